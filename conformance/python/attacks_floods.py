@@ -14,7 +14,7 @@ from hostile_smb import (
 )
 from attacks_identity import http_status
 from raw_nfs import ANONYMOUS
-from raw_smb import CREATE, READ, Refused, create_body, descriptor, sid, utf16
+from raw_smb import CREATE, PENDING, READ, Refused, create_body, descriptor, sid, utf16
 
 # A process's limit that makes floods short. The server shares out what it finds.
 DESCRIPTORS = 2048
@@ -228,6 +228,85 @@ def flood_of_watches_is_withstood():
     check_flood(server, victim, file, "watches")
 
 
+# Elements of the largest LOCK request, and the credits that it takes.
+ELEMENTS = 4096
+CREDITS = 2
+
+
+def bytes_apart(first, count=ELEMENTS, flags=EXCLUSIVE | AT_ONCE):
+    """So many ranges of one byte, with a byte between two."""
+    return [(first + 2 * i, 1, flags) for i in range(count)]
+
+
+def locked(smb, file, ranges):
+    return smb.status(LOCK, lock_body(file, *ranges), charge=CREDITS)
+
+
+@attack("Unlocks 4,096 ranges by one request, beside 24,000 others, where 1,000 requests wait for all of them; in 4 files")
+def unlock_of_many_ranges_decides_waits_once():
+    server = Server()
+    victim, file = settled(server)
+    prepared = []
+    for name in ("one", "two", "three", "four"):
+        holder = HostileSmb.of(server, "attacker")
+        holder.take_credits(4)
+        _, held = holder.open(name, READS_AND_WRITES, CREATED)
+        for i in range(7):
+            first = 10 ** 6 + 2 * ELEMENTS * i if i < 6 else 0
+            require(locked(holder, held, bytes_apart(first)) == SUCCESS, "%s: part %d is not locked", name, i)
+        for _ in range(2):
+            smb = HostileSmb.of(server, "attacker")
+            smb.take_credits(4)
+            _, waits = smb.open(name, READS_AND_WRITES)
+            wanted = lock_body(waits, (0, 2 * ELEMENTS, EXCLUSIVE))
+            for one in [smb.post(LOCK, wanted) for _ in range(500)]:
+                require(smb.reply(one, is_interim=True).status == PENDING, "%s: a lock does not wait", name)
+            prepared.append(smb)
+        prepared.append((holder, holder.message(LOCK, lock_body(held, *bytes_apart(0, flags=UNLOCK)), charge=CREDITS)))
+    for holder, unlock in (one for one in prepared if isinstance(one, tuple)):
+        holder.send(unlock)
+    check_flood(server, victim, file, "unlocks")
+
+
+@attack("Asks 16 times on 8 connections for 4,096 ranges, of which the last is locked, beside 24,000 others")
+def refused_requests_for_many_ranges_cost_little():
+    server = Server()
+    victim, file = settled(server)
+    prepared = []
+    for i in range(8):
+        smb = HostileSmb.of(server, "attacker")
+        smb.take_credits(8)
+        _, held = smb.open("locked%d" % i, READS_AND_WRITES, CREATED)
+        for part in range(6):
+            status = locked(smb, held, bytes_apart(2 * ELEMENTS * part))
+            require(status == SUCCESS, "file %d, part %d: %#x", i, part, status)
+        wanted = bytes_apart(10 ** 6, ELEMENTS - 1) + [(0, 1, EXCLUSIVE | AT_ONCE)]
+        prepared.append((smb, [smb.message(LOCK, lock_body(held, *wanted), charge=CREDITS) for _ in range(16)]))
+    for smb, wanted in prepared:
+        smb.send(*wanted)
+    check_flood(server, victim, file, "refused requests")
+
+
+@attack("Locks 8,192 ranges in each of as many files as it may")
+def ranges_of_one_user_leave_room_for_others():
+    server = Server()
+    victim, file = settled(server)
+    smb = HostileSmb.of(server, "attacker")
+    smb.take_credits(8)
+    count, status = 0, SUCCESS
+    for i in range(1000):
+        _, held = smb.open("locked%d" % i, READS_AND_WRITES, CREATED)
+        for first in (0, 2 * ELEMENTS):
+            status = status or locked(smb, held, bytes_apart(first))
+            count += ELEMENTS if status == SUCCESS else 0
+        if status != SUCCESS:
+            break
+    measure("%d ranges, then %#x", count, status)
+    require(status != SUCCESS, "%d ranges are granted", count)
+    require(locked(victim, file, [(0, 1, AT_ONCE | EXCLUSIVE)]) == SUCCESS, "the client from before locks nothing")
+    check_flood(server, victim, file, "ranges of many files", 128 * MIB)
+
+
 @attack("Waits for a lock 20,000 times, and has all of them granted by one unlock")
 def flood_of_waiting_locks_is_withstood():
     server = Server()
@@ -253,16 +332,16 @@ def flood_of_ranges_is_withstood():
     smb = HostileSmb.of(server, "attacker")
     _, held = smb.open("locked", READS_AND_WRITES, CREATED)
     count = 0
-    for i in range(1000):
-        ranges = [(j * 4, 1, EXCLUSIVE | AT_ONCE) for j in range(i * 60, i * 60 + 60)]
-        if smb.lock(held, *ranges) != SUCCESS:
+    smb.take_credits(4)
+    for i in range(15):
+        if locked(smb, held, bytes_apart(2 * ELEMENTS * i)) != SUCCESS:
             break
-        count += len(ranges)
+        count += ELEMENTS
     measure("%d ranges", count)
     other = HostileSmb.of(server, "attacker")
     _, beside = other.open("locked", READS_AND_WRITES)
     for i in range(100):
-        other.write(beside, b"x", 4 * count + 10 + i)
+        other.write(beside, b"x", 2 * count + 10 + i)
     check_flood(server, victim, file, "ranges")
     smb.close(held)
     serves(victim, file, "the end of the ranges")

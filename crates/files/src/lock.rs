@@ -54,7 +54,21 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::RangeNotLocked`] if this open has no lock with exactly this range.
     pub fn unlock(&self, open: &OpenFile, range: Range) -> Result<()> {
-        open.state.lock(&self.context).grants.locks.handle_unlock(open.id, range).map_err(refused)
+        self.unlock_all(open, &[range])
+    }
+
+    /// Gives back one lock for each of the ranges, up to the first that is not locked. Requests
+    /// that wait are decided once, after that.
+    ///
+    /// # Errors
+    /// [`FsError::RangeNotLocked`] if this open has no lock with exactly one of them.
+    pub fn unlock_all(&self, open: &OpenFile, ranges: &[Range]) -> Result<()> {
+        open.state.lock(&self.context).grants.locks.handle_unlocks(open.id, ranges).map_err(refused)
+    }
+
+    /// Gives back those of the locks that the open has still.
+    pub fn release_all(&self, open: &OpenFile, locks: &[RangeLock]) {
+        open.state.lock(&self.context).grants.locks.handle_releases(open.id, locks);
     }
 }
 
@@ -160,7 +174,7 @@ impl Drop for Waiting {
         let refused = matches!(told.try_recv(), Ok(Some(Err(_))));
         if !refused {
             // Not locked any more if the open was closed since.
-            let _ = held.grants.locks.handle_release(self.open, self.wanted);
+            held.grants.locks.handle_releases(self.open, &[self.wanted]);
         }
     }
 }

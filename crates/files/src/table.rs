@@ -61,7 +61,7 @@ pub(crate) struct Held {
     names: Vec<Arc<OpenName>>,
     /// Who wanted which name to vanish: the last one to say so.
     doomed: Vec<Doomed>,
-    /// Who is to be told of the end of a wait for a lock.
+    /// Who is to be told of the end of a wait for a lock, in the order of waiting.
     waits: Vec<(WaitId, LockAnswer)>,
     /// Whose clients keep something, and how they are told; by owner.
     holders: Vec<(CacheOwner, Arc<dyn CacheHolder>)>,
@@ -146,7 +146,7 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         let mut answers = Vec::new();
         while let Some(Decided { wait, result }) = self.grants.locks.poll_decided() {
-            if let Some(at) = self.waits.iter().position(|(id, _)| *id == wait) {
+            if let Ok(at) = self.waits.binary_search_by_key(&wait, |(id, _)| *id) {
                 answers.push((self.waits.remove(at).1, result));
             }
         }

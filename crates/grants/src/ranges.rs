@@ -4,9 +4,12 @@
 //! one by one with exactly their range, and bind their own open too. Those of a
 //! [`LockOwner`] merge and split ([`owners`]); both kinds keep each other out.
 
+mod held;
+mod index;
 mod owners;
 
 use crate::OpenId;
+use held::HeldLocks;
 use std::collections::VecDeque;
 
 /// Bytes of a file. Empty ranges exist: they conflict with what strictly
@@ -47,6 +50,22 @@ impl Range {
         self.offset + (self.length - 1)
     }
 
+    /// Offset of the last byte; of an empty range its position.
+    fn end(self) -> u64 {
+        self.offset + self.length.saturating_sub(1)
+    }
+
+    /// Whether no byte is between the two.
+    fn touches(self, other: Self) -> bool {
+        self.offset <= other.end().saturating_add(1) && other.offset <= self.end().saturating_add(1)
+    }
+
+    /// All bytes of two and between them: no more than an offset can count, but for the last one.
+    fn hull(self, other: Self) -> Self {
+        let (offset, end) = (self.offset.min(other.offset), self.end().max(other.end()));
+        Self { offset, length: (end - offset).saturating_add(1) }
+    }
+
     /// Whether two ranges have a byte in common, or an empty one lies strictly
     /// within the other. MS-FSA 2.1.4.10.
     #[must_use]
@@ -62,6 +81,7 @@ impl Range {
 
 /// What a lock keeps others from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
 pub enum LockKind {
     /// Everything.
     Exclusive,
@@ -135,14 +155,6 @@ pub struct Decided {
     pub result: Result<(), LockRefusal>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
-    open: OpenId,
-    lock: RangeLock,
-    /// Whose it is, beside the open by which it came; none for the open's own.
-    owner: Option<LockOwner>,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     wait: WaitId,
@@ -152,17 +164,23 @@ struct Waiting {
     owner: Option<LockOwner>,
 }
 
-/// The locks of one file, in the order they were granted, and those who wait.
+/// The locks of one file, and those who wait.
 #[derive(Debug, Default)]
 pub struct RangeLocks {
-    held: Vec<Held>,
-    waiting: VecDeque<Waiting>,
+    /// None where there are none: most files have none.
+    held: Option<Box<HeldLocks>>,
+    waiting: Vec<Waiting>,
     decided: VecDeque<Decided>,
+    /// Opens that have more ranges than before, or fewer.
+    recounted: Vec<OpenId>,
     waits: u64,
+    /// Waiting requests that were looked at, and steps in indexes that are gone.
+    #[cfg(test)]
+    steps: u64,
 }
 
 impl RangeLocks {
-    /// Locks of one file. A look at all of them takes some tens of microseconds.
+    /// Locks of one file, and requests that wait for one.
     pub const LOCKS_MAX: usize = 32 * 1024;
     /// Requests that wait for one file.
     pub const WAITS_MAX: usize = 1024;
@@ -174,15 +192,16 @@ impl RangeLocks {
     /// [`LockRefusal::Conflict`], also where two of `wanted` exclude each
     /// other; [`LockRefusal::TooMany`].
     pub fn handle_locks(&mut self, open: OpenId, wanted: &[RangeLock]) -> Result<(), LockRefusal> {
-        let before = self.held.len();
-        for lock in wanted {
+        for (at, lock) in wanted.iter().enumerate() {
             if let Err(refusal) = self.check(open, *lock) {
-                // New ones are at the end: what was held before stays.
-                self.held.truncate(before);
+                for lock in &wanted[..at] {
+                    self.remove(open, *lock);
+                }
                 return Err(refusal);
             }
-            self.held.push(Held { open, lock: *lock, owner: None });
+            self.held.get_or_insert_default().insert(open, *lock);
         }
+        self.recount(open);
         Ok(())
     }
 
@@ -197,12 +216,7 @@ impl RangeLocks {
     ) -> Result<Locking, LockRefusal> {
         match self.handle_locks(open, &[wanted]) {
             Ok(()) => Ok(Locking::Granted),
-            Err(LockRefusal::Conflict) if self.waiting.len() < Self::WAITS_MAX => {
-                self.waits += 1;
-                let wait = WaitId(self.waits);
-                self.waiting.push_back(Waiting { wait, open, lock: wanted, owner: None });
-                Ok(Locking::Waits(wait))
-            }
+            Err(LockRefusal::Conflict) => self.enter_line(open, None, wanted).map(Locking::Waits),
             Err(_) => Err(LockRefusal::TooMany),
         }
     }
@@ -210,8 +224,12 @@ impl RangeLocks {
     /// Takes a request out of the line. False if it has been decided already:
     /// then the lock, if it got one, is the caller's to give back.
     pub fn handle_cancel(&mut self, wait: WaitId) -> bool {
-        let at = self.waiting.iter().position(|w| w.wait == wait);
-        at.map(|at| self.waiting.remove(at)).is_some()
+        let Ok(at) = self.waiting.binary_search_by_key(&wait, |waiting| waiting.wait) else {
+            return false;
+        };
+        let open = self.waiting.remove(at).open;
+        self.recount(open);
+        true
     }
 
     /// Gives back one lock with exactly this range, the exclusive one first.
@@ -219,45 +237,65 @@ impl RangeLocks {
     /// # Errors
     /// [`LockRefusal::NotLocked`].
     pub fn handle_unlock(&mut self, open: OpenId, range: Range) -> Result<(), LockRefusal> {
-        let exclusive = RangeLock { range, kind: LockKind::Exclusive };
-        let shared = RangeLock { range, kind: LockKind::Shared };
-        self.handle_release(open, exclusive).or_else(|_| self.handle_release(open, shared))
+        self.handle_unlocks(open, &[range])
     }
 
-    /// Gives back one lock with exactly this range and kind.
+    /// Gives back one lock with exactly each of these ranges, the exclusive one first, up to the
+    /// first range that is not locked. Requests that wait are decided once, after that.
     ///
     /// # Errors
     /// [`LockRefusal::NotLocked`].
-    pub fn handle_release(&mut self, open: OpenId, lock: RangeLock) -> Result<(), LockRefusal> {
-        let held = Held { open, lock, owner: None };
-        let at = self.held.iter().position(|h| *h == held).ok_or(LockRefusal::NotLocked)?;
-        self.held.remove(at);
-        self.decide(|waiting| waiting.range.overlaps(lock.range));
-        Ok(())
+    pub fn handle_unlocks(&mut self, open: OpenId, ranges: &[Range]) -> Result<(), LockRefusal> {
+        let unlock = |locks: &mut Self, range| {
+            let of = |kind| RangeLock { range, kind };
+            locks.remove(open, of(LockKind::Exclusive)) || locks.remove(open, of(LockKind::Shared))
+        };
+        let failed = ranges.iter().position(|range| !unlock(self, *range));
+        self.end_release(open, ranges[..failed.unwrap_or(ranges.len())].iter().copied());
+        if failed.is_some() { Err(LockRefusal::NotLocked) } else { Ok(()) }
+    }
+
+    /// Gives back those of the locks that are there, with exactly their ranges and kinds. Requests
+    /// that wait are decided once, after that.
+    pub fn handle_releases(&mut self, open: OpenId, locks: &[RangeLock]) {
+        let released = locks.iter().filter(|lock| self.remove(open, **lock));
+        let released: Vec<Range> = released.map(|lock| lock.range).collect();
+        self.end_release(open, released.into_iter());
     }
 
     /// Gives back all locks of an open and refuses its requests that wait.
     pub fn handle_close(&mut self, open: OpenId) {
-        let before = self.held.len();
-        self.held.retain(|h| h.open != open);
-        let released = self.held.len() != before;
-        let decided = &mut self.decided;
-        self.waiting.retain(|w| {
-            if w.open == open {
-                decided.push_back(Decided { wait: w.wait, result: Err(LockRefusal::NotLocked) });
-            }
-            w.open != open
-        });
+        let released = self.has_of(open);
+        if let Some(held) = self.held.as_mut().filter(|_| released) {
+            held.remove_all_of(open);
+        }
+        let refused = self.waiting.extract_if(.., |waiting| waiting.open == open);
+        let refused =
+            refused.map(|w| Decided { wait: w.wait, result: Err(LockRefusal::NotLocked) });
+        let before = self.decided.len();
+        self.decided.extend(refused);
+        if released || self.decided.len() > before {
+            self.recount(open);
+        }
         if released {
-            self.decide(|_| true);
+            self.decide(Range::to_end(0));
         }
     }
 
     /// What an open has locked, or waits for, is another's from now on.
     pub fn handle_moved(&mut self, from: OpenId, to: OpenId) {
-        let held = self.held.iter_mut().map(|held| &mut held.open);
-        let waiting = self.waiting.iter_mut().map(|waiting| &mut waiting.open);
-        held.chain(waiting).filter(|open| **open == from).for_each(|open| *open = to);
+        if self.count_of(from) == 0 {
+            return;
+        }
+        if let Some(held) = &mut self.held {
+            held.move_all(from, to);
+        }
+        let waiting = self.waiting.iter_mut().filter(|waiting| waiting.open == from);
+        waiting.for_each(|waiting| waiting.open = to);
+        self.recount(from);
+        self.recount(to);
+        // The lock in the way of one of them may be its own now.
+        self.decide(Range::to_end(0));
     }
 
     /// The next request whose wait is over, in the order of deciding.
@@ -265,77 +303,155 @@ impl RangeLocks {
         self.decided.pop_front()
     }
 
+    /// The next open for which [`RangeLocks::count_of`] may be another than it was.
+    pub fn poll_recounted(&mut self) -> Option<OpenId> {
+        self.recounted.pop()
+    }
+
+    /// Ranges that an open has locked, or waits for.
+    #[must_use]
+    pub fn count_of(&self, open: OpenId) -> usize {
+        let held = self.held.as_ref().map_or(0, |held| held.count_of(open));
+        held + self.waiting.iter().filter(|waiting| waiting.open == open).count()
+    }
+
     /// Whether `open` may read the range.
     #[must_use]
     pub fn may_read(&self, open: OpenId, range: Range) -> bool {
-        let forbids = |h: &Held| h.open != open && h.lock.kind == LockKind::Exclusive;
-        range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
+        let Some(held) = self.held.as_ref().filter(|_| range.length > 0) else { return true };
+        !held.meets(LockKind::Exclusive, range, Some(open))
     }
 
     /// Whether `open` may write the range: its own shared locks forbid it too.
     #[must_use]
     pub fn may_write(&self, open: OpenId, range: Range) -> bool {
-        let own = |h: &Held| h.open == open && h.owner.is_none();
-        let forbids = |h: &Held| !own(h) || h.lock.kind == LockKind::Shared;
-        range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
+        let Some(held) = self.held.as_ref().filter(|_| range.length > 0) else { return true };
+        !held.meets(LockKind::Exclusive, range, Some(open))
+            && !held.meets(LockKind::Shared, range, None)
     }
 
     /// Whether an open has locks.
     #[must_use]
     pub fn has_of(&self, open: OpenId) -> bool {
-        self.held.iter().any(|held| held.open == open)
+        self.held.as_ref().is_some_and(|held| held.count_of(open) > 0)
     }
 
     /// Whether a lock begins before `offset`.
     #[must_use]
     pub fn has_before(&self, offset: u64) -> bool {
-        self.held.iter().any(|held| held.lock.range.offset < offset)
+        self.held.as_ref().is_some_and(|held| held.has_before(offset))
     }
 
-    /// The locks that are an open's own, in the order they were granted.
+    /// The locks that are an open's own, in an order in which they can be had again.
     pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
-        let own = move |held: &&Held| held.open == open && held.owner.is_none();
-        self.held.iter().filter(own).map(|held| held.lock)
+        self.held.iter().flat_map(move |held| held.of(open))
     }
 
     /// Whether there is no lock.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.held.is_none()
     }
 
     fn check(&self, open: OpenId, wanted: RangeLock) -> Result<(), LockRefusal> {
-        if self.held.len() >= Self::LOCKS_MAX {
+        self.need_room(1)?;
+        match &self.held {
+            Some(held) if !held.admits(open, wanted) => Err(LockRefusal::Conflict),
+            _ => Ok(()),
+        }
+    }
+
+    /// Room for more locks: whoever waits has theirs already.
+    fn need_room(&self, more: usize) -> Result<(), LockRefusal> {
+        let held = self.held.as_ref().map_or(0, |held| held.len());
+        let fits = held + self.waiting.len() + more <= Self::LOCKS_MAX;
+        if fits { Ok(()) } else { Err(LockRefusal::TooMany) }
+    }
+
+    fn enter_line(
+        &mut self,
+        open: OpenId,
+        owner: Option<LockOwner>,
+        lock: RangeLock,
+    ) -> Result<WaitId, LockRefusal> {
+        if self.waiting.len() >= Self::WAITS_MAX {
             return Err(LockRefusal::TooMany);
         }
-        // Shared locks stack; an open may also put a shared lock over its own exclusive one.
-        let in_the_way = |held: &Held| {
-            held.lock.range.overlaps(wanted.range)
-                && match (held.lock.kind, wanted.kind) {
-                    (LockKind::Shared, LockKind::Shared) => false,
-                    (LockKind::Exclusive, LockKind::Shared) => held.open != open,
-                    (_, LockKind::Exclusive) => true,
-                }
-        };
-        if self.held.iter().any(in_the_way) { Err(LockRefusal::Conflict) } else { Ok(()) }
+        self.need_room(1)?;
+        self.waits += 1;
+        let wait = WaitId(self.waits);
+        self.waiting.push(Waiting { wait, open, lock, owner });
+        self.recount(open);
+        Ok(wait)
+    }
+
+    fn remove(&mut self, open: OpenId, lock: RangeLock) -> bool {
+        let is_there = self.held.as_mut().is_some_and(|held| held.remove(open, lock));
+        self.drop_empty();
+        is_there
+    }
+
+    fn drop_empty(&mut self) {
+        if self.held.as_ref().is_some_and(|held| held.len() == 0) {
+            #[cfg(test)]
+            {
+                self.steps += self.held.as_ref().map_or(0, |held| held.steps());
+            }
+            self.held = None;
+        }
+    }
+
+    fn recount(&mut self, open: OpenId) {
+        if self.recounted.last() != Some(&open) {
+            self.recounted.push(open);
+        }
+    }
+
+    fn end_release(&mut self, open: OpenId, ranges: impl Iterator<Item = Range>) {
+        if let Some(released) = ranges.reduce(|one, other| one.hull(other)) {
+            self.decide(released);
+            self.recount(open);
+        }
     }
 
     /// Grants what waits and can be had now, first come first served, among
-    /// those `concerned` by what was given back.
-    fn decide(&mut self, concerned: impl Fn(&RangeLock) -> bool) {
-        let mut at = 0;
-        while let Some(&Waiting { wait, open, lock, owner }) = self.waiting.get(at) {
-            let serve = |locks: &mut Self| match owner {
-                Some(_) => locks.find(owner, lock).is_none(),
-                None => locks.handle_locks(open, &[lock]).is_ok(),
-            };
-            if concerned(&lock) && serve(self) {
-                self.waiting.remove(at);
-                self.decided.push_back(Decided { wait, result: Ok(()) });
+    /// those that touch what was given back.
+    fn decide(&mut self, released: Range) {
+        self.drop_empty();
+        let before = std::mem::take(&mut self.waiting);
+        #[cfg(test)]
+        {
+            self.steps += before.len() as u64;
+        }
+        let mut left = Vec::with_capacity(before.len());
+        for waiting in before {
+            if waiting.lock.range.touches(released) && self.serve(&waiting) {
+                self.decided.push_back(Decided { wait: waiting.wait, result: Ok(()) });
             } else {
-                at += 1;
+                left.push(waiting);
             }
         }
+        self.waiting = left;
+    }
+
+    #[cfg(test)]
+    fn steps(&self) -> u64 {
+        self.steps + self.held.as_ref().map_or(0, |held| held.steps())
+    }
+
+    fn serve(&mut self, Waiting { open, lock, owner, .. }: &Waiting) -> bool {
+        let is_free = match &self.held {
+            None => true,
+            Some(held) if owner.is_some() => held.find(*owner, *lock).is_none(),
+            Some(held) => held.admits(*open, *lock),
+        };
+        if is_free && owner.is_none() {
+            self.held.get_or_insert_default().insert(*open, *lock);
+        }
+        if is_free && owner.is_some() {
+            self.recount(*open);
+        }
+        is_free
     }
 }
 

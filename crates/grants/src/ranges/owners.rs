@@ -5,9 +5,9 @@
 //! Among owners they are agreements: they keep nobody from reading and writing but those
 //! who lock as Windows does, for whom every lock counts.
 
+use super::held::Piece;
 use super::{
-    Held, LockHeld, LockKind, LockOwner, LockRefusal, OwnerLocking, Range, RangeLock, RangeLocks,
-    WaitId, Waiting,
+    LockHeld, LockKind, LockOwner, LockRefusal, OwnerLocking, Range, RangeLock, RangeLocks, WaitId,
 };
 use crate::OpenId;
 
@@ -32,20 +32,16 @@ impl RangeLocks {
         self.need_room(2)?;
         let lost = self.carve(owner, wanted.range);
         let mut range = wanted.range;
-        self.held.retain(|held| {
-            let is_like = held.owner == Some(owner)
-                && held.open == open
-                && held.lock.kind == wanted.kind
-                && touches(held.lock.range, range);
-            if is_like {
-                range = hull(held.lock.range, range);
-            }
-            !is_like
-        });
-        let lock = RangeLock { range, kind: wanted.kind };
-        self.held.push(Held { open, lock, owner: Some(owner) });
+        while let Some((first, like)) = self.find_like(open, owner, range, wanted.kind) {
+            let held = self.held.get_or_insert_default();
+            held.remove_piece(owner, first);
+            range = range.hull(like);
+        }
+        let piece = Piece { last: range.last(), kind: wanted.kind, open };
+        self.held.get_or_insert_default().insert_piece(owner, range.offset, piece);
+        self.recount(open);
         if lost && wanted.kind == LockKind::Shared {
-            self.decide(|waiting| waiting.range.overlaps(wanted.range));
+            self.decide(wanted.range);
         }
         Ok(OwnerLocking::Granted)
     }
@@ -59,11 +55,21 @@ impl RangeLocks {
         owner: LockOwner,
         range: Range,
     ) -> Result<(), LockRefusal> {
-        self.need_room(1)?;
+        if self.splits(owner, range) {
+            self.need_room(1)?;
+        }
         if self.carve(owner, range) {
-            self.decide(|waiting| waiting.range.overlaps(range));
+            self.decide(range);
         }
         Ok(())
+    }
+
+    /// Whether giving back a range makes two locks of one.
+    #[must_use]
+    pub fn splits(&self, owner: LockOwner, range: Range) -> bool {
+        let held = self.held.as_ref().filter(|_| range.length > 0);
+        let piece = held.and_then(|held| held.piece_before(owner, range.offset));
+        piece.is_some_and(|(first, piece)| first < range.offset && piece.last > range.last())
     }
 
     /// A place in line for a lock that could not be had: [`RangeLocks::poll_decided`]
@@ -77,86 +83,80 @@ impl RangeLocks {
         owner: LockOwner,
         wanted: RangeLock,
     ) -> Result<WaitId, LockRefusal> {
-        if self.waiting.len() >= Self::WAITS_MAX {
-            return Err(LockRefusal::TooMany);
-        }
-        self.waits += 1;
-        let wait = WaitId(self.waits);
-        self.waiting.push_back(Waiting { wait, open, lock: wanted, owner: Some(owner) });
+        let wait = self.enter_line(open, Some(owner), wanted)?;
         // It may have become free since it was asked for.
-        self.decide(|lock| *lock == wanted);
+        if self.find(Some(owner), wanted).is_none() {
+            self.decide(wanted.range);
+        }
         Ok(wait)
     }
 
-    /// The lock that is in the way of one for `owner`, or for somebody who has none.
+    /// A lock that is in the way of one for `owner`, or for somebody who has none.
     #[must_use]
     pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
-        let is_in_the_way = |held: &&Held| {
-            let is_own = owner.is_some() && held.owner == owner;
-            let both_share = held.lock.kind == LockKind::Shared && wanted.kind == LockKind::Shared;
-            !is_own && !both_share && held.lock.range.overlaps(wanted.range)
-        };
-        let held = self.held.iter().find(is_in_the_way)?;
-        Some(LockHeld { lock: held.lock, owner: held.owner })
+        self.held.as_ref()?.find(owner, wanted)
     }
 
     /// Whether an owner has locks.
     #[must_use]
     pub fn has_of_owner(&self, owner: LockOwner) -> bool {
-        self.held.iter().any(|held| held.owner == Some(owner))
+        self.held.as_ref().is_some_and(|held| held.has_of_owner(owner))
     }
 
     /// Whether what `open` reads or writes is met by a lock that is an open's own: for
     /// opens whose locks are an owner's, which are agreements among them.
     #[must_use]
     pub fn may_use_beside_owners(&self, range: Range, writes: bool) -> bool {
-        let forbids =
-            |held: &Held| held.owner.is_none() && (writes || held.lock.kind == LockKind::Exclusive);
-        range.length == 0 || !self.held.iter().any(|h| forbids(h) && h.lock.range.overlaps(range))
-    }
-
-    fn need_room(&self, more: usize) -> Result<(), LockRefusal> {
-        let fits = self.held.len() + more <= Self::LOCKS_MAX;
-        if fits { Ok(()) } else { Err(LockRefusal::TooMany) }
+        let Some(held) = self.held.as_ref().filter(|_| range.length > 0) else { return true };
+        let is_free = |kind| !held.meets_open(kind, range, None);
+        is_free(LockKind::Exclusive) && (!writes || is_free(LockKind::Shared))
     }
 
     /// Takes a range out of what an owner has. True if it had any of it.
     fn carve(&mut self, owner: LockOwner, range: Range) -> bool {
-        let is_met = |held: &Held| {
-            held.owner == Some(owner) && range.length > 0 && held.lock.range.overlaps(range)
-        };
-        let met: Vec<Held> = self.held.extract_if(.., |held| is_met(held)).collect();
-        for held in &met {
-            let pieces = [before(held.lock.range, range), after(held.lock.range, range)];
-            for range in pieces.into_iter().flatten() {
-                self.held.push(Held { lock: RangeLock { range, ..held.lock }, ..*held });
+        let mut has_any = false;
+        while let Some((first, piece)) = self.find_piece(owner, range) {
+            has_any = true;
+            self.recount(piece.open);
+            let held = self.held.get_or_insert_default();
+            held.remove_piece(owner, first);
+            if first < range.offset {
+                held.insert_piece(owner, first, Piece { last: range.offset - 1, ..piece });
+            }
+            if piece.last > range.last() {
+                held.insert_piece(owner, range.last() + 1, piece);
             }
         }
-        !met.is_empty()
+        self.drop_empty();
+        has_any
     }
-}
 
-/// What of `held` comes before `range`.
-fn before(held: Range, range: Range) -> Option<Range> {
-    let length = range.offset.checked_sub(held.offset).filter(|length| *length > 0)?;
-    Some(Range { offset: held.offset, length })
-}
+    /// A piece of an owner that has a byte of a range.
+    fn find_piece(&self, owner: LockOwner, range: Range) -> Option<(u64, Piece)> {
+        let held = self.held.as_ref().filter(|_| range.length > 0)?;
+        let before = held.piece_before(owner, range.offset);
+        let before = before.filter(|(_, piece)| piece.last >= range.offset);
+        let next = || held.piece_from(owner, range.offset);
+        before.or_else(|| next().filter(|(first, _)| *first <= range.last()))
+    }
 
-/// What of `held` comes after `range`.
-fn after(held: Range, range: Range) -> Option<Range> {
-    let length = held.last().checked_sub(range.last()).filter(|length| *length > 0)?;
-    Some(Range { offset: range.last() + 1, length })
-}
-
-/// Whether no byte is between the two.
-fn touches(one: Range, other: Range) -> bool {
-    one.offset <= other.last().saturating_add(1) && other.offset <= one.last().saturating_add(1)
-}
-
-/// All bytes of two that touch: no more than an offset can count, but for the last one.
-fn hull(one: Range, other: Range) -> Range {
-    let (offset, last) = (one.offset.min(other.offset), one.last().max(other.last()));
-    Range { offset, length: (last - offset).saturating_add(1) }
+    /// A piece of an owner that touches a range of which it has no byte, of the same kind and by
+    /// the same open: where it begins, and all of it.
+    fn find_like(
+        &self,
+        open: OpenId,
+        owner: LockOwner,
+        range: Range,
+        kind: LockKind,
+    ) -> Option<(u64, Range)> {
+        let held = self.held.as_ref()?;
+        let beside = [held.piece_before(owner, range.offset), held.piece_from(owner, range.offset)];
+        beside.into_iter().flatten().find_map(|(first, piece)| {
+            let whole = Range { offset: first, length: piece.last - first + 1 };
+            let is_like = piece.open == open && piece.kind == kind && whole.touches(range);
+            is_like.then_some((first, whole))
+        })
+    }
 }
 
 #[cfg(test)]

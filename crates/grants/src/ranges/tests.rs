@@ -144,7 +144,7 @@ fn who_gave_up_is_not_served() {
     locks.handle_close(A);
     assert_eq!(locks.poll_decided(), granted(second));
     assert!(!locks.handle_cancel(second), "it has the lock, and must give it back");
-    assert_eq!(locks.handle_release(C, exclusive(0, 1)), Ok(()));
+    locks.handle_releases(C, &[exclusive(0, 1)]);
     assert!(locks.is_empty());
 }
 
@@ -167,11 +167,10 @@ fn closing_refuses_what_the_open_waits_for_and_serves_the_others() {
 #[test]
 fn there_is_a_limit_to_locks_and_to_waiting() {
     let mut locks = RangeLocks::default();
-    for at in 0..RangeLocks::LOCKS_MAX as u64 {
-        locks.held.push(Held { open: A, lock: exclusive(at, 1), owner: None });
-    }
+    let all: Vec<_> = (0..RangeLocks::LOCKS_MAX as u64).map(|at| exclusive(at, 1)).collect();
+    locks.handle_locks(A, &all).unwrap();
     assert_eq!(locks.handle_locks(A, &[exclusive(1 << 40, 1)]), Err(LockRefusal::TooMany));
-    locks.held.truncate(1);
+    locks.handle_releases(A, &all[1..]);
     for _ in 0..RangeLocks::WAITS_MAX {
         wait(locks.handle_lock_or_wait(B, exclusive(0, 1)));
     }
@@ -260,6 +259,9 @@ impl Model {
 fn decided(locks: &mut RangeLocks) -> Vec<Decided> {
     std::iter::from_fn(|| locks.poll_decided()).collect()
 }
+
+mod cost;
+mod scan;
 
 proptest! {
     #[test]

@@ -78,24 +78,31 @@ async fn keep_locks(
     let kept = server.keep(open).await;
     if kept.is_err() {
         open.lock_sequences().handle_undone(sequence);
-        for lock in locks {
-            // Not there any more if the open was closed meanwhile.
-            let _ = files.unlock(open.file()?, lock.range);
-        }
+        files.release_all(open.file()?, locks);
     }
     kept
 }
 
 /// Unlocks one range after the other; those before a failure stay unlocked.
 fn unlock_all(files: &RequestFiles, open: &Open, elements: &[LockElement]) -> Result<(), NtStatus> {
-    for element in elements {
-        if element.flags != LockElement::UNLOCK {
-            return Err(NtStatus::INVALID_PARAMETER);
+    let mut ranges = Vec::with_capacity(elements.len());
+    let failed = elements.iter().map(unlocked_range).find_map(|range| match range {
+        Ok(range) => {
+            ranges.push(range);
+            None
         }
-        let range = range_of(element)?;
-        files.unlock(open.file()?, range).map_err(status_of)?;
+        Err(status) => Some(status),
+    });
+    files.unlock_all(open.file()?, &ranges).map_err(status_of)?;
+    failed.map_or(Ok(()), Err)
+}
+
+fn unlocked_range(element: &LockElement) -> Result<Range, NtStatus> {
+    if element.flags == LockElement::UNLOCK {
+        range_of(element)
+    } else {
+        Err(NtStatus::INVALID_PARAMETER)
     }
-    Ok(())
 }
 
 /// The locks of a request, and whether it may wait for them.

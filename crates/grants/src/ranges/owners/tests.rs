@@ -22,11 +22,22 @@ fn shared(offset: u64, length: u64) -> RangeLock {
     lock(LockKind::Shared, offset, length)
 }
 
+/// What an owner has, and by which open, in order.
+fn pieces(locks: &RangeLocks, owner: LockOwner) -> Vec<(RangeLock, OpenId)> {
+    let (mut pieces, mut from) = (Vec::new(), 0);
+    while let Some((first, piece)) = locks.held.as_ref().and_then(|h| h.piece_from(owner, from)) {
+        let range = Range { offset: first, length: piece.last - first + 1 };
+        pieces.push((RangeLock { range, kind: piece.kind }, piece.open));
+        from = piece.last.saturating_add(1);
+        if piece.last == u64::MAX {
+            break;
+        }
+    }
+    pieces
+}
+
 fn has(locks: &RangeLocks, owner: LockOwner) -> Vec<RangeLock> {
-    let of = locks.held.iter().filter(|held| held.owner == Some(owner));
-    let mut all: Vec<RangeLock> = of.map(|held| held.lock).collect();
-    all.sort_by_key(|lock| lock.range.offset);
-    all
+    pieces(locks, owner).into_iter().map(|(lock, _)| lock).collect()
 }
 
 fn granted(locking: Result<OwnerLocking, LockRefusal>) {
@@ -125,17 +136,18 @@ fn a_waiting_open_gets_what_an_owner_gives_back() {
 fn locks_are_bounded_and_a_full_list_still_takes_no_half_of_one() {
     let mut locks = RangeLocks::default();
     for at in 0..RangeLocks::LOCKS_MAX as u64 - 2 {
-        locks.held.push(Held { open: A, lock: exclusive(at * 2, 1), owner: Some(ONE) });
+        granted(locks.handle_owner_lock(A, ONE, exclusive(at * 2, 1)));
     }
     granted(locks.handle_owner_lock(B, TWO, exclusive(1 << 40, 10)));
     let full = Err(LockRefusal::TooMany);
     assert_eq!(locks.handle_owner_lock(B, TWO, shared((1 << 40) + 2, 1)), full);
-    locks.handle_owner_unlock(TWO, Range::new((1 << 40) + 2, 1).unwrap()).unwrap();
-    assert_eq!(
-        locks.handle_owner_unlock(TWO, Range::new(1 << 40, 1).unwrap()),
-        Err(LockRefusal::TooMany)
-    );
-    assert_eq!(has(&locks, TWO), [exclusive(1 << 40, 2), exclusive((1 << 40) + 3, 7)]);
+    let range = |from: u64, length| Range::new((1 << 40) + from, length).unwrap();
+    locks.handle_owner_unlock(TWO, range(2, 1)).unwrap();
+    assert_eq!(locks.handle_owner_unlock(TWO, range(4, 1)), Err(LockRefusal::TooMany));
+    locks.handle_owner_unlock(TWO, range(0, 1)).unwrap();
+    assert_eq!(has(&locks, TWO), [exclusive((1 << 40) + 1, 1), exclusive((1 << 40) + 3, 7)]);
+    locks.handle_owner_unlock(TWO, Range::to_end(0)).unwrap();
+    assert!(!locks.has_of_owner(TWO), "what makes room is never refused");
 }
 
 const BYTES: u64 = 16;
@@ -231,9 +243,9 @@ proptest! {
             }
             for owner in 1..4 {
                 let mut held = BTreeMap::new();
-                for part in locks.held.iter().filter(|h| h.owner == Some(LockOwner(owner))) {
-                    for at in bytes(part.lock.range) {
-                        let before = held.insert(at, (part.open.0, part.lock.kind));
+                for (lock, open) in pieces(&locks, LockOwner(owner)) {
+                    for at in bytes(lock.range) {
+                        let before = held.insert(at, (open.0, lock.kind));
                         prop_assert_eq!(before, None, "a byte is locked once by one owner");
                     }
                 }

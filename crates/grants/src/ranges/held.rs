@@ -1,0 +1,294 @@
+//! The locks that are held on one file, and which of them is in the way of another.
+//!
+//! Exclusive ones, shared ones, and those without a byte are indexed apart, and those of opens
+//! apart from those of owners. So each question is whether any of an index is met, but for those
+//! of one holder, which takes no look at the others; see [`IntervalIndex`].
+
+use super::index::{Interval, IntervalIndex};
+use super::{LockHeld, LockKind, LockOwner, Range, RangeLock};
+use crate::OpenId;
+use std::collections::BTreeMap;
+
+/// How many ranges an open has, and where those that are its own begin: not before `first` and
+/// not behind `last`.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    count: usize,
+    first: u64,
+    last: u64,
+}
+
+impl Extent {
+    const NONE: Self = Self { count: 0, first: u64::MAX, last: 0 };
+}
+
+/// What an owner has: see [`super::owners`]. It begins at the key under which it stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// Its last byte.
+    pub last: u64,
+    pub kind: LockKind,
+    /// The open by which it came.
+    pub open: OpenId,
+}
+
+/// See the module. Locks of opens and pieces of owners are counted alike.
+#[derive(Debug, Default)]
+pub(super) struct HeldLocks {
+    /// Of opens, by kind.
+    opens: [IntervalIndex<OpenId>; 2],
+    /// Of opens, by kind, without a byte: each stands at its position.
+    empty: [IntervalIndex<OpenId>; 2],
+    /// Of owners, by kind.
+    owners: [IntervalIndex<LockOwner>; 2],
+    /// Of owners: those of one have no byte in common.
+    pieces: BTreeMap<(LockOwner, u64), Piece>,
+    /// Pieces that an owner has by an open, where it has any.
+    counts: BTreeMap<(OpenId, LockOwner), usize>,
+    /// Of each open that has a range.
+    extents: BTreeMap<OpenId, Extent>,
+    len: usize,
+}
+
+impl HeldLocks {
+    /// Ranges that are locked.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Ranges that an open has, also for owners.
+    pub fn count_of(&self, open: OpenId) -> usize {
+        self.extents.get(&open).map_or(0, |extent| extent.count)
+    }
+
+    /// Whether an open may lock a range: shared locks stack; an open may also put a shared lock
+    /// over its own exclusive one.
+    pub fn admits(&self, open: OpenId, wanted: RangeLock) -> bool {
+        match wanted.kind {
+            LockKind::Shared => !self.meets(LockKind::Exclusive, wanted.range, Some(open)),
+            LockKind::Exclusive => {
+                !self.meets(LockKind::Exclusive, wanted.range, None)
+                    && !self.meets(LockKind::Shared, wanted.range, None)
+            }
+        }
+    }
+
+    /// Whether a range meets a lock of a kind that is not of the open `except`.
+    pub fn meets(&self, kind: LockKind, range: Range, except: Option<OpenId>) -> bool {
+        self.meets_open(kind, range, except)
+            || bounds(range)
+                .is_some_and(|(from, to)| self.owners[kind as usize].find(from, to, None).is_some())
+    }
+
+    /// The same, for locks of opens alone.
+    pub fn meets_open(&self, kind: LockKind, range: Range, except: Option<OpenId>) -> bool {
+        self.find_open(kind, range, except).is_some()
+    }
+
+    /// The lock in the way of one for `owner`, or for somebody who has none.
+    pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
+        let both = [LockKind::Exclusive, LockKind::Shared];
+        let kinds = if wanted.kind == LockKind::Shared { &both[..1] } else { &both[..] };
+        kinds.iter().find_map(|&kind| {
+            let held = |range, owner| LockHeld { lock: RangeLock { range, kind }, owner };
+            if let Some(range) = self.find_open(kind, wanted.range, None) {
+                return Some(held(range, None));
+            }
+            let (from, to) = bounds(wanted.range)?;
+            let found = self.owners[kind as usize].find(from, to, owner)?;
+            Some(held(range_of(found.first, found.last), Some(found.holder)))
+        })
+    }
+
+    fn find_open(&self, kind: LockKind, range: Range, except: Option<OpenId>) -> Option<Range> {
+        let (from, to) = bounds(range)?;
+        if let Some(found) = self.opens[kind as usize].find(from, to, except) {
+            return Some(range_of(found.first, found.last));
+        }
+        // An empty range is met where it has a byte of `range` on both sides.
+        let from = from.checked_add(1).filter(|_| range.length > 0)?;
+        let found = self.empty[kind as usize].find(from, to, except)?;
+        Some(Range { offset: found.first, length: 0 })
+    }
+
+    /// Adds a lock of an open.
+    pub fn insert(&mut self, open: OpenId, lock: RangeLock) {
+        self.index_of(lock).insert(interval(open, lock.range));
+        let extent = self.count(open);
+        extent.first = extent.first.min(lock.range.offset);
+        extent.last = extent.last.max(lock.range.offset);
+    }
+
+    /// Removes one lock of an open. False if it has none like it.
+    pub fn remove(&mut self, open: OpenId, lock: RangeLock) -> bool {
+        let is_there = self.index_of(lock).remove(&interval(open, lock.range));
+        if is_there {
+            self.discount(open, 1);
+        }
+        is_there
+    }
+
+    /// Removes all that an open has.
+    pub fn remove_all_of(&mut self, open: OpenId) {
+        for (_, _, count) in self.extract_own(open) {
+            self.discount(open, count);
+        }
+        for owner in self.owners_by(open) {
+            for (first, _) in self.pieces_by(open, owner) {
+                self.remove_piece(owner, first);
+            }
+        }
+    }
+
+    /// All that the open `from` has is `to`'s.
+    pub fn move_all(&mut self, from: OpenId, to: OpenId) {
+        for (kind, intervals, count) in self.extract_own(from) {
+            self.discount(from, count);
+            for range in intervals {
+                self.insert(to, RangeLock { range, kind });
+            }
+        }
+        for owner in self.owners_by(from) {
+            for (first, piece) in self.pieces_by(from, owner) {
+                self.remove_piece(owner, first);
+                self.insert_piece(owner, first, Piece { open: to, ..piece });
+            }
+        }
+    }
+
+    /// The locks that are an open's own, exclusive ones first: in this order they can be
+    /// had again.
+    pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
+        let extent = self.extents.get(&open).copied().unwrap_or(Extent::NONE);
+        let firsts = (extent.first, extent.last);
+        [LockKind::Exclusive, LockKind::Shared].into_iter().flat_map(move |kind| {
+            let filled = self.opens[kind as usize].of(open, firsts);
+            let filled = filled.map(|i| range_of(i.first, i.last));
+            let empty = self.empty[kind as usize].of(open, firsts);
+            let empty = empty.map(|i| Range { offset: i.first, length: 0 });
+            filled.chain(empty).map(move |range| RangeLock { range, kind })
+        })
+    }
+
+    /// Whether a lock begins before `offset`.
+    pub fn has_before(&self, offset: u64) -> bool {
+        let opens = self.opens.iter().chain(&self.empty).filter_map(IntervalIndex::first);
+        opens.chain(self.owners.iter().filter_map(IntervalIndex::first)).any(|at| at < offset)
+    }
+
+    /// Whether an owner has a piece.
+    pub fn has_of_owner(&self, owner: LockOwner) -> bool {
+        self.pieces.range((owner, 0)..=(owner, u64::MAX)).next().is_some()
+    }
+
+    /// The piece of an owner that has a byte at `offset`, or is the last one before.
+    pub fn piece_before(&self, owner: LockOwner, offset: u64) -> Option<(u64, Piece)> {
+        let (&(_, first), piece) = self.pieces.range((owner, 0)..=(owner, offset)).next_back()?;
+        Some((first, *piece))
+    }
+
+    /// The first piece of an owner that begins at `offset` or behind.
+    pub fn piece_from(&self, owner: LockOwner, offset: u64) -> Option<(u64, Piece)> {
+        let (&(_, first), piece) = self.pieces.range((owner, offset)..=(owner, u64::MAX)).next()?;
+        Some((first, *piece))
+    }
+
+    /// Adds a piece, where the owner has no byte of it.
+    pub fn insert_piece(&mut self, owner: LockOwner, first: u64, piece: Piece) {
+        let interval = Interval { first, last: piece.last, holder: owner };
+        self.owners[piece.kind as usize].insert(interval);
+        self.pieces.insert((owner, first), piece);
+        *self.counts.entry((piece.open, owner)).or_default() += 1;
+        self.count(piece.open);
+    }
+
+    /// Removes the piece that begins at `first`.
+    pub fn remove_piece(&mut self, owner: LockOwner, first: u64) {
+        let Some(piece) = self.pieces.remove(&(owner, first)) else { return };
+        let interval = Interval { first, last: piece.last, holder: owner };
+        self.owners[piece.kind as usize].remove(&interval);
+        let key = (piece.open, owner);
+        if let Some(count) = self.counts.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&key);
+            }
+        }
+        self.discount(piece.open, 1);
+    }
+
+    fn index_of(&mut self, lock: RangeLock) -> &mut IntervalIndex<OpenId> {
+        let indexes = if lock.range.length == 0 { &mut self.empty } else { &mut self.opens };
+        &mut indexes[lock.kind as usize]
+    }
+
+    /// Takes the locks that are an open's own out of the indexes: they are to be discounted.
+    fn extract_own(&mut self, open: OpenId) -> Vec<(LockKind, Vec<Range>, usize)> {
+        let Some(&Extent { first, last, .. }) = self.extents.get(&open) else {
+            return Vec::new();
+        };
+        let mut extracted = Vec::new();
+        for kind in [LockKind::Exclusive, LockKind::Shared] {
+            let filled = self.opens[kind as usize].extract_of(open, (first, last));
+            let empty = self.empty[kind as usize].extract_of(open, (first, last));
+            let mut ranges: Vec<Range> = filled.iter().map(|i| range_of(i.first, i.last)).collect();
+            ranges.extend(empty.iter().map(|i| Range { offset: i.first, length: 0 }));
+            let count = ranges.len();
+            extracted.push((kind, ranges, count));
+        }
+        extracted
+    }
+
+    fn owners_by(&self, open: OpenId) -> Vec<LockOwner> {
+        let all = (open, LockOwner(0))..=(open, LockOwner(u64::MAX));
+        self.counts.range(all).map(|(&(_, owner), _)| owner).collect()
+    }
+
+    fn pieces_by(&self, open: OpenId, owner: LockOwner) -> Vec<(u64, Piece)> {
+        let pieces = self.pieces.range((owner, 0)..=(owner, u64::MAX));
+        let by = pieces.filter(|(_, piece)| piece.open == open);
+        by.map(|(&(_, first), piece)| (first, *piece)).collect()
+    }
+
+    fn count(&mut self, open: OpenId) -> &mut Extent {
+        self.len += 1;
+        let extent = self.extents.entry(open).or_insert(Extent::NONE);
+        extent.count += 1;
+        extent
+    }
+
+    fn discount(&mut self, open: OpenId, count: usize) {
+        self.len -= count;
+        if let Some(extent) = self.extents.get_mut(&open) {
+            extent.count -= count;
+            if extent.count == 0 {
+                self.extents.remove(&open);
+            }
+        }
+    }
+
+    /// Steps of all indexes: see [`IntervalIndex::steps`].
+    #[cfg(test)]
+    pub fn steps(&self) -> u64 {
+        let opens = self.opens.iter().chain(&self.empty).map(|index| index.steps.get());
+        opens.chain(self.owners.iter().map(|index| index.steps.get())).sum()
+    }
+}
+
+/// The last position at which an interval that meets the range ends at the earliest, and the
+/// first position at which it begins at the latest. None if nothing meets it.
+fn bounds(range: Range) -> Option<(u64, u64)> {
+    match range.length {
+        0 => range.offset.checked_sub(1).map(|before| (range.offset, before)),
+        _ => Some((range.offset, range.last())),
+    }
+}
+
+fn interval(open: OpenId, range: Range) -> Interval<OpenId> {
+    let last = if range.length == 0 { range.offset } else { range.last() };
+    Interval { first: range.offset, last, holder: open }
+}
+
+fn range_of(first: u64, last: u64) -> Range {
+    Range { offset: first, length: last - first + 1 }
+}
