@@ -4,16 +4,12 @@ The journal is for the model in crates/xtask/src/power: each operation by when i
 answered, whether its answer promises stable storage, and its effects on names, attributes and data.
 """
 
-import ctypes
 import itertools
 import json
 import os
 import struct
-import time
 
 CELL = 512
-# Attributes that the model follows; the others are the kernel's.
-FOLLOWED = ("user.", "security.NTACL", "system.posix_acl_access")
 
 
 class Unexpected(Exception):
@@ -25,7 +21,7 @@ class Object:
 
     def __init__(self, number, kind, target=None):
         self.number, self.kind, self.target = number, kind, target
-        self.inode, self.mode, self.owner, self.attributes = 0, 0, (0, 0), {}
+        self.inode, self.mode, self.owner, self.attributes = 0, 0, [0, 0], {}
         # Tags of its cells, each CELL bytes; 0 is zeros.
         self.cells = []
         # Of a directory: its children by name, and where it is itself.
@@ -65,11 +61,11 @@ class Record:
         self._effect("name", directory=directory.number, name=name, object=target and target.number)
 
     def created(self, target, path):
-        found = os.lstat(path)
-        target.inode, target.mode, target.owner = found.st_ino, found.st_mode & 0o7777, (found.st_uid, found.st_gid)
+        found = self.journal.disk.look(path)
+        target.inode, target.mode, target.owner = found["inode"], found["mode"], found["owner"]
         self._effect("created", object=target.number, kind=target.kind, inode=target.inode, mode=target.mode,
                      owner=target.owner, target=target.target)
-        self.seen_attributes(target, path)
+        self._attributes(target, found["attributes"])
 
     def cells(self, target, first, tags):
         """Data from the cell `first` on; the file grows as needed."""
@@ -97,20 +93,17 @@ class Record:
 
     def seen(self, target, path):
         """Mode, owner and extended attributes, as the live file system shows them now."""
-        found = os.lstat(path)
-        mode, owner = found.st_mode & 0o7777, (found.st_uid, found.st_gid)
-        if mode != target.mode:
-            self._effect("mode", object=target.number, mode=mode)
-        if owner != target.owner:
-            self._effect("owner", object=target.number, owner=owner)
-        target.mode, target.owner = mode, owner
-        if found.st_mtime_ns != target.set_time:
+        found = self.journal.disk.look(path)
+        if found["mode"] != target.mode:
+            self._effect("mode", object=target.number, mode=found["mode"])
+        if found["owner"] != target.owner:
+            self._effect("owner", object=target.number, owner=found["owner"])
+        target.mode, target.owner = found["mode"], found["owner"]
+        if found["modified"] != target.set_time:
             self.modified(target)
-        self.seen_attributes(target, path)
+        self._attributes(target, found["attributes"])
 
-    def seen_attributes(self, target, path):
-        names = [name for name in os.listxattr(path, follow_symlinks=False) if name.startswith(FOLLOWED)]
-        now = {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names}
+    def _attributes(self, target, now):
         for name in sorted(now.keys() | target.attributes.keys()):
             if now.get(name) != target.attributes.get(name):
                 self._effect("attribute", object=target.number, name=name, value=now.get(name))
@@ -120,8 +113,8 @@ class Record:
 class Journal:
     """All operations of a run. Clients share it; each object belongs to one client."""
 
-    def __init__(self, mount, syncs_each=False):
-        self.mount, self.entries = mount, []
+    def __init__(self, disk, syncs_each=False):
+        self.disk, self.entries = disk, []
         # With it no server can lose anything: the lane is checked by it.
         self.syncs_each = syncs_each
         self._objects, self._tags = itertools.count(1), itertools.count(1)
@@ -130,34 +123,21 @@ class Journal:
     def new(self, kind, target=None):
         return Object(next(self._objects), kind, target)
 
-    def live(self, directory, name):
-        """Where the live file system has it."""
-        return os.path.join(self.mount, directory.path(name))
-
     def tag(self):
         return next(self._tags)
 
     def perform(self, client, row, text, act, promises, settles=None):
         """Carries out `act`, which returns a status; the record gets its effects from the caller."""
         record = Record(self, client, row, text, promises, settles)
-        record.entry["request"] = time.monotonic_ns()
+        record.entry["request"] = self.disk.now()
         status = act()
         if self.syncs_each:
-            self.sync()
-        record.entry["answer"] = time.monotonic_ns()
+            self.disk.sync()
+        record.entry["answer"] = self.disk.now()
         if status:
             raise Unexpected("%s: %s (%s): status %#x" % (client, row, text, status))
         self.entries.append(record.entry)
         return record
-
-    def sync(self):
-        """syncfs(2)."""
-        folder = os.open(self.mount, os.O_RDONLY)
-        try:
-            if ctypes.CDLL(None, use_errno=True).syncfs(folder):
-                raise OSError(ctypes.get_errno(), "syncfs")
-        finally:
-            os.close(folder)
 
     def write(self, path):
         whole = {"started": self.started, "ended": self.ended, "operations": self.entries}

@@ -48,7 +48,7 @@ class NfsClient(Client):
     def add(self, record, directory, name, kind, target=None):
         created = self.journal.new(kind, target)
         record.name(directory, name, created)
-        record.created(created, self.journal.live(directory, name))
+        record.created(created, directory.path(name))
         found = [put(directory.handle), words(15) + opaque(name.encode()), words(10)]
         _, reply = self.nfs.compound(*found)
         created.handle = reply[28:28 + struct.unpack(">I", reply[24:28])[0]]
@@ -156,7 +156,7 @@ class NfsClient(Client):
         directory, name, target = entry
         body = words(34) + ANONYMOUS + attributes(*pairs)
         record = self.perform(row, self.text(directory, name), self.call(put(target.handle), body), True)
-        path = self.journal.live(directory, name)
+        path = directory.path(name)
         record.seen(target, path)
         return record, target, path
 
@@ -170,7 +170,7 @@ class NfsClient(Client):
         owner = (self.random.randrange(100, 200), self.random.randrange(100, 200))
         pairs = [(OWNER, opaque(b"%d" % owner[0])), (OWNER_GROUP, opaque(b"%d" % owner[1]))]
         done = self.set("NFS setattr owner", ("file", "directory", "symlink"), *pairs)
-        assert not done or done[1].owner == owner
+        assert not done or done[1].owner == list(owner)
         return bool(done)
 
     def set_size(self):
@@ -202,7 +202,7 @@ class NfsClient(Client):
     def attribute(self, row, entry, body):
         directory, name, target = entry
         record = self.perform(row, self.text(directory, name), self.call(put(target.handle), body), True)
-        record.seen(target, self.journal.live(directory, name))
+        record.seen(target, directory.path(name))
         return True
 
     def set_attribute(self):

@@ -59,9 +59,6 @@ class SmbClient(Client):
     def text(self, open_):
         return open_.directory.path(open_.name)
 
-    def live(self, open_):
-        return self.journal.live(open_.directory, open_.name)
-
     def action(self, command, body):
         def act():
             status, self.reply = self.smb.call(command, body)
@@ -114,7 +111,7 @@ class SmbClient(Client):
         record = self.perform(self.row(row, open_), self.text(open_), act, self.promises(open_))
         open_.file = self.reply[128:144]
         record.name(directory, name, open_.target)
-        record.created(open_.target, self.live(open_))
+        record.created(open_.target, self.text(open_))
         self.opens.append(open_)
         return True
 
@@ -133,14 +130,14 @@ class SmbClient(Client):
     def open(self):
         done = self.open_by("open", OPEN)
         if done:
-            done[0].seen(done[1].target, self.live(done[1]))
+            done[0].seen(done[1].target, self.text(done[1]))
         return bool(done)
 
     def overwrite(self):
         done = self.open_by("overwrite", OVERWRITE)
         if done:
             done[0].size(done[1].target, 0)
-            done[0].seen(done[1].target, self.live(done[1]))
+            done[0].seen(done[1].target, self.text(done[1]))
         return bool(done)
 
     def close(self):
@@ -150,7 +147,7 @@ class SmbClient(Client):
         self.opens.remove(open_)
         act = self.action(6, struct.pack("<HHI", 24, 0, 0) + open_.file)
         record = self.perform(self.row("close", open_), self.text(open_), act, self.promises(open_))
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return True
 
     def close_all(self):
@@ -167,7 +164,7 @@ class SmbClient(Client):
         record = self.perform(self.row("mkdir"), directory.path(name), act, self.promises())
         self.smb.close(self.reply[128:144])
         record.name(directory, name, created)
-        record.created(created, self.journal.live(directory, name))
+        record.created(created, directory.path(name))
         self.directories.append(created)
         return True
 
@@ -179,7 +176,7 @@ class SmbClient(Client):
         record.name(open_.directory, open_.name, None)
         record.name(directory, name, open_.target)
         open_.directory, open_.name = directory, name
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return True
 
     def set_action(self, open_, kind, information, data, additional=0):
@@ -270,7 +267,7 @@ class SmbClient(Client):
         text = "%s cells %d to %d" % (self.text(open_), first, first + len(tags))
         record = self.perform(row, text, self.action(WRITE, body + data), self.promises(open_) or bool(flag))
         record.cells(open_.target, first, tags)
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return True
 
     def set_size(self):
@@ -281,7 +278,7 @@ class SmbClient(Client):
         act = self.set_action(open_, 1, 20, struct.pack("<Q", cells * CELL))
         record = self.perform(self.row("set size", open_), self.text(open_), act, self.promises(open_))
         record.size(open_.target, cells)
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return True
 
     def control(self, open_, code, data, output):
@@ -297,7 +294,7 @@ class SmbClient(Client):
         act = self.control(open_, SET_ZERO_DATA, struct.pack("<QQ", first * CELL, (first + 8) * CELL), 0)
         record = self.perform(self.row("zero data", open_), self.text(open_), act, self.promises(open_))
         record.cells(open_.target, first, [0] * 8)
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return True
 
     def copy(self):
@@ -315,7 +312,7 @@ class SmbClient(Client):
         text = "%s %d cells to %s" % (self.text(source), count, self.text(open_))
         record = self.perform(self.row("server-side copy", open_), text, act, self.promises(open_))
         record.cells(open_.target, to, source.target.cells[:count])
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return True
 
     # Attributes.
@@ -326,7 +323,7 @@ class SmbClient(Client):
             return None
         act = self.set_action(open_, kind, information, data, additional)
         record = self.perform(self.row(what, open_), self.text(open_), act, self.promises(open_))
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return record, open_
 
     def set_security(self):
@@ -364,7 +361,7 @@ class SmbClient(Client):
         options = WRITE_THROUGH if open_.writes_through else 0
         act = self.create_action(path, FILE_ACCESS, disposition, options)
         record = self.perform(self.row(row, open_), path, act, self.promises(open_))
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         return open_, SmbOpen(self.reply[128:144], open_.directory, open_.name, open_.target, open_.writes_through)
 
     def create_stream(self):
@@ -381,7 +378,7 @@ class SmbClient(Client):
         data = os.urandom(self.random.choice((8, 60, 120)))
         act = lambda: self.smb.write(stream.file, data)  # noqa: E731
         record = self.perform(self.row("write stream", open_), self.text(open_), act, self.promises(open_))
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
         self.smb.close(stream.file)
         return True
 
@@ -390,7 +387,7 @@ class SmbClient(Client):
     def flush_by(self, row, open_, settles):
         act = self.action(FLUSH, struct.pack("<HHI", 24, 0, 0) + open_.file)
         record = self.perform(self.row(row), self.text(open_), act, True, settles)
-        record.seen(open_.target, self.live(open_))
+        record.seen(open_.target, self.text(open_))
 
     def flush(self):
         open_ = self.some_open()

@@ -2,15 +2,17 @@
 """The workload of the power-cut lane: a server on a mounted disk, its clients, and their journal.
 
     power_workload.py --binary FILE --mount FOLDER --work FOLDER --journal FILE --seed N --operations N
-        [--clones] [--sync-each]
+        [--clones] [--sync-each] [--guest]
 
 `cargo xtask power` starts it in namespaces of mounts and of the network. Each client first works
-alone, since a commit for one client makes stable what others have done; then all work at once.
+alone, since a commit for one client makes stable what others have done; then all work at once. With
+`--guest` the clients are those of a kernel in a virtual machine.
 """
 
 import argparse
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +21,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from power_disk import HostDisk  # noqa: E402
 from power_journal import Journal  # noqa: E402
 from power_nfs import NfsClient  # noqa: E402
 from power_smb import SmbClient  # noqa: E402
@@ -26,6 +29,10 @@ from raw_smb import nt_hash  # noqa: E402
 
 USER, ACCOUNT, UID = "writer", "power-writer", 61201
 HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
+# Addresses that conformance/kclient-run gives, and where power_disk.py serves.
+GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
+GUEST_SECONDS_MAX = 240
+PROGRAMS = os.path.dirname(os.path.abspath(__file__))
 
 
 def write_users(folder):
@@ -47,20 +54,24 @@ def write_users(folder):
     return users
 
 
-def start(binary, folder, mount):
-    """The server; its own state is not on the disk that is cut."""
+def configure(folder, mount, host):
+    """The server's configuration; its own state is not on the disk that is cut."""
     users, state = write_users(folder), os.path.join(folder, "state")
     os.mkdir(state, 0o700)
-    config, log = os.path.join(folder, "config.toml"), os.path.join(folder, "log")
+    config = os.path.join(folder, "config.toml")
     with open(config, "w", encoding="utf-8") as file:
-        file.write('[server]\nsmb = ["%s:%d"]\nnfs = ["%s:%d"]\nadmin = "%s:%d"\nusers = "%s"\nstate = "%s"\n'
-                   % (HOST, SMB_PORT, HOST, NFS_PORT, HOST, ADMIN_PORT, users, state))
+        file.write('[server]\nsmb = ["%s:%d"]\nnfs = ["%s:%d"]\nadmin = "127.0.0.1:%d"\nusers = "%s"\nstate = "%s"\n'
+                   % (host, SMB_PORT, host, NFS_PORT, ADMIN_PORT, users, state))
         for name, more in (("nfs", 'nfs = true\nnfs_squash = "none"'), ("smb", "nfs = false"),
                            ("ca", "nfs = false\ncontinuously_available = true")):
             path = os.path.join(mount, name)
             os.mkdir(path)
             os.chown(path, UID, UID)
             file.write('[[share]]\nname = "%s"\npath = "%s"\n%s\n' % (name, path, more))
+    return config
+
+
+def start(binary, config, log):
     with open(log, "wb") as file:
         server = subprocess.Popen([binary, "serve", "--config", config], stdin=subprocess.DEVNULL, stdout=file,
                                   stderr=file)
@@ -81,14 +92,20 @@ def share_folders(journal, names):
     """An object for each directory that is there before the clients, by its path."""
     root = journal.new("directory")
     record = journal.perform("setup", "setup", "shares", lambda: 0, True)
-    record.created(root, journal.mount)
+    record.created(root, "")
     folders = {}
     for path in names:
         above, name = os.path.split(path)
         folders[path] = journal.new("directory")
         record.name(folders[above] if above else root, name, folders[path])
-        record.created(folders[path], os.path.join(journal.mount, path))
+        record.created(folders[path], path)
     return folders
+
+
+def make_folders(mount, paths):
+    for path in paths:
+        os.mkdir(os.path.join(mount, path))
+        os.chown(os.path.join(mount, path), UID, UID)
 
 
 def clients(journal, arguments, generator):
@@ -101,15 +118,9 @@ def clients(journal, arguments, generator):
         "ca/a": lambda *base: SmbClient(*base, smb, "ca", USER, UID, True),
         "ca/b": lambda *base: SmbClient(*base, smb, "ca", USER, UID, True),
     }
-    for path in kinds:
-        os.mkdir(os.path.join(journal.mount, path))
-        os.chown(os.path.join(journal.mount, path), UID, UID)
+    make_folders(arguments.mount, kinds)
     folders = share_folders(journal, ["nfs", "smb", "ca", *kinds])
     return [make(path, journal, folders[path], random.Random(generator.getrandbits(64))) for path, make in kinds.items()]
-
-
-def settle(journal):
-    journal.sync()
 
 
 def work(journal, all_clients, operations):
@@ -127,9 +138,9 @@ def work(journal, all_clients, operations):
 
     for client in all_clients:
         # What came before is not to make this client's operations stable by its own commits.
-        settle(journal)
+        journal.disk.sync()
         steps(client)
-    settle(journal)
+    journal.disk.sync()
     threads = [threading.Thread(target=steps, args=(client,)) for client in all_clients]
     for thread in threads:
         thread.start()
@@ -139,29 +150,56 @@ def work(journal, all_clients, operations):
         raise errors[0]
 
 
+def run_raw(arguments, config, log):
+    """This process is the clients."""
+    server = start(arguments.binary, config, log)
+    try:
+        journal = Journal(HostDisk(arguments.mount), arguments.sync_each)
+        all_clients = clients(journal, arguments, random.Random(arguments.seed))
+        journal.disk.sync()
+        journal.started = journal.disk.now()
+        work(journal, all_clients, arguments.operations)
+        journal.ended = journal.disk.now()
+        journal.write(arguments.journal)
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def run_guest(arguments, config, log):
+    """The clients are in a virtual machine, which sees the programs and brings the journal back."""
+    make_folders(arguments.mount, ["nfs/a", "smb/a", "ca/a"])
+    # Not below /tmp, which the virtual machine has its own of.
+    programs, out = os.path.join(arguments.work, "programs"), os.path.join(arguments.work, "out")
+    shutil.copytree(PROGRAMS, programs)
+    disk = "%s %s/power_disk.py %s %s %d &" % (sys.executable, PROGRAMS, arguments.mount, GUEST_HOST, DISK_PORT)
+    serve = "%s exec %s serve --config %s > %s 2>&1" % (disk, arguments.binary, config, log)
+    options = ["--sync-each"] if arguments.sync_each else []
+    done = subprocess.run(
+        [os.path.join(PROGRAMS, "..", "kclient-run"), "-k", "uml", "--share", "/", "--chroot", "-o", out,
+         "-t", str(GUEST_SECONDS_MAX), "--server", serve, "--wait", str(NFS_PORT),
+         os.path.join(PROGRAMS, "power_guest.py"), programs, str(arguments.seed), str(arguments.operations),
+         "/mnt/out/journal", *options], check=False)
+    if done.returncode:
+        sys.exit("the virtual machine ended with status %d" % done.returncode)
+    shutil.copy(os.path.join(out, "journal"), arguments.journal)
+
+
 def main():
     parser = argparse.ArgumentParser()
     for name in ("binary", "mount", "work", "journal"):
         parser.add_argument("--" + name, required=True)
     for name in ("seed", "operations"):
         parser.add_argument("--" + name, type=int, required=True)
-    parser.add_argument("--clones", action="store_true")
-    parser.add_argument("--sync-each", action="store_true")
+    for name in ("clones", "sync-each", "guest"):
+        parser.add_argument("--" + name, action="store_true")
     arguments = parser.parse_args()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chmod(arguments.mount, 0o755)
-    server = start(arguments.binary, arguments.work, arguments.mount)
+    config = configure(arguments.work, arguments.mount, GUEST_HOST if arguments.guest else HOST)
     try:
-        journal = Journal(arguments.mount, arguments.sync_each)
-        all_clients = clients(journal, arguments, random.Random(arguments.seed))
-        settle(journal)
-        journal.started = time.monotonic_ns()
-        work(journal, all_clients, arguments.operations)
-        journal.ended = time.monotonic_ns()
-        journal.write(arguments.journal)
+        (run_guest if arguments.guest else run_raw)(arguments, config, os.path.join(arguments.work, "log"))
     finally:
-        server.terminate()
-        server.wait(60)
         subprocess.run(["umount", "/etc/passwd", "/etc/group"], check=True)
 
 

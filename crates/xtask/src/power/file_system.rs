@@ -2,12 +2,13 @@
 
 use super::device::{LoopDevice, output};
 use anyhow::{Context, Result};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
+use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A file system of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, clap::ValueEnum)]
 pub enum FileSystem {
     /// ext4
     Ext4,
@@ -71,36 +72,9 @@ impl FileSystem {
     }
 
     /// Mounts it, which replays its journal.
-    pub fn mount(self, device: &LoopDevice, folder: &Path) -> Result<Mounted> {
+    pub fn mount(self, device: &str, folder: &Path) -> Result<()> {
         let (flags, options) = (MountFlags::NOATIME, self.mount_options());
-        rustix::mount::mount(&device.path, folder, self.name(), flags, options)
-            .with_context(|| format!("mount of {}", self.name()))?;
-        Ok(Mounted { folder: Some(folder.to_owned()) })
-    }
-}
-
-/// A mounted file system; unmounted at the latest when dropped.
-#[derive(Debug)]
-pub struct Mounted {
-    folder: Option<PathBuf>,
-}
-
-impl Mounted {
-    /// Unmounts.
-    pub fn unmount(mut self) -> Result<()> {
-        match self.folder.take() {
-            Some(folder) => {
-                Ok(rustix::mount::unmount(&folder, UnmountFlags::empty()).context("unmount")?)
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            let _ = rustix::mount::unmount(folder, UnmountFlags::DETACH);
-        }
+        rustix::mount::mount(device, folder, self.name(), flags, options)
+            .with_context(|| format!("mount of {}", self.name()))
     }
 }

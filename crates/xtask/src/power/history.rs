@@ -71,10 +71,10 @@ impl<T: PartialEq> History<T> {
     pub fn permitted(&self, at: usize) -> Permitted<'_, T> {
         let base = self.versions.iter().rposition(|v| v.promised.is_some_and(|since| since <= at));
         let first = base.unwrap_or(0);
-        let end =
-            self.versions.iter().rposition(|v| v.requested < at).map_or(first, |last| last + 1);
-        // What is promised had been requested.
-        let versions = &self.versions[first..end.max(first)];
+        let requested = self.versions.iter().rposition(|version| version.requested < at);
+        // What is promised is there even if its operation had nothing to write.
+        let end = requested.max(base).map_or(first, |last| last + 1);
+        let versions = &self.versions[first..end];
         let initial = if base.is_none() { self.initial.as_ref() } else { None };
         Permitted {
             initial,
@@ -128,6 +128,13 @@ mod tests {
         assert_eq!(values(&history, 25), [2]);
         assert_eq!(values(&history, 99), [3]);
         assert_eq!(history.permitted(26).promised_by, Some(1));
+    }
+
+    #[test]
+    fn version_that_took_no_request_is_promised() {
+        let history = history(&[(1, 10, Some(15)), (2, 20, Some(20))]);
+        assert_eq!(values(&history, 19), [1]);
+        assert_eq!(values(&history, 20), [2]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! | [`journal`] | what clients did and were answered |
 //! | [`history`], [`model`], [`check`], [`descriptor`] | what must, may and must not be on the disk |
 //! | [`observed`] | what is on it |
+//! | [`worker`] | the process that mounts and reads |
 //! | [`points`], [`replay`] | which cuts are tried, and how |
 
 mod check;
@@ -24,6 +25,7 @@ mod points;
 mod recording;
 mod replay;
 mod report;
+mod worker;
 
 use anyhow::{Context, Result, bail};
 use device::{LoopDevice, RecordedDisk};
@@ -35,9 +37,11 @@ use recording::{CutPoint, Recording};
 use std::fs;
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
+use worker::MountWorker;
 
 /// Says to the process that it has namespaces of its own.
 const INSIDE: &str = "ANABRANCH_POWER_INSIDE";
@@ -59,12 +63,18 @@ pub struct Args {
     /// Which operations and cuts; another one each time unless given
     #[arg(long)]
     seed: Option<u64>,
+    /// Use a kernel's clients of NFS and SMB, in a virtual machine
+    #[arg(long)]
+    guest: bool,
     /// Sync the disk before each answer counts: what is still said to be lost is the lane's own fault
     #[arg(long)]
     sync_each: bool,
     /// Try one cut of a run that was kept since something was lost
     #[arg(long, value_name = "FOLDER", requires = "cut")]
     replay: Option<PathBuf>,
+    /// Mount and read what standard input says; for the lane itself
+    #[arg(long, hide = true)]
+    mount_worker: bool,
     /// The cut, as the run has printed it
     #[arg(long)]
     cut: Option<CutPoint>,
@@ -75,14 +85,18 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     if std::env::var_os(INSIDE).is_none() {
         return enter_namespaces();
     }
+    if args.mount_worker {
+        return worker::serve().map(|()| ExitCode::SUCCESS);
+    }
     let folder = PathBuf::from(format!("/var/tmp/power.{}", std::process::id()));
     fs::create_dir_all(&folder)?;
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
+    let janitor = NamespaceJanitor::start(&folder)?;
     let is_kept = match (&args.replay, args.cut) {
         (Some(kept), Some(cut)) => replay_one(kept, &folder, cut),
         _ => run_all(root, args, &folder),
     };
-    fs::remove_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    janitor.finish()?;
     Ok(if is_kept? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -96,6 +110,42 @@ fn enter_namespaces() -> Result<ExitCode> {
         .status()
         .context("unshare")?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A process that outlives this one in its namespaces, however it ends. The last process of a mount
+/// namespace unmounts: were it the one that serves the disks, it would wait for itself, for ever.
+struct NamespaceJanitor {
+    process: Child,
+}
+
+impl NamespaceJanitor {
+    fn start(folder: &Path) -> Result<Self> {
+        const SCRIPT: &str = r#"cat > /dev/null
+            losetup --noheadings --output NAME,BACK-FILE | while read -r device file; do
+                case $file in "$1"/*) losetup --detach "$device" ;; esac
+            done
+            while read -r _ place _; do
+                case $place in "$1"/*) umount --lazy "$place" ;; esac
+            done < /proc/self/mounts
+            exec rm -rf --one-file-system "$1""#;
+        let process = Command::new("sh")
+            .args(["-c", SCRIPT, "power"])
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .context("sh")?;
+        Ok(Self { process })
+    }
+
+    /// Removes the folder, which has no mounts any more.
+    fn finish(mut self) -> Result<()> {
+        drop(self.process.stdin.take());
+        if !self.process.wait()?.success() {
+            bail!("the folder of the run cannot be removed");
+        }
+        Ok(())
+    }
 }
 
 /// Whether nothing was lost.
@@ -194,7 +244,8 @@ fn record(
     let files = DiskFiles::mount(&files, vec![disk.clone()])?;
     let device = LoopDevice::attach(&files.path(0))?;
     file_system.format(&device)?;
-    let mounted = file_system.mount(&device, &live)?;
+    let mut worker = MountWorker::start()?;
+    worker.mount(file_system, &device.path, &live)?;
     let journal = work.join("journal");
     let mut workload = Command::new("timeout");
     workload
@@ -209,10 +260,13 @@ fn record(
     if args.sync_each {
         workload.arg("--sync-each");
     }
+    if args.guest {
+        workload.arg("--guest");
+    }
     if !workload.status().context("timeout")?.success() {
         bail!("the workload on {} failed", file_system.name());
     }
-    mounted.unmount()?;
+    worker.unmount(&live)?;
     let journal = serde_json::from_slice(&fs::read(&journal)?).context("the workload's journal")?;
     Ok(RecordedRun { recording: disk.recording(), journal })
 }

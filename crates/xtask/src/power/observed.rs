@@ -2,6 +2,7 @@
 
 use super::journal::{CELL_BYTES, ObjectKind, cell_tag};
 use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -9,15 +10,15 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// What the kernel adds at the root of a new file system.
-const NOT_OURS: &str = "lost+found";
+/// What the kernel and `power_disk.py` add at the root of a new file system.
+const NOT_OURS: [&str; 2] = ["lost+found", ".power-sync"];
 /// Extended attributes that are followed, by the beginning of their names.
 const FOLLOWED: [&str; 3] = ["user.", "security.NTACL", "system.posix_acl_access"];
 /// Largest value of an extended attribute, in bytes. XATTR_SIZE_MAX.
 const VALUE_BYTES_MAX: usize = 1 << 16;
 
 /// One inode.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObservedInode {
     /// Its kind; none for what the workload creates nothing of.
     pub kind: Option<ObjectKind>,
@@ -40,7 +41,7 @@ pub struct ObservedInode {
 }
 
 /// All of it, by inode.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ObservedTree {
     /// Of the root.
     pub root: u64,
@@ -66,7 +67,7 @@ impl ObservedTree {
             for entry in fs::read_dir(&folder).with_context(|| folder.display().to_string())? {
                 let path = entry?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                if name == NOT_OURS {
+                if NOT_OURS.contains(&name.as_str()) {
                     continue;
                 }
                 let inode =

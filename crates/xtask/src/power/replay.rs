@@ -9,6 +9,7 @@ use super::model::PromiseModel;
 use super::observed::ObservedTree;
 use super::points::same_disk;
 use super::recording::{CutDisks, CutPoint, Recording};
+use super::worker::MountWorker;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ pub struct CutOutcome {
 
 /// A disk that shows one cut after another, and where it is mounted.
 struct ReplayPlace {
+    worker: MountWorker,
     file_system: FileSystem,
     disk: Arc<ReplacedDisk>,
     device: LoopDevice,
@@ -42,20 +44,21 @@ impl ReplayPlace {
         let disk = Arc::new(ReplacedDisk::new(file_system.disk_bytes()));
         let files = DiskFiles::mount(&files, vec![disk.clone()])?;
         let device = LoopDevice::attach(&files.path(0))?;
-        Ok(Self { file_system, disk, device, mount, _files: files })
+        let worker = MountWorker::start()?;
+        Ok(Self { worker, file_system, disk, device, mount, _files: files })
     }
 
-    fn tree(&self, image: DiskImage) -> Result<ObservedTree> {
+    fn tree(&mut self, image: DiskImage) -> Result<ObservedTree> {
         self.disk.replace(image);
-        let mounted = self.file_system.mount(&self.device, &self.mount)?;
-        let tree = ObservedTree::read(&self.mount);
-        mounted.unmount()?;
+        self.worker.mount(self.file_system, &self.device.path, &self.mount)?;
+        let tree = self.worker.read(&self.mount);
+        self.worker.unmount(&self.mount)?;
         tree
     }
 
     /// A file system that cannot be mounted or read is a violation, too.
     fn try_cut(
-        &self,
+        &mut self,
         model: &PromiseModel,
         points: [usize; 2],
         image: DiskImage,
@@ -85,14 +88,14 @@ pub fn run(
     recording: &Recording,
     cuts: &[CutPoint],
 ) -> Result<Vec<CutOutcome>> {
-    let places = (0..file_system.mounts_max().min(cuts.len()))
+    let mut places = (0..file_system.mounts_max().min(cuts.len()))
         .map(|number| ReplayPlace::new(file_system, &folder.join(number.to_string())))
         .collect::<Result<Vec<_>>>()?;
     let outcomes = Mutex::new(Vec::with_capacity(cuts.len()));
     let (sender, receiver) = sync_channel(places.len());
     let receiver = Mutex::new(receiver);
     std::thread::scope(|scope| -> Result<()> {
-        for place in &places {
+        for place in &mut places {
             scope.spawn(|| serve(place, model, recording, &receiver, &outcomes));
         }
         let mut disks = CutDisks::new(recording);
@@ -108,7 +111,7 @@ pub fn run(
 }
 
 fn serve(
-    place: &ReplayPlace,
+    place: &mut ReplayPlace,
     model: &PromiseModel,
     recording: &Recording,
     receiver: &Mutex<Receiver<(CutPoint, DiskImage)>>,

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""The disk of the power-cut lane as the clients see it from the side: its clock, and what is on it.
+
+    power_disk.py MOUNT HOST PORT
+
+serves both to clients in a virtual machine, whose clock is another and who do not see the disk.
+"""
+
+import ctypes
+import json
+import os
+import socket
+import sys
+import threading
+import time
+
+# Extended attributes that the model follows; the others are the kernel's.
+FOLLOWED = ("user.", "security.NTACL", "system.posix_acl_access")
+
+
+class HostDisk:
+    """The live file system, mounted on this machine."""
+
+    def __init__(self, mount):
+        self.mount = mount
+
+    def now(self):
+        """Nanoseconds of the clock that the recording has."""
+        return time.monotonic_ns()
+
+    def look(self, path):
+        """Inode, mode, owner, modification time and extended attributes, in hexadecimal."""
+        path = os.path.join(self.mount, path) if path else self.mount
+        found = os.lstat(path)
+        names = [name for name in os.listxattr(path, follow_symlinks=False) if name.startswith(FOLLOWED)]
+        return {
+            "inode": found.st_ino, "mode": found.st_mode & 0o7777, "owner": [found.st_uid, found.st_gid],
+            "modified": found.st_mtime_ns,
+            "attributes": {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names},
+        }
+
+    def sync(self):
+        """All that was written is stable. syncfs(2) of XFS does not flush the disk's cache where the log
+        is clean; fsync(2) of a file does."""
+        file = os.open(os.path.join(self.mount, ".power-sync"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if ctypes.CDLL(None, use_errno=True).syncfs(file):
+                raise OSError(ctypes.get_errno(), "syncfs")
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+
+class RemoteDisk:
+    """The same from a virtual machine: a line with a method and its arguments, a line with its result."""
+
+    def __init__(self, host, port):
+        self.socket = socket.create_connection((host, port), 30)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.file = self.socket.makefile("r", encoding="utf-8")
+
+    def _call(self, *words):
+        self.socket.sendall(json.dumps(words).encode() + b"\n")
+        return json.loads(self.file.readline())
+
+    def now(self):
+        return self._call("now")
+
+    def look(self, path):
+        return self._call("look", path)
+
+    def sync(self):
+        return self._call("sync")
+
+
+def answer(disk, connection):
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for line in connection.makefile("r", encoding="utf-8"):
+        method, *arguments = json.loads(line)
+        connection.sendall(json.dumps(getattr(disk, method)(*arguments)).encode() + b"\n")
+
+
+def main():
+    mount, host, port = sys.argv[1:]
+    disk, listener = HostDisk(mount), socket.create_server((host, int(port)))
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=answer, args=(disk, connection), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

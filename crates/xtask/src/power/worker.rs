@@ -1,0 +1,111 @@
+//! A process that mounts and reads file systems on the disks of this lane.
+//!
+//! It is not the process that serves the disks: the kernel ends a process only when none of its
+//! threads waits for a disk, and a disk whose process does not end answers nobody.
+
+use super::file_system::FileSystem;
+use super::observed::ObservedTree;
+use anyhow::{Context, Result, anyhow};
+use rustix::mount::{UnmountFlags, unmount};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Has this program be the worker.
+pub const ARGUMENT: &str = "--mount-worker";
+
+/// What the worker is to do.
+#[derive(Debug, Deserialize, Serialize)]
+enum WorkerRequest {
+    Mount(FileSystem, String, PathBuf),
+    Read(PathBuf),
+    Unmount(PathBuf),
+}
+
+/// Its answer: a tree if it was to read, or what went wrong.
+type WorkerReply = Result<Option<ObservedTree>, String>;
+
+/// The worker, seen from the process that serves the disks. It ends when this is dropped.
+#[derive(Debug)]
+pub struct MountWorker {
+    process: Child,
+    /// None once it is to end.
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl MountWorker {
+    /// Starts it.
+    pub fn start() -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(["power", ARGUMENT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("worker")?;
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().context("output of the worker")?);
+        Ok(Self { process, input, output })
+    }
+
+    /// Mounts a file system, which replays its journal.
+    pub fn mount(&mut self, file_system: FileSystem, device: &str, folder: &Path) -> Result<()> {
+        self.call(&WorkerRequest::Mount(file_system, device.to_owned(), folder.to_owned()))?;
+        Ok(())
+    }
+
+    /// Reads all that is mounted there.
+    pub fn read(&mut self, folder: &Path) -> Result<ObservedTree> {
+        self.call(&WorkerRequest::Read(folder.to_owned()))?.context("the worker sent no tree")
+    }
+
+    /// Unmounts it.
+    pub fn unmount(&mut self, folder: &Path) -> Result<()> {
+        self.call(&WorkerRequest::Unmount(folder.to_owned()))?;
+        Ok(())
+    }
+
+    fn call(&mut self, request: &WorkerRequest) -> Result<Option<ObservedTree>> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        self.input.as_mut().context("the worker has ended")?.write_all(&line)?;
+        let mut reply = String::new();
+        self.output.read_line(&mut reply)?;
+        let reply: WorkerReply = serde_json::from_str(&reply).context("the worker's reply")?;
+        reply.map_err(|error| anyhow!(error))
+    }
+}
+
+impl Drop for MountWorker {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.process.wait();
+    }
+}
+
+/// The worker itself, until its input ends. What is mounted then is unmounted.
+pub fn serve() -> Result<()> {
+    let mut mounted: Vec<PathBuf> = Vec::new();
+    for line in std::io::stdin().lock().lines() {
+        let reply: WorkerReply = match serde_json::from_str(&line?)? {
+            WorkerRequest::Mount(file_system, device, folder) => {
+                file_system.mount(&device, &folder).map(|()| {
+                    mounted.push(folder);
+                    None
+                })
+            }
+            WorkerRequest::Read(folder) => ObservedTree::read(&folder).map(Some),
+            WorkerRequest::Unmount(folder) => {
+                mounted.retain(|one| *one != folder);
+                unmount(&folder, UnmountFlags::empty()).context("unmount").map(|()| None)
+            }
+        }
+        .map_err(|error| format!("{error:#}"));
+        println!("{}", serde_json::to_string(&reply)?);
+    }
+    for folder in &mounted {
+        let _ = unmount(folder, UnmountFlags::DETACH);
+    }
+    Ok(())
+}
