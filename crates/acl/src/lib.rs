@@ -19,7 +19,7 @@ pub use descriptor::{Ace, AceKind, Descriptor, InvalidDescriptor, control};
 pub use inherit::{Creator, inherit};
 pub use named::{NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, from_named, to_named};
 pub use posix::{
-    ExecuteRule, POSIX_NAMES_MAX, PosixAcl, PosixFacts, PosixName, from_posix, keep_within,
-    to_posix,
+    ExecuteRule, OwnerGroup, POSIX_NAMES_MAX, PosixAcl, PosixFacts, PosixName, from_posix,
+    keep_within, to_posix,
 };
 pub use sid::Sid;

@@ -1,8 +1,9 @@
 //! Between POSIX permissions and descriptors.
 //!
 //! Whichever way, nobody gains: a descriptor made from permissions grants
-//! what the kernel grants, and permissions made from a descriptor grant local
-//! users no more than its list grants them, as far as groups can be told.
+//! what the kernel grants, and permissions made from a descriptor let local
+//! users read, write and execute no more than its list does, whatever groups
+//! they are in.
 //!
 //! POSIX looks at one class of a list, a descriptor at every entry about the
 //! caller. [`PosixAcl::access`] decides as POSIX does; [`from_posix`] shows the
@@ -10,8 +11,11 @@
 //! class has less than a wider one.
 
 use crate::{Access, Ace, AceKind, Descriptor, Sid, control};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// Named users and groups that permissions are made with; further ones get none.
+/// Named users and groups that permissions are made with. Further ones get none, and what the list
+/// denies one of them it denies to all others, too.
 pub const POSIX_NAMES_MAX: usize = 64;
 
 /// Read, write and execute (for directories: search), as a mode has them.
@@ -42,6 +46,15 @@ pub enum ExecuteRule {
     /// The x bit alone, as POSIX has it, for NFS: clients map ACCESS4_EXECUTE and
     /// ACCESS4_LOOKUP to it. Without it, nothing in a directory can be changed either.
     ByBit,
+}
+
+/// Whether the owner of a file is known to be in its owning group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnerGroup {
+    /// It is: what the list grants the group it grants the owner.
+    Member,
+    /// It may be: what the list denies the group it denies the owner.
+    Unknown,
 }
 
 /// Whom an entry of an access control list names.
@@ -91,7 +104,8 @@ impl PosixAcl {
         (user, groups): (u32, &[u32]),
         execute: ExecuteRule,
     ) -> Access {
-        let has = |bit: u32| if self.grants(facts, user, groups, bit) { bit } else { 0 };
+        let list = self.in_force();
+        let has = |bit: u32| if list.grants(facts, user, groups, bit) { bit } else { 0 };
         let bits = has(READ) | has(WRITE) | has(EXECUTE);
         let access = match user == facts.uid {
             true => owner_rights(bits),
@@ -100,6 +114,15 @@ impl PosixAcl {
         match execute {
             ExecuteRule::ByBit if bits & EXECUTE == 0 => access - without_execute(facts),
             _ => access,
+        }
+    }
+
+    /// The entries that Linux looks at: where the mask is empty those of the mode alone, so that
+    /// named users and groups are everyone else. `acl_permission_check` in fs/namei.c.
+    fn in_force(&self) -> Cow<'_, Self> {
+        match self.mask {
+            Some(0) => Cow::Owned(Self::of_mode(self.mode())),
+            _ => Cow::Borrowed(self),
         }
     }
 
@@ -131,6 +154,16 @@ impl PosixAcl {
     pub fn mode(&self) -> u32 {
         self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.others
     }
+
+    /// The mode that gives nobody more than the list does, for where there is no room for one:
+    /// group and others have what everybody has who is named.
+    #[must_use]
+    pub fn mode_without_names(&self) -> u32 {
+        let list = self.in_force();
+        let mask = list.mask.unwrap_or(7);
+        let least = list.named.iter().fold(7, |least, (_, bits)| least & bits & mask);
+        list.owner << 6 | (list.group & mask & least) << 3 | list.others & least
+    }
 }
 
 /// The descriptor that shows permissions: owner, named users, groups and everyone, in
@@ -144,7 +177,7 @@ impl PosixAcl {
 #[must_use]
 pub fn from_posix(facts: &PosixFacts, list: Option<&PosixAcl>) -> Descriptor {
     let of_mode = PosixAcl::of_mode(facts.mode);
-    let list = list.unwrap_or(&of_mode);
+    let list = list.unwrap_or(&of_mode).in_force();
     let masked = |bits| rights(bits & list.mask.unwrap_or(7), facts.is_directory);
     let of_named = |is_user: bool| {
         let is_wanted = move |name| matches!(name, PosixName::User(_)) == is_user;
@@ -230,31 +263,46 @@ fn rights(bits: u32, is_directory: bool) -> Access {
 /// Everybody is asked for alone: the kernel looks at one entry for a user,
 /// where Windows adds up all that are about them. Files gain no x bit that
 /// they did not have.
+///
+/// A list does not say who is in which group. Whoever has an entry may be in any group, so that
+/// what the list denies one group it keeps from all entries: reading, writing, executing files.
+/// Search permission (x of a directory) goes to each entry that is granted anything that is about
+/// what is in the directory, whatever is denied to groups: Windows passes through directories
+/// without a right to.
 #[must_use]
-pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts) -> PosixAcl {
+pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts, owner_group: OwnerGroup) -> PosixAcl {
     let Some(entries) = &descriptor.dacl else {
         let all = if facts.is_directory { 7 } else { READ | WRITE | facts.mode & EXECUTE };
         return PosixAcl { owner: all, group: all, others: all, ..PosixAcl::default() };
     };
-    let of = |class: Class, shift: u32| bits(granted(entries, &class), facts, shift);
     let (owner, group) = (Sid::unix_user(facts.uid), Sid::unix_group(facts.gid));
-    let class =
-        |own: &[&Sid], is_user| Class { own: own.iter().copied().cloned().collect(), is_user };
+    let kept = names(entries, facts);
+    let bits = |class: Class, own: &[&Sid], shift| {
+        Subject { class, own, facts, kept: &kept }.bits(entries, shift)
+    };
+    let of_owner = [&owner, &Sid::owner_rights(), &group];
+    let of_owner = match owner_group {
+        OwnerGroup::Member => &of_owner[..],
+        OwnerGroup::Unknown => &of_owner[..2],
+    };
     let mut list = PosixAcl {
-        owner: of(class(&[&owner, &group, &Sid::owner_rights()], true), 6),
-        group: of(class(&[&group], false), 3),
-        others: of(class(&[], false), 0),
+        owner: bits(Class::Owner, of_owner, 6),
+        group: bits(Class::Group, &[&group], 3),
+        others: bits(Class::Others, &[], 0),
         ..PosixAcl::default()
     };
-    for name in names(entries).into_iter().take(POSIX_NAMES_MAX) {
-        let sid = sid_of(name);
-        if sid != owner && sid != group {
-            let is_user = matches!(name, PosixName::User(_));
-            list.named.push((name, of(class(&[&sid], is_user), 3)));
-        }
+    for name in &kept {
+        let class = match name {
+            PosixName::User(_) => Class::User,
+            PosixName::Group(_) => Class::Group,
+        };
+        list.named.push((*name, bits(class, &[&sid_of(*name)], 3)));
     }
     if !list.named.is_empty() {
-        list.mask = Some(list.named.iter().fold(list.group, |mask, (_, bits)| mask | bits));
+        let mask = list.named.iter().fold(list.group, |mask, (_, bits)| mask | bits);
+        // With an empty mask Linux takes everybody who is denied for one of the others.
+        let is_ignored = mask == 0 && list.others != 0;
+        list.mask = Some(if is_ignored { READ } else { mask });
     }
     list
 }
@@ -283,61 +331,120 @@ pub fn keep_within(descriptor: &mut Descriptor, mode: u32) {
     }
 }
 
-/// Those whom entries in force name, each once, in the order of an access control list.
-fn names(entries: &[Ace]) -> Vec<PosixName> {
-    let user = |a: &Ace| a.sid.as_unix_user().map(PosixName::User);
-    let group = |a: &Ace| a.sid.as_unix_group().map(PosixName::Group);
-    let in_force = entries.iter().filter(|a| a.is_in_force());
-    let mut names: Vec<PosixName> = in_force.filter_map(|a| user(a).or_else(|| group(a))).collect();
+/// Those whom entries in force name beside owner and group, each once, at most
+/// [`POSIX_NAMES_MAX`], in the order of an access control list. Those who are denied something go
+/// before the others: what is denied without an entry of its own is denied to all.
+fn names(entries: &[Ace], facts: &PosixFacts) -> Vec<PosixName> {
+    let mut denied_first = BTreeMap::new();
+    for (allows, sid) in entries.iter().filter(|a| a.is_in_force()).filter_map(Ace::effect) {
+        if let Some(name) = name_of(&sid, facts) {
+            *denied_first.entry(name).or_insert(true) &= allows;
+        }
+    }
+    let mut names: Vec<_> = denied_first.into_iter().map(|(name, only)| (only, name)).collect();
     names.sort_unstable();
-    names.dedup();
-    names
+    names.truncate(POSIX_NAMES_MAX);
+    let mut kept: Vec<_> = names.into_iter().map(|(_, name)| name).collect();
+    kept.sort_unstable();
+    kept
 }
 
-/// One of those whom permissions tell apart.
-struct Class {
-    own: Vec<Sid>,
-    is_user: bool,
+/// The user or group of an identifier that is neither the file's owner nor its group.
+fn name_of(sid: &Sid, facts: &PosixFacts) -> Option<PosixName> {
+    let user = sid.as_unix_user().filter(|uid| *uid != facts.uid).map(PosixName::User);
+    let group = || sid.as_unix_group().filter(|gid| *gid != facts.gid).map(PosixName::Group);
+    user.or_else(group)
 }
 
-impl Class {
+/// The kinds of entry that permissions have. acl(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    Owner,
+    /// A named user.
+    User,
+    /// The owning group or a named one.
+    Group,
+    Others,
+}
+
+/// An entry of the permissions that are made from a list.
+struct Subject<'a> {
+    class: Class,
+    /// Those whose entries in the list are about all of this class.
+    own: &'a [&'a Sid],
+    facts: &'a PosixFacts,
+    /// The names that have entries of their own, in order.
+    kept: &'a [PosixName],
+}
+
+impl Subject<'_> {
+    /// Whether an entry for `sid` grants to everybody of the class.
     fn is_allowed_by(&self, sid: &Sid) -> bool {
-        self.own.contains(sid) || *sid == Sid::everyone() || *sid == Sid::authenticated_users()
+        self.own.contains(&sid) || *sid == Sid::everyone() || *sid == Sid::authenticated_users()
     }
 
-    /// A user may be in any group, as far as is known here.
+    /// Whether an entry for `sid` may be about somebody of the class who has no other entry.
+    fn is_without_entry(&self, sid: &Sid) -> bool {
+        let has_entry = |name| self.kept.binary_search(&name).is_ok();
+        matches!(self.class, Class::Group | Class::Others)
+            && name_of(sid, self.facts).is_some_and(|name| !has_entry(name))
+    }
+
+    /// Whether an entry for `sid` may be about somebody of the class: others are in no group that
+    /// has an entry, all the rest may be in any.
     fn is_denied_by(&self, sid: &Sid) -> bool {
-        self.is_allowed_by(sid) || (self.is_user && sid.as_unix_group().is_some())
+        self.is_allowed_by(sid)
+            || self.is_without_entry(sid)
+            || (self.class != Class::Others && sid.as_unix_group().is_some())
+    }
+
+    /// The three bits of the class.
+    fn bits(&self, entries: &[Ace], shift: u32) -> u32 {
+        let allows = |sid: &Sid| self.is_allowed_by(sid);
+        let granted = granted(entries, allows, |sid| self.is_denied_by(sid));
+        let reads = if granted.contains(Access::READ_DATA) { READ } else { 0 };
+        let writes = if granted.contains(Access::WRITE_DATA) { WRITE } else { 0 };
+        let executes = match self.facts.is_directory {
+            true => self.searches(entries),
+            false => granted.contains(Access::EXECUTE) && self.facts.mode >> shift & EXECUTE != 0,
+        };
+        reads | writes | if executes { EXECUTE } else { 0 }
+    }
+
+    /// Whether the class may pass through a directory.
+    fn searches(&self, entries: &[Ace]) -> bool {
+        let group = Sid::unix_group(self.facts.gid);
+        let allows =
+            |sid: &Sid| self.is_allowed_by(sid) || (self.class == Class::Owner && *sid == group);
+        let denies = |sid: &Sid| self.is_allowed_by(sid) || self.is_without_entry(sid);
+        granted(entries, allows, denies).intersects(OF_CHILDREN)
     }
 }
 
-fn granted(entries: &[Ace], class: &Class) -> Access {
+/// The rights to a directory that are about what is in it.
+const OF_CHILDREN: Access = Access(
+    Access::READ_DATA.0
+        | Access::WRITE_DATA.0
+        | Access::APPEND_DATA.0
+        | Access::EXECUTE.0
+        | Access::DELETE_CHILD.0,
+);
+
+/// What entries in force grant: of each right the first entry decides. MS-DTYP 2.5.3.2.
+fn granted(
+    entries: &[Ace],
+    allows: impl Fn(&Sid) -> bool,
+    denies: impl Fn(&Sid) -> bool,
+) -> Access {
     let (mut granted, mut denied) = (Access::NONE, Access::NONE);
     for ace in entries.iter().filter(|a| a.is_in_force()) {
         match ace.effect() {
-            Some((true, sid)) if class.is_allowed_by(&sid) => {
-                granted |= ace.access.map_generic() - denied;
-            }
-            Some((false, sid)) if class.is_denied_by(&sid) => {
-                denied |= ace.access.map_generic() - granted;
-            }
+            Some((true, sid)) if allows(&sid) => granted |= ace.access.map_generic() - denied,
+            Some((false, sid)) if denies(&sid) => denied |= ace.access.map_generic() - granted,
             _ => {}
         }
     }
     granted
-}
-
-fn bits(granted: Access, facts: &PosixFacts, shift: u32) -> u32 {
-    let reads = if granted.contains(Access::READ_DATA) { READ } else { 0 };
-    let writes = if granted.contains(Access::WRITE_DATA) { WRITE } else { 0 };
-    let executes = granted.contains(Access::EXECUTE);
-    let searches = if facts.is_directory {
-        // Windows passes through directories without a right to.
-        executes || reads | writes != 0
-    } else {
-        executes && facts.mode >> shift & EXECUTE != 0
-    };
-    reads | writes | if searches { EXECUTE } else { 0 }
 }
 
 #[cfg(test)]
@@ -394,6 +501,10 @@ mod tests {
         assert_eq!(kinds(0o077).len(), 1, "the owner");
     }
     use crate::{Token, maximal_access};
+
+    fn to_posix(descriptor: &Descriptor, facts: &PosixFacts) -> PosixAcl {
+        super::to_posix(descriptor, facts, OwnerGroup::Unknown)
+    }
 
     const FILE: PosixFacts = PosixFacts { uid: 1, gid: 2, mode: 0o644, is_directory: false };
 
@@ -463,6 +574,96 @@ mod tests {
         let allow = Ace::allow(Sid::unix_user(7), Access::FILE_READ | Access::FILE_WRITE);
         let found = to_posix(&list(vec![deny, allow]), &FILE);
         assert_eq!(found.named, [(PosixName::User(7), READ), (PosixName::Group(8), 0)]);
+    }
+
+    fn deny(sid: Sid, access: Access) -> Ace {
+        Ace { kind: AceKind::Deny, ..Ace::allow(sid, access) }
+    }
+
+    #[test]
+    fn denied_group_takes_from_other_groups_all_but_search() {
+        let entries = vec![
+            deny(Sid::unix_group(8), Access::FILE_ALL),
+            Ace::allow(Sid::unix_group(9), Access::FILE_ALL),
+            Ace::allow(Sid::unix_user(7), Access::FILE_ALL),
+        ];
+        let facts = PosixFacts { is_directory: true, ..FILE };
+        let found = to_posix(&list(entries), &facts);
+        let named = [(PosixName::User(7), 1), (PosixName::Group(8), 0), (PosixName::Group(9), 1)];
+        assert_eq!(found.named, named);
+        assert_eq!((found.group, found.others), (0, 0));
+    }
+
+    #[test]
+    fn owner_has_the_rights_of_a_group_that_it_is_known_to_be_in() {
+        let of_group = list(vec![Ace::allow(Sid::unix_group(FILE.gid), Access::FILE_READ)]);
+        let mode = |owner_group| super::to_posix(&of_group, &FILE, owner_group).mode();
+        assert_eq!(mode(OwnerGroup::Member), 0o440);
+        assert_eq!(mode(OwnerGroup::Unknown), 0o040);
+    }
+
+    #[test]
+    fn empty_mask_of_denied_names_is_not_stored() {
+        let denied = |everyone| {
+            let entries = vec![
+                deny(Sid::unix_user(7), Access::FILE_ALL),
+                deny(Sid::unix_group(2), Access::FILE_ALL),
+                Ace::allow(Sid::everyone(), everyone),
+            ];
+            to_posix(&list(entries), &FILE)
+        };
+        let found = denied(Access::FILE_READ | Access::FILE_WRITE);
+        assert_eq!((found.mask, found.mode()), (Some(READ), 0o046));
+        assert_eq!(
+            denied(Access::READ_ATTRIBUTES).mode(),
+            0,
+            "others have nothing to be told from"
+        );
+    }
+
+    #[test]
+    fn empty_mask_leaves_the_mode_alone_in_force() {
+        let named = vec![(PosixName::User(7), 0), (PosixName::Group(8), 7)];
+        let stored = PosixAcl { owner: 6, group: 7, others: 6, mask: Some(0), named };
+        let facts = PosixFacts { mode: stored.mode(), ..FILE };
+        let access = |user, group| stored.access(&facts, (user, &[group]), ExecuteRule::ByBit);
+        let writes = |user, group| access(user, group).contains(Access::WRITE_DATA);
+        assert!(writes(7, 7) && writes(9, 8), "both are everyone else");
+        assert!(!writes(9, FILE.gid), "the owning group");
+        assert_eq!(from_posix(&facts, Some(&stored)), from_posix(&facts, None));
+    }
+
+    #[test]
+    fn names_without_entries_take_from_all_others() {
+        let all = Access::FILE_READ | Access::FILE_WRITE;
+        let users = (100u32..100 + POSIX_NAMES_MAX as u32 + 1).map(Sid::unix_user);
+        let mut entries: Vec<_> = users.map(|sid| deny(sid, Access::WRITE_DATA)).collect();
+        entries.push(Ace::allow(Sid::unix_group(8), all));
+        entries.push(Ace::allow(Sid::everyone(), all));
+        let found = to_posix(&list(entries), &FILE);
+        assert_eq!((found.named.len(), found.group, found.others), (POSIX_NAMES_MAX, READ, READ));
+        assert!(
+            found.named.iter().all(|(name, _)| *name != PosixName::Group(8)),
+            "denied go first"
+        );
+    }
+
+    #[test]
+    fn mode_without_names_gives_what_all_names_have() {
+        let named = vec![(PosixName::User(7), 4), (PosixName::Group(8), 6)];
+        let stored = PosixAcl { owner: 7, group: 7, others: 6, mask: Some(6), named };
+        assert_eq!(stored.mode_without_names(), 0o744);
+        assert_eq!(PosixAcl::of_mode(0o751).mode_without_names(), 0o751);
+    }
+
+    #[test]
+    fn conditional_refusal_names_whom_it_is_for() {
+        let mut body = Vec::new();
+        Sid::unix_user(7).encode(&mut body);
+        let kind = AceKind::Other(10, body);
+        let conditional = Ace { kind, ..Ace::allow(Sid::everyone(), Access::FILE_ALL) };
+        let entries = vec![conditional, Ace::allow(Sid::everyone(), Access::FILE_READ)];
+        assert_eq!(to_posix(&list(entries), &FILE).named, [(PosixName::User(7), 0)]);
     }
 
     #[test]

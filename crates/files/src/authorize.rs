@@ -6,7 +6,7 @@
 //! [`acl::PosixAcl::access`]. A descriptor that shows permissions is never added up.
 
 use crate::{Caller, OpenFile, RequestFiles, Volume};
-use acl::{Access, Descriptor, ExecuteRule, PosixAcl, PosixFacts};
+use acl::{Access, Descriptor, ExecuteRule, OwnerGroup, PosixAcl, PosixFacts};
 use vfs::{
     Actor, Attributes, Elevated, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result,
     Wanted,
@@ -182,6 +182,15 @@ pub(crate) fn facts(attributes: &Attributes) -> PosixFacts {
         gid: attributes.gid,
         mode: attributes.mode,
         is_directory: attributes.kind == FileKind::Directory,
+    }
+}
+
+/// Whether the owner is in the owning group, as far as the caller is the owner.
+pub(crate) fn owner_group(caller: &Caller, facts: &PosixFacts) -> OwnerGroup {
+    let identity = &caller.identity;
+    match identity.uid == facts.uid && identity.in_group(facts.gid) {
+        true => OwnerGroup::Member,
+        false => OwnerGroup::Unknown,
     }
 }
 

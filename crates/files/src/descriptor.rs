@@ -1,6 +1,6 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
-use crate::authorize::{as_owner, check_new_owner, facts, mode_by, rights_to, shown};
+use crate::authorize::{as_owner, check_new_owner, facts, mode_by, owner_group, rights_to, shown};
 use crate::watch::Filter;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
@@ -198,7 +198,7 @@ fn store(
     facts.uid = owner.uid.unwrap_or(facts.uid);
     facts.gid = owner.gid.unwrap_or(facts.gid);
     let known = merged.clone().with_names_of(facts.uid, facts.gid);
-    let permissions = acl::to_posix(&known, &facts);
+    let permissions = acl::to_posix(&known, &facts, owner_group(&open.caller, &facts));
     let changes_permissions = parts.owner || parts.group || parts.dacl;
     let change = SecurityChange {
         descriptor: Some(&merged.encode()),

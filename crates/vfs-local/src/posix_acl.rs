@@ -42,12 +42,21 @@ pub fn store(node: &LocalNode, list: &PosixAcl) -> Result<()> {
         Err(Errno::OPNOTSUPP | Errno::NOSPC | Errno::DQUOT | Errno::INVAL) => {}
         Err(errno) => return Err(refusal("set permissions", errno)),
     }
-    let mode = PosixAcl { mask: None, ..list.clone() }.mode();
+    store_mode(node, list.mode_without_names())
+}
+
+/// Sets a mode in place of a list. The mode comes first: it is the mask of the names that the list
+/// still has, which lose what they have beyond it.
+fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     let present = node.raw_stat()?.st_mode & 0o7000;
     let mode = rustix::fs::Mode::from_raw_mode(present | mode);
     let path = node.proc_path();
     rustix::fs::chmodat(rustix::fs::CWD, path, mode, rustix::fs::AtFlags::empty())
-        .map_err(|e| refusal("chmod", e))
+        .map_err(|e| refusal("chmod", e))?;
+    match node.put_xattr(ACCESS, None, XattrFlags::empty()) {
+        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        Err(errno) => Err(refusal("remove permissions", errno)),
+    }
 }
 
 /// SHA-256 of everything that POSIX says of who may do what to a file, in the

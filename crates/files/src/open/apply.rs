@@ -1,7 +1,7 @@
 //! Stage 6: making, cutting, furnishing.
 
 use super::Opening;
-use crate::authorize::{as_granted, dos_authority, facts};
+use crate::authorize::{as_granted, dos_authority, facts, owner_group};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Caller, Volume};
@@ -61,7 +61,8 @@ impl Opening {
         is_directory: bool,
     ) -> Result<bool> {
         if let Some(descriptor) = descriptor {
-            let permissions = acl::to_posix(descriptor, &facts(&opened.attributes));
+            let facts = facts(&opened.attributes);
+            let permissions = acl::to_posix(descriptor, &facts, owner_group(&self.caller, &facts));
             let change = SecurityChange {
                 descriptor: Some(&descriptor.encode()),
                 owner: OwnerChange::default(),

@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Call, Fate, Shared, disk};
 use crate::{
     Actor, AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Name, Node,
-    OpenHow, PosixAcl, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait, Wanted,
+    OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -402,7 +402,7 @@ impl Node for MemoryNode {
             facts.gid = change.owner.gid.unwrap_or(facts.gid);
             if let Some(permissions) = change.permissions {
                 // Nobody can be named here: they count as others.
-                let mode = PosixAcl { mask: None, ..permissions.clone() }.mode();
+                let mode = permissions.mode_without_names();
                 facts.mode = facts.mode & 0o7000 | mode;
             }
             facts.keep_descriptor(change.descriptor);
