@@ -53,7 +53,7 @@ impl Opening {
                         None if how.read && maximum && !self.desired.intersects(READS) => {
                             how.read = false;
                         }
-                        None => return Err(FsError::AccessDenied),
+                        None => return self.resolve_to_add(how),
                     }
                 }
                 Err(FsError::AccessDenied | FsError::ReadOnly) if how.write && !needs_write => {
@@ -64,11 +64,27 @@ impl Opening {
                 {
                     how.read = false;
                 }
+                Err(FsError::AccessDenied) if how.write => return self.resolve_to_add(how),
                 other => {
                     let KnownOpen { opened, security } = other?;
                     return Ok(Found { opened, security, reads: how.read, writes: how.write });
                 }
             }
+        }
+    }
+
+    /// Opens a directory to which names may be added and which may not be listed: adding takes no
+    /// handle that reads.
+    fn resolve_to_add(&self, how: OpenHow) -> Result<Found> {
+        if how.read {
+            return Err(FsError::AccessDenied);
+        }
+        let opened = self.open_in_backend(self.user(), OpenHow { write: false, ..how })?;
+        match opened.attributes.kind {
+            vfs::FileKind::Directory => {
+                Ok(Found { opened, security: None, reads: false, writes: false })
+            }
+            _ => Err(FsError::AccessDenied),
         }
     }
 
