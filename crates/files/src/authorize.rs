@@ -42,18 +42,12 @@ impl InForce {
         if let Some(descriptor) = descriptor {
             return Self::Stored(descriptor.with_names_of(attributes.uid, attributes.gid));
         }
-        let list = match security {
-            _ if !attributes.stored.posix_acl => Ok(None),
-            Some(security) => security.posix_acl(node).map(Option::<&PosixAcl>::cloned),
-            None => node.posix_acl(),
-        };
-        let of_mode = PosixAcl::of_mode(attributes.mode);
-        let list = match list {
-            Ok(list) => list.unwrap_or(of_mode),
-            // A list that cannot be read grants nobody but the owner anything: the mode has
-            // its mask where the group's bits are.
-            Err(_) => PosixAcl { group: 0, others: 0, ..of_mode },
-        };
+        Self::posix(node, attributes, security)
+    }
+
+    /// What POSIX permissions grant, whatever descriptor is stored.
+    fn posix(node: &dyn Node, attributes: &Attributes, security: Option<&KnownSecurity>) -> Self {
+        let list = posix_list(node, attributes, security);
         Self::Posix(facts(attributes), list)
     }
 
@@ -70,6 +64,7 @@ impl InForce {
             Self::Posix(facts, list) => {
                 let groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
                 let access = list.access(facts, (who.uid, &groups), execute);
+                let access = access - withheld_in_sticky(facts, who.uid, execute);
                 access | acl::privileges(&caller.token)
             }
         }
@@ -86,11 +81,48 @@ impl InForce {
     }
 }
 
+/// The POSIX permissions of a node. The mode has the mask of an access list where the group's bits
+/// are, and where those are empty Linux looks at the mode alone (`acl_permission_check` in
+/// fs/namei.c).
+fn posix_list(
+    node: &dyn Node,
+    attributes: &Attributes,
+    security: Option<&KnownSecurity>,
+) -> PosixAcl {
+    const GROUP: u32 = 0o070;
+    let of_mode = PosixAcl::of_mode(attributes.mode);
+    let list = match security {
+        _ if !attributes.stored.posix_acl || attributes.mode & GROUP == 0 => Ok(None),
+        Some(security) => security.posix_acl(node).map(Option::<&PosixAcl>::cloned),
+        None => node.posix_acl(),
+    };
+    match list {
+        Ok(list) => list.unwrap_or(of_mode),
+        // A list that cannot be read grants nobody but the owner anything.
+        Err(_) => PosixAcl { group: 0, others: 0, ..of_mode },
+    }
+}
+
+/// What a sticky directory keeps from all but its owner beside others' names: its extended
+/// attributes (`xattr_permission` in fs/xattr.c). SMB shows the right all the same, since generic
+/// ones contain it.
+fn withheld_in_sticky(facts: &PosixFacts, uid: u32, execute: ExecuteRule) -> Access {
+    const STICKY: u32 = 0o1000;
+    let is_sticky = facts.is_directory && facts.mode & STICKY != 0;
+    match execute {
+        ExecuteRule::ByBit if is_sticky && uid != facts.uid => Access::WRITE_EA,
+        _ => Access::NONE,
+    }
+}
+
 /// A node, its attributes, and what is known of its security from when it was opened.
 pub(crate) type Subject<'a> = (&'a dyn Node, &'a Attributes, Option<&'a KnownSecurity>);
 
 /// All that `caller` may do to a node, within what the volume lets anybody do. Deleting may
 /// also be the parent's to grant: see [`crate::RequestFiles::open`].
+///
+/// By [`ExecuteRule::ByBit`] the right to execute a directory is search permission, on which the
+/// kernel decides: a stored descriptor decides on all but the way through ([`acl::to_posix`]).
 ///
 /// The superuser needs no grant, but executes a file by [`ExecuteRule::ByBit`] only if
 /// somebody may: the kernel's CAP_DAC_OVERRIDE asks for one x bit.
@@ -100,9 +132,24 @@ pub(crate) fn rights_to(
     (node, attributes, security): Subject<'_>,
     execute: ExecuteRule,
 ) -> Access {
-    let by_node = || InForce::known(node, attributes, security).access(caller, execute);
+    let is_directory = attributes.kind == FileKind::Directory;
+    let by_node = || {
+        let in_force = InForce::known(node, attributes, security);
+        let access = in_force.access(caller, execute);
+        match execute {
+            ExecuteRule::ByBit if is_directory && in_force.is_stored() => {
+                let by_posix = InForce::posix(node, attributes, security);
+                // Who removes a name looks it up.
+                match by_posix.access(caller, execute).contains(Access::EXECUTE) {
+                    true => access | Access::EXECUTE,
+                    false => access - (Access::EXECUTE | Access::DELETE_CHILD),
+                }
+            }
+            _ => access,
+        }
+    };
     let rights = allowed_by(volume, caller, by_node);
-    let is_program = attributes.kind == FileKind::Directory || attributes.mode & 0o111 != 0;
+    let is_program = is_directory || attributes.mode & 0o111 != 0;
     match execute {
         ExecuteRule::ByBit if caller.is_root() && !is_program => rights - Access::EXECUTE,
         _ => rights,
@@ -166,6 +213,21 @@ pub(crate) fn shown(node: &dyn Node, attributes: &Attributes) -> Descriptor {
 pub(crate) fn stored(node: &dyn Node) -> Option<Descriptor> {
     let bytes = node.security_descriptor().ok().flatten()?;
     Descriptor::decode(&bytes).ok()
+}
+
+/// All that a stored descriptor grants the caller; none where permissions decide, which costs one
+/// look at the node.
+///
+/// # Errors
+/// [`FsError::Io`].
+pub(crate) fn rights_by_descriptor(
+    volume: &Volume,
+    caller: &Caller,
+    node: &dyn Node,
+) -> Result<Option<Access>> {
+    let Some(descriptor) = stored(node) else { return Ok(None) };
+    let Attributes { uid, gid, .. } = node.attributes(Wanted::default())?;
+    Ok(Some(allowed(volume, caller, &descriptor.with_names_of(uid, gid))))
 }
 
 /// The descriptor that shows POSIX permissions.

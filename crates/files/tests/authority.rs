@@ -2,21 +2,22 @@
 //! a program run as somebody else, foreign owners and groups, device nodes. Skipped elsewhere.
 #![allow(missing_docs, clippy::unwrap_used)]
 
-use acl::{Ace, control};
+use acl::{Ace, AceKind, POSIX_NAMES_MAX, control};
 use files::dos;
 use files::{
-    Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, NewObject, Object,
-    ObjectChanges, OpenFile, OpenPlan, RequestFiles, SecurityParts, Semantics, Share, Sid,
-    TimeSetting, Volume, VolumeOptions, WishedKind,
+    Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, ListWish,
+    NewObject, Object, ObjectChanges, OpenFile, OpenPlan, RequestFiles, SecurityParts, Semantics,
+    Share, Sid, TimeSetting, Volume, VolumeOptions, WishedKind,
 };
 use futures_util::FutureExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{
-    Device, DosInfo, FsError, Identity, Name, OwnerChange, RelPath, SpecialKind, TimeChange,
-    Timestamp,
+    Device, DosInfo, FsError, Identity, Name, OpenHow, OwnerChange, RelPath, SpecialKind,
+    TimeChange, Timestamp, Vfs, Wait,
 };
+use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 const OWNER: u32 = 54_301;
 const OTHER: u32 = 54_302;
@@ -39,13 +40,20 @@ fn caller(id: u32) -> Arc<Caller> {
 
 /// None for who cannot act as others.
 fn fixture(device_nodes: bool) -> Option<Fixture> {
+    fixture_over(VolumeOptions { device_nodes, ..VolumeOptions::default() }, false)
+}
+
+fn fixture_over(options: VolumeOptions, is_cached: bool) -> Option<Fixture> {
     let folder = tempfile::tempdir().unwrap();
     if chown(folder.path(), Some(0), Some(0)).is_err() {
         return None;
     }
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let vfs = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
-    let options = VolumeOptions { device_nodes, ..VolumeOptions::default() };
+    let mut vfs: Arc<dyn Vfs> = Arc::new(vfs_local::LocalVfs::open(folder.path()).unwrap());
+    if is_cached {
+        let clock = Clock(Arc::new(|| Timestamp(1_000_000_000)));
+        vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
+    }
     let volume = Arc::new(Volume { vfs, options });
     let root = Arc::new(Caller::of(Identity::root()));
     let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
@@ -353,5 +361,170 @@ fn device_nodes_are_the_superusers_and_off_by_default() {
         assert!(is_right, "{device_nodes}: {by_root:?}");
         assert_eq!(create(&f.other, b"pipe", SpecialKind::Fifo), Ok(()));
         assert_eq!(ids(&f.at("d/pipe")), (OTHER, OTHER));
+    }
+}
+
+/// The owner, the users and groups of these tests in several combinations, and the superuser.
+fn callers() -> Vec<Arc<Caller>> {
+    let member = |uid, gid, groups: &[u32]| {
+        Arc::new(Caller::of(Identity { uid, gid, groups: groups.to_vec() }))
+    };
+    vec![
+        member(OWNER, OWNER, &[]),
+        member(OWNER, OWNER, &[SHARED]),
+        member(OTHER, OTHER, &[]),
+        member(OTHER, OTHER, &[SHARED]),
+        member(FOREIGN, SHARED, &[OWNER]),
+        member(STRANGER, STRANGER, &[]),
+        member(STRANGER, SHARED, &[FOREIGN]),
+        Arc::new(Caller::of(Identity::root())),
+    ]
+}
+
+const STRANGER: u32 = 54_309;
+
+fn denial(sid: Sid, access: Access) -> Ace {
+    Ace { kind: AceKind::Deny, ..Ace::allow(sid, access) }
+}
+
+/// Lists that gave too much or too little, and others.
+fn lists() -> Vec<Vec<Ace>> {
+    let (user, group, all) = (Sid::unix_user, Sid::unix_group, Access::FILE_ALL);
+    let everyone = |access| Ace::allow(Sid::everyone(), access);
+    let many = 60_000..60_000 + POSIX_NAMES_MAX as u32;
+    let mut denied: Vec<_> = many.map(|uid| denial(user(uid), all)).collect();
+    denied.extend([denial(group(SHARED), all), everyone(all)]);
+    let mut lists = vec![
+        vec![denial(user(OTHER), all), denial(group(OWNER), all), everyone(all)],
+        vec![denial(user(OTHER), all), denial(group(OWNER), all), everyone(Access::FILE_READ)],
+        vec![denial(group(SHARED), Access::READ_DATA), Ace::allow(group(FOREIGN), all)],
+        vec![Ace::allow(user(OTHER), Access::FILE_WRITE), Ace::allow(group(OTHER), all)],
+        vec![denial(group(SHARED), all), Ace::allow(user(OTHER), all)],
+        vec![Ace::allow(group(OWNER), all)],
+        vec![everyone(Access::DELETE_CHILD)],
+        vec![everyone(Access::APPEND_DATA)],
+        vec![],
+        denied,
+    ];
+    let mut state = 1_u64;
+    let mut below = |end: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % end
+    };
+    let ids = [OWNER, OTHER, FOREIGN, SHARED];
+    let rights = [
+        all,
+        Access::FILE_READ,
+        Access::FILE_WRITE,
+        Access::EXECUTE,
+        Access::READ_DATA,
+        Access(0x1301BF),
+    ];
+    for _ in 0..60 {
+        let mut entry = || {
+            let id = ids[below(ids.len())];
+            let whom = [user(id), group(id), group(id), Sid::everyone(), Sid::owner_rights()];
+            let entry = Ace::allow(whom[below(whom.len())].clone(), rights[below(rights.len())]);
+            if below(3) == 0 { denial(entry.sid, entry.access) } else { entry }
+        };
+        lists.push((0..4).map(|_| entry()).collect());
+    }
+    lists
+}
+
+impl Fixture {
+    /// A file and a directory with a child, both with this stored list.
+    fn put_listed(&self, number: usize, entries: &[Ace]) -> (String, String) {
+        let (file, directory) = (format!("f{number}"), format!("d{number}"));
+        let list = Descriptor { dacl: Some(entries.to_vec()), ..full_control() };
+        self.listed_file(&file, &list);
+        let open = self.open_as(&self.owner, &directory, WishedKind::Directory);
+        std::fs::write(self.at(&directory).join("child"), b"data").unwrap();
+        self.files.set_descriptor(&open, &list, LIST).unwrap();
+        now(self.files.close(open)).unwrap();
+        (file, directory)
+    }
+
+    /// The kernel's word on a local process of the user.
+    fn kernel_opens(&self, caller: &Caller, name: &str, read: bool, write: bool) -> bool {
+        let how = OpenHow { read, write, ..OpenHow::looking(Wait::Allowed) };
+        self.volume.vfs.open(caller.identity.actor(), &path(name), how).is_ok()
+    }
+
+    fn reads_directory(&self, caller: &Arc<Caller>, directory: &Object) -> bool {
+        let (cookie, count_max, name_bytes_max, bytes_max) = (0, 100, 10_000, 100_000);
+        let (entry_bytes, handles, stored) = (0, None, false);
+        let wish =
+            ListWish { cookie, count_max, name_bytes_max, bytes_max, entry_bytes, handles, stored };
+        let listed = now(self.files.list_objects(caller, directory, wish));
+        assert!(matches!(listed, Ok(_) | Err(FsError::AccessDenied)), "{listed:?}");
+        listed.is_ok()
+    }
+
+    /// What the caller does over NFS that ACCESS has a bit for, as rights.
+    fn done_over_nfs(&self, caller: &Arc<Caller>, directory: &Object, at: &Path) -> Access {
+        let name = |name: &str| Name::new(name.as_bytes()).unwrap();
+        let mut done = Access::NONE;
+        let mut note = |is_done, right| done |= if is_done { right } else { Access::NONE };
+        note(self.reads_directory(caller, directory), Access::READ_DATA);
+        note(now(self.files.look_up(caller, directory, &name("child"))).is_ok(), Access::EXECUTE);
+        let fifo = NewObject::Special { kind: SpecialKind::Fifo, mode: Some(0o600) };
+        let is_made = now(self.files.make_object(caller, directory, &name("pipe"), fifo)).is_ok();
+        note(is_made, Access::WRITE_DATA);
+        let new = NewObject::Directory { mode: None };
+        let is_made = now(self.files.make_object(caller, directory, &name("inner"), new)).is_ok();
+        note(is_made, Access::APPEND_DATA);
+        let is_removed = now(self.files.remove_object(caller, directory, &name("child"))).is_ok();
+        note(is_removed, Access::DELETE_CHILD);
+        std::fs::remove_file(at.join("pipe")).ok();
+        std::fs::remove_dir(at.join("inner")).ok();
+        std::fs::write(at.join("child"), b"data").unwrap();
+        done
+    }
+}
+
+#[test]
+fn stored_list_gives_local_users_no_more_on_disk() {
+    let Some(f) = fixture(false) else { return };
+    for (number, entries) in lists().into_iter().enumerate() {
+        let (file, directory) = f.put_listed(number, &entries);
+        for caller in callers() {
+            for (name, write) in [(&file, false), (&file, true), (&directory, false)] {
+                let told = f.files.object_access(&caller, &f.object(name)).unwrap();
+                let right = if write { Access::WRITE_DATA } else { Access::READ_DATA };
+                let lets = f.kernel_opens(&caller, name, !write, write);
+                let (mode, who) = (mode(&f.at(name)), &caller.identity);
+                assert!(!lets || told.contains(right), "{who:?} {name} {mode:o} {entries:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn access_says_what_a_stored_list_lets_do_in_a_directory() {
+    let asked = Access::READ_DATA | Access::EXECUTE | Access::WRITE_DATA | Access::APPEND_DATA;
+    let asked = asked | Access::DELETE_CHILD;
+    for is_cached in [false, true] {
+        let Some(f) = fixture_over(VolumeOptions::default(), is_cached) else { return };
+        for (number, entries) in lists().into_iter().enumerate() {
+            let (_, name) = f.put_listed(number, &entries);
+            let (object, at) = (f.object(&name), f.at(&name));
+            for caller in callers() {
+                let told = f.files.object_access(&caller, &object).unwrap() & asked;
+                let done = f.done_over_nfs(&caller, &object, &at);
+                let who = &caller.identity;
+                assert_eq!(told, done, "{is_cached} {who:?} {name} {:o} {entries:?}", mode(&at));
+                // What is listed from memory is listed to the same users.
+                for _ in 0..4 {
+                    let lists = f.reads_directory(&caller, &object);
+                    assert_eq!(
+                        lists,
+                        told.contains(Access::READ_DATA),
+                        "{is_cached} {who:?} {name}"
+                    );
+                }
+            }
+        }
     }
 }

@@ -1,12 +1,13 @@
 //! Listing a directory with what is in it.
 
 use super::{Handle, HandleSeal, Object, VolumeId};
-use crate::authorize::rights_to_opened;
+use crate::authorize::{rights_by_descriptor, rights_to_opened};
 use crate::context::RequestContext;
 use crate::{Access, Caller, RequestFiles};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow, Result, Wait,
+    Actor, Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow,
+    Result, ServerWork, Wait,
 };
 
 /// One name in a directory, with what it names.
@@ -373,13 +374,35 @@ impl<T: TakeListed> Listing<T> {
             || look().unwrap_or(false)
     }
 
+    /// Opens the directory to be listed. A stored descriptor decides alone whether the caller may;
+    /// where none is stored the kernel does. The superuser needs neither.
     fn open(&self) -> Result<Arc<dyn Node>> {
+        let Object { volume, node, .. } = &self.directory;
+        let granted = match self.caller.is_root() {
+            true => None,
+            false => rights_by_descriptor(volume, &self.caller, &**node)?,
+        };
+        if granted.is_some_and(|granted| !granted.contains(Access::READ_DATA)) {
+            return Err(FsError::AccessDenied);
+        }
+        // As the user where that will do: what a cache keeps of it is then known to be the user's.
+        match self.open_as(self.context.call(self.caller.identity.actor())) {
+            Err(FsError::AccessDenied) if granted.is_some() => {
+                self.open_as(self.context.call(Actor::server(ServerWork::OpenChecked)))
+            }
+            other => other,
+        }
+    }
+
+    /// Opens the very node that was judged, not what has its name by now.
+    fn open_as(&self, who: Actor<'_>) -> Result<Arc<dyn Node>> {
         let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let Object { volume, node, path } = &self.directory;
-        let who = self.context.call(self.caller.identity.actor());
-        match volume.vfs.open_node(who, &**node, how) {
-            Err(FsError::NotSupported) => Ok(volume.vfs.open(who, path, how)?.node),
-            other => Ok(other?.node),
-        }
+        let opened = match volume.vfs.open_node(who, &**node, how) {
+            Err(FsError::NotSupported) => volume.vfs.open(who, path, how)?,
+            other => other?,
+        };
+        let is_same = opened.attributes.key == node.key();
+        if is_same { Ok(opened.node) } else { Err(FsError::Stale) }
     }
 }

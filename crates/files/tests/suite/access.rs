@@ -3,9 +3,14 @@
 
 use crate::harness::*;
 use acl::{PosixAcl, PosixName};
-use files::{Access, Caller, Descriptor, ObjectOpen, OpenAt, OpenPlan, Share};
+use files::{
+    Access, Caller, Descriptor, ListWish, NewObject, ObjectOpen, OpenAt, OpenPlan, Share,
+    WishedKind, XattrWish,
+};
 use std::sync::Arc;
-use vfs::{Actor, AttributeChanges, FsError, Identity, OwnerChange, SecurityChange, Wanted};
+use vfs::{
+    Actor, AttributeChanges, FsError, Identity, OwnerChange, SecurityChange, SpecialKind, Wanted,
+};
 
 const OWNER: u32 = 6000;
 const GROUP: u32 = 5000;
@@ -102,6 +107,86 @@ fn access_says_what_open_does_for_each_class() {
                 let by_path = served.try_open_as(&caller, plan("f", right));
                 assert_eq!(by_path.is_ok(), shown.contains(right), "SMB: {what}");
             }
+        }
+    }
+}
+
+/// Modes and lists of directories; of some the mask is empty, and the kernel looks at the mode alone.
+fn lists_of_directories() -> Vec<PosixAcl> {
+    let of_modes = [0o755, 0o705, 0o750, 0o733, 0o711, 0o744, 0o070, 0o000, 0o1777];
+    let mut lists: Vec<PosixAcl> = of_modes.into_iter().map(PosixAcl::of_mode).collect();
+    for (user, group, mask, mode) in
+        [(0, 7, 7, 0o757), (7, 0, 5, 0o770), (7, 7, 0, 0o707), (0, 0, 0, 0o707), (5, 0, 0, 0o750)]
+    {
+        let named =
+            vec![(PosixName::User(NAMED_USER), user), (PosixName::Group(NAMED_GROUP), group)];
+        lists.push(PosixAcl { mask: Some(mask), named, ..PosixAcl::of_mode(mode) });
+    }
+    lists
+}
+
+#[test]
+fn access_says_what_lookup_readdir_and_create_do() {
+    let served = serve();
+    if !served.is_root {
+        eprintln!("skipped: needs the superuser, to act as others");
+        return;
+    }
+    served.put_directory("d");
+    served.put("d/child", b"data");
+    for list in lists_of_directories() {
+        put(&served, "d", &list);
+        for caller in callers() {
+            let directory = served.object("d").unwrap();
+            let told = served.files.object_access(&caller, &directory).unwrap();
+            let listed = now(served.files.list_objects(&caller, &directory, all_of_it()));
+            let found = now(served.files.look_up(&caller, &directory, &name("child")));
+            let fifo = NewObject::Special { kind: SpecialKind::Fifo, mode: Some(0o600) };
+            let made = now(served.files.make_object(&caller, &directory, &name("pipe"), fifo));
+            std::fs::remove_file(served.dir.path().join("d/pipe")).ok();
+            let what = format!("{list:?} {:?}", caller.identity);
+            assert_eq!(listed.is_ok(), told.contains(Access::READ_DATA), "READDIR: {what}");
+            assert_eq!(found.is_ok(), told.contains(Access::EXECUTE), "LOOKUP: {what}");
+            assert_eq!(made.is_ok(), told.contains(Access::WRITE_DATA), "CREATE: {what}");
+            let by_smb = |right| {
+                let kind = WishedKind::Directory;
+                served.try_open_as(&caller, OpenPlan { kind, ..plan("d", right) }).is_ok()
+            };
+            let shown = by_smb(Access::READ_DATA);
+            assert_eq!(shown, told.contains(Access::READ_DATA), "list over SMB: {what}");
+            let in_search = told.contains(Access::EXECUTE);
+            if in_search {
+                let adds = by_smb(Access::WRITE_DATA);
+                assert_eq!(adds, told.contains(Access::WRITE_DATA), "add over SMB: {what}");
+            }
+        }
+    }
+}
+
+fn all_of_it() -> ListWish {
+    let (cookie, count_max, name_bytes_max, bytes_max) = (0, 100, 10_000, 100_000);
+    let (entry_bytes, handles, stored) = (0, None, false);
+    ListWish { cookie, count_max, name_bytes_max, bytes_max, entry_bytes, handles, stored }
+}
+
+#[test]
+fn attributes_of_sticky_directories_are_their_owners_to_set() {
+    let served = serve();
+    if !served.is_root {
+        eprintln!("skipped: needs the superuser, to act as others");
+        return;
+    }
+    served.put_directory("d");
+    for mode in [0o777, 0o1777] {
+        put(&served, "d", &PosixAcl::of_mode(mode));
+        for caller in [member(OWNER, 7000, &[]), member(6003, 7000, &[])] {
+            let directory = served.object("d").unwrap();
+            let told = served.files.object_access(&caller, &directory).unwrap();
+            let (value, wish) = (Some(b"value".to_vec()), XattrWish::Either);
+            let name = name("name");
+            let set = served.files.set_object_xattr(&caller, &directory, &name, value, wish);
+            let what = format!("{mode:o} {:?}", caller.identity);
+            assert_eq!(now(set).is_ok(), told.contains(Access::WRITE_EA), "{what}");
         }
     }
 }
