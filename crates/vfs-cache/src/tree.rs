@@ -580,16 +580,16 @@ impl Vfs for CachedVfs {
         self.inner.quota_state()
     }
 
-    fn quota(&self, uid: u32) -> Result<Quota> {
-        self.inner.quota(uid)
+    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
+        self.inner.quota(who, uid)
     }
 
-    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
-        self.inner.next_quota(uid)
+    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        self.inner.next_quota(who, uid)
     }
 
-    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
-        self.inner.set_quota(uid, limits)
+    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        self.inner.set_quota(who, uid, limits)
     }
 
     fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {

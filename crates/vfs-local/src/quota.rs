@@ -1,10 +1,13 @@
 //! Quotas of users: `quotactl_fd(2)`, which Linux has since 5.14. The calls by
 //! which ext4 and others are asked work for XFS, too.
+//!
+//! The kernel decides by CAP_SYS_ADMIN, which a thread that acts as a user keeps: who may is
+//! decided here.
 
 use crate::errors::refusal;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
-use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
+use vfs::{Actor, FsError, Quota, QuotaLimits, QuotaState, Result};
 
 /// Calls, of `linux/quota.h` and `linux/dqblk_xfs.h`.
 const GET_QUOTA: u32 = 0x80_0007;
@@ -54,7 +57,10 @@ pub fn state(root: BorrowedFd<'_>) -> QuotaState {
 }
 
 /// See [`vfs::Vfs::quota`].
-pub fn get(root: BorrowedFd<'_>, uid: u32) -> Result<Quota> {
+pub fn get(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<Quota> {
+    if !who.may_know_quota_of(uid) {
+        return Err(FsError::AccessDenied);
+    }
     let mut block = Block::default();
     match call(root, GET_QUOTA, uid, &mut block) {
         // Nothing was ever counted of this user.
@@ -64,7 +70,10 @@ pub fn get(root: BorrowedFd<'_>, uid: u32) -> Result<Quota> {
 }
 
 /// See [`vfs::Vfs::next_quota`].
-pub fn get_next(root: BorrowedFd<'_>, uid: u32) -> Result<(u32, Quota)> {
+pub fn get_next(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+    if !who.may_know_all_quotas() {
+        return Err(FsError::AccessDenied);
+    }
     let mut block = Block::default();
     match call(root, GET_NEXT_QUOTA, uid, &mut block) {
         Err(Errno::NOENT) => Err(FsError::NotFound),
@@ -73,7 +82,10 @@ pub fn get_next(root: BorrowedFd<'_>, uid: u32) -> Result<(u32, Quota)> {
 }
 
 /// See [`vfs::Vfs::set_quota`].
-pub fn set(root: BorrowedFd<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+pub fn set(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+    if !who.may_set_quotas() {
+        return Err(FsError::AccessDenied);
+    }
     let blocks = |bytes: Option<u64>| {
         // None is zero; what would round to none is the least that there is.
         bytes.map_or(0, |bytes| (bytes / LIMIT_BLOCK_BYTES).max(1))
@@ -125,6 +137,8 @@ fn call<T>(root: BorrowedFd<'_>, command: u32, id: u32, data: &mut T) -> rustix:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
+    use vfs::{Elevated, Identity, ServerWork};
 
     #[test]
     fn structures_have_the_layout_that_the_kernel_expects() {
@@ -134,6 +148,22 @@ mod tests {
         assert_eq!(std::mem::offset_of!(State, flags), 2);
         // Eighty bytes in the kernel.
         assert!(std::mem::size_of::<State>() >= 80);
+    }
+
+    /// The kernel would let each thread of a server with CAP_SYS_ADMIN.
+    #[test]
+    fn quotas_of_others_are_refused_to_users_before_the_kernel() {
+        let folder = std::fs::File::open("/").expect("a directory");
+        let (root, user) = (folder.as_fd(), Identity { uid: 4001, gid: 4001, groups: vec![0] });
+        let beyond = Elevated::ALL.map(|elevated| Actor::beyond(&user, elevated));
+        for who in beyond.into_iter().chain([user.actor()]) {
+            assert_eq!(set(root, who, 4001, QuotaLimits::default()), Err(FsError::AccessDenied));
+            assert_eq!(get(root, who, 4002), Err(FsError::AccessDenied));
+            assert_eq!(get_next(root, who, 0), Err(FsError::AccessDenied));
+        }
+        let server = Actor::server(ServerWork::ShareRoot);
+        assert_eq!(set(root, server, 4001, QuotaLimits::default()), Err(FsError::AccessDenied));
+        assert_ne!(get(root, user.actor(), 4001), Err(FsError::AccessDenied), "its own");
     }
 
     #[test]

@@ -384,23 +384,23 @@ impl Vfs for LocalVfs {
         if self.quota_state() != QuotaState::Enforced {
             return Ok(space);
         }
-        Ok(space.within(&self.quota(who.creator().uid).unwrap_or_default()))
+        Ok(space.within(&self.quota(who, who.creator().uid).unwrap_or_default()))
     }
 
     fn quota_state(&self) -> QuotaState {
         quota::state(self.root.as_fd())
     }
 
-    fn quota(&self, uid: u32) -> Result<Quota> {
-        quota::get(self.root.as_fd(), uid)
+    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
+        quota::get(self.root.as_fd(), who, uid)
     }
 
-    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
-        quota::get_next(self.root.as_fd(), uid)
+    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        quota::get_next(self.root.as_fd(), who, uid)
     }
 
-    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
-        quota::set(self.root.as_fd(), uid, limits)
+    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        quota::set(self.root.as_fd(), who, uid, limits)
     }
 
     fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {

@@ -167,6 +167,24 @@ impl<'a> Actor<'a> {
         matches!(self.role, Role::User(user) if user.uid == 0)
     }
 
+    /// Whether it may limit what users store: the superuser for itself, and no elevated call.
+    #[must_use]
+    pub fn may_set_quotas(self) -> bool {
+        self.may_make_devices()
+    }
+
+    /// Whether it may know what each user stores: the superuser and the server.
+    #[must_use]
+    pub fn may_know_all_quotas(self) -> bool {
+        self.may_set_quotas() || matches!(self.role, Role::Server(_))
+    }
+
+    /// Whether it may know what the user `uid` stores: everyone knows that of themselves.
+    #[must_use]
+    pub fn may_know_quota_of(self, uid: u32) -> bool {
+        self.may_know_all_quotas() || self.creator().uid == uid
+    }
+
     /// Whether POSIX permission bits and access lists are not asked.
     #[must_use]
     pub fn overrides_permissions(self) -> bool {

@@ -261,27 +261,30 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// What the user `uid` stores and may store. May take long.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where there are no quotas.
-    fn quota(&self, uid: u32) -> Result<Quota> {
-        let _ = uid;
+    /// [`FsError::AccessDenied`] if that is another user than `who`, who may not
+    /// ([`Actor::may_know_quota_of`]); [`FsError::NotSupported`] where there are no quotas.
+    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
+        let _ = (who, uid);
         Err(FsError::NotSupported)
     }
 
     /// The first user from `uid` on of whom something is counted. May take long.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if there is none; as [`Vfs::quota`].
-    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
-        let _ = uid;
+    /// [`FsError::NotFound`] if there is none; [`FsError::AccessDenied`] but for the superuser
+    /// and the server; [`FsError::NotSupported`] where there are no quotas.
+    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        let _ = (who, uid);
         Err(FsError::NotSupported)
     }
 
     /// Limits what a user may store. May take long.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the process may not; as [`Vfs::quota`].
-    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
-        let _ = (uid, limits);
+    /// [`FsError::AccessDenied`] but for the superuser, or if the process may not;
+    /// [`FsError::NotSupported`] where there are no quotas.
+    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        let _ = (who, uid, limits);
         Err(FsError::NotSupported)
     }
 

@@ -200,19 +200,22 @@ impl Vfs for Hooked {
         }
     }
 
-    fn quota(&self, uid: u32) -> Result<Quota> {
+    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
+        assert!(who.may_know_quota_of(uid));
         let quotas = self.quotas.lock().unwrap();
         let quotas = quotas.as_ref().ok_or(FsError::NotSupported)?;
         Ok(quotas.get(&uid).copied().unwrap_or_default())
     }
 
-    fn next_quota(&self, uid: u32) -> Result<(u32, Quota)> {
+    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
+        assert!(who.may_know_all_quotas());
         let quotas = self.quotas.lock().unwrap();
         let mut next = quotas.as_ref().ok_or(FsError::NotSupported)?.range(uid..);
         next.next().map(|(uid, quota)| (*uid, *quota)).ok_or(FsError::NotFound)
     }
 
-    fn set_quota(&self, uid: u32, limits: QuotaLimits) -> Result<()> {
+    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
+        assert!(who.may_set_quotas());
         let mut quotas = self.quotas.lock().unwrap();
         quotas.as_mut().ok_or(FsError::NotSupported)?.entry(uid).or_default().limits = limits;
         Ok(())
