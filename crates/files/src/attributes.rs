@@ -107,22 +107,27 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Sets the length in bytes.
+    /// Sets the length in bytes, as `caller`, whose request it is.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
     /// [`FsError::NoSpace`], [`FsError::TooLarge`].
-    pub async fn set_size(&self, open: &Arc<OpenFile>, size_bytes: u64) -> Result<()> {
+    pub async fn set_size(
+        &self,
+        caller: &Arc<Caller>,
+        open: &Arc<OpenFile>,
+        size_bytes: u64,
+    ) -> Result<()> {
         need_write(open)?;
         let present = open.node.attributes(Wanted::default())?.size_bytes;
         let (from, to) = (present.min(size_bytes), present.max(size_bytes));
         open.need_unlocked(from, to - from, true)?;
         open.break_readers(&self.context);
-        let (node, caller) = (open.node.clone(), open.caller.clone());
+        let (node, writer) = (open.node.clone(), caller.clone());
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
             // Freeing takes long.
-            self.offload(move || node.set_size(caller.identity.actor(), size_bytes)).await
+            self.offload(move || node.set_size(writer.identity.actor(), size_bytes)).await
         } else {
             node.set_size(caller.identity.actor(), size_bytes)
         };
@@ -131,27 +136,33 @@ impl RequestFiles {
             open.note_cut(size_bytes);
         }
         open.break_directory(&self.context, &open.path());
-        open.note_listed_change(&self.context);
-        open.restore_frozen(kept);
+        open.note_listed_change(&self.context, caller);
+        open.restore_frozen(caller, kept);
         Ok(())
     }
 
-    /// Sets how much space is reserved; less than the length cuts the file.
+    /// Sets how much space is reserved, as `caller`, whose request it is; less than the length
+    /// cuts the file.
     ///
     /// # Errors
     /// As [`RequestFiles::set_size`].
-    pub async fn set_allocation(&self, open: &Arc<OpenFile>, bytes: u64) -> Result<()> {
+    pub async fn set_allocation(
+        &self,
+        caller: &Arc<Caller>,
+        open: &Arc<OpenFile>,
+        bytes: u64,
+    ) -> Result<()> {
         need_write(open)?;
         let size = open.node.attributes(Wanted::default())?.size_bytes;
         if bytes < size {
-            return self.set_size(open, bytes).await;
+            return self.set_size(caller, open, bytes).await;
         }
         open.break_readers(&self.context);
         let kept = open.node.attributes(Wanted::default())?;
         open.claim_room(0, bytes)?;
         if bytes > 0 {
-            let (node, caller) = (open.node.clone(), open.caller.clone());
-            match self.offload(move || node.allocate(caller.identity.actor(), 0, bytes)).await {
+            let (node, writer) = (open.node.clone(), caller.clone());
+            match self.offload(move || node.allocate(writer.identity.actor(), 0, bytes)).await {
                 Err(FsError::NotSupported) => {}
                 other => other?,
             }
@@ -159,27 +170,33 @@ impl RequestFiles {
         // The data is what it was: the change time moves, the write time does not.
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(as_owner(&open.caller, &kept).actor(), &changes)?;
+        open.node.set_attributes(as_owner(caller, &kept).actor(), &changes)?;
         open.note_unreported(open.size_filter());
         Ok(())
     }
 
-    /// Makes a range read as zeros.
+    /// Makes a range read as zeros, as `caller`, whose request it is.
     ///
     /// # Errors
     /// As [`RequestFiles::write`].
-    pub async fn zero_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<()> {
+    pub async fn zero_range(
+        &self,
+        caller: &Arc<Caller>,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        length: u64,
+    ) -> Result<()> {
         need_write(open)?;
         if length == 0 {
             return Ok(());
         }
         open.need_unlocked(offset, length, true)?;
         open.break_readers(&self.context);
-        let (node, caller) = (open.node.clone(), open.caller.clone());
+        let (node, writer) = (open.node.clone(), caller.clone());
         let kept = open.keep_frozen();
-        self.offload(move || node.punch_hole(caller.identity.actor(), offset, length)).await?;
-        open.note_changed(&self.context);
-        open.restore_frozen(kept);
+        self.offload(move || node.punch_hole(writer.identity.actor(), offset, length)).await?;
+        open.note_changed(&self.context, caller);
+        open.restore_frozen(caller, kept);
         Ok(())
     }
 
@@ -188,7 +205,13 @@ impl RequestFiles {
     ///
     /// # Errors
     /// As [`RequestFiles::zero_range`].
-    pub async fn trim_range(&self, open: &Arc<OpenFile>, offset: u64, length: u64) -> Result<bool> {
+    pub async fn trim_range(
+        &self,
+        caller: &Arc<Caller>,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        length: u64,
+    ) -> Result<bool> {
         need_write(open)?;
         let size = open.node.attributes(Wanted::default())?.size_bytes;
         let from = offset.checked_next_multiple_of(TRIM_BYTES).unwrap_or(u64::MAX);
@@ -196,7 +219,7 @@ impl RequestFiles {
         if from >= end {
             return Ok(false);
         }
-        self.zero_range(open, from, end - from).await?;
+        self.zero_range(caller, open, from, end - from).await?;
         Ok(true)
     }
 

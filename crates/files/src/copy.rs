@@ -1,6 +1,6 @@
 //! Copying within the server.
 
-use crate::{Access, OpenFile, RequestFiles};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Actor, FsError, Node, Result, Wait};
 
@@ -9,26 +9,25 @@ use vfs::{Actor, FsError, Node, Result, Wait};
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
 impl RequestFiles {
-    /// Copies `length` bytes between two open files, by the backend's own
-    /// means where it has any. All of it, or an error.
+    /// Copies `length` bytes between two open files as `caller`, whose request it is, by the
+    /// backend's own means where it has any. All of it, or an error.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::LockConflict`],
     /// [`FsError::InvalidParameter`] if the source is shorter, [`FsError::NoSpace`].
     pub async fn copy_range(
         &self,
-        source: &Arc<OpenFile>,
-        source_offset: u64,
-        target: &Arc<OpenFile>,
-        target_offset: u64,
+        caller: &Arc<Caller>,
+        (source, source_offset): (&Arc<OpenFile>, u64),
+        (target, target_offset): (&Arc<OpenFile>, u64),
         length: u64,
     ) -> Result<()> {
         may_copy(source, target, Access::WRITE_DATA | Access::APPEND_DATA)?;
         target.claim_room(target_offset, length)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
-        let writer = target.caller.clone();
-        self.change_by(source, target, move |from, to| {
+        let writer = caller.clone();
+        self.change_by(caller, (source, target), move |from, to| {
             let (who, mut done) = (writer.identity.actor(), 0);
             while done < length {
                 let (at, source_at) = (target_offset + done, source_offset + done);
@@ -48,7 +47,8 @@ impl RequestFiles {
         .await
     }
 
-    /// Has the target share `length` bytes of the source with it: all of it, or an error.
+    /// Has the target share `length` bytes of the source with it, as `caller`, whose request it
+    /// is: all of it, or an error.
     /// Locked ranges are not looked at, since no data is read or written (so do
     /// Windows and Samba).
     ///
@@ -57,33 +57,32 @@ impl RequestFiles {
     /// [`vfs::Node::clone_range`].
     pub async fn clone_range(
         &self,
-        source: &Arc<OpenFile>,
-        source_offset: u64,
-        target: &Arc<OpenFile>,
-        target_offset: u64,
+        caller: &Arc<Caller>,
+        (source, source_offset): (&Arc<OpenFile>, u64),
+        (target, target_offset): (&Arc<OpenFile>, u64),
         length: u64,
     ) -> Result<()> {
         may_copy(source, target, Access::WRITE_DATA)?;
-        let writer = target.caller.clone();
+        let writer = caller.clone();
         let call = move |from: &dyn Node, to: &dyn Node| {
             to.clone_range(writer.identity.actor(), target_offset, from, source_offset, length)
         };
-        self.change_by(source, target, call).await
+        self.change_by(caller, (source, target), call).await
     }
 
     /// Changes the target from the source, and does what goes with a change.
     async fn change_by(
         &self,
-        source: &OpenFile,
-        target: &OpenFile,
+        caller: &Caller,
+        (source, target): (&OpenFile, &OpenFile),
         call: impl FnOnce(&dyn Node, &dyn Node) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         target.break_readers(&self.context);
         let (from, to) = (source.node.clone(), target.node.clone());
         let kept = target.keep_frozen();
         self.offload(move || call(&*from, &*to)).await?;
-        target.note_changed(&self.context);
-        target.restore_frozen(kept);
+        target.note_changed(&self.context, caller);
+        target.restore_frozen(caller, kept);
         Ok(())
     }
 }

@@ -1,18 +1,20 @@
 //! Where a file has data and where it has none, as POSIX sees it: whether or not it was
 //! made sparse. NFS. RFC 7862 15.1, 15.4, 15.11.
 
-use crate::{Access, OpenFile, RequestFiles};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
 impl RequestFiles {
-    /// Reserves space for a range; a file that ends before the range's end grows to it.
+    /// Reserves space for a range as `caller`, whose request it is; a file that ends before the
+    /// range's end grows to it.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
     /// [`FsError::NoSpace`], [`FsError::NotSupported`], [`FsError::TooLarge`].
     pub async fn reserve_range(
         &self,
+        caller: &Arc<Caller>,
         open: &Arc<OpenFile>,
         offset: u64,
         length: u64,
@@ -23,11 +25,11 @@ impl RequestFiles {
         offset.checked_add(length).ok_or(FsError::TooLarge)?;
         open.claim_room(offset, length)?;
         open.break_readers(&self.context);
-        let (node, caller) = (open.node.clone(), open.caller.clone());
+        let (node, writer) = (open.node.clone(), caller.clone());
         // Growing it afterwards might cut what others have written by then.
-        self.offload(move || node.allocate_and_grow(caller.identity.actor(), offset, length))
+        self.offload(move || node.allocate_and_grow(writer.identity.actor(), offset, length))
             .await?;
-        open.note_changed(&self.context);
+        open.note_changed(&self.context, caller);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! One open of a file or directory.
 
-use crate::authorize::dos_authority;
+use crate::authorize::{as_owner, dos_authority};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::open::{Semantics, Ticket};
@@ -91,8 +91,8 @@ pub(crate) struct Frozen {
 pub(crate) struct Kept {
     accessed: Option<Timestamp>,
     modified: Option<Timestamp>,
-    /// Who may set times, by POSIX.
-    owner: u32,
+    /// The file as it was, by whose owner times are set.
+    present: Attributes,
 }
 
 impl std::fmt::Debug for OpenFile {
@@ -151,6 +151,13 @@ impl OpenFile {
             watch: OnceLock::new(),
             unreported: AtomicU32::new(0),
         }
+    }
+
+    /// As whom it was opened. Requests of NFS clients use it as others:
+    /// [`RequestFiles::authorize_by_open`].
+    #[must_use]
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
     }
 
     /// Its number.
@@ -403,23 +410,23 @@ impl OpenFile {
         }
     }
 
-    /// The data has changed: watches will be told, and the archive bit is set
+    /// `caller` has changed the data: watches will be told, and the archive bit is set
     /// if it is stored as cleared. Who was granted to keep it while it changed may have read
     /// it as it was. Costs three loads where nothing is to be done.
-    pub(crate) fn note_changed(&self, context: &RequestContext) {
+    pub(crate) fn note_changed(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
         self.note_unreported(self.data_filter() | Filter(UNLISTED));
-        self.note_archived();
+        self.note_archived(caller);
     }
 
     /// The same for a change of which leases on the directory know already.
-    pub(crate) fn note_listed_change(&self, context: &RequestContext) {
+    pub(crate) fn note_listed_change(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
         self.note_unreported(self.data_filter());
-        self.note_archived();
+        self.note_archived(caller);
     }
 
-    fn note_archived(&self) {
+    fn note_archived(&self, caller: &Caller) {
         if !self.state.take_lacks_archive() {
             return;
         }
@@ -429,7 +436,7 @@ impl OpenFile {
             };
             let dos = Some(vfs::DosInfo { bits: Some(bits | dos::ARCHIVE), created: None });
             let changes = vfs::AttributeChanges { dos, ..Default::default() };
-            self.node.set_attributes(dos_authority(&self.caller, &present).actor(), &changes)
+            self.node.set_attributes(dos_authority(caller, &present).actor(), &changes)
         });
         if let Err(error) = changed {
             tracing::debug!(%error, "the archive bit could not be set");
@@ -522,14 +529,14 @@ impl OpenFile {
         Some(Kept {
             accessed: frozen.accessed.then_some(present.accessed),
             modified: frozen.modified.then_some(present.modified),
-            owner: present.uid,
+            present,
         })
     }
 
-    /// Puts them back after the change.
-    pub(crate) fn restore_frozen(&self, kept: Option<Kept>) {
+    /// Puts them back after a change that `caller` made.
+    pub(crate) fn restore_frozen(&self, caller: &Caller, kept: Option<Kept>) {
         let Some(kept) = kept else { return };
-        let owner = vfs::Identity { uid: kept.owner, ..self.caller.identity.clone() };
+        let owner = as_owner(caller, &kept.present);
         let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
         let changes = vfs::AttributeChanges {
             accessed: set(kept.accessed),

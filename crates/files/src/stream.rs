@@ -111,7 +111,7 @@ impl RequestFiles {
         open.need_writable()?;
         open.need_unlocked(0, u64::MAX, true)?;
         open.node.set_size(open.caller.identity.actor(), 0)?;
-        open.note_changed(&self.context);
+        open.note_changed(&self.context, &open.caller);
         let mut held = open.state.lock(&self.context);
         held.grants.handle_disposition(open.id, true);
         held.doom(open.doomed());

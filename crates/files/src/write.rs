@@ -1,6 +1,6 @@
 //! Writing, and making writes durable.
 
-use crate::{Access, Files, OpenFile, RequestFiles};
+use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{FileKey, FsError, Node, Result, Wanted};
@@ -30,7 +30,9 @@ impl FailedFlushes {
 const APPEND: u64 = u64::MAX;
 
 impl RequestFiles {
-    /// Writes all of `data`; an offset of all ones appends, in one step with finding
+    /// Writes all of `data` as `caller`, whose request it is: by NFS the open may be somebody
+    /// else's ([`RequestFiles::authorize_by_open`]), whose power a write does not have.
+    /// An offset of all ones appends, in one step with finding
     /// the end where the backend can. The right to append
     /// is enough to write anywhere, as Windows has it over the network. Once it returns,
     /// the bytes survive this process being killed.
@@ -38,7 +40,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::IsDirectory`].
-    pub fn write(&self, open: &OpenFile, offset: u64, data: &[u8]) -> Result<()> {
+    pub fn write(&self, caller: &Caller, open: &OpenFile, offset: u64, data: &[u8]) -> Result<()> {
         if open.is_directory() {
             return Err(FsError::IsDirectory);
         }
@@ -53,12 +55,12 @@ impl RequestFiles {
         open.break_readers(&self.context);
         let kept = open.keep_frozen();
         if appends {
-            open.node.append(open.caller.identity.actor(), data)?;
+            open.node.append(caller.identity.actor(), data)?;
         } else {
-            open.node.write(open.caller.identity.actor(), offset, data)?;
+            open.node.write(caller.identity.actor(), offset, data)?;
         }
-        open.note_changed(&self.context);
-        open.restore_frozen(kept);
+        open.note_changed(&self.context, caller);
+        open.restore_frozen(caller, kept);
         Ok(())
     }
 

@@ -100,7 +100,7 @@ impl Fixture {
     /// A program of the owner with this stored list.
     fn listed_file(&self, name: &str, list: &Descriptor) -> PathBuf {
         let open = self.open_as(&self.owner, name, WishedKind::File);
-        self.files.write(&open, 0, b"#!/bin/sh\n").unwrap();
+        self.files.write(open.caller(), &open, 0, b"#!/bin/sh\n").unwrap();
         self.files.set_descriptor(&open, list, LIST).unwrap();
         now(self.files.close(open)).unwrap();
         self.at(name)
@@ -185,15 +185,18 @@ fn set_id_bits_go_with_each_change_of_data() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
     let source = f.open_as(&f.other, "source", WishedKind::File);
-    f.files.write(&source, 0, &[1; 8192]).unwrap();
+    f.files.write(source.caller(), &source, 0, &[1; 8192]).unwrap();
     let open = f.open_as(&f.other, "tool", WishedKind::File);
     type Change<'a> = Box<dyn Fn() -> vfs::Result<()> + 'a>;
     let changes: [(&str, Change<'_>); 5] = [
-        ("write", Box::new(|| f.files.write(&open, 0, b"evil"))),
-        ("truncate", Box::new(|| now(f.files.set_size(&open, 2)))),
-        ("extend", Box::new(|| now(f.files.set_size(&open, 100_000)))),
-        ("zero", Box::new(|| now(f.files.zero_range(&open, 0, 4096)))),
-        ("copy", Box::new(|| now(f.files.copy_range(&source, 0, &open, 0, 4096)))),
+        ("write", Box::new(|| f.files.write(open.caller(), &open, 0, b"evil"))),
+        ("truncate", Box::new(|| now(f.files.set_size(open.caller(), &open, 2)))),
+        ("extend", Box::new(|| now(f.files.set_size(open.caller(), &open, 100_000)))),
+        ("zero", Box::new(|| now(f.files.zero_range(open.caller(), &open, 0, 4096)))),
+        (
+            "copy",
+            Box::new(|| now(f.files.copy_range(open.caller(), (&source, 0), (&open, 0), 4096))),
+        ),
     ];
     for (what, change) in changes {
         vfs_local::keep_identity(|| {
@@ -527,4 +530,37 @@ fn access_says_what_a_stored_list_lets_do_in_a_directory() {
             }
         }
     }
+}
+
+/// Clients of NFS send one user's state ids with another's credentials: the superuser's own open
+/// would keep these bits.
+#[test]
+fn set_id_bits_go_when_another_uses_roots_open() {
+    let Some(f) = fixture(false) else { return };
+    let at = f.granted_file("tool");
+    let source = f.open_as(&f.other, "source", WishedKind::File);
+    f.files.write(&f.other, &source, 0, &[1; 8192]).unwrap();
+    let open = f.open_as(&f.root, "tool", WishedKind::File);
+    let (files, by) = (&f.files, &f.other);
+    files.authorize_by_open(&open, by, Access::WRITE_DATA).unwrap();
+    type Change<'a> = Box<dyn Fn() -> vfs::Result<()> + 'a>;
+    let changes: [(&str, Change<'_>); 9] = [
+        ("write", Box::new(|| files.write(by, &open, 0, b"evil"))),
+        ("append", Box::new(|| files.write(by, &open, u64::MAX, b"evil"))),
+        ("truncate", Box::new(|| now(files.set_size(by, &open, 2)))),
+        ("extend", Box::new(|| now(files.set_size(by, &open, 100_000)))),
+        ("reserve", Box::new(|| now(files.set_allocation(by, &open, 300_000)))),
+        ("allocate", Box::new(|| now(files.reserve_range(by, &open, 0, 400_000)))),
+        ("zero", Box::new(|| now(files.zero_range(by, &open, 0, 4096)))),
+        ("trim", Box::new(|| now(files.trim_range(by, &open, 0, 8192)).map(|_| ()))),
+        ("copy", Box::new(|| now(files.copy_range(by, (&source, 0), (&open, 0), 4096)))),
+    ];
+    for (what, change) in changes {
+        std::fs::set_permissions(&at, PermissionsExt::from_mode(0o6777)).unwrap();
+        change().unwrap();
+        assert_eq!(mode(&at), 0o777, "{what}");
+    }
+    std::fs::set_permissions(&at, PermissionsExt::from_mode(0o6777)).unwrap();
+    files.write(&f.root, &open, 0, b"root").unwrap();
+    assert_eq!(mode(&at), 0o6777, "the superuser keeps them");
 }

@@ -96,7 +96,7 @@ fn a_chain_resolves_its_path_once() {
     let served = serve(false);
     let all = Access::FILE_ALL;
     served.chain(plan("file", all, true), |files, open| {
-        files.write(open, 0, b"content").unwrap();
+        files.write(open.caller(), open, 0, b"content").unwrap();
     });
     let queried = served.chain(plan("file", Access::READ_ATTRIBUTES, false), |files, open| {
         assert_eq!(files.attributes(open).unwrap().size_bytes, 7);
@@ -109,7 +109,7 @@ fn a_chain_resolves_its_path_once() {
     });
     assert_eq!(read, READ);
     let written = served.chain(plan("file", Access::FILE_WRITE, false), |files, open| {
-        files.write(open, 0, b"other").unwrap();
+        files.write(open.caller(), open, 0, b"other").unwrap();
     });
     assert_eq!(written, WRITE);
     let set = served.chain(plan("file", Access::WRITE_ATTRIBUTES, false), |files, open| {
@@ -118,7 +118,7 @@ fn a_chain_resolves_its_path_once() {
     });
     assert_eq!(set, SET);
     let made = served.chain(plan("new", all, true), |files, open| {
-        files.write(open, 0, b"content").unwrap();
+        files.write(open.caller(), open, 0, b"content").unwrap();
     });
     assert_eq!(made, MAKE);
 }
@@ -156,7 +156,7 @@ fn a_chain_on_what_is_known_resolves_no_path() {
     });
     assert_eq!(set, KNOWN_SET);
     let written = served.chain(plan("other", all, true), |files, open| {
-        files.write(open, 0, b"content").unwrap();
+        files.write(open.caller(), open, 0, b"content").unwrap();
     });
     assert_eq!(written, KNOWN_MAKE);
 }

@@ -68,7 +68,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 fn what_is_written_is_read_back_and_survives_the_open() {
     let f = fixture();
     let open = f.file("a");
-    f.files.write(&open, 3, b"data").unwrap();
+    f.files.write(open.caller(), &open, 3, b"data").unwrap();
     let mut read = b"head".to_vec();
     assert_eq!(now(f.files.read(&open, 0, 100, &mut read)), Ok(7));
     assert_eq!(read, b"head\0\0\0data");
@@ -145,7 +145,7 @@ fn a_refused_open_leaves_nothing_held() {
 fn overwriting_cuts_and_refuses_hidden_files_without_their_attribute() {
     let f = fixture();
     let open = f.open(OpenPlan { dos_bits: files::dos::HIDDEN, ..plan("a") }).unwrap().open;
-    f.files.write(&open, 0, b"data").unwrap();
+    f.files.write(open.caller(), &open, 0, b"data").unwrap();
     drop(open);
     let overwrite = OpenPlan { if_exists: IfExists::Overwrite, ..plan("a") };
     assert_eq!(f.open(overwrite.clone()).unwrap_err(), FsError::AccessDenied);
@@ -162,7 +162,7 @@ fn a_waiting_lock_is_granted_on_release_and_withdrawn_on_drop() {
     f.files.try_locks(&first, &[wanted]).unwrap();
     assert_eq!(f.files.try_locks(&second, &[wanted]), Err(FsError::LockNotGranted));
     assert!(f.files.lock(&second, wanted).now_or_never().is_none(), "it waits, and is dropped");
-    assert_eq!(f.files.write(&second, 0, b"x"), Err(FsError::LockConflict));
+    assert_eq!(f.files.write(second.caller(), &second, 0, b"x"), Err(FsError::LockConflict));
     f.files.unlock(&first, range).unwrap();
     assert_eq!(f.files.lock(&second, wanted).now_or_never(), Some(Ok(())));
     now(f.files.close(second)).unwrap();
@@ -182,8 +182,8 @@ fn a_reader_may_not_write_and_the_rights_are_those_of_the_open() {
     let f = fixture();
     drop(f.file("a"));
     let reader = f.open(OpenPlan { desired: Access::FILE_READ, ..plan("a") }).unwrap().open;
-    assert_eq!(f.files.write(&reader, 0, b"x"), Err(FsError::AccessDenied));
-    assert_eq!(now(f.files.set_size(&reader, 0)), Err(FsError::AccessDenied));
+    assert_eq!(f.files.write(reader.caller(), &reader, 0, b"x"), Err(FsError::AccessDenied));
+    assert_eq!(now(f.files.set_size(reader.caller(), &reader, 0)), Err(FsError::AccessDenied));
     assert_eq!(f.files.set_delete(&reader, true, false), Err(FsError::AccessDenied));
 }
 
@@ -252,7 +252,7 @@ fn what_is_appended_at_the_same_time_is_all_there() {
             let (files, open) = (&f.files, open.unwrap().open);
             scope.spawn(move || {
                 for _ in 0..EACH {
-                    files.write(&open, u64::MAX, &[letter; 16]).unwrap();
+                    files.write(open.caller(), &open, u64::MAX, &[letter; 16]).unwrap();
                 }
             });
         }

@@ -105,7 +105,7 @@ fn what_was_made_is_told_as_it_is_now_and_as_long_as_the_name_leads_to_it() {
     let known = served.remembered("file").unwrap();
     assert_eq!((&known.0, &known), (&handle, &served.looked("file")));
     // By whatever name, and whoever does it.
-    served.files.write(&open, 0, b"content").unwrap();
+    served.files.write(open.caller(), &open, 0, b"content").unwrap();
     assert_eq!(served.remembered("file"), Some(served.looked("file")));
     drop(open);
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -202,7 +202,7 @@ fn what_somebody_has_open_goes_as_any_other() {
     let (_, open) = served.make("open");
     assert_eq!(served.remove("open"), Ok(()));
     assert!(!at("open").exists(), "as POSIX has it");
-    served.files.write(&open, 0, b"content").unwrap();
+    served.files.write(open.caller(), &open, 0, b"content").unwrap();
     let (_, open) = served.make("kept");
     drop(open);
     let keeping = Share(Share::ALL.0 & !Share::DELETE.0);
@@ -211,7 +211,7 @@ fn what_somebody_has_open_goes_as_any_other() {
     now(served.files.close(kept)).unwrap();
     assert_eq!(served.remove("kept"), Ok(()));
     let (_, open) = served.make("large");
-    now(served.files.set_size(&open, 64 << 20)).unwrap();
+    now(served.files.set_size(open.caller(), &open, 64 << 20)).unwrap();
     drop(open);
     assert_eq!(served.remove("large"), Ok(()));
     assert_eq!(served.remove("large"), Err(FsError::NotFound));

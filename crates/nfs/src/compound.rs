@@ -84,8 +84,8 @@ pub(crate) struct Run<'c> {
     pub throttled: Throttled,
     /// When the request began, or went on after it had to wait.
     pub now: Instant,
-    /// An operation of this request was counted: attributes that it asks for beside are not.
-    pub is_charged: bool,
+    /// How many more looks at attributes the operation that was charged last pays for.
+    pub prepaid_looks: u8,
     /// Where the session's requests wait for the limits of the share that was met last.
     pub queue: Option<Arc<ShareQueue>>,
     /// The file of the latest open that was asked for, if this COMPOUND is looked at closer.
@@ -320,8 +320,9 @@ impl Call {
         };
         let number = operation.number();
         let is_alone = compound.operation_count == 1;
-        let run =
-            &mut Run::new(self, compound.minor_version, None, self.now(), &RequestContext::SERVER);
+        // Nothing here is about files, but the opens of clients that end.
+        let files = self.server.files.for_server();
+        let run = &mut Run::new(self, compound.minor_version, None, self.now(), files);
         match operation {
             Operation::ExchangeId(_)
             | Operation::CreateSession(_)
@@ -462,7 +463,8 @@ impl Call {
             answer.too_big = NfsStatus::REP_TOO_BIG_TO_CACHE;
         }
         results.push(answer, OperationNumber::SEQUENCE, &Ok(sequence_result(session, sequence)));
-        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, &context);
+        let files = self.server.files.for_request(&context);
+        let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, files);
         run.sequence = Some(*sequence);
         run.is_sampled = tally.is_sampled;
         while results.status.is_ok() {
@@ -567,14 +569,14 @@ impl<'c> Run<'c> {
         minor_version: u32,
         session: Option<Arc<Session>>,
         now: Instant,
-        context: &RequestContext,
+        files: RequestFiles,
     ) -> Self {
         let config = call.server.config();
         let (current, current_id, saved) = (None, None, None);
         let (granting, sequence) = (Vec::new(), None);
         Self {
             call,
-            files: call.server.files.for_request(context),
+            files,
             config,
             minor_version,
             session,
@@ -584,7 +586,7 @@ impl<'c> Run<'c> {
             granting,
             throttled: Throttled::No,
             now,
-            is_charged: false,
+            prepaid_looks: 0,
             queue: None,
             sample: None,
             is_sampled: false,
@@ -686,6 +688,15 @@ impl<'c> Run<'c> {
     /// The open that an operation means by the current file handle and a state id, which
     /// must have been opened for `rights`, by a caller who has them now.
     pub fn open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
+        Ok(self.open_and_caller(id, rights)?.0)
+    }
+
+    /// The same, and the caller.
+    pub fn open_and_caller(
+        &mut self,
+        id: &StateId,
+        rights: Rights,
+    ) -> Result<(HeldOpen, Arc<Caller>), NfsStatus> {
         let files = self.files().clone();
         let handle = self.place()?.handle(&files)?;
         let held = held_by(&*self.client()?, id)?;
@@ -696,21 +707,26 @@ impl<'c> Run<'c> {
             let path = held.open.path();
             self.sample = Some(String::from_utf8_lossy(path.as_bytes()).into_owned());
         }
-        self.check_open(&held, rights)?;
-        Ok(held)
+        let caller = self.check_open(&held, rights)?;
+        Ok((held, caller))
     }
 
-    /// Whether the caller of this request may do that by an open of its client.
-    fn check_open(&self, held: &HeldOpen, rights: Rights) -> Result<(), NfsStatus> {
+    /// The caller of this request, if it may do that by an open of its client.
+    fn check_open(&self, held: &HeldOpen, rights: Rights) -> Result<Arc<Caller>, NfsStatus> {
         if !held.open.granted().intersects(rights) {
             return Err(NfsStatus::OPENMODE);
         }
         let caller = self.caller(&held.export);
-        self.files().authorize_by_open(&held.open, &caller, rights).or_status()
+        self.files().authorize_by_open(&held.open, &caller, rights).or_status()?;
+        Ok(caller)
     }
 
-    /// As [`Run::open_by`], for the saved file handle.
-    pub fn saved_open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
+    /// As [`Run::open_and_caller`], for the saved file handle.
+    pub fn saved_open_by(
+        &mut self,
+        id: &StateId,
+        rights: Rights,
+    ) -> Result<(HeldOpen, Arc<Caller>), NfsStatus> {
         let files = self.files().clone();
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         let handle = place.handle(&files)?;
@@ -718,8 +734,8 @@ impl<'c> Run<'c> {
         if held.handle != handle {
             return Err(NfsStatus::BAD_STATEID);
         }
-        self.check_open(&held, rights)?;
-        Ok(held)
+        let caller = self.check_open(&held, rights)?;
+        Ok((held, caller))
     }
 
     /// Goes to another place: the current state id was of the one before.

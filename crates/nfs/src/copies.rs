@@ -8,7 +8,7 @@ use crate::client::{Client, lock};
 use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
 use crate::server::Server;
 use crate::status::status_of;
-use files::{OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue};
+use files::{Caller, OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue};
 use limits::Share;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -134,6 +134,8 @@ pub struct Copying {
     pub source: (Arc<OpenFile>, u64),
     /// To which open, at which byte.
     pub target: (Arc<OpenFile>, u64),
+    /// The caller of the request, as whom the target is written.
+    pub caller: Arc<Caller>,
     /// How much.
     pub length_bytes: u64,
     /// The file that is copied to.
@@ -171,7 +173,12 @@ impl Copying {
             let count = (self.length_bytes - done).min(COPY_PIECE_BYTES);
             let clock = || server.host.now().instant;
             files.admit_copy(&self.queues, [from, to], count, &clock).await;
-            let copied = files.copy_range(from, source_at + done, to, target_at + done, count);
+            let copied = files.copy_range(
+                &self.caller,
+                (from, source_at + done),
+                (to, target_at + done),
+                count,
+            );
             copied.await.map_err(status_of)?;
             done += count;
             self.progress.copied_bytes.store(done, Ordering::Release);

@@ -4,7 +4,9 @@
 //! most frequent operations, which are small, have futures of their own.
 
 use crate::compound::{Answer, Results, Run};
-use crate::operations::{Group, group};
+use crate::operations::{
+    Group, extensions_group, files_group, group, names_group, state_group, unsupported,
+};
 use crate::ops::{
     attributes, copy, data, delegate, directory, handle, lock, open, readdir, security, session,
     space, state, xattr,
@@ -86,7 +88,10 @@ impl Run<'_> {
                     &Box::pin(attributes::verify(self, args, false)).await,
                 );
             }
-            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
+            // Of other groups: `operate` has none of them carried out here.
+            names_group!() | state_group!() | extensions_group!() | unsupported!() => {
+                results.fail(answer, number, NfsStatus::SERVERFAULT);
+            }
         }
     }
 
@@ -132,7 +137,10 @@ impl Run<'_> {
             Operation::SecInfoNoName(args) => {
                 results.push(answer, number, &Box::pin(security::of_handle(self, args)).await);
             }
-            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
+            // Of other groups: `operate` has none of them carried out here.
+            files_group!() | state_group!() | extensions_group!() | unsupported!() => {
+                results.fail(answer, number, NfsStatus::SERVERFAULT);
+            }
         }
     }
 
@@ -191,7 +199,10 @@ impl Run<'_> {
             Operation::ReclaimComplete(args) => {
                 results.push(answer, number, &session::reclaim_complete(self, args));
             }
-            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
+            // Of other groups: `operate` has none of them carried out here.
+            files_group!() | names_group!() | extensions_group!() | unsupported!() => {
+                results.fail(answer, number, NfsStatus::SERVERFAULT);
+            }
         }
     }
 
@@ -252,7 +263,10 @@ impl Run<'_> {
             Operation::RemoveXattr(args) => {
                 results.push(answer, number, &Box::pin(xattr::remove(self, args)).await);
             }
-            _ => results.fail(answer, number, NfsStatus::SERVERFAULT),
+            // Of other groups: `operate` has none of them carried out here.
+            files_group!() | names_group!() | state_group!() | unsupported!() => {
+                results.fail(answer, number, NfsStatus::SERVERFAULT);
+            }
         }
     }
 }

@@ -47,6 +47,9 @@ pub const RESPONSE_BYTES_MIN: u32 = 256;
 pub const REQUEST_BYTES_MIN: u32 = 256;
 /// Operations of one COMPOUND. Linux needs about ten; some clients send whole paths.
 pub const OPERATIONS_MAX: u32 = 128;
+/// Looks at attributes (GETATTR, ACCESS and the like) that an operation pays for beside itself:
+/// clients ask for both after most operations.
+pub const LOOKS_PER_CHARGE: u8 = 2;
 /// Data of one READ or WRITE.
 pub const IO_BYTES_MAX: u32 = 1024 * 1024;
 /// What a COMPOUND has beside its data: RPC header, credentials, handles, attributes.

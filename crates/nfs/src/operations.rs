@@ -26,6 +26,84 @@ macro_rules! unsupported {
     };
 }
 
+/// File handles, data and attributes: [`Group::Files`].
+macro_rules! files_group {
+    () => {
+        Operation::PutFh(_)
+            | Operation::PutPubFh
+            | Operation::PutRootFh
+            | Operation::GetFh
+            | Operation::SaveFh
+            | Operation::RestoreFh
+            | Operation::Sequence(_)
+            | Operation::Access(_)
+            | Operation::GetAttr(_)
+            | Operation::SetAttr(_)
+            | Operation::Verify(_)
+            | Operation::NVerify(_)
+            | Operation::Read(_)
+            | Operation::Write(_)
+            | Operation::Commit(_)
+    };
+}
+
+/// Names in directories: [`Group::Names`].
+macro_rules! names_group {
+    () => {
+        Operation::Lookup(_)
+            | Operation::LookupParent
+            | Operation::ReadLink
+            | Operation::ReadDir(_)
+            | Operation::Create(_)
+            | Operation::Remove(_)
+            | Operation::Rename(_)
+            | Operation::Link(_)
+            | Operation::SecInfo(_)
+            | Operation::SecInfoNoName(_)
+    };
+}
+
+/// Opens, locks, sessions and clients: [`Group::State`].
+macro_rules! state_group {
+    () => {
+        Operation::Open(_)
+            | Operation::OpenDowngrade(_)
+            | Operation::DelegReturn(_)
+            | Operation::Close(_)
+            | Operation::Lock(_)
+            | Operation::LockTest(_)
+            | Operation::Unlock(_)
+            | Operation::TestStateId(_)
+            | Operation::FreeStateId(_)
+            | Operation::ExchangeId(_)
+            | Operation::CreateSession(_)
+            | Operation::BindConnToSession(_)
+            | Operation::BackchannelCtl(_)
+            | Operation::DestroySession(_)
+            | Operation::DestroyClientId(_)
+            | Operation::ReclaimComplete(_)
+    };
+}
+
+/// NFSv4.2 and extended attributes: [`Group::Extensions`].
+macro_rules! extensions_group {
+    () => {
+        Operation::Allocate(_)
+            | Operation::Deallocate(_)
+            | Operation::Seek(_)
+            | Operation::IoAdvise(_)
+            | Operation::ReadPlus(_)
+            | Operation::Copy(_)
+            | Operation::OffloadStatus(_)
+            | Operation::OffloadCancel(_)
+            | Operation::Clone(_)
+            | Operation::GetXattr(_)
+            | Operation::SetXattr(_)
+            | Operation::ListXattrs(_)
+            | Operation::RemoveXattr(_)
+    };
+}
+
 /// What has the same name in the metrics: operations with arguments, then those without.
 macro_rules! same_name {
     ($operation:ident: $($with:ident)*; $($without:ident)*) => {
@@ -36,6 +114,8 @@ macro_rules! same_name {
     };
 }
 
+pub(crate) use {extensions_group, files_group, names_group, state_group, unsupported};
+
 /// How an operation is charged to the limits of its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
@@ -43,11 +123,12 @@ pub enum Charge {
     Nothing,
     /// As one operation, before it begins.
     Metadata,
-    /// As one operation, unless it stands beside one that is charged.
+    /// As one operation, unless one before it pays for it, on the same file handle:
+    /// [`crate::limits::LOOKS_PER_CHARGE`].
     MetadataAlone,
-    /// By its bytes, and by the file that it opens: by [`crate::throttle::UnpaidOpen`], without
-    /// which nothing is read or written.
-    Data,
+    /// Once its open is known, by its bytes if it reads or writes, and by the limits of the file:
+    /// in [`crate::ops::paid_open`], which alone finds such an open.
+    ByOpen,
 }
 
 /// How an operation is charged.
@@ -60,13 +141,8 @@ pub fn charge(operation: &Operation<'_>) -> Charge {
         | Operation::NVerify(_)
         | Operation::SecInfo(_)
         | Operation::SecInfoNoName(_) => Charge::MetadataAlone,
-        Operation::Allocate(_)
-        | Operation::Clone(_)
-        | Operation::Close(_)
-        | Operation::Commit(_)
-        | Operation::Copy(_)
+        Operation::Close(_)
         | Operation::Create(_)
-        | Operation::Deallocate(_)
         | Operation::GetXattr(_)
         | Operation::Link(_)
         | Operation::ListXattrs(_)
@@ -82,10 +158,18 @@ pub fn charge(operation: &Operation<'_>) -> Charge {
         | Operation::Remove(_)
         | Operation::RemoveXattr(_)
         | Operation::Rename(_)
-        | Operation::Seek(_)
         | Operation::SetAttr(_)
         | Operation::SetXattr(_) => Charge::Metadata,
-        Operation::Read(_) | Operation::Write(_) | Operation::ReadPlus(_) => Charge::Data,
+        Operation::Allocate(_)
+        | Operation::Clone(_)
+        | Operation::Commit(_)
+        | Operation::Copy(_)
+        | Operation::Deallocate(_)
+        | Operation::IoAdvise(_)
+        | Operation::Read(_)
+        | Operation::ReadPlus(_)
+        | Operation::Seek(_)
+        | Operation::Write(_) => Charge::ByOpen,
         Operation::PutFh(_)
         | Operation::PutPubFh
         | Operation::PutRootFh
@@ -103,7 +187,6 @@ pub fn charge(operation: &Operation<'_>) -> Charge {
         | Operation::DelegReturn(_)
         | Operation::FreeStateId(_)
         | Operation::TestStateId(_)
-        | Operation::IoAdvise(_)
         | Operation::OffloadCancel(_)
         | Operation::OffloadStatus(_)
         | unsupported!() => Charge::Nothing,
@@ -188,64 +271,15 @@ pub enum Group {
     Unsupported,
 }
 
-/// The group of an operation.
+/// The group of an operation. [`crate::dispatch`] matches each group by the same patterns, so that
+/// an operation that has a group and is not served there does not compile.
 #[must_use]
 pub fn group(operation: &Operation<'_>) -> Group {
     match operation {
-        Operation::PutFh(_)
-        | Operation::PutPubFh
-        | Operation::PutRootFh
-        | Operation::GetFh
-        | Operation::SaveFh
-        | Operation::RestoreFh
-        | Operation::Sequence(_)
-        | Operation::Access(_)
-        | Operation::GetAttr(_)
-        | Operation::SetAttr(_)
-        | Operation::Verify(_)
-        | Operation::NVerify(_)
-        | Operation::Read(_)
-        | Operation::Write(_)
-        | Operation::Commit(_) => Group::Files,
-        Operation::Lookup(_)
-        | Operation::LookupParent
-        | Operation::ReadLink
-        | Operation::ReadDir(_)
-        | Operation::Create(_)
-        | Operation::Remove(_)
-        | Operation::Rename(_)
-        | Operation::Link(_)
-        | Operation::SecInfo(_)
-        | Operation::SecInfoNoName(_) => Group::Names,
-        Operation::Open(_)
-        | Operation::OpenDowngrade(_)
-        | Operation::DelegReturn(_)
-        | Operation::Close(_)
-        | Operation::Lock(_)
-        | Operation::LockTest(_)
-        | Operation::Unlock(_)
-        | Operation::TestStateId(_)
-        | Operation::FreeStateId(_)
-        | Operation::ExchangeId(_)
-        | Operation::CreateSession(_)
-        | Operation::BindConnToSession(_)
-        | Operation::BackchannelCtl(_)
-        | Operation::DestroySession(_)
-        | Operation::DestroyClientId(_)
-        | Operation::ReclaimComplete(_) => Group::State,
-        Operation::Allocate(_)
-        | Operation::Deallocate(_)
-        | Operation::Seek(_)
-        | Operation::IoAdvise(_)
-        | Operation::ReadPlus(_)
-        | Operation::Copy(_)
-        | Operation::OffloadStatus(_)
-        | Operation::OffloadCancel(_)
-        | Operation::Clone(_)
-        | Operation::GetXattr(_)
-        | Operation::SetXattr(_)
-        | Operation::ListXattrs(_)
-        | Operation::RemoveXattr(_) => Group::Extensions,
+        files_group!() => Group::Files,
+        names_group!() => Group::Names,
+        state_group!() => Group::State,
+        extensions_group!() => Group::Extensions,
         unsupported!() => Group::Unsupported,
     }
 }

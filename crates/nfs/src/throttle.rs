@@ -1,47 +1,22 @@
 //! An operation waits here for the limits of its share, before anything is done of it.
 //!
-//! READ and WRITE wait once their open is known, since its file may have limits, too. Of the
-//! others those count that do something with files; what only says which file is meant does
-//! not, nor do attributes that are asked for beside something else. Whoever waits keeps its
-//! slot; the client is told to use few of them meanwhile.
+//! READ, WRITE and others that need an open wait once that is known, since its file may have
+//! limits, too. Of the others those count that do something with files; what only says which
+//! file is meant does not, nor do few looks at attributes beside something else. Whoever waits
+//! keeps its slot; the client is told to use few of them meanwhile.
 
 use crate::compound::Run;
+use crate::limits::LOOKS_PER_CHARGE;
 use crate::operations::{Charge, charge};
 use crate::place::Place;
 use crate::session::Session;
-use crate::status::{OrStatus, status_of};
-use files::{OpenFile, RequestFiles, ShareQueue};
+use crate::status::status_of;
+use files::{OpenFile, ShareQueue};
 use limits::{Cost, ShareLimits, Throttled};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::FsError;
 use wire::nfs::{NfsStatus, Operation};
-
-/// An open by which data is to be read or written, which is not paid for yet: an operation that
-/// forgets to have its cost admitted does not compile.
-#[derive(Debug)]
-pub struct UnpaidOpen(Arc<OpenFile>);
-
-impl UnpaidOpen {
-    /// Of an operation that has begun.
-    pub fn new(open: Arc<OpenFile>) -> Self {
-        Self(open)
-    }
-
-    /// The open, for an operation that was charged before it began ([`Charge::Metadata`]), or
-    /// whose bytes are admitted piece by piece.
-    pub fn charged_at_dispatch(self) -> Arc<OpenFile> {
-        self.0
-    }
-
-    /// The file's size in bytes, by which the cost of some operations is known.
-    ///
-    /// # Errors
-    /// Those of [`RequestFiles::attributes_unchecked`].
-    pub fn size_bytes(&self, files: &RequestFiles) -> Result<u64, NfsStatus> {
-        Ok(files.attributes_unchecked(&self.0).or_status()?.size_bytes)
-    }
-}
 
 /// Counted among the requests that wait, until it goes.
 struct Counted(Arc<Session>);
@@ -68,21 +43,21 @@ impl Run<'_> {
         }
         match charge(operation) {
             Charge::Metadata => {}
-            Charge::MetadataAlone if !self.is_charged => {}
-            Charge::MetadataAlone | Charge::Data | Charge::Nothing => return,
+            Charge::MetadataAlone => {
+                if let Some(left) = self.prepaid_looks.checked_sub(1) {
+                    self.prepaid_looks = left;
+                    return;
+                }
+            }
+            Charge::ByOpen | Charge::Nothing => return,
         }
         self.admit(None, Cost::metadata()).await;
     }
 
-    /// Waits until data may be read or written by an open; the open to do it by.
-    pub async fn admit_data(&mut self, open: UnpaidOpen, cost: Cost) -> Arc<OpenFile> {
-        self.admit(Some(&open.0), cost).await;
-        open.0
-    }
-
-    async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
+    /// Waits until an operation may go on that costs so much, by an open if it has one.
+    pub async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
         let Some(queue) = self.queue() else { return };
-        self.is_charged = true;
+        self.prepaid_looks = LOOKS_PER_CHARGE;
         if !queue.admit_now(open, cost, self.now) {
             Box::pin(self.wait_for_limits(&queue, open, cost)).await;
         }

@@ -203,10 +203,10 @@ async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) ->
                 Err(error) => Err(error),
             }
         }
-        Op::SetSize { count, .. } => files.set_size(&open, bytes(count)).await,
+        Op::SetSize { count, .. } => files.set_size(open.caller(), &open, bytes(count)).await,
         Op::Write { cells, .. } => {
             let data = vec![request.stamp(); usize::from(cells.count) * CELL_BYTES];
-            files.write(&open, bytes(cells.at), &data)
+            files.write(open.caller(), &open, bytes(cells.at), &data)
         }
         _ => Err(FsError::NotSupported),
     };

@@ -191,12 +191,12 @@ impl RequestFiles {
             if !open.granted().contains(Access::WRITE_DATA) || open.key() != object.key() {
                 return Err(FsError::OpenMode);
             }
-            return self.set_size(open, size_bytes).await;
+            return self.set_size(caller, open, size_bytes).await;
         }
         let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
         let at = OpenAt::Object(object.clone());
         let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
-        let result = self.set_size(&open, size_bytes).await;
+        let result = self.set_size(caller, &open, size_bytes).await;
         self.close(open).await?;
         result
     }

@@ -18,10 +18,10 @@ fn a_time_that_was_set_stays_whatever_this_open_writes_and_others_move_it() {
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));
     let modified = || served.files.attributes(&open).unwrap().modified;
     served.files.set_basic(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
-    served.files.write(&open, 0, b"1").unwrap();
-    now(served.files.set_size(&open, 9)).unwrap();
+    served.files.write(open.caller(), &open, 0, b"1").unwrap();
+    now(served.files.set_size(open.caller(), &open, 9)).unwrap();
     assert_eq!(modified(), LONG_AGO);
-    served.files.write(&other, 0, b"2").unwrap();
+    served.files.write(other.caller(), &other, 0, b"2").unwrap();
     assert_ne!(modified(), LONG_AGO);
 }
 
@@ -33,10 +33,10 @@ fn a_frozen_time_moves_again_when_it_is_thawed() {
     served.files.set_basic(&open, &settle(TimeSetting::Set(LONG_AGO))).unwrap();
     served.files.set_basic(&open, &settle(TimeSetting::Thaw)).unwrap();
     served.files.set_basic(&open, &settle(TimeSetting::Freeze)).unwrap();
-    served.files.write(&open, 0, b"1").unwrap();
+    served.files.write(open.caller(), &open, 0, b"1").unwrap();
     assert_eq!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
     served.files.set_basic(&open, &settle(TimeSetting::Thaw)).unwrap();
-    served.files.write(&open, 0, b"1").unwrap();
+    served.files.write(open.caller(), &open, 0, b"1").unwrap();
     assert_ne!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
 }
 
@@ -52,7 +52,7 @@ fn frozen_times_hold_for_who_may_write_but_does_not_own() {
     let open = served.try_open_as(&colleague, plan("file", READ | WRITE)).unwrap().open;
     let before = served.files.attributes(&open).unwrap().modified;
     served.files.set_basic(&open, &settle(TimeSetting::Freeze)).unwrap();
-    served.files.write(&open, 0, b"1").unwrap();
+    served.files.write(open.caller(), &open, 0, b"1").unwrap();
     assert_eq!(served.files.attributes(&open).unwrap().modified, before);
 }
 
@@ -64,10 +64,10 @@ fn changing_the_data_sets_the_archive_bit_again() {
     let open = served.open("file", ALL);
     let archived = || served.files.attributes(&open).unwrap().dos.bits.unwrap() & dos::ARCHIVE != 0;
     let changes: [&dyn Fn(); 4] = [
-        &|| served.files.write(&open, 0, b"x").unwrap(),
-        &|| now(served.files.set_size(&open, 3)).unwrap(),
-        &|| now(served.files.zero_range(&open, 0, 2)).unwrap(),
-        &|| now(served.files.copy_range(&open, 0, &open, 2, 1)).unwrap(),
+        &|| served.files.write(open.caller(), &open, 0, b"x").unwrap(),
+        &|| now(served.files.set_size(open.caller(), &open, 3)).unwrap(),
+        &|| now(served.files.zero_range(open.caller(), &open, 0, 2)).unwrap(),
+        &|| now(served.files.copy_range(open.caller(), (&open, 0), (&open, 2), 1)).unwrap(),
     ];
     for change in changes {
         served.files.set_basic(&open, &clear).unwrap();
@@ -77,7 +77,9 @@ fn changing_the_data_sets_the_archive_bit_again() {
     }
     served.files.set_basic(&open, &clear).unwrap();
     served.close(open.clone());
-    served.files.write(&served.open("file", WRITE), 0, b"x").unwrap();
+    let open = served.open("file", WRITE);
+    served.files.write(open.caller(), &open, 0, b"x").unwrap();
+    drop(open);
     assert!(archived(), "by a later open too");
 }
 
@@ -113,12 +115,12 @@ fn each_call_needs_its_right() {
     let files = &served.files;
     let denied = Err(FsError::AccessDenied);
     assert!(files.attributes(&reader).is_err() && files.attributes(&looker).is_ok());
-    assert_eq!(files.write(&reader, 0, b"x"), denied);
-    assert_eq!(now(files.set_size(&reader, 0)), denied);
-    assert_eq!(now(files.zero_range(&reader, 0, 1)), denied);
+    assert_eq!(files.write(reader.caller(), &reader, 0, b"x"), denied);
+    assert_eq!(now(files.set_size(reader.caller(), &reader, 0)), denied);
+    assert_eq!(now(files.zero_range(reader.caller(), &reader, 0, 1)), denied);
     assert_eq!(files.set_basic(&writer, &BasicChange::default()), denied);
     assert_eq!(served.read(&writer).unwrap_err(), FsError::AccessDenied);
-    assert_eq!(now(files.copy_range(&writer, 0, &writer, 0, 1)), denied);
+    assert_eq!(now(files.copy_range(writer.caller(), (&writer, 0), (&writer, 0), 1)), denied);
     assert!(files.xattrs(&looker).is_err() && files.set_xattr(&looker, &name("n"), None).is_err());
     assert!(files.allocated_ranges(&looker, 0, 1, 1).is_err());
     served.put_directory("directory");
@@ -131,10 +133,10 @@ fn an_open_for_appending_writes_and_does_not_cut() {
     let served = serve();
     served.put("file", b"0123");
     let open = served.open("file", Access::APPEND_DATA);
-    served.files.write(&open, 3, b"x").unwrap();
-    served.files.write(&open, u64::MAX, b"45").unwrap();
+    served.files.write(open.caller(), &open, 3, b"x").unwrap();
+    served.files.write(open.caller(), &open, u64::MAX, b"45").unwrap();
     assert_eq!(served.get("file").unwrap(), b"012x45");
-    assert_eq!(now(served.files.set_size(&open, 1)), Err(FsError::AccessDenied));
+    assert_eq!(now(served.files.set_size(open.caller(), &open, 1)), Err(FsError::AccessDenied));
 }
 
 #[test]
@@ -143,17 +145,20 @@ fn lengths_and_space_change_as_asked() {
     served.put("file", b"0123456789");
     let open = served.open("file", ALL);
     let size = || served.files.attributes(&open).unwrap().size_bytes;
-    now(served.files.set_allocation(&open, 1 << 20)).unwrap();
+    now(served.files.set_allocation(open.caller(), &open, 1 << 20)).unwrap();
     assert_eq!(size(), 10);
-    now(served.files.set_allocation(&open, 4)).unwrap();
+    now(served.files.set_allocation(open.caller(), &open, 4)).unwrap();
     assert_eq!(size(), 4, "less space than data cuts the data");
-    now(served.files.set_size(&open, 6)).unwrap();
+    now(served.files.set_size(open.caller(), &open, 6)).unwrap();
     assert_eq!(served.get("file").unwrap(), b"0123\0\0");
-    now(served.files.set_size(&open, 0)).unwrap();
+    now(served.files.set_size(open.caller(), &open, 0)).unwrap();
     assert_eq!(size(), 0);
     served.put_directory("directory");
     let directory = served.open("directory", ALL);
-    assert_eq!(now(served.files.set_size(&directory, 0)), Err(FsError::InvalidParameter));
+    assert_eq!(
+        now(served.files.set_size(directory.caller(), &directory, 0)),
+        Err(FsError::InvalidParameter)
+    );
 }
 
 #[test]
@@ -164,7 +169,7 @@ fn a_sparse_file_shows_where_its_data_is() {
     let ranges = |count| served.files.allocated_ranges(&open, 0, 1 << 20, count).unwrap();
     assert_eq!(ranges(8), (vec![(0, 256 * 1024)], false), "not sparse: all of it");
     served.files.set_sparse(&open, true).unwrap();
-    now(served.files.zero_range(&open, 64 * 1024, 64 * 1024)).unwrap();
+    now(served.files.zero_range(open.caller(), &open, 64 * 1024, 64 * 1024)).unwrap();
     assert_eq!(ranges(8), (vec![(0, 64 * 1024), (128 * 1024, 128 * 1024)], false));
     assert_eq!(ranges(1), (vec![(0, 64 * 1024)], true));
     let data = served.get("file").unwrap();
@@ -176,10 +181,13 @@ fn zeros_do_not_lengthen_a_file() {
     let served = serve();
     served.put("file", b"0123");
     let open = served.open("file", ALL);
-    now(served.files.zero_range(&open, 2, 1 << 40)).unwrap();
+    now(served.files.zero_range(open.caller(), &open, 2, 1 << 40)).unwrap();
     assert_eq!(served.get("file").unwrap(), b"01\0\0");
-    now(served.files.zero_range(&open, 0, 0)).unwrap();
-    assert_eq!(now(served.files.zero_range(&open, u64::MAX, 2)), Err(FsError::InvalidParameter));
+    now(served.files.zero_range(open.caller(), &open, 0, 0)).unwrap();
+    assert_eq!(
+        now(served.files.zero_range(open.caller(), &open, u64::MAX, 2)),
+        Err(FsError::InvalidParameter)
+    );
 }
 
 #[test]
@@ -206,11 +214,14 @@ fn copying_copies_all_or_says_that_the_source_is_short() {
     served.put("from", b"0123456789");
     served.put("to", b"");
     let (from, to) = (served.open("from", READ), served.open("to", WRITE));
-    now(served.files.copy_range(&from, 2, &to, 4, 5)).unwrap();
+    now(served.files.copy_range(to.caller(), (&from, 2), (&to, 4), 5)).unwrap();
     assert_eq!(served.get("to").unwrap(), b"\0\0\0\x0023456");
-    assert_eq!(now(served.files.copy_range(&from, 8, &to, 0, 5)), Err(FsError::InvalidParameter));
     assert_eq!(
-        now(served.files.copy_range(&from, u64::MAX, &to, 0, 5)),
+        now(served.files.copy_range(to.caller(), (&from, 8), (&to, 0), 5)),
+        Err(FsError::InvalidParameter)
+    );
+    assert_eq!(
+        now(served.files.copy_range(to.caller(), (&from, u64::MAX), (&to, 0), 5)),
         Err(FsError::InvalidParameter)
     );
 }

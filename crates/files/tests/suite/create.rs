@@ -99,7 +99,10 @@ fn generic_rights_are_granted_as_what_they_mean() {
 fn a_read_only_file_is_not_written_replaced_or_deleted_on_close() {
     let served = serve();
     let made = served.try_open(OpenPlan { dos_bits: dos::READONLY, ..new_file("file") }).unwrap();
-    served.files.write(&made.open, 0, b"made").expect("whoever makes it may write");
+    served
+        .files
+        .write(made.open.caller(), &made.open, 0, b"made")
+        .expect("whoever makes it may write");
     served.close(made.open);
     assert_eq!(served.refusal(plan("file", WRITE)), FsError::AccessDenied);
     assert_eq!(served.refusal(plan("file", Access::APPEND_DATA)), FsError::AccessDenied);
@@ -194,7 +197,7 @@ fn what_is_reserved_for_a_new_file_is_taken_of_the_shares_size_or_nothing_is_mad
     assert_eq!(open("large", IfExists::Fail, 3).err(), Some(FsError::NoSpace));
     assert!(!served.exists("large"));
     let fits = open("fits", IfExists::Fail, 1).unwrap().open;
-    served.files.write(&fits, 0, &[7; 1 << 20]).unwrap();
+    served.files.write(fits.caller(), &fits, 0, &[7; 1 << 20]).unwrap();
     assert_eq!(limits.room().used_bytes(), Some(GIB - (1 << 20)), "it counts once");
     served.close(fits);
     assert_eq!(open("second", IfExists::Fail, 2).err(), Some(FsError::NoSpace));

@@ -126,7 +126,7 @@ fn what_one_client_writes_by_itself_another_waits_for() {
     let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
     let (open, delegation) = served.delegated(&one, &object, Delegate::Write);
     let own = served.open_by(&one, &object, READ | WRITE);
-    served.files.write(&own, 0, b"own").unwrap();
+    served.files.write(own.caller(), &own, 0, b"own").unwrap();
     assert_eq!(one.recalls(), 0, "its own opens and writes do not disturb it");
     let waiting = waits(served.begin_by(&two, &object, READ));
     assert_eq!(one.recalls(), 1);
@@ -259,7 +259,10 @@ fn what_a_client_opens_for_a_moment_does_not_disturb_its_own_delegation() {
     let size = ObjectChanges { size_bytes: Some(0), ..Default::default() };
     let set = own.set_object_attributes(&served.alice, &object, None, &size);
     assert_eq!(set.now_or_never(), Some(Ok(())));
-    served.files.write(delegation.open(), 0, b"by the delegation alone").unwrap();
+    served
+        .files
+        .write(delegation.open().caller(), delegation.open(), 0, b"by the delegation alone")
+        .unwrap();
     let root = now(served.files.root_object(&served.volume)).unwrap();
     let to = name("g");
     let from = name("f");

@@ -427,7 +427,7 @@ impl Served {
     pub fn put(&self, at: &str, data: &[u8]) {
         let made =
             self.try_open(OpenPlan { if_exists: IfExists::Overwrite, ..new_file(at) }).unwrap();
-        self.files.write(&made.open, 0, data).unwrap();
+        self.files.write(made.open.caller(), &made.open, 0, data).unwrap();
         self.close(made.open);
     }
 

@@ -44,9 +44,9 @@ fn what_is_written_while_space_is_reserved_is_not_cut_off() {
         };
         let open = now(files.open(&volume, &caller, made)).unwrap().open;
         let (others, writer) = (files.clone(), open.clone());
-        let write = move || others.write(&writer, 30_000, b"x").unwrap();
+        let write = move || others.write(writer.caller(), &writer, 30_000, b"x").unwrap();
         *around.meanwhile.lock().unwrap() = Some((at, Box::new(write)));
-        now(files.reserve_range(&open, 0, 10_000)).unwrap();
+        now(files.reserve_range(open.caller(), &open, 0, 10_000)).unwrap();
         let size_bytes = files.size_bytes(&open).unwrap();
         let is_written = around.meanwhile.lock().unwrap().is_none();
         assert_eq!(size_bytes, if is_written { 30_001 } else { 10_000 }, "{at:?}");

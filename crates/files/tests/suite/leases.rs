@@ -182,15 +182,15 @@ fn a_change_in_a_directory_takes_leases_on_it_but_by_the_key_that_is_named() {
         assert_eq!(open.caching.has, RH);
     };
     let file = served.try_open(leased(new_file("d/known"), 1, Some(9), &two)).unwrap();
-    served.files.write(&file.open, 0, b"x").unwrap();
+    served.files.write(file.open.caller(), &file.open, 0, b"x").unwrap();
     served.close(file.open);
     assert_eq!(one.told(), [], "it names the directory's own key");
     let file = served.try_open(leased(new_file("d/f"), 1, Some(8), &two)).unwrap();
     assert_eq!(one.told(), lost(), "made");
     again();
-    served.files.write(&file.open, 0, b"x").unwrap();
+    served.files.write(file.open.caller(), &file.open, 0, b"x").unwrap();
     assert_eq!(one.told(), [], "not yet");
-    now(served.files.set_size(&file.open, 9)).unwrap();
+    now(served.files.set_size(file.open.caller(), &file.open, 9)).unwrap();
     assert_eq!(one.told(), lost(), "the size");
     again();
     now(served.files.rename(&file.open, &path("d/g"), false)).unwrap();
@@ -323,7 +323,7 @@ fn who_is_granted_a_lease_while_the_data_changes_is_told_of_that() {
             reader.close(again.open);
         }))
     };
-    now(served.files.zero_range(&open, 0, 4096)).unwrap();
+    now(served.files.zero_range(open.caller(), &open, 0, 4096)).unwrap();
     assert_eq!(client.told(), [(RH, Caching::NONE)], "it has changed");
     served.close(kept.open);
     served.close(open);

@@ -39,15 +39,18 @@ fn locks_bind_reads_writes_and_lengths_of_others() {
     let mut data = Vec::new();
     assert_eq!(now(served.files.read(&b, 0, 4, &mut data)), Ok(4));
     assert_eq!(now(served.files.read(&b, 0, 5, &mut data)), Err(FsError::LockConflict));
-    assert_eq!(served.files.write(&b, 7, b"x"), Err(FsError::LockConflict));
-    assert_eq!(served.files.write(&b, 8, b"x"), Ok(()));
-    assert_eq!(served.files.write(&a, 4, b"y"), Ok(()));
-    assert_eq!(now(served.files.set_size(&b, 5)), Err(FsError::LockConflict));
-    assert_eq!(now(served.files.zero_range(&b, 0, 5)), Err(FsError::LockConflict));
-    assert_eq!(now(served.files.copy_range(&a, 0, &b, 6, 1)), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(b.caller(), &b, 7, b"x"), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(b.caller(), &b, 8, b"x"), Ok(()));
+    assert_eq!(served.files.write(a.caller(), &a, 4, b"y"), Ok(()));
+    assert_eq!(now(served.files.set_size(b.caller(), &b, 5)), Err(FsError::LockConflict));
+    assert_eq!(now(served.files.zero_range(b.caller(), &b, 0, 5)), Err(FsError::LockConflict));
+    assert_eq!(
+        now(served.files.copy_range(b.caller(), (&a, 0), (&b, 6), 1)),
+        Err(FsError::LockConflict)
+    );
     assert!(served.files.read_resident(&b, 4, 1).is_err());
     served.files.unlock(&a, range(4, 4)).unwrap();
-    assert_eq!(now(served.files.set_size(&b, 5)), Ok(()));
+    assert_eq!(now(served.files.set_size(b.caller(), &b, 5)), Ok(()));
     assert_eq!(served.files.unlock(&a, range(4, 4)), Err(FsError::RangeNotLocked));
 }
 
@@ -133,7 +136,7 @@ fn locks_of_many_threads_exclude_each_other_and_end() {
                     let mut data = Vec::new();
                     now(served.files.read(&open, 0, 8, &mut data)).unwrap();
                     let count = u64::from_le_bytes(data.try_into().unwrap()) + 1;
-                    served.files.write(&open, 0, &count.to_le_bytes()).unwrap();
+                    served.files.write(open.caller(), &open, 0, &count.to_le_bytes()).unwrap();
                     served.files.unlock(&open, range(0, 8)).unwrap();
                 }
             });

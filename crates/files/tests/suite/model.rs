@@ -226,7 +226,10 @@ fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step:
             let open = &opens[at];
             let data = &mut reference.files.get_mut(&open.file).unwrap().data;
             let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
-            assert_eq!(files.write(&open.real, data.len() as u64, &[byte]), expected);
+            assert_eq!(
+                files.write(open.real.caller(), &open.real, data.len() as u64, &[byte]),
+                expected
+            );
             if expected.is_ok() {
                 data.push(byte);
             }
@@ -235,7 +238,10 @@ fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step:
             let Some(at) = pick(n) else { return };
             let open = &opens[at];
             let expected = if open.access & 2 != 0 { Ok(()) } else { Err(FsError::AccessDenied) };
-            assert_eq!(now(files.set_size(&open.real, u64::from(size))), expected);
+            assert_eq!(
+                now(files.set_size(open.real.caller(), &open.real, u64::from(size))),
+                expected
+            );
             if expected.is_ok() {
                 reference.files.get_mut(&open.file).unwrap().data.resize(usize::from(size), 0);
             }

@@ -205,7 +205,7 @@ fn a_file_that_lost_its_name_goes_on_for_who_has_it_open() {
     let made = served.create_in(&root, "f").unwrap();
     let object = made.open.object();
     let handle = served.handle(&object);
-    served.files.write(&made.open, 0, b"kept").unwrap();
+    served.files.write(made.open.caller(), &made.open, 0, b"kept").unwrap();
     served.remove(&root, "f").unwrap();
     assert_eq!(served.object("f").unwrap_err(), FsError::NotFound);
     let found = served.find(&handle).unwrap();
@@ -275,11 +275,11 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     assert_eq!(gone, Err(FsError::RangeNotLocked), "another has taken its place");
     served.close(first.clone());
     assert!(second.has_locks_of(LockOwner(1)), "they came along");
-    served.files.write(&second, 0, b"x").unwrap();
+    served.files.write(second.caller(), &second, 0, b"x").unwrap();
     assert_eq!(served.refusal(crate::harness::plan("f", WRITE)), FsError::ShareViolation);
     assert_eq!(served.files.narrow(&second, ALL, Share::ALL), Err(FsError::InvalidParameter));
     served.files.narrow(&second, READ, Share::ALL).unwrap();
-    assert_eq!(served.files.write(&second, 0, b"x"), Err(FsError::AccessDenied));
+    assert_eq!(served.files.write(second.caller(), &second, 0, b"x"), Err(FsError::AccessDenied));
     assert!(served.try_open(crate::harness::plan("f", WRITE)).is_ok());
     drop(other);
     served.close(second.clone());
@@ -343,7 +343,7 @@ fn who_makes_a_file_that_they_may_not_read_may_ask_again() {
         let at = OpenAt::Name(served.root(), name("f"));
         let plan = OpenPlan { mode, desired: WRITE, ..exclusively() };
         let opened = now(served.files.open_object(&served.alice, &at, plan, with))?;
-        served.files.write(&opened.open, 0, b"x").map(|()| opened.action)
+        served.files.write(opened.open.caller(), &opened.open, 0, b"x").map(|()| opened.action)
     };
     assert_eq!([create(), create()], [Ok(OpenAction::Created), Ok(OpenAction::Created)]);
 }
@@ -482,7 +482,7 @@ fn who_may_only_write_to_a_file_writes_to_it() {
         let desired = Access::WRITE_DATA | Access::APPEND_DATA | Access::READ_ATTRIBUTES;
         for (if_exists, left) in [(IfExists::Open, &b"twe"[..]), (IfExists::Overwrite, b"tw")] {
             let writes = open(desired, if_exists).unwrap();
-            served.files.write(&writes, 0, b"tw").unwrap();
+            served.files.write(writes.caller(), &writes, 0, b"tw").unwrap();
             assert_eq!(served.read(&writes), Err(FsError::AccessDenied));
             assert_eq!(served.get("f").unwrap(), left);
         }
@@ -834,11 +834,11 @@ fn locks_of_owners_bind_windows_and_not_each_other() {
     };
     let granted = served.files.lock_owned(&one, LockOwner(1), lock(0, 4));
     assert_eq!(granted, Ok(OwnerLocking::Granted));
-    assert_eq!(served.files.write(&windows, 0, b"x"), Err(FsError::LockConflict));
-    assert_eq!(served.files.write(&two, 0, b"x"), Ok(()), "an agreement");
+    assert_eq!(served.files.write(windows.caller(), &windows, 0, b"x"), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(two.caller(), &two, 0, b"x"), Ok(()), "an agreement");
     assert_eq!(served.files.try_locks(&windows, &[lock(3, 1)]), Err(FsError::LockNotGranted));
     served.files.try_locks(&windows, &[lock(8, 1)]).unwrap();
-    assert_eq!(served.files.write(&two, 8, b"x"), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(two.caller(), &two, 8, b"x"), Err(FsError::LockConflict));
     let held = served.files.find_lock(&object, Some(LockOwner(2)), lock(2, 8)).unwrap();
     assert_eq!((held.lock, held.owner), (lock(0, 4), Some(LockOwner(1))));
     let mut waits = Box::pin(served.files.until_unlocked(&two, LockOwner(2), lock(3, 1)));
@@ -870,7 +870,7 @@ fn who_watches_as_windows_does_is_told_what_is_done_by_handles() {
         .unwrap();
     assert_eq!(watch.told(), "<d >e");
     let made = served.create_in(&root, "f").unwrap();
-    served.files.write(&made.open, 0, b"x").unwrap();
+    served.files.write(made.open.caller(), &made.open, 0, b"x").unwrap();
     assert_eq!(watch.told(), "+f");
     served.close(made.open);
     assert_eq!(watch.told(), "!f");

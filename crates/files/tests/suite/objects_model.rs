@@ -348,7 +348,10 @@ impl World {
                 let Some(at) = pick(n, self.opens.len()) else { return };
                 let open = &self.opens[at];
                 let may = open.access & WRITES != 0;
-                assert_eq!(self.files.write(&open.real, 0, &[byte]).is_ok(), may);
+                assert_eq!(
+                    self.files.write(open.real.caller(), &open.real, 0, &[byte]).is_ok(),
+                    may
+                );
                 if may {
                     self.known[open.file].byte = Some(byte);
                 }

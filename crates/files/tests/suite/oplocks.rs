@@ -43,7 +43,7 @@ fn a_second_open_waits_for_the_acknowledgment_and_both_read_on() {
     let second = waiting.now_or_never().expect("nothing to wait for").unwrap();
     assert_eq!((second.caching.has, first.open.caching()), (Caching::LEVEL_II, Caching::LEVEL_II));
     // A write is not what others have read.
-    served.files.write(&first.open, 0, b"x").unwrap();
+    served.files.write(first.open.caller(), &first.open, 0, b"x").unwrap();
     assert_eq!(other.told(), [(Caching::NONE, false)]);
     assert_eq!(second.open.caching(), Caching::NONE);
 }
@@ -88,10 +88,10 @@ fn sizes_locks_and_holes_break_what_others_have_read() {
         reader.open
     };
     let mut open = look();
-    now(served.files.set_size(&writer, 10)).unwrap();
+    now(served.files.set_size(writer.caller(), &writer, 10)).unwrap();
     assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
     open = look();
-    now(served.files.zero_range(&writer, 0, 4)).unwrap();
+    now(served.files.zero_range(writer.caller(), &writer, 0, 4)).unwrap();
     assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
     open = look();
     let range = files::Range::new(0, 1).unwrap();

@@ -53,7 +53,7 @@ fn what_is_made_has_the_mode_that_was_asked_for_and_no_descriptor() {
     assert_eq!(served.try_open(narrow).unwrap().attributes.mode, 0o700);
     let none = posix(OpenPlan { mode: Some(NewMode::exactly(0)), ..new_file("none") });
     let OpenResult { open, .. } = served.try_open(none).unwrap();
-    served.files.write(&open, 0, b"by its maker").unwrap();
+    served.files.write(open.caller(), &open, 0, b"by its maker").unwrap();
     let closed = posix(OpenPlan { mode: Some(NewMode::exactly(0)), ..new_directory("closed") });
     assert_eq!(served.try_open(closed).unwrap().attributes.mode, 0, "nobody may look into it");
     assert!(served.look("none", false).unwrap().node.security_descriptor().unwrap().is_none());
@@ -85,7 +85,7 @@ fn a_file_is_unlinked_while_posix_has_it_open_and_used_on() {
     assert!(!served.exists("file"));
     assert_eq!(served.refusal(posix(plan("file", READ))), FsError::NotFound);
     assert_eq!(served.read(&reader).unwrap(), b"data");
-    served.files.write(&reader, 4, b" more").unwrap();
+    served.files.write(reader.caller(), &reader, 4, b" more").unwrap();
     assert!(!reader.is_delete_pending());
     assert_eq!(served.files.attributes(&reader).unwrap().links, 0);
 

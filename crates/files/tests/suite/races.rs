@@ -253,7 +253,7 @@ fn fight(served: &Served, random: u64) {
             let _ = served.files.set_delete(&open, true, false);
         }
         _ => {
-            served.files.write(&open, 0, &random.to_le_bytes()).unwrap();
+            served.files.write(open.caller(), &open, 0, &random.to_le_bytes()).unwrap();
         }
     }
     let found = served.look(std::str::from_utf8(open.path().as_bytes()).unwrap(), false);

@@ -1,7 +1,7 @@
 //! Parts of files that are given back or shared with other files.
 
 use crate::harness::*;
-use files::{LockKind, Range, RangeLock, Volume, VolumeOptions};
+use files::{LockKind, OpenFile, Range, RangeLock, Volume, VolumeOptions};
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{FsError, Timestamp};
@@ -35,7 +35,9 @@ fn blocks_are_shared_by_the_rights_of_both_opens_and_past_locks() {
     served.put("to", &[2; 8192]);
     let (from, to) = (served.open("from", READ), served.open("to", WRITE));
     let (blind, reader) = (served.open("from", LOOK), served.open("to", READ));
-    let clone = |a, b| now(served.files.clone_range(a, 4096, b, 0, 4096));
+    let clone = |a: &Arc<OpenFile>, b: &Arc<OpenFile>| {
+        now(served.files.clone_range(b.caller(), (a, 4096), (b, 0), 4096))
+    };
     assert_eq!(clone(&blind, &to), Err(FsError::AccessDenied));
     assert_eq!(clone(&from, &reader), Err(FsError::AccessDenied));
     let all = RangeLock { range: Range::new(0, 8192).unwrap(), kind: LockKind::Exclusive };
@@ -49,7 +51,7 @@ fn whole_blocks_are_given_back_and_the_rest_stays() {
     let served = serve();
     served.put("file", &[7; 20_000]);
     let open = served.open("file", WRITE);
-    let trim = |offset, length| now(served.files.trim_range(&open, offset, length));
+    let trim = |offset, length| now(served.files.trim_range(open.caller(), &open, offset, length));
     assert_eq!(trim(1, 8190), Ok(false), "no whole block");
     assert_eq!(trim(u64::MAX, u64::MAX), Ok(false));
     assert_eq!(trim(4000, 9000), Ok(true));
@@ -58,7 +60,10 @@ fn whole_blocks_are_given_back_and_the_rest_stays() {
     assert_eq!(data[4096..12_288], [0; 8192]);
     assert_eq!(data[12_288..], [7; 20_000 - 12_288]);
     let reader = served.open("file", READ);
-    assert_eq!(now(served.files.trim_range(&reader, 0, 4096)), Err(FsError::AccessDenied));
+    assert_eq!(
+        now(served.files.trim_range(reader.caller(), &reader, 0, 4096)),
+        Err(FsError::AccessDenied)
+    );
 }
 
 #[test]

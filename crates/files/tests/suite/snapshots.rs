@@ -64,8 +64,8 @@ fn nothing_in_a_previous_version_is_changed() {
     }
     let files = &served.files;
     let f = open(plan("f", ALL)).unwrap();
-    assert_eq!(files.write(&f, 0, b"x"), Err(FsError::ReadOnly));
-    assert_eq!(now(files.set_size(&f, 0)), Err(FsError::ReadOnly));
+    assert_eq!(files.write(f.caller(), &f, 0, b"x"), Err(FsError::ReadOnly));
+    assert_eq!(now(files.set_size(f.caller(), &f, 0)), Err(FsError::ReadOnly));
     assert_eq!(files.set_basic(&f, &BasicChange::default()), Err(FsError::ReadOnly));
     assert_eq!(files.set_delete(&f, true, false), Err(FsError::ReadOnly));
     assert_eq!(files.set_xattr(&f, &name("a"), Some(b"b")), Err(FsError::ReadOnly));
@@ -73,8 +73,11 @@ fn nothing_in_a_previous_version_is_changed() {
     assert_eq!(now(files.rename(&f, &path("g"), false)), Err(FsError::CrossDevice));
     assert_eq!(now(files.link(&f, &path("g"), false)), Err(FsError::CrossDevice));
     let current = served.open("f", WRITE);
-    now(files.copy_range(&f, 0, &current, 0, 9)).unwrap();
+    now(files.copy_range(current.caller(), (&f, 0), (&current, 0), 9)).unwrap();
     assert_eq!(served.get("f").unwrap(), b"as it was", "it can be restored");
-    assert_eq!(now(files.copy_range(&current, 0, &f, 0, 1)).unwrap_err(), FsError::AccessDenied);
+    assert_eq!(
+        now(files.copy_range(f.caller(), (&current, 0), (&f, 0), 1)).unwrap_err(),
+        FsError::AccessDenied
+    );
     assert_eq!(served.get("kept/1000000000/f").unwrap(), b"as it was");
 }

@@ -39,7 +39,7 @@ impl Served {
     /// A closed stream with these bytes.
     fn put_stream(&self, at: &str, name: &str, data: &[u8]) {
         let made = self.try_open(of(new_file(at), name)).unwrap();
-        self.files.write(&made.open, 0, data).unwrap();
+        self.files.write(made.open.caller(), &made.open, 0, data).unwrap();
         self.close(made.open);
     }
 
@@ -89,7 +89,7 @@ fn a_stream_has_data_and_length_of_its_own_and_all_else_of_its_file() {
     let made = served.try_open(of(new_file("file"), "Stream")).unwrap();
     assert_eq!(made.action, OpenAction::Created);
     assert_eq!(made.attributes.size_bytes, 0);
-    served.files.write(&made.open, 2, b"abc").unwrap();
+    served.files.write(made.open.caller(), &made.open, 2, b"abc").unwrap();
     assert_eq!(served.read(&made.open).unwrap(), b"\0\0abc");
     assert_eq!(served.get("file").unwrap(), b"the file");
 
@@ -123,7 +123,7 @@ fn writing_to_a_stream_is_a_change_of_its_file() {
     };
     served.files.set_basic(&file, &change).unwrap();
     let open = served.open_stream("file", "s", WRITE);
-    served.files.write(&open, 0, b"x").unwrap();
+    served.files.write(open.caller(), &open, 0, b"x").unwrap();
     let now = served.files.attributes(&file).unwrap();
     assert!(now.modified > past);
     assert_eq!(now.dos.bits, Some(dos::ARCHIVE));
@@ -147,7 +147,7 @@ fn dispositions_are_about_the_stream() {
         assert_eq!(opened.action, action);
         let left = if action == OpenAction::Opened { 4 } else { 0 };
         assert_eq!(opened.attributes.size_bytes, left);
-        served.files.write(&opened.open, 0, b"data").unwrap();
+        served.files.write(opened.open.caller(), &opened.open, 0, b"data").unwrap();
         served.close(opened.open);
     }
     served.assert_nothing_held();
@@ -180,12 +180,12 @@ fn share_modes_and_ranges_are_of_each_stream() {
     let lock = RangeLock { range: all, kind: LockKind::Exclusive };
     served.files.try_locks(&file, &[lock]).unwrap();
     served.files.try_locks(&one, &[lock]).unwrap();
-    served.files.write(&two, 0, b"free").unwrap();
+    served.files.write(two.caller(), &two, 0, b"free").unwrap();
     served.close(one);
     let one = served.open_stream("file", "one", ALL);
     let other = served.open_stream("file", "one", ALL);
     served.files.try_locks(&one, &[lock]).unwrap();
-    assert_eq!(served.files.write(&other, 0, b"x"), Err(FsError::LockConflict));
+    assert_eq!(served.files.write(other.caller(), &other, 0, b"x"), Err(FsError::LockConflict));
 }
 
 #[test]
@@ -253,7 +253,7 @@ fn overwriting_a_file_takes_its_streams_unless_one_forbids_it() {
     served.close(served.try_open(overwrite()).unwrap().open);
     assert_eq!(served.names("file"), [""; 0]);
     assert_eq!(served.read(&open), Err(FsError::Stale));
-    assert_eq!(served.files.write(&open, 0, b"x"), Err(FsError::Stale));
+    assert_eq!(served.files.write(open.caller(), &open, 0, b"x"), Err(FsError::Stale));
     served.put_stream("file", "s", b"another");
     assert_eq!(served.read(&open), Err(FsError::Stale));
     served.close(open);
@@ -272,7 +272,7 @@ fn a_renamed_stream_has_its_new_name_for_all_its_opens() {
         (served.open_stream("file", "old", ALL), served.open_stream("file", "old", ALL));
     rename(&open, "New", false).unwrap();
     assert_eq!(other.stream(), Some(stream("New")));
-    served.files.write(&other, 0, b"DATA").unwrap();
+    served.files.write(other.caller(), &other, 0, b"DATA").unwrap();
     assert_eq!(served.get_stream("file", "new").unwrap(), b"DATA");
     rename(&open, "NEW", false).expect("another spelling is free");
     rename(&open, "NEW", false).expect("so is the same");
@@ -327,7 +327,7 @@ fn directories_have_streams_too() {
     served.put_directory("directory");
     let made = served.try_open(of(new_file("directory"), "s")).unwrap();
     assert_eq!(made.attributes.kind, FileKind::File);
-    served.files.write(&made.open, 0, b"data").unwrap();
+    served.files.write(made.open.caller(), &made.open, 0, b"data").unwrap();
     assert_eq!(served.get_stream("directory", "s").unwrap(), b"data");
     let bits = served.look("directory", false).unwrap().attributes.dos.bits.unwrap_or(0);
     assert_eq!(bits & dos::ARCHIVE, 0);
@@ -379,12 +379,15 @@ fn what_a_stream_cannot_hold_is_refused_and_changes_nothing() {
     served.put_stream("file", "s", b"data");
     let open = served.open_stream("file", "s", ALL);
     let most = served.volume.vfs.features().stream_bytes_max;
-    assert_eq!(now(served.files.set_size(&open, most + 1)), Err(FsError::NoSpace));
-    assert_eq!(now(served.files.set_allocation(&open, most + 1)), Err(FsError::NoSpace));
-    assert_eq!(served.files.write(&open, most, b"x"), Err(FsError::NoSpace));
+    assert_eq!(now(served.files.set_size(open.caller(), &open, most + 1)), Err(FsError::NoSpace));
+    assert_eq!(
+        now(served.files.set_allocation(open.caller(), &open, most + 1)),
+        Err(FsError::NoSpace)
+    );
+    assert_eq!(served.files.write(open.caller(), &open, most, b"x"), Err(FsError::NoSpace));
     assert_eq!(served.read(&open).unwrap(), b"data");
-    now(served.files.set_size(&open, 2)).unwrap();
-    now(served.files.zero_range(&open, 1, most)).unwrap();
+    now(served.files.set_size(open.caller(), &open, 2)).unwrap();
+    now(served.files.zero_range(open.caller(), &open, 1, most)).unwrap();
     assert_eq!(served.read(&open).unwrap(), b"d\0");
 }
 
@@ -395,14 +398,14 @@ fn data_is_copied_between_files_and_streams() {
     served.put_stream("file", "one", b"");
     served.put_stream("other", "two", b"");
     let copy = |from: &Arc<OpenFile>, to: &Arc<OpenFile>| {
-        now(served.files.copy_range(from, 2, to, 2, 6)).unwrap();
+        now(served.files.copy_range(to.caller(), (from, 2), (to, 2), 6)).unwrap();
     };
     let file = served.open("file", ALL);
     let (one, two) =
         (served.open_stream("file", "one", ALL), served.open_stream("other", "two", ALL));
     copy(&file, &one);
     copy(&one, &two);
-    served.files.write(&two, 2, b"AB").unwrap();
+    served.files.write(two.caller(), &two, 2, b"AB").unwrap();
     copy(&two, &file);
     assert_eq!(served.get("file").unwrap(), b"01AB456789");
     assert_eq!(served.read(&one).unwrap(), b"\0\x00234567");
@@ -428,7 +431,7 @@ fn all_streams_of_a_file_are_copied_to_another() {
     for (at, name, data) in [("from", "a", "one"), ("from", "b", ""), ("to", "A", "longer than it")]
     {
         let made = served.try_open(of(new_or_there(at), name)).unwrap().open;
-        served.files.write(&made, 0, data.as_bytes()).unwrap();
+        served.files.write(made.caller(), &made, 0, data.as_bytes()).unwrap();
         served.close(made);
     }
     let (from, to) = (served.open("from", READ), served.open("to", WRITE));
@@ -446,7 +449,7 @@ fn a_discarded_stream_is_empty_at_once_and_gone_with_its_last_open() {
     let Some(served) = serve_streams() else { return };
     served.put("file", b"data");
     let made = served.try_open(of(new_or_there("file"), "s")).unwrap().open;
-    served.files.write(&made, 0, b"bytes").unwrap();
+    served.files.write(made.caller(), &made, 0, b"bytes").unwrap();
     served.files.discard_stream(&made).unwrap();
     assert_eq!(served.files.streams(&made).unwrap()[0].size_bytes, 0);
     served.close(made);

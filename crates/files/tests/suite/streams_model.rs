@@ -280,7 +280,12 @@ fn run_one(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, st
         }
         Step::Write(n, byte) => {
             let Some(at) = pick(n, opens) else { return };
-            let real = served.files.write(&opens[at].real, u64::from(byte % 8), &[byte]);
+            let real = served.files.write(
+                opens[at].real.caller(),
+                &opens[at].real,
+                u64::from(byte % 8),
+                &[byte],
+            );
             let expected = reference.change(&opens[at], |bytes| {
                 let offset = usize::from(byte % 8);
                 bytes.resize(bytes.len().max(offset + 1), 0);
@@ -290,7 +295,8 @@ fn run_one(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, st
         }
         Step::SetSize(n, size) => {
             let Some(at) = pick(n, opens) else { return };
-            let real = now(served.files.set_size(&opens[at].real, size.into()));
+            let real =
+                now(served.files.set_size(opens[at].real.caller(), &opens[at].real, size.into()));
             let expected = reference.change(&opens[at], |bytes| bytes.resize(size.into(), 0));
             assert_eq!(real, expected, "{step:?}");
         }

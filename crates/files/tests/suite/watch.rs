@@ -163,12 +163,12 @@ fn data_is_told_once_when_its_open_is_closed_or_flushed() {
     let writes = served.watch("", Filter::LAST_WRITE, false);
     let names = served.watch("", NAMES, false);
     let open = served.open("f", ALL);
-    served.files.write(&open, 0, b"22").unwrap();
-    served.files.write(&open, 2, b"33").unwrap();
+    served.files.write(open.caller(), &open, 0, b"22").unwrap();
+    served.files.write(open.caller(), &open, 2, b"33").unwrap();
     assert_eq!(sizes.told(), "");
     now(served.files.flush(&open)).unwrap();
     assert_eq!(sizes.told(), "!f");
-    now(served.files.set_size(&open, 1)).unwrap();
+    now(served.files.set_size(open.caller(), &open, 1)).unwrap();
     served.close(open);
     served.close(served.open("f", ALL));
     assert_eq!(sizes.told(), "!f");
@@ -439,7 +439,7 @@ fn streams_that_come_change_and_go_are_told_with_their_files_name() {
         (served.watch("d", Filter::SIZE, false), served.watch("d", Filter::LAST_WRITE, false));
     let open = served.try_open(of_stream(new_file("d/f"), "s")).unwrap().open;
     assert_eq!(names.told(), "+d/f +d/f:s", "the file is new too");
-    served.files.write(&open, 0, b"12").unwrap();
+    served.files.write(open.caller(), &open, 0, b"12").unwrap();
     assert_eq!(streams.told(), "+d/f:s", "data is told at the close");
     served.close(open);
     assert_eq!(streams.told(), "!d/f:s");

@@ -5,12 +5,13 @@
 //! copy from another server would have to be fetched from there: COPY_NOTIFY is not here,
 //! and COPY with source servers is refused, so that clients read and write themselves.
 
-use super::data::anonymous_open;
+use super::paid_open::{PaidOpen, open_for, saved_open_for};
 use crate::compound::Run;
 use crate::copies::Copying;
 use crate::limits::{COPY_BYTES_MAX, COPY_LATER_BYTES_MIN};
 use crate::status::OrStatus;
-use files::{Access as Rights, OpenFile};
+use files::{Access as Rights, Caller, OpenFile};
+use limits::Cost;
 use std::sync::Arc;
 use wire::nfs::ops::{
     CloneArgs, CopyArgs, CopyReply, CopyRequirements, CopyResult, OffloadArgs, OffloadStatusResult,
@@ -22,18 +23,10 @@ use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
 async fn both(
     run: &mut Run<'_>,
     (source, target): (StateId, StateId),
-) -> Result<(Arc<OpenFile>, Arc<OpenFile>), NfsStatus> {
-    let id = run.resolve_id(source)?;
-    let from = if id.is_special() {
-        run.server().check_no_grace()?;
-        let (object, export) = run.saved_object().await?;
-        let caller = run.caller(&export);
-        anonymous_open(run, object, caller, Rights::READ_DATA).await?
-    } else {
-        run.saved_open_by(&id, Rights::READ_DATA)?.open
-    };
-    let to = super::data::open_for(run, target, Rights::WRITE_DATA).await?.charged_at_dispatch();
-    Ok((from, to))
+) -> Result<(Arc<OpenFile>, PaidOpen), NfsStatus> {
+    let from = saved_open_for(run, source, Rights::READ_DATA, Cost::metadata()).await?;
+    let to = open_for(run, target, Rights::WRITE_DATA, Cost::metadata()).await?;
+    Ok((from.open, to))
 }
 
 pub(crate) async fn copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> CopyReply {
@@ -47,7 +40,8 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     if !args.source_servers.is_empty() {
         return Err(NfsStatus::NOTSUPP);
     }
-    let (from, to) = both(run, (args.source_state_id, args.destination_state_id)).await?;
+    let ids = (args.source_state_id, args.destination_state_id);
+    let (from, PaidOpen { open: to, caller }) = both(run, ids).await?;
     let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
@@ -67,7 +61,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     }
     if !args.is_synchronous
         && wished > COPY_LATER_BYTES_MIN
-        && let Some(result) = copy_later(run, args, (&from, &to), wished)?
+        && let Some(result) = copy_later(run, args, (&from, &to, &caller), wished)?
     {
         return Ok(result);
     }
@@ -77,7 +71,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
         let (source_at, target_at) = (args.source_offset, args.destination_offset);
         let queues = run.copy_queues();
         run.admit_copy(&queues, [&from, &to], count).await;
-        files.copy_range(&from, source_at, &to, target_at, count).await.or_status()?;
+        files.copy_range(&caller, (&from, source_at), (&to, target_at), count).await.or_status()?;
     }
     Ok(result_of(verifier, None, count))
 }
@@ -97,7 +91,7 @@ fn result_of(verifier: Verifier, id: Option<StateId>, count: u64) -> CopyResult 
 fn copy_later(
     run: &mut Run<'_>,
     args: &CopyArgs<'_>,
-    (from, to): (&Arc<OpenFile>, &Arc<OpenFile>),
+    (from, to, caller): (&Arc<OpenFile>, &Arc<OpenFile>, &Arc<Caller>),
     length_bytes: u64,
 ) -> Result<Option<CopyResult>, NfsStatus> {
     let (server, client) = (run.server().clone(), run.client()?);
@@ -114,6 +108,7 @@ fn copy_later(
         _share: share,
         source: (from.clone(), args.source_offset),
         target: (to.clone(), args.destination_offset),
+        caller: caller.clone(),
         length_bytes,
         handle,
         referring: run.referring(),
@@ -138,7 +133,8 @@ pub(crate) fn offload_cancel(run: &mut Run<'_>, args: &OffloadArgs) -> Result<()
 }
 
 pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), NfsStatus> {
-    let (from, to) = both(run, (args.source_state_id, args.destination_state_id)).await?;
+    let ids = (args.source_state_id, args.destination_state_id);
+    let (from, PaidOpen { open: to, caller }) = both(run, ids).await?;
     let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
@@ -147,5 +143,5 @@ pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), Nfs
         return Err(NfsStatus::INVAL);
     }
     let (source_at, target_at) = (args.source_offset, args.destination_offset);
-    files.clone_range(&from, source_at, &to, target_at, count).await.or_status()
+    files.clone_range(&caller, (&from, source_at), (&to, target_at), count).await.or_status()
 }

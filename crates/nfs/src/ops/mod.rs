@@ -8,6 +8,7 @@ pub mod directory;
 pub mod handle;
 pub mod lock;
 pub mod open;
+pub mod paid_open;
 pub mod readdir;
 pub mod security;
 pub mod session;

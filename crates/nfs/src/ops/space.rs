@@ -1,7 +1,7 @@
 //! ALLOCATE, DEALLOCATE, SEEK, IO_ADVISE, READ_PLUS. RFC 7862 15.1, 15.4, 15.5, 15.10,
 //! 15.11.
 
-use super::data::open_for;
+use super::paid_open::{PaidOpen, open_for};
 use crate::compound::{Answer, Run};
 use crate::limits::{IO_BYTES_MAX, READ_PLUS_SEGMENTS_MAX};
 use crate::status::OrStatus;
@@ -25,18 +25,21 @@ fn check_range(offset: u64, length: u64) -> Result<(), NfsStatus> {
 
 pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
-    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?.charged_at_dispatch();
-    run.files().reserve_range(&open, args.offset, args.length).await.or_status()
+    let PaidOpen { open, caller } =
+        open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
+    run.files().reserve_range(&caller, &open, args.offset, args.length).await.or_status()
 }
 
 pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
-    let open = open_for(run, args.state_id, Rights::WRITE_DATA).await?.charged_at_dispatch();
-    run.files().zero_range(&open, args.offset, args.length).await.or_status()
+    let PaidOpen { open, caller } =
+        open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
+    run.files().zero_range(&caller, &open, args.offset, args.length).await.or_status()
 }
 
 pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResult, NfsStatus> {
-    let open = open_for(run, args.state_id, Rights::READ_DATA).await?.charged_at_dispatch();
+    let PaidOpen { open, .. } =
+        open_for(run, args.state_id, Rights::READ_DATA, Cost::metadata()).await?;
     let files = run.files().clone();
     let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
     if args.offset >= size {
@@ -67,7 +70,7 @@ async fn next_hole(run: &Run<'_>, open: &Arc<OpenFile>, offset: u64) -> Result<u
 }
 
 pub(crate) async fn advise(run: &mut Run<'_>, args: &IoAdviseArgs) -> Result<Bitmap4, NfsStatus> {
-    open_for(run, args.state_id, Rights::READ_ATTRIBUTES).await?;
+    open_for(run, args.state_id, Rights::READ_ATTRIBUTES, Cost::metadata()).await?;
     // The kernel reads ahead by what it sees.
     Ok(Bitmap4::EMPTY)
 }
@@ -78,12 +81,12 @@ pub(crate) async fn read_plus(
     args: &ReadPlusArgs,
     answer: &mut Answer,
 ) -> Result<(), NfsStatus> {
-    let open = open_for(run, args.state_id, Rights::READ_DATA).await?;
+    let wanted = u64::from(args.count.min(IO_BYTES_MAX));
+    let cost = Cost::read(wanted.min(answer.room() as u64));
+    let PaidOpen { open, .. } = open_for(run, args.state_id, Rights::READ_DATA, cost).await?;
     let files = run.files().clone();
-    let size = open.size_bytes(&files)?;
-    let end = args.offset.saturating_add(u64::from(args.count.min(IO_BYTES_MAX))).min(size);
-    let cost = Cost::read(end.saturating_sub(args.offset).min(answer.room() as u64));
-    let open = run.admit_data(open, cost).await;
+    let size = files.attributes_unchecked(&open).or_status()?.size_bytes;
+    let end = args.offset.saturating_add(wanted).min(size);
     let before = answer.out.len();
     let mut writer = ReadPlusWriter::begin(&mut answer.writer());
     let (mut at, mut segments) = (args.offset, 0);
@@ -107,7 +110,7 @@ pub(crate) async fn read_plus(
         }
     }
     writer.finish(&mut answer.writer(), at >= size);
-    // Holes are not paid for.
+    // Holes, and what the file does not have, are not paid for.
     run.give_back(&open, cost, answer.out.len() - before);
     Ok(())
 }

@@ -86,7 +86,12 @@ impl Run {
         for file in 0..2 {
             let begun = run.by_smb(file, WRITE, 0);
             let Ok(Begun::Opened(opened)) = begun else { panic!("nobody is in the way") };
-            run.bench.server.files.for_server().write(&opened.open, 0, &[0; BYTES]).unwrap();
+            run.bench
+                .server
+                .files
+                .for_server()
+                .write(opened.open.caller(), &opened.open, 0, &[0; BYTES])
+                .unwrap();
         }
         run
     }
@@ -315,7 +320,7 @@ impl Run {
         let files = self.bench.server.files.clone();
         let found = match &self.opens[at].holder {
             Holder::Smb(held) if writes => {
-                files.for_server().write(held, offset, &[told]).map(|()| value).ok()
+                files.for_server().write(held.caller(), held, offset, &[told]).map(|()| value).ok()
             }
             Holder::Smb(held) => {
                 let mut into = Vec::new();

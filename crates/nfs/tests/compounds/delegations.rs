@@ -377,7 +377,12 @@ fn what_was_changed_over_smb_before_a_delegation_is_taken_back_is_not_kept_by_it
                 let Begun::Opened(open) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
                     panic!("it does not know yet that anybody has it");
                 };
-                bench.server.files.for_server().write(&open.open, 0, b"new").unwrap();
+                bench
+                    .server
+                    .files
+                    .for_server()
+                    .write(open.open.caller(), &open.open, 0, b"new")
+                    .unwrap();
                 bench.server.files.for_server().close(open.open).now_or_never().unwrap().unwrap();
             }
             let mut one = bench.returning_callee("one", 1);

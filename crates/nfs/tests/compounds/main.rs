@@ -4,6 +4,7 @@
 mod access_lists;
 mod both;
 mod bounded;
+mod charges;
 mod copies;
 mod delegations;
 mod directory_leases;

@@ -179,7 +179,7 @@ impl Side {
         let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
         let plan = OpenPlan { if_missing, kind, ..plan };
         self.opened(caller, &OpenAt::Name(directory, name), plan, |open| {
-            Ok(self.files.write(open, 0, data)?)
+            Ok(self.files.write(open.caller(), open, 0, data)?)
         })
     }
 
@@ -205,7 +205,7 @@ impl Side {
                     Op::WriteHeld { byte, .. } => {
                         let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
                         self.opened(caller, &OpenAt::Object(object), plan, |open| {
-                            Ok(self.files.write(open, 0, &[*byte; 20])?)
+                            Ok(self.files.write(open.caller(), open, 0, &[*byte; 20])?)
                         })?;
                         Ok(Answer::Done)
                     }

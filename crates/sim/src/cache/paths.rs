@@ -68,7 +68,9 @@ impl Side {
                     ..plan(at, Access::WRITE_DATA)
                 };
                 let data = vec![*byte; *length];
-                self.with(user, plan, |side, open| Ok(side.files.write(open, 0, &data)?))?;
+                self.with(user, plan, |side, open| {
+                    Ok(side.files.write(open.caller(), open, 0, &data)?)
+                })?;
             }
             Op::Remove { at } => {
                 let plan = OpenPlan { delete_on_close: true, ..plan(at, Access::DELETE) };
@@ -188,7 +190,7 @@ impl Side {
             Op::StatHeld { .. } => self.seen(&open, self.files.attributes(&open)?),
             Op::ReadHeld { .. } => self.data(&open),
             Op::WriteHeld { byte, .. } => {
-                self.files.write(&open, 0, &[*byte; 20])?;
+                self.files.write(open.caller(), &open, 0, &[*byte; 20])?;
                 Ok(Answer::Done)
             }
             _ => {

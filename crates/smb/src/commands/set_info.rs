@@ -148,12 +148,12 @@ async fn set_file_info(
                 let fits = size <= AFP_INFO_BYTES as u64;
                 return if fits { Ok(()) } else { Err(NtStatus::ALLOTTED_SPACE_EXCEEDED) };
             }
-            files.set_size(file, size).await.map_err(status_of)
+            files.set_size(file.caller(), file, size).await.map_err(status_of)
         }
         FileInfoClass::Allocation => {
             let size = r.u64("allocation").map_err(short)?;
             check_size(size)?;
-            files.set_allocation(file, size).await.map_err(status_of)
+            files.set_allocation(file.caller(), file, size).await.map_err(status_of)
         }
         FileInfoClass::Position => {
             let position = r.u64("position").map_err(short)?;

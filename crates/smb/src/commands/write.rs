@@ -27,7 +27,7 @@ async fn write_info(
 ) -> Result<Outcome, NtStatus> {
     let (files, file) = (request.files, open.file()?);
     match judge_info_write(body.offset_bytes, body.data)? {
-        InfoWrite::Whole(info) => files.write(file, 0, &info).map_err(status_of)?,
+        InfoWrite::Whole(info) => files.write(file.caller(), file, 0, &info).map_err(status_of)?,
         InfoWrite::Removed => files.discard_stream(file).map_err(status_of)?,
         InfoWrite::Ignored => {}
     }
@@ -70,7 +70,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let files = request.files;
-    files.write(file, body.offset_bytes, body.data).map_err(status_of)?;
+    files.write(file.caller(), file, body.offset_bytes, body.data).map_err(status_of)?;
     file.set_position(end.unwrap_or_default());
     if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
         files.flush(file).await.map_err(status_of)?;

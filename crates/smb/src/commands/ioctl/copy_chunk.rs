@@ -70,12 +70,12 @@ pub(super) async fn copy(
             pay(request, (&source, target), length).await?;
             let files = request.files;
             let (source_at, target_at) = (chunk.source_offset, chunk.target_offset);
-            files.copy_range(from, source_at, to, target_at, length).await.map_err(|error| {
-                match error {
+            files.copy_range(to.caller(), (from, source_at), (to, target_at), length).await.map_err(
+                |error| match error {
                     FsError::InvalidParameter => NtStatus::INVALID_VIEW_SIZE,
                     other => status_of(other),
-                }
-            })
+                },
+            )
         };
         if let Err(status) = copied {
             return Ok(Answer { status, output: result(chunks, 0, written) });
@@ -111,13 +111,13 @@ async fn copy_file(
     size: u64,
 ) -> Result<(), NtStatus> {
     let files = request.files;
-    files.set_size(to, size).await.map_err(status_of)?;
+    files.set_size(to.caller(), to, size).await.map_err(status_of)?;
     let mut done = 0;
     while done < size {
         let length = (size - done).min(u64::from(COPY_TOTAL_BYTES_MAX));
         pay(request, (source, target), length).await?;
         let files = request.files;
-        files.copy_range(from, done, to, done, length).await.map_err(status_of)?;
+        files.copy_range(to.caller(), (from, done), (to, done), length).await.map_err(status_of)?;
         done += length;
     }
     request.files.copy_streams(from, to).await.map_err(status_of)

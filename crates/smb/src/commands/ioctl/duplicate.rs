@@ -40,7 +40,10 @@ pub(super) async fn duplicate(
         return Ok(Answer::empty());
     }
     let DuplicateExtents { source_offset, target_offset, length_bytes, .. } = asked;
-    match files.clone_range(from, source_offset, to, target_offset, length_bytes).await {
+    match files
+        .clone_range(to.caller(), (from, source_offset), (to, target_offset), length_bytes)
+        .await
+    {
         Ok(()) => Ok(Answer::empty()),
         Err(FsError::CrossDevice) => Err(NtStatus::INVALID_HANDLE),
         Err(error) => Err(status_of(error)),

@@ -40,7 +40,9 @@ pub(super) async fn set_zero_data(
     if from > to || to > i64::MAX as u64 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    request.files.zero_range(open.file()?, from, to - from).await.map_err(status_of)?;
+    let file = open.file()?;
+    let zeroed = request.files.zero_range(file.caller(), file, from, to - from).await;
+    zeroed.map_err(status_of)?;
     Ok(Answer::empty())
 }
 
@@ -63,7 +65,7 @@ pub(super) async fn trim(
     }
     let mut processed = 0u32;
     for (offset, length) in ranges {
-        let trimmed = request.files.trim_range(file, offset, length).await;
+        let trimmed = request.files.trim_range(file.caller(), file, offset, length).await;
         processed += u32::from(trimmed.map_err(status_of)?);
     }
     if processed == 0 {

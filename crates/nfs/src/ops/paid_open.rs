@@ -1,0 +1,131 @@
+//! The open that an operation on data means, by its state id or for the time of the operation.
+//!
+//! Looking for it may open a file, so that its cost is admitted here: nothing else finds an open
+//! for such an operation, and one that is not charged does not compile.
+
+use crate::client::lock;
+use crate::compound::Run;
+use crate::place::Place;
+use files::{Access as Rights, Caller, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan, Share};
+use limits::Cost;
+use std::sync::Arc;
+use vfs::{FileKind, FsError};
+use wire::nfs::{NfsStatus, StateId};
+
+/// An open whose use is admitted by the limits of its share.
+#[derive(Debug)]
+pub(crate) struct PaidOpen {
+    /// The open, which may be another user's of the same client.
+    pub open: Arc<OpenFile>,
+    /// The caller of the request, as whom the file is changed.
+    pub caller: Arc<Caller>,
+}
+
+/// The open to read or write by, for which `cost` is admitted: the one of the state id, or
+/// without one an open for this operation, which must fit those of others.
+pub(crate) async fn open_for(
+    run: &mut Run<'_>,
+    id: StateId,
+    rights: Rights,
+    cost: Cost,
+) -> Result<PaidOpen, NfsStatus> {
+    let found = find(run, id, rights).await;
+    admitted(run, found, cost).await
+}
+
+/// The same of the saved file handle. An open of a state id costs nothing: `cost` is for an open
+/// for this operation.
+pub(crate) async fn saved_open_for(
+    run: &mut Run<'_>,
+    id: StateId,
+    rights: Rights,
+    cost: Cost,
+) -> Result<PaidOpen, NfsStatus> {
+    let id = run.resolve_id(id)?;
+    if !id.is_special() {
+        let (held, caller) = run.saved_open_by(&id, rights)?;
+        return Ok(PaidOpen { open: held.open, caller });
+    }
+    run.server().check_no_grace()?;
+    let (object, export) = run.saved_object().await?;
+    let caller = run.caller(&export);
+    let found = anonymous_open(run, object, caller, rights).await;
+    admitted(run, found, cost).await
+}
+
+/// Some open that the client has of the current file, or one for this operation: any will do to
+/// have the file written back. `cost` is admitted for it.
+pub(crate) async fn any_open(run: &mut Run<'_>, cost: Cost) -> Result<PaidOpen, NfsStatus> {
+    let found = find_any(run).await;
+    admitted(run, found, cost).await
+}
+
+/// Admits what an open costs: one that was refused, too, after the file was looked at.
+async fn admitted(
+    run: &mut Run<'_>,
+    found: Result<PaidOpen, NfsStatus>,
+    cost: Cost,
+) -> Result<PaidOpen, NfsStatus> {
+    match &found {
+        Ok(paid) => run.admit(Some(&paid.open), cost).await,
+        Err(_) => run.admit(None, Cost::metadata()).await,
+    }
+    found
+}
+
+async fn find(run: &mut Run<'_>, id: StateId, rights: Rights) -> Result<PaidOpen, NfsStatus> {
+    if matches!(run.place()?, Place::Root) {
+        return Err(NfsStatus::ISDIR);
+    }
+    let id = run.resolve_id(id)?;
+    if !id.is_special() {
+        let (held, caller) = run.open_and_caller(&id, rights)?;
+        return Ok(PaidOpen { open: held.open, caller });
+    }
+    // Clients that reclaim their opens may have kept others from the file. RFC 8881 8.4.2.1.
+    run.server().check_no_grace()?;
+    let (object, caller) = run.object().await?;
+    Box::pin(anonymous_open(run, object, caller, rights)).await
+}
+
+async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
+    let files = run.files().clone();
+    let handle = run.place()?.handle(&files)?;
+    let client = run.client()?;
+    let own = {
+        let states = lock(&client.states);
+        let held = states.opens().find(|open| open.holds.handle == handle);
+        held.map(|open| open.holds.clone())
+    };
+    if let Some(held) = own {
+        let caller = run.caller(&held.export);
+        return Ok(PaidOpen { open: held.open, caller });
+    }
+    let (object, caller) = run.object().await?;
+    anonymous_open(run, object, caller, Rights::WRITE_DATA).await
+}
+
+/// An open for one operation.
+async fn anonymous_open(
+    run: &mut Run<'_>,
+    object: Object,
+    caller: Arc<Caller>,
+    rights: Rights,
+) -> Result<PaidOpen, NfsStatus> {
+    match object.kind() {
+        FileKind::File => {}
+        FileKind::Directory => return Err(NfsStatus::ISDIR),
+        FileKind::Symlink => return Err(NfsStatus::SYMLINK),
+        _ => return Err(NfsStatus::WRONG_TYPE),
+    }
+    let plan = OpenPlan::posix(rights, Share::ALL);
+    let at = OpenAt::Object(object);
+    let files = run.files();
+    match files.open_object(&caller, &at, plan, ObjectOpen::default()).await {
+        Ok(opened) => Ok(PaidOpen { open: opened.open, caller }),
+        // Share reservations and locks of others refuse an open for one operation.
+        // RFC 8881 18.22.3.
+        Err(FsError::ShareViolation) => Err(NfsStatus::LOCKED),
+        Err(error) => Err(run.open_refused(error)),
+    }
+}
