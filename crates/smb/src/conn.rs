@@ -287,12 +287,7 @@ impl Conn {
         };
         let buffer = self.spare.pop().unwrap_or_default();
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
-        // Reads cause nobody to be told of anything.
-        let reads = |element: &Element| element.header.command == Command::READ;
-        let context = match elements.iter().all(reads) {
-            true => RequestContext::SERVER,
-            false => RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order),
-        };
+        let context = RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order);
         let chain = Chain {
             server: self.server.clone(),
             files: self.server.files.for_request(&context),
