@@ -1,7 +1,7 @@
 //! Where the text of a symbolic link leads: one decision for all protocols.
 
 use crate::Volume;
-use vfs::{FsError, RelPath, Result};
+use vfs::{FileKind, FsError, Node, RelPath, Result};
 
 /// Refuses to store a symbolic link at `link` whose text leads out of the volume, unless the
 /// volume has [`crate::VolumeOptions::absolute_links`]. The server itself follows none of these;
@@ -16,6 +16,25 @@ pub(crate) fn check_target(volume: &Volume, link: &RelPath, text: &[u8]) -> Resu
     let (path, target) = (String::from_utf8_lossy(link.as_bytes()), String::from_utf8_lossy(text));
     tracing::warn!(%path, %target, "refused, since the symbolic link would lead out of the share; use a relative target within the share, or set absolute_links = true for the share");
     Err(FsError::PrivilegeNotHeld)
+}
+
+/// Refuses a symbolic link the new or further name `to` if it would lead out of the volume there
+/// and does not by its name `from`. What leads out already was made so by this machine. Links below
+/// a directory that moves are not looked at.
+///
+/// # Errors
+/// As [`check_target`]; those of reading the link.
+pub(crate) fn check_moved(
+    volume: &Volume,
+    node: &dyn Node,
+    (from, to): (&RelPath, &RelPath),
+) -> Result<()> {
+    if node.kind() != FileKind::Symlink || volume.options.absolute_links {
+        return Ok(());
+    }
+    let text = node.read_link()?;
+    let led_out = !from.is_nameless() && leads_out(from, &text);
+    if led_out { Ok(()) } else { check_target(volume, to, &text) }
 }
 
 /// Whether the text is absolute, or climbs above the root at some point. Links among its

@@ -4,6 +4,7 @@ use crate::authorize::{may_add, rights_to_opened, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::delegation::{ask_back, client_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
+use crate::link_target::check_moved;
 use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
@@ -174,6 +175,7 @@ fn rename_now(
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(context, table, open, to, into)?;
+    check_moved(open.volume(), &**open.present(), (&from, &to))?;
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(context, table, open, &from, &parent, &to, replace)?;
         if matches!(target, Target::OtherName) {
@@ -313,6 +315,7 @@ fn link_now(
     let _renaming = table.begin_rename();
     check_open(open)?;
     let (parent, to) = target_directory(context, table, open, to, into)?;
+    check_moved(open.volume(), &**open.present(), (&open.path(), &to))?;
     let vfs = &open.volume().vfs;
     let who = context.call(open.caller.identity.actor());
     match target(context, table, open, &open.path(), &parent, &to, replace)? {

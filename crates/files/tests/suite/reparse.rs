@@ -1,7 +1,7 @@
 //! Files that stand for something else.
 
 use crate::harness::*;
-use files::{MetLink, NewObject, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
+use files::{Access, MetLink, NewObject, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::process::Command;
 use std::sync::Arc;
@@ -214,6 +214,51 @@ fn link_out_of_the_share_is_stored_only_if_the_share_lets() {
             assert_eq!(stored, expected(text), "{text}");
         }
     }
+}
+
+/// By NFS and SMB, renamed and hard-linked: the target counts from the new name.
+#[test]
+fn link_gets_no_name_by_which_it_leads_out() {
+    for absolute_links in [false, true] {
+        let options = VolumeOptions { absolute_links, ..VolumeOptions::default() };
+        let served = serve_with(options, Arc::new(Inline));
+        let expected = match absolute_links {
+            true => Ok(()),
+            false => Err(FsError::PrivilegeNotHeld),
+        };
+        served.put_directory("d");
+        let (root, directory) = (served.root(), served.object("d").unwrap());
+        let make = |called: &str| {
+            let new = NewObject::Symlink { target: b"../x".to_vec() };
+            now(served.files.make_object(&served.alice, &directory, &name(called), new)).unwrap()
+        };
+        let rename = |from: &str, to: (&files::Object, &str)| {
+            let (from, to) = ((&directory, &name(from)), (to.0, &name(to.1)));
+            now(served.files.rename_object(&served.alice, from, to))
+        };
+        let link = make("a");
+        let linked = now(served.files.link_object(&served.alice, &link, &root, &name("linked")));
+        assert_eq!(linked, expected);
+        assert_eq!(rename("a", (&root, "renamed")), expected);
+        make("b");
+        let open = served.try_open(itself(plan("d/b", Access::FILE_ALL))).unwrap().open;
+        assert_eq!(now(served.files.link(&open, &path("linked by smb"), false)), expected);
+        assert_eq!(now(served.files.rename(&open, &path("renamed by smb"), false)), expected);
+        make("c");
+        assert_eq!(rename("c", (&directory, "e")), Ok(()), "within the share");
+        for called in ["linked", "renamed", "linked by smb", "renamed by smb"] {
+            assert_eq!(served.dir.path().join(called).is_symlink(), absolute_links, "{called}");
+        }
+    }
+}
+
+#[test]
+fn link_that_leads_out_already_is_renamed() {
+    let served = serve();
+    symlink("/etc/passwd", served.dir.path().join("l")).unwrap();
+    let (root, from, to) = (served.root(), name("l"), name("m"));
+    let renamed = served.files.rename_object(&served.alice, (&root, &from), (&root, &to));
+    assert_eq!(now(renamed), Ok(()));
 }
 
 #[test]
