@@ -19,7 +19,7 @@ from raw_smb import POSIX_EXTENSIONS, descriptor, sid, utf16
 
 EVERYONE, OWNER_RIGHTS = sid(1, 0), sid(3, 4)
 SECURITY, OWNER, GROUP, LIST = 3, 1, 2, 4
-MODE, OWNER_ATTRIBUTE, GROUP_ATTRIBUTE, MODE_MASKED = 33, 36, 37, 74
+SIZE, MODE, OWNER_ATTRIBUTE, GROUP_ATTRIBUTE, MODE_MASKED = 4, 33, 36, 37, 74
 SUPERSEDED, OVERWRITTEN_OR_CREATED = 0, 5
 READ_DATA, WRITE_DATA, EXECUTE = 1, 2, 0x20
 ACCESS, ACCESS_READS, ACCESS_WRITES, ACCESS_EXECUTES, ACCESS_LOOKUP = 3, 0x01, 0x0C, 0x20, 0x02
@@ -142,6 +142,43 @@ def change_by_another_takes_set_ids():
         change()
         if os.path.exists(path) and os.lstat(path).st_uid != ATTACKER:
             require(not is_run_as_another(path), "after %s it is %s", name, mode_of(path))
+
+
+def changes_by_state(source, state):
+    """Each change of data over NFS by a state id, by its name."""
+    return {
+        "WRITE": [write(state, b"evil")],
+        "SETATTR size": [set_attributes(attributes((SIZE, long(2))), state)],
+        "ALLOCATE": [words(59) + state + long(0) + long(65536)],
+        "DEALLOCATE": [words(62) + state + long(0) + long(4096)],
+        "COPY": [put(source), words(SAVEFH), put, words(60) + ANONYMOUS + state + long(0) * 2 + long(4) + words(1, 1, 0)],
+    }
+
+
+def change_by_state(nfs, handle, source, path, state):
+    """Changes root's program as the attacker, by root's state id."""
+    nfs.act_as(ATTACKER, ATTACKER)
+    for name, operations in changes_by_state(source, state).items():
+        os.chmod(path, 0o6777)
+        status = nfs.does(handle, *[put(handle) if one is put else one for one in operations])
+        require(status == 0, "the attacker's own right to write does not let it %s: %s", name, status)
+        require(not is_run_as_another(path), "after %s by root's state id it is %s", name, mode_of(path))
+
+
+@attack("Changes another's set-user-ID file by the open and the delegation that root has on the same client")
+def change_by_roots_state_takes_set_ids():
+    server = Server()
+    path = server.put("tool", "#!/bin/sh\n" + " " * 8192, VICTIM, 0o777)
+    server.put("source", "evil", mode=0o666)
+    nfs = HostileNfs.mounted(server, 0)
+    handle, source = nfs.find("data", "tool"), nfs.find("data", "source")
+    change_by_state(nfs, handle, source, path, nfs.open(nfs.find("data"), "tool", 3)[0])
+    # Another file: what is open is not delegated.
+    path = server.put("other", "#!/bin/sh\n" + " " * 8192, VICTIM, 0o777)
+    nfs = HostileNfs(server, 0, 0)
+    nfs.mount(is_called_back=True)
+    handle = nfs.find("data", "other")
+    change_by_state(nfs, handle, source, path, nfs.open_delegated(nfs.find("data"), "other"))
 
 
 @attack("Takes ownership by a list of Windows, then gives the file to group root")
@@ -609,6 +646,33 @@ def links_that_lead_out_are_not_stored():
                 require(not os.path.islink(server.path(made)), "%s leads to %s", made, target)
     require(nfs.does(nfs.find("data"), make(5, "honest", words(0, 0), opaque(b"directory"))) == 0,
             "a link within the share is refused")
+
+
+@attack("Moves and hard-links symlinks up out of deep directories, so that they lead out, over SMB and NFS")
+def links_do_not_lead_out_by_a_new_name():
+    server = Server()
+    os.makedirs(server.path("a/b"))
+    for folder in ("a", "a/b"):
+        os.chmod(server.path(folder), 0o777)
+    smb, nfs = HostileSmb.of(server, "attacker"), HostileNfs.mounted(server, ATTACKER)
+    root, deep = nfs.find("data"), nfs.find("data", "a", "b")
+    for name in ("moved", "linked"):
+        status = nfs.does(deep, make(5, name, words(0, 0), opaque(b"../../outside")))
+        require(status == 0, "a link within the share is refused: %s", status)
+    nfs.does(deep, words(SAVEFH), put(root), words(RENAME) + opaque(b"moved") + opaque(b"by-rename"))
+    nfs.does(nfs.find("data", "a", "b", "linked"), words(SAVEFH), put(root), words(11) + opaque(b"by-link"))
+    _, file = smb.open("a\\b\\smb", EVERYTHING, CREATED, REPARSE_POINT)
+    status, _ = smb.control(file, 0x900A4, link_data("..\\..\\outside", 1))
+    require(status == SUCCESS, "a link within the share is refused over SMB: %#x", status)
+    smb.close(file)
+    for information, to in ((10, "by-smb-rename"), (11, "by-smb-link")):
+        _, file = smb.open("a\\b\\smb", EVERYTHING, OPENED, REPARSE_POINT)
+        smb.rename(file, to, information)
+        smb.close(file)
+    for name in os.listdir(server.root()):
+        require(not os.path.islink(server.path(name)), "%s leads out", name)
+    does = nfs.does(deep, words(SAVEFH), words(RENAME) + opaque(b"moved") + opaque(b"beside"))
+    require(does == 0, "a link that stays within the share is not renamed: %s", does)
 
 
 def link_data(target, flags):

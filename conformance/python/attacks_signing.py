@@ -109,25 +109,34 @@ def opens_unsigned(smb, name):
     return smb.status(CREATE, create_body(name, READS_AND_WRITES), is_signed=False)
 
 
-def relay_into_anonymous(head):
-    """A demand for signatures or seals that refuses the anonymous session itself ends the attack."""
-    server = Server(head=head)
+def anonymous(signing, encryption="offered"):
+    """A server with a file of the victim's, and an anonymous session on it. A demand for signatures or
+    seals refuses the session itself: then there is none."""
+    server = Server(head='guest = "attack-guest"\nsigning = "%s"\nencryption = "%s"' % (signing, encryption))
     server.put("secret", uid=VICTIM, mode=0o600)
     smb = HostileSmb(server)
-    if smb.log_on_anonymously() != SUCCESS:
-        return
-    relayed(smb, False)
-    require(opens_unsigned(smb, "secret") != SUCCESS, "the victim's file is opened, unsigned")
+    is_taken, is_demanded = smb.log_on_anonymously() == SUCCESS, "required" in (signing, encryption)
+    require(is_taken or is_demanded, "there is no anonymous session to attack")
+    return smb if is_taken else None
 
 
-@attack("Relays the victim's NTLM exchange into a renewal of an anonymous session, where signing is required")
+def relay_into_anonymous(signing, encryption="offered"):
+    smb = anonymous(signing, encryption)
+    if smb:
+        relayed(smb, False)
+        require(opens_unsigned(smb, "secret") != SUCCESS, "the victim's file is opened, unsigned")
+
+
+@attack("Relays the victim's NTLM exchange into a renewal of an anonymous session; signing required or offered")
 def relay_into_anonymous_session_opens_nothing():
-    relay_into_anonymous('guest = "attack-guest"\nsigning = "required"')
+    for signing in ("offered", "required"):
+        relay_into_anonymous(signing)
 
 
 @attack("The same where encryption is required")
 def relay_past_required_encryption_opens_nothing():
-    relay_into_anonymous('guest = "attack-guest"\nsigning = "required"\nencryption = "required"')
+    for signing in ("offered", "required"):
+        relay_into_anonymous(signing, "required")
 
 
 @attack("Relays the victim's NTLM exchange into a renewal of the attacker's own session, whose key the attacker has")
@@ -160,13 +169,11 @@ def relay_into_new_session_opens_nothing():
 
 @attack("Renews an anonymous session as a user, unsigned, and connects to a share that is not for guests")
 def anonymous_session_renewed_stays_unproven():
-    server = Server(head='guest = "attack-guest"\nsigning = "required"')
-    server.put("file", uid=VICTIM, mode=0o666)
-    smb = HostileSmb(server)
-    if smb.log_on_anonymously() != SUCCESS:
-        return
-    smb.log_on_again("victim", "password", is_signed=False)
-    require(opens_unsigned(smb, "file") != SUCCESS, "an unsigned session works as a user")
+    for signing in ("offered", "required"):
+        smb = anonymous(signing)
+        if smb:
+            smb.log_on_again("victim", "password", is_signed=False)
+            require(opens_unsigned(smb, "secret") != SUCCESS, "an unsigned session works as a user")
 
 
 @attack("Sends unsigned requests in an ordinary session of a server that requires signing")

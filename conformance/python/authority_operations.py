@@ -244,15 +244,19 @@ def set_attributes(*pairs):
     return run
 
 
-def write_by_anothers_open(at):
+def by_anothers_open(operation):
     """The superuser of the same client has the file open; the share lets it be."""
-    at.nfs.act_as(0, 0)
-    state, handle = at.nfs.open(at.nfs_directory, at.name, 2)
-    at.nfs.act_as(at.caller.uid, at.caller.gid, at.caller.groups)
-    try:
-        succeed(at.nfs.compound(put(handle), write(state))[0], NfsStatus)
-    finally:
-        at.nfs.close(handle, state)
+
+    def run(at):
+        at.nfs.act_as(0, 0)
+        state, handle = at.nfs.open(at.nfs_directory, at.name, 2)
+        at.nfs.act_as(at.caller.uid, at.caller.gid, at.caller.groups)
+        try:
+            succeed(at.nfs.compound(put(handle), operation(state))[0], NfsStatus)
+        finally:
+            at.nfs.close(handle, state)
+
+    return run
 
 
 def in_nfs_directory(*operations):
@@ -286,8 +290,14 @@ NFS_FILE = [
     Operation("write", "NFS", has(model.WRITE_DATA), by_open(2, write), data_changed, True),
     Operation("write without an open", "NFS", has(model.WRITE_DATA), on_file(write(ANONYMOUS)),
               data_changed, True),
-    Operation("write by another's open", "NFS", model.changes_by_anothers_open, write_by_anothers_open,
-              data_changed),
+    Operation("write by another's open", "NFS", model.changes_by_anothers_open, by_anothers_open(write),
+              data_changed, True),
+    Operation("set the size by another's open", "NFS", model.changes_by_anothers_open,
+              by_anothers_open(lambda state: words(34) + state + attributes((SIZE, long(1)))), data_changed, True),
+    Operation("deallocate by another's open", "NFS", model.changes_by_anothers_open,
+              by_anothers_open(lambda state: words(62) + state + long(0) + long(2)), data_changed, True),
+    Operation("allocate by another's open", "NFS", model.changes_by_anothers_open,
+              by_anothers_open(lambda state: words(59) + state + long(0) + long(99)), data_changed, True),
     Operation("truncate at OPEN", "NFS", has(model.WRITE_DATA),
               by_open(2, create=attributes((SIZE, long(0)))), data_changed, True),
     Operation("set the size", "NFS", has(model.WRITE_DATA), set_attributes((SIZE, long(1))),

@@ -31,8 +31,8 @@ class HostileNfs(Nfs):
         nfs.mount()
         return nfs
 
-    def mount(self, owner=None):
-        status = self.exchange(owner or os.urandom(8)) or self.make_session()
+    def mount(self, owner=None, is_called_back=False):
+        status = self.exchange(owner or os.urandom(8)) or self.make_session(is_called_back=is_called_back)
         if status:
             raise NfsStatus(status)
         self.compound(words(RECLAIM_COMPLETE, 0))
@@ -47,16 +47,31 @@ class HostileNfs(Nfs):
             self.client, self.first = reply[8:16], struct.unpack(">I", reply[16:20])[0]
         return status
 
-    def make_session(self, slots=4):
-        """The status of CREATE_SESSION."""
+    def make_session(self, slots=4, is_called_back=False):
+        """The status of CREATE_SESSION. With a back channel on this connection the server delegates."""
         channel = words(0, 1049620, 1049620, 8192, 64, slots, 0)
         back = words(0, 4096, 4096, 0, 2, 1, 0)
-        body = words(CREATE_SESSION) + self.client + words(self.first, 0) + channel + back
+        body = words(CREATE_SESSION) + self.client + words(self.first, 2 if is_called_back else 0) + channel + back
         status, reply = self._request([body + words(0x40000000, 1, 0)])
         if status == 0:
             self.session, self.sequence = reply[8:24], 0
             self.first += 1
         return status
+
+    def open_delegated(self, directory, name, tries=50):
+        """The state id of the write delegation that OPEN gets once the server has called back."""
+        for _ in range(tries):
+            body = words(OPEN, 0, 3, 0) + self.client + opaque(b"owner") + words(0) + words(0) + opaque(name.encode())
+            status, reply = self.compound(put(directory), body)
+            if status:
+                raise NfsStatus(status)
+            # Behind the state id: change of the directory, flags, attributes set.
+            at = 16 + 16 + 20 + 4
+            at += 4 + 4 * struct.unpack(">I", reply[at:at + 4])[0]
+            if reply[at:at + 4] == words(2):
+                return reply[at + 4:at + 20]
+            self.close(self.find("data", name), reply[16:32])
+        raise NfsStatus("no delegation")
 
     def does(self, handle, *operations):
         """The status of the operations on the handle."""

@@ -149,13 +149,16 @@ class HostileSmb(Smb):
             self.request(ECHO, b"\4\0\0\0", credits=512)
 
     def log_on_anonymously(self):
+        """A new session of nobody, or a renewal of the present one as nobody. The status."""
         first = ntlm_negotiate()
-        reply = self.request(SETUP, setup_body(first))
+        reply = self.request(SETUP, setup_body(first), tree=0)
+        if reply.status != MORE_PROCESSING:
+            return reply.status
         fields = b"".join(struct.pack("<HHI", size, size, 88) for size in (1, 0, 0, 0, 0, 0))
         last = b"NTLMSSP\0" + struct.pack("<I", 3) + fields + struct.pack("<I", NTLM_FLAGS & ~0x40000000 | 0x800)
         last += b"\6\1\0\0\0\0\0\x0f" + b"\0" * 16 + b"\0"
         self.session = reply.session
-        return self.status(SETUP, setup_body(last))
+        return self.status(SETUP, setup_body(last), tree=0)
 
     def guess(self, password, user="victim", workstation="ATTACK", domain=""):
         """Sends an attempt to log on. The message id of its last request."""

@@ -72,15 +72,25 @@ class Nfs:
         taken, self.buffer = self.buffer[:count], self.buffer[count:]
         return taken
 
+    def _record(self):
+        record, is_last = b"", False
+        while not is_last:
+            mark = struct.unpack(">I", self._need(4))[0]
+            record, is_last = record + self._need(mark & 0x7FFFFFFF), mark >> 31 == 1
+        return record
+
     def _request(self, operations):
         self.xid += 1
         message = words(self.xid, 0, 2, 100003, 4, 1) + self.credential + words(0, 0)
         message += opaque(b"") + words(2, len(operations)) + b"".join(operations)
         self.socket.sendall(words(0x80000000 | len(message)) + message)
-        record, is_last = b"", False
-        while not is_last:
-            mark = struct.unpack(">I", self._need(4))[0]
-            record, is_last = record + self._need(mark & 0x7FFFFFFF), mark >> 31 == 1
+        record = self._record()
+        while record[4:8] == words(0):
+            # A call of the server's: only its first one, CB_NULL, is answered.
+            if record[20:24] == words(0):
+                answer = record[:4] + words(1, 0, 0, 0, 0)
+                self.socket.sendall(words(0x80000000 | len(answer)) + answer)
+            record = self._record()
         if record[4:24] != words(1, 0, 0, 0, 0):
             raise NfsStatus(("rpc", record[:24].hex()))
         status, length = struct.unpack(">II", record[24:32])
