@@ -67,6 +67,10 @@ class Record:
                      owner=target.owner, target=target.target)
         self._attributes(target, found["attributes"])
 
+    def made(self, target, inode):
+        """As `created`, of what is no file: a commit of a program."""
+        self._effect("created", object=target.number, kind=target.kind, inode=inode, mode=0, owner=[0, 0], target=None)
+
     def cells(self, target, first, tags):
         """Data from the cell `first` on; the file grows as needed."""
         grown = first + len(tags) - len(target.cells)
@@ -119,6 +123,8 @@ class Journal:
         self.syncs_each = syncs_each
         self._objects, self._tags = itertools.count(1), itertools.count(1)
         self.started = self.ended = 0
+        # The operations are commits of programs, which power_applications.py finds.
+        self.has_applications = False
 
     def new(self, kind, target=None):
         return Object(next(self._objects), kind, target)
@@ -140,7 +146,8 @@ class Journal:
         return record
 
     def write(self, path):
-        whole = {"started": self.started, "ended": self.ended, "operations": self.entries}
+        whole = {"started": self.started, "ended": self.ended, "applications": self.has_applications,
+                 "operations": self.entries}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(whole, file)
 

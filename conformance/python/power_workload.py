@@ -2,11 +2,11 @@
 """The workload of the power-cut lane: a server on a mounted disk, its clients, and their journal.
 
     power_workload.py --binary FILE --mount FOLDER --work FOLDER --journal FILE --seed N --operations N
-        [--clones] [--sync-each] [--guest]
+        [--clones] [--sync-each] [--guest] [--applications]
 
 `cargo xtask power` starts it in namespaces of mounts and of the network. Each client first works
 alone, since a commit for one client makes stable what others have done; then all work at once. With
-`--guest` the clients are those of a kernel in a virtual machine.
+`--guest` the clients are those of a kernel in a virtual machine, with `--applications` programs there.
 """
 
 import argparse
@@ -32,6 +32,8 @@ HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
 # Addresses that conformance/kclient-run gives, and where power_disk.py serves.
 GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
 GUEST_SECONDS_MAX = 240
+# Of each program, on each share; git starts many processes, which take their time there.
+COMMITS = {"wal": 20, "rollback": 20, "git": 8, "spool": 30}
 PROGRAMS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -168,13 +170,14 @@ def run_raw(arguments, config, log):
 
 def run_guest(arguments, config, log):
     """The clients are in a virtual machine, which sees the programs and brings the journal back."""
-    make_folders(arguments.mount, ["nfs/a", "smb/a", "ca/a"])
+    if not arguments.applications:
+        make_folders(arguments.mount, ["nfs/a", "smb/a", "ca/a"])
     # Not below /tmp, which the virtual machine has its own of.
     programs, out = os.path.join(arguments.work, "programs"), os.path.join(arguments.work, "out")
     shutil.copytree(PROGRAMS, programs)
     disk = "%s %s/power_disk.py %s %s %d &" % (sys.executable, PROGRAMS, arguments.mount, GUEST_HOST, DISK_PORT)
     serve = "%s exec %s serve --config %s > %s 2>&1" % (disk, arguments.binary, config, log)
-    options = ["--sync-each"] if arguments.sync_each else []
+    options = ["--" + name for name in ("sync-each", "applications") if getattr(arguments, name.replace("-", "_"))]
     done = subprocess.run(
         [os.path.join(PROGRAMS, "..", "kclient-run"), "-k", "uml", "--share", "/", "--chroot", "-o", out,
          "-t", str(GUEST_SECONDS_MAX), "--server", serve, "--wait", str(NFS_PORT),
@@ -191,7 +194,7 @@ def main():
         parser.add_argument("--" + name, required=True)
     for name in ("seed", "operations"):
         parser.add_argument("--" + name, type=int, required=True)
-    for name in ("clones", "sync-each", "guest"):
+    for name in ("clones", "sync-each", "guest", "applications"):
         parser.add_argument("--" + name, action="store_true")
     arguments = parser.parse_args()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

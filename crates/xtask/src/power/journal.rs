@@ -9,6 +9,9 @@ pub struct WorkloadJournal {
     pub started: u64,
     /// When the last operation was answered.
     pub ended: u64,
+    /// The operations are commits of programs, which a program finds after a cut.
+    #[serde(default)]
+    pub applications: bool,
     /// In the order of their answers; those of one client in its order.
     pub operations: Vec<JournalOperation>,
 }

@@ -34,6 +34,7 @@ use fuse::DiskFiles;
 use journal::WorkloadJournal;
 use model::PromiseModel;
 use recording::{CutPoint, Recording};
+use replay::{CutOutcome, Replay};
 use std::fs;
 use std::io::{BufReader, BufWriter};
 use std::os::unix::fs::PermissionsExt;
@@ -66,6 +67,9 @@ pub struct Args {
     /// Use a kernel's clients of NFS and SMB, in a virtual machine
     #[arg(long)]
     guest: bool,
+    /// Use SQLite, git and a mail spool in the virtual machine
+    #[arg(long, requires = "guest")]
+    applications: bool,
     /// Sync the disk before each answer counts: what is still said to be lost is the lane's own fault
     #[arg(long)]
     sync_each: bool,
@@ -93,7 +97,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     let janitor = NamespaceJanitor::start(&folder)?;
     let is_kept = match (&args.replay, args.cut) {
-        (Some(kept), Some(cut)) => replay_one(kept, &folder, cut),
+        (Some(kept), Some(cut)) => replay_one(root, kept, &folder, cut),
         _ => run_all(root, args, &folder),
     };
     janitor.finish()?;
@@ -160,7 +164,7 @@ fn run_all(root: &Path, args: &Args, folder: &Path) -> Result<bool> {
         let model = PromiseModel::new(&run.journal, &run.recording);
         let (first, last) = run.bounds();
         let cuts = points::choose(&run.recording, first..=last, args.points, seed);
-        let outcomes = replay::run(file_system, &own, &model, &run.recording, &cuts)?;
+        let outcomes = run.replay(root, &own, file_system, &model, &cuts)?;
         points += outcomes.len();
         let report = report::PowerReport::new(file_system.name(), &model, &outcomes);
         print!("{report}");
@@ -190,6 +194,20 @@ impl RecordedRun {
         (count(self.journal.started), count(self.journal.ended))
     }
 
+    fn replay(
+        &self,
+        root: &Path,
+        folder: &Path,
+        file_system: FileSystem,
+        model: &PromiseModel,
+        cuts: &[CutPoint],
+    ) -> Result<Vec<CutOutcome>> {
+        let program = root.join("conformance/python/power_applications.py");
+        let program = self.journal.applications.then_some(program.as_path());
+        let recording = &self.recording;
+        replay::run(&Replay { file_system, folder, model, recording, program }, cuts)
+    }
+
     /// Keeps it so that one cut can be tried again.
     fn save(&self, folder: &Path, file_system: FileSystem) -> Result<()> {
         fs::create_dir_all(folder)?;
@@ -212,14 +230,14 @@ impl RecordedRun {
     }
 }
 
-fn replay_one(kept: &Path, folder: &Path, cut: CutPoint) -> Result<bool> {
+fn replay_one(root: &Path, kept: &Path, folder: &Path, cut: CutPoint) -> Result<bool> {
     let (run, file_system) = RecordedRun::load(kept)?;
     let (first, last) = run.bounds();
     if !(first..=last).contains(&cut.at) {
         bail!("cuts of this run are from {first} to {last}");
     }
     let model = PromiseModel::new(&run.journal, &run.recording);
-    let outcomes = replay::run(file_system, folder, &model, &run.recording, &[cut])?;
+    let outcomes = run.replay(root, folder, file_system, &model, &[cut])?;
     let violations: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.violations).collect();
     violations.iter().for_each(|violation| println!("{cut}: {violation}"));
     println!("power: {cut} on {}: {} violations", file_system.name(), violations.len());
@@ -257,12 +275,12 @@ fn record(
     if file_system.has_clones() {
         workload.arg("--clones");
     }
-    if args.sync_each {
-        workload.arg("--sync-each");
-    }
-    if args.guest {
-        workload.arg("--guest");
-    }
+    let flags = [
+        ("--sync-each", args.sync_each),
+        ("--guest", args.guest),
+        ("--applications", args.applications),
+    ];
+    workload.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     if !workload.status().context("timeout")?.success() {
         bail!("the workload on {} failed", file_system.name());
     }

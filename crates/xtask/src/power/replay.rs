@@ -48,57 +48,64 @@ impl ReplayPlace {
         Ok(Self { worker, file_system, disk, device, mount, _files: files })
     }
 
-    fn tree(&mut self, image: DiskImage) -> Result<ObservedTree> {
+    fn tree(&mut self, image: DiskImage, program: Option<&Path>) -> Result<ObservedTree> {
         self.disk.replace(image);
         self.worker.mount(self.file_system, &self.device.path, &self.mount)?;
-        let tree = self.worker.read(&self.mount);
+        let tree = match program {
+            Some(program) => self.worker.ask(&self.mount, program),
+            None => self.worker.read(&self.mount),
+        };
         self.worker.unmount(&self.mount)?;
         tree
     }
 
     /// A file system that cannot be mounted or read is a violation, too.
-    fn try_cut(
-        &mut self,
-        model: &PromiseModel,
-        points: [usize; 2],
-        image: DiskImage,
-    ) -> Vec<Violation> {
-        match self.tree(image) {
+    fn try_cut(&mut self, run: &Replay<'_>, cut: CutPoint, image: DiskImage) -> Vec<Violation> {
+        match self.tree(image, run.program) {
             Ok(tree) => {
-                let [first, last] = points;
-                let mut violations = model.check(&tree, last);
+                let [first, last] = same_disk(run.recording, cut);
+                let mut violations = run.model.check(&tree, last);
                 if first != last {
-                    violations.extend(model.check(&tree, first));
+                    violations.extend(run.model.check(&tree, first));
                 }
                 violations
             }
             Err(error) => {
-                let found = format!("the file system is not usable: {error:#}");
+                let found = format!("not sound: {error:#}");
                 vec![Violation { row: None, operation: String::new(), found }]
             }
         }
     }
 }
 
+/// A recorded run whose cuts are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Replay<'a> {
+    /// What is on its disk.
+    pub file_system: FileSystem,
+    /// Where disks and mounts have their places.
+    pub folder: &'a Path,
+    /// What clients were answered.
+    pub model: &'a PromiseModel,
+    /// What reached the disk.
+    pub recording: &'a Recording,
+    /// What finds the tree after a cut; none reads the files themselves.
+    pub program: Option<&'a Path>,
+}
+
 /// Tries all cuts, which are in the order of their numbers; outcomes come in that order, too.
-pub fn run(
-    file_system: FileSystem,
-    folder: &Path,
-    model: &PromiseModel,
-    recording: &Recording,
-    cuts: &[CutPoint],
-) -> Result<Vec<CutOutcome>> {
-    let mut places = (0..file_system.mounts_max().min(cuts.len()))
-        .map(|number| ReplayPlace::new(file_system, &folder.join(number.to_string())))
+pub fn run(run: &Replay<'_>, cuts: &[CutPoint]) -> Result<Vec<CutOutcome>> {
+    let mut places = (0..run.file_system.mounts_max().min(cuts.len()))
+        .map(|number| ReplayPlace::new(run.file_system, &run.folder.join(number.to_string())))
         .collect::<Result<Vec<_>>>()?;
     let outcomes = Mutex::new(Vec::with_capacity(cuts.len()));
     let (sender, receiver) = sync_channel(places.len());
     let receiver = Mutex::new(receiver);
     std::thread::scope(|scope| -> Result<()> {
         for place in &mut places {
-            scope.spawn(|| serve(place, model, recording, &receiver, &outcomes));
+            scope.spawn(|| serve(place, run, &receiver, &outcomes));
         }
-        let mut disks = CutDisks::new(recording);
+        let mut disks = CutDisks::new(run.recording);
         for cut in cuts {
             sender.send((*cut, disks.disk(*cut))).ok().context("a replay thread has ended")?;
         }
@@ -112,15 +119,14 @@ pub fn run(
 
 fn serve(
     place: &mut ReplayPlace,
-    model: &PromiseModel,
-    recording: &Recording,
+    run: &Replay<'_>,
     receiver: &Mutex<Receiver<(CutPoint, DiskImage)>>,
     outcomes: &Mutex<Vec<CutOutcome>>,
 ) {
     loop {
         let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((cut, image)) = next else { return };
-        let violations = place.try_cut(model, same_disk(recording, cut), image);
+        let violations = place.try_cut(run, cut, image);
         let outcome = CutOutcome { cut, violations };
         outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
     }

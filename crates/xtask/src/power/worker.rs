@@ -5,7 +5,7 @@
 
 use super::file_system::FileSystem;
 use super::observed::ObservedTree;
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::mount::{UnmountFlags, unmount};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
@@ -20,6 +20,8 @@ pub const ARGUMENT: &str = "--mount-worker";
 enum WorkerRequest {
     Mount(FileSystem, String, PathBuf),
     Read(PathBuf),
+    /// By this program, which prints the tree.
+    Ask(PathBuf, PathBuf),
     Unmount(PathBuf),
 }
 
@@ -60,6 +62,12 @@ impl MountWorker {
         self.call(&WorkerRequest::Read(folder.to_owned()))?.context("the worker sent no tree")
     }
 
+    /// The tree that `program` finds there.
+    pub fn ask(&mut self, folder: &Path, program: &Path) -> Result<ObservedTree> {
+        let request = WorkerRequest::Ask(folder.to_owned(), program.to_owned());
+        self.call(&request)?.context("the worker sent no tree")
+    }
+
     /// Unmounts it.
     pub fn unmount(&mut self, folder: &Path) -> Result<()> {
         self.call(&WorkerRequest::Unmount(folder.to_owned()))?;
@@ -96,6 +104,7 @@ pub fn serve() -> Result<()> {
                 })
             }
             WorkerRequest::Read(folder) => ObservedTree::read(&folder).map(Some),
+            WorkerRequest::Ask(folder, program) => ask(&folder, &program).map(Some),
             WorkerRequest::Unmount(folder) => {
                 mounted.retain(|one| *one != folder);
                 unmount(&folder, UnmountFlags::empty()).context("unmount").map(|()| None)
@@ -108,4 +117,12 @@ pub fn serve() -> Result<()> {
         let _ = unmount(folder, UnmountFlags::DETACH);
     }
     Ok(())
+}
+
+fn ask(folder: &Path, program: &Path) -> Result<ObservedTree> {
+    let output = Command::new("python3").arg(program).arg(folder).stdin(Stdio::null()).output()?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    serde_json::from_slice(&output.stdout).context("the program's tree")
 }
