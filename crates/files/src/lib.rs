@@ -39,6 +39,7 @@ mod reparse;
 mod restore;
 mod room;
 mod shown_link;
+mod stable;
 mod stream;
 mod table;
 mod throttle;
@@ -86,6 +87,7 @@ pub use open_file::OpenFile;
 pub use read::ResidentRange;
 pub use reparse::{MetLink, Reparse};
 pub use restore::{FileIdentity, OpenFacts};
+pub use stable::Unstable;
 pub use throttle::{Clock, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
@@ -113,6 +115,8 @@ pub struct Files {
     opens: Arc<Ledger>,
     /// Flushes that failed, by the device of their files.
     flushes_failed: Arc<write::FailedFlushes>,
+    /// Changes that are being made stable.
+    syncs: Arc<stable::Syncs>,
 }
 
 impl std::fmt::Debug for Files {
@@ -135,6 +139,7 @@ impl Files {
             xattr_turns: Arc::default(),
             opens: Ledger::new(u64::MAX, OPENS_FLOOR),
             flushes_failed: Arc::default(),
+            syncs: Arc::default(),
         }
     }
 

@@ -20,7 +20,7 @@ impl Default for FailedFlushes {
 }
 
 impl FailedFlushes {
-    fn of(&self, file: FileKey) -> &AtomicU64 {
+    pub(crate) fn of(&self, file: FileKey) -> &AtomicU64 {
         // Neighbours in number differ in their lowest bits.
         &self.0[(file.device % FAILED_COUNTS as u64) as usize]
     }

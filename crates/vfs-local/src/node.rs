@@ -147,6 +147,24 @@ impl LocalNode {
     }
 }
 
+/// Syncs what is open for looking only, which takes a descriptor of another kind.
+fn sync_looked_at(fd: BorrowedFd<'_>, kind: FileKind) -> rustix::io::Result<()> {
+    let (path, flags) = (proc_path(fd), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
+    if matches!(kind, FileKind::File | FileKind::Directory) {
+        return rustix::fs::fsync(rustix::fs::open(path, flags, Mode::empty())?);
+    }
+    // Links cannot be opened, and opening pipes and devices does something to them: the whole file
+    // system is synced, by the directory that they are in.
+    let place = rustix::fs::readlink(path, Vec::new())?.into_bytes();
+    let end = place.iter().rposition(|byte| *byte == b'/').ok_or(Errno::NOENT)?;
+    let directory =
+        rustix::fs::open(&place[..end.max(1)], flags | OFlags::DIRECTORY, Mode::empty())?;
+    if rustix::fs::fstat(&directory)?.st_dev != rustix::fs::fstat(fd)?.st_dev {
+        return Err(Errno::IO);
+    }
+    rustix::fs::syncfs(directory)
+}
+
 fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
@@ -373,11 +391,13 @@ impl Node for LocalNode {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        if self.path_only {
-            return Ok(());
-        }
-        let result =
-            if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
+        let result = match self.kind {
+            FileKind::File | FileKind::Directory if !self.path_only => match data_only {
+                true => rustix::fs::fdatasync(&self.fd),
+                false => rustix::fs::fsync(&self.fd),
+            },
+            kind => as_server(ServerWork::Sync, || Ok(sync_looked_at(self.fd.as_fd(), kind)))?,
+        };
         match result {
             // Not something that is written to a disk.
             Ok(()) | Err(Errno::INVAL) => Ok(()),

@@ -269,6 +269,8 @@ pub enum ServerWork {
     /// The times of a file that a client with a write delegation has changed and not sent yet.
     /// RFC 8881 10.4.3.
     DelegatedWrite,
+    /// Making what a request changed survive a loss of power, whoever may read it.
+    Sync,
     /// What the server keeps beside a file: descriptors, streams, verifiers, change watches.
     Metadata,
 }

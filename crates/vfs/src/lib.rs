@@ -605,7 +605,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         self.write(who, self.attributes(Wanted::default())?.size_bytes, data)
     }
 
-    /// Makes data (and unless `data_only`, attributes) survive power loss. Takes long.
+    /// Makes data (and unless `data_only`, attributes) survive power loss: of a directory the
+    /// names in it, too. Takes long. Works for nodes of every kind, however they were opened.
     ///
     /// # Errors
     /// [`FsError::Io`]: data may be lost, and the caller must be told.

@@ -83,7 +83,7 @@ impl RequestFiles {
     }
 
     /// Looks at names at once, if they are in memory, or else on a worker.
-    async fn looked<T: Send + 'static>(
+    pub(crate) async fn looked<T: Send + 'static>(
         &self,
         look: impl Fn(Wait) -> Result<T> + Send + 'static,
     ) -> Result<T> {

@@ -1,0 +1,167 @@
+//! What has been answered survives a loss of power: requests name what they have changed, and are
+//! answered once that is on stable storage.
+//!
+//! Who waits, waits without a thread. Requests that are under way on one file system share its
+//! commits: see [`queue`]. A file system in memory is waited for by nobody.
+
+mod queue;
+
+use crate::Object;
+use crate::context::RequestFiles;
+use crate::open_file::OpenFile;
+use crate::write::FailedFlushes;
+use futures_channel::oneshot;
+use queue::SyncQueue;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use vfs::{Actor, FileKey, FsError, Node, OpenHow, Result, ServerWork};
+
+/// Objects of one file system that are synced at the same time. The journal has them share a
+/// commit; more threads would wait for the same one.
+const SYNCS_AT_ONCE_MAX: usize = 4;
+
+/// What a request has changed and not made stable yet. Each object once.
+#[derive(Default)]
+pub struct Unstable(SmallVec<[Arc<dyn Node>; 2]>);
+
+impl Unstable {
+    /// Nothing has been changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object's attributes have been changed, or names in it.
+    pub fn add_object(&mut self, object: &Object) {
+        self.add(&object.node);
+    }
+
+    /// The open's file has been changed.
+    pub fn add_open(&mut self, open: &OpenFile) {
+        self.add(&open.node);
+    }
+
+    fn add(&mut self, node: &Arc<dyn Node>) {
+        if self.0.iter().all(|known| known.key() != node.key()) {
+            self.0.push(node.clone());
+        }
+    }
+}
+
+impl std::fmt::Debug for Unstable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|node| node.key())).finish()
+    }
+}
+
+type Told = oneshot::Sender<Result<()>>;
+/// Makes an object stable.
+type Call = Box<dyn FnOnce() -> Result<()> + Send>;
+type Queue = SyncQueue<FileKey, Call, Told>;
+
+/// Syncs under way, by file system.
+#[derive(Default)]
+pub(crate) struct Syncs(Mutex<BTreeMap<u64, Queue>>);
+
+impl Syncs {
+    fn with<T>(&self, device: u64, work: impl FnOnce(&mut Queue) -> T) -> T {
+        // What is done under the lock cannot fail half-way.
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = all.entry(device).or_insert_with(|| Queue::new(SYNCS_AT_ONCE_MAX));
+        let result = work(queue);
+        if queue.is_idle() {
+            all.remove(&device);
+        }
+        result
+    }
+}
+
+/// A thread's turn at one file system's queue; dropped unused, it is missing.
+struct Turn {
+    syncs: Arc<Syncs>,
+    failed: Arc<FailedFlushes>,
+    device: u64,
+    is_over: bool,
+}
+
+impl Turn {
+    fn work(mut self) {
+        while let Some((key, sync)) = self.syncs.with(self.device, Queue::next) {
+            let result = sync();
+            if result.is_err() {
+                self.failed.of(key).fetch_add(1, Ordering::AcqRel);
+            }
+            for told in self.syncs.with(self.device, |queue| queue.finish(key)) {
+                // Who asked may have gone.
+                let _ = told.send(result);
+            }
+        }
+        self.is_over = true;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // Dropping them tells them.
+            drop(self.syncs.with(self.device, Queue::abandon));
+        }
+    }
+}
+
+impl RequestFiles {
+    /// Adds the directory that an open's file has its name in by now; none for what has no name.
+    ///
+    /// # Errors
+    /// It is not there any more, or cannot be looked at.
+    pub async fn add_place(&self, unstable: &mut Unstable, open: &OpenFile) -> Result<()> {
+        let Some((place, _)) = open.path().split() else { return Ok(()) };
+        let (volume, context) = (open.volume().clone(), self.context.clone());
+        let found = self.looked(move |wait| {
+            let server = context.call(Actor::server(ServerWork::Sync));
+            volume.vfs.open(server, &place, OpenHow::looking(wait))
+        });
+        unstable.add(&found.await?.node);
+        Ok(())
+    }
+
+    /// Returns once all that was done to these objects before the call is on stable storage.
+    /// Dropping the future leaves what has begun to go on.
+    ///
+    /// # Errors
+    /// [`FsError::Io`], [`FsError::NoSpace`]: it may not be, and whoever is told that it was done
+    /// is told wrong. [`FsError::TooMany`] if too much waits.
+    pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
+        let nodes = unstable.0.into_iter().filter(|node| !node.syncs_at_once());
+        let calls = nodes.map(|node| {
+            let (key, call): (_, Call) = (node.key(), Box::new(move || node.sync(false)));
+            (key, call)
+        });
+        self.sync_all(calls).await
+    }
+
+    async fn sync_all(&self, calls: impl Iterator<Item = (FileKey, Call)>) -> Result<()> {
+        let mut waits: SmallVec<[oneshot::Receiver<Result<()>>; 2]> = SmallVec::new();
+        for (key, call) in calls {
+            let (told, wait) = oneshot::channel();
+            waits.push(wait);
+            let is_called = self.syncs.with(key.device, |queue| queue.join(key, call, told));
+            if is_called {
+                let (syncs, failed) = (self.syncs.clone(), self.flushes_failed.clone());
+                let turn = Turn { syncs, failed, device: key.device, is_over: false };
+                self.workers.run(Box::new(move || turn.work()));
+            }
+        }
+        // All are heard, so that a failure of one is not told before the others have ended.
+        let mut result = Ok(());
+        for wait in waits {
+            result = result.and(wait.await.unwrap_or(Err(FsError::TooMany)));
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! The file layer's way with the queue: threads that come late, or never.
+
+use super::*;
+use crate::{Files, RequestContext};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::time::Duration;
+
+/// Tasks wait until they are run, or are dropped.
+#[derive(Clone, Default)]
+struct Later(Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>);
+
+impl crate::Workers for Later {
+    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+        self.0.lock().unwrap().push(task);
+    }
+
+    fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+impl Later {
+    fn take(&self) -> Vec<Box<dyn FnOnce() + Send>> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+struct Bench {
+    later: Later,
+    files: RequestFiles,
+    syncs: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let later = Later::default();
+        let files = Arc::new(Files::new(Arc::new(later.clone())));
+        let files = files.for_request(&RequestContext::SERVER);
+        Self { later, files, syncs: Arc::default() }
+    }
+
+    /// Waits for objects by number, whose syncs have these results.
+    fn wait(&self, objects: &[(u64, Result<()>)]) -> BoxFuture<'static, Result<()>> {
+        let calls: Vec<(FileKey, Call)> = objects
+            .iter()
+            .map(|&(inode, result)| {
+                let syncs = self.syncs.clone();
+                let call: Call = Box::new(move || {
+                    syncs.lock().unwrap().push(inode);
+                    result
+                });
+                (FileKey { device: 1, inode }, call)
+            })
+            .collect();
+        let files = self.files.clone();
+        Box::pin(async move { files.sync_all(calls.into_iter()).await })
+    }
+}
+
+#[test]
+fn requests_on_one_object_share_a_sync_and_wait_without_a_thread() {
+    let bench = Bench::new();
+    let mut one = bench.wait(&[(7, Ok(())), (7, Ok(()))]);
+    let mut two = bench.wait(&[(7, Ok(()))]);
+    assert_eq!((one.as_mut().now_or_never(), two.as_mut().now_or_never()), (None, None));
+    let tasks = bench.later.take();
+    assert_eq!(tasks.len(), 1);
+    tasks.into_iter().for_each(|task| task());
+    assert_eq!((one.now_or_never(), two.now_or_never()), (Some(Ok(())), Some(Ok(()))));
+    assert_eq!(*bench.syncs.lock().unwrap(), [7]);
+}
+
+#[test]
+fn failed_sync_is_told_to_all_that_waited_for_it_and_counted() {
+    let bench = Bench::new();
+    let before = bench.files.flushes_failed(FileKey { device: 1, inode: 7 });
+    let mut one = bench.wait(&[(7, Err(FsError::Io)), (8, Ok(()))]);
+    let mut two = bench.wait(&[(7, Err(FsError::Io))]);
+    let mut three = bench.wait(&[(8, Ok(()))]);
+    assert_eq!(one.as_mut().now_or_never(), None);
+    assert_eq!(two.as_mut().now_or_never(), None);
+    assert_eq!(three.as_mut().now_or_never(), None);
+    bench.later.take().into_iter().for_each(|task| task());
+    assert_eq!(one.now_or_never(), Some(Err(FsError::Io)));
+    assert_eq!(two.now_or_never(), Some(Err(FsError::Io)));
+    assert_eq!(three.now_or_never(), Some(Ok(())));
+    let after = bench.files.flushes_failed(FileKey { device: 1, inode: 7 });
+    assert!(after > before, "a write verifier is another one now");
+}
+
+#[test]
+fn workers_that_drop_the_task_are_a_failure_and_not_a_wait() {
+    let bench = Bench::new();
+    let mut one = bench.wait(&[(7, Ok(()))]);
+    assert_eq!(one.as_mut().now_or_never(), None);
+    drop(bench.later.take());
+    assert_eq!(one.now_or_never(), Some(Err(FsError::TooMany)));
+    // And the next one gets its thread.
+    let mut two = bench.wait(&[(7, Ok(()))]);
+    assert_eq!(two.as_mut().now_or_never(), None);
+    bench.later.take().into_iter().for_each(|task| task());
+    assert_eq!(two.now_or_never(), Some(Ok(())));
+}
+
+#[test]
+fn nothing_changed_is_stable_at_once() {
+    let bench = Bench::new();
+    assert_eq!(bench.files.make_stable(Unstable::default()).now_or_never(), Some(Ok(())));
+    assert!(bench.later.take().is_empty());
+}
