@@ -11,17 +11,17 @@ use crate::credentials::Credentials;
 use crate::held::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
 use crate::metering::{End, Tally};
-use crate::operations::{counted_as, is_change};
+use crate::operations::{Stable, counted_as, is_change, stable};
 use crate::ops;
 use crate::place::{ObjectPlace, Place};
 use crate::server::Server;
 use crate::session::{Permit, Session, SlotWish, Start};
 use crate::slot::Fingerprint;
-use crate::status::OrStatus;
+use crate::status::{OrStatus, status_of};
 use bytes::Bytes;
 use files::{
-    Access as Rights, CacheGrant, Caller, Object, PendingAnswer, Protocol, RequestContext,
-    RequestFiles, ResidentRange, ShareQueue,
+    Access as Rights, CacheGrant, Caller, Object, OpenFile, PendingAnswer, Protocol,
+    RequestContext, RequestFiles, ResidentRange, ShareQueue, Unstable,
 };
 use limits::Throttled;
 use meter::{Api, Arrival, NfsOperation, ShareId};
@@ -94,6 +94,8 @@ pub(crate) struct Run<'c> {
     sequence: Option<SequenceArgs>,
     /// What the operation before saw of the current file handle's object.
     pub looked: Option<(FileKey, Attributes)>,
+    /// What is to be on stable storage before the answer.
+    unstable: Unstable,
 }
 
 /// Most bytes of the result of an operation that is refused: its number and status, and of
@@ -467,6 +469,7 @@ impl Call {
         let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, files);
         run.sequence = Some(*sequence);
         run.is_sampled = tally.is_sampled;
+        let mut first_change = None;
         while results.status.is_ok() {
             let from = (compound.position(), answer.out.len());
             let Some(next) = compound.next_operation() else { break };
@@ -501,6 +504,13 @@ impl Call {
                 answer.free_bytes = 0;
             }
             results.take_back_if_too_long(answer, Put { number, before, reply: count });
+            debug_assert!(
+                !results.status.is_ok() || run.has_noted(stable(&operation)),
+                "{number:?} has not said what it has changed"
+            );
+            if first_change.is_none() && !run.unstable.is_empty() {
+                first_change = Some(Put { number, before, reply: count });
+            }
             let file_bytes = answer.file.as_ref().map_or(0, |file| file.length_bytes);
             let egress = answer.out.len().saturating_sub(from.1) + file_bytes;
             let bytes = ((compound.position() - from.0) as u64, egress as u64);
@@ -510,6 +520,9 @@ impl Call {
                 let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
                 tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, status = ?results.status, "refused");
             }
+        }
+        if let Some(change) = first_change {
+            run.make_stable(answer, results, change).await;
         }
         tally.path = run.sample.take();
         run.granting
@@ -592,6 +605,43 @@ impl<'c> Run<'c> {
             is_sampled: false,
             sequence,
             looked: None,
+            unstable: Unstable::default(),
+        }
+    }
+
+    /// Notes what an operation on a share has changed: see [`crate::stable`].
+    pub fn note_changed(&mut self, export: &Export, objects: &[&Object]) {
+        if export.is_stable {
+            objects.iter().for_each(|object| self.unstable.add_object(object));
+        }
+    }
+
+    /// As [`Run::note_changed`], of an open's file.
+    pub fn note_changed_by(&mut self, export: &Export, open: &OpenFile) {
+        if export.is_stable {
+            self.unstable.add_open(open);
+        }
+    }
+
+    /// Whether an operation that has succeeded has noted what must be stable, where it always has
+    /// changed something.
+    fn has_noted(&self, stable: Stable) -> bool {
+        let is_stable = match &self.current {
+            Some(Place::Object(place)) => place.export.is_stable,
+            _ => false,
+        };
+        let is_needed = matches!(stable, Stable::Names | Stable::File);
+        !is_stable || !is_needed || !self.unstable.is_empty()
+    }
+
+    /// Waits until what the request has changed is on stable storage. If it may not be, its first
+    /// change has failed, and what came after it is not answered.
+    async fn make_stable(&mut self, answer: &mut Answer, results: &mut Results, change: Put) {
+        let unstable = std::mem::take(&mut self.unstable);
+        if let Err(error) = self.files.make_stable(unstable).await {
+            tracing::error!(%error, "changes may be lost with the power: the client is told that they failed");
+            answer.file = None;
+            results.end_put(answer, change, Err(status_of(error)));
         }
     }
 

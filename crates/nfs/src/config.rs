@@ -51,6 +51,9 @@ pub struct Export {
     /// Only connections from a reserved source port reach it, as with the kernel server's `secure`:
     /// with AUTH_SYS the system of a trusted machine vouches for the user by that port alone.
     pub reserved_ports: bool,
+    /// What is answered is on stable storage, as with the kernel server's `sync`; otherwise that
+    /// holds for data alone, and names and attributes may be lost with the power.
+    pub is_stable: bool,
     /// What its requests are counted under.
     pub counted: ShareId,
 }
@@ -171,6 +174,7 @@ mod tests {
             hosts: Arc::new(Anyone),
             tls_required: false,
             reserved_ports: true,
+            is_stable: true,
             counted: ShareId::NONE,
         };
         let who = export.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));

@@ -256,6 +256,85 @@ pub fn is_change(operation: &Operation<'_>) -> bool {
     }
 }
 
+/// What must be on stable storage before an operation is answered on a share that is stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stable {
+    /// Nothing: it changes no file, or nothing that a loss of power may not take.
+    Nothing,
+    /// The names that it has made or removed. RFC 1813 1.3 and 4.8, which version 4 has kept: clients
+    /// do nothing for them when a directory is to be synced.
+    Names,
+    /// The name, if it was made, with what was set of the file, and what was cut. An exclusive
+    /// verifier, too: RFC 8881 18.16.3.
+    NamesAndFile,
+    /// What was set of the file: RFC 8881 18.30.4, RFC 8276 8.4.2 and 8.4.4; its space and its
+    /// blocks: RFC 7862 15.1, 15.4, 15.13.
+    File,
+    /// Data, if the client asks for that, or else by COMMIT. RFC 8881 18.3.3, 18.32.3.
+    DataIfAsked,
+}
+
+/// What must be on stable storage before an operation is answered.
+#[must_use]
+pub fn stable(operation: &Operation<'_>) -> Stable {
+    match operation {
+        Operation::Create(_) | Operation::Link(_) | Operation::Remove(_) | Operation::Rename(_) => {
+            Stable::Names
+        }
+        Operation::Open(_) => Stable::NamesAndFile,
+        Operation::SetAttr(_)
+        | Operation::SetXattr(_)
+        | Operation::RemoveXattr(_)
+        | Operation::Allocate(_)
+        | Operation::Deallocate(_)
+        | Operation::Clone(_) => Stable::File,
+        Operation::Write(_) | Operation::Commit(_) | Operation::Copy(_) => Stable::DataIfAsked,
+        // Opens, locks and delegations end with the server; those of clients that come back are
+        // taken up again by them. What is known of clients is kept by the journal.
+        Operation::Close(_)
+        | Operation::OpenDowngrade(_)
+        | Operation::DelegReturn(_)
+        | Operation::Lock(_)
+        | Operation::LockTest(_)
+        | Operation::Unlock(_)
+        | Operation::TestStateId(_)
+        | Operation::FreeStateId(_)
+        | Operation::ExchangeId(_)
+        | Operation::CreateSession(_)
+        | Operation::BindConnToSession(_)
+        | Operation::BackchannelCtl(_)
+        | Operation::DestroySession(_)
+        | Operation::DestroyClientId(_)
+        | Operation::ReclaimComplete(_)
+        | Operation::Sequence(_)
+        | Operation::PutFh(_)
+        | Operation::PutPubFh
+        | Operation::PutRootFh
+        | Operation::GetFh
+        | Operation::SaveFh
+        | Operation::RestoreFh
+        | Operation::Lookup(_)
+        | Operation::LookupParent
+        | Operation::ReadLink
+        | Operation::ReadDir(_)
+        | Operation::SecInfo(_)
+        | Operation::SecInfoNoName(_)
+        | Operation::Access(_)
+        | Operation::GetAttr(_)
+        | Operation::Verify(_)
+        | Operation::NVerify(_)
+        | Operation::Read(_)
+        | Operation::ReadPlus(_)
+        | Operation::Seek(_)
+        | Operation::IoAdvise(_)
+        | Operation::OffloadStatus(_)
+        | Operation::OffloadCancel(_)
+        | Operation::GetXattr(_)
+        | Operation::ListXattrs(_)
+        | unsupported!() => Stable::Nothing,
+    }
+}
+
 /// By which part of [`crate::dispatch`] operations are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {

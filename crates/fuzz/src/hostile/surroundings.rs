@@ -261,6 +261,7 @@ fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
         hosts: Arc::new(AnyHost),
         tls_required: false,
         reserved_ports: false,
+        is_stable: true,
         counted: meter::ShareId::NONE,
     };
     nfs::Config {

@@ -139,6 +139,7 @@ impl Rig {
             squash: Squash::None,
             tls_required: false,
             reserved_ports: false,
+            is_stable: true,
             counted: Default::default(),
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),

@@ -131,8 +131,14 @@ pub(crate) async fn create(
     // Of a link the mode means nothing; of the others it is there already.
     changes.mode = None;
     changes.size_bytes = None;
+    // What it was made with is as stable as its name.
+    run.note_changed(&export, &[&directory]);
     if changes != Default::default() {
+        run.note_changed(&export, &[&made]);
         files.initialise_object_attributes(&caller, &made, None, &changes).await.or_status()?;
+    }
+    if list.is_some() {
+        run.note_changed(&export, &[&made]);
     }
     set_list(run, (&made, &caller), list.as_ref()).await?;
     let change = change_info(run, &directory, before);
@@ -150,6 +156,8 @@ pub(crate) async fn remove(
     let files = run.files().clone();
     let removed = files.remove_object(&caller, &directory, &name).await;
     removed.map_err(in_use)?;
+    let export = run.object_place()?.export.clone();
+    run.note_changed(&export, &[&directory]);
     Ok(change_info(run, &directory, before))
 }
 
@@ -176,6 +184,8 @@ pub(crate) async fn rename(
         FsError::NotEmpty => NfsStatus::EXIST,
         other => in_use(other),
     })?;
+    let export = run.object_place()?.export.clone();
+    run.note_changed(&export, &[&source, &target]);
     Ok(RenameResult {
         source: change_info(run, &source, before.0),
         target: change_info(run, &target, before.1),
@@ -189,5 +199,7 @@ pub(crate) async fn link(run: &mut Run<'_>, args: &LinkArgs<'_>) -> Result<Chang
     let before = change_before(run, &directory);
     let files = run.files().clone();
     files.link_object(&caller, &object, &directory, &name).await.map_err(in_use)?;
+    let export = run.object_place()?.export.clone();
+    run.note_changed(&export, &[&directory]);
     Ok(change_info(run, &directory, before))
 }

@@ -16,7 +16,7 @@ use crate::recall::Holder;
 use crate::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
-    Access as Rights, CacheHolder, Caller, IfExists, IfMissing, ObjectChanges, ObjectOpen,
+    Access as Rights, CacheHolder, Caller, IfExists, IfMissing, Object, ObjectChanges, ObjectOpen,
     OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as Opened, Share, WishedKind,
 };
 use std::sync::Arc;
@@ -108,6 +108,7 @@ pub(crate) async fn open(
     if opened.action == OpenAction::Created {
         run.server().delegations.forget(opened.open.key());
     }
+    note_changed(run, &wish, &opened, directory.as_ref());
     let by = (args.share_access, &args.claim);
     let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
     run.go(place);
@@ -123,6 +124,23 @@ pub(crate) async fn open(
         flags |= OpenResultFlags::MAY_NOTIFY_LOCK;
     }
     Ok(OpenResult { state_id, change, flags, attributes_set, delegation })
+}
+
+/// What an OPEN has changed: the name that it made, and what was set or cut of the file.
+fn note_changed(run: &mut Run<'_>, wish: &Wish, opened: &Opened, directory: Option<&Object>) {
+    let (has_made, file) = match opened.action {
+        OpenAction::Created => (true, !wish.changes_nothing_more()),
+        OpenAction::Overwritten | OpenAction::Superseded => (false, true),
+        // Made by the same request before, whose answer has not arrived: it may have been waiting.
+        OpenAction::Opened if wish.verifier.is_some() => (true, true),
+        OpenAction::Opened => return,
+    };
+    if let Some(directory) = directory.filter(|_| has_made) {
+        run.note_changed(&wish.export, &[directory]);
+    }
+    if file {
+        run.note_changed_by(&wish.export, &opened.open);
+    }
 }
 
 /// Whether this may be asked for now. RFC 8881 8.4.2.1, 18.16.3.

@@ -27,14 +27,22 @@ pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(
     check_range(args.offset, args.length)?;
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
-    run.files().reserve_range(&caller, &open, args.offset, args.length).await.or_status()
+    run.files().reserve_range(&caller, &open, args.offset, args.length).await.or_status()?;
+    note_changed(run, &open)
 }
 
 pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Result<(), NfsStatus> {
     check_range(args.offset, args.length)?;
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
-    run.files().zero_range(&caller, &open, args.offset, args.length).await.or_status()
+    run.files().zero_range(&caller, &open, args.offset, args.length).await.or_status()?;
+    note_changed(run, &open)
+}
+
+fn note_changed(run: &mut Run<'_>, open: &OpenFile) -> Result<(), NfsStatus> {
+    let export = run.object_place()?.export.clone();
+    run.note_changed_by(&export, open);
+    Ok(())
 }
 
 pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResult, NfsStatus> {

@@ -166,6 +166,7 @@ impl Bench {
             squash: Squash::Root,
             tls_required: false,
             reserved_ports: true,
+            is_stable: true,
             counted: meter::ShareId::NONE,
             anonymous: (65_534, 65_534),
             hosts: Arc::new(Anyone),

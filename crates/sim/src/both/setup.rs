@@ -99,6 +99,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         hosts: Arc::new(Anyone),
         tls_required: false,
         reserved_ports: false,
+        is_stable: true,
         counted: meter::ShareId::NONE,
     };
     nfs::Config {

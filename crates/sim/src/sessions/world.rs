@@ -127,6 +127,7 @@ impl World {
             hosts: Arc::new(Anyone),
             tls_required: false,
             reserved_ports: false,
+            is_stable: true,
             counted: meter::ShareId::NONE,
         };
         let config = Config {
