@@ -130,9 +130,17 @@ pub struct Share {
     pub forced_group: Option<u32>,
     /// What is open on it may outlive the server.
     pub continuously_available: bool,
+    /// Each reply is stable: see [`Share::is_stable`].
+    pub always_stable: bool,
 }
 
 impl Share {
+    /// Whether what was answered survives a loss of power on every open.
+    #[must_use]
+    pub fn is_stable(&self) -> bool {
+        self.always_stable || self.continuously_available
+    }
+
     /// The share of named pipes.
     #[must_use]
     pub fn ipc() -> Self {

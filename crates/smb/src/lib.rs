@@ -53,6 +53,7 @@ mod setup;
 mod signal;
 mod signatures;
 pub mod snapshot;
+mod stable;
 mod status;
 mod throttle;
 mod ticket;

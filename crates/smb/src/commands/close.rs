@@ -3,6 +3,7 @@
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::Target;
+use crate::stable;
 use crate::status::status_of;
 use limits::Cost;
 use wire::ntstatus::NtStatus;
@@ -36,7 +37,9 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         if !request.server.forget(&open).await {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
+        let unstable = stable::before_close(files, &open, file).await?;
         files.close(file.clone()).await.map_err(status_of)?;
+        files.make_stable(unstable).await.map_err(status_of)?;
     }
     response.encode(&mut request.w);
     Ok(Outcome::success())

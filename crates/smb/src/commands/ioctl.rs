@@ -11,6 +11,7 @@ use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::durable::Durability;
 use crate::open::{Open, Target};
 use crate::previous_versions::snapshot_array;
+use crate::stable::{self, Promise};
 use crate::status::status_of;
 use files::OpenFile;
 use limits::Cost;
@@ -66,7 +67,12 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let open = request.open(body.file_id)?;
             let open = request.admit(open, Cost::metadata()).await?;
             file_id = open.id;
-            on_open(request, &open, &body).await?
+            let stabilizing = stable::before(request, &open, Promise::of_ioctl(body.code)).await?;
+            let answer = on_open(request, &open, &body).await?;
+            if let Target::File(file) = &open.target {
+                stabilizing.after(request.files, file).await?;
+            }
+            answer
         }
     };
     respond(request, &body, file_id, answer)

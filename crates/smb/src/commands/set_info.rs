@@ -8,6 +8,7 @@ use crate::names::{SmbPath, Stream, parse_path};
 use crate::open::Target;
 use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::quota;
+use crate::stable::{self, Promise};
 use crate::status::status_of;
 use files::{BasicChange, Descriptor, OpenFile, RequestFiles, SecurityParts, Sid, TimeSetting};
 use limits::Cost;
@@ -34,7 +35,9 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         InfoType::File => {
             let class =
                 FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+            let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
             set_file_info(request, file, class, body.input).await?;
+            stabilizing.after(request.files, file).await?;
             if [
                 FileInfoClass::Rename,
                 FileInfoClass::RenameEx,
@@ -51,11 +54,13 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let descriptor =
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
             let (files, parts) = (request.files, parts(body.additional));
+            let stabilizing = stable::before(request, &open, Promise::File).await?;
             if open.tree.is_apple() && parts.dacl {
                 set_security_of_apple(files, file, descriptor, parts)?;
             } else {
                 set_security(files, file, descriptor, parts)?;
             }
+            stabilizing.after(files, file).await?;
         }
         InfoType::Quota => return Err(NtStatus::INVALID_HANDLE),
         InfoType::Unknown(_) => return Err(NtStatus::INVALID_PARAMETER),

@@ -16,7 +16,7 @@ use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::tree::{Admitted, Tree};
-use files::{CacheHolder, CacheKey, OpenFacts, OpenFile, RequestFiles};
+use files::{CacheHolder, CacheKey, OpenFacts, OpenFile};
 use futures_util::future::BoxFuture;
 use limits::{Holder, Ledger, Share as Charge};
 pub use record::OpenRecord;
@@ -98,21 +98,13 @@ impl Drop for Keeping<'_> {
 }
 
 impl Server {
-    /// Writes down a new open, and makes sure that its file lasts.
+    /// Writes down a new open, whose file is stable already.
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` if that cannot be done.
-    pub async fn keep_new(
-        &self,
-        files: &RequestFiles,
-        open: &Arc<Open>,
-    ) -> Result<Keeping<'_>, NtStatus> {
+    pub async fn keep_new(&self, open: &Arc<Open>) -> Result<Keeping<'_>, NtStatus> {
         let keeping = Keeping { server: self, open: Some(open.clone()) };
         self.persistent.enter(open)?;
-        if open.origin.action != files::OpenAction::Opened {
-            let flushed = files.flush(open.file()?).await;
-            flushed.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?;
-        }
         self.keep(open).await?;
         Ok(keeping)
     }

@@ -24,6 +24,7 @@ use crate::pipe::OpenPipe;
 use crate::quota::{self, OpenQuotas};
 use crate::server::Server;
 use crate::session::Session;
+use crate::stable;
 use crate::status::status_of;
 use crate::tree::Tree;
 use crate::trouble::tell_gone;
@@ -248,8 +249,10 @@ impl Creating {
         let claim = self.claim.take();
         let granted = opened.granting.take();
         let open = Arc::new(self.new_open(&opened, granted.as_ref()));
+        let by = (open.write_through, opened.action);
+        stable::after_create(&self.files, &opened.open, by).await?;
         let keeping = match open.origin.persistence {
-            Some(_) => Some(self.server.keep_new(&self.files, &open).await?),
+            Some(_) => Some(self.server.keep_new(&open).await?),
             None => None,
         };
         let entered = self.session.add_open(open.clone());
@@ -283,8 +286,7 @@ impl Creating {
             id: self.id,
             tree: self.tree.clone(),
             target: Target::File(opened.open.clone()),
-            // What a persistent open was told is written survives the machine, too.
-            write_through: self.plan.write_through || persists,
+            write_through: self.plan.write_through || self.tree.share.is_stable(),
             mode: self.plan.mode,
             origin: Arc::new(Origin {
                 action: opened.action,

@@ -1,0 +1,136 @@
+//! What is on stable storage before a reply: the one rule, by operation.
+//!
+//! As with Windows and Samba a reply on an ordinary open promises nothing about power: FLUSH does
+//! (MS-SMB2 3.3.5.11), and WRITE_THROUGH of one WRITE (3.3.5.13). An open with FILE_WRITE_THROUGH
+//! (MS-FSA 2.1.5.1, `Mode`), each open of a share that is continuously available, whose clients go
+//! on with it after the machine has failed (3.3.5.9.12), and each of a share with
+//! `smb_stable = "always"` promise that what was answered survives: see [`Promise`].
+
+use crate::dispatch::Request;
+use crate::open::Open;
+use crate::status::status_of;
+use files::{OpenAction, OpenFile, RequestFiles, Unstable};
+use wire::fscc::FileInfoClass;
+use wire::ntstatus::NtStatus;
+use wire::smb::fsctl;
+
+/// What an operation on an open that is written through makes stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promise {
+    /// Nothing: it changes nothing, or only the open.
+    Nothing,
+    /// The file: data, sizes, attributes, descriptor, streams.
+    File,
+    /// The file, and the directories that its name was in before and is in afterwards.
+    Names,
+}
+
+impl Promise {
+    /// Of CREATE, by what it did.
+    pub(crate) fn of_create(action: OpenAction) -> Self {
+        match action {
+            OpenAction::Opened => Self::Nothing,
+            OpenAction::Created | OpenAction::Superseded => Self::Names,
+            OpenAction::Overwritten => Self::File,
+        }
+    }
+
+    /// Of SET_INFO for a file. A disposition is carried out by the last close: see
+    /// [`before_close`]; until then it is part of the open.
+    pub(crate) fn of_file_info(class: FileInfoClass) -> Self {
+        match class {
+            FileInfoClass::Rename | FileInfoClass::RenameEx | FileInfoClass::Link => Self::Names,
+            FileInfoClass::Position | FileInfoClass::Mode => Self::Nothing,
+            FileInfoClass::Disposition | FileInfoClass::DispositionEx => Self::Nothing,
+            // All others that can be set change the file.
+            _ => Self::File,
+        }
+    }
+
+    /// Of IOCTL.
+    pub(crate) fn of_ioctl(code: u32) -> Self {
+        match code {
+            fsctl::SRV_COPYCHUNK
+            | fsctl::SRV_COPYCHUNK_WRITE
+            | fsctl::DUPLICATE_EXTENTS_TO_FILE
+            | fsctl::DUPLICATE_EXTENTS_TO_FILE_EX
+            | fsctl::SET_SPARSE
+            | fsctl::SET_ZERO_DATA
+            | fsctl::FILE_LEVEL_TRIM
+            | fsctl::SET_COMPRESSION
+            | fsctl::SET_REPARSE_POINT
+            | fsctl::DELETE_REPARSE_POINT => Self::File,
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// An operation that may have to be stable, from before it is carried out.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Stabilizing(Option<(Promise, Unstable)>);
+
+/// To be called before the operation.
+///
+/// # Errors
+/// The directory of the open's name cannot be found.
+pub(crate) async fn before(
+    request: &Request<'_>,
+    open: &Open,
+    promise: Promise,
+) -> Result<Stabilizing, NtStatus> {
+    if !open.write_through || promise == Promise::Nothing {
+        return Ok(Stabilizing(None));
+    }
+    let mut unstable = Unstable::default();
+    if promise == Promise::Names {
+        let file = open.file()?;
+        request.files.add_place(&mut unstable, file).await.map_err(status_of)?;
+    }
+    Ok(Stabilizing(Some((promise, unstable))))
+}
+
+impl Stabilizing {
+    /// The operation has succeeded: waits until it is stable.
+    ///
+    /// # Errors
+    /// It may not be.
+    pub(crate) async fn after(self, files: &RequestFiles, file: &OpenFile) -> Result<(), NtStatus> {
+        let Some((promise, mut unstable)) = self.0 else { return Ok(()) };
+        unstable.add_open(file);
+        if promise == Promise::Names {
+            files.add_place(&mut unstable, file).await.map_err(status_of)?;
+        }
+        files.make_stable(unstable).await.map_err(status_of)
+    }
+}
+
+/// Waits until what CREATE did is stable, if the open promises that.
+///
+/// # Errors
+/// It may not be.
+pub(crate) async fn after_create(
+    files: &RequestFiles,
+    file: &OpenFile,
+    (write_through, action): (bool, OpenAction),
+) -> Result<(), NtStatus> {
+    let promise = Promise::of_create(action);
+    let is_needed = write_through && promise != Promise::Nothing;
+    Stabilizing(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
+}
+
+/// What is to be stable after a close: the directory that a file vanishes from.
+///
+/// # Errors
+/// As [`before`].
+pub(crate) async fn before_close(
+    files: &RequestFiles,
+    open: &Open,
+    file: &OpenFile,
+) -> Result<Unstable, NtStatus> {
+    let mut unstable = Unstable::default();
+    if open.write_through && file.is_delete_pending() {
+        files.add_place(&mut unstable, file).await.map_err(status_of)?;
+    }
+    Ok(unstable)
+}
