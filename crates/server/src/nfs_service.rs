@@ -1,6 +1,6 @@
 //! NFS in this process: its listener, and what it is configured with.
 
-use crate::config::{Config, NfsSquash, NfsTls, ShareConfig};
+use crate::config::{Config, NfsSquash, NfsStable, NfsTls, ShareConfig};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
@@ -131,6 +131,7 @@ fn export_of(
         hosts: Arc::new(Hosts(served.clone())),
         tls_required: share.nfs_tls == NfsTls::Required,
         reserved_ports: config.requires_reserved_port(share),
+        is_stable: share.nfs_stable == NfsStable::Always,
         counted,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
 use crate::audit::Audit;
-use crate::config::{AdminAddress, Config, Encryption, Ntlm, ShareConfig, Signing};
+use crate::config::{AdminAddress, Config, Encryption, Ntlm, ShareConfig, Signing, SmbStable};
 use crate::connections::Connections;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::drain::{Drain, flushed};
@@ -695,6 +695,7 @@ fn open_share(
             .transpose()?,
         forced_group: share.force_group.as_deref().map(|g| forced_group(share, g)).transpose()?,
         continuously_available: share.continuously_available,
+        always_stable: share.smb_stable == SmbStable::Always,
     }))
 }
 

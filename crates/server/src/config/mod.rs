@@ -138,6 +138,28 @@ pub enum NfsSquash {
     Root,
 }
 
+/// What NFS clients are answered only once it is on stable storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum NfsStable {
+    /// Names, attributes and data, as NFS promises.
+    #[default]
+    Always,
+    /// Data for which that was asked.
+    Relaxed,
+}
+
+/// What SMB clients are answered only once it is on stable storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum SmbStable {
+    /// What they flush or write through, as with Windows and Samba.
+    #[default]
+    Asked,
+    /// Everything.
+    Always,
+}
+
 /// Whether an NFS client has to come under TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
@@ -187,6 +209,22 @@ fn squash_of(value: &str) -> Result<NfsSquash, ConfigError> {
         "none" => Ok(NfsSquash::None),
         "root" => Ok(NfsSquash::Root),
         _ => Err(ConfigError::of(format!("nfs_squash is root, all or none, not {value:?}"))),
+    }
+}
+
+fn smb_stable_of(value: &str) -> Result<SmbStable, ConfigError> {
+    match value {
+        "asked" => Ok(SmbStable::Asked),
+        "always" => Ok(SmbStable::Always),
+        _ => Err(ConfigError::of(format!("smb_stable is asked or always, not {value:?}"))),
+    }
+}
+
+fn stable_of(value: &str) -> Result<NfsStable, ConfigError> {
+    match value {
+        "always" => Ok(NfsStable::Always),
+        "relaxed" => Ok(NfsStable::Relaxed),
+        _ => Err(ConfigError::of(format!("nfs_stable is always or relaxed, not {value:?}"))),
     }
 }
 
@@ -268,6 +306,10 @@ pub struct ShareConfig {
     pub nfs: Option<bool>,
     /// Accounts that users of NFS clients act as.
     pub nfs_squash: NfsSquash,
+    /// What SMB clients are answered only once it is on stable storage.
+    pub smb_stable: SmbStable,
+    /// What NFS clients are answered only once it is on stable storage.
+    pub nfs_stable: NfsStable,
     /// Whether NFS clients have to come under TLS.
     pub nfs_tls: NfsTls,
     /// Whether NFS clients have to come from a reserved source port; as the server says if none.
@@ -486,6 +528,8 @@ impl ShareConfig {
             provision: Provision::default(),
             nfs: None,
             nfs_squash: NfsSquash::default(),
+            smb_stable: SmbStable::default(),
+            nfs_stable: NfsStable::default(),
             nfs_tls: NfsTls::default(),
             reserved_ports: None,
         }
@@ -553,6 +597,8 @@ impl ShareConfig {
             "snapshot_root" => self.snapshots().root = Some(value.into()),
             "nfs" => self.nfs = Some(flag()?),
             "nfs_squash" => self.nfs_squash = squash_of(value)?,
+            "smb_stable" => self.smb_stable = smb_stable_of(value)?,
+            "nfs_stable" => self.nfs_stable = stable_of(value)?,
             "nfs_tls" => self.nfs_tls = tls_of(value)?,
             "reserved_ports" => self.reserved_ports = Some(flag()?),
             "comment" => value.clone_into(&mut self.comment),

@@ -8,8 +8,8 @@ use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
     Config, ConfigError, Confinement, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
-    NfsTls, Ntlm, Problem, ShareConfig, Signing, SnapshotsConfig, TlsFiles, check_share_name,
-    parse_mode, same_name,
+    NfsStable, NfsTls, Ntlm, Problem, ShareConfig, Signing, SmbStable, SnapshotsConfig, TlsFiles,
+    check_share_name, parse_mode, same_name,
 };
 use crate::limits::{LOGON_WITHIN_MAX, REQUEST_MEMORY_MIB, STALL_WITHIN_MAX, WORKERS_MAX};
 use serde::Deserialize;
@@ -44,6 +44,8 @@ pub const SHARE_KEYS: &[&str] = &[
     "named_streams",
     "nfs",
     "nfs_squash",
+    "nfs_stable",
+    "smb_stable",
     "nfs_tls",
     "posix",
     "provisioned_gib",
@@ -199,6 +201,8 @@ struct RawShare {
     nfs: Option<bool>,
     /// Users of NFS clients that act as nobody in particular: `root`, `all` or `none`.
     nfs_squash: Option<NfsSquash>,
+    nfs_stable: Option<NfsStable>,
+    smb_stable: Option<SmbStable>,
     /// Whether NFS clients have to come under TLS: `offered` or `required`.
     nfs_tls: Option<NfsTls>,
     /// Whether NFS clients have to come from a reserved source port; as the server says if left out.
@@ -484,6 +488,8 @@ impl Meaning<'_> {
         share.guest_ok = raw.guest_ok;
         share.nfs = raw.nfs;
         share.nfs_squash = raw.nfs_squash.unwrap_or_default();
+        share.nfs_stable = raw.nfs_stable.unwrap_or_default();
+        share.smb_stable = raw.smb_stable.unwrap_or_default();
         share.nfs_tls = raw.nfs_tls.unwrap_or_default();
         share.reserved_ports = raw.reserved_ports;
         share.force_user = raw.force_user;

@@ -172,6 +172,17 @@ pub(super) const SHARE: &[Key] = &[
                their superuser is ours.",
     },
     Key {
+        name: "nfs_stable",
+        form: "`\"always\"` or `\"relaxed\"`",
+        default: Is("\"always\""),
+        counts: Reload,
+        text: "What survives a loss of power once an NFS client has its answer. `always`: everything that \
+               was changed, names and attributes too, as NFS promises and the kernel server's `sync` does. \
+               `relaxed`: only data that the client has asked to be stable; names and attributes of the last \
+               seconds may be lost, and with them files that a program believes to be safe. Faster on \
+               slow disks, like the kernel server's `async`, which keeps not even the data.",
+    },
+    Key {
         name: "nfs_tls",
         form: "`\"offered\"` or `\"required\"`",
         default: Is("\"offered\""),
@@ -287,6 +298,16 @@ pub(super) const SHARE: &[Key] = &[
         counts: Restart,
         text: "What clients have open survives a restart of the server, and its death: each open, close \
                and lock of theirs waits for the disk.",
+    },
+    Key {
+        name: "smb_stable",
+        form: "`\"asked\"` or `\"always\"`",
+        default: Is("\"asked\""),
+        counts: Reload,
+        text: "What survives a loss of power once an SMB client has its reply. `asked`: what the client has \
+               flushed or opened to be written through, as with Windows and Samba. `always`: everything, as \
+               on shares with `continuously_available`, which are so whatever is said here; each write waits for \
+               the disk, like Samba's `sync always`.",
     },
     Key {
         name: "show_symlinks",
