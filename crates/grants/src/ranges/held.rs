@@ -85,19 +85,20 @@ impl HeldLocks {
         self.find_open(kind, range, except).is_some()
     }
 
-    /// The lock in the way of one for `owner`, or for somebody who has none.
+    /// The lock in the way of one for `owner`, or for somebody who has none. Of several the one that
+    /// begins first, as fcntl(2) says for F_GETLK.
     pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
         let both = [LockKind::Exclusive, LockKind::Shared];
         let kinds = if wanted.kind == LockKind::Shared { &both[..1] } else { &both[..] };
-        kinds.iter().find_map(|&kind| {
-            let held = |range, owner| LockHeld { lock: RangeLock { range, kind }, owner };
-            if let Some(range) = self.find_open(kind, wanted.range, None) {
-                return Some(held(range, None));
-            }
-            let (from, to) = bounds(wanted.range)?;
-            let found = self.owners[kind as usize].find(from, to, owner)?;
-            Some(held(range_of(found.first, found.last), Some(found.holder)))
-        })
+        let found = kinds.iter().flat_map(|&kind| {
+            let held = move |range, owner| LockHeld { lock: RangeLock { range, kind }, owner };
+            let open = self.find_open(kind, wanted.range, None).map(|range| held(range, None));
+            let piece = bounds(wanted.range)
+                .and_then(|(from, to)| self.owners[kind as usize].find(from, to, owner))
+                .map(|found| held(range_of(found.first, found.last), Some(found.holder)));
+            [open, piece].into_iter().flatten()
+        });
+        found.min_by_key(|held| held.lock.range.offset)
     }
 
     fn find_open(&self, kind: LockKind, range: Range, except: Option<OpenId>) -> Option<Range> {
