@@ -95,6 +95,7 @@ impl Observer {
             ("tree_connects", smb.trees.usage()),
             ("durable_opens", smb.durable.usage()),
             ("persistent_opens", smb.persistent.usage()),
+            ("pipe_bytes", smb.pipe_bytes.usage()),
         ];
         resources.extend(self.nfs.holdings.usages());
         resources

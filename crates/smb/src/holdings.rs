@@ -1,7 +1,10 @@
 //! What users have of what all of them share: sessions, tree connects, opens that outlive their
-//! connection. Opens themselves are counted by `files`, for all protocols.
+//! connection, memory of pipes. Opens themselves are counted by `files`, for all protocols.
 
-use crate::limits::{DETACHED_MAX, PERSISTENT_OPENS_MAX, SESSIONS_MAX, SHARED_FLOOR, TREES_MAX};
+use crate::limits::{
+    DETACHED_MAX, PERSISTENT_OPENS_MAX, PIPE_BYTES_FLOOR, PIPE_BYTES_MAX, SESSIONS_MAX,
+    SHARED_FLOOR, TREES_MAX,
+};
 use crate::session::SessionUser;
 use limits::{Holder, Ledger, Share};
 use std::net::IpAddr;
@@ -18,6 +21,8 @@ pub struct Holdings {
     pub durable: Arc<Ledger>,
     /// Opens that may outlive the server.
     pub persistent: Arc<Ledger>,
+    /// Bytes that open pipes hold: unread answers above all.
+    pub pipe_bytes: Arc<Ledger>,
 }
 
 impl Default for Holdings {
@@ -28,6 +33,7 @@ impl Default for Holdings {
             trees: of(TREES_MAX),
             durable: of(DETACHED_MAX),
             persistent: of(PERSISTENT_OPENS_MAX),
+            pipe_bytes: Ledger::new(PIPE_BYTES_MAX, PIPE_BYTES_FLOOR),
         }
     }
 }

@@ -174,6 +174,12 @@ pub const PERSISTENT_OPENS_MAX: usize = 1 << 16;
 /// user may have as many as would still be free.
 pub const DETACHED_MAX: usize = 1 << 16;
 
+/// Bytes that all open pipes hold, unread answers above all. One user may have half of them, as
+/// many as 32 pipes with the longest answers.
+pub const PIPE_BYTES_MAX: u64 = 64 << 20;
+/// What every user may have of them, while there are any: a few pipes with lists of shares.
+pub const PIPE_BYTES_FLOOR: u64 = 256 * 1024;
+
 /// Notices of one connection that are kept until they are answered: beyond it
 /// the oldest is not told again if it was lost.
 pub const NOTICES_KEPT_MAX: usize = 256;

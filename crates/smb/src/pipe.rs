@@ -1,52 +1,100 @@
 //! One open of a named pipe: who reads before there is an answer waits for it.
 //! MS-SMB2 3.3.5.12 (named pipes).
 
+use limits::{Account, Share};
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
 
-/// A pipe, and who waits for its answers. Waiting reads are bounded as all
+/// A pipe, and the reads that wait for its answers. They are bounded as all
 /// requests that wait.
 #[derive(Debug)]
 pub struct OpenPipe {
-    pipe: Mutex<Pipe>,
+    pipe: Mutex<ChargedPipe>,
     readers: Mutex<Vec<Waker>>,
+}
+
+/// A pipe and the memory that its user is charged for it.
+#[derive(Debug)]
+struct ChargedPipe {
+    pipe: Pipe,
+    memory: Share,
 }
 
 /// Bytes of an answer; the flag says that it goes on.
 pub type Answered = (Vec<u8>, bool);
 
+impl ChargedPipe {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), NtStatus> {
+        self.pipe.write(bytes).map_err(|_| NtStatus::PIPE_DISCONNECTED)
+    }
+
+    /// Charges what the pipe holds now. A pipe that its user may not have the memory for is
+    /// disconnected.
+    fn settle(&mut self) -> Result<(), NtStatus> {
+        let settled = self.memory.try_resize(self.pipe.memory_bytes() as u64);
+        if settled.is_err() {
+            self.pipe.disconnect();
+            self.memory.resize(self.pipe.memory_bytes() as u64);
+        }
+        settled.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)
+    }
+
+    fn read(&mut self, count: usize) -> Answered {
+        let answered = self.pipe.read(count);
+        // Never more than before.
+        self.memory.resize(self.pipe.memory_bytes() as u64);
+        answered
+    }
+}
+
 impl OpenPipe {
-    /// A pipe that nobody has used.
-    #[must_use]
-    pub fn new(pipe: Pipe) -> Self {
-        Self { pipe: Mutex::new(pipe), readers: Mutex::default() }
+    /// A pipe that nobody has used. What it holds is charged to `account`.
+    ///
+    /// # Errors
+    /// `INSUFFICIENT_RESOURCES` if that one may have no more memory for pipes.
+    pub fn new(pipe: Pipe, account: &Arc<Account>) -> Result<Self, NtStatus> {
+        let mut pipe = ChargedPipe { pipe, memory: account.force(0) };
+        pipe.settle()?;
+        Ok(Self { pipe: Mutex::new(pipe), readers: Mutex::default() })
     }
 
     /// Takes bytes of the client.
     ///
     /// # Errors
-    /// `PIPE_DISCONNECTED` for what is no remote procedure call.
+    /// `PIPE_DISCONNECTED` for what is no remote procedure call and ever after,
+    /// `INSUFFICIENT_RESOURCES` if the user may not have the memory that the answers need.
     pub fn write(&self, bytes: &[u8]) -> Result<(), NtStatus> {
-        let written = self.pipe().write(bytes).map_err(|_| NtStatus::PIPE_DISCONNECTED);
+        let mut pipe = self.pipe();
+        let written = pipe.write(bytes);
+        let settled = pipe.settle();
+        drop(pipe);
         let readers = std::mem::take(&mut *lock(&self.readers));
         readers.into_iter().for_each(Waker::wake);
-        written
+        written.and(settled)
     }
 
     /// Up to `count` bytes of an answer, if there is one.
-    #[must_use]
-    pub fn read(&self, count: usize) -> Option<Answered> {
+    ///
+    /// # Errors
+    /// `PIPE_DISCONNECTED`: there will be none.
+    pub fn read(&self, count: usize) -> Result<Option<Answered>, NtStatus> {
         let mut pipe = self.pipe();
-        (pipe.available() > 0).then(|| pipe.read(count))
+        if pipe.pipe.is_disconnected() {
+            return Err(NtStatus::PIPE_DISCONNECTED);
+        }
+        Ok((pipe.pipe.available() > 0).then(|| pipe.read(count)))
     }
 
     /// As [`OpenPipe::read`], as soon as there is an answer. May be dropped at any time.
-    pub async fn answer(&self, count: usize) -> Answered {
+    ///
+    /// # Errors
+    /// See [`OpenPipe::read`].
+    pub async fn answer(&self, count: usize) -> Result<Answered, NtStatus> {
         poll_fn(|cx| {
-            if let Some(answered) = self.read(count) {
+            if let Some(answered) = self.read(count).transpose() {
                 return Poll::Ready(answered);
             }
             let mut readers = lock(&self.readers);
@@ -55,7 +103,7 @@ impl OpenPipe {
             }
             drop(readers);
             // Written between the two looks: the waker may have been missed.
-            self.read(count).map_or(Poll::Pending, Poll::Ready)
+            self.read(count).transpose().map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
@@ -66,11 +114,14 @@ impl OpenPipe {
     /// `PIPE_BUSY` while an older answer waits, and those of [`OpenPipe::write`].
     pub fn transceive(&self, bytes: &[u8], count: usize) -> Result<Answered, NtStatus> {
         let mut pipe = self.pipe();
-        if pipe.available() > 0 {
+        if pipe.pipe.available() > 0 {
             return Err(NtStatus::PIPE_BUSY);
         }
-        pipe.write(bytes).map_err(|_| NtStatus::PIPE_DISCONNECTED)?;
-        Ok(pipe.read(count))
+        let written = pipe.write(bytes);
+        // What leaves at once is charged with the answer that it leaves in.
+        let answered = pipe.pipe.read(count);
+        written.and(pipe.settle())?;
+        Ok(answered)
     }
 
     /// Up to `count` bytes of what waits to be read, without taking them, and
@@ -78,10 +129,10 @@ impl OpenPipe {
     #[must_use]
     pub fn peek(&self, count: usize) -> (Vec<u8>, usize) {
         let pipe = self.pipe();
-        (pipe.peek(count).to_vec(), pipe.available())
+        (pipe.pipe.peek(count).to_vec(), pipe.pipe.available())
     }
 
-    fn pipe(&self) -> MutexGuard<'_, Pipe> {
+    fn pipe(&self) -> MutexGuard<'_, ChargedPipe> {
         lock(&self.pipe)
     }
 }
@@ -94,23 +145,65 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use futures_util::FutureExt;
+    use limits::{Holder, Ledger};
     use std::pin::pin;
     use wire::rpc::{Interface, RpcFacts};
 
-    /// A call of no known number, which is answered with a fault.
+    /// A call of no known number, which is answered with a fault of 32 bytes.
     const CALL: [u8; 24] =
         [5, 0, 0, 3, 16, 0, 0, 0, 24, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 200, 0];
 
+    fn open(ledger: &Arc<Ledger>, user: &str) -> Result<OpenPipe, NtStatus> {
+        let pipe = Pipe::new(Interface::Srvsvc, RpcFacts::default());
+        OpenPipe::new(pipe, &ledger.account(&Holder::User(user.into())))
+    }
+
     #[test]
     fn who_reads_too_early_has_the_answer_once_it_is_there() {
-        let pipe = OpenPipe::new(Pipe::new(Interface::Srvsvc, RpcFacts::default()));
+        let pipe = open(&Ledger::unlimited(), "a").unwrap();
         let mut early = pin!(pipe.answer(4096));
         assert!(early.as_mut().now_or_never().is_none());
-        assert!(pipe.read(4096).is_none());
+        assert_eq!(pipe.read(4096), Ok(None));
         pipe.write(&CALL).unwrap();
-        let (answer, more) = early.now_or_never().expect("it was written");
+        let (answer, more) = early.now_or_never().expect("it was written").unwrap();
         assert!(!more && answer[2] == 3, "a fault");
-        assert!(pipe.answer(4096).now_or_never().is_none(), "and only once");
+        let mut late = pin!(pipe.answer(4096));
+        assert!(late.as_mut().now_or_never().is_none(), "and only once");
         assert_eq!(pipe.write(&[0; 24]), Err(NtStatus::PIPE_DISCONNECTED));
+        assert_eq!(late.now_or_never(), Some(Err(NtStatus::PIPE_DISCONNECTED)));
+        assert_eq!(pipe.write(&CALL), Err(NtStatus::PIPE_DISCONNECTED), "ever after");
+    }
+
+    #[test]
+    fn unread_answers_of_one_user_leave_memory_to_others() {
+        let ledger = Ledger::new(1 << 20, 0);
+        let calls = CALL.repeat(4000);
+        let mut pipes = Vec::new();
+        let refusal = loop {
+            let pipe = open(&ledger, "hoarder").unwrap();
+            let written = pipe.write(&calls);
+            pipes.push(pipe);
+            if let Err(status) = written {
+                break status;
+            }
+        };
+        assert_eq!(refusal, NtStatus::INSUFFICIENT_RESOURCES);
+        assert!(ledger.usage().used <= 1 << 19, "half of all");
+        let refused = pipes.pop().expect("the last one");
+        assert_eq!(refused.read(4096), Err(NtStatus::PIPE_DISCONNECTED));
+        let other = open(&ledger, "other").unwrap();
+        assert_eq!(other.write(&calls), Ok(()));
+        let used = ledger.usage().used;
+        assert!(other.read(usize::MAX).is_ok_and(|answer| answer.is_some()));
+        assert!(ledger.usage().used + 128_000 <= used, "read is free again");
+        drop((pipes, refused, other));
+        assert_eq!(ledger.usage().used, 0);
+    }
+
+    #[test]
+    fn pipe_without_memory_for_itself_is_not_opened() {
+        let ledger = Ledger::new(16, 0);
+        assert_eq!(open(&ledger, "a").unwrap_err(), NtStatus::INSUFFICIENT_RESOURCES);
+        assert_eq!(ledger.usage().used, 0);
     }
 }

@@ -67,6 +67,17 @@ pub struct RpcFacts {
     pub is_administrator: bool,
 }
 
+impl RpcFacts {
+    /// Bytes of memory beside the value itself, without the names that all pipes share.
+    fn heap_bytes(&self) -> usize {
+        let texts = [&self.server_name, &self.domain, &self.comment, &self.user];
+        let of_share = |share: &ShareFact| share.name.capacity() + share.remark.capacity();
+        texts.iter().map(|text| text.capacity()).sum::<usize>()
+            + self.shares.capacity() * size_of::<ShareFact>()
+            + self.shares.iter().map(of_share).sum::<usize>()
+    }
+}
+
 /// One share.
 #[derive(Clone, Debug)]
 pub struct ShareFact {
@@ -138,43 +149,77 @@ pub struct Pipe {
     output: Vec<u8>,
     /// Of the local security authority.
     handles: lsarpc::Handles,
+    /// Nothing is taken any more: see [`Pipe::disconnect`].
+    is_disconnected: bool,
 }
 
 impl Pipe {
     /// A pipe that nobody has written to.
     #[must_use]
     pub fn new(interface: Interface, facts: RpcFacts) -> Self {
+        let (input, stub, output) = (Vec::new(), Vec::new(), Vec::new());
         let handles = lsarpc::Handles::default();
-        Self { interface, facts, input: Vec::new(), stub: Vec::new(), output: Vec::new(), handles }
+        Self { interface, facts, input, stub, output, handles, is_disconnected: false }
     }
 
     /// Takes bytes of the client; answers are ready to be read then.
     ///
     /// # Errors
-    /// [`Malformed`]: the pipe must be closed.
+    /// [`Malformed`]: the pipe is disconnected.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
-        self.input.extend_from_slice(bytes);
-        while let Some(length) = self.fragment_length()? {
-            if self.input.len() < length {
-                break;
-            }
-            let fragment: Vec<u8> = self.input.drain(..length).collect();
-            self.handle_fragment(&fragment)?;
+        if self.is_disconnected {
+            return Err(Malformed { what: "disconnected pipe", at: 0 });
+        }
+        self.handle_bytes(bytes).inspect_err(|_| self.disconnect())
+    }
+
+    fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let mut rest = input.as_slice();
+        while let Some(length) = fragment_length(rest)? {
+            let Some((fragment, later)) = rest.split_at_checked(length) else { break };
+            self.handle_fragment(fragment)?;
+            rest = later;
             if self.output.len() > OUTPUT_BYTES_MAX {
                 return Err(Malformed { what: "unread RPC answers", at: 0 });
             }
         }
-        if self.input.len() > REQUEST_BYTES_MAX {
+        if rest.len() > REQUEST_BYTES_MAX {
             return Err(Malformed { what: "RPC fragment", at: 0 });
         }
+        // A copy of what is left: the buffer had room for the whole write.
+        self.input = rest.to_vec();
         Ok(())
+    }
+
+    /// Takes nothing any more and holds nothing: unread answers are dropped.
+    pub fn disconnect(&mut self) {
+        self.is_disconnected = true;
+        (self.input, self.stub, self.output) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
+    /// Whether every further write fails; see [`Pipe::disconnect`].
+    #[must_use]
+    pub fn is_disconnected(&self) -> bool {
+        self.is_disconnected
+    }
+
+    /// Bytes of memory that it holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let buffers = self.input.capacity() + self.stub.capacity() + self.output.capacity();
+        size_of::<Self>() + self.facts.heap_bytes() + buffers
     }
 
     /// Takes up to `count` bytes of answers; the flag says that more wait.
     pub fn read(&mut self, count: usize) -> (Vec<u8>, bool) {
         let count = count.min(self.output.len());
-        let taken = self.output.drain(..count).collect();
-        (taken, !self.output.is_empty())
+        if count == self.output.len() {
+            // The buffer goes along.
+            return (std::mem::take(&mut self.output), false);
+        }
+        (self.output.drain(..count).collect(), true)
     }
 
     /// Up to `count` bytes of answers, which stay to be read.
@@ -187,20 +232,6 @@ impl Pipe {
     #[must_use]
     pub fn available(&self) -> usize {
         self.output.len()
-    }
-
-    fn fragment_length(&self) -> Result<Option<usize>, Malformed> {
-        if self.input.len() < HEADER {
-            return Ok(None);
-        }
-        let length = usize::from(u16::from_le_bytes([self.input[8], self.input[9]]));
-        // Version 5.0, little-endian integers, ASCII, IEEE.
-        let known = self.input[0] == 5 && self.input[4] == 0x10;
-        if known && length >= HEADER {
-            Ok(Some(length))
-        } else {
-            Err(Malformed { what: "RPC header", at: 0 })
-        }
     }
 
     fn handle_fragment(&mut self, fragment: &[u8]) -> Result<(), Malformed> {
@@ -325,6 +356,19 @@ impl Pipe {
     }
 }
 
+/// Bytes of the fragment that `input` begins with, once its header is there.
+fn fragment_length(input: &[u8]) -> Result<Option<usize>, Malformed> {
+    let Some(header) = input.first_chunk::<HEADER>() else { return Ok(None) };
+    let length = usize::from(u16::from_le_bytes([header[8], header[9]]));
+    // Version 5.0, little-endian integers, ASCII, IEEE.
+    let known = header[0] == 5 && header[4] == 0x10;
+    if known && length >= HEADER {
+        Ok(Some(length))
+    } else {
+        Err(Malformed { what: "RPC header", at: 0 })
+    }
+}
+
 /// One element of a bind's answer: result, reason, transfer syntax.
 fn bind_result(known: bool, offered: &[u8]) -> [u8; 24] {
     let mut result = [0; 24];
@@ -421,6 +465,31 @@ mod tests {
         let mut pipe = Pipe::new(Interface::Srvsvc, facts());
         pipe.write(&fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0])).unwrap();
         assert_eq!(pipe.read(4096).0[2], FAULT);
+    }
+
+    #[test]
+    fn memory_is_that_of_what_waits_and_not_of_the_write() {
+        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let empty = pipe.memory_bytes();
+        let fault = fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0]);
+        let mut bytes = fault.repeat(10_000);
+        bytes.extend_from_slice(&fault[..20]);
+        pipe.write(&bytes).unwrap();
+        assert_eq!(pipe.available(), 10_000 * 32);
+        assert!((320_000..700_000).contains(&(pipe.memory_bytes() - empty)));
+        assert_eq!(pipe.read(usize::MAX).0.len(), 320_000);
+        assert_eq!(pipe.memory_bytes(), empty + 20, "the beginning of a fragment");
+    }
+
+    #[test]
+    fn disconnected_pipe_takes_nothing_and_holds_nothing() {
+        let mut pipe = Pipe::new(Interface::Srvsvc, facts());
+        let empty = pipe.memory_bytes();
+        let fault = fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0]);
+        pipe.write(&fault.repeat(OUTPUT_BYTES_MAX / 32)).unwrap();
+        assert!(pipe.write(&fault).is_err(), "nobody reads");
+        assert!(pipe.is_disconnected() && pipe.write(&bind()).is_err());
+        assert_eq!((pipe.available(), pipe.memory_bytes()), (0, empty));
     }
 
     #[test]

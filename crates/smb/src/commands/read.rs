@@ -146,7 +146,7 @@ fn read_pipe(
     length: usize,
 ) -> Result<Outcome, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
-    match pipe.read(length) {
+    match pipe.read(length)? {
         Some(answered) => Ok(Outcome::status(put_answer(&mut request.w, &answered))),
         None => Ok(Outcome::Wait(Box::pin(wait_for_answer(open, length)))),
     }
@@ -155,7 +155,7 @@ fn read_pipe(
 async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<Waited, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     let answered = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
-        Either::Left((answered, _)) => answered,
+        Either::Left((answered, _)) => answered?,
         Either::Right(_) => return Err(NtStatus::PIPE_BROKEN),
     };
     // Offsets in the body count from the header, which comes later.

@@ -371,12 +371,14 @@ fn open_pipe(
     let interface = Interface::of_pipe(name).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
     let session = request.session()?;
     let pipe = Pipe::new(interface, rpc_facts(request, session, interface));
+    let account = request.server.holdings.pipe_bytes.account(&session.holder);
+    let pipe = OpenPipe::new(pipe, &account)?;
     let response = CreateResponse {
         allocation_bytes: 4096,
         attributes: wire::fscc::FILE_ATTRIBUTE_NORMAL,
         ..CreateResponse::default()
     };
-    enter(request, tree, Target::Pipe(Box::new(OpenPipe::new(pipe))), response)
+    enter(request, tree, Target::Pipe(Box::new(pipe)), response)
 }
 
 /// The file by which quotas are asked for and set. MS-SMB2 3.3.5.20.4, MS-FSCC 2.1.5.
