@@ -91,8 +91,8 @@ pub use stable::Unstable;
 pub use throttle::{Clock, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
-    Change, ChangeKind, Filter, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX, WatchAnswer,
-    WatchWish,
+    Change, ChangeKind, Filter, Measure, NextChanges, WATCH_BYTES_MAX, WATCHES_MAX,
+    WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchWish,
 };
 
 /// Opens that every holder may have, while there are any: what a desktop needs.
@@ -113,6 +113,8 @@ pub struct Files {
     xattr_turns: Arc<object::XattrTurns>,
     /// Opens of all protocols, by holder: each has a descriptor.
     opens: Arc<Ledger>,
+    /// Watches and the memory of their changes, by holder.
+    watch_ledgers: watch::WatchLedgers,
     /// Flushes that failed, by the device of their files.
     flushes_failed: Arc<write::FailedFlushes>,
     /// Changes that are being made stable.
@@ -138,6 +140,7 @@ impl Files {
             meter: Arc::default(),
             xattr_turns: Arc::default(),
             opens: Ledger::new(u64::MAX, OPENS_FLOOR),
+            watch_ledgers: watch::WatchLedgers::default(),
             flushes_failed: Arc::default(),
             syncs: Arc::default(),
         }

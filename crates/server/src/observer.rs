@@ -91,6 +91,8 @@ impl Observer {
             ("connections", self.connections.counts().by_user),
             ("memory_bytes", self.connections.memory().ledger().usage()),
             ("opens", self.files.opens().usage()),
+            ("watches", self.files.watches().usage()),
+            ("watch_bytes", self.files.watch_bytes().usage()),
             ("sessions", smb.sessions.usage()),
             ("tree_connects", smb.trees.usage()),
             ("durable_opens", smb.durable.usage()),

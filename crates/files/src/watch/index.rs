@@ -2,7 +2,8 @@
 //!
 //! Lock order: the index, then the name of an open; a watch by itself.
 
-use super::{Change, ChangeKind, Filter, WATCHES_MAX, Watcher};
+use super::charge::is_same_account;
+use super::{Change, ChangeKind, Filter, WATCHES_PER_DIRECTORY_MAX, Watcher};
 use crate::authorize::rights_to_opened;
 use crate::{Access, Caller};
 use std::collections::HashMap;
@@ -33,15 +34,22 @@ impl Watches {
     }
 
     /// Enters a watch.
+    ///
+    /// # Errors
+    /// [`FsError::TooMany`] if its user has [`WATCHES_PER_DIRECTORY_MAX`] of the directory.
     pub fn add(&self, watcher: &Arc<Watcher>) -> Result<()> {
         let mut trees = self.write();
-        if self.count.load(Ordering::Relaxed) >= WATCHES_MAX {
-            return Err(FsError::TooMany);
-        }
-        self.count.fetch_add(1, Ordering::Relaxed);
         let tree = trees.entry(address(&watcher.name.volume.vfs)).or_default();
         // Read while nothing moves in the index: see `moved`.
         let path = watcher.name.path();
+        let present = tree.get(path.as_bytes()).map_or(&[][..], Vec::as_slice);
+        let of_user = present
+            .iter()
+            .filter(|other| is_same_account(other.charge.account(), watcher.charge.account()));
+        if of_user.count() >= WATCHES_PER_DIRECTORY_MAX {
+            return Err(FsError::TooMany);
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
         tree.entry(path.as_bytes().into()).or_default().push(watcher.clone());
         Ok(())
     }

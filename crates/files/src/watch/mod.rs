@@ -7,6 +7,7 @@
 //! from here. A change to what a file holds is told when its open is closed
 //! or flushed, as Windows does it: a copy of a large file is one change.
 
+mod charge;
 mod index;
 mod outside;
 mod state;
@@ -14,22 +15,23 @@ mod streams;
 
 use crate::context::RequestContext;
 use crate::table::{OpenName, lock};
-use crate::{Access, Caller, OpenFile, RequestFiles};
+use crate::{Access, Caller, Files, OpenFile, RequestFiles};
+use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
+use limits::{Holder, Ledger, Share};
 use state::{RequestId, Watch};
 use std::ops::BitOr;
 use std::sync::{Arc, Mutex};
 use vfs::{FsError, OutsideWatch, RelPath, Result, StreamName};
 
+pub(crate) use charge::WatchLedgers;
+pub use charge::{WATCHES_MAX, WATCHES_PER_DIRECTORY_MAX};
 pub(crate) use index::Watches;
 pub(crate) use state::WatchEnd;
 
 /// Bytes that a watch keeps between two requests, by the asker's measure: what
 /// Windows lets a program ask for over the network.
 pub const WATCH_BYTES_MAX: usize = 64 * 1024;
-
-/// Watches at once. Each keeps [`WATCH_BYTES_MAX`] at most.
-pub const WATCHES_MAX: usize = 65_536;
 
 /// Kinds of changes. MS-SMB2 2.2.35.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,30 +140,57 @@ pub enum WatchAnswer {
     Overflow,
 }
 
+impl Files {
+    /// Watches of all protocols, by holder.
+    #[must_use]
+    pub fn watches(&self) -> &Arc<Ledger> {
+        &self.watch_ledgers.watches
+    }
+
+    /// Bytes of memory that changes take until they are reported, by holder.
+    #[must_use]
+    pub fn watch_bytes(&self) -> &Arc<Ledger> {
+        &self.watch_ledgers.bytes
+    }
+}
+
 impl RequestFiles {
     /// Asks for the changes since the last request of this open, or for the
     /// next ones. It is in its place in the line when this returns; requests
     /// of one open are answered in order. Dropping what is returned withdraws it.
+    /// A watch that begins is charged to `holder`.
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] if it is not a directory, [`FsError::AccessDenied`]
-    /// if the open may not list it, [`FsError::TooMany`] past [`WATCHES_MAX`].
-    pub fn next_changes(&self, open: &OpenFile, wish: &WatchWish) -> Result<NextChanges> {
+    /// if the open may not list it, [`FsError::TooMany`] if `holder` may have no more of
+    /// [`WATCHES_MAX`], or has [`WATCHES_PER_DIRECTORY_MAX`] of this directory.
+    pub fn next_changes(
+        &self,
+        open: &OpenFile,
+        wish: &WatchWish,
+        holder: &Holder,
+    ) -> Result<NextChanges> {
         if !open.is_directory() {
             return Err(FsError::InvalidParameter);
         }
         open.need_any(Access::READ_DATA)?;
         let watcher = match open.watch.get() {
             Some(watcher) => watcher.clone(),
-            None => self.begin_watch(open, wish)?,
+            None => self.begin_watch(open, wish, holder)?,
         };
         let next = watcher.ask(wish.room_bytes);
         open.check_watch(&watcher);
         Ok(next)
     }
 
-    fn begin_watch(&self, open: &OpenFile, wish: &WatchWish) -> Result<Arc<Watcher>> {
-        let watcher = Arc::new(Watcher::new(open, wish));
+    fn begin_watch(
+        &self,
+        open: &OpenFile,
+        wish: &WatchWish,
+        holder: &Holder,
+    ) -> Result<Arc<Watcher>> {
+        let charges = self.files.watch_ledgers.charge(holder)?;
+        let watcher = Arc::new(Watcher::new(open, wish, charges));
         self.table.watches.add(&watcher)?;
         let present = open.watch.get_or_init(|| watcher.clone());
         if !Arc::ptr_eq(present, &watcher) {
@@ -182,26 +211,23 @@ pub(crate) struct Watcher {
     pub caller: Arc<Caller>,
     pub filter: Filter,
     pub tree: bool,
-    told: Mutex<Told>,
+    told: Mutex<ChargedWatch>,
+    /// The watch itself, as its user is charged for it.
+    charge: Share,
     /// Tell what others than this process do in the directory, and below it.
     outside: Mutex<Vec<Box<dyn OutsideWatch>>>,
 }
 
-#[derive(Debug)]
-struct Told {
-    watch: Watch,
-    waiting: Vec<(RequestId, oneshot::Sender<WatchAnswer>)>,
-}
-
 impl Watcher {
-    fn new(open: &OpenFile, wish: &WatchWish) -> Self {
+    fn new(open: &OpenFile, wish: &WatchWish, (charge, memory): (Share, Share)) -> Self {
         let watch = Watch::new(wish.room_bytes.min(WATCH_BYTES_MAX), wish.measure);
         Self {
             name: open.name.clone(),
             caller: open.caller.clone(),
             filter: wish.filter,
             tree: wish.tree,
-            told: Mutex::new(Told { watch, waiting: Vec::new() }),
+            told: Mutex::new(ChargedWatch::new(watch, memory)),
+            charge,
             outside: Mutex::default(),
         }
     }
@@ -220,6 +246,7 @@ impl Watcher {
         let changes = changes.filter(|change| !veto.has_any(&change.path));
         let mut guard = lock(&self.told);
         changes.for_each(|change| guard.watch.handle_change(change));
+        guard.settle_memory();
         drop(guard);
         self.settle();
     }
@@ -243,7 +270,7 @@ impl Watcher {
     fn tell_due(&self) -> bool {
         let mut answers = Vec::new();
         let mut guard = lock(&self.told);
-        while let Some((request, answer)) = guard.watch.poll_answer() {
+        while let Some((request, answer)) = guard.poll_answer() {
             if let Some(at) = guard.waiting.iter().position(|(id, _)| *id == request) {
                 answers.push((guard.waiting.swap_remove(at).1, answer));
             }
@@ -251,12 +278,20 @@ impl Watcher {
         drop(guard);
         let mut untold = false;
         for (tell, answer) in answers {
-            if let Err(answer) = tell.send(answer) {
-                lock(&self.told).watch.handle_untold(answer);
+            if let Err(due) = tell.send(answer) {
+                self.handle_untold(due);
                 untold = true;
             }
         }
         untold
+    }
+
+    /// An answer found nobody.
+    fn handle_untold(&self, due: DueAnswer) {
+        let DueAnswer { answer, .. } = due;
+        let mut guard = lock(&self.told);
+        guard.watch.handle_untold(answer);
+        guard.settle_memory();
     }
 }
 
@@ -266,7 +301,7 @@ pub struct NextChanges {
     watcher: Arc<Watcher>,
     request: RequestId,
     /// Taken once the answer has arrived.
-    told: Option<oneshot::Receiver<WatchAnswer>>,
+    told: Option<oneshot::Receiver<DueAnswer>>,
 }
 
 impl NextChanges {
@@ -276,7 +311,7 @@ impl NextChanges {
         let answer = told.await;
         self.told = None;
         // The teller goes with the watch, which goes with its open.
-        answer.unwrap_or(WatchAnswer::Closed)
+        answer.map_or(WatchAnswer::Closed, |due| due.answer)
     }
 }
 
@@ -292,8 +327,8 @@ impl Drop for NextChanges {
         // Answered already. Closing before looking: the answer is either here
         // or finds nobody; in both cases the next one who asks is told.
         told.close();
-        if let Ok(Some(answer)) = told.try_recv() {
-            lock(&self.watcher.told).watch.handle_untold(answer);
+        if let Ok(Some(due)) = told.try_recv() {
+            self.watcher.handle_untold(due);
             self.watcher.settle();
         }
     }

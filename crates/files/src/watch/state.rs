@@ -20,6 +20,8 @@ pub(crate) struct Watch {
     changes: Vec<Change>,
     /// Bytes of an answer with all of `changes`.
     held_bytes: usize,
+    /// Memory of `changes`, in bytes.
+    memory_bytes: usize,
     /// There were more than fit: the asker must look for itself.
     overflowed: bool,
     /// In the order in which they came, with the room of each.
@@ -46,6 +48,7 @@ impl Watch {
             room_bytes,
             changes: Vec::new(),
             held_bytes: 0,
+            memory_bytes: 0,
             overflowed: false,
             requests: VecDeque::new(),
             next_request: 0,
@@ -60,6 +63,7 @@ impl Watch {
             return;
         }
         self.held_bytes = (self.measure)(self.held_bytes, &change);
+        self.memory_bytes += change.memory_bytes();
         self.changes.push(change);
         if self.held_bytes > self.room_bytes {
             self.handle_lost();
@@ -93,7 +97,7 @@ impl Watch {
         match answer {
             WatchAnswer::Changes(untold) => {
                 let later = std::mem::take(&mut self.changes);
-                self.held_bytes = 0;
+                (self.held_bytes, self.memory_bytes) = (0, 0);
                 untold.into_iter().chain(later).for_each(|change| self.handle_change(change));
             }
             WatchAnswer::Overflow => self.handle_lost(),
@@ -134,13 +138,19 @@ impl Watch {
             self.forget();
             return WatchAnswer::Overflow;
         }
-        self.held_bytes = 0;
+        (self.held_bytes, self.memory_bytes) = (0, 0);
         WatchAnswer::Changes(std::mem::take(&mut self.changes))
     }
 
     fn forget(&mut self) {
         self.changes = Vec::new();
-        self.held_bytes = 0;
+        (self.held_bytes, self.memory_bytes) = (0, 0);
+    }
+
+    /// Memory that its changes take, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 }
 

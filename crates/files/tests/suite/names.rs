@@ -218,7 +218,7 @@ fn who_watches_a_directory_hears_nothing_of_vetoed_names() {
         room_bytes: 100,
         measure: |length, _| length + 1,
     };
-    let asked = served.files.next_changes(&root, &wish).unwrap();
+    let asked = served.files.next_changes(&root, &wish, &crate::watch::somebody()).unwrap();
     let of =
         |name: &str| vfs::OutsideName { name: crate::harness::name(name), is_directory: false };
     served.somebody_did(&vfs::OutsideChange::Added(of("a.tmp")));

@@ -3,9 +3,11 @@
 use crate::harness::*;
 use files::{
     BasicChange, Caller, Change, ChangeKind, Descriptor, Filter, IfExists, NextChanges, OpenFile,
-    OpenPlan, SecurityParts, TimeSetting, VolumeOptions, WATCH_BYTES_MAX, WatchAnswer, WatchWish,
+    OpenPlan, SecurityParts, TimeSetting, VolumeOptions, WATCH_BYTES_MAX,
+    WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchWish,
 };
 use futures_util::FutureExt;
+use limits::Holder;
 use std::sync::Arc;
 use vfs::{FsError, OutsideChange, OutsideName, StreamName, Timestamp};
 
@@ -15,6 +17,11 @@ const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
 /// Every change counts as one byte.
 fn wish(filter: Filter, tree: bool) -> WatchWish {
     WatchWish { filter, tree, room_bytes: 100, measure: |length, _| length + 1 }
+}
+
+/// To whom watches are charged.
+pub fn somebody() -> Holder {
+    Holder::User("somebody".into())
 }
 
 /// A watched directory.
@@ -40,7 +47,7 @@ impl Served {
 
 impl Watched<'_> {
     fn ask(&self) -> NextChanges {
-        self.served.files.next_changes(&self.open, &self.wish).unwrap()
+        self.served.files.next_changes(&self.open, &self.wish, &somebody()).unwrap()
     }
 
     /// What it was not told yet, in a short form; empty if nothing.
@@ -264,6 +271,73 @@ fn what_is_kept_between_requests_is_bounded_whatever_room_is_asked_for() {
     assert_eq!(watched.told(), "Overflow");
 }
 
+/// Watches directories one after the other until that is refused.
+fn watch_all(served: &Served, names: &[String], by: &str) -> (Vec<Arc<OpenFile>>, Option<FsError>) {
+    let mut opens = Vec::new();
+    for name in names {
+        let open = served.open(name, READ);
+        let holder = Holder::User(by.into());
+        let begun = served.files.next_changes(&open, &wish(NAMES, false), &holder);
+        opens.push(open);
+        if let Err(error) = begun {
+            return (opens, Some(error));
+        }
+    }
+    (opens, None)
+}
+
+#[test]
+fn watches_of_one_user_leave_some_to_others() {
+    let served = serve();
+    let names: Vec<String> = (0..60).map(|number| format!("d{number}")).collect();
+    names.iter().for_each(|name| served.put_directory(name));
+    served.files.watches().set_max(80);
+    let (hoarded, refusal) = watch_all(&served, &names, "hoarder");
+    assert_eq!((hoarded.len(), refusal), (41, Some(FsError::TooMany)), "half of all");
+    let (others, refusal) = watch_all(&served, &names[..16], "other");
+    assert_eq!(refusal, None);
+    hoarded.into_iter().chain(others).for_each(|open| served.close(open));
+    assert_eq!((served.files.watches().usage().used, served.outside_watch_count()), (0, 0));
+}
+
+#[test]
+fn watches_of_one_directory_are_bounded_by_user() {
+    let served = serve();
+    served.put_directory("d");
+    let names = vec![String::new(); WATCHES_PER_DIRECTORY_MAX + 1];
+    let (opens, refusal) = watch_all(&served, &names, "hoarder");
+    assert_eq!((opens.len(), refusal), (names.len(), Some(FsError::TooMany)));
+    assert_eq!(watch_all(&served, &["d".into()], "hoarder").1, None, "another directory");
+    assert_eq!(watch_all(&served, &names[..1], "other").1, None, "another user");
+    served.close(opens[0].clone());
+    assert_eq!(watch_all(&served, &names[..1], "hoarder").1, None, "one has ended");
+}
+
+#[test]
+fn changes_beyond_the_memory_of_their_user_are_an_overflow() {
+    let served = serve();
+    let root = served.watch("", NAMES, false);
+    let bytes = served.files.watch_bytes();
+    served.put("a", b"");
+    let each = bytes.usage().used;
+    assert!(each > 48, "the change itself takes as much");
+    let due = root.ask();
+    assert_eq!(bytes.usage().used, each, "an answer that nobody has taken");
+    assert_eq!(shown(&now(due.answer())), "+a");
+    assert_eq!(bytes.usage().used, 0);
+    // Less than what every user may have, while there is any.
+    bytes.set_max(3 * each);
+    for name in ["b", "c", "d"] {
+        served.put(name, b"");
+    }
+    assert_eq!((bytes.usage().used, root.told().as_str()), (3 * each, "+b +c +d"));
+    for name in ["e", "f", "g", "h"] {
+        served.put(name, b"");
+    }
+    assert_eq!((bytes.usage().used, root.told().as_str()), (0, "Overflow"));
+    assert_eq!(bytes.usage().refused, 1);
+}
+
 #[test]
 fn a_watch_ends_with_its_open_and_leaves_nothing() {
     let served = serve();
@@ -347,7 +421,8 @@ fn only_a_directory_that_may_be_listed_is_watched() {
     let served = serve();
     served.put("f", b"");
     let refusal = |open: &Arc<OpenFile>| {
-        served.files.next_changes(open, &wish(NAMES, false)).expect_err("it must be refused")
+        let wish = wish(NAMES, false);
+        served.files.next_changes(open, &wish, &somebody()).expect_err("it must be refused")
     };
     assert_eq!(refusal(&served.open("f", READ)), FsError::InvalidParameter);
     assert_eq!(refusal(&served.open("", LOOK)), FsError::AccessDenied);

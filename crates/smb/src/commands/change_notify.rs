@@ -19,8 +19,9 @@ use wire::smb::{ChangeNotifyRequest, Header, output_buffer_response};
 ///
 /// # Errors
 /// `INVALID_PARAMETER` for a file or too large a buffer, `ACCESS_DENIED` if the
-/// open may not list, `NOTIFY_CLEANUP` once it is closed, `DELETE_PENDING` once
-/// the directory is marked for deletion, `NOTIFY_ENUM_DIR` for too many changes.
+/// open may not list, `INSUFFICIENT_RESOURCES` if the user watches too much,
+/// `NOTIFY_CLEANUP` once it is closed, `DELETE_PENDING` once the directory is marked
+/// for deletion, `NOTIFY_ENUM_DIR` for too many changes.
 pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = ChangeNotifyRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
@@ -32,7 +33,8 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatu
         room_bytes: body.output_bytes as usize,
         measure,
     };
-    let next = request.files.next_changes(open.file()?, &wish).map_err(status_of)?;
+    let holder = &request.session()?.holder;
+    let next = request.files.next_changes(open.file()?, &wish, holder).map_err(status_of)?;
     Ok(Outcome::Wait(Box::pin(wait(open, next))))
 }
 
