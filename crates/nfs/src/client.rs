@@ -98,8 +98,11 @@ pub struct Client {
     /// The address that it introduced itself from: what it has is charged to it.
     pub holder: Holder,
     state_count: AtomicUsize,
+    owner_bytes: AtomicUsize,
     /// Its opens, locks and delegations, among those of its address.
     states_share: Mutex<Share>,
+    /// Bytes of the owners of its opens and locks, among those of its address.
+    owners_share: Mutex<Share>,
     common: Common,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
@@ -110,10 +113,12 @@ impl Client {
     #[must_use]
     pub fn new(id: ClientId, who: Introduction, now: Instant, common: Common) -> Self {
         let states_share = Mutex::new(common.holdings.states.account(&who.holder).force(0));
+        let owners_share = Mutex::new(common.holdings.owner_bytes.account(&who.holder).force(0));
         Self {
             common,
             id,
             states_share,
+            owners_share,
             holder: who.holder,
             owner: who.owner,
             verifier: who.verifier,
@@ -131,6 +136,7 @@ impl Client {
             sessions: Mutex::default(),
             is_confirmed: AtomicBool::new(false),
             state_count: AtomicUsize::new(0),
+            owner_bytes: AtomicUsize::new(0),
             revoked: AtomicBool::new(false),
             renewed: Mutex::new(now),
         }
@@ -209,11 +215,20 @@ impl Client {
         }
     }
 
+    /// How many bytes the owners of its opens and locks have now; see [`Client::count_state`].
+    fn count_owner_bytes(&self, bytes: usize) {
+        if self.owner_bytes.swap(bytes, Ordering::AcqRel) != bytes {
+            let mut share = lock(&self.owners_share);
+            share.resize(self.owner_bytes.load(Ordering::Acquire) as u64);
+        }
+    }
+
     /// Works on its state; how much of it there is then is noted.
     pub fn with_states<R>(&self, work: impl FnOnce(&mut ClientStates) -> R) -> R {
         let mut states = lock(&self.states);
         let result = work(&mut states);
         self.count_state(states.len());
+        self.count_owner_bytes(states.owner_bytes());
         self.revoked.store(states.has_revoked(), Ordering::Release);
         result
     }

@@ -5,7 +5,8 @@
 
 use crate::limits::{
     CLIENTS_FLOOR, CLIENTS_MAX, COPIES_MAX, COPIES_PER_CLIENT_MAX, DELEGATIONS_FLOOR,
-    DELEGATIONS_MAX, SESSIONS_FLOOR, SESSIONS_MAX, SLOTS_FLOOR, SLOTS_TOTAL_MAX, STATES_FLOOR,
+    DELEGATIONS_MAX, OWNER_BYTES_FLOOR, OWNER_BYTES_MAX, SESSIONS_FLOOR, SESSIONS_MAX, SLOTS_FLOOR,
+    SLOTS_TOTAL_MAX, STATES_FLOOR,
 };
 use limits::{Ledger, Usage};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub struct Holdings {
     pub slots: Arc<Ledger>,
     /// Opens, locks and delegations.
     pub states: Arc<Ledger>,
+    /// Bytes of the owners that clients name for opens and locks.
+    pub owner_bytes: Arc<Ledger>,
     /// Delegations: each keeps a descriptor open.
     pub delegations: Arc<Ledger>,
     /// Copies that go on after their answer.
@@ -37,6 +40,7 @@ impl Holdings {
             sessions: of(SESSIONS_MAX, SESSIONS_FLOOR),
             slots: of(SLOTS_TOTAL_MAX, SLOTS_FLOOR),
             states: of(states_max, STATES_FLOOR),
+            owner_bytes: of(OWNER_BYTES_MAX, OWNER_BYTES_FLOOR),
             delegations: of(DELEGATIONS_MAX, DELEGATIONS_FLOOR),
             copies: of(COPIES_MAX, COPIES_PER_CLIENT_MAX),
         }
@@ -44,12 +48,13 @@ impl Holdings {
 
     /// What is shown of it, by kind.
     #[must_use]
-    pub fn usages(&self) -> [(&'static str, Usage); 6] {
+    pub fn usages(&self) -> [(&'static str, Usage); 7] {
         [
             ("nfs_clients", self.clients.usage()),
             ("nfs_sessions", self.sessions.usage()),
             ("nfs_slots", self.slots.usage()),
             ("nfs_states", self.states.usage()),
+            ("nfs_owner_bytes", self.owner_bytes.usage()),
             ("nfs_delegations", self.delegations.usage()),
             ("nfs_copies", self.copies.usage()),
         ]

@@ -83,6 +83,11 @@ pub const STATES_PER_CLIENT_MAX: usize = 100_000;
 pub const STATES_MAX: usize = 500_000;
 /// Opens, locks and delegations that every address may have while there is room for any.
 pub const STATES_FLOOR: usize = 256;
+/// Bytes of the owners of all opens and locks: 128 for each of [`STATES_MAX`]. Linux names owners
+/// by 24 to 28 bytes; RFC 8881 3.2 allows 1,024.
+pub const OWNER_BYTES_MAX: usize = STATES_MAX * 128;
+/// Bytes of owners that every address may have while there are any.
+pub const OWNER_BYTES_FLOOR: usize = STATES_FLOOR * 128;
 /// Connections that a session remembers as bound to its backchannel.
 pub const BACKCHANNELS_MAX: usize = 16;
 /// Callbacks of one session at once.

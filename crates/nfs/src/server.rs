@@ -305,7 +305,7 @@ impl Server {
     ) -> Result<SessionShares, NfsStatus> {
         let account = self.holdings.sessions.account(&client.holder);
         let has_sessions = |client: &Client| !client.sessions().is_empty();
-        let session = self.take_or_make_room(&account, has_sessions)?;
+        let session = self.take_or_make_room(&account, 1, has_sessions)?;
         let account = self.holdings.slots.account(&client.holder);
         let mut slots = account.force(0);
         let mut more = u64::from(wish.saturating_sub(1));
@@ -373,16 +373,18 @@ impl Server {
         expired.iter().for_each(|client| self.end(client));
     }
 
-    /// Makes sure that there is room for one more open, lock or delegation of a client, and for the
-    /// descriptor of an open.
+    /// Makes sure that there is room for one more open, lock or delegation of a client, whose owner
+    /// has so many bytes, and for the descriptor of an open.
     ///
     /// # Errors
     /// DELAY if its address has as many as it may have beside clients that are here.
-    pub(crate) fn make_room(&self, client: &Client) -> Result<(), NfsStatus> {
+    pub(crate) fn make_room(&self, client: &Client, owner_bytes: usize) -> Result<(), NfsStatus> {
         let states = self.holdings.states.account(&client.holder);
-        self.take_or_make_room(&states, Client::holds_state)?;
+        self.take_or_make_room(&states, 1, Client::holds_state)?;
+        let owners = self.holdings.owner_bytes.account(&client.holder);
+        self.take_or_make_room(&owners, owner_bytes as u64, Client::holds_state)?;
         let opens = self.files.opens().account(&client.holder);
-        self.take_or_make_room(&opens, Client::holds_state).map(drop)
+        self.take_or_make_room(&opens, 1, Client::holds_state).map(drop)
     }
 
     /// Charges the descriptor of an open to a client's address. Takes no lock: a state is made
@@ -394,16 +396,17 @@ impl Server {
         self.files.opens().take(&client.holder).map_err(|_| NfsStatus::DELAY)
     }
 
-    /// Takes one of what an address may have. Clients that are away and `has` something of it make
+    /// Takes `amount` of what an address may have. Clients that are away and `has` something of it make
     /// room: by courtesy nobody is kept in the way of clients that are here.
     fn take_or_make_room(
         &self,
         account: &Arc<Account>,
+        amount: u64,
         has: impl Fn(&Client) -> bool,
     ) -> Result<Share, NfsStatus> {
         let now = self.host.now().instant;
         loop {
-            if let Ok(share) = account.take(1) {
+            if let Ok(share) = account.take(amount) {
                 return Ok(share);
             }
             let away = lock(&self.clients).remove_longest_away(now, &has);

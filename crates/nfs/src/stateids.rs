@@ -6,11 +6,13 @@
 
 use crate::limits::STATES_PER_CLIENT_MAX;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use vfs::{FileKey, Keyed};
 use wire::nfs::{NfsStatus, StateId};
 
-/// An open-owner or lock-owner, as its client names it.
-pub type Owner = Vec<u8>;
+/// An open-owner or lock-owner, as its client names it: up to 1,024 bytes, stored once for a
+/// state.
+pub type Owner = Arc<[u8]>;
 
 /// What an open may do and denies others, in the bits of OPEN4_SHARE_ACCESS_* and
 /// OPEN4_SHARE_DENY_*: 1 read, 2 write, 3 both.
@@ -103,6 +105,8 @@ pub struct States<O, D> {
     /// Files that are being delegated.
     delegating: HashSet<FileKey, Keyed>,
     revoked_count: usize,
+    /// Bytes of the owners of all opens and locks.
+    owner_bytes: usize,
     /// Its client is gone: nothing comes to these any more.
     has_ended: bool,
 }
@@ -130,14 +134,30 @@ impl<O, D> States<O, D> {
     pub fn new(tag: u32) -> Self {
         let (states, opens, locks) = (HashMap::default(), HashMap::default(), HashMap::default());
         let (delegations, delegating) = (HashMap::default(), HashSet::default());
-        let (next, revoked_count, has_ended) = (1, 0, false);
-        Self { tag, next, states, opens, locks, delegations, delegating, revoked_count, has_ended }
+        Self {
+            tag,
+            next: 1,
+            states,
+            opens,
+            locks,
+            delegations,
+            delegating,
+            revoked_count: 0,
+            owner_bytes: 0,
+            has_ended: false,
+        }
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.states.len()
+    }
+
+    /// Bytes of the owners of all opens and locks, each once for a state.
+    #[must_use]
+    pub fn owner_bytes(&self) -> usize {
+        self.owner_bytes
     }
 
     /// Whether there are none.
@@ -277,13 +297,13 @@ impl<O, D> States<O, D> {
     /// The open of `owner` of the file, if there is one.
     #[must_use]
     pub fn open_of(&self, key: FileKey, owner: &[u8]) -> Option<u64> {
-        self.opens.get(&(key, owner.to_vec())).copied()
+        self.opens.get(&(key, owner.into())).copied()
     }
 
     /// The locks of `owner` in the file, if there are any, or were.
     #[must_use]
     pub fn locks_of(&self, key: FileKey, owner: &[u8]) -> Option<u64> {
-        self.locks.get(&(key, owner.to_vec())).copied()
+        self.locks.get(&(key, owner.into())).copied()
     }
 
     fn add(&mut self, key: FileKey, kind: Kind<O, D>) -> Result<u64, Kind<O, D>> {
@@ -304,6 +324,7 @@ impl<O, D> States<O, D> {
         let owner = open.owner.clone();
         match self.add(key, Kind::Open(open)) {
             Ok(number) => {
+                self.owner_bytes += owner.len();
                 self.opens.insert((key, owner), number);
                 Ok(number)
             }
@@ -319,6 +340,7 @@ impl<O, D> States<O, D> {
     pub fn add_lock(&mut self, key: FileKey, lock: LockState) -> Result<u64, NfsStatus> {
         let owner = lock.owner.clone();
         let number = self.add(key, Kind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
+        self.owner_bytes += owner.len();
         self.locks.insert((key, owner), number);
         Ok(number)
     }
@@ -420,6 +442,7 @@ impl<O, D> States<O, D> {
         let Some(state) = self.states.remove(&number) else { return ended };
         match state.kind {
             Kind::Open(open) => {
+                self.owner_bytes -= open.owner.len();
                 self.opens.remove(&(state.key, open.owner));
                 ended.opens.push(open.holds);
                 for lock in self.locks_by(number) {
@@ -428,6 +451,7 @@ impl<O, D> States<O, D> {
                 }
             }
             Kind::Lock(lock) => {
+                self.owner_bytes -= lock.owner.len();
                 self.locks.remove(&(state.key, lock.owner.clone()));
                 ended.lock_owners.push((state.key, lock.owner));
             }
@@ -455,7 +479,7 @@ impl<O, D> States<O, D> {
         self.opens.clear();
         self.locks.clear();
         self.delegations.clear();
-        self.revoked_count = 0;
+        (self.revoked_count, self.owner_bytes) = (0, 0);
         let mut ended = Ended::nothing();
         for (_, state) in self.states.drain() {
             match state.kind {
@@ -516,11 +540,11 @@ mod tests {
     type Bench = States<&'static str, &'static str>;
 
     fn open(owner: &[u8]) -> OpenState<&'static str> {
-        OpenState { owner: owner.to_vec(), share: READ, holds: "open" }
+        OpenState { owner: owner.into(), share: READ, holds: "open" }
     }
 
     fn lock(owner: &[u8], open: u64) -> LockState {
-        LockState { owner: owner.to_vec(), open, is_locked: true }
+        LockState { owner: owner.into(), open, is_locked: true }
     }
 
     #[test]
@@ -576,11 +600,31 @@ mod tests {
         let id = states.id(by_first);
         let ended = states.remove(first);
         assert_eq!(ended.opens, ["open"]);
-        assert_eq!(ended.lock_owners, [(FILE, b"x".to_vec())]);
+        assert_eq!(ended.lock_owners, [(FILE, Owner::from(&b"x"[..]))]);
         assert_eq!(states.find(&id), Err(NfsStatus::BAD_STATEID));
         assert_eq!(states.locks_of(FILE, b"y"), Some(by_second));
         assert_eq!(states.len(), 2);
         assert!(states.holds(FILE) && !states.holds(OTHER));
+    }
+
+    #[test]
+    fn owner_is_stored_once_and_its_bytes_are_counted_until_its_state_ends() {
+        let mut states = Bench::new(9);
+        let (opener, locker) = (open(&[1; 1000]), lock(&[2; 24], 1));
+        let strings = [opener.owner.clone(), locker.owner.clone()];
+        let opened = states.add_open(FILE, opener).unwrap();
+        let locked = states.add_lock(FILE, locker).unwrap();
+        states.add_delegation(FILE, true, "delegation").unwrap();
+        assert_eq!(states.owner_bytes(), 1024);
+        let counts = strings.each_ref().map(Arc::strong_count);
+        assert_eq!(counts, [3, 3], "here, in the state, and as the key that it is found by");
+        states.remove(locked);
+        assert_eq!(states.owner_bytes(), 1000);
+        states.remove(opened);
+        assert_eq!(states.owner_bytes(), 0);
+        states.add_open(FILE, open(b"again")).unwrap();
+        states.end();
+        assert_eq!(states.owner_bytes(), 0);
     }
 
     #[test]

@@ -35,17 +35,20 @@ pub(crate) struct Waiting {
 struct Place {
     client: Arc<Client>,
     who: (FileKey, Owner),
-    /// It is charged as state to the client's address, however many clients that has.
-    _share: Share,
+    /// It is charged as state to the client's address, however many clients that has, and so are
+    /// the bytes of its owner.
+    _shares: [Share; 2],
 }
 
 impl Place {
     /// None if it waits already, or for too much.
     fn enter(server: &Server, client: &Arc<Client>, who: (FileKey, Owner)) -> Option<Self> {
-        let share = server.holdings.states.take(&client.holder).ok()?;
+        let state = server.holdings.states.take(&client.holder).ok()?;
+        let account = server.holdings.owner_bytes.account(&client.holder);
+        let owner = account.take(who.1.len() as u64).ok()?;
         let mut waiting = lock(&client.waiting_locks);
         let may_wait = waiting.len() < WAITING_LOCKS_PER_CLIENT_MAX && waiting.insert(who.clone());
-        may_wait.then(|| Self { client: client.clone(), who, _share: share })
+        may_wait.then(|| Self { client: client.clone(), who, _shares: [state, owner] })
     }
 }
 

@@ -117,7 +117,7 @@ fn grant_alone(
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
     let server = run.server().clone();
-    if server.make_room(client).is_err() {
+    if server.make_room(client, 0).is_err() {
         return None;
     }
     let (file, now) = (open.key(), server.host.now().instant);

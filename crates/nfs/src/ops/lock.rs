@@ -3,7 +3,7 @@
 use crate::client::{Client, lock as guard};
 use crate::compound::Run;
 use crate::held::HeldOpen;
-use crate::stateids::{Kind, LockState};
+use crate::stateids::{Kind, LockState, Owner};
 use crate::status::{OrStatus, status_of};
 use crate::waiting_locks::Waiting;
 use files::{Access as Rights, LockHeld, LockKind, LockOwner, OwnerLocking, Range, RangeLock};
@@ -31,7 +31,7 @@ pub(crate) enum Locking {
 pub(crate) struct Denied {
     held: LockHeld,
     client: ClientId,
-    owner: Vec<u8>,
+    owner: Owner,
 }
 
 impl Locking {
@@ -92,7 +92,7 @@ fn owner_number(client: &Client, state: u64) -> LockOwner {
 
 /// Who that is.
 fn denied_by(run: &Run<'_>, held: LockHeld) -> Denied {
-    let unknown = Denied { held, client: ClientId(0), owner: Vec::new() };
+    let unknown = Denied { held, client: ClientId(0), owner: Owner::default() };
     let Some(LockOwner(number)) = held.owner else { return unknown };
     let Some(client) = run.server().client_numbered((number >> 32) as u32) else {
         return unknown;
@@ -117,9 +117,9 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
         Locker::New(new) => {
             let id = run.resolve_id(new.open_state_id)?;
             let held = run.open_by(&id, right)?;
-            run.server().make_room(&client)?;
+            run.server().make_room(&client, new.lock_owner.owner.len())?;
             let (number, is_new) = locks_of(&client, &id, &held, &new.lock_owner.owner)?;
-            (held, number, is_new, new.lock_owner.owner.to_vec())
+            (held, number, is_new, Owner::from(&*new.lock_owner.owner))
         }
         Locker::Existing(existing) => {
             let id = run.resolve_id(existing.lock_state_id)?;
@@ -195,7 +195,7 @@ fn locks_of(
         if let Some(number) = states.locks_of(key, owner) {
             return Ok((number, false));
         }
-        let lock = LockState { owner: owner.to_vec(), open, is_locked: false };
+        let lock = LockState { owner: owner.into(), open, is_locked: false };
         Ok((states.add_lock(key, lock).map_err(|_| NfsStatus::DELAY)?, true))
     })
 }

@@ -84,7 +84,7 @@ pub(crate) async fn open(
 ) -> Result<OpenResult<'static>, NfsStatus> {
     let client = run.client()?;
     check_claim(run, &client, &args.claim)?;
-    run.server().make_room(&client)?;
+    run.server().make_room(&client, args.owner.owner.len())?;
     let wish = understand(run, args).await?;
     delegate::check_claim(&client, &args.claim)?;
     let directory = match &wish.at {
@@ -260,7 +260,7 @@ impl Taking<'_> {
                 let export = self.wish.export.clone();
                 let charge = Some(Arc::new(run.server().charge_open(self.client)?));
                 let holds = HeldOpen { open: opened.open.clone(), handle, export, charge };
-                let state = OpenState { owner: self.owner.to_vec(), share: self.wish.share, holds };
+                let state = OpenState { owner: self.owner.into(), share: self.wish.share, holds };
                 let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;
                 return Ok(Some(states.id(number)));
             };
@@ -284,7 +284,7 @@ impl Taking<'_> {
         key: FileKey,
         mut opened: Option<Opened>,
     ) -> Result<(Opened, StateId, Place), NfsStatus> {
-        let _turn = self.client.widening.begin((key, self.owner.to_vec())).await;
+        let _turn = self.client.widening.begin((key, self.owner.into())).await;
         for _ in 0..WIDENING_TRIES_MAX {
             let Some((number, held, had)) = held_of(self.client, key, self.owner) else {
                 // It was closed meanwhile.
