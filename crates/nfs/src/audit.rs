@@ -58,10 +58,13 @@ pub(crate) fn denied(run: &Run<'_>, number: OperationNumber, status: NfsStatus) 
 
 /// A session is over.
 pub(crate) fn session_end(server: &Server, session: &Session) {
+    let facts = session.client.facts();
     server.files.meter().audit(|| AuditEvent {
         status: "Ended".to_owned(),
+        // Where its client introduced itself from.
+        peer: facts.peer.parse().ok(),
         session: shown(&session.id),
-        user: session.client.facts().owner,
+        user: facts.owner,
         ..AuditEvent::new(AuditKind::SessionEnd, Protocol::Nfs)
     });
 }

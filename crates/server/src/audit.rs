@@ -2,14 +2,18 @@
 //! with the names of Azure's StorageFileLogs where it has the same.
 //!
 //! Events are taken without waiting: a thread writes. What clients can make it write is bounded
-//! by source; what was left out is told by number.
+//! by source and by the networks around it ([`bounds`]); what was left out is told by number.
+//! The end of a session is written if its beginning was.
+
+mod bounds;
 
 use crate::config::AuditTarget;
 use crate::log::{AUDIT_TARGET, escape_json};
 use crate::observer::Told;
+use bounds::Bounds;
 use meter::{AuditEvent, AuditKind, AuditSink};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::net::IpAddr;
@@ -23,61 +27,34 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const LINES_MAX: usize = 4096;
 /// Characters of a text that a client chose.
 const TEXT_CHARS_MAX: usize = 1024;
-/// Sources that are told apart; others share one account.
-const SOURCES_MAX: usize = 1024;
-/// For the bounds below.
-const PERIOD: Duration = Duration::from_secs(60);
-/// Events of one source in a period, by whether they are refusals.
-const REFUSALS_MAX: u32 = 30;
-const EVENTS_MAX: u32 = 600;
+/// Sessions whose ends are written, since their beginnings were: as many as there can be, and some
+/// that end just then.
+const SESSIONS_MAX: usize = 1 << 17;
 /// Not the mode of state files: the group of a log collector may read it. An administrator may
 /// narrow it, and what exists keeps its mode.
 const FILE_MODE: u32 = 0o640;
 
-/// What one source had written in the present period.
+/// What decides whether an event is written.
 #[derive(Debug, Default)]
-struct Account {
-    since: Option<Instant>,
-    refusals: u32,
-    events: u32,
-    left_out: u64,
+struct Admission {
+    bounds: Bounds,
+    /// Sessions whose beginning was written: so is their end, which is one for each.
+    begun: HashSet<String>,
 }
 
-impl Account {
-    /// Whether an event is written; if so, how many were not since the last.
-    fn admits(&mut self, is_refusal: bool, now: Instant) -> Option<u64> {
-        if self.since.is_none_or(|since| now.duration_since(since) >= PERIOD) {
-            (self.since, self.refusals, self.events) = (Some(now), 0, 0);
+impl Admission {
+    /// If the event is written, how many of its source were not since the last.
+    fn admit(&mut self, event: &AuditEvent, now: Instant) -> Option<u64> {
+        if event.kind == AuditKind::SessionEnd && self.begun.remove(&event.session) {
+            return Some(0);
         }
-        let (count, max) = match is_refusal {
-            true => (&mut self.refusals, REFUSALS_MAX),
-            false => (&mut self.events, EVENTS_MAX),
-        };
-        if *count >= max {
-            self.left_out += 1;
-            return None;
+        let source = event.peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
+        let left_out = self.bounds.admit(source, !event.is_success, now)?;
+        let begins = event.kind == AuditKind::SessionSetup && event.is_success;
+        if begins && self.begun.len() < SESSIONS_MAX {
+            self.begun.insert(event.session.clone());
         }
-        *count += 1;
-        Some(std::mem::take(&mut self.left_out))
-    }
-}
-
-/// Accounts of sources.
-#[derive(Debug, Default)]
-struct Sources(HashMap<IpAddr, Account>);
-
-impl Sources {
-    fn account(&mut self, source: IpAddr, now: Instant) -> &mut Account {
-        if self.0.len() >= SOURCES_MAX && !self.0.contains_key(&source) {
-            let is_present = |account: &Account| {
-                account.since.is_some_and(|since| now.duration_since(since) < PERIOD)
-            };
-            // What they left out is in the sum of all that was.
-            self.0.retain(|_, account| is_present(account));
-        }
-        let is_full = self.0.len() >= SOURCES_MAX && !self.0.contains_key(&source);
-        let source = if is_full { IpAddr::from([0, 0, 0, 0]) } else { source };
-        self.0.entry(source).or_default()
+        Some(left_out)
     }
 }
 
@@ -99,7 +76,7 @@ enum Target {
 #[derive(Debug)]
 pub struct Audit {
     target: Target,
-    sources: Mutex<Sources>,
+    admission: Mutex<Admission>,
     told: Arc<Told>,
 }
 
@@ -114,7 +91,7 @@ impl Audit {
             AuditTarget::Log => Target::Log,
             AuditTarget::File(path) => Target::Thread(start(path, told.clone())?),
         };
-        Ok(Some(Arc::new(Self { target, sources: Mutex::default(), told })))
+        Ok(Some(Arc::new(Self { target, admission: Mutex::default(), told })))
     }
 
     /// The file may have been moved away: opens it again by its name.
@@ -132,16 +109,9 @@ impl Audit {
 
 impl AuditSink for Audit {
     fn take(&self, event: &AuditEvent) {
-        let now = Instant::now();
-        let source = event.peer.map_or(IpAddr::from([0, 0, 0, 0]), |peer| peer.ip());
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
-        // Ends of sessions are as many as their beginnings.
-        let is_bounded = event.kind != AuditKind::SessionEnd;
-        let admitted = match is_bounded {
-            true => sources.account(source, now).admits(!event.is_success, now),
-            false => Some(0),
-        };
-        drop(sources);
+        let mut admission = self.admission.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = admission.admit(event, Instant::now());
+        drop(admission);
         let Some(left_out) = admitted else { return self.left_out() };
         let line = escape_json(&json_of(event, left_out, SystemTime::now()).to_string());
         match &self.target {
@@ -259,6 +229,9 @@ mod tests {
     use super::*;
     use meter::{Agreed, Protocol};
 
+    /// Refusals of one source that are written.
+    const REFUSALS: usize = 30;
+
     fn event(kind: AuditKind, is_success: bool, peer: &str) -> AuditEvent {
         AuditEvent {
             is_success,
@@ -302,12 +275,12 @@ mod tests {
         let told = Arc::<Told>::default();
         let target = AuditTarget::File(path.clone());
         let audit = Audit::open(&target, told.clone()).unwrap().unwrap();
-        for _ in 0..REFUSALS_MAX + 12 {
+        for _ in 0..REFUSALS + 12 {
             audit.take(&event(AuditKind::Denied, false, "192.0.2.1:5"));
         }
         audit.take(&event(AuditKind::Denied, false, "192.0.2.2:5"));
         audit.take(&event(AuditKind::SessionSetup, true, "192.0.2.1:6"));
-        let expected = REFUSALS_MAX as usize + 2;
+        let expected = REFUSALS + 2;
         let lines = || std::fs::read_to_string(&path).unwrap();
         let until = Instant::now() + Duration::from_secs(20);
         while lines().lines().count() < expected && Instant::now() < until {
@@ -323,15 +296,19 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_bounded() {
-        let (mut sources, now) = (Sources::default(), Instant::now());
-        for at in 0..10_000_u32 {
-            sources.account(IpAddr::from(at.to_be_bytes()), now).admits(true, now);
-        }
-        assert!(sources.0.len() <= SOURCES_MAX + 1);
-        let later = now + PERIOD;
-        assert_eq!(sources.account([9, 9, 9, 9].into(), later).admits(true, later), Some(0));
-        assert_eq!(sources.0.len(), 1, "those of before are forgotten");
+    fn end_of_session_is_written_if_its_beginning_was() {
+        let (mut admission, now) = (Admission::default(), Instant::now());
+        let mut of = |kind, number: usize| {
+            let event =
+                AuditEvent { session: number.to_string(), ..event(kind, true, "192.0.2.1:5") };
+            admission.admit(&event, now).is_some()
+        };
+        let begun: Vec<bool> = (0..2000).map(|i| of(AuditKind::SessionSetup, i)).collect();
+        assert_eq!(begun.iter().filter(|is_written| **is_written).count(), 600);
+        let ended: Vec<bool> = (0..2000).map(|i| of(AuditKind::SessionEnd, i)).collect();
+        assert_eq!(ended, begun);
+        assert!(!of(AuditKind::SessionEnd, 0), "once");
+        assert!(admission.begun.is_empty());
     }
 
     #[test]

@@ -106,6 +106,7 @@ pub fn denied(server: &Server, session: &Session, trouble: &Trouble) {
 pub fn session_end(server: &Server, session: &Session, why: &str) {
     server.files.meter().audit(|| AuditEvent {
         status: why.to_owned(),
+        peer: Some(session.peer),
         agreed: Some(agreed(session)),
         ..of(AuditKind::SessionEnd, session)
     });

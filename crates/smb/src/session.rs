@@ -110,6 +110,8 @@ pub struct Session {
     pub is_multichannel: bool,
     /// It could, had the server wished it when that connection was made.
     pub wants_multichannel: bool,
+    /// Where its first channel came from.
+    pub peer: SocketAddr,
     /// Whom its use of what all share is charged to.
     pub holder: Holder,
     /// What it is charged for itself, while it is there.
@@ -248,6 +250,7 @@ impl Session {
             signing_key: parts.signing_key,
             is_multichannel: parts.is_multichannel,
             wants_multichannel: parts.wants_multichannel,
+            peer: parts.channel.peer,
             holder: parts.holder,
             owner: parts.user.is_proven().then(|| parts.user.account.name.as_str().into()),
             _charge: parts.charge,
