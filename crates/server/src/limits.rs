@@ -195,6 +195,8 @@ pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 /// Connections of one address or socket of the admin API at once: a page has six at most, a
 /// command one. The oldest that has shown no token makes room for a new one.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Those of them that ask for metrics alone: a few collectors. The oldest makes room for the next.
+pub const ADMIN_METRICS_CONNECTIONS_MAX: usize = 16;
 
 /// Requests of the admin API that are looked into at once; the others wait.
 pub const ADMIN_REQUESTS_MAX: usize = 8;

@@ -3,7 +3,10 @@
 
 use super::visitors::Visitors;
 use crate::config::AdminAddress;
-use crate::limits::{ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_HEADERS_MAX, ADMIN_WITHIN};
+use crate::limits::{
+    ADMIN_CONNECTIONS_MAX, ADMIN_HEAD_BYTES_MAX, ADMIN_HEADERS_MAX, ADMIN_METRICS_CONNECTIONS_MAX,
+    ADMIN_WITHIN,
+};
 use axum::{Extension, Router};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -82,7 +85,7 @@ impl Socket {
 
     /// Serves until the task is dropped.
     pub async fn serve(self, router: Router) {
-        let visitors = Visitors::new(ADMIN_CONNECTIONS_MAX);
+        let visitors = Visitors::new(ADMIN_CONNECTIONS_MAX, ADMIN_METRICS_CONNECTIONS_MAX);
         loop {
             let accepted = match &self {
                 Self::Tcp(listener) => {

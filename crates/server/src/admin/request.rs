@@ -3,7 +3,7 @@
 use super::State;
 use super::listen::Peer;
 use super::table::{Access, Operation};
-use super::visitors::Visitor;
+use super::visitors::{Proof, Visitor};
 use crate::limits::{ADMIN_BODY_BYTES_MAX, ADMIN_ITEMS_MAX, ADMIN_WITHIN};
 use crate::log::escape_json;
 use axum::body::{Body, to_bytes};
@@ -171,10 +171,12 @@ pub async fn answer(
 ) -> Response {
     let answered = async {
         admit(&state, operation.access, peer, request.headers())?;
-        if operation.access != Access::Everyone
-            && let Some(visitor) = request.extensions().get::<Arc<Visitor>>()
-        {
-            visitor.prove();
+        if let Some(visitor) = request.extensions().get::<Arc<Visitor>>() {
+            visitor.prove(match operation.access {
+                Access::Everyone => Proof::Nothing,
+                Access::Metrics => Proof::Metrics,
+                Access::Administrator => Proof::Administrator,
+            });
         }
         let input = read(operation, path, request).await?;
         look(state, operation, input).await

@@ -1,26 +1,43 @@
 //! The few connections that the admin API has at once, and which of them makes room for a new one.
 //!
 //! Everybody who reaches the address may connect. The oldest connection that has shown no token
-//! yet ends when there are too many, so who opens them and stays silent keeps nobody out.
+//! yet ends when there are too many, so that silent ones keep nobody out. Those with the token for
+//! metrics alone have few of the places: the oldest of them makes room for the next, so that a
+//! collector keeps no administrator out.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
+
+/// What a connection has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// No token yet.
+    Nothing = 0,
+    /// The token for metrics, or only metrics were asked for.
+    Metrics = 1,
+    /// The token for everything.
+    Administrator = 2,
+}
 
 /// All connections of one socket.
 #[derive(Debug)]
 pub struct Visitors {
     max: usize,
+    /// Of those the ones that ask for metrics alone.
+    metrics_max: usize,
     next: AtomicU64,
     table: Mutex<BTreeMap<u64, Arc<Visitor>>>,
     left: Notify,
 }
 
 /// One connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Visitor {
-    is_proven: AtomicBool,
+    visitors: Weak<Visitors>,
+    /// A [`Proof`].
+    proof: AtomicU8,
     leaves: Notify,
 }
 
@@ -33,18 +50,30 @@ pub struct VisitorPlace {
 }
 
 impl Visitor {
-    /// It has shown a token: it makes room for nobody.
-    pub fn prove(&self) {
-        self.is_proven.store(true, Ordering::Relaxed);
+    /// It has shown a token. An administrator makes room for nobody; who asks for metrics, for
+    /// others that do.
+    pub fn prove(&self, proof: Proof) {
+        let before = self.proof.fetch_max(proof as u8, Ordering::Relaxed);
+        if before < proof as u8
+            && proof == Proof::Metrics
+            && let Some(visitors) = self.visitors.upgrade()
+        {
+            visitors.bound_metrics();
+        }
+    }
+
+    fn has(&self, proof: Proof) -> bool {
+        self.proof.load(Ordering::Relaxed) == proof as u8
     }
 }
 
 impl Visitors {
-    /// At most `max` at once.
+    /// At most `max` at once, `metrics_max` of them with the token for metrics.
     #[must_use]
-    pub fn new(max: usize) -> Arc<Self> {
+    pub fn new(max: usize, metrics_max: usize) -> Arc<Self> {
         Arc::new(Self {
             max,
+            metrics_max,
             next: AtomicU64::new(0),
             table: Mutex::default(),
             left: Notify::new(),
@@ -66,20 +95,38 @@ impl Visitors {
     fn try_enter(self: &Arc<Self>) -> Option<VisitorPlace> {
         let mut table = self.lock();
         if table.len() >= self.max {
-            let unproven =
-                |(_, one): &(&u64, &Arc<Visitor>)| !one.is_proven.load(Ordering::Relaxed);
-            let oldest = table.iter().find(unproven).map(|(number, _)| *number)?;
-            table.remove(&oldest)?.leaves.notify_one();
+            end_oldest(&mut table, Proof::Nothing)?;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let visitor = Arc::<Visitor>::default();
+        let visitor = Arc::new(Visitor {
+            visitors: Arc::downgrade(self),
+            proof: AtomicU8::new(Proof::Nothing as u8),
+            leaves: Notify::new(),
+        });
         table.insert(number, visitor.clone());
         Some(VisitorPlace { visitors: self.clone(), number, visitor })
+    }
+
+    /// One more has shown the token for metrics.
+    fn bound_metrics(&self) {
+        let mut table = self.lock();
+        let count = table.values().filter(|one| one.has(Proof::Metrics)).count();
+        if count > self.metrics_max {
+            end_oldest(&mut table, Proof::Metrics);
+            self.left.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Visitor>>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Ends the oldest connection that has shown just this, if there is one.
+fn end_oldest(table: &mut BTreeMap<u64, Arc<Visitor>>, proof: Proof) -> Option<()> {
+    let oldest = table.iter().find(|(_, one)| one.has(proof)).map(|(number, _)| *number)?;
+    table.remove(&oldest)?.leaves.notify_one();
+    Some(())
 }
 
 impl VisitorPlace {
@@ -109,19 +156,39 @@ mod tests {
 
     #[test]
     fn oldest_silent_connection_makes_room_and_proven_ones_stay() {
-        let visitors = Visitors::new(3);
+        let visitors = Visitors::new(3, 3);
         let enter = || visitors.enter().now_or_never();
         let places: Vec<VisitorPlace> = (0..3).map_while(|_| enter()).collect();
-        places[0].visitor().prove();
+        places[0].visitor().prove(Proof::Administrator);
         let late = enter().expect("the second makes room");
         let taken: Vec<bool> = places.iter().map(|p| p.taken().now_or_never().is_some()).collect();
         assert_eq!(taken, [false, true, false]);
-        places[2].visitor().prove();
-        late.visitor().prove();
+        places[2].visitor().prove(Proof::Administrator);
+        late.visitor().prove(Proof::Administrator);
         assert!(enter().is_none(), "all have shown a token");
         drop(late);
         assert!(enter().is_some());
         drop(places);
         assert!(visitors.lock().is_empty());
+    }
+
+    #[test]
+    fn connections_for_metrics_leave_places_to_administrators() {
+        let visitors = Visitors::new(4, 2);
+        let enter = || visitors.enter().now_or_never().expect("there is a place");
+        let places: Vec<VisitorPlace> = (0..20)
+            .map(|_| enter())
+            .inspect(|place| place.visitor().prove(Proof::Metrics))
+            .collect();
+        let are_left = |range: std::ops::Range<usize>| {
+            places[range].iter().all(|place| place.taken().now_or_never().is_none())
+        };
+        assert!(are_left(18..20), "the last two");
+        assert_eq!(visitors.lock().len(), 2);
+        let administrators = [enter(), enter()];
+        administrators.iter().for_each(|place| place.visitor().prove(Proof::Administrator));
+        administrators[0].visitor().prove(Proof::Metrics);
+        assert!(administrators.iter().all(|place| place.taken().now_or_never().is_none()));
+        assert!(are_left(18..20) && visitors.enter().now_or_never().is_none());
     }
 }
