@@ -5,6 +5,8 @@ import fcntl
 import os
 import socket
 import struct
+import threading
+import time
 
 from attack_server import ATTACKER, MIB, Server, attack, measure, require
 from hostile_nfs import HostileNfs, read
@@ -168,6 +170,37 @@ def silent_admin_connections_leave_room_for_others():
     except OSError as error:
         require(False, "no answer beside %d silent connections: %r", len(kept), error)
     require(found == 200, "with %d silent connections: %d", len(kept), found)
+
+
+@attack("Holds connections to the admin API by 80 threads with the token for metrics alone, and comes back at once")
+def metrics_token_leaves_room_for_administrators():
+    server = Server()
+    head = "GET /metrics HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\n\r\n" % (
+        server.address, server.admin_port, server.token("metrics-token"))
+    until = time.monotonic() + 30
+
+    def hold():
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError):
+                with socket.create_connection((server.address, server.admin_port), 5) as one:
+                    while time.monotonic() < until:
+                        one.sendall(head.encode())
+                        if not one.recv(1 << 17):
+                            break
+                        time.sleep(1)
+            time.sleep(0.05)
+
+    threads = [threading.Thread(target=hold, daemon=True) for _ in range(80)]
+    for thread in threads:
+        thread.start()
+    time.sleep(3)
+    try:
+        found = http_status(server, "GET", "/v1/status", seconds=10, Authorization="Bearer " + server.token())
+    except OSError as error:
+        require(False, "no answer beside %d threads: %r", len(threads), error)
+    finally:
+        until = 0
+    require(found == 200, "beside %d threads: %d", len(threads), found)
 
 
 @attack("Connects one session to a share 65,000 times")

@@ -1,17 +1,19 @@
 """What clients have written to the log, the audit log and the terminal of an administrator: forged
 lines, sequences that a terminal obeys, floods, and a log that cannot be written."""
 
+import collections
 import contextlib
 import glob
+import json
 import os
 import socket
 import struct
 import subprocess
 
 from attack_server import ATTACKER, Place, Server, attack, measure, require
-from attacks_floods import admits
+from attacks_floods import ELSEWHERE, add_address, admits
 from hostile_nfs import TYPE, HostileNfs, lookup
-from hostile_smb import CREATED, READS, READS_AND_WRITES, SUCCESS, HostileSmb
+from hostile_smb import LOGOFF, CREATED, READS, READS_AND_WRITES, SUCCESS, HostileSmb
 from raw_smb import POSIX_EXTENSIONS, Refused
 
 # A line of its own, an order to clear the screen, a title for the window, and marks that turn text around.
@@ -173,3 +175,63 @@ def full_log_and_many_connections_leave_server_open():
         admits(server, "after all others have left")
     server.stop()
     require(server.process.returncode == 0, "the server ends with %s", server.process.returncode)
+
+
+def audited(server, path):
+    """The events of the audit log, once the server has nothing more to do."""
+    server.settle()
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def server_with_audit(**how):
+    server = Server(is_started=False, **how)
+    path = os.path.join(server.folder, "audit.jsonl")
+    with open(server.configuration, "a", encoding="utf-8") as file:
+        file.write('[log]\naudit = "%s"\n' % path)
+    server.put("file", "data", mode=0o666)
+    server.start()
+    return server, path
+
+
+@attack("Logs on and off 2,000 times, so that each end of a session has a line of the audit log")
+def ends_of_sessions_do_not_fill_audit_log():
+    server, path = server_with_audit()
+    for _ in range(2000):
+        smb = HostileSmb(server)
+        smb.log_on("attacker", "password")
+        smb.status(LOGOFF, b"\4\0\0\0")
+        smb.close_connection()
+    events = audited(server, path)
+    kinds = collections.Counter(event["operationName"] for event in events)
+    begun = {event["sessionId"] for event in events if event["operationName"] == "SessionSetup"}
+    ended = [event for event in events if event["operationName"] == "SessionEnd"]
+    measure("%d beginnings, %d ends", kinds["SessionSetup"], kinds["SessionEnd"])
+    require(len(ended) <= 1300, "%d ends beside %d beginnings", len(ended), len(begun))
+    require({event["sessionId"] for event in ended} >= begun, "a session that began has no end")
+    require(all(event["callerIpAddress"] for event in ended), "an end says not whose it is")
+    admits(server, "logons")
+
+
+@attack("Logs on from 1,100 addresses of one IPv6 network (/64), so that others' refusals are not in the audit log")
+def network_of_ipv6_hides_nothing_in_audit_log():
+    for address in ["fd65::1", "fd66::1", *("fd64::a:%x" % i for i in range(1100))]:
+        with contextlib.suppress(FileExistsError):
+            add_address(address, 128)
+    server, path = server_with_audit(address="fd65::1")
+    for i in range(1100):
+        with contextlib.suppress(Refused, EOFError, OSError):
+            smb = HostileSmb.of(server, "attacker", source="fd64::a:%x" % i)
+            for _ in range(30 if i >= 1050 else 1):
+                smb.connected("none")
+            smb.close_connection()
+    smb = HostileSmb.of(server, "victim", source="fd66::1")
+    for _ in range(5):
+        smb.connected("none")
+    events = audited(server, path)
+    others = [event["operationName"] for event in events if "fd66::1" in (event["callerIpAddress"] or "")]
+    hoarded = [event for event in events if "fd64::" in (event["callerIpAddress"] or "")]
+    refusals = sum(event["statusCode"] for event in hoarded)
+    measure("%d lines of the network, %d of them refusals", len(hoarded), refusals)
+    require(others.count("TreeConnect") >= 6, "of another client is written: %s", sorted(set(others)))
+    require(refusals <= 60, "%d refusals of one network are written", refusals)

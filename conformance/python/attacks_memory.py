@@ -8,9 +8,9 @@ import struct
 from attack_server import ATTACKER, MIB, VICTIM, Place, Server, attack, measure, require
 from attacks_tls import server_with_tls, under_tls
 from hostile_nfs import READDIR, HostileNfs, read
-from hostile_smb import DIRECTORY, LIST, SUCCESS, HostileSmb, read_body
-from raw_nfs import ANONYMOUS, opaque, put, words
-from raw_smb import READ, SETUP
+from hostile_smb import CREATED, DIRECTORY, LIST, NOTIFY, READS_AND_WRITES, SUCCESS, HostileSmb, notify_body, read_body
+from raw_nfs import ANONYMOUS, NfsStatus, attributes, long, opaque, put, words
+from raw_smb import CREATE, PENDING, READ, SETUP, create_body
 
 GIB = 1 << 30
 CONNECTIONS = 100
@@ -363,4 +363,111 @@ def logons_half_done_stay_under_one_gib():
         connections.append(smb)
     server.settle()
     require(server.memory() - before < GIB // 4, "the logons hold %d MiB", (server.memory() - before) // MIB)
+    check_bystander(server)
+
+
+@attack("Makes 30,000 calls on each of 400 named pipes by one connection, and reads no answer")
+def pipe_answers_not_read_are_bounded():
+    server = Server()
+    server.put("small", "small", mode=0o644)
+    server.bound_memory()
+    smb = HostileSmb.of(server, "attacker", share="IPC$")
+    # Of an operation that there is not: each is answered by a fault of 32 bytes.
+    calls = 2500 * struct.pack("<BBBB4sHHIIHH", 5, 0, 0, 3, b"\x10\0\0\0", 24, 0, 1, 0, 0, 200)
+    pipes, refusals = 0, 0
+    while pipes < 400 and refusals < 20:
+        status, pipe = smb.open("srvsvc", READS_AND_WRITES)
+        require(status == SUCCESS, "the pipe %d is refused: %#x", pipes, status)
+        pipes += 1
+        for _ in range(12):
+            status = smb.write(pipe, calls)
+            if status:
+                refusals += 1
+                break
+        require(server.memory_peak() < GIB // 4, "%d pipes take %d MiB", pipes, server.memory_peak() // MIB)
+    measure("%d pipes, %d of them refused with %#x", pipes, refusals, status)
+    check_bystander(server)
+    victim = HostileSmb.of(server, "victim", share="IPC$", source="127.0.0.9")
+    status, pipe = victim.open("srvsvc", READS_AND_WRITES)
+    status = status or victim.write(pipe, calls)
+    require(status == SUCCESS, "another user's pipe is refused: %#x", status)
+
+
+WATCHED_LEVELS, WATCHES_EACH = 8, 250
+
+
+@attack("Watches 8 directories above a file by 250 handles each, and asks for none of 2,000 changes of its name")
+def changes_not_asked_for_are_bounded():
+    server = Server()
+    server.put("small", "small", mode=0o644)
+    levels = ["/".join(["d"] * (level + 1)) for level in range(WATCHED_LEVELS)]
+    for level in levels:
+        os.mkdir(server.path(level))
+        os.chmod(server.path(level), 0o777)
+    server.bound_memory()
+    connections, watches = [], 0
+    for level in levels:
+        smb = HostileSmb.of(server, "attacker")
+        smb.take_credits()
+        body = create_body(level.replace("/", "\\"), 0x100081, options=DIRECTORY)
+        opened = [smb.reply(one) for one in [smb.post(CREATE, body) for _ in range(WATCHES_EACH)]]
+        directories = [one.raw[128:144] for one in opened if one.status == SUCCESS]
+        # WATCH_TREE. The first change answers it; the others are kept for the next.
+        tail = struct.pack("<II", 0x17F, 0)
+        smb.send(*(smb.message(NOTIFY, struct.pack("<HHI", 32, 1, 65536) + one + tail) for one in directories))
+        connections.append(smb)
+        watches += len(directories)
+    changer = HostileSmb.of(server, "attacker")
+    name = levels[-1].replace("/", "\\")
+    status, file = changer.open(name + "\\a", READS_AND_WRITES | 0x10000, CREATED)
+    require(status == SUCCESS, "the file is not created: %#x", status)
+    for i in range(2000):
+        changer.rename(file, name + ("\\a" if i % 2 else "\\b"))
+        if i % 100 == 0:
+            peak = server.memory_peak()
+            require(peak < GIB // 4, "%d changes for %d handles take %d MiB", i, watches, peak // MIB)
+    measure("%d handles", watches)
+    check_bystander(server)
+    victim = HostileSmb.of(server, "victim", source="127.0.0.9")
+    _, root = victim.open("", 0x100081, options=DIRECTORY)
+    waits = victim.post(NOTIFY, notify_body(root))
+    status = victim.reply(waits, is_interim=True).status
+    require(status == PENDING, "another user's watch is refused: %#x", status)
+
+
+def lock_compound(nfs, state, file, numbers):
+    """LOCKs of one byte each by lock-owners of 1,024 bytes. RFC 8881 18.10."""
+    operations = [put(file)]
+    for number in numbers:
+        owner = nfs.client + opaque(struct.pack(">Q", number) + b"O" * 1016)
+        operations.append(words(12, 2, 0) + long(2 * number) + long(1) + words(1, 0) + state + words(0) + owner)
+    return nfs.compound(*operations)[0]
+
+
+@attack("Locks 8,000 ranges by as many lock-owners of 1,024 bytes on each of 12 NFS clients of 4 addresses")
+def lock_owners_are_bounded():
+    server = Server(head="reserved_ports = false" if "reserved_ports" in Place.keys else "")
+    server.put("small", "small", mode=0o644)
+    os.chmod(server.root(), 0o777)
+    server.bound_memory()
+    connections, owners, refusals = [], 0, 0
+    for number in range(12):
+        nfs = HostileNfs(server, ATTACKER, ATTACKER, source="127.0.2.%d" % (number % 4 + 1))
+        nfs.mount()
+        connections.append(nfs)
+        root = nfs.find("data")
+        try:
+            state, file = nfs.open(root, "locked%d" % number, 3, attributes((33, words(0o600))))
+        except NfsStatus:
+            # Nor does the address get room for an open.
+            refusals += 1
+            continue
+        for first in range(0, 8000, 50):
+            status = lock_compound(nfs, state, file, range(first, first + 50))
+            if status:
+                refusals += 1
+                break
+            owners += 50
+        require(server.memory_peak() < GIB // 4, "%d owners take %d MiB", owners, server.memory_peak() // MIB)
+    measure("%d lock-owners, %d of 12 clients refused", owners, refusals)
     check_bystander(server)
