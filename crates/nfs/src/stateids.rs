@@ -608,7 +608,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_is_stored_once_and_its_bytes_are_counted_until_its_state_ends() {
+    fn owner_is_stored_once_and_counted_until_its_state_ends() {
         let mut states = Bench::new(9);
         let (opener, locker) = (open(&[1; 1000]), lock(&[2; 24], 1));
         let strings = [opener.owner.clone(), locker.owner.clone()];
