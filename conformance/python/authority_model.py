@@ -13,6 +13,7 @@ EXECUTE, DELETE_CHILD, READ_ATTRIBUTES, WRITE_ATTRIBUTES = 0x20, 0x40, 0x80, 0x1
 DELETE, READ_CONTROL, WRITE_DAC, WRITE_OWNER, SYNCHRONIZE = 0x10000, 0x20000, 0x40000, 0x80000, 0x100000
 ALL, GENERIC_READ, GENERIC_WRITE, GENERIC_EXECUTE = 0x1F01FF, 0x120089, 0x120116, 0x1200A0
 MODIFY = 0x1301BF
+OF_CHILDREN = READ_DATA | WRITE_DATA | APPEND_DATA | EXECUTE | DELETE_CHILD
 
 EVERYONE, OWNER_RIGHTS = "everyone", "owner rights"
 R, W, X = 4, 2, 1
@@ -52,10 +53,13 @@ class Subject:
 
 
 def posix_bits(caller, subject):
-    """acl(5), access check algorithm; with no named entries the mode's."""
+    """acl(5), access check algorithm; with no named entries the mode's. Where the mask is empty Linux
+    looks at the mode alone, which has the mask where the group's bits are."""
     mask = subject.mask if subject.named else 7
     if caller.uid == subject.uid:
         return subject.mode >> 6 & 7
+    if mask == 0:
+        return 0 if caller.is_in(subject.gid) else subject.mode & 7
     if ("user", caller.uid) in subject.named:
         return subject.named["user", caller.uid] & mask
     entries = [bits for (kind, gid), bits in subject.named.items() if kind == "group" and caller.is_in(gid)]
@@ -110,9 +114,44 @@ def executes(caller, subject):
     if caller.is_root:
         group = subject.mask << 3 if subject.named else subject.mode
         return subject.is_directory or (subject.mode & 0o101 | group & 0o010) != 0
+    if subject.stored is not None and subject.is_directory:
+        return searches(caller, subject)
     if subject.stored is not None:
         return by_list(caller, subject) & EXECUTE != 0
     return posix_bits(caller, subject) & X != 0
+
+
+def searches(caller, directory):
+    """Search permission, on which the kernel decides by the permissions that a stored list is shown
+    as: the entry that is about the caller (acl(5)) has it, if the list grants whom the entry is for,
+    or everyone, anything that is about what is in the directory."""
+    if caller.is_root:
+        return True
+    if directory.stored is None:
+        return posix_bits(caller, directory) & X != 0
+    listed = {whom for _, whom, _ in directory.stored} | {("group", directory.gid)}
+    groups = {("group", gid) for gid in (caller.gid, *caller.groups)}
+    if caller.uid == directory.uid:
+        allowing = [{("user", caller.uid), ("group", directory.gid), OWNER_RIGHTS}]
+        denying = [{("user", caller.uid), OWNER_RIGHTS}]
+    elif ("user", caller.uid) in listed:
+        allowing = denying = [{("user", caller.uid)}]
+    else:
+        allowing = denying = [{group} for group in groups & listed] or [set()]
+    return any(
+        first_entries(directory.stored, allows | {EVERYONE}, denies | {EVERYONE}) & OF_CHILDREN
+        for allows, denies in zip(allowing, denying)
+    )
+
+
+def first_entries(entries, allowing, denying):
+    granted = denied = 0
+    for allows, whom, mask in entries:
+        if allows and whom in allowing:
+            granted |= mask & ~denied
+        elif not allows and whom in denying:
+            denied |= mask & ~granted
+    return granted
 
 
 def has(right):
@@ -179,6 +218,21 @@ def adds(right):
         if directory.stored is None:
             return posix_bits(caller, directory) & (W | X) == W | X
         return has(right)(caller, directory)
+
+    return may
+
+
+def links(right):
+    """A further name of a file: a list's right counts as far as the permissions made from it carry it,
+    since the kernel's protection of links is for those without powers. What a list denies a group is
+    kept from the entries of its members there, and one of a user by name may be one."""
+
+    def may(caller, directory):
+        if not adds(right)(caller, directory) or caller.is_root or directory.stored is None:
+            return adds(right)(caller, directory)
+        denies_group = any(not allows and whom[0] == "group" for allows, whom, _ in directory.stored)
+        is_named = any(whom == ("user", caller.uid) for _, whom, _ in directory.stored)
+        return not (denies_group and is_named)
 
     return may
 

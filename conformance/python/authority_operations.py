@@ -193,6 +193,8 @@ SMB_FILE = [
 ]
 
 SMB_DIRECTORY = [
+    Operation("list", "SMB", has(model.READ_DATA), opened(1, nothing, options=1), anything),
+    Operation("open to add files", "SMB", has(model.WRITE_DATA), opened(2, nothing, options=1), anything),
     Operation("create a file", "SMB", adds(model.WRITE_DATA), in_directory("new", 2, disposition=2),
               has_child("new")),
     Operation("create a directory", "SMB", adds(model.APPEND_DATA),
@@ -200,7 +202,7 @@ SMB_DIRECTORY = [
     Operation("delete a child", "SMB", model.removes,
               in_directory("child", model.DELETE, options=DELETE_ON_CLOSE), has_lost_child),
     Operation("rename a child", "SMB", model.moves, renamed("new"), has_child("new")),
-    Operation("link a child", "SMB", adds(model.WRITE_DATA), renamed("new", 11), has_child("new")),
+    Operation("link a child", "SMB", model.links(model.WRITE_DATA), renamed("new", 11), has_child("new")),
 ]
 
 
@@ -335,6 +337,9 @@ NFS_FILE = [
 ]
 
 NFS_DIRECTORY = [
+    Operation("list", "NFS", has(model.READ_DATA),
+              in_nfs_directory(words(26) + long(0) + bytes(8) + words(1000, 4000, 0)), anything),
+    Operation("look up", "NFS", model.searches, in_nfs_directory(words(15) + opaque(b"child")), anything),
     Operation("create a file", "NFS", adds(model.WRITE_DATA),
               lambda at: at.nfs.open(at.handle, "new", 2, attributes((MODE, words(0o644)))),
               has_child("new")),
@@ -352,5 +357,5 @@ NFS_DIRECTORY = [
     Operation("rename a child", "NFS", model.moves,
               lambda at: succeed(at.nfs.compound(put(at.handle), words(32), words(29) + opaque(b"child")
                                                  + opaque(b"new"))[0], NfsStatus), has_child("new")),
-    Operation("link a child", "NFS", adds(model.WRITE_DATA), link_child, has_child("new")),
+    Operation("link a child", "NFS", model.links(model.WRITE_DATA), link_child, has_child("new")),
 ]
