@@ -98,6 +98,13 @@ pub use watch::{
 /// Opens that every holder may have, while there are any: what a desktop needs.
 const OPENS_FLOOR: u64 = 64;
 
+/// Byte ranges that are locked or waited for, of all protocols: some 30 bytes each, or 100 where an
+/// owner of NFS has them. One holder alone may have half: those of 32 files that are full of them.
+pub const LOCK_RANGES_MAX: u64 = 1 << 21;
+
+/// Byte ranges that every holder may have, while there are any: those of one request.
+pub const LOCK_RANGES_FLOOR: u64 = 4096;
+
 /// The file layer: one for a process, shared by all volumes and protocols.
 pub struct Files {
     table: Arc<table::Table>,
@@ -115,6 +122,8 @@ pub struct Files {
     opens: Arc<Ledger>,
     /// Watches and the memory of their changes, by holder.
     watch_ledgers: watch::WatchLedgers,
+    /// Byte ranges of all protocols, by holder.
+    lock_ranges: Arc<Ledger>,
     /// Flushes that failed, by the device of their files.
     flushes_failed: Arc<write::FailedFlushes>,
     /// Changes that are being made stable.
@@ -141,6 +150,7 @@ impl Files {
             xattr_turns: Arc::default(),
             opens: Ledger::new(u64::MAX, OPENS_FLOOR),
             watch_ledgers: watch::WatchLedgers::default(),
+            lock_ranges: Ledger::new(LOCK_RANGES_MAX, LOCK_RANGES_FLOOR),
             flushes_failed: Arc::default(),
             syncs: Arc::default(),
         }
@@ -150,6 +160,12 @@ impl Files {
     #[must_use]
     pub fn opens(&self) -> &Arc<Ledger> {
         &self.opens
+    }
+
+    /// Byte ranges of all protocols: a protocol says with each lock whom it is charged to.
+    #[must_use]
+    pub fn lock_ranges(&self) -> &Arc<Ledger> {
+        &self.lock_ranges
     }
 
     /// Has protocols count into `meter`.

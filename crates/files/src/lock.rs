@@ -5,6 +5,7 @@ use crate::table::{FileState, LockAnswer};
 use crate::{OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{LockRefusal, Locking, OpenId, Range, RangeLock, WaitId};
+use limits::{Account, Holder};
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{FsError, Result};
@@ -13,34 +14,41 @@ use vfs::{FsError, Result};
 const AWAITED_LOOK: Duration = Duration::from_millis(500);
 
 impl RequestFiles {
-    /// Locks all ranges, or none.
+    /// Locks all ranges, or none. They are charged to `holder`.
     ///
     /// # Errors
     /// [`FsError::LockNotGranted`], [`FsError::TooMany`], [`FsError::RangeNotLocked`]
     /// if the open has been closed.
-    pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
+    pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock], holder: &Holder) -> Result<()> {
         // Who comes back after a restart has its locks first.
         if !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
             return Err(FsError::LockNotGranted);
         }
-        match try_once(&self.context, open, wanted) {
+        let account = self.lock_ranges.account(holder);
+        match try_once(&self.context, open, wanted, &account) {
             Err(FsError::LockNotGranted) if self.table.let_go(open.key()) => {
-                try_once(&self.context, open, wanted)
+                try_once(&self.context, open, wanted, &account)
             }
             other => other,
         }
     }
 
     /// Locks a range, waiting until it is free; who came first is served
-    /// first. Dropping the future withdraws the request.
+    /// first. Dropping the future withdraws the request. It is charged to `holder` from the start.
     ///
     /// # Errors
     /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] once the open is closed.
-    pub async fn lock(&self, open: &Arc<OpenFile>, wanted: RangeLock) -> Result<()> {
+    pub async fn lock(
+        &self,
+        open: &Arc<OpenFile>,
+        wanted: RangeLock,
+        holder: &Holder,
+    ) -> Result<()> {
         while !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
             self.workers.sleep(AWAITED_LOOK).await;
         }
-        match stand_in_line(&self.context, open, wanted)? {
+        let account = self.lock_ranges.account(holder);
+        match stand_in_line(&self.context, open, wanted, &account)? {
             None => Ok(()),
             Some(waiting) => {
                 self.table.let_go(open.key());
@@ -105,13 +113,23 @@ impl OpenFile {
     }
 }
 
-fn try_once(context: &RequestContext, open: &OpenFile, wanted: &[RangeLock]) -> Result<()> {
+fn try_once(
+    context: &RequestContext,
+    open: &OpenFile,
+    wanted: &[RangeLock],
+    account: &Arc<Account>,
+) -> Result<()> {
     let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
     }
-    held.grants.caches.handle_change(open.cache_owner());
-    held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
+    let charged = held.charge_ranges(open.id, wanted.len(), account);
+    let locked = charged.and_then(|()| {
+        held.grants.caches.handle_change(open.cache_owner());
+        held.grants.locks.handle_locks(open.id, wanted).map_err(refused)
+    });
+    held.settle_ranges(open.id);
+    locked
 }
 
 /// Locks at once, or enters the line.
@@ -119,13 +137,19 @@ fn stand_in_line(
     context: &RequestContext,
     open: &OpenFile,
     wanted: RangeLock,
+    account: &Arc<Account>,
 ) -> Result<Option<Waiting>> {
     let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
     }
-    held.grants.caches.handle_change(open.cache_owner());
-    match held.grants.locks.handle_lock_or_wait(open.id, wanted).map_err(refused)? {
+    let charged = held.charge_ranges(open.id, 1, account);
+    let locking = charged.and_then(|()| {
+        held.grants.caches.handle_change(open.cache_owner());
+        held.grants.locks.handle_lock_or_wait(open.id, wanted).map_err(refused)
+    });
+    held.settle_ranges(open.id);
+    match locking? {
         Locking::Granted => Ok(None),
         Locking::Waits(wait) => {
             let (tell, told): (LockAnswer, _) = oneshot::channel();

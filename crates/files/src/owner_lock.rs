@@ -8,12 +8,14 @@ use crate::table::{FileState, LockAnswer};
 use crate::{Object, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use grants::{LockHeld, LockOwner, OwnerLocking, Range, RangeLock, WaitId};
+use limits::{Account, Holder};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
 impl RequestFiles {
     /// Locks a range for `owner`, in place of what it has of it already: part of a lock
-    /// may become another kind. `open` is what it is locked by, and gone with.
+    /// may become another kind. `open` is what it is locked by, and gone with; `holder` is whom
+    /// it is charged to.
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] for an empty range; [`FsError::TooMany`];
@@ -23,14 +25,16 @@ impl RequestFiles {
         open: &OpenFile,
         owner: LockOwner,
         wanted: RangeLock,
+        holder: &Holder,
     ) -> Result<OwnerLocking> {
         if wanted.range.length == 0 {
             return Err(FsError::InvalidParameter);
         }
-        let locking = lock_once(&self.context, open, owner, wanted)?;
+        let account = self.lock_ranges.account(holder);
+        let locking = lock_once(&self.context, open, owner, wanted, &account)?;
         let is_denied = matches!(locking, OwnerLocking::Denied(_));
         match is_denied && self.table.let_go(open.key()) {
-            true => lock_once(&self.context, open, owner, wanted),
+            true => lock_once(&self.context, open, owner, wanted, &account),
             false => Ok(locking),
         }
     }
@@ -38,14 +42,25 @@ impl RequestFiles {
     /// Unlocks what `owner` has of the range, if anything.
     ///
     /// # Errors
-    /// [`FsError::TooMany`] if it would leave more locks than there may be.
-    pub fn unlock_owned(&self, open: &OpenFile, owner: LockOwner, range: Range) -> Result<()> {
-        open.state
-            .lock(&self.context)
-            .grants
-            .locks
-            .handle_owner_unlock(owner, range)
-            .map_err(refused)
+    /// [`FsError::TooMany`] if it would leave more locks than there may be, or than `holder` may
+    /// have.
+    pub fn unlock_owned(
+        &self,
+        open: &OpenFile,
+        owner: LockOwner,
+        range: Range,
+        holder: &Holder,
+    ) -> Result<()> {
+        let account = self.lock_ranges.account(holder);
+        let mut held = open.state.lock(&self.context);
+        let charged = match held.grants.locks.splits(owner, range) {
+            true => held.charge_ranges(open.id, 1, &account),
+            false => Ok(()),
+        };
+        let unlocked = charged
+            .and_then(|()| held.grants.locks.handle_owner_unlock(owner, range).map_err(refused));
+        held.settle_ranges(open.id);
+        unlocked
     }
 
     /// The lock that keeps `owner` (none: anybody) from this one, if any does. Needs no
@@ -96,16 +111,22 @@ fn lock_once(
     open: &OpenFile,
     owner: LockOwner,
     wanted: RangeLock,
+    account: &Arc<Account>,
 ) -> Result<OwnerLocking> {
     let mut held = open.state.lock(context);
     if !held.grants.may_lock(open.id) {
         return Err(FsError::RangeNotLocked);
     }
-    let locking = held.grants.locks.handle_owner_lock(open.id, owner, wanted);
+    // The new one, and two pieces of one that it is put into.
+    let charged = held.charge_ranges(open.id, 2, account);
+    let locking = charged.and_then(|()| {
+        held.grants.locks.handle_owner_lock(open.id, owner, wanted).map_err(refused)
+    });
     if locking == Ok(OwnerLocking::Granted) {
         held.grants.caches.handle_change(open.cache_owner());
     }
-    locking.map_err(refused)
+    held.settle_ranges(open.id);
+    locking
 }
 
 impl OpenFile {

@@ -7,6 +7,7 @@ use crate::open_file::{OpenFile, OpenParts};
 use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
 use crate::{Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
+use limits::{Account, Holder};
 use std::sync::Arc;
 use vfs::{
     Case, FileKind, FsError, Node, NodeHandle, OpenHow, RelPath, Result, Timestamp, Wait, Wanted,
@@ -104,7 +105,7 @@ impl OpenFile {
 impl RequestFiles {
     /// Makes an open again as it was, whatever `caller` might be granted now. What
     /// its client kept is brought back by [`RequestFiles::restore_caching`]; under a key
-    /// `holder` is who is told of breaks, if nobody is yet.
+    /// `holder` is who is told of breaks, if nobody is yet. Its byte ranges are charged to `user`.
     ///
     /// # Errors
     /// [`FsError::Stale`] if another file is there now; those of opening it;
@@ -116,6 +117,7 @@ impl RequestFiles {
         caller: &Arc<Caller>,
         facts: &OpenFacts,
         holder: &Arc<dyn CacheHolder>,
+        user: &Holder,
     ) -> Result<Arc<OpenFile>> {
         let how = opened_again(volume, facts);
         let opened = volume.vfs.open(caller.identity.actor(), &facts.path, how)?;
@@ -153,7 +155,9 @@ impl RequestFiles {
                 NotEntered::Refused(error) => error,
                 NotEntered::Breaking(_) => FsError::ShareViolation,
             })?;
-        if let Err(error) = hold_again(&self.context, &state, &name, id, caller, facts) {
+        let account = self.lock_ranges.account(user);
+        let parts = (&*state, &name, id);
+        if let Err(error) = hold_again(&self.context, parts, caller, facts, &account) {
             // It never came to be, so nothing is deleted by its end.
             drop(self.table.close(&self.context, &state, id, false));
             return Err(error);
@@ -218,15 +222,15 @@ fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
 /// The locks, and the mark to vanish.
 fn hold_again(
     context: &RequestContext,
-    state: &FileState,
-    name: &Arc<OpenName>,
-    id: OpenId,
+    (state, name, id): (&FileState, &Arc<OpenName>, OpenId),
     caller: &Arc<Caller>,
     facts: &OpenFacts,
+    account: &Arc<Account>,
 ) -> Result<()> {
     let mut held = state.lock(context);
     let locked = held.grants.locks.handle_locks(id, &facts.locks);
     locked.map_err(|_| FsError::LockNotGranted)?;
+    held.force_range_charge(id, account);
     if facts.delete_pending {
         held.grants.handle_disposition(id, true);
         held.doom(Doomed { name: name.clone(), caller: caller.clone(), parent_key: None });

@@ -15,8 +15,8 @@ use grants::{
     Awaited, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, Closed, Decided,
     FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, Share, WaitId, insert_snugly,
 };
-use limits::FileUse;
-use std::collections::HashMap;
+use limits::{Account, FileUse, Share as Charge};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -63,6 +63,8 @@ pub(crate) struct Held {
     doomed: Vec<Doomed>,
     /// Who is to be told of the end of a wait for a lock, in the order of waiting.
     waits: Vec<(WaitId, LockAnswer)>,
+    /// What opens are charged for their byte ranges, also for those that they wait for.
+    range_charges: BTreeMap<OpenId, Charge>,
     /// Whose clients keep something, and how they are told; by owner.
     holders: Vec<(CacheOwner, Arc<dyn CacheHolder>)>,
     /// Who is to be told when something was given back.
@@ -150,6 +152,9 @@ impl Drop for Guard<'_> {
                 answers.push((self.waits.remove(at).1, result));
             }
         }
+        while let Some(open) = self.grants.locks.poll_recounted() {
+            self.settle_ranges(open);
+        }
         let breaks = self.take_breaks();
         let settled = self.take_settled();
         self.state.has_locks.store(!self.grants.locks.is_empty(), Ordering::Release);
@@ -210,6 +215,46 @@ impl Guard<'_> {
 }
 
 impl Held {
+    /// Charges an open for more byte ranges, before it locks or waits for them:
+    /// [`Held::settle_ranges`] follows.
+    ///
+    /// # Errors
+    /// [`FsError::TooMany`] if whom it is charged to has too many.
+    pub fn charge_ranges(
+        &mut self,
+        open: OpenId,
+        more: usize,
+        account: &Arc<Account>,
+    ) -> vfs::Result<()> {
+        let charge = self.range_charges.entry(open).or_insert_with(|| account.force(0));
+        charge.try_resize(charge.amount() + more as u64).map_err(|_| FsError::TooMany)
+    }
+
+    /// Charges an open for the byte ranges that it has although they may be too many: it had them
+    /// before a restart.
+    pub fn force_range_charge(&mut self, open: OpenId, account: &Arc<Account>) {
+        self.range_charges.insert(open, account.force(0));
+        self.settle_ranges(open);
+    }
+
+    /// From now on an open is charged for the byte ranges that it has and waits for.
+    pub fn settle_ranges(&mut self, open: OpenId) {
+        match self.grants.locks.count_of(open) {
+            0 => drop(self.range_charges.remove(&open)),
+            count => {
+                self.range_charges.get_mut(&open).into_iter().for_each(|c| c.resize(count as u64));
+            }
+        }
+    }
+
+    /// An open has taken the place of another, and its byte ranges.
+    pub fn take_over(&mut self, before: OpenId, id: OpenId) {
+        self.grants.handle_taken_over(before, id);
+        if let Some(charge) = self.range_charges.remove(&before) {
+            self.range_charges.insert(id, charge);
+        }
+    }
+
     /// Tells `answer` when the wait is over.
     pub fn expect_decision(&mut self, wait: WaitId, answer: LockAnswer) {
         self.waits.push((wait, answer));

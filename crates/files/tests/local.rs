@@ -8,9 +8,13 @@ use files::{
 };
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
 use futures_util::FutureExt;
-use std::sync::{Arc, Mutex, mpsc};
+use limits::Holder;
+use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::time::Duration;
 use vfs::{FsError, Identity, Name, RelPath, Result};
+
+/// Whom byte ranges are charged to.
+static HOLDER: LazyLock<Holder> = LazyLock::new(|| Holder::User("somebody".into()));
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -159,14 +163,17 @@ fn a_waiting_lock_is_granted_on_release_and_withdrawn_on_drop() {
     let (first, second) = (f.file("a"), f.file("a"));
     let range = Range::new(0, 10).unwrap();
     let wanted = RangeLock { range, kind: LockKind::Exclusive };
-    f.files.try_locks(&first, &[wanted]).unwrap();
-    assert_eq!(f.files.try_locks(&second, &[wanted]), Err(FsError::LockNotGranted));
-    assert!(f.files.lock(&second, wanted).now_or_never().is_none(), "it waits, and is dropped");
+    f.files.try_locks(&first, &[wanted], &HOLDER).unwrap();
+    assert_eq!(f.files.try_locks(&second, &[wanted], &HOLDER), Err(FsError::LockNotGranted));
+    assert!(
+        f.files.lock(&second, wanted, &HOLDER).now_or_never().is_none(),
+        "it waits, and is dropped"
+    );
     assert_eq!(f.files.write(second.caller(), &second, 0, b"x"), Err(FsError::LockConflict));
     f.files.unlock(&first, range).unwrap();
-    assert_eq!(f.files.lock(&second, wanted).now_or_never(), Some(Ok(())));
+    assert_eq!(f.files.lock(&second, wanted, &HOLDER).now_or_never(), Some(Ok(())));
     now(f.files.close(second)).unwrap();
-    assert_eq!(f.files.try_locks(&first, &[wanted]), Ok(()), "closing gives locks back");
+    assert_eq!(f.files.try_locks(&first, &[wanted], &HOLDER), Ok(()), "closing gives locks back");
 }
 
 #[test]

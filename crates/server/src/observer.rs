@@ -93,11 +93,13 @@ impl Observer {
             ("opens", self.files.opens().usage()),
             ("watches", self.files.watches().usage()),
             ("watch_bytes", self.files.watch_bytes().usage()),
+            ("lock_ranges", self.files.lock_ranges().usage()),
             ("sessions", smb.sessions.usage()),
             ("tree_connects", smb.trees.usage()),
             ("durable_opens", smb.durable.usage()),
             ("persistent_opens", smb.persistent.usage()),
             ("pipe_bytes", smb.pipe_bytes.usage()),
+            ("persistent_bytes", smb.persistent_bytes.usage()),
         ];
         resources.extend(self.nfs.holdings.usages());
         resources

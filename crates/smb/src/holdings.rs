@@ -2,8 +2,8 @@
 //! connection, memory of pipes. Opens themselves are counted by `files`, for all protocols.
 
 use crate::limits::{
-    DETACHED_MAX, PERSISTENT_OPENS_MAX, PIPE_BYTES_FLOOR, PIPE_BYTES_MAX, SESSIONS_MAX,
-    SHARED_FLOOR, TREES_MAX,
+    DETACHED_MAX, PERSISTENT_BYTES_MAX, PERSISTENT_OPENS_MAX, PERSISTENT_RECORD_BYTES_MAX,
+    PIPE_BYTES_FLOOR, PIPE_BYTES_MAX, SESSIONS_MAX, SHARED_FLOOR, TREES_MAX,
 };
 use crate::session::SessionUser;
 use limits::{Holder, Ledger, Share};
@@ -23,6 +23,8 @@ pub struct Holdings {
     pub persistent: Arc<Ledger>,
     /// Bytes that open pipes hold: unread answers above all.
     pub pipe_bytes: Arc<Ledger>,
+    /// Bytes of what is written down of these.
+    pub persistent_bytes: Arc<Ledger>,
 }
 
 impl Default for Holdings {
@@ -34,6 +36,7 @@ impl Default for Holdings {
             durable: of(DETACHED_MAX),
             persistent: of(PERSISTENT_OPENS_MAX),
             pipe_bytes: Ledger::new(PIPE_BYTES_MAX, PIPE_BYTES_FLOOR),
+            persistent_bytes: Ledger::new(PERSISTENT_BYTES_MAX, PERSISTENT_RECORD_BYTES_MAX as u64),
         }
     }
 }

@@ -157,6 +157,10 @@ pub const PERSISTENT_TEXT_BYTES_MAX: usize = 4096;
 pub const PERSISTENT_RECORD_BYTES_MAX: usize =
     PERSISTENT_LOCKS_MAX * 17 + 3 * PERSISTENT_TEXT_BYTES_MAX + 1024;
 
+/// Bytes of what is written down of all: of 65,536 opens 3 KiB each. One user may have as many as
+/// would still be free: 96 MiB.
+pub const PERSISTENT_BYTES_MAX: u64 = 192 * 1024 * 1024;
+
 /// What every user may have of each resource that is counted by user, while there is any at all.
 pub const SHARED_FLOOR: u64 = 16;
 

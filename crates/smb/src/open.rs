@@ -76,8 +76,9 @@ pub struct Persistence {
     pub identity: FileIdentity,
     /// It was made again after a restart: what its client kept is gone.
     pub is_restored: bool,
-    /// Held while the open is looked at and the writing is queued.
-    pub turn: Mutex<()>,
+    /// What its user is charged for the bytes of what is written down of it. Held while the open
+    /// is looked at and the writing is queued.
+    pub bytes: Mutex<Share>,
     /// What its user is charged for that; none for what cannot be charged.
     pub charge: Option<Share>,
 }
@@ -85,14 +86,14 @@ pub struct Persistence {
 impl Persistence {
     /// Of this file.
     #[must_use]
-    pub fn new(identity: FileIdentity, charge: Option<Share>) -> Self {
-        Self { identity, is_restored: false, turn: Mutex::default(), charge }
+    pub fn new(identity: FileIdentity, charge: Option<Share>, bytes: Share) -> Self {
+        Self { identity, is_restored: false, bytes: Mutex::new(bytes), charge }
     }
 
     /// The same of an open that was made again.
     #[must_use]
-    pub fn restored(identity: FileIdentity, charge: Share) -> Self {
-        Self { is_restored: true, ..Self::new(identity, Some(charge)) }
+    pub fn restored(identity: FileIdentity, charge: Share, bytes: Share) -> Self {
+        Self { is_restored: true, ..Self::new(identity, Some(charge), bytes) }
     }
 }
 

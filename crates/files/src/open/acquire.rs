@@ -135,7 +135,7 @@ impl Ticket {
     pub(crate) fn keep(mut self, context: &RequestContext) -> (Entered, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
         if let Some(before) = self.instead_of {
-            held.state.lock(context).grants.handle_taken_over(before, self.id);
+            held.state.lock(context).take_over(before, self.id);
         }
         let mut hold = self.hold.take();
         if let Some(hold) = &mut hold {

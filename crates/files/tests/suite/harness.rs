@@ -7,11 +7,12 @@ use files::{
     Workers,
 };
 use futures_util::future::BoxFuture;
+use limits::Holder;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
@@ -21,6 +22,9 @@ use vfs::{
     Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
+
+/// Whom byte ranges are charged to.
+pub static HOLDER: LazyLock<Holder> = LazyLock::new(|| Holder::User("somebody".into()));
 
 pub const READ: Access = Access::FILE_READ;
 pub const WRITE: Access = Access::FILE_WRITE;

@@ -1,8 +1,9 @@
 //! Byte-range locks through opens. MS-FSA 2.1.5.8, 2.1.5.9.
 
 use crate::harness::*;
-use files::{LockKind, OpenFile, Range, RangeLock};
+use files::{LockKind, LockOwner, OpenFile, OwnerLocking, Range, RangeLock};
 use futures_util::task::noop_waker;
+use limits::Holder;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ type Waiting<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// Asks for a lock; the future has been polled once.
 fn ask<'a>(served: &'a Served, open: &'a Arc<OpenFile>, lock: RangeLock) -> Waiting<'a> {
-    let mut waiting: Waiting<'a> = Box::pin(served.files.lock(open, lock));
+    let mut waiting: Waiting<'a> = Box::pin(served.files.lock(open, lock, &HOLDER));
     assert!(poll(&mut waiting).is_pending());
     waiting
 }
@@ -35,7 +36,7 @@ fn locks_bind_reads_writes_and_lengths_of_others() {
     let served = serve();
     served.put("file", b"0123456789");
     let (a, b) = (served.open("file", ALL), served.open("file", ALL));
-    served.files.try_locks(&a, &[exclusive(4, 4)]).unwrap();
+    served.files.try_locks(&a, &[exclusive(4, 4)], &HOLDER).unwrap();
     let mut data = Vec::new();
     assert_eq!(now(served.files.read(&b, 0, 4, &mut data)), Ok(4));
     assert_eq!(now(served.files.read(&b, 0, 5, &mut data)), Err(FsError::LockConflict));
@@ -59,10 +60,10 @@ fn several_locks_are_had_together_or_not_at_all() {
     let served = serve();
     served.put("file", b"");
     let (a, b) = (served.open("file", ALL), served.open("file", ALL));
-    served.files.try_locks(&a, &[exclusive(10, 1)]).unwrap();
+    served.files.try_locks(&a, &[exclusive(10, 1)], &HOLDER).unwrap();
     let both = [exclusive(0, 1), exclusive(10, 1)];
-    assert_eq!(served.files.try_locks(&b, &both), Err(FsError::LockNotGranted));
-    served.files.try_locks(&a, &[exclusive(0, 1)]).expect("nothing of it stayed");
+    assert_eq!(served.files.try_locks(&b, &both, &HOLDER), Err(FsError::LockNotGranted));
+    served.files.try_locks(&a, &[exclusive(0, 1)], &HOLDER).expect("nothing of it stayed");
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn who_came_first_is_served_first() {
     let served = serve();
     served.put("file", b"");
     let opens: [_; 3] = std::array::from_fn(|_| served.open("file", ALL));
-    served.files.try_locks(&opens[0], &[exclusive(0, 1)]).unwrap();
+    served.files.try_locks(&opens[0], &[exclusive(0, 1)], &HOLDER).unwrap();
     let mut first = ask(&served, &opens[1], exclusive(0, 1));
     let mut second = ask(&served, &opens[2], exclusive(0, 1));
     served.files.unlock(&opens[0], range(0, 1)).unwrap();
@@ -87,13 +88,16 @@ fn who_gives_up_leaves_no_lock_whether_served_or_not() {
     let served = serve();
     served.put("file", b"");
     let opens: [_; 3] = std::array::from_fn(|_| served.open("file", ALL));
-    served.files.try_locks(&opens[0], &[exclusive(0, 1)]).unwrap();
+    served.files.try_locks(&opens[0], &[exclusive(0, 1)], &HOLDER).unwrap();
     drop(ask(&served, &opens[1], exclusive(0, 1)));
     let served_unseen = ask(&served, &opens[1], exclusive(0, 1));
     served.files.unlock(&opens[0], range(0, 1)).unwrap();
-    assert_eq!(served.files.try_locks(&opens[2], &[exclusive(0, 1)]), Err(FsError::LockNotGranted));
+    assert_eq!(
+        served.files.try_locks(&opens[2], &[exclusive(0, 1)], &HOLDER),
+        Err(FsError::LockNotGranted)
+    );
     drop(served_unseen);
-    served.files.try_locks(&opens[2], &[exclusive(0, 1)]).unwrap();
+    served.files.try_locks(&opens[2], &[exclusive(0, 1)], &HOLDER).unwrap();
 }
 
 #[test]
@@ -102,7 +106,7 @@ fn closing_ends_locks_and_waits() {
     served.put("file", b"");
     let (a, b) = (served.open("file", ALL), served.open("file", ALL));
     let c = served.open("file", ALL);
-    served.files.try_locks(&a, &[exclusive(0, 1)]).unwrap();
+    served.files.try_locks(&a, &[exclusive(0, 1)], &HOLDER).unwrap();
     let mut own = ask(&served, &b, exclusive(0, 1));
     let mut next = ask(&served, &c, exclusive(0, 1));
     served.close(b.clone());
@@ -111,11 +115,11 @@ fn closing_ends_locks_and_waits() {
     served.close(a);
     assert_eq!(poll(&mut next), Poll::Ready(Ok(())));
     assert_eq!(
-        served.files.try_locks(&b, &[exclusive(5, 1)]),
+        served.files.try_locks(&b, &[exclusive(5, 1)], &HOLDER),
         Err(FsError::RangeNotLocked),
         "it is closed"
     );
-    assert_eq!(now(served.files.lock(&b, exclusive(5, 1))), Err(FsError::RangeNotLocked));
+    assert_eq!(now(served.files.lock(&b, exclusive(5, 1), &HOLDER)), Err(FsError::RangeNotLocked));
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn locks_of_many_threads_exclude_each_other_and_end() {
                 let open = served.open("file", ALL);
                 for _ in 0..rounds {
                     futures_util::future::FutureExt::now_or_never(async {
-                        while served.files.try_locks(&open, &[exclusive(0, 8)]).is_err() {
+                        while served.files.try_locks(&open, &[exclusive(0, 8)], &HOLDER).is_err() {
                             std::thread::yield_now();
                         }
                     });
@@ -144,4 +148,62 @@ fn locks_of_many_threads_exclude_each_other_and_end() {
     });
     assert_eq!(served.get("file").unwrap(), (4 * rounds as u64).to_le_bytes());
     served.assert_nothing_held();
+}
+
+#[test]
+fn ranges_are_charged_to_their_holder_and_given_back() {
+    let served = serve();
+    served.put("file", b"");
+    let (a, b) = (served.open("file", ALL), served.open("file", ALL));
+    let used = || served.files.lock_ranges().usage().used;
+    let all: Vec<_> = (0..100).map(|at| exclusive(2 * at, 1)).collect();
+    served.files.try_locks(&a, &all, &HOLDER).unwrap();
+    assert_eq!(used(), 100);
+    assert!(served.files.try_locks(&b, &all[99..], &HOLDER).is_err());
+    let waiting = ask(&served, &b, exclusive(0, 1));
+    assert_eq!(used(), 101, "who waits has its range already");
+    drop(waiting);
+    assert_eq!(used(), 100);
+    served.files.unlock(&a, range(0, 1)).unwrap();
+    assert_eq!(used(), 99);
+    drop(a);
+    assert_eq!(used(), 0, "closing gives all back");
+}
+
+#[test]
+fn holder_with_too_many_ranges_is_refused_and_others_are_not() {
+    let served = serve();
+    served.put("file", b"");
+    served.put("other", b"");
+    served.files.lock_ranges().set_max(10_000);
+    let (a, b) = (served.open("file", ALL), served.open("other", ALL));
+    let all: Vec<_> = (0..6000).map(|at| exclusive(2 * at, 1)).collect();
+    assert_eq!(served.files.try_locks(&a, &all, &HOLDER), Err(FsError::TooMany));
+    served.files.try_locks(&a, &all[..5000], &HOLDER).unwrap();
+    assert_eq!(served.files.try_locks(&b, &all[..1], &HOLDER), Err(FsError::TooMany));
+    assert_eq!(now(served.files.lock(&b, all[0], &HOLDER)), Err(FsError::TooMany));
+    let other = Holder::User("another".into());
+    served.files.try_locks(&b, &all[..1], &other).unwrap();
+    assert_eq!(served.files.lock_ranges().usage().used, 5001, "refusals leave nothing behind");
+}
+
+#[test]
+fn owner_is_charged_for_the_pieces_that_it_has() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    let owner = LockOwner(1);
+    let used = || served.files.lock_ranges().usage().used;
+    let wanted = exclusive(0, 100);
+    let locking = served.files.lock_owned(&open, owner, wanted, &HOLDER);
+    assert_eq!((locking, used()), (Ok(OwnerLocking::Granted), 1));
+    served.files.unlock_owned(&open, owner, range(10, 1), &HOLDER).unwrap();
+    assert_eq!(used(), 2);
+    served.files.lock_ranges().set_max(2);
+    let many = Holder::User("many".into());
+    let _hoard = served.files.lock_ranges().account(&many).force(4096);
+    let halved = served.files.unlock_owned(&open, owner, range(20, 1), &many);
+    assert_eq!((halved, used()), (Err(FsError::TooMany), 4098));
+    served.files.unlock_owned(&open, owner, Range::to_end(0), &many).unwrap();
+    assert_eq!(used(), 4096, "what makes room is never refused");
 }

@@ -256,7 +256,7 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     let alone = Share::READ;
     let first = served.open_at(of(&object), plan(READ, alone)).unwrap().open;
     let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
-    let lock = served.files.lock_owned(&first, LockOwner(1), wanted);
+    let lock = served.files.lock_owned(&first, LockOwner(1), wanted, &HOLDER);
     assert_eq!(lock, Ok(OwnerLocking::Granted));
     let other = served.open_at(of(&object), plan(READ, Share::ALL)).unwrap().open;
     let upgrade = |share| {
@@ -271,7 +271,7 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     );
     let second = upgrade(alone).unwrap().open;
     let range = RangeLock { range: Range::to_end(0), kind: LockKind::Shared };
-    let gone = served.files.lock_owned(&first, LockOwner(2), range);
+    let gone = served.files.lock_owned(&first, LockOwner(2), range, &HOLDER);
     assert_eq!(gone, Err(FsError::RangeNotLocked), "another has taken its place");
     served.close(first.clone());
     assert!(second.has_locks_of(LockOwner(1)), "they came along");
@@ -297,8 +297,9 @@ fn an_upgrade_keeps_its_locks_though_something_is_renamed_meanwhile() {
     let object = served.object("f").unwrap();
     let first = served.open_at(of(&object), OpenPlan::posix(READ, Share::ALL)).unwrap().open;
     let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
-    let lock =
-        |open: &Arc<OpenFile>, owner| served.files.lock_owned(open, LockOwner(owner), wanted);
+    let lock = |open: &Arc<OpenFile>, owner| {
+        served.files.lock_owned(open, LockOwner(owner), wanted, &HOLDER)
+    };
     assert_eq!(lock(&first, 1), Ok(OwnerLocking::Granted));
     let mover = served.open("other", DELETE);
     let files = served.files.clone();
@@ -832,18 +833,21 @@ fn locks_of_owners_bind_windows_and_not_each_other() {
         range: Range::new(from, length).unwrap(),
         kind: LockKind::Exclusive,
     };
-    let granted = served.files.lock_owned(&one, LockOwner(1), lock(0, 4));
+    let granted = served.files.lock_owned(&one, LockOwner(1), lock(0, 4), &HOLDER);
     assert_eq!(granted, Ok(OwnerLocking::Granted));
     assert_eq!(served.files.write(windows.caller(), &windows, 0, b"x"), Err(FsError::LockConflict));
     assert_eq!(served.files.write(two.caller(), &two, 0, b"x"), Ok(()), "an agreement");
-    assert_eq!(served.files.try_locks(&windows, &[lock(3, 1)]), Err(FsError::LockNotGranted));
-    served.files.try_locks(&windows, &[lock(8, 1)]).unwrap();
+    assert_eq!(
+        served.files.try_locks(&windows, &[lock(3, 1)], &HOLDER),
+        Err(FsError::LockNotGranted)
+    );
+    served.files.try_locks(&windows, &[lock(8, 1)], &HOLDER).unwrap();
     assert_eq!(served.files.write(two.caller(), &two, 8, b"x"), Err(FsError::LockConflict));
     let held = served.files.find_lock(&object, Some(LockOwner(2)), lock(2, 8)).unwrap();
     assert_eq!((held.lock, held.owner), (lock(0, 4), Some(LockOwner(1))));
     let mut waits = Box::pin(served.files.until_unlocked(&two, LockOwner(2), lock(3, 1)));
     assert_eq!(waits.as_mut().now_or_never(), None);
-    served.files.unlock_owned(&one, LockOwner(1), Range::new(3, 1).unwrap()).unwrap();
+    served.files.unlock_owned(&one, LockOwner(1), Range::new(3, 1).unwrap(), &HOLDER).unwrap();
     assert_eq!(waits.as_mut().now_or_never(), Some(Ok(())));
     assert!(!two.has_locks_of(LockOwner(2)), "it is only told");
     drop(waits);

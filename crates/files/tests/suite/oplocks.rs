@@ -96,7 +96,7 @@ fn sizes_locks_and_holes_break_what_others_have_read() {
     open = look();
     let range = files::Range::new(0, 1).unwrap();
     let lock = RangeLock { range, kind: files::LockKind::Exclusive };
-    served.files.try_locks(&writer, &[lock]).unwrap();
+    served.files.try_locks(&writer, &[lock], &HOLDER).unwrap();
     assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
     let locked = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
     assert_eq!(locked.caching.has, Caching::NONE, "locks need to be asked for");

@@ -41,7 +41,7 @@ fn blocks_are_shared_by_the_rights_of_both_opens_and_past_locks() {
     assert_eq!(clone(&blind, &to), Err(FsError::AccessDenied));
     assert_eq!(clone(&from, &reader), Err(FsError::AccessDenied));
     let all = RangeLock { range: Range::new(0, 8192).unwrap(), kind: LockKind::Exclusive };
-    served.files.try_locks(&served.open("to", ALL), &[all]).unwrap();
+    served.files.try_locks(&served.open("to", ALL), &[all], &HOLDER).unwrap();
     assert_eq!(clone(&from, &to), Ok(()));
     assert_eq!(read(&served, "to"), [[1; 4096], [2; 4096]].concat());
 }

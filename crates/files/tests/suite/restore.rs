@@ -52,9 +52,9 @@ fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
     // As it was before the second one came.
     (facts[0].caching, facts[0].epoch) = (Caching(3), 8);
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
-    let again = facts
-        .each_ref()
-        .map(|facts| next.restore(&served.volume, &served.alice, facts, &nobody()).unwrap());
+    let again = facts.each_ref().map(|facts| {
+        next.restore(&served.volume, &served.alice, facts, &nobody(), &HOLDER).unwrap()
+    });
     for (open, facts) in again.iter().zip(&facts).rev() {
         next.restore_caching(open, facts, nobody());
     }
@@ -74,9 +74,9 @@ fn leases_that_do_not_fit_each_other_are_made_again_as_far_as_they_do() {
         // Written down before the other one came.
         files::OpenFacts { caching: Caching::BATCH, ..facts }
     });
-    let again = facts
-        .each_ref()
-        .map(|facts| next.restore(&served.volume, &served.alice, facts, &nobody()).unwrap());
+    let again = facts.each_ref().map(|facts| {
+        next.restore(&served.volume, &served.alice, facts, &nobody(), &HOLDER).unwrap()
+    });
     for (open, facts) in again.iter().zip(&facts) {
         next.restore_caching(open, facts, nobody());
     }
@@ -92,11 +92,12 @@ fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
     served.put("file", b"data");
     let both = READ | WRITE;
     let first = served.try_open(OpenPlan { share: Share::READ, ..plan("file", both) }).unwrap();
-    served.files.try_locks(&first.open, &[lock(0), lock(100)]).unwrap();
+    served.files.try_locks(&first.open, &[lock(0), lock(100)], &HOLDER).unwrap();
     let facts = facts_of(&first);
     drop(first);
 
-    let again = served.files.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
+    let again =
+        served.files.restore(&served.volume, &served.alice, &facts, &nobody(), &HOLDER).unwrap();
     assert_eq!(again.facts(&facts.identity), Some(facts));
     assert_eq!(served.read(&again).unwrap(), b"data");
     served.files.set_away(&again, true);
@@ -104,7 +105,7 @@ fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
     served.files.set_away(&again, false);
     assert_eq!(served.refusal(plan("file", WRITE)), FsError::ShareViolation);
     let other = served.open("file", READ);
-    assert_eq!(served.files.try_locks(&other, &[lock(105)]), Err(FsError::LockNotGranted));
+    assert_eq!(served.files.try_locks(&other, &[lock(105)], &HOLDER), Err(FsError::LockNotGranted));
     drop((again, other));
     served.assert_nothing_held();
 }
@@ -124,7 +125,8 @@ fn a_mark_to_vanish_is_made_again_and_carried_out_at_the_close() {
         // As if the process had been killed: nothing is closed.
         std::mem::forget(first);
         let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
-        let again = next.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
+        let again =
+            next.restore(&served.volume, &served.alice, &facts, &nobody(), &HOLDER).unwrap();
         assert!(served.exists(name));
         now(next.close(again)).unwrap();
         assert!(!served.exists(name));
@@ -140,7 +142,7 @@ fn another_file_under_the_same_name_is_not_taken_for_it() {
     drop(first);
     served.put("next", b"new");
     std::fs::rename(served.dir.path().join("next"), served.dir.path().join("file")).unwrap();
-    let refused = served.files.restore(&served.volume, &served.alice, &facts, &nobody());
+    let refused = served.files.restore(&served.volume, &served.alice, &facts, &nobody(), &HOLDER);
     assert_eq!(refused.err(), Some(FsError::Stale));
     served.assert_nothing_held();
 }
@@ -154,7 +156,7 @@ fn open_is_restored_under_another_device_number() {
     std::mem::forget(first);
     served.vfs.device_shift.store(7, Ordering::Relaxed);
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
-    let again = next.restore(&served.volume, &served.alice, &facts, &nobody()).unwrap();
+    let again = next.restore(&served.volume, &served.alice, &facts, &nobody(), &HOLDER).unwrap();
     let device = now(next.root_object(&served.volume)).unwrap().key().device;
     assert_eq!(device, before, "of the node itself, which the test does not change");
     assert_eq!(served.read(&again).unwrap(), b"data");
@@ -174,7 +176,7 @@ fn file_of_another_generation_is_not_taken_for_it() {
     }
     assert_ne!(file.identity.lasting, other.identity.lasting);
     let restore = |facts: &OpenFacts| {
-        served.files.restore(&served.volume, &served.alice, facts, &nobody()).map(drop)
+        served.files.restore(&served.volume, &served.alice, facts, &nobody(), &HOLDER).map(drop)
     };
     let mut changed = file.clone();
     changed.identity.lasting = other.identity.lasting;

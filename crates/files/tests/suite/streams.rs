@@ -178,13 +178,13 @@ fn share_modes_and_ranges_are_of_each_stream() {
     }
     let all = Range::new(0, 10).unwrap();
     let lock = RangeLock { range: all, kind: LockKind::Exclusive };
-    served.files.try_locks(&file, &[lock]).unwrap();
-    served.files.try_locks(&one, &[lock]).unwrap();
+    served.files.try_locks(&file, &[lock], &HOLDER).unwrap();
+    served.files.try_locks(&one, &[lock], &HOLDER).unwrap();
     served.files.write(two.caller(), &two, 0, b"free").unwrap();
     served.close(one);
     let one = served.open_stream("file", "one", ALL);
     let other = served.open_stream("file", "one", ALL);
-    served.files.try_locks(&one, &[lock]).unwrap();
+    served.files.try_locks(&one, &[lock], &HOLDER).unwrap();
     assert_eq!(served.files.write(other.caller(), &other, 0, b"x"), Err(FsError::LockConflict));
 }
 

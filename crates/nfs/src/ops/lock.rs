@@ -135,7 +135,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
     let owner = owner_number(&client, number);
     let wanted = wanted_of(args.lock_type, range);
     let files = run.files().clone();
-    match files.lock_owned(&held.open, owner, wanted) {
+    match files.lock_owned(&held.open, owner, wanted, &client.holder) {
         Ok(OwnerLocking::Granted) => {
             let id = client.with_states(|states| {
                 states.get(number)?;
@@ -144,7 +144,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
             });
             let Some(id) = id else {
                 // Whoever made the state was refused meanwhile, or the open was closed.
-                files.unlock_owned(&held.open, owner, range).or_status()?;
+                files.unlock_owned(&held.open, owner, range, &client.holder).or_status()?;
                 return Err(NfsStatus::DELAY);
             };
             run.current_id = Some(id);
@@ -237,7 +237,7 @@ pub(crate) fn unlock(run: &mut Run<'_>, args: &UnlockArgs) -> Result<StateId, Nf
     let client = run.client()?;
     let (number, _) = guard(&client.states).find_locks(&id)?;
     let owner = owner_number(&client, number);
-    run.files().unlock_owned(&held.open, owner, range).or_status()?;
+    run.files().unlock_owned(&held.open, owner, range, &client.holder).or_status()?;
     let is_locked = held.open.has_locks_of(owner);
     let id = client.with_states(|states| {
         states.set_locked(number, is_locked);

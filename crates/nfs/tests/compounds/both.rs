@@ -272,7 +272,12 @@ impl Run {
             Holder::Smb(held) => {
                 let kind = if is_exclusive { LockKind::Exclusive } else { LockKind::Shared };
                 let range = RangeLock { range: Range::new(told, 1).unwrap(), kind };
-                self.bench.server.files.for_server().try_locks(held, &[range]).is_ok()
+                self.bench
+                    .server
+                    .files
+                    .for_server()
+                    .try_locks(held, &[range], &limits::Holder::User("somebody".into()))
+                    .is_ok()
             }
             Holder::Nfs { client, id, locks } => {
                 let (client, lock) = (*client, lock_args((*id, *locks), told, is_exclusive, false));

@@ -3,6 +3,7 @@
 use crate::harness::*;
 use files::{Access, Begun, IfExists, IfMissing, OpenPlan, Semantics, Share};
 use futures_util::FutureExt;
+use limits::Holder;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::{Identity, Name, RelPath};
@@ -527,7 +528,13 @@ fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
     let Begun::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
     let (range, kind) = (files::Range::new(0, 1).unwrap(), files::LockKind::Exclusive);
     let range = files::RangeLock { range, kind };
-    let lock = || bench.server.files.for_server().try_locks(&beside.open, &[range]);
+    let lock = || {
+        bench.server.files.for_server().try_locks(
+            &beside.open,
+            &[range],
+            &Holder::User("somebody".into()),
+        )
+    };
     assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it may be locked");
     let mut one = bench.returning_callee("one", 1);
     assert_eq!(lock(), Err(vfs::FsError::LockNotGranted), "it has not said that this is all");

@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::status::status_of;
 use files::{LockKind, Range, RangeLock, RequestFiles};
 use futures_util::future::{Either, select};
-use limits::Cost;
+use limits::{Cost, Holder};
 use std::pin::pin;
 use std::sync::Arc;
 use wire::codec::Writer;
@@ -46,15 +46,16 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         unlock_all(request.files, &open, &body.elements)?;
     } else {
         let (locks, waits) = wanted(&body.elements)?;
-        match request.files.try_locks(file, &locks) {
+        let holder = request.session()?.holder.clone();
+        match request.files.try_locks(file, &locks, &holder) {
             Ok(()) => {
                 keep_locks(request.server, request.files, &open, &locks, sequence).await?;
                 EmptyBody.encode(&mut request.w);
                 return Ok(Outcome::success());
             }
             Err(vfs::FsError::LockNotGranted) if waits => {
-                let waiting =
-                    wait(request.server.clone(), request.files.clone(), open, locks, sequence);
+                let (server, files) = (request.server.clone(), request.files.clone());
+                let waiting = wait(server, files, open, locks, sequence, holder);
                 return Ok(Outcome::Wait(Box::pin(waiting)));
             }
             Err(error) => return Err(status_of(error)),
@@ -136,10 +137,11 @@ async fn wait(
     open: Arc<Open>,
     locks: Vec<RangeLock>,
     sequence: u32,
+    holder: Holder,
 ) -> Result<Waited, NtStatus> {
     let file = open.file()?.clone();
     for &lock in &locks {
-        let granted = files.lock(&file, lock);
+        let granted = files.lock(&file, lock, &holder);
         match select(pin!(open.closed.raised()), pin!(granted)).await {
             Either::Left(_) => return Err(NtStatus::RANGE_NOT_LOCKED),
             Either::Right((result, _)) => result.map_err(status_of)?,

@@ -119,13 +119,16 @@ impl Server {
         if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
     }
 
-    /// Queues what is to be written down of an open; none if it is too much.
+    /// Queues what is to be written down of an open; none if it is too much, or its user has too
+    /// much.
     fn queue(&self, open: &Open, persistence: &Persistence) -> Option<BoxFuture<'static, bool>> {
         // What was seen later is also written later.
-        let _turn = persistence.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let record = record_of(open, persistence)?;
         let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
-        fits.then(|| self.host.keep_open(open.id.persistent, Some(record.to_bytes())))
+        let bytes = fits.then(|| record.to_bytes())?;
+        charged.try_resize(bytes.len() as u64).ok()?;
+        Some(self.host.keep_open(open.id.persistent, Some(bytes)))
     }
 
     /// A lease breaks: what its client is to give back it does not have after a
@@ -232,7 +235,9 @@ impl Server {
             Some(lease) => lease.clone(),
             None => oplock.clone(),
         };
-        let file = self.files.for_server().restore(volume, caller, &record.file, &holder);
+        let user = Holder::User(record.owner.as_str().into());
+        let files = self.files.for_server();
+        let file = files.restore(volume, caller, &record.file, &holder, &user);
         let file = file.map_err(|error| error.to_string())?;
         // That of an earlier open under the key, if there is one.
         let lease = lease.and_then(|_| file.grant_again().1.and_then(|grant| grant.holder()));
@@ -243,7 +248,9 @@ impl Server {
         let counted = self.files.meter().share(&share.name);
         let (share, volume) = (share.clone(), Some(volume.clone()));
         let admitted = Admitted { share, volume, forced, counted };
-        let (charges, persistent) = self.charges_of_restored(&record.owner);
+        let (charges, persistent) = self.charges_of_restored(&user);
+        let bytes =
+            self.holdings.persistent_bytes.account(&user).force(record.to_bytes().len() as u64);
         let identity = record.file.identity.clone();
         let open = Arc::new(Open::new(OpenParts {
             id,
@@ -257,7 +264,7 @@ impl Server {
                 client_guid: record.client_guid,
                 create_guid: Some(record.create_guid),
                 membership: None,
-                persistence: Some(Box::new(Persistence::restored(identity, persistent))),
+                persistence: Some(Box::new(Persistence::restored(identity, persistent, bytes))),
                 charges,
             }),
             oplock: lease.is_none().then_some(oplock),
@@ -274,9 +281,8 @@ impl Server {
 
 impl Server {
     /// What was there before the restart is not refused.
-    fn charges_of_restored(&self, owner: &str) -> (Charges, Charge) {
-        let holder = Holder::User(owner.into());
-        let of = |ledger: &Arc<Ledger>| ledger.account(&holder).force(1);
+    fn charges_of_restored(&self, user: &Holder) -> (Charges, Charge) {
+        let of = |ledger: &Arc<Ledger>| ledger.account(user).force(1);
         let charges = Charges {
             open: Some(of(self.files.opens())),
             durable: of(&self.holdings.durable).into(),

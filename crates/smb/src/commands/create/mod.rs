@@ -299,7 +299,8 @@ impl Creating {
                 }),
                 persistence: persists.then(|| {
                     let identity = opened.open.identity(opened.attributes.born);
-                    Box::new(Persistence::new(identity, persistent))
+                    let bytes = self.server.holdings.persistent_bytes.account(&self.session.holder);
+                    Box::new(Persistence::new(identity, persistent, bytes.force(0)))
                 }),
                 charges: std::mem::take(&mut self.charges),
             }),
