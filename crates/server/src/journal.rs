@@ -4,11 +4,17 @@
 //!
 //! The file begins with [`MAGIC`]; an entry is its length, its checksum, and
 //! a body: what is done, the number, the record. Numbers are little-endian.
+//!
+//! Records may have half of the file's bytes. So the file can always be made shorter by a half,
+//! and there is always room to take a record away.
 
-use crate::limits::{JOURNAL_BATCH_MAX, JOURNAL_BYTES_MAX, JOURNAL_WASTE_BYTES_MAX};
+use crate::limits::{
+    JOURNAL_BATCH_MAX, JOURNAL_BYTES_MAX, JOURNAL_LIVE_BYTES_MAX, JOURNAL_READ_BYTES_MAX,
+    JOURNAL_WASTE_BYTES_MAX,
+};
 use futures_util::future::BoxFuture;
 use smb::limits::PERSISTENT_RECORD_BYTES_MAX;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -73,7 +79,7 @@ impl Journal {
             ));
         }
         let records = load(&path).map_err(said)?;
-        let disk = Disk::create(path.clone(), records.clone()).map_err(said)?;
+        let disk = Disk::create(path.clone(), records.clone(), Bounds::DEFAULT).map_err(said)?;
         let (queue, changes) = channel();
         let write = move || {
             let _lock = lock;
@@ -84,7 +90,8 @@ impl Journal {
     }
 
     /// Puts a record in place of the last one with its number, or takes it away.
-    /// Queued when it returns; true once it survives power loss.
+    /// Queued when it returns; true once it survives power loss. False for a record that there is
+    /// no room for: the last one with its number stays.
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (done, told) = oneshot::channel();
         let queued = self.queue.send(Change { id, record, done }).is_ok();
@@ -103,6 +110,25 @@ fn is_locked_in_time(lock: &File) -> bool {
     lock.try_lock().is_ok()
 }
 
+/// Bytes of the file.
+#[derive(Clone, Copy)]
+struct Bounds {
+    /// All of them, where it can be made shorter.
+    file: u64,
+    /// Records, and what stands before each.
+    live: u64,
+    /// Those that may be of records that were replaced, beside as many as there are of others.
+    waste: u64,
+}
+
+impl Bounds {
+    const DEFAULT: Self = Self {
+        file: JOURNAL_BYTES_MAX,
+        live: JOURNAL_LIVE_BYTES_MAX,
+        waste: JOURNAL_WASTE_BYTES_MAX,
+    };
+}
+
 /// The file, and all that is in it.
 struct Disk {
     path: PathBuf,
@@ -111,18 +137,14 @@ struct Disk {
     live_bytes: u64,
     /// Up to where the file is good.
     length: u64,
+    bounds: Bounds,
 }
 
 impl Disk {
     /// Writes a new file in place of an old one.
-    fn create(path: PathBuf, live: Records) -> io::Result<Self> {
-        let mut bytes = MAGIC.to_vec();
-        for (id, record) in &live {
-            put_entry(&mut bytes, *id, Some(record));
-        }
-        let file = crate::state::replace(&path, &bytes)?;
-        let length = bytes.len() as u64;
-        Ok(Self { path, file, live, live_bytes: length, length })
+    fn create(path: PathBuf, live: Records, bounds: Bounds) -> io::Result<Self> {
+        let (file, length) = write_all(&path, &live)?;
+        Ok(Self { path, file, live, live_bytes: length, length, bounds })
     }
 
     /// Carries out changes until nobody can ask any more.
@@ -130,28 +152,29 @@ impl Disk {
         while let Ok(first) = changes.recv() {
             let more = changes.try_iter().take(JOURNAL_BATCH_MAX - 1);
             let batch: Vec<Change> = std::iter::once(first).chain(more).collect();
-            let written = self.write(&batch);
-            if let Err(error) = &written {
+            let written = self.write(&batch).unwrap_or_else(|error| {
                 tracing::error!(
                     target: "server::condition",
                     path = %self.path.display(),
                     %error,
                     "cannot write the state journal: persistent opens are refused, and records of NFS clients are not stored; make it writable, or free its disk"
                 );
-            }
-            for change in batch {
+                vec![false; batch.len()]
+            });
+            for (change, is_written) in batch.into_iter().zip(written) {
                 // Whoever asked may have gone.
-                let _ = change.done.send(written.is_ok());
+                let _ = change.done.send(is_written);
             }
         }
     }
 
-    fn write(&mut self, batch: &[Change]) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        for change in batch {
-            put_entry(&mut bytes, change.id, change.record.as_deref());
+    /// Writes the changes that there is room for: which of them.
+    fn write(&mut self, batch: &[Change]) -> io::Result<Vec<bool>> {
+        let (bytes, fits) = self.entries_of(batch);
+        if self.length + bytes.len() as u64 > self.bounds.file {
+            self.make_shorter();
         }
-        if self.length + bytes.len() as u64 > JOURNAL_BYTES_MAX {
+        if self.length + bytes.len() as u64 > JOURNAL_READ_BYTES_MAX {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "the journal is full"));
         }
         if let Err(error) = self.append(&bytes) {
@@ -161,31 +184,77 @@ impl Disk {
             return Err(error);
         }
         self.length += bytes.len() as u64;
-        for change in batch {
+        for (change, _) in batch.iter().zip(&fits).filter(|(_, fits)| **fits) {
             let old = match &change.record {
                 Some(record) => self.live.insert(change.id, record.clone()),
                 None => self.live.remove(&change.id),
             };
-            let size = |record: &Vec<u8>| (record.len() + ENTRY_HEAD + BODY_HEAD) as u64;
-            self.live_bytes += change.record.as_ref().map_or(0, size);
-            self.live_bytes -= old.as_ref().map_or(0, size);
+            self.live_bytes += change.record.as_ref().map_or(0, entry_bytes);
+            self.live_bytes -= old.as_ref().map_or(0, entry_bytes);
         }
-        if self.length > 2 * self.live_bytes + JOURNAL_WASTE_BYTES_MAX {
+        if self.length > 2 * self.live_bytes + self.bounds.waste {
+            self.make_shorter();
+        }
+        Ok(fits)
+    }
+
+    /// The entries of the changes that there is room for, and which these are. A record may always
+    /// be taken away, or become smaller.
+    fn entries_of(&self, batch: &[Change]) -> (Vec<u8>, Vec<bool>) {
+        let (mut bytes, mut live_bytes) = (Vec::new(), self.live_bytes);
+        // Bytes of the records that the batch has changed so far.
+        let mut changed = HashMap::new();
+        let fits = batch.iter().map(|change| {
+            let of_live = || self.live.get(&change.id).map_or(0, entry_bytes);
+            let old = changed.get(&change.id).copied().unwrap_or_else(of_live);
+            let new = change.record.as_ref().map_or(0, entry_bytes);
+            let is_larger = new > old;
+            if is_larger && live_bytes - old + new > self.bounds.live {
+                return false;
+            }
+            if old > 0 || new > 0 {
+                put_entry(&mut bytes, change.id, change.record.as_deref());
+            }
+            live_bytes = live_bytes - old + new;
+            changed.insert(change.id, new);
+            true
+        });
+        let fits = fits.collect();
+        (bytes, fits)
+    }
+
+    /// Leaves out what is of records that were replaced.
+    fn make_shorter(&mut self) {
+        match write_all(&self.path, &self.live) {
+            Ok((file, length)) => {
+                (self.file, self.length, self.live_bytes) = (file, length, length);
+            }
             // What is written is safe already: that this fails can wait.
-            match Self::create(self.path.clone(), self.live.clone()) {
-                Ok(next) => *self = next,
-                Err(error) => {
-                    tracing::warn!(path = %self.path.display(), %error, "the journal cannot be made shorter");
-                }
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "the journal cannot be made shorter");
             }
         }
-        Ok(())
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.file.sync_data()
     }
+}
+
+/// Writes a new file of these records in place of an old one; its length.
+fn write_all(path: &Path, live: &Records) -> io::Result<(File, u64)> {
+    let mut bytes = MAGIC.to_vec();
+    for (id, record) in live {
+        put_entry(&mut bytes, *id, Some(record));
+    }
+    let file = crate::state::replace(path, &bytes)?;
+    Ok((file, bytes.len() as u64))
+}
+
+/// Bytes of a record in the file.
+fn entry_bytes(record: &Vec<u8>) -> u64 {
+    (record.len() + ENTRY_HEAD + BODY_HEAD) as u64
 }
 
 fn put_entry(bytes: &mut Vec<u8>, id: u64, record: Option<&[u8]>) {
@@ -210,7 +279,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 fn load(path: &Path) -> io::Result<Records> {
     let mut bytes = Vec::new();
     match File::open(path) {
-        Ok(file) => file.take(JOURNAL_BYTES_MAX).read_to_end(&mut bytes)?,
+        Ok(file) => file.take(JOURNAL_READ_BYTES_MAX).read_to_end(&mut bytes)?,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Records::new()),
         Err(e) => return Err(e),
     };
@@ -315,6 +384,56 @@ mod tests {
         let length = std::fs::metadata(folder.path().join("opens")).unwrap().len();
         assert!(length <= 2 * JOURNAL_WASTE_BYTES_MAX, "{length}");
         assert_eq!(reopened(folder.path()), Records::from([(1, record)]));
+    }
+
+    /// A small journal, and what became of each change of a batch.
+    fn small_disk(folder: &Path) -> Disk {
+        let bounds = Bounds { file: 4096, live: 2048, waste: 1 << 20 };
+        Disk::create(folder.join("opens"), Records::new(), bounds).unwrap()
+    }
+
+    fn written(disk: &mut Disk, batch: &[(u64, Option<usize>)]) -> Vec<bool> {
+        let change = |&(id, bytes): &(u64, Option<usize>)| {
+            let (done, _) = oneshot::channel();
+            Change { id, record: bytes.map(|bytes| vec![id as u8; bytes]), done }
+        };
+        disk.write(&batch.iter().map(change).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn full_journal_is_made_shorter_before_anything_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = small_disk(folder.path());
+        assert_eq!(written(&mut disk, &[(1, Some(900)), (2, Some(900))]), [true, true]);
+        for _ in 0..20 {
+            assert_eq!(written(&mut disk, &[(2, Some(899))]), [true]);
+            assert_eq!(written(&mut disk, &[(2, Some(900))]), [true]);
+        }
+        assert!(disk.length <= 4096, "{}", disk.length);
+        assert_eq!(load(&folder.path().join("opens")).unwrap(), disk.live);
+    }
+
+    #[test]
+    fn full_journal_takes_removals_beside_refused_records() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = small_disk(folder.path());
+        assert_eq!(written(&mut disk, &[(1, Some(900)), (2, Some(900))]), [true, true]);
+        let batch = [(3, Some(900)), (2, Some(1200)), (2, None), (3, Some(900)), (2, Some(300))];
+        assert_eq!(written(&mut disk, &batch), [false, false, true, true, false]);
+        let kept = Records::from([(1, vec![1; 900]), (3, vec![3; 900])]);
+        assert_eq!(disk.live, kept);
+        assert_eq!(load(&folder.path().join("opens")).unwrap(), kept);
+        assert_eq!(written(&mut disk, &[(1, Some(899)), (9, None), (1, None)]), [true; 3]);
+        assert_eq!(disk.live.len(), 1);
+    }
+
+    #[test]
+    fn removals_of_records_that_are_not_there_take_no_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = small_disk(folder.path());
+        let length = disk.length;
+        assert_eq!(written(&mut disk, &[(7, None); 50]), [true; 50]);
+        assert_eq!(disk.length, length);
     }
 
     fn three() -> Vec<u8> {

@@ -188,9 +188,16 @@ pub const JOURNAL_BATCH_MAX: usize = 1024;
 /// many as there are of others.
 pub const JOURNAL_WASTE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Bytes of the journal: what [`smb::limits::PERSISTENT_OPENS_MAX`] opens with a
-/// hundred locks need, twice.
+/// Bytes of the journal: beyond them it is made shorter before more is written.
 pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Bytes of its records: half, so that making it shorter always makes room.
+pub const JOURNAL_LIVE_BYTES_MAX: u64 = JOURNAL_BYTES_MAX / 2;
+// Users may have less than there is room for.
+const _: () = assert!(smb::limits::PERSISTENT_BYTES_MAX < JOURNAL_LIVE_BYTES_MAX);
+
+/// Bytes of a journal that is read: one that could not be made shorter goes on taking removals.
+pub const JOURNAL_READ_BYTES_MAX: u64 = 2 * JOURNAL_BYTES_MAX;
 
 /// Connections of one address or socket of the admin API at once: a page has six at most, a
 /// command one. The oldest that has shown no token makes room for a new one.
