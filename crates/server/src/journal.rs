@@ -189,8 +189,8 @@ impl Disk {
                 Some(record) => self.live.insert(change.id, record.clone()),
                 None => self.live.remove(&change.id),
             };
-            self.live_bytes += change.record.as_ref().map_or(0, entry_bytes);
-            self.live_bytes -= old.as_ref().map_or(0, entry_bytes);
+            self.live_bytes += change.record.as_deref().map_or(0, entry_bytes);
+            self.live_bytes -= old.as_deref().map_or(0, entry_bytes);
         }
         if self.length > 2 * self.live_bytes + self.bounds.waste {
             self.make_shorter();
@@ -205,9 +205,9 @@ impl Disk {
         // Bytes of the records that the batch has changed so far.
         let mut changed = HashMap::new();
         let fits = batch.iter().map(|change| {
-            let of_live = || self.live.get(&change.id).map_or(0, entry_bytes);
+            let of_live = || self.live.get(&change.id).map_or(0, |record| entry_bytes(record));
             let old = changed.get(&change.id).copied().unwrap_or_else(of_live);
-            let new = change.record.as_ref().map_or(0, entry_bytes);
+            let new = change.record.as_deref().map_or(0, entry_bytes);
             let is_larger = new > old;
             if is_larger && live_bytes - old + new > self.bounds.live {
                 return false;
@@ -253,7 +253,7 @@ fn write_all(path: &Path, live: &Records) -> io::Result<(File, u64)> {
 }
 
 /// Bytes of a record in the file.
-fn entry_bytes(record: &Vec<u8>) -> u64 {
+fn entry_bytes(record: &[u8]) -> u64 {
     (record.len() + ENTRY_HEAD + BODY_HEAD) as u64
 }
 
