@@ -96,6 +96,8 @@ pub(crate) struct Run<'c> {
     pub looked: Option<(FileKey, Attributes)>,
     /// What is to be on stable storage before the answer.
     unstable: Unstable,
+    /// The result of the first operation that has added to it.
+    first_change: Option<Put>,
 }
 
 /// Most bytes of the result of an operation that is refused: its number and status, and of
@@ -172,6 +174,7 @@ pub(crate) struct Results {
 }
 
 /// A result that is being written.
+#[derive(Clone, Copy)]
 pub(crate) struct Put {
     number: OperationNumber,
     before: usize,
@@ -469,7 +472,6 @@ impl Call {
         let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, files);
         run.sequence = Some(*sequence);
         run.is_sampled = tally.is_sampled;
-        let mut first_change = None;
         while results.status.is_ok() {
             let from = (compound.position(), answer.out.len());
             let Some(next) = compound.next_operation() else { break };
@@ -485,8 +487,8 @@ impl Call {
                     break;
                 }
             };
-            let (before, count) = (answer.out.len(), results.reply);
             let number = operation.number();
+            let put = Put { number, before: answer.out.len(), reply: results.reply };
             let api = Api::nfs(counted_as(&operation));
             if answer.room() < CHANGE_REPLY_BYTES && is_change(&operation) {
                 results.fail(answer, number, answer.too_big);
@@ -503,29 +505,25 @@ impl Call {
                 // Nothing comes after it.
                 answer.free_bytes = 0;
             }
-            results.take_back_if_too_long(answer, Put { number, before, reply: count });
-            debug_assert!(
-                !results.status.is_ok() || run.has_noted(stable(&operation)),
-                "{number:?} has not said what it has changed"
-            );
-            if first_change.is_none() && !run.unstable.is_empty() {
-                first_change = Some(Put { number, before, reply: count });
-            }
+            results.take_back_if_too_long(answer, put);
+            run.note_first_change(&operation, put, results.status);
             let file_bytes = answer.file.as_ref().map_or(0, |file| file.length_bytes);
             let egress = answer.out.len().saturating_sub(from.1) + file_bytes;
             let bytes = ((compound.position() - from.0) as u64, egress as u64);
             tally.end(&*self.server.host, run.end_of(api, results.status, share, bytes));
             if !results.status.is_ok() {
                 audit::denied(&run, number, results.status);
-                let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
-                tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, status = ?results.status, "refused");
+                self.tell_refused(number, results.status);
             }
         }
-        if let Some(change) = first_change {
-            run.make_stable(answer, results, change).await;
-        }
+        run.make_stable(answer, results).await;
         tally.path = run.sample.take();
         run.granting
+    }
+
+    fn tell_refused(&self, number: OperationNumber, status: NfsStatus) {
+        let request = format_args!("{}.{}", self.conn.facts.id, self.xid);
+        tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, ?status, "refused");
     }
 
     /// Keeps the answer for a retry, if it is to be, or costs nothing.
@@ -606,6 +604,7 @@ impl<'c> Run<'c> {
             sequence,
             looked: None,
             unstable: Unstable::default(),
+            first_change: None,
         }
     }
 
@@ -623,6 +622,18 @@ impl<'c> Run<'c> {
         }
     }
 
+    /// An operation has ended whose result stands at `put`.
+    fn note_first_change(&mut self, operation: &Operation<'_>, put: Put, status: NfsStatus) {
+        debug_assert!(
+            !status.is_ok() || self.has_noted(stable(operation)),
+            "{:?} has not said what it has changed",
+            put.number
+        );
+        if self.first_change.is_none() && !self.unstable.is_empty() {
+            self.first_change = Some(put);
+        }
+    }
+
     /// Whether an operation that has succeeded has noted what must be stable, where it always has
     /// changed something.
     fn has_noted(&self, stable: Stable) -> bool {
@@ -636,7 +647,8 @@ impl<'c> Run<'c> {
 
     /// Waits until what the request has changed is on stable storage. If it may not be, its first
     /// change has failed, and what came after it is not answered.
-    async fn make_stable(&mut self, answer: &mut Answer, results: &mut Results, change: Put) {
+    async fn make_stable(&mut self, answer: &mut Answer, results: &mut Results) {
+        let Some(change) = self.first_change.take() else { return };
         let unstable = std::mem::take(&mut self.unstable);
         if let Err(error) = self.files.make_stable(unstable).await {
             tracing::error!(%error, "changes may be lost with the power: the client is told that they failed");

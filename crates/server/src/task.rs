@@ -248,7 +248,7 @@ impl<P: Protocol> Task<P> {
             network::doubt(&self.stream).map_err(|errno| End::Network(errno.into()))?;
             self.doubted_until = Some(self.now().instant + DOUBT_LASTS);
         }
-        poll_fn(|cx| Poll::Ready(self.begin_held_back(cx))).await;
+        poll_fn(|cx| self.begin_held_back(cx)).await;
         let reads = self.reads();
         if reads && self.has_frame()? {
             // Put off while there was no room for more answers.
@@ -282,7 +282,7 @@ impl<P: Protocol> Task<P> {
                 self.clock = now.instant;
                 if let Some(finished) = finished {
                     self.conn.handle_finished(finished, now);
-                    poll_fn(|cx| Poll::Ready(self.start_jobs(0, now, cx))).await;
+                    poll_fn(|cx| self.start_jobs(0, now, cx)).await;
                 }
             }
             received = receive(&mut self.input, &mut self.tls, &mut reader, room, &mut self.lease), if reads => {
@@ -305,7 +305,7 @@ impl<P: Protocol> Task<P> {
                 self.handle_timeout()?;
                 // What waited for a time may go on by work of its own.
                 let now = self.now();
-                poll_fn(|cx| Poll::Ready(self.start_jobs(0, now, cx))).await;
+                poll_fn(|cx| self.start_jobs(0, now, cx)).await;
             }
             // A cut and a doubt are looked at in the next step.
             () = link.told(), if self.ending.is_none() => {
@@ -428,7 +428,7 @@ impl<P: Protocol> Task<P> {
     ) -> Result<(), End> {
         let bytes = frame.len();
         self.conn.handle_message(frame, checked, now)?;
-        poll_fn(|cx| Poll::Ready(self.start_jobs(bytes, now, cx))).await;
+        poll_fn(|cx| self.start_jobs(bytes, now, cx)).await;
         if self.conn.take_cancelled() {
             // Seldom, and every idle connection would have room for it.
             Box::pin(self.finish_cancelled(now)).await;
@@ -448,7 +448,7 @@ impl<P: Protocol> Task<P> {
             poll_fn(|cx| Poll::Ready(self.jobs.poll_next(cx))).await
         {
             self.conn.handle_finished(finished, now);
-            poll_fn(|cx| Poll::Ready(self.start_jobs(0, now, cx))).await;
+            poll_fn(|cx| self.start_jobs(0, now, cx)).await;
         }
     }
 
@@ -466,10 +466,11 @@ impl<P: Protocol> Task<P> {
     }
 
     /// Starts what a message of so many bytes asks for.
-    fn start_jobs(&mut self, mut bytes: usize, now: Now, cx: &mut Context<'_>) {
+    /// Ready at once: jobs that are not go on beside.
+    fn start_jobs(&mut self, mut bytes: usize, now: Now, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let answer_bytes = self.conn.next_answer_bytes();
-            let Some(job) = self.conn.poll_job() else { return };
+            let Some(job) = self.conn.poll_job() else { return Poll::Ready(()) };
             // All of a message's jobs keep it, and it is in memory once.
             let held = HeldBack { job, bytes: std::mem::take(&mut bytes), answer_bytes };
             if self.held_back.is_empty() && self.has_room_for(&held) {
@@ -493,17 +494,18 @@ impl<P: Protocol> Task<P> {
     }
 
     /// Begins what was held back, as far as there is memory for it now.
-    fn begin_held_back(&mut self, cx: &mut Context<'_>) {
+    fn begin_held_back(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(held) = self.held_back.pop_front() {
             if !self.has_room_for(&held) {
                 self.held_back.push_front(held);
-                return;
+                return Poll::Ready(());
             }
             let now = self.now();
             self.clock = now.instant;
             self.begin(held, now, cx);
             self.collect();
         }
+        Poll::Ready(())
     }
 
     fn begin(&mut self, held: HeldBack<P::Job>, now: Now, cx: &mut Context<'_>) {

@@ -126,6 +126,7 @@ struct Written {
 
 impl Chain {
     /// Answers every request in order.
+    #[expect(clippy::manual_async_fn, reason = "a function keeps its arguments twice")]
     pub(crate) fn run(mut self) -> impl Future<Output = Finished> {
         // A block keeps what it captures once, where a function keeps its arguments twice: it is
         // made for each frame, and moved.

@@ -6,12 +6,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
 
+type Task = Box<dyn FnOnce() + Send>;
+
 /// Tasks wait until they are run, or are dropped.
 #[derive(Clone, Default)]
-struct Later(Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>);
+struct Later(Arc<Mutex<Vec<Task>>>);
 
 impl crate::Workers for Later {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, task: Task) {
         self.0.lock().unwrap().push(task);
     }
 
@@ -21,7 +23,7 @@ impl crate::Workers for Later {
 }
 
 impl Later {
-    fn take(&self) -> Vec<Box<dyn FnOnce() + Send>> {
+    fn take(&self) -> Vec<Task> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
