@@ -29,7 +29,7 @@ def mount_all(workload, cache):
 def run_applications(journal, workload):
     import power_applications as programs
 
-    journal.has_applications = True
+    journal.program = "power_applications.py"
     places = {path: "/mnt/" + path for path in programs.applications()}
     for place in places.values():
         os.mkdir(place)

@@ -123,8 +123,8 @@ class Journal:
         self.syncs_each = syncs_each
         self._objects, self._tags = itertools.count(1), itertools.count(1)
         self.started = self.ended = 0
-        # The operations are commits of programs, which power_applications.py finds.
-        self.has_applications = False
+        # The program that finds the tree after a cut, if it is not that of the files, and what it needs.
+        self.program, self.facts = None, None
 
     def new(self, kind, target=None):
         return Object(next(self._objects), kind, target)
@@ -146,8 +146,8 @@ class Journal:
         return record
 
     def write(self, path):
-        whole = {"started": self.started, "ended": self.ended, "applications": self.has_applications,
-                 "operations": self.entries}
+        whole = {"started": self.started, "ended": self.ended, "program": self.program,
+                 "facts": self.facts, "operations": self.entries}
         with open(path, "w", encoding="utf-8") as file:
             json.dump(whole, file)
 
@@ -165,16 +165,19 @@ class Client:
     def __init__(self, name, journal, root, random):
         self.name, self.journal, self.root, self.random = name, journal, root, random
         self.directories, self.count = [root], 0
-        self.choices = []
+        self.choices, self.performed = [], set()
 
     def perform(self, row, text, act, promises, settles=None):
         return self.journal.perform(self.name, row, text, act, promises, settles)
 
     def step(self):
         """One operation, of the first choice that is possible."""
-        names, weights = zip(*self.choices)
-        while not self.random.choices(names, weights)[0]():
-            pass
+        calls, weights = zip(*self.choices)
+        while True:
+            call = self.random.choices(calls, weights)[0]
+            if call():
+                self.performed.add(call.__name__)
+                return
 
     def new_name(self, letter):
         self.count += 1

@@ -2,15 +2,17 @@
 """The workload of the power-cut lane: a server on a mounted disk, its clients, and their journal.
 
     power_workload.py --binary FILE --mount FOLDER --work FOLDER --journal FILE --seed N --operations N
-        [--clones] [--sync-each] [--guest] [--applications]
+        [--clones] [--sync-each] [--guest] [--applications] [--opens]
 
 `cargo xtask power` starts it in namespaces of mounts and of the network. Each client first works
 alone, since a commit for one client makes stable what others have done; then all work at once. With
-`--guest` the clients are those of a kernel in a virtual machine, with `--applications` programs there.
+`--guest` the clients are those of a kernel in a virtual machine, with `--applications` programs there. With
+`--opens` the server's own state is on the disk, and clients have persistent opens and locks.
 """
 
 import argparse
 import os
+import pwd
 import random
 import shutil
 import socket
@@ -24,6 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from power_disk import HostDisk  # noqa: E402
 from power_journal import Journal  # noqa: E402
 from power_nfs import NfsClient  # noqa: E402
+from power_opens import OpensClient  # noqa: E402
 from power_smb import SmbClient  # noqa: E402
 from raw_smb import nt_hash  # noqa: E402
 
@@ -32,13 +35,24 @@ HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
 # Addresses that conformance/kclient-run gives, and where power_disk.py serves.
 GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
 GUEST_SECONDS_MAX = 240
+# With so many operations each kind of operation is among them.
+WHOLE_OPERATIONS = 1800
 # Of each program, on each share; git starts many processes, which take their time there.
 COMMITS = {"wal": 20, "rollback": 20, "git": 8, "spool": 30}
 PROGRAMS = os.path.dirname(os.path.abspath(__file__))
 
 
 def write_users(folder):
-    """The account stands in the namespace's own /etc/passwd."""
+    """The server's users. Their account stands in the namespace's own /etc/passwd, bound once."""
+    users = os.path.join(folder, "users.toml")
+    with open(users, "w", encoding="utf-8") as file:
+        os.chmod(users, 0o600)
+        file.write('[user.%s]\nnt_hash = "%s"\nsystem_user = "%s"\n' % (USER, nt_hash("password").hex(), ACCOUNT))
+    try:
+        pwd.getpwnam(ACCOUNT)
+        return users
+    except KeyError:
+        pass
     texts = {
         "passwd": "root:x:0:0::/root:/bin/sh\n%s:x:%d:%d::/:/bin/false\n" % (ACCOUNT, UID, UID),
         "group": "root:x:0:\n%s:x:%d:\n" % (ACCOUNT, UID),
@@ -49,17 +63,13 @@ def write_users(folder):
             file.write(text)
         os.chmod(path, 0o644)
         subprocess.run(["mount", "--bind", path, "/etc/" + name], check=True)
-    users = os.path.join(folder, "users.toml")
-    with open(users, "w", encoding="utf-8") as file:
-        os.chmod(users, 0o600)
-        file.write('[user.%s]\nnt_hash = "%s"\nsystem_user = "%s"\n' % (USER, nt_hash("password").hex(), ACCOUNT))
     return users
 
 
-def configure(folder, mount, host):
-    """The server's configuration; its own state is not on the disk that is cut."""
-    users, state = write_users(folder), os.path.join(folder, "state")
-    os.mkdir(state, 0o700)
+def configure(folder, mount, host, state):
+    """The server's configuration; shares and state are there after a cut."""
+    users = write_users(folder)
+    os.makedirs(state, 0o700, exist_ok=True)
     config = os.path.join(folder, "config.toml")
     with open(config, "w", encoding="utf-8") as file:
         file.write('[server]\nsmb = ["%s:%d"]\nnfs = ["%s:%d"]\nadmin = "127.0.0.1:%d"\nusers = "%s"\nstate = "%s"\n'
@@ -67,8 +77,9 @@ def configure(folder, mount, host):
         for name, more in (("nfs", 'nfs = true\nnfs_squash = "none"'), ("smb", "nfs = false"),
                            ("ca", "nfs = false\ncontinuously_available = true")):
             path = os.path.join(mount, name)
-            os.mkdir(path)
-            os.chown(path, UID, UID)
+            if not os.path.isdir(path):
+                os.mkdir(path)
+                os.chown(path, UID, UID)
             file.write('[[share]]\nname = "%s"\npath = "%s"\n%s\n' % (name, path, more))
     return config
 
@@ -150,6 +161,18 @@ def work(journal, all_clients, operations):
         thread.join()
     if errors:
         raise errors[0]
+    if operations >= WHOLE_OPERATIONS:
+        require_all(all_clients)
+
+
+def require_all(all_clients):
+    """No kind of operation is left out by chance."""
+    for kind in {type(client) for client in all_clients}:
+        alike = [client for client in all_clients if isinstance(client, kind)]
+        left = {call.__name__ for client in alike for call, _ in client.choices}
+        left -= set().union(*(client.performed for client in alike))
+        if left:
+            sys.exit("%s has not done: %s" % (kind.__name__, ", ".join(sorted(left))))
 
 
 def run_raw(arguments, config, log):
@@ -157,6 +180,9 @@ def run_raw(arguments, config, log):
     server = start(arguments.binary, config, log)
     try:
         journal = Journal(HostDisk(arguments.mount), arguments.sync_each)
+        if arguments.opens:
+            run_opens(journal, arguments)
+            return
         all_clients = clients(journal, arguments, random.Random(arguments.seed))
         journal.disk.sync()
         journal.started = journal.disk.now()
@@ -166,6 +192,19 @@ def run_raw(arguments, config, log):
     finally:
         server.terminate()
         server.wait(60)
+
+
+def run_opens(journal, arguments):
+    """One client; what it has is what the program asks the server for after a cut."""
+    client = OpensClient(journal, (HOST, SMB_PORT), USER, random.Random(arguments.seed))
+    journal.disk.sync()
+    journal.started = journal.disk.now()
+    for _ in range(arguments.operations):
+        client.step()
+    journal.ended = journal.disk.now()
+    journal.program = "power_opens.py"
+    journal.facts = {"binary": arguments.binary, "user": USER, "client": client.guid.hex(), "opens": client.all}
+    journal.write(arguments.journal)
 
 
 def run_guest(arguments, config, log):
@@ -194,16 +233,15 @@ def main():
         parser.add_argument("--" + name, required=True)
     for name in ("seed", "operations"):
         parser.add_argument("--" + name, type=int, required=True)
-    for name in ("clones", "sync-each", "guest", "applications"):
+    for name in ("clones", "sync-each", "guest", "applications", "opens"):
         parser.add_argument("--" + name, action="store_true")
     arguments = parser.parse_args()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chmod(arguments.mount, 0o755)
-    config = configure(arguments.work, arguments.mount, GUEST_HOST if arguments.guest else HOST)
-    try:
-        (run_guest if arguments.guest else run_raw)(arguments, config, os.path.join(arguments.work, "log"))
-    finally:
-        subprocess.run(["umount", "/etc/passwd", "/etc/group"], check=True)
+    # What the state's commits make stable is not to hide what the shares' own do not.
+    state = os.path.join(arguments.mount if arguments.opens else arguments.work, "state")
+    config = configure(arguments.work, arguments.mount, GUEST_HOST if arguments.guest else HOST, state)
+    (run_guest if arguments.guest else run_raw)(arguments, config, os.path.join(arguments.work, "log"))
 
 
 if __name__ == "__main__":

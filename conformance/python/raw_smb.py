@@ -116,6 +116,8 @@ class Smb:
     signing_algorithm = 0
     # None offered, or AES-128-GCM, 2. MS-SMB2 2.2.3.1.2.
     cipher = None
+    # Another one for each connection, or that of the client that comes back for its opens.
+    client_guid = None
 
     def __init__(self, host, port, posix=False, source=None):
         self.socket = socket.create_connection((host, port), 15, source)
@@ -184,7 +186,7 @@ class Smb:
         for kind, data in contexts:
             packed += b"\0" * (-len(packed) % 8) + struct.pack("<HHI", kind, len(data), 0) + data
         dialects = struct.pack("<H", 0x311) + b"\0" * 2
-        body = struct.pack("<HHHHI", 36, 1, 1, 0, 0x7F) + os.urandom(16)
+        body = struct.pack("<HHHHI", 36, 1, 1, 0, 0x7F) + (self.client_guid or os.urandom(16))
         body += struct.pack("<IHH", 64 + 36 + len(dialects), len(contexts), 0) + dialects + packed
         sent, status, reply = self._call(NEGOTIATE, body)
         if status:

@@ -9,9 +9,12 @@ pub struct WorkloadJournal {
     pub started: u64,
     /// When the last operation was answered.
     pub ended: u64,
-    /// The operations are commits of programs, which a program finds after a cut.
+    /// The program that finds the tree after a cut, in `conformance/python`; none reads the files.
     #[serde(default)]
-    pub applications: bool,
+    pub program: Option<String>,
+    /// What it reads from its standard input.
+    #[serde(default)]
+    pub facts: serde_json::Value,
     /// In the order of their answers; those of one client in its order.
     pub operations: Vec<JournalOperation>,
 }

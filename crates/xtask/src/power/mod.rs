@@ -42,7 +42,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
-use worker::MountWorker;
+use worker::{MountWorker, TreeProgram};
 
 /// Says to the process that it has namespaces of its own.
 const INSIDE: &str = "ANABRANCH_POWER_INSIDE";
@@ -70,6 +70,9 @@ pub struct Args {
     /// Use SQLite, git and a mail spool in the virtual machine
     #[arg(long, requires = "guest")]
     applications: bool,
+    /// Cut the server's own state: persistent opens and locks, for which their client comes back
+    #[arg(long, conflicts_with = "guest")]
+    opens: bool,
     /// Sync the disk before each answer counts: what is still said to be lost is the lane's own fault
     #[arg(long)]
     sync_each: bool,
@@ -129,7 +132,7 @@ impl NamespaceJanitor {
                 case $file in "$1"/*) losetup --detach "$device" ;; esac
             done
             while read -r _ place _; do
-                case $place in "$1"/*) umount --lazy "$place" ;; esac
+                case $place in "$1"/* | /etc/passwd | /etc/group) umount --lazy "$place" ;; esac
             done < /proc/self/mounts
             exec rm -rf --one-file-system "$1""#;
         let process = Command::new("sh")
@@ -202,9 +205,12 @@ impl RecordedRun {
         model: &PromiseModel,
         cuts: &[CutPoint],
     ) -> Result<Vec<CutOutcome>> {
-        let program = root.join("conformance/python/power_applications.py");
-        let program = self.journal.applications.then_some(program.as_path());
-        let recording = &self.recording;
+        let journal = &self.journal;
+        let program = journal.program.as_ref().map(|name| TreeProgram {
+            path: root.join("conformance/python").join(name),
+            facts: journal.facts.to_string(),
+        });
+        let (recording, program) = (&self.recording, program.as_ref());
         replay::run(&Replay { file_system, folder, model, recording, program }, cuts)
     }
 
@@ -279,6 +285,7 @@ fn record(
         ("--sync-each", args.sync_each),
         ("--guest", args.guest),
         ("--applications", args.applications),
+        ("--opens", args.opens),
     ];
     workload.args(flags.into_iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag));
     if !workload.status().context("timeout")?.success() {

@@ -9,7 +9,7 @@ use super::model::PromiseModel;
 use super::observed::ObservedTree;
 use super::points::same_disk;
 use super::recording::{CutDisks, CutPoint, Recording};
-use super::worker::MountWorker;
+use super::worker::{MountWorker, TreeProgram};
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl ReplayPlace {
         Ok(Self { worker, file_system, disk, device, mount, _files: files })
     }
 
-    fn tree(&mut self, image: DiskImage, program: Option<&Path>) -> Result<ObservedTree> {
+    fn tree(&mut self, image: DiskImage, program: Option<&TreeProgram>) -> Result<ObservedTree> {
         self.disk.replace(image);
         self.worker.mount(self.file_system, &self.device.path, &self.mount)?;
         let tree = match program {
@@ -90,7 +90,7 @@ pub struct Replay<'a> {
     /// What reached the disk.
     pub recording: &'a Recording,
     /// What finds the tree after a cut; none reads the files themselves.
-    pub program: Option<&'a Path>,
+    pub program: Option<&'a TreeProgram>,
 }
 
 /// Tries all cuts, which are in the order of their numbers; outcomes come in that order, too.

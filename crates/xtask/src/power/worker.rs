@@ -15,13 +15,25 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 /// Has this program be the worker.
 pub const ARGUMENT: &str = "--mount-worker";
 
+/// No program takes long; this is what a hung one costs.
+const PROGRAM_SECONDS_MAX: u32 = 100;
+
+/// A program that finds the tree after a cut.
+#[derive(Clone, Debug)]
+pub struct TreeProgram {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its standard input.
+    pub facts: String,
+}
+
 /// What the worker is to do.
 #[derive(Debug, Deserialize, Serialize)]
 enum WorkerRequest {
     Mount(FileSystem, String, PathBuf),
     Read(PathBuf),
-    /// By this program, which prints the tree.
-    Ask(PathBuf, PathBuf),
+    /// By this program, which reads this text and prints the tree.
+    Ask(PathBuf, PathBuf, String),
     Unmount(PathBuf),
 }
 
@@ -62,9 +74,10 @@ impl MountWorker {
         self.call(&WorkerRequest::Read(folder.to_owned()))?.context("the worker sent no tree")
     }
 
-    /// The tree that `program` finds there.
-    pub fn ask(&mut self, folder: &Path, program: &Path) -> Result<ObservedTree> {
-        let request = WorkerRequest::Ask(folder.to_owned(), program.to_owned());
+    /// The tree that a program finds there.
+    pub fn ask(&mut self, folder: &Path, program: &TreeProgram) -> Result<ObservedTree> {
+        let TreeProgram { path, facts } = program;
+        let request = WorkerRequest::Ask(folder.to_owned(), path.clone(), facts.clone());
         self.call(&request)?.context("the worker sent no tree")
     }
 
@@ -104,7 +117,7 @@ pub fn serve() -> Result<()> {
                 })
             }
             WorkerRequest::Read(folder) => ObservedTree::read(&folder).map(Some),
-            WorkerRequest::Ask(folder, program) => ask(&folder, &program).map(Some),
+            WorkerRequest::Ask(folder, program, facts) => ask(&folder, &program, &facts).map(Some),
             WorkerRequest::Unmount(folder) => {
                 mounted.retain(|one| *one != folder);
                 unmount(&folder, UnmountFlags::empty()).context("unmount").map(|()| None)
@@ -119,8 +132,18 @@ pub fn serve() -> Result<()> {
     Ok(())
 }
 
-fn ask(folder: &Path, program: &Path) -> Result<ObservedTree> {
-    let output = Command::new("python3").arg(program).arg(folder).stdin(Stdio::null()).output()?;
+fn ask(folder: &Path, program: &Path, facts: &str) -> Result<ObservedTree> {
+    let mut process = Command::new("timeout")
+        .args([&format!("{PROGRAM_SECONDS_MAX}"), "python3"])
+        .args([program, folder])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    if let Some(mut input) = process.stdin.take() {
+        input.write_all(facts.as_bytes())?;
+    }
+    let output = process.wait_with_output()?;
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }
