@@ -165,7 +165,7 @@ class Client:
     def __init__(self, name, journal, root, random):
         self.name, self.journal, self.root, self.random = name, journal, root, random
         self.directories, self.count = [root], 0
-        self.choices, self.performed = [], set()
+        self.choices = []
 
     def perform(self, row, text, act, promises, settles=None):
         return self.journal.perform(self.name, row, text, act, promises, settles)
@@ -173,11 +173,8 @@ class Client:
     def step(self):
         """One operation, of the first choice that is possible."""
         calls, weights = zip(*self.choices)
-        while True:
-            call = self.random.choices(calls, weights)[0]
-            if call():
-                self.performed.add(call.__name__)
-                return
+        while not self.random.choices(calls, weights)[0]():
+            pass
 
     def new_name(self, letter):
         self.count += 1

@@ -35,8 +35,6 @@ HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
 # Addresses that conformance/kclient-run gives, and where power_disk.py serves.
 GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
 GUEST_SECONDS_MAX = 240
-# With so many operations each kind of operation is among them.
-WHOLE_OPERATIONS = 1800
 # Of each program, on each share; git starts many processes, which take their time there.
 COMMITS = {"wal": 20, "rollback": 20, "git": 8, "spool": 30}
 PROGRAMS = os.path.dirname(os.path.abspath(__file__))
@@ -161,18 +159,6 @@ def work(journal, all_clients, operations):
         thread.join()
     if errors:
         raise errors[0]
-    if operations >= WHOLE_OPERATIONS:
-        require_all(all_clients)
-
-
-def require_all(all_clients):
-    """No kind of operation is left out by chance."""
-    for kind in {type(client) for client in all_clients}:
-        alike = [client for client in all_clients if isinstance(client, kind)]
-        left = {call.__name__ for client in alike for call, _ in client.choices}
-        left -= set().union(*(client.performed for client in alike))
-        if left:
-            sys.exit("%s has not done: %s" % (kind.__name__, ", ".join(sorted(left))))
 
 
 def run_raw(arguments, config, log):
