@@ -245,10 +245,11 @@ impl Machine {
         self.handles.values().filter(move |handle| handle.status == status)
     }
 
-    /// The open of this session with that id: a server that was started again gives
-    /// ids anew.
+    /// The open of this session with that id, if it is there: a server that was started again gives
+    /// ids anew, also that of an open that is away or lost.
     pub fn with_id(&self, id: FileId) -> Option<HandleNumber> {
-        let is_it = |h: &&Handle| h.id == id && h.session == self.sessions;
+        let is_there = |h: &Handle| matches!(h.status, Status::Open | Status::Closing);
+        let is_it = |h: &&Handle| h.id == id && h.session == self.sessions && is_there(h);
         self.handles.values().find(is_it).map(|h| h.number)
     }
 
