@@ -164,15 +164,22 @@ struct Waiting {
     owner: Option<LockOwner>,
 }
 
+/// What a caller is still to ask for.
+#[derive(Debug, Default)]
+struct News {
+    decided: VecDeque<Decided>,
+    /// Opens that have more ranges than before, or fewer.
+    recounted: Vec<OpenId>,
+}
+
 /// The locks of one file, and those who wait.
 #[derive(Debug, Default)]
 pub struct RangeLocks {
     /// None where there are none: most files have none.
     held: Option<Box<HeldLocks>>,
     waiting: Vec<Waiting>,
-    decided: VecDeque<Decided>,
-    /// Opens that have more ranges than before, or fewer.
-    recounted: Vec<OpenId>,
+    /// None where nothing is to be asked for.
+    news: Option<Box<News>>,
     waits: u64,
     /// Waiting requests that were looked at, and steps in indexes that are gone.
     #[cfg(test)]
@@ -270,11 +277,11 @@ impl RangeLocks {
             held.remove_all_of(open);
         }
         let refused = self.waiting.extract_if(.., |waiting| waiting.open == open);
-        let refused =
-            refused.map(|w| Decided { wait: w.wait, result: Err(LockRefusal::NotLocked) });
-        let before = self.decided.len();
-        self.decided.extend(refused);
-        if released || self.decided.len() > before {
+        let refused: Vec<Decided> = refused
+            .map(|w| Decided { wait: w.wait, result: Err(LockRefusal::NotLocked) })
+            .collect();
+        if released || !refused.is_empty() {
+            self.news().decided.extend(refused);
             self.recount(open);
         }
         if released {
@@ -300,12 +307,16 @@ impl RangeLocks {
 
     /// The next request whose wait is over, in the order of deciding.
     pub fn poll_decided(&mut self) -> Option<Decided> {
-        self.decided.pop_front()
+        let next = self.news.as_mut()?.decided.pop_front();
+        self.drop_old_news();
+        next
     }
 
     /// The next open for which [`RangeLocks::count_of`] may be another than it was.
     pub fn poll_recounted(&mut self) -> Option<OpenId> {
-        self.recounted.pop()
+        let next = self.news.as_mut()?.recounted.pop();
+        self.drop_old_news();
+        next
     }
 
     /// Ranges that an open has locked, or waits for.
@@ -402,9 +413,19 @@ impl RangeLocks {
     }
 
     fn recount(&mut self, open: OpenId) {
-        if self.recounted.last() != Some(&open) {
-            self.recounted.push(open);
+        let recounted = &mut self.news().recounted;
+        if recounted.last() != Some(&open) {
+            recounted.push(open);
         }
+    }
+
+    fn news(&mut self) -> &mut News {
+        self.news.get_or_insert_default()
+    }
+
+    fn drop_old_news(&mut self) {
+        let is_old = |news: &mut Box<News>| news.decided.is_empty() && news.recounted.is_empty();
+        drop(self.news.take_if(is_old));
     }
 
     fn end_release(&mut self, open: OpenId, ranges: impl Iterator<Item = Range>) {
@@ -426,7 +447,7 @@ impl RangeLocks {
         let mut left = Vec::with_capacity(before.len());
         for waiting in before {
             if waiting.lock.range.touches(released) && self.serve(&waiting) {
-                self.decided.push_back(Decided { wait: waiting.wait, result: Ok(()) });
+                self.news().decided.push_back(Decided { wait: waiting.wait, result: Ok(()) });
             } else {
                 left.push(waiting);
             }

@@ -40,7 +40,8 @@ impl RangeLocks {
         let piece = Piece { last: range.last(), kind: wanted.kind, open };
         self.held.get_or_insert_default().insert_piece(owner, range.offset, piece);
         self.recount(open);
-        if lost && wanted.kind == LockKind::Shared {
+        if lost {
+            // Also where it is exclusive now: at its edges an empty range is met no more.
             self.decide(wanted.range);
         }
         Ok(OwnerLocking::Granted)
