@@ -5,7 +5,6 @@
 //! before it is judged.
 
 use crate::channel::Channel;
-use crate::commands::tree_connect::admit;
 use crate::config::{Config, Encryption};
 use crate::conn::{Close, Conn};
 use crate::host::{Account, Now};
@@ -455,22 +454,21 @@ impl Conn {
             self.server.end_session(session);
             return Err(NtStatus::ACCESS_DENIED);
         }
+        let (account, is_proven) = (user.account.clone(), user.is_proven());
         session.set_user(user);
-        self.drop_refused_trees(session);
+        if is_proven {
+            self.drop_refused_trees(session, &account);
+        }
         Ok(())
     }
 
-    /// Ends tree connects that the session's user may not have by now: by the present
-    /// configuration, and where that has the share no more, by the one of when it was connected.
-    /// A session that gave its account's rights up keeps no tree that was made by them: its
-    /// writes, and the account that it forces, would be theirs.
-    fn drop_refused_trees(&self, session: &Session) {
+    /// Ends tree connects that the account may not have by now: by the present configuration,
+    /// and where that has the share no more, by the one of when it was connected.
+    fn drop_refused_trees(&self, session: &Session, account: &Account) {
         let (peer, config) = (self.shared.facts.peer.ip(), self.server.config());
-        let user = session.user();
         for tree in session.trees() {
-            let share = config.share(&tree.share.name).unwrap_or(&tree.share).clone();
-            let admitted = admit(share, tree.counted, &user, peer);
-            if admitted.is_ok_and(|now| user.is_proven() || tree.is_as(&now)) {
+            let admission = &config.share(&tree.share.name).unwrap_or(&tree.share).admission;
+            if admission.admits_host(peer) && admission.admits(account, true) {
                 continue;
             }
             if let Ok(opens) = session.remove_tree(tree.id) {

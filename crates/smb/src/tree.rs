@@ -110,14 +110,6 @@ impl Tree {
         self.forced.as_ref().unwrap_or(&user.account.caller)
     }
 
-    /// Whether it gives no more than `admitted`, on whose behalf the same files are touched.
-    #[must_use]
-    pub fn is_as(&self, admitted: &Admitted) -> bool {
-        let forced = |caller: &Option<Arc<Caller>>| caller.as_ref().map(|c| c.identity.clone());
-        admitted.max_access().contains(self.max_access)
-            && forced(&self.forced) == forced(&admitted.forced)
-    }
-
     /// Where its requests wait, if the share has limits now.
     #[must_use]
     #[inline]

@@ -56,10 +56,7 @@ fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<O
 }
 
 /// The share as this user may use it from there.
-///
-/// # Errors
-/// `ACCESS_DENIED` if the user, or anybody from there, may not.
-pub(crate) fn admit(
+fn admit(
     share: Arc<Share>,
     counted: ShareId,
     user: &SessionUser,

@@ -1,9 +1,7 @@
 //! A session is renewed by the account that made its keys, and by nobody who would gain by it.
 
 use crate::harness::{ALICE, BOB, Net, PASSWORD};
-use files::{Volume, VolumeOptions};
 use smb::{Accounts, Config, Encryption, Share};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
@@ -92,42 +90,6 @@ fn proven_session_is_renewed_by_anonymous_where_signing_is_required() {
     let mut client = net.ready_as(ALICE);
     assert_eq!(client.renew("", ""), NtStatus::SUCCESS);
     assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
-}
-
-/// What a session that gave its user up has of the tree that it had.
-fn tree_after_anonymous_renewal(change: impl FnOnce(&mut Share)) -> NtStatus {
-    let net = Net::new();
-    net.has_guest.store(true, Ordering::Relaxed);
-    net.reload(|_, share| change(share));
-    let mut client = net.ready_as(ALICE);
-    assert_eq!(client.renew("", ""), NtStatus::SUCCESS);
-    client.plain(Command::TREE_DISCONNECT)
-}
-
-#[test]
-fn anonymous_renewal_drops_trees_that_are_not_for_guests() {
-    const GONE: NtStatus = NtStatus::NETWORK_NAME_DELETED;
-    let users = |share: &mut Share| share.admission.users = Some(Accounts(vec![ALICE.into()]));
-    assert_eq!(tree_after_anonymous_renewal(users), GONE);
-    assert_eq!(tree_after_anonymous_renewal(|_| ()), GONE);
-    assert_eq!(
-        tree_after_anonymous_renewal(|share| share.admission.guests = true),
-        NtStatus::SUCCESS
-    );
-}
-
-/// It would go on writing, as its user may.
-#[test]
-fn anonymous_renewal_drops_trees_that_give_more_rights() {
-    const GONE: NtStatus = NtStatus::NETWORK_NAME_DELETED;
-    let writes = |share: &mut Share| {
-        share.admission.guests = true;
-        share.admission.write_users = Accounts(vec![ALICE.into()]);
-        let volume = share.volume.take().expect("a share of files");
-        let options = VolumeOptions { read_only: true, ..volume.options.clone() };
-        share.volume = Some(Arc::new(Volume { vfs: volume.vfs.clone(), options }));
-    };
-    assert_eq!(tree_after_anonymous_renewal(writes), GONE);
 }
 
 #[test]
