@@ -12,8 +12,9 @@ use vfs::{FsError, Result};
 pub const WATCHES_MAX: usize = 65_536;
 /// Watches that every user may have while there are any.
 const WATCHES_FLOOR: u64 = 16;
-/// Watches of one directory by one user: every change below it is matched against each of them.
-pub const WATCHES_PER_DIRECTORY_MAX: usize = 256;
+/// Watches of one directory by one user: every change below it is matched against each of them. Clients
+/// of several connections have thousands.
+pub const WATCHES_PER_DIRECTORY_MAX: usize = 4096;
 /// Memory of all changes that are not reported yet, in bytes: of 512 watches which hold all that
 /// they may, since a change takes about four times what it has in an answer.
 const CHANGES_BYTES_MAX: u64 = 128 << 20;
