@@ -608,18 +608,23 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Notes what an operation on a share has changed: see [`crate::stable`].
-    pub fn note_changed(&mut self, export: &Export, objects: &[&Object]) {
-        if export.is_stable {
+    /// Notes what an operation has changed in the share of the current file handle: see
+    /// [`crate::operations::stable`].
+    pub fn note_changed(&mut self, objects: &[&Object]) {
+        if self.is_in_stable_share() {
             objects.iter().for_each(|object| self.unstable.add_object(object));
         }
     }
 
     /// As [`Run::note_changed`], of an open's file.
-    pub fn note_changed_by(&mut self, export: &Export, open: &OpenFile) {
-        if export.is_stable {
+    pub fn note_changed_by(&mut self, open: &OpenFile) {
+        if self.is_in_stable_share() {
             self.unstable.add_open(open);
         }
+    }
+
+    fn is_in_stable_share(&self) -> bool {
+        matches!(&self.current, Some(Place::Object(place)) if place.export.is_stable)
     }
 
     /// An operation has ended whose result stands at `put`.
@@ -637,12 +642,8 @@ impl<'c> Run<'c> {
     /// Whether an operation that has succeeded has noted what must be stable, where it always has
     /// changed something.
     fn has_noted(&self, stable: Stable) -> bool {
-        let is_stable = match &self.current {
-            Some(Place::Object(place)) => place.export.is_stable,
-            _ => false,
-        };
         let is_needed = matches!(stable, Stable::Names | Stable::File);
-        !is_stable || !is_needed || !self.unstable.is_empty()
+        !self.is_in_stable_share() || !is_needed || !self.unstable.is_empty()
     }
 
     /// Waits until what the request has changed is on stable storage. If it may not be, its first

@@ -300,8 +300,7 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
         other => other.or_status(),
     }?;
     set_list(run, (&object, &caller), list.as_ref()).await?;
-    let export = run.object_place()?.export.clone();
-    run.note_changed(&export, &[&object]);
+    run.note_changed(&[&object]);
     Ok(mask)
 }
 

@@ -144,7 +144,6 @@ pub(crate) async fn clone(run: &mut Run<'_>, args: &CloneArgs) -> Result<(), Nfs
     }
     let (source_at, target_at) = (args.source_offset, args.destination_offset);
     files.clone_range(&caller, (&from, source_at), (&to, target_at), count).await.or_status()?;
-    let export = run.object_place()?.export.clone();
-    run.note_changed_by(&export, &to);
+    run.note_changed_by(&to);
     Ok(())
 }

@@ -132,13 +132,13 @@ pub(crate) async fn create(
     changes.mode = None;
     changes.size_bytes = None;
     // What it was made with is as stable as its name.
-    run.note_changed(&export, &[&directory]);
+    run.note_changed(&[&directory]);
     if changes != Default::default() {
-        run.note_changed(&export, &[&made]);
+        run.note_changed(&[&made]);
         files.initialise_object_attributes(&caller, &made, None, &changes).await.or_status()?;
     }
     if list.is_some() {
-        run.note_changed(&export, &[&made]);
+        run.note_changed(&[&made]);
     }
     set_list(run, (&made, &caller), list.as_ref()).await?;
     let change = change_info(run, &directory, before);
@@ -156,8 +156,7 @@ pub(crate) async fn remove(
     let files = run.files().clone();
     let removed = files.remove_object(&caller, &directory, &name).await;
     removed.map_err(in_use)?;
-    let export = run.object_place()?.export.clone();
-    run.note_changed(&export, &[&directory]);
+    run.note_changed(&[&directory]);
     Ok(change_info(run, &directory, before))
 }
 
@@ -184,8 +183,7 @@ pub(crate) async fn rename(
         FsError::NotEmpty => NfsStatus::EXIST,
         other => in_use(other),
     })?;
-    let export = run.object_place()?.export.clone();
-    run.note_changed(&export, &[&source, &target]);
+    run.note_changed(&[&source, &target]);
     Ok(RenameResult {
         source: change_info(run, &source, before.0),
         target: change_info(run, &target, before.1),
@@ -199,7 +197,6 @@ pub(crate) async fn link(run: &mut Run<'_>, args: &LinkArgs<'_>) -> Result<Chang
     let before = change_before(run, &directory);
     let files = run.files().clone();
     files.link_object(&caller, &object, &directory, &name).await.map_err(in_use)?;
-    let export = run.object_place()?.export.clone();
-    run.note_changed(&export, &[&directory]);
+    run.note_changed(&[&directory]);
     Ok(change_info(run, &directory, before))
 }

@@ -136,10 +136,10 @@ fn note_changed(run: &mut Run<'_>, wish: &Wish, opened: &Opened, directory: Opti
         OpenAction::Opened => return,
     };
     if let Some(directory) = directory.filter(|_| has_made) {
-        run.note_changed(&wish.export, &[directory]);
+        run.note_changed(&[directory]);
     }
     if file {
-        run.note_changed_by(&wish.export, &opened.open);
+        run.note_changed_by(&opened.open);
     }
 }
 

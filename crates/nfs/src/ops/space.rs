@@ -28,7 +28,8 @@ pub(crate) async fn allocate(run: &mut Run<'_>, args: &AllocateArgs) -> Result<(
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
     run.files().reserve_range(&caller, &open, args.offset, args.length).await.or_status()?;
-    note_changed(run, &open)
+    run.note_changed_by(&open);
+    Ok(())
 }
 
 pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Result<(), NfsStatus> {
@@ -36,12 +37,7 @@ pub(crate) async fn deallocate(run: &mut Run<'_>, args: &DeallocateArgs) -> Resu
     let PaidOpen { open, caller } =
         open_for(run, args.state_id, Rights::WRITE_DATA, Cost::metadata()).await?;
     run.files().zero_range(&caller, &open, args.offset, args.length).await.or_status()?;
-    note_changed(run, &open)
-}
-
-fn note_changed(run: &mut Run<'_>, open: &OpenFile) -> Result<(), NfsStatus> {
-    let export = run.object_place()?.export.clone();
-    run.note_changed_by(&export, open);
+    run.note_changed_by(&open);
     Ok(())
 }
 

@@ -65,8 +65,7 @@ async fn change(
     let before = change_of(run, &object);
     let files = run.files().clone();
     files.set_object_xattr(&caller, &object, &name, value, wish).await.map_err(refused)?;
-    let export = run.object_place()?.export.clone();
-    run.note_changed(&export, &[&object]);
+    run.note_changed(&[&object]);
     Ok(ChangeInfo { is_atomic: false, before, after: change_of(run, &object) })
 }
 
