@@ -68,7 +68,7 @@ impl Promise {
 /// An operation that may have to be stable, from before it is carried out.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Stabilizing(Option<(Promise, Unstable)>);
+pub(crate) struct StableOperation(Option<(Promise, Unstable)>);
 
 /// To be called before the operation.
 ///
@@ -78,19 +78,19 @@ pub(crate) async fn before(
     request: &Request<'_>,
     open: &Open,
     promise: Promise,
-) -> Result<Stabilizing, NtStatus> {
+) -> Result<StableOperation, NtStatus> {
     if !open.write_through || promise == Promise::Nothing {
-        return Ok(Stabilizing(None));
+        return Ok(StableOperation(None));
     }
     let mut unstable = Unstable::default();
     if promise == Promise::Names {
         let file = open.file()?;
         request.files.add_place(&mut unstable, file).await.map_err(status_of)?;
     }
-    Ok(Stabilizing(Some((promise, unstable))))
+    Ok(StableOperation(Some((promise, unstable))))
 }
 
-impl Stabilizing {
+impl StableOperation {
     /// The operation has succeeded: waits until it is stable.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ pub(crate) async fn after_create(
 ) -> Result<(), NtStatus> {
     let promise = Promise::of_create(action);
     let is_needed = write_through && promise != Promise::Nothing;
-    Stabilizing(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
+    StableOperation(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
 }
 
 /// What is to be stable after a close: the directory that a file vanishes from.
