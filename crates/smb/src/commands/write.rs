@@ -5,7 +5,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::{Open, Target};
 use crate::posix::is_posix;
 use crate::status::status_of;
-use files::{Access, OpenFile};
+use files::{Access, OpenFile, Unstable};
 use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{WriteRequest, WriteResponse};
@@ -73,7 +73,11 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     files.write(file.caller(), file, body.offset_bytes, body.data).map_err(status_of)?;
     file.set_position(end.unwrap_or_default());
     if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
-        files.flush(file).await.map_err(status_of)?;
+        // Not as FLUSH, which also tells of the change: leases on the directory last until the
+        // close.
+        let mut unstable = Unstable::default();
+        unstable.add_open(file);
+        files.make_stable(unstable).await.map_err(status_of)?;
     }
     WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
     Ok(Outcome::success())

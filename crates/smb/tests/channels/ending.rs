@@ -4,7 +4,7 @@
 use crate::harness::{ALICE, BOB, Net};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, Flags};
+use wire::smb::{Command, Flags, WriteRequest};
 
 const BATCH: u8 = 9;
 const LEVEL_II: u8 = 1;
@@ -305,6 +305,24 @@ fn a_break_of_a_directorys_lease_that_nothing_comes_of_is_told_once_more() {
     assert_eq!(client.notice().expect("again").bytes, first);
     net.tick(60);
     assert!(client.notice().is_none(), "once");
+}
+
+#[test]
+fn stable_write_leaves_a_directorys_lease_until_the_close() {
+    let net = Net::new();
+    net.reload(|_, share| share.always_stable = true);
+    let mut client = net.ready();
+    let file_id = client.create("f", 0);
+    client.lease("", READ | HANDLE);
+    let request = WriteRequest { offset_bytes: 0, file_id, flags: 0, data: b"text" };
+    let write = client.status(Command::WRITE, |w| {
+        request.encode_without_data(w);
+        w.bytes(request.data);
+    });
+    assert_eq!(write, NtStatus::SUCCESS);
+    assert!(client.notice().is_none(), "the file is open");
+    assert_eq!(client.close(file_id), NtStatus::SUCCESS);
+    assert!(client.notice().is_some());
 }
 
 #[test]
