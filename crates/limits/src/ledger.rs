@@ -144,10 +144,12 @@ impl Ledger {
     /// What is shown of it.
     #[must_use]
     pub fn usage(&self) -> Usage {
+        // Dropped after the lock: the last owner of an account takes it.
+        let accounts: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
         Usage {
             max: self.max(),
             used: self.used.load(Ordering::Relaxed),
-            holders: self.lock().len() as u64,
+            holders: accounts.iter().filter(|account| account.used() > 0).count() as u64,
             refused: self.refused.load(Ordering::Relaxed),
         }
     }

@@ -12,9 +12,9 @@ use crate::session::Session;
 use crate::stateids::Owner;
 use crate::turns::Turns;
 use crate::waiting_locks::WaitingLocks;
-use limits::{Holder, Share};
+use limits::{Account, Holder, Ledger, Share};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::FileKey;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
@@ -99,6 +99,8 @@ pub struct Client {
     pub holder: Holder,
     state_count: AtomicUsize,
     owner_bytes: AtomicUsize,
+    /// What its opens are charged to.
+    open_account: OnceLock<Arc<Account>>,
     /// Its opens, locks and delegations, among those of its address.
     states_share: Mutex<Share>,
     /// Bytes of the owners of its opens and locks, among those of its address.
@@ -117,6 +119,7 @@ impl Client {
         Self {
             common,
             id,
+            open_account: OnceLock::new(),
             states_share,
             owners_share,
             holder: who.holder,
@@ -140,6 +143,11 @@ impl Client {
             revoked: AtomicBool::new(false),
             renewed: Mutex::new(now),
         }
+    }
+
+    /// What its opens are charged to, of `opens`.
+    pub fn open_account(&self, opens: &Arc<Ledger>) -> &Arc<Account> {
+        self.open_account.get_or_init(|| opens.account(&self.holder))
     }
 
     /// What the file layer tells clients apart by, those of SMB, too, which choose theirs: nobody

@@ -383,8 +383,8 @@ impl Server {
         self.take_or_make_room(&states, 1, Client::holds_state)?;
         let owners = self.holdings.owner_bytes.account(&client.holder);
         self.take_or_make_room(&owners, owner_bytes as u64, Client::holds_state)?;
-        let opens = self.files.opens().account(&client.holder);
-        self.take_or_make_room(&opens, 1, Client::holds_state).map(drop)
+        let opens = client.open_account(self.files.opens());
+        self.take_or_make_room(opens, 1, Client::holds_state).map(drop)
     }
 
     /// Charges the descriptor of an open to a client's address. Takes no lock: a state is made
@@ -393,7 +393,7 @@ impl Server {
     /// # Errors
     /// DELAY if others took what [`Server::make_room`] had found.
     pub(crate) fn charge_open(&self, client: &Client) -> Result<Share, NfsStatus> {
-        self.files.opens().take(&client.holder).map_err(|_| NfsStatus::DELAY)
+        client.open_account(self.files.opens()).take(1).map_err(|_| NfsStatus::DELAY)
     }
 
     /// Takes `amount` of what an address may have. Clients that are away and `has` something of it make

@@ -28,6 +28,8 @@ const PUNCTUATION: [(char, u16); 8] = [
     ('\\', 0xF026),
     ('|', 0xF027),
 ];
+/// Before a stream's name.
+const COLON: u16 = b':' as u16;
 const TRAILING_SPACE: u16 = 0xF028;
 const TRAILING_DOT: u16 = 0xF029;
 
@@ -62,18 +64,20 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     let units = units.strip_suffix(&[u16::from(b'\\')]).unwrap_or(units);
     // No name can hold a slash, so one that is sent separates, as Samba has it.
     let is_separator = |u: &u16| *u == u16::from(b'\\') || *u == u16::from(b'/');
-    let mut path = RelPath::root();
+    let names_stream = units.contains(&COLON);
+    let mut path = RelPath::with_capacity(units.len());
     let mut stream = None;
     let mut parts = units.split(is_separator).peekable();
     while let Some(part) = parts.next() {
         let mut component = part;
-        if let Some(colon) = part.iter().position(|&u| u == u16::from(b':')) {
+        let colon = names_stream.then(|| part.iter().position(|&u| u == COLON)).flatten();
+        if let Some(colon) = colon {
             if parts.peek().is_some() {
                 return Err(FsError::InvalidName);
             }
             stream = Some(parse_stream(&part[colon + 1..])?);
             component = &part[..colon];
-            if component.is_empty() && path.is_root() && units[0] == u16::from(b':') {
+            if component.is_empty() && path.is_root() && units[0] == COLON {
                 // `:stream` names a stream of the share's root.
                 break;
             }
@@ -86,7 +90,7 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
 /// `name`, `name:$DATA`, or `:$DATA`. The one type that there is may be left
 /// out with its colon, or is spelt out, in any case.
 fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
-    let mut parts = units.splitn(2, |&u| u == u16::from(b':'));
+    let mut parts = units.splitn(2, |&u| u == COLON);
     let name = parts.next().unwrap_or_default();
     let kind = parts.next().map(|kind| String::from_utf16_lossy(kind).to_ascii_uppercase());
     match (name.is_empty(), kind.as_deref()) {
@@ -128,8 +132,10 @@ pub fn stream_units(name: &StreamName) -> Option<Vec<u16>> {
 /// # Errors
 /// As [`parse_path`].
 pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
-    let mut bytes = Vec::with_capacity(units.len() + 8);
-    for decoded in char::decode_utf16(units.iter().copied()) {
+    // Nearly all names are of characters that stand for themselves.
+    let mut bytes = Vec::with_capacity(units.len());
+    bytes.extend(units.iter().map_while(|&unit| byte_of_plain(unit)));
+    for decoded in char::decode_utf16(units[bytes.len()..].iter().copied()) {
         match decoded {
             Ok(c) => push_char(&mut bytes, c)?,
             // A lone surrogate is kept as the three bytes that generalized
@@ -138,6 +144,11 @@ pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
         }
     }
     Name::new(bytes)
+}
+
+/// The byte that a unit of ASCII stands for by itself.
+fn byte_of_plain(unit: u16) -> Option<u8> {
+    u8::try_from(unit).ok().filter(|&byte| byte != b'/' && STANDS_FOR_ITSELF[usize::from(byte)])
 }
 
 fn push_char(bytes: &mut Vec<u8>, c: char) -> Result<(), FsError> {

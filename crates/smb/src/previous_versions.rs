@@ -39,7 +39,7 @@ fn civil(days: i128) -> (i128, i128, i128) {
 /// The time of a token; none if it is not one.
 #[must_use]
 pub fn time_of(units: &[u16]) -> Option<Timestamp> {
-    if units.len() != TOKEN_UNITS {
+    if units.len() != TOKEN_UNITS || units[0] != u16::from(b'@') {
         return None;
     }
     let text = String::from_utf16(units).ok()?;
@@ -62,9 +62,9 @@ pub fn time_of(units: &[u16]) -> Option<Timestamp> {
 /// A path without its token, and the token's time.
 #[must_use]
 pub fn take_token(units: &[u16]) -> Option<(Vec<u16>, Timestamp)> {
-    let mut parts: Vec<&[u16]> = units.split(|&u| u == SEPARATOR).collect();
-    let (index, at) =
-        parts.iter().enumerate().find_map(|(index, part)| Some((index, time_of(part)?)))?;
+    let parts = || units.split(|&u| u == SEPARATOR);
+    let (index, at) = parts().enumerate().find_map(|(index, part)| Some((index, time_of(part)?)))?;
+    let mut parts: Vec<&[u16]> = parts().collect();
     parts.remove(index);
     Some((parts.join(&SEPARATOR), at))
 }

@@ -114,6 +114,8 @@ pub struct Session {
     pub peer: SocketAddr,
     /// Whom its use of what all share is charged to.
     pub holder: Holder,
+    /// What its opens are charged to.
+    pub open_account: Arc<limits::Account>,
     /// What it is charged for itself, while it is there.
     _charge: Share,
     /// Raised when the session ends, whatever ends it.
@@ -211,6 +213,8 @@ pub struct SessionParts {
     pub wants_multichannel: bool,
     /// See [`Session::holder`].
     pub holder: Holder,
+    /// See [`Session::open_account`].
+    pub open_account: Arc<limits::Account>,
     /// What the session is charged for.
     pub charge: Share,
     /// The channel it was set up on.
@@ -252,6 +256,7 @@ impl Session {
             wants_multichannel: parts.wants_multichannel,
             peer: parts.channel.peer,
             holder: parts.holder,
+            open_account: parts.open_account,
             owner: parts.user.is_proven().then(|| parts.user.account.name.as_str().into()),
             _charge: parts.charge,
             ended: Signal::default(),

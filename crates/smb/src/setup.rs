@@ -541,6 +541,7 @@ impl Conn {
             is_multichannel: negotiated.capabilities & capabilities::MULTI_CHANNEL != 0,
             wants_multichannel: negotiated.dialect >= Dialect::Smb300
                 && negotiated.client_capabilities & capabilities::MULTI_CHANNEL != 0,
+            open_account: self.server.files.opens().account(&holder),
             holder,
             charge,
             channel: self.channel_fact(negotiated),

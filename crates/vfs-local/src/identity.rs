@@ -1,6 +1,6 @@
 //! Acting as another user, one thread at a time.
 //!
-//! `setfsuid`, `setfsgid` and `setgroups` as raw system calls change the calling thread only.
+//! `setfsuid`, `setresgid` and `setgroups` as raw system calls change the calling thread only.
 //! An [`Acting`] guard sets them, verifies them, and takes them back when it is dropped. Within
 //! [`keep_identity`], in which nothing but requests is worked on, the outermost guard leaves the
 //! thread as it is, so that a run of calls for one user costs nothing: every call has a guard
@@ -384,24 +384,21 @@ fn set_user(had_power: bool, uid: u32) -> Result<()> {
         // It returns the id before the call: asking for an invalid one tells it.
         libc::syscall(libc::SYS_setfsuid, -1)
     };
-    verified("user", now, uid)
-}
-
-/// Sets the primary group and verifies it.
-fn set_group(gid: u32) -> Result<()> {
-    // SAFETY: as in `set_user`.
-    let now = unsafe {
-        libc::syscall(libc::SYS_setfsgid, gid);
-        libc::syscall(libc::SYS_setfsgid, -1)
-    };
-    verified("group", now, gid)
-}
-
-fn verified(of: &'static str, now: libc::c_long, wanted: u32) -> Result<()> {
-    if now == libc::c_long::from(wanted) {
+    if now == libc::c_long::from(uid) {
         return Ok(());
     }
-    tracing::error!(id = wanted, "cannot act as this {of}");
+    tracing::error!(uid, "cannot act as this user");
+    Err(FsError::AccessDenied)
+}
+
+/// Sets the primary group: the effective one, which brings that of file system calls along and,
+/// unlike a call for that one alone, says whether it has.
+fn set_group(gid: u32) -> Result<()> {
+    // SAFETY: the call takes integers; it changes credentials of this thread alone.
+    if unsafe { libc::syscall(libc::SYS_setresgid, -1, gid, -1) } == 0 {
+        return Ok(());
+    }
+    tracing::error!(gid, "cannot act in this group");
     Err(FsError::AccessDenied)
 }
 

@@ -62,6 +62,12 @@ impl RelPath {
         Self::default()
     }
 
+    /// The root, with room for a path of so many bytes.
+    #[must_use]
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self(Vec::with_capacity(bytes))
+    }
+
     /// Stands for the path of a node of which none is known. It leads nowhere, in any
     /// backend, and is that node's alone.
     #[must_use]

@@ -172,7 +172,7 @@ pub(in crate::confinement) const PLAIN: &[Call] = calls![
     SYS_getresuid,
     SYS_getresgid,
     SYS_setfsuid,
-    SYS_setfsgid,
+    SYS_setresgid,
     SYS_setgroups,
     SYS_capget,
     SYS_capset,

@@ -36,7 +36,7 @@ pub(super) struct First {
 impl First {
     /// Begins it.
     pub fn new(
-        creating: Creating,
+        creating: Box<Creating>,
         volume: Arc<Volume>,
         caller: Arc<Caller>,
         plan: OpenPlan,
@@ -47,9 +47,9 @@ impl First {
                 Ok(Begun::Opened(opened)) => Made::Answered(creating.finish_apart(opened).await),
                 Ok(Begun::Waits(waiting)) => {
                     creating.claim.iter().for_each(|claim| claim.handle_waiting());
-                    Made::Waits(Box::new(creating), Box::new(waiting))
+                    Made::Waits(creating, Box::new(waiting))
                 }
-                Err(error) => Made::Refused(Box::new(creating), error),
+                Err(error) => Made::Refused(creating, error),
             }
         };
         Self { work: Some(Box::pin(work)), session, host }

@@ -96,7 +96,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
                 // Under its name it can be asked for by another channel.
                 return Ok(Outcome::WaitLasting(rest));
             }
-            Made::Refused(creating, error) => (*creating, Err(error)),
+            Made::Refused(creating, error) => (creating, Err(error)),
         }
     } else {
         let begun = request.files.begin_open(&volume, &caller, plan).await;
@@ -147,7 +147,7 @@ fn refusal(
     status_of(error)
 }
 
-/// A CREATE of a file under way: owns all that its end needs.
+/// A CREATE of a file under way: owns all that its end needs. Large, so it is moved as a box.
 struct Creating {
     server: Arc<Server>,
     files: RequestFiles,
@@ -178,9 +178,9 @@ impl Creating {
         tree: Arc<Tree>,
         plan: Plan,
         claim: Option<Claim<Open>>,
-    ) -> Result<Self, NtStatus> {
+    ) -> Result<Box<Self>, NtStatus> {
         let session = request.session()?.clone();
-        let charges = charge(request, &session)?;
+        let charges = charge(&session)?;
         let id = request.server.new_file_id();
         let may_persist = request.may_persist(&tree.share);
         let cache = match plan.asked.lease {
@@ -194,7 +194,7 @@ impl Creating {
                 Some(Cache::Oplock(Oplock::new(request.server, client)))
             }
         };
-        Ok(Self {
+        Ok(Box::new(Self {
             server: request.server.clone(),
             files: request.files.clone(),
             session,
@@ -208,7 +208,7 @@ impl Creating {
             persistent_charge: None,
             client_guid: request.negotiated.client_guid,
             channel_sequence: request.header.channel_sequence(),
-        })
+        }))
     }
 
     /// What the file layer is to do.
@@ -223,13 +223,13 @@ impl Creating {
     }
 
     /// Waits for the other client, then as [`Creating::finish`].
-    async fn finish_waiting(self, waiting: WaitingOpen) -> Result<Waited, NtStatus> {
+    async fn finish_waiting(self: Box<Self>, waiting: WaitingOpen) -> Result<Waited, NtStatus> {
         let opened = waiting.opened().await.map_err(status_of)?;
         self.finish_apart(opened).await
     }
 
     /// As [`Creating::finish`], with a body of its own.
-    async fn finish_apart(self, opened: OpenResult) -> Result<Waited, NtStatus> {
+    async fn finish_apart(self: Box<Self>, opened: OpenResult) -> Result<Waited, NtStatus> {
         // Offsets in the reply count from its header.
         let mut body = vec![0; Header::LENGTH];
         let mut w = Writer::with_origin(&mut body, 0);
@@ -239,7 +239,7 @@ impl Creating {
 
     /// Enters the open and writes the reply.
     async fn finish(
-        mut self,
+        mut self: Box<Self>,
         mut opened: OpenResult,
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
@@ -338,9 +338,8 @@ impl Creating {
 ///
 /// # Errors
 /// `TOO_MANY_OPENED_FILES` if the user has too many, or all together have.
-fn charge(request: &Request<'_>, session: &Session) -> Result<Charges, NtStatus> {
-    let open = request.files.opens().take(&session.holder);
-    let open = open.map_err(|_| NtStatus::TOO_MANY_OPENED_FILES)?;
+fn charge(session: &Session) -> Result<Charges, NtStatus> {
+    let open = session.open_account.take(1).map_err(|_| NtStatus::TOO_MANY_OPENED_FILES)?;
     Ok(Charges { open: Some(open), ..Charges::default() })
 }
 
@@ -421,7 +420,7 @@ fn enter(
             create_guid: None,
             membership: None,
             persistence: None,
-            charges: charge(request, session)?,
+            charges: charge(session)?,
         }),
         oplock: None,
         lease: None,
