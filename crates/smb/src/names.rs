@@ -66,6 +66,7 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     let is_separator = |u: &u16| *u == u16::from(b'\\') || *u == u16::from(b'/');
     let names_stream = units.contains(&COLON);
     let mut path = RelPath::with_capacity(units.len());
+    let mut name = Vec::with_capacity(units.len());
     let mut stream = None;
     let mut parts = units.split(is_separator).peekable();
     while let Some(part) = parts.next() {
@@ -82,7 +83,9 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
                 break;
             }
         }
-        path.push(&name_from_units(component)?);
+        name.clear();
+        push_name(&mut name, component)?;
+        path.try_push(&name)?;
     }
     Ok(SmbPath { path, stream })
 }
@@ -132,18 +135,26 @@ pub fn stream_units(name: &StreamName) -> Option<Vec<u16>> {
 /// # Errors
 /// As [`parse_path`].
 pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
-    // Nearly all names are of characters that stand for themselves.
     let mut bytes = Vec::with_capacity(units.len());
+    push_name(&mut bytes, units)?;
+    Name::new(bytes)
+}
+
+/// Appends the bytes of a component.
+fn push_name(bytes: &mut Vec<u8>, units: &[u16]) -> Result<(), FsError> {
+    let start = bytes.len();
+    // Nearly all names are of characters that stand for themselves.
     bytes.extend(units.iter().map_while(|&unit| byte_of_plain(unit)));
-    for decoded in char::decode_utf16(units[bytes.len()..].iter().copied()) {
+    let plain = bytes.len() - start;
+    for decoded in char::decode_utf16(units[plain..].iter().copied()) {
         match decoded {
-            Ok(c) => push_char(&mut bytes, c)?,
+            Ok(c) => push_char(bytes, c)?,
             // A lone surrogate is kept as the three bytes that generalized
             // UTF-8 (WTF-8) has for it, so that the name round-trips.
-            Err(lone) => push_surrogate(&mut bytes, lone.unpaired_surrogate()),
+            Err(lone) => push_surrogate(bytes, lone.unpaired_surrogate()),
         }
     }
-    Name::new(bytes)
+    Ok(())
 }
 
 /// The byte that a unit of ASCII stands for by itself.

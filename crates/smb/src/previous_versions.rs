@@ -12,6 +12,8 @@ const DAYS_TO_1970: i128 = 719_468;
 /// Units of a token.
 const TOKEN_UNITS: usize = 24;
 const SEPARATOR: u16 = b'\\' as u16;
+/// What a token begins with.
+const AT: u16 = b'@' as u16;
 
 /// The token of a time, of which only whole seconds are told.
 #[must_use]
@@ -39,7 +41,7 @@ fn civil(days: i128) -> (i128, i128, i128) {
 /// The time of a token; none if it is not one.
 #[must_use]
 pub fn time_of(units: &[u16]) -> Option<Timestamp> {
-    if units.len() != TOKEN_UNITS || units[0] != u16::from(b'@') {
+    if units.len() != TOKEN_UNITS || units[0] != AT {
         return None;
     }
     let text = String::from_utf16(units).ok()?;
@@ -62,8 +64,13 @@ pub fn time_of(units: &[u16]) -> Option<Timestamp> {
 /// A path without its token, and the token's time.
 #[must_use]
 pub fn take_token(units: &[u16]) -> Option<(Vec<u16>, Timestamp)> {
+    // Most paths have none.
+    if !units.contains(&AT) {
+        return None;
+    }
     let parts = || units.split(|&u| u == SEPARATOR);
-    let (index, at) = parts().enumerate().find_map(|(index, part)| Some((index, time_of(part)?)))?;
+    let (index, at) =
+        parts().enumerate().find_map(|(index, part)| Some((index, time_of(part)?)))?;
     let mut parts: Vec<&[u16]> = parts().collect();
     parts.remove(index);
     Some((parts.join(&SEPARATOR), at))

@@ -94,12 +94,26 @@ impl RelPath {
         self.0.is_empty()
     }
 
+    /// Appends a component of these bytes.
+    ///
+    /// # Errors
+    /// As [`Name::new`]; the path is as before then.
+    pub fn try_push(&mut self, name: &[u8]) -> Result<(), FsError> {
+        Name::check(name)?;
+        self.push_checked(name);
+        Ok(())
+    }
+
     /// Appends a component.
     pub fn push(&mut self, name: &Name) {
+        self.push_checked(name.as_bytes());
+    }
+
+    fn push_checked(&mut self, name: &[u8]) {
         if !self.0.is_empty() {
             self.0.push(b'/');
         }
-        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(name);
     }
 
     /// This path with one more component.

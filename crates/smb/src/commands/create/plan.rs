@@ -318,7 +318,8 @@ fn without_parents(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
     const SEPARATOR: u16 = b'\\' as u16;
     const PARENT: [u16; 2] = [b'.' as u16; 2];
     let parts = || units.split(|&u| u == SEPARATOR);
-    if !parts().any(|part| part == PARENT) {
+    // Most paths have none at all.
+    if !units.contains(&PARENT[0]) || !parts().any(|part| part == PARENT) {
         return Ok(Cow::Borrowed(units));
     }
     let mut kept: Vec<&[u16]> = Vec::new();
