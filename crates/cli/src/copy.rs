@@ -92,9 +92,9 @@ pub struct Args {
     /// Read back what was written, and compare checksums
     #[arg(long)]
     verify: bool,
-    /// Have the target make large files durable before they get their names
+    /// Do not wait until large files, and all files on a local target, survive a loss of power
     #[arg(long)]
-    flush: bool,
+    no_sync: bool,
     /// Read and write here even where one server has both sides
     #[arg(long)]
     no_offload: bool,
@@ -179,7 +179,7 @@ async fn work(args: &Args, source: &Place, target: &Place) -> Result<Summary> {
         deletes: args.delete,
         dry_run: args.dry_run,
         verify: args.verify,
-        flush: args.flush,
+        sync: !args.no_sync,
         offload: !args.no_offload,
         state: if args.no_resume { None } else { args.state.clone().or_else(place::state_folder) },
     };

@@ -18,7 +18,7 @@ use support::ganesha::Ganesha;
 use support::library::{World, target};
 use support::relay::Relay;
 use support::samba::{Samba, USER, Which};
-use support::{PASSWORD, Setup, text, user, wait_for};
+use support::{PASSWORD, Running, Setup, text, user, wait_for};
 
 const LARGE: usize = 5_000_000;
 
@@ -114,6 +114,32 @@ fn a_file_goes_to_a_name_or_into_a_directory() {
     assert_eq!(missing.status.code(), Some(16), "{}", told(&missing));
     let usage = command(&state, &["--threads", "0", "a", "b"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(16), "not robocopy's 2");
+}
+
+/// How many transactions of this operation the server has counted.
+fn transactions(server: &Running, api: &str) -> u64 {
+    let page = server.page("/metrics");
+    let of_api = |line: &&str| {
+        line.starts_with("anabranch_transactions_total{") && line.contains(&format!("\"{api}\""))
+    };
+    let counts = page.lines().filter(of_api).map(|line| line.rsplit_once(' ').unwrap().1);
+    counts.map(|count| count.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn large_file_is_made_stable_by_the_server_unless_no_sync() {
+    let both = Both::start(119);
+    let folder = folder();
+    let (state, file) = (folder.path().join("state"), folder.path().join("file"));
+    std::fs::write(&file, noise(LARGE, 3)).unwrap();
+    let file = file.to_str().unwrap();
+    copied(&state, &[file, &both.smb_url("plain"), "--no-sync"], 1);
+    copied(&state, &[file, &both.nfs_url("other"), "--no-sync"], 1);
+    assert_eq!((transactions(&both.server, "Flush"), transactions(&both.server, "Commit")), (0, 0));
+    copied(&state, &[file, &both.smb_url("third")], 1);
+    copied(&state, &[file, &both.nfs_url("fourth")], 1);
+    assert_eq!(transactions(&both.server, "Flush"), 2, "the data, and the name");
+    assert_eq!(transactions(&both.server, "Commit"), 1, "the data; a name always is");
 }
 
 #[test]

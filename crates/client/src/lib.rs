@@ -51,4 +51,4 @@ pub use request::{Body, Request};
 pub use session::{Negotiated, Session};
 pub use set_up::{Established, Logon, SetUp, Step};
 pub use tree::{Entry, Tree};
-pub use whole::{Put, basic_information};
+pub use whole::{Ending, Put, basic_information};

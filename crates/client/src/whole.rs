@@ -12,12 +12,25 @@ use bytes::Bytes;
 use wire::fscc::{self, FileTime};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
-    CloseRequest, CloseResponse, Command, CreateResponse, FileId, InfoType, ReadRequest,
-    SetInfoRequest,
+    CloseRequest, CloseResponse, Command, CreateResponse, FileId, FlushRequest, InfoType,
+    ReadRequest, SetInfoRequest,
 };
 
 const DELETE: u32 = 0x0001_0000;
 const WRITE_ATTRIBUTES: u32 = 0x100;
+
+/// What an open file gets when it is whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending<'a> {
+    /// Its times: of making, reading, writing and change; zero leaves one as it is.
+    pub times: [FileTime; 4],
+    /// Its DOS attributes; zero leaves them.
+    pub attributes: u32,
+    /// Its name, which a file may have, which goes.
+    pub path: &'a str,
+    /// Data before the name, and the name before the answer, are to survive a loss of power.
+    pub syncs: bool,
+}
 
 /// A file to be made, and what it is to be called once it is whole.
 #[derive(Clone, Copy, Debug)]
@@ -289,29 +302,29 @@ impl Tree {
     }
 
     /// Sets times and attributes of a file that was filled, gives it its name, over what may have
-    /// that, and closes it: one frame.
+    /// that, and closes it: one frame, after another one if that is to survive a loss of power.
     ///
     /// # Errors
     /// The server's refusal. With [`Error::Lost`] nobody knows whether it was done.
-    pub async fn finish_file(
-        &self,
-        file: &File,
-        times: [FileTime; 4],
-        attributes: u32,
-        path: &str,
-    ) -> Result<(), Error> {
-        let rename = rename_information(path, true);
-        let basic = basic_information(times, attributes);
+    pub async fn finish_file(&self, file: &File, ending: &Ending<'_>) -> Result<(), Error> {
+        let rename = rename_information(ending.path, true);
+        let basic = basic_information(ending.times, ending.attributes);
         let has_facts = basic != [0; 40];
         let file_id = if has_facts { FileId::RELATED } else { file.id() };
+        if ending.syncs {
+            // Before the name, which may replace an older file.
+            file.flush().await?;
+        }
+        let flush = || self.request(Body::Flush(FlushRequest { file_id: FileId::RELATED }));
         let mut chain = Vec::new();
         chain.extend(has_facts.then(|| self.set(file.id(), 4, &basic)));
         chain.push(self.set(file_id, 10, &rename));
+        chain.extend(ending.syncs.then(flush));
         chain.push(self.close_of(FileId::RELATED, false));
         let mut replies = self.client().chain(&chain).await?.into_iter();
         let mut done = Ok(());
-        for _ in 1..chain.len() {
-            done = done.and(judged(replies.next().flatten(), Command::SET_INFO).map(drop));
+        for request in &chain[..chain.len() - 1] {
+            done = done.and(judged(replies.next().flatten(), request.command()).map(drop));
         }
         let closed = self.closed(replies.next().flatten(), file.id()).await;
         done.and(closed.map(drop))

@@ -8,7 +8,7 @@ use crate::journal::{self, Before, Journal, Record, checksum};
 use crate::limits::{CHANGED_TRIES_MAX, CHUNK_BYTES, CHUNKS_MAX};
 use crate::names;
 use crate::ranges::Ranges;
-use crate::side::{Handle, Side};
+use crate::side::{Finish, Handle, Side};
 use crate::tally::add;
 use crate::tree::Job;
 use bytes::{Bytes, BytesMut};
@@ -140,7 +140,13 @@ async fn fill(
         return Err(error);
     }
     let facts = job.kept(&item.facts);
-    target.finish(ends.target, &facts, temporary, &job.target.at(path)).await
+    let finish = Finish {
+        facts: &facts,
+        from: temporary,
+        to: &job.target.at(path),
+        syncs: job.options.sync,
+    };
+    target.finish(ends.target, &finish).await
 }
 
 async fn fill_open(
@@ -180,9 +186,6 @@ async fn fill_open(
     }
     if job.options.verify {
         verify(job, ends, &data, records).await?;
-    }
-    if job.options.flush {
-        target.flush(&ends.target).await?;
     }
     Ok(())
 }

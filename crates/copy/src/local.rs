@@ -176,6 +176,22 @@ impl Local {
         blocking(move || Ok(file.sync_all()?)).await
     }
 
+    /// Makes the name `path` survive a loss of power.
+    pub(crate) async fn sync_directory_of(&self, path: &str) -> Result<(), Error> {
+        let directory = self.path(split(path).0);
+        blocking(move || Ok(File::open(directory)?.sync_all()?)).await
+    }
+
+    /// Makes the whole file system that `path` is on survive a loss of power.
+    pub(crate) async fn sync_all(&self, path: &str) -> Result<(), Error> {
+        let path = self.path(path);
+        blocking(move || {
+            rustix::fs::syncfs(File::open(path)?)
+                .map_err(|errno| Error::from(std::io::Error::from(errno)))
+        })
+        .await
+    }
+
     pub(crate) async fn set_facts(&self, file: &Handle, facts: &Facts) -> Result<(), Error> {
         let (file, facts) = (second(file)?, *facts);
         blocking(move || set_facts(&file, &facts)).await

@@ -24,8 +24,9 @@ pub struct Options {
     pub dry_run: bool,
     /// What was written is read back and compared.
     pub verify: bool,
-    /// Data is made durable before a large file gets its name.
-    pub flush: bool,
+    /// A large file is on stable storage before its journal goes, and all of a local target before
+    /// the copy ends.
+    pub sync: bool,
     /// The server copies where both sides are one.
     pub offload: bool,
     /// Folder of the journals; without one nothing is resumed.
@@ -44,7 +45,7 @@ impl Default for Options {
             deletes: false,
             dry_run: false,
             verify: false,
-            flush: false,
+            sync: true,
             offload: true,
             state: None,
         }

@@ -66,6 +66,18 @@ pub(crate) struct Whole<'a> {
     pub facts: &'a Facts,
 }
 
+/// What an open file gets when it is whole.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Finish<'a> {
+    pub facts: &'a Facts,
+    /// Its name until then.
+    pub from: &'a str,
+    /// Its name, over what may have that.
+    pub to: &'a str,
+    /// It is to survive a loss of power before it counts as done.
+    pub syncs: bool,
+}
+
 /// Calls one method of whichever side it is.
 macro_rules! on {
     ($side:expr, $back:ident => $call:expr) => {
@@ -212,20 +224,31 @@ impl Side {
     }
 
     /// Gives a file that is whole its facts and its name, over what may have that, and closes it.
-    pub(crate) async fn finish(
-        &self,
-        file: Handle,
-        facts: &Facts,
-        from: &str,
-        to: &str,
-    ) -> Result<(), Error> {
+    pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
         if let Back::Smb(smb) = &self.back {
-            return smb.finish(file, facts, from, to).await;
+            return smb.finish(file, finish).await;
         }
-        let set = self.set_facts(&file, facts).await;
+        let mut set = self.set_facts(&file, finish.facts).await;
+        if finish.syncs && set.is_ok() {
+            set = self.flush(&file).await;
+        }
         let closed = self.close(file).await;
         set.and(closed)?;
-        self.rename(from, to).await
+        self.rename(finish.from, finish.to).await?;
+        match &self.back {
+            Back::Local(back) if finish.syncs => back.sync_directory_of(finish.to).await,
+            // RENAME of NFS is on stable storage when it is answered (RFC 8881 18.26.4).
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes all that was written to a local side survive a loss of power. Others are asked for
+    /// each large file, and have no request for all.
+    pub(crate) async fn sync_all(&self, path: &str) -> Result<(), Error> {
+        match &self.back {
+            Back::Local(back) => back.sync_all(path).await,
+            Back::Smb(_) | Back::Nfs(_) => Ok(()),
+        }
     }
 
     /// Renames a file over what may be there.

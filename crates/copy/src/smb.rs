@@ -6,9 +6,9 @@ use crate::limits::{CHUNK_BYTES, CHUNKS_MAX, RANGES_MAX};
 use crate::names::split;
 use crate::ranges::Ranges;
 use crate::sessions::Sessions;
-use crate::side::{Handle, Whole};
+use crate::side::{Finish, Handle, Whole};
 use bytes::Bytes;
-use client::{Created, Entry, OpenHow, Put, Tree};
+use client::{Created, Ending, Entry, OpenHow, Put, Tree};
 use std::ops::Range;
 use wire::codec::Reader;
 use wire::fscc::{self, FileTime};
@@ -170,28 +170,30 @@ impl Smb {
     }
 
     /// Gives a file that is whole its facts and its name, and closes it.
-    pub(crate) async fn finish(
-        &self,
-        file: Handle,
-        facts: &Facts,
-        from: &str,
-        to: &str,
-    ) -> Result<(), Error> {
+    pub(crate) async fn finish(&self, file: Handle, finish: &Finish<'_>) -> Result<(), Error> {
+        let Finish { facts, from, to, syncs } = *finish;
         let (times, attributes) = basic(facts);
-        match self.tree.finish_file(file.smb()?, times, attributes, to).await {
+        let ending = Ending { times, attributes, path: to, syncs };
+        match self.tree.finish_file(file.smb()?, &ending).await {
             Err(client::Error::Lost { .. }) if self.tree.client().is_alive() => {}
             other => return Ok(other?),
         }
         // Whether it was done before a channel was lost its name tells.
         let _ = self.close(file).await;
         match self.stat(from).await {
-            Err(Error::Missing) => self.stat(to).await.map(drop),
-            Err(error) => Err(error),
+            Err(Error::Missing) => self.stat(to).await.map(drop)?,
+            Err(error) => return Err(error),
             Ok(_) => {
                 self.set_directory_facts(from, facts).await?;
-                self.rename(from, to).await
+                self.rename(from, to).await?;
             }
         }
+        if !syncs {
+            return Ok(());
+        }
+        let named = self.open_target(to, false).await?;
+        let synced = self.flush(&named).await;
+        self.close(named).await.and(synced)
     }
 
     pub(crate) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {

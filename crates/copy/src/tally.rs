@@ -119,6 +119,12 @@ impl Tally {
     }
 
     /// Why no other file will fare better, if so.
+    /// Whether something is there now that was not, or the other way round.
+    pub(crate) fn has_changed(&self) -> bool {
+        let changes = [&self.files_copied, &self.directories_made, &self.removed];
+        changes.iter().any(|count| count.load(Ordering::Relaxed) > 0)
+    }
+
     pub(crate) fn fatal(&self) -> Option<Error> {
         self.notes().fatal.clone()
     }

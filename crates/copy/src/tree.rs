@@ -129,6 +129,10 @@ pub async fn run(source: Place, target: Place, options: Options, tally: Arc<Tall
     if let Err(error) = begin(&job).await {
         tally.fail("", &error);
     }
+    if job.options.sync && !job.options.dry_run && tally.has_changed() {
+        let synced = job.target.side.sync_all(&job.target.path).await;
+        synced.unwrap_or_else(|error| tally.fail("", &error));
+    }
     for side in job.sides() {
         side.expect_no_more().await;
     }
