@@ -307,6 +307,20 @@ pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts, owner_group: OwnerG
     list
 }
 
+/// A mode for a file while its owner and its permissions change one after the other: nobody may do
+/// by it what they may neither before, by `mode` and its list if it has one, nor after, by `next`.
+/// Its owner, whoever that is, has what both owners have, everybody else what all entries grant.
+/// Without set-user-ID and set-group-ID bits.
+#[must_use]
+pub fn narrowed_mode(mode: u32, list: Option<&PosixAcl>, next: &PosixAcl) -> u32 {
+    let present = PosixAcl::of_mode(mode);
+    let all = [Some(&present), list, Some(next)].into_iter().flatten().fold(7, |all, list| {
+        let named = list.named.iter().fold(7, |all, (_, bits)| all & bits);
+        all & list.owner & list.group & list.others & list.mask.unwrap_or(7) & named
+    });
+    mode & 0o1000 | (present.owner & next.owner & 7) << 6 | all << 3 | all
+}
+
 /// Takes from a descriptor the data that a mode keeps from owner, group and others: those
 /// who are named are of the group's class, as they are for POSIX. Rights to execute stay,
 /// since whoever reads may.
@@ -703,5 +717,60 @@ mod tests {
         let all = list(vec![Ace::allow(Sid::everyone(), Access::FILE_ALL)]);
         assert_eq!(to_posix(&all, &FILE).mode(), 0o666);
         assert_eq!(to_posix(&all, &PosixFacts { mode: 0o755, ..FILE }).mode(), 0o777);
+    }
+
+    #[test]
+    fn narrowed_mode_grants_nothing_beyond_both_sides() {
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            ((state >> 33) % below) as u32
+        };
+        let mut narrowed_for_nothing = 0;
+        for _ in 0..20_000 {
+            // Often all bits: else nothing would be left.
+            let mut bits = || if random(2) == 0 { 7 } else { random(8) };
+            let lists: [PosixAcl; 2] = std::array::from_fn(|_| PosixAcl {
+                owner: bits(),
+                group: bits(),
+                others: bits(),
+                mask: None,
+                named: vec![(PosixName::User(2), bits()), (PosixName::Group(20), bits())],
+            });
+            let [old, new] = lists.map(|list| match random(2) {
+                0 => PosixAcl { named: Vec::new(), ..list },
+                _ => PosixAcl { mask: Some(random(8) | random(8)), ..list },
+            });
+            let old_mode = old.mode();
+            let list = old.mask.map(|_| &old);
+            let mode = narrowed_mode(old_mode, list, &new);
+            narrowed_for_nothing += u32::from(mode & 0o777 == 0);
+            // As chmod(2) leaves the list.
+            let between = PosixAcl {
+                owner: mode >> 6 & 7,
+                group: if old.mask.is_some() { old.group } else { mode >> 3 & 7 },
+                mask: old.mask.map(|_| mode >> 3 & 7),
+                others: mode & 7,
+                named: old.named.clone(),
+            };
+            let of = |uid, gid| PosixFacts { uid, gid, mode: 0, is_directory: false };
+            let (before, after) = (of(1, 10), of([1, 2, 3][random(3) as usize], 11));
+            for user in 1..5 {
+                for groups in [&[][..], &[10], &[11], &[20], &[10, 20], &[10, 11, 20]] {
+                    for bit in [READ, WRITE, EXECUTE] {
+                        let grants = |list: &PosixAcl, facts: &PosixFacts| {
+                            list.in_force().grants(facts, user, groups, bit)
+                        };
+                        let is_wide = grants(&old, &before) || grants(&new, &after);
+                        let narrow = [&before, &after].map(|facts| grants(&between, facts));
+                        assert!(
+                            is_wide || narrow == [false; 2],
+                            "{old:?} {new:?} {user} {groups:?}"
+                        );
+                    }
+                }
+            }
+        }
+        assert!(narrowed_for_nothing < 15_000, "something is left where both sides grant it");
     }
 }

@@ -296,6 +296,7 @@ fn make_file(open: &OpenFile, passing: &RelPath) -> Result<Opened> {
         mode: volume.options.file_mode,
         dos: None,
         wanted: WANTED,
+        initialiser: None,
     };
     volume.vfs.create(open.caller.identity.actor(), passing, Case::Sensitive, how)
 }

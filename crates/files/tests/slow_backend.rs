@@ -230,6 +230,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
         mode: 0o777,
         dos: None,
         wanted: vfs::Wanted::default(),
+        initialiser: None,
     };
     let case = vfs::Case::Sensitive;
     inner.create(Actor::SUPERUSER, &path("Dir"), case, how).unwrap();

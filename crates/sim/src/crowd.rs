@@ -73,7 +73,13 @@ impl Crowd {
     /// If they cannot be made.
     pub fn make_files(&self, count: u32) -> Result<(), String> {
         let make = |path: &str, kind| {
-            let how = CreateHow { kind, mode: 0o777, dos: None, wanted: Wanted::default() };
+            let how = CreateHow {
+                kind,
+                mode: 0o777,
+                dos: None,
+                wanted: Wanted::default(),
+                initialiser: None,
+            };
             let names = path.split('\\').map(|part| Name::new(part.as_bytes().to_vec()));
             let names: Result<Vec<Name>, _> = names.collect();
             let path = RelPath::from_iter(names.map_err(|e| e.to_string())?);

@@ -37,6 +37,7 @@ impl Process {
             mode: 0o777,
             dos: None,
             wanted: Wanted::default(),
+            initialiser: None,
         };
         let name = Name::new(&b"d"[..]).map_err(|e| e.to_string())?;
         let path = RelPath::from_iter([name]);

@@ -291,7 +291,7 @@ mod tests {
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Always));
         let path = RelPath::root().join(&Name::new(*b"name").unwrap());
         let (kind, mode, dos, wanted) = (FileKind::File, 0o644, None, Wanted::default());
-        let how = CreateHow { kind, mode, dos, wanted };
+        let how = CreateHow { kind, mode, dos, wanted, initialiser: None };
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap()
     }
 

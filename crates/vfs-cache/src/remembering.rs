@@ -15,7 +15,7 @@ impl CachedVfs {
         &self,
         who: Actor<'_>,
         path: &RelPath,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         let is_file = how.kind == FileKind::File;
         let making = is_file.then(|| self.begin_making(who.order(), path)).flatten();

@@ -274,7 +274,7 @@ impl CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         if !self.is_active() {
             return self.make(who, path, case, how);
@@ -311,7 +311,7 @@ impl CachedVfs {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         let _changing = freshness::changing();
         if case == Case::Sensitive || !self.is_active() {
@@ -331,7 +331,13 @@ impl CachedVfs {
     }
 
     /// Has the backend make something.
-    fn make(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn make(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         let _changing = freshness::changing();
         self.inner.create(who, path, case, how)
     }
@@ -341,7 +347,7 @@ impl CachedVfs {
         &self,
         who: Actor<'_>,
         path: &RelPath,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         let parent = path.split().and_then(|(parent, _)| self.kept_directory(who, &parent));
         if let Some(kept) = parent {
@@ -476,7 +482,13 @@ impl Vfs for CachedVfs {
         self.open_any(who, path, how)
     }
 
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         let begun = self.now();
         let result = self.create_spelt(who, path, case, how);
         self.pace.took(begun, self.now());
@@ -488,7 +500,7 @@ impl Vfs for CachedVfs {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         let begun = self.now();
         let result = self.create_child(who, child, case, how);

@@ -3,6 +3,7 @@
 use crate::errors::refusal;
 use crate::identity::{Acting, as_server};
 use crate::listing_changes::Unheard;
+use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
 use crate::{dos_attributes, listing, posix_acl, security, streams};
@@ -16,8 +17,9 @@ use rustix::path::Arg;
 use std::sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
-    FsError, ListSink, ListWanted, Name, Node, PosixAcl, Replace, Result, SecurityChange,
-    ServerWork, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
+    FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Replace, Result,
+    SecurityChange, ServerWork, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait,
+    Wanted,
 };
 
 /// Largest extended attribute of Linux.
@@ -136,6 +138,35 @@ impl LocalNode {
     /// To be kept until a change has been made.
     pub fn telling(&self) -> Option<Unheard> {
         self.is_unheard.then(Unheard::telling)
+    }
+
+    fn change_owner(&self, owner: OwnerChange) -> Result<()> {
+        let uid = owner.uid.map(rustix::fs::Uid::from_raw);
+        let gid = owner.gid.map(rustix::fs::Gid::from_raw);
+        rustix::fs::chownat(rustix::fs::CWD, self.proc_path(), uid, gid, AtFlags::empty())
+            .map_err(|e| refusal("chown", e))
+    }
+
+    fn change_mode(&self, mode: u32) -> Result<()> {
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        rustix::fs::chmodat(rustix::fs::CWD, self.proc_path(), mode, AtFlags::empty())
+            .map_err(|e| refusal("chmod", e))
+    }
+
+    /// Changes owner and mode. Between both calls, after which the power may go, nobody may do what
+    /// neither the old nor the new owner and mode let them.
+    fn give_with_mode(&self, owner: OwnerChange, mode: u32) -> Result<()> {
+        let present = PermissionState::of(self)?;
+        let narrowed = present.narrowed_to(&PosixAcl::of_mode(mode));
+        let is_narrowed = narrowed & 0o777 != present.mode & 0o777;
+        if is_narrowed {
+            self.change_mode(narrowed)?;
+        }
+        let given = self.change_owner(owner);
+        if given.is_err() && is_narrowed {
+            self.change_mode(present.mode)?;
+        }
+        given.and_then(|()| self.change_mode(mode))
     }
 
     fn file(&self) -> Result<&OwnedFd> {
@@ -303,16 +334,13 @@ impl Node for LocalNode {
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
         let _telling = (alone || self.is_unheard).then(Unheard::telling);
         let path = self.proc_path();
-        if changes.owner.uid.is_some() || changes.owner.gid.is_some() {
-            let uid = changes.owner.uid.map(rustix::fs::Uid::from_raw);
-            let gid = changes.owner.gid.map(rustix::fs::Gid::from_raw);
-            rustix::fs::chownat(rustix::fs::CWD, &*path, uid, gid, AtFlags::empty())
-                .map_err(|e| refusal("chown", e))?;
-        }
-        if let Some(mode) = changes.mode {
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::chmodat(rustix::fs::CWD, &*path, mode, AtFlags::empty())
-                .map_err(|e| refusal("chmod", e))?;
+        match changes.mode {
+            Some(mode) if changes.owner != OwnerChange::default() => {
+                self.give_with_mode(changes.owner, mode)?;
+            }
+            Some(mode) => self.change_mode(mode)?,
+            None if changes.owner != OwnerChange::default() => self.change_owner(changes.owner)?,
+            None => {}
         }
         // Links have no place for them, and are shown as links whatever is set.
         if let Some(dos) = changes.dos.filter(|_| self.kind != FileKind::Symlink) {

@@ -1,14 +1,27 @@
 //! Samba's `xattr_NTACL`: a security descriptor, and from version 3 on a hash
 //! of the permissions that it was stored beside. NDR, little-endian.
+//!
+//! While permissions change in several steps, the value has the hashes of all states on the way, in
+//! the room of both of Samba's hashes, under a description of our own. Samba takes it for a
+//! descriptor of other permissions.
 
 /// A hash's room; SHA-256 fills its first half.
 const HASH_BYTES: usize = 64;
 const HASH_SHA256: u16 = 1;
 /// Fixed part of a self-relative descriptor. MS-DTYP 2.4.6.
 const DESCRIPTOR_HEAD: usize = 20;
+/// Bytes of a SHA-256 hash.
+const STATE_BYTES: usize = 32;
+/// States that a value has room for while permissions change.
+pub const STATES_MAX: usize = 2 * HASH_BYTES / STATE_BYTES;
 /// Bytes of the name of what made a hash; Samba writes `posix_acl`.
 const DESCRIPTION: &[u8; 10] = b"posix_acl\0";
+/// The same of a value that counts in several states.
+const TRANSITION: &[u8; 10] = b"anabranch\0";
 const DESCRIPTION_BYTES_MAX: usize = 1024;
+
+/// A hash of permissions.
+pub type StateHash = [u8; STATE_BYTES];
 
 /// A stored value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,12 +33,12 @@ pub struct Stored {
 }
 
 /// When a stored descriptor counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// Whatever the permissions are.
     Always,
-    /// While the permissions have this hash.
-    While([u8; HASH_BYTES]),
+    /// While the permissions have one of these hashes.
+    While(Vec<StateHash>),
     /// It cannot be told: the hash is of what only that Samba knew.
     Unknown,
 }
@@ -58,8 +71,16 @@ pub fn decode(bytes: &[u8]) -> Option<Stored> {
             // A time stands before the hash of the permissions.
             let at = (AFTER + 2 + HASH_BYTES + end).next_multiple_of(4) + 8;
             let is_known = u16_at(bytes, AFTER)? == HASH_SHA256;
-            let hash = hash_at(bytes, at)?;
-            let counts = if is_known { Counts::While(hash) } else { Counts::Unknown };
+            let (shown, hash) = (hash_at(bytes, AFTER + 2)?, hash_at(bytes, at)?);
+            let is_transition = text.starts_with(TRANSITION);
+            let counts = match is_known {
+                true if is_transition => Counts::While(states_of(&[hash, shown].concat())),
+                // SHA-256 leaves the rest of the room empty.
+                true if hash[STATE_BYTES..] == [0; HASH_BYTES - STATE_BYTES] => {
+                    Counts::While(states_of(&hash))
+                }
+                _ => Counts::Unknown,
+            };
             (at + HASH_BYTES, counts)
         }
         _ => return None,
@@ -69,18 +90,29 @@ pub fn decode(bytes: &[u8]) -> Option<Stored> {
     Some(Stored { descriptor, counts })
 }
 
-/// The value to store, in version 4: it counts while the permissions have
-/// `hash`. The other hash, of what Samba would show of the permissions, is
-/// left empty: nothing has it.
-pub fn encode(descriptor: &[u8], hash: &[u8; 32]) -> Option<Vec<u8>> {
+/// The hashes in some room, which may not be full.
+fn states_of(room: &[u8]) -> Vec<StateHash> {
+    let states = room.chunks_exact(STATE_BYTES).filter_map(|state| state.try_into().ok());
+    states.filter(|state| *state != [0; STATE_BYTES]).collect()
+}
+
+/// The value to store, in version 4: it counts while the permissions have one of `states`, of
+/// which there is one, or up to [`STATES_MAX`] while permissions change. With one state the other
+/// hash, of what Samba would show of the permissions, is left empty: nothing has it.
+pub fn encode(descriptor: &[u8], states: &[StateHash]) -> Option<Vec<u8>> {
+    if states.is_empty() || states.len() > STATES_MAX {
+        return None;
+    }
+    let mut room = states.concat();
+    room.resize(2 * HASH_BYTES, 0);
+    let (hash, shown) = room.split_at(HASH_BYTES);
     let mut out = Vec::with_capacity(160 + descriptor.len());
     out.extend_from_slice(&[4, 0, 4, 0, 0, 0, 2, 0, 4, 0, 2, 0]);
     out.extend_from_slice(&HASH_SHA256.to_le_bytes());
-    out.extend_from_slice(&[0; HASH_BYTES]);
-    out.extend_from_slice(DESCRIPTION);
+    out.extend_from_slice(shown);
+    out.extend_from_slice(if states.len() > 1 { TRANSITION } else { DESCRIPTION });
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(hash);
-    out.extend_from_slice(&[0; HASH_BYTES - 32]);
     let start = out.len();
     out.extend_from_slice(&relocate(descriptor, 0, start)?);
     Some(out)
@@ -149,7 +181,8 @@ mod tests {
                 out.extend_from_slice(&[0; 64]);
                 out.extend_from_slice(b"posix_acl\0");
                 out.extend_from_slice(&[0; 8]);
-                out.extend(0..64u8);
+                out.extend(0..32u8);
+                out.extend_from_slice(&[0; 32]);
             }
         }
         let base = out.len() as u8;
@@ -166,7 +199,7 @@ mod tests {
             let expected = match version {
                 1 | 2 => Counts::Always,
                 3 => Counts::Unknown,
-                _ => Counts::While(std::array::from_fn(|n| n as u8)),
+                _ => Counts::While(vec![std::array::from_fn(|n| n as u8)]),
             };
             assert_eq!(counts(version), Some((descriptor(0), expected)), "version {version}");
         }
@@ -178,10 +211,27 @@ mod tests {
     #[test]
     fn what_is_written_is_samba_s_version_4() {
         let hash = std::array::from_fn(|n| n as u8);
-        let written = encode(&descriptor(0), &hash).unwrap();
-        let mut expected = of_samba(4);
-        expected[96 + 32..160].fill(0);
-        assert_eq!(written, expected);
+        assert_eq!(encode(&descriptor(0), &[hash]).unwrap(), of_samba(4));
+    }
+
+    #[test]
+    fn transition_counts_in_each_of_its_states() {
+        for count in 2..=STATES_MAX {
+            let states: Vec<StateHash> = (0..count).map(|n| [n as u8 + 1; STATE_BYTES]).collect();
+            let written = encode(&descriptor(0), &states).unwrap();
+            assert_eq!(written.len(), of_samba(4).len());
+            let read = decode(&written).unwrap();
+            assert_eq!((read.descriptor, read.counts), (descriptor(0), Counts::While(states)));
+        }
+        assert_eq!(encode(&descriptor(0), &[]), None);
+        assert_eq!(encode(&descriptor(0), &[[1; STATE_BYTES]; STATES_MAX + 1]), None);
+    }
+
+    #[test]
+    fn longer_hash_of_samba_is_of_unknown_permissions() {
+        let mut longer = of_samba(4);
+        longer[159] = 1;
+        assert_eq!(decode(&longer).map(|stored| stored.counts), Some(Counts::Unknown));
     }
 
     #[test]
@@ -197,6 +247,6 @@ mod tests {
                 let _ = decode(&changed);
             }
         }
-        assert_eq!(encode(&[1; 10], &[0; 32]), None);
+        assert_eq!(encode(&[1; 10], &[[0; STATE_BYTES]]), None);
     }
 }

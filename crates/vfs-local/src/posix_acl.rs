@@ -3,10 +3,11 @@
 
 use crate::errors::refusal;
 use crate::node::LocalNode;
+use crate::ntacl::StateHash;
 use aws_lc_rs::digest;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use vfs::{FileKind, Node, PosixAcl, PosixName, Result};
+use vfs::{FileKind, Node, OwnerChange, PosixAcl, PosixName, Result};
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -59,21 +60,91 @@ fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     }
 }
 
-/// SHA-256 of everything that POSIX says of who may do what to a file, in the
-/// form that Samba hashes: NDR of its `smb_acl_wrapper`, in which files have
-/// no default list and directories always have one.
-pub fn state_hash(node: &LocalNode) -> Result<[u8; 32]> {
-    let stat = node.raw_stat()?;
-    let of_mode = entries_of(&PosixAcl::of_mode(stat.st_mode));
-    let access = entries(node, ACCESS)?.unwrap_or(of_mode);
-    let default = match node.kind() {
-        FileKind::Directory => Some(entries(node, DEFAULT)?.unwrap_or_default()),
-        _ => None,
-    };
-    let bytes = wrapper(&access, default.as_deref(), (stat.st_uid, stat.st_gid, stat.st_mode));
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
-    Ok(hash)
+/// Everything that POSIX says of who may do what to a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionState {
+    pub uid: u32,
+    pub gid: u32,
+    /// With the kind of the file.
+    pub mode: u32,
+    /// None where the mode says all.
+    access: Option<Vec<Entry>>,
+    /// Of a directory: what is passed on.
+    default: Option<Vec<Entry>>,
+    /// Names of the file.
+    pub links: u64,
+}
+
+impl PermissionState {
+    /// Reads it.
+    pub fn of(node: &LocalNode) -> Result<Self> {
+        let stat = node.raw_stat()?;
+        let default = match node.kind() {
+            FileKind::Directory => Some(entries(node, DEFAULT)?.unwrap_or_default()),
+            _ => None,
+        };
+        Ok(Self {
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mode: stat.st_mode,
+            access: entries(node, ACCESS)?,
+            default,
+            links: stat.st_nlink,
+        })
+    }
+
+    /// As it is with this owner.
+    #[must_use]
+    pub fn with_owner(self, owner: OwnerChange) -> Self {
+        Self { uid: owner.uid.unwrap_or(self.uid), gid: owner.gid.unwrap_or(self.gid), ..self }
+    }
+
+    /// As chmod(2) leaves it, which sets the mask of a list in place of its group's entry.
+    #[must_use]
+    pub fn with_mode(mut self, mode: u32) -> Self {
+        self.mode = self.mode & !0o7777 | mode & 0o7777;
+        let entries = self.access.iter_mut().flatten();
+        for entry in entries {
+            match entry.tag {
+                USER_OBJ => entry.bits = (mode >> 6 & 7) as u16,
+                MASK => entry.bits = (mode >> 3 & 7) as u16,
+                OTHER => entry.bits = (mode & 7) as u16,
+                _ => {}
+            }
+        }
+        self
+    }
+
+    /// As it is with these permissions. A list that says no more than a mode is stored as one.
+    #[must_use]
+    pub fn with_list(self, list: &PosixAcl) -> Self {
+        let is_mode = list.named.is_empty() && list.mask.is_none();
+        let group = list.mask.unwrap_or(list.group);
+        let bits = (list.owner & 7) << 6 | (group & 7) << 3 | list.others & 7;
+        let access = if is_mode { None } else { Some(entries_of(list)) };
+        Self { mode: self.mode & !0o777 | bits, access, ..self }
+    }
+
+    /// See [`acl::narrowed_mode`].
+    pub fn narrowed_to(&self, next: &PosixAcl) -> u32 {
+        let list = self.access.as_deref().map(list_of);
+        acl::narrowed_mode(self.mode, list.as_ref(), next)
+    }
+
+    fn entries_of_mode(&self) -> Vec<Entry> {
+        entries_of(&PosixAcl::of_mode(self.mode))
+    }
+
+    /// SHA-256 in the form that Samba hashes: NDR of its `smb_acl_wrapper`, in which files have no
+    /// default list and directories always have one.
+    pub fn hash(&self) -> StateHash {
+        let of_mode = self.entries_of_mode();
+        let access = self.access.as_deref().unwrap_or(&of_mode);
+        let bytes = wrapper(access, self.default.as_deref(), (self.uid, self.gid, self.mode));
+        let mut hash = StateHash::default();
+        hash.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
+        hash
+    }
 }
 
 fn entries(node: &LocalNode, name: &str) -> Result<Option<Vec<Entry>>> {

@@ -1,4 +1,9 @@
-//! Windows security descriptors, kept beside POSIX permissions.
+//! Windows security descriptors, stored beside POSIX permissions.
+//!
+//! Descriptor, mode, owner and access list are changed by one system call each, and the power may go
+//! between any two. So the new descriptor is stored first, as one that counts in each state that the
+//! permissions are about to have: from then on it is in force, whatever else was changed. Permissions,
+//! which decide for local users, pass through no state that is wider than both the old and the new.
 //!
 //! They are stored in Samba's `security.NTACL`, which only the superuser may
 //! write. A process without that power keeps them in `user.anabranch.NTACL`,
@@ -7,9 +12,9 @@
 use crate::errors::refusal;
 use crate::identity::Acting;
 use crate::node::LocalNode;
-use crate::ntacl::{self, Counts};
-use crate::posix_acl::{self, state_hash};
-use rustix::fs::XattrFlags;
+use crate::ntacl::{self, Counts, StateHash};
+use crate::posix_acl::{self, PermissionState};
+use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use vfs::{
@@ -49,33 +54,128 @@ pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
     let Some(stored) = ntacl::decode(&value) else { return Ok(None) };
     let counts = match stored.counts {
         Counts::Always => true,
-        Counts::While(hash) => hash[..32] == state_hash(node)? && hash[32..] == [0; 32],
+        Counts::While(states) => states.contains(&PermissionState::of(node)?.hash()),
         Counts::Unknown => false,
     };
     Ok(counts.then_some(stored.descriptor))
 }
 
-/// Stores a descriptor, then owner and permissions. Which of them the actor may change was
+/// A change of permissions by one system call.
+#[derive(Clone, Copy, Debug)]
+enum PermissionStep<'a> {
+    Mode(u32),
+    Owner(OwnerChange),
+    List(&'a PosixAcl),
+}
+
+/// The calls that change owner and permissions, and the states that they lead through.
+#[derive(Debug)]
+struct PermissionSteps<'a> {
+    steps: Vec<PermissionStep<'a>>,
+    /// The present state first; each once.
+    states: Vec<StateHash>,
+}
+
+impl<'a> PermissionSteps<'a> {
+    fn new(present: &PermissionState, who: Actor<'_>, change: &SecurityChange<'a>) -> Self {
+        let mut steps = Self { steps: Vec::new(), states: vec![present.hash()] };
+        let changes_owner = change.owner != OwnerChange::default();
+        let next = present.clone().with_owner(change.owner);
+        let mut mode = present.mode & 0o7777;
+        if changes_owner && let Some(list) = change.permissions {
+            mode = mode & !0o1777 | present.narrowed_to(list);
+        }
+        if loses_set_ids(present, &next, who, change) {
+            mode &= !SET_IDS;
+        }
+        let mut state = present.clone();
+        if mode != present.mode & 0o7777 {
+            // Nobody beyond their own rights sets them.
+            mode &= if who.user().is_none_or(|user| user.uid == 0) { 0o7777 } else { !SET_IDS };
+            state = steps.add(state.with_mode(mode), PermissionStep::Mode(mode));
+        }
+        if changes_owner {
+            state = steps.add(state.with_owner(change.owner), PermissionStep::Owner(change.owner));
+        }
+        if let Some(list) = change.permissions {
+            let last = state.clone().with_list(list);
+            if last != state {
+                steps.add(last, PermissionStep::List(list));
+            }
+        }
+        steps
+    }
+
+    fn add(&mut self, state: PermissionState, step: PermissionStep<'a>) -> PermissionState {
+        self.steps.push(step);
+        let hash = state.hash();
+        if !self.states.contains(&hash) {
+            self.states.push(hash);
+        }
+        state
+    }
+
+    fn perform(&self, node: &LocalNode, who: Actor<'_>) -> Result<()> {
+        for step in &self.steps {
+            let changes = match *step {
+                PermissionStep::Mode(mode) => {
+                    AttributeChanges { mode: Some(mode), ..AttributeChanges::default() }
+                }
+                PermissionStep::Owner(owner) => {
+                    AttributeChanges { owner, ..AttributeChanges::default() }
+                }
+                PermissionStep::List(list) => {
+                    let _acting = Acting::begin(elevated(who, Elevated::Attributes))?;
+                    posix_acl::store(node, list)?;
+                    continue;
+                }
+            };
+            let power = match step {
+                PermissionStep::Owner(_) => Elevated::TakeOwnership,
+                PermissionStep::Mode(_) | PermissionStep::List(_) => Elevated::Attributes,
+            };
+            node.set_attributes(elevated(who, power), &changes)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bits that have a program run as its owner or group.
+const SET_IDS: u32 = 0o6000;
+
+/// Whether a change takes set-user-ID and set-group-ID bits away. What runs as its owner or group is
+/// for the owner to share out, and the kernel takes the bits of a file away with its owner.
+fn loses_set_ids(
+    present: &PermissionState,
+    next: &PermissionState,
+    who: Actor<'_>,
+    change: &SecurityChange<'_>,
+) -> bool {
+    let is_own = who.user().is_none_or(|user| user.uid == 0 || user.uid == next.uid);
+    let is_file = FileType::from_raw_mode(present.mode) != FileType::Directory;
+    let is_given = change.owner != OwnerChange::default() && is_file;
+    is_given || (change.permissions.is_some() && !is_own)
+}
+
+/// Stores a descriptor, owner and permissions. Which of them the actor may change was
 /// decided before; each is changed with no more power than it takes.
 ///
-/// The descriptor comes first, since there may be no room for it, and again
-/// if it then stands beside others: killed in between, the file has its new
-/// permissions and no descriptor that counts.
+/// The descriptor comes first, since there may be no room for it. A node without a name, which
+/// nobody finds before it is complete, gets it last: one call less.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _telling = node.telling();
     let Some(descriptor) = change.descriptor else { return put(node, None) };
-    let before = state_hash(node)?;
-    put(node, Some((descriptor, &before)))?;
-    if change.owner != OwnerChange::default() {
-        let owner = change.owner;
-        let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-        node.set_attributes(elevated(who, Elevated::TakeOwnership), &changes)?;
+    let present = PermissionState::of(node)?;
+    let steps = PermissionSteps::new(&present, who, change);
+    if present.links > 0 {
+        put(node, Some((descriptor, &steps.states)))?;
     }
-    if let Some(permissions) = change.permissions {
-        store_permissions(node, who, permissions)?;
+    if !steps.steps.is_empty() {
+        steps.perform(node, who)?;
+    } else if present.links > 0 {
+        return Ok(());
     }
-    let after = state_hash(node)?;
-    if after == before { Ok(()) } else { put(node, Some((descriptor, &after))) }
+    put(node, Some((descriptor, &[PermissionState::of(node)?.hash()])))
 }
 
 /// The actor with a power of its own for this part of the change.
@@ -83,23 +183,8 @@ fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
     who.user().map_or(who, |user| Actor::beyond(user, power))
 }
 
-/// Sets permissions. What runs as its owner or group is for the owner to share out: anybody else
-/// takes the set-user-ID and set-group-ID bits of a file away.
-fn store_permissions(node: &LocalNode, who: Actor<'_>, permissions: &PosixAcl) -> Result<()> {
-    const SET_IDS: u32 = 0o6000;
-    let stat = node.raw_stat()?;
-    let mode = stat.st_mode & 0o7777;
-    let is_own = who.user().is_none_or(|user| user.uid == 0 || user.uid == stat.st_uid);
-    if !is_own && mode & SET_IDS != 0 {
-        let changes = AttributeChanges { mode: Some(mode & !SET_IDS), ..Default::default() };
-        node.set_attributes(elevated(who, Elevated::Attributes), &changes)?;
-    }
-    let _acting = Acting::begin(elevated(who, Elevated::Attributes))?;
-    posix_acl::store(node, permissions)
-}
-
-fn put(node: &LocalNode, value: Option<(&[u8], &[u8; 32])>) -> Result<()> {
-    let encoded = value.and_then(|(descriptor, hash)| ntacl::encode(descriptor, hash));
+fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
+    let encoded = value.and_then(|(descriptor, states)| ntacl::encode(descriptor, states));
     if value.is_some() && encoded.is_none() {
         return Err(FsError::InvalidParameter);
     }
@@ -110,5 +195,115 @@ fn put(node: &LocalNode, value: Option<(&[u8], &[u8; 32])>) -> Result<()> {
         Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
         Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::NoSpace),
         Err(errno) => Err(refusal("set descriptor", errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LocalVfs;
+    use vfs::{Case, CreateHow, FileKind, Identity, Name, PosixName, RelPath, Vfs, Wanted};
+
+    const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const NEW: [u8; 20] = [1, 0, 4, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    fn list(owner: u32, named: u32) -> PosixAcl {
+        let named = vec![(PosixName::User(1001), named)];
+        PosixAcl { owner, group: 4, others: 0, mask: Some(7), named }
+    }
+
+    /// A file or directory with the old descriptor, unless none can be stored here.
+    fn node(kind: FileKind) -> Option<(tempfile::TempDir, std::sync::Arc<dyn vfs::Node>)> {
+        let folder = tempfile::tempdir().unwrap();
+        let vfs = LocalVfs::open(folder.path()).unwrap();
+        let (mode, dos, wanted) = (0o640, None, Wanted::default());
+        let how = CreateHow { kind, mode, dos, wanted, initialiser: None };
+        let path = RelPath::root().join(&Name::new(*b"f").unwrap());
+        let node = vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap().node;
+        let permissions = list(6, 4);
+        let change = SecurityChange {
+            descriptor: Some(&OLD),
+            permissions: Some(&permissions),
+            ..Default::default()
+        };
+        match node.set_security(Actor::SUPERUSER, &change) {
+            Err(FsError::NotSupported) => {
+                eprintln!("skipped: no descriptors here");
+                None
+            }
+            other => other.map(|()| Some((folder, node))).unwrap(),
+        }
+    }
+
+    #[test]
+    fn new_descriptor_counts_after_each_step_of_change() {
+        let is_root = rustix::process::geteuid().is_root();
+        for kind in [FileKind::File, FileKind::Directory] {
+            let Some((_folder, node)) = node(kind) else { return };
+            let node = LocalNode::of(&*node).unwrap();
+            let owner = OwnerChange { uid: Some(1002), gid: Some(1003) };
+            let permissions = list(5, 6);
+            let change = SecurityChange {
+                descriptor: Some(&NEW),
+                owner: if is_root { owner } else { OwnerChange::default() },
+                permissions: Some(&permissions),
+            };
+            let present = PermissionState::of(node).unwrap();
+            let steps = PermissionSteps::new(&present, Actor::SUPERUSER, &change);
+            assert_eq!(steps.steps.len(), if is_root { 3 } else { 1 });
+            assert_eq!(load(node).unwrap().as_deref(), Some(&OLD[..]));
+            put(node, Some((&NEW, &steps.states))).unwrap();
+            for step in &steps.steps {
+                assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]), "before {step:?}");
+                let one = PermissionSteps { steps: vec![*step], states: Vec::new() };
+                one.perform(node, Actor::SUPERUSER).unwrap();
+            }
+            assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]));
+            let last = PermissionState::of(node).unwrap();
+            assert_eq!(steps.states.last(), Some(&last.hash()));
+            let other = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
+            node.set_attributes(Actor::SUPERUSER, &other).unwrap();
+            assert_eq!(load(node).unwrap(), None, "a state on no way");
+        }
+    }
+
+    #[test]
+    fn stored_descriptor_counts_in_its_last_state_alone() {
+        let Some((_folder, node)) = node(FileKind::File) else { return };
+        let permissions = list(7, 6);
+        let change = SecurityChange {
+            descriptor: Some(&NEW),
+            permissions: Some(&permissions),
+            ..SecurityChange::default()
+        };
+        node.set_security(Actor::SUPERUSER, &change).unwrap();
+        let node = LocalNode::of(&*node).unwrap();
+        let stored = ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap();
+        let last = PermissionState::of(node).unwrap().hash();
+        assert_eq!(stored.counts, Counts::While(vec![last]));
+        node.set_security(Actor::SUPERUSER, &change).unwrap();
+        let again = ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap();
+        assert_eq!(again.counts, Counts::While(vec![last]), "nothing to change");
+    }
+
+    #[test]
+    fn file_that_is_taken_runs_as_nobody() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let Some((_folder, node)) = node(FileKind::File) else { return };
+        let set_ids = AttributeChanges { mode: Some(0o6755), ..AttributeChanges::default() };
+        node.set_attributes(Actor::SUPERUSER, &set_ids).unwrap();
+        let taker = Identity { uid: 1002, gid: 1002, groups: Vec::new() };
+        let permissions = list(7, 7);
+        let change = SecurityChange {
+            descriptor: Some(&NEW),
+            owner: OwnerChange { uid: Some(1002), gid: None },
+            permissions: Some(&permissions),
+        };
+        node.set_security(taker.actor(), &change).unwrap();
+        let found = node.attributes(Wanted::default()).unwrap();
+        assert_eq!((found.uid, found.mode), (1002, 0o770));
+        assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&NEW[..]));
     }
 }

@@ -270,8 +270,13 @@ mod tests {
             return None;
         }
         let who = Identity::root();
-        let how =
-            CreateHow { kind: FileKind::File, mode: 0o600, dos: None, wanted: Wanted::default() };
+        let how = CreateHow {
+            kind: FileKind::File,
+            mode: 0o600,
+            dos: None,
+            wanted: Wanted::default(),
+            initialiser: None,
+        };
         let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
         let node = vfs.create(who.actor(), &path, Case::Sensitive, how).unwrap().node;
         Some(Fixture { folder, node, who })

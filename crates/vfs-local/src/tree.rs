@@ -2,6 +2,7 @@
 
 use crate::changes::{LocalChanges, is_changed_unheard};
 use crate::children;
+use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
 use crate::identity::Acting;
@@ -191,42 +192,12 @@ impl LocalVfs {
         parent: BorrowedFd<'_>,
         (path, name): (&RelPath, &Name),
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
             return Err(FsError::AlreadyExists);
         }
-        let mode = Mode::from_raw_mode(how.mode & 0o7777);
-        let mut path_only = false;
-        let fd = match how.kind {
-            FileKind::File => {
-                let flags = OFlags::RDWR
-                    | OFlags::CREATE
-                    | OFlags::EXCL
-                    | OFlags::NOFOLLOW
-                    | OFlags::CLOEXEC;
-                rustix::fs::openat(parent, name.as_bytes(), flags, mode)
-                    .map_err(|e| refusal("create", e))?
-            }
-            FileKind::Directory => {
-                let fd;
-                (fd, path_only) = children::make_directory(parent, name, mode)?;
-                if how.dos.is_some() {
-                    let (wanted, at) = (Wanted::default(), fd.as_fd());
-                    children::check_new(at, &crate::node::stat(at, c"", wanted, path_only)?)?;
-                }
-                fd
-            }
-            _ => return Err(FsError::NotSupported),
-        };
-        if let Some(dos) = how.dos {
-            crate::node::store_dos(fd.as_fd(), path_only, &dos)?;
-        }
-        let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
-        if how.kind == FileKind::Directory && how.dos.is_none() {
-            children::check_new(node.as_fd(), &attributes)?;
-        }
-        Ok(Opened { node: Arc::new(node), attributes, path: path.clone() })
+        creation::create(&NewName { parent, name, path }, &how)
     }
 }
 
@@ -273,7 +244,13 @@ impl Vfs for LocalVfs {
         let _acting = Acting::on_path(who)?;
         self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         let _acting = Acting::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, case)?;
         self.make(parent.as_fd(), (&spelt.join(&name), &name), case, how)
@@ -284,7 +261,7 @@ impl Vfs for LocalVfs {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         let _acting = Acting::on_names(who)?;
         let (parent, name) = children::of(child)?;

@@ -65,7 +65,13 @@ impl Vfs for Delayed {
         self.inner.open_directory(who, path, case, wait)
     }
 
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         (self.pause)();
         self.inner.create(who, path, case, how)
     }
@@ -75,7 +81,7 @@ impl Vfs for Delayed {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         (self.pause)();
         self.inner.create_in(who, child, case, how)

@@ -51,7 +51,7 @@ pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed::Keyed;
 pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
-pub use opening::{CreateHow, OpenHow, Opened};
+pub use opening::{CreateHow, Initialised, NodeInitialiser, OpenHow, Opened};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
@@ -138,7 +138,13 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::AlreadyExists`]; [`FsError::PathNotFound`]; [`FsError::AccessDenied`];
     /// [`FsError::NoSpace`]; [`FsError::NameTooLong`].
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened>;
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened>;
 
     /// As [`Vfs::create`] in a directory that is open, to which `who` is known to be let
     /// through. No path is resolved, and no link followed.
@@ -150,7 +156,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         self.create(who.for_path()?, child.path, case, how)
     }

@@ -1,6 +1,6 @@
 //! What nodes are opened and made by, and what comes of it.
 
-use crate::{Attributes, Case, DosInfo, FileKind, Node, RelPath, Wait, Wanted};
+use crate::{Attributes, Case, DosInfo, FileKind, Node, RelPath, Result, Wait, Wanted};
 use std::sync::Arc;
 
 /// What an open file handle must be able to do.
@@ -30,8 +30,8 @@ impl OpenHow {
 }
 
 /// What to make when a name does not exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CreateHow {
+#[derive(Clone, Copy, Debug)]
+pub struct CreateHow<'a> {
     /// A file or a directory; other kinds have calls of their own.
     pub kind: FileKind,
     /// POSIX permission bits of the new node (the process umask is not applied).
@@ -40,6 +40,46 @@ pub struct CreateHow {
     pub dos: Option<DosInfo>,
     /// Which attributes to return with the node.
     pub wanted: Wanted,
+    /// Gives the new node what belongs to it from the beginning, if there is such.
+    pub initialiser: Option<&'a dyn NodeInitialiser>,
+}
+
+/// What a new node has beside its name, mode and DOS attributes.
+///
+/// A loss of power leaves the node without a name, or with all of it. A backend that cannot create
+/// a node without a name keeps everybody but the creator from it until it is complete.
+pub trait NodeInitialiser: std::fmt::Debug {
+    /// Whether the security that it stores takes the place of the mode.
+    fn replaces_mode(&self) -> bool;
+
+    /// Stores all of it.
+    ///
+    /// # Errors
+    /// Those of the backend: the node is not created then.
+    fn initialise(&self, new: &Opened) -> Result<Initialised>;
+}
+
+/// How a node was initialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Initialised {
+    /// With all that it was to have.
+    Complete,
+    /// Without a descriptor, which this node cannot store: its mode is all that there is.
+    WithoutDescriptor,
+}
+
+impl CreateHow<'_> {
+    /// Initialises what a backend has created that nobody else sees before this returns.
+    ///
+    /// # Errors
+    /// Those of the initialiser and of [`Node::attributes`].
+    pub fn initialised(&self, mut opened: Opened) -> Result<Opened> {
+        if let Some(initialiser) = self.initialiser {
+            initialiser.initialise(&opened)?;
+            opened.attributes = opened.node.attributes(self.wanted)?;
+        }
+        Ok(opened)
+    }
 }
 
 /// A node that was opened or made.

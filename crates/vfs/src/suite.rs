@@ -107,7 +107,7 @@ fn open(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
 
 fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<Opened> {
     let mode = if kind == FileKind::Directory { 0o755 } else { 0o644 };
-    let how = CreateHow { kind, mode, dos: None, wanted: Wanted { dos: true } };
+    let how = CreateHow { kind, mode, dos: None, wanted: Wanted { dos: true }, initialiser: None };
     vfs.create(root(), &path(at), Case::Sensitive, how)
 }
 

@@ -6,10 +6,10 @@ use crate::authorize::{
 };
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, Share};
-use acl::ExecuteRule;
+use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Attributes, DosInfo, Elevated, FileKind, FsError, OwnerChange,
+    Actor, AttributeChanges, Attributes, DosInfo, Elevated, FileKind, FsError, Node, OwnerChange,
     RelPath, Result, SecurityChange, ServerWork, TimeChange, Wanted,
 };
 
@@ -274,7 +274,12 @@ fn change_checked(
             true => caller.identity.actor(),
             false => Actor::beyond(&caller.identity, Elevated::TakeOwnership),
         };
-        node.set_attributes(taker, &taken)?;
+        match changes.mode {
+            None => node.set_attributes(taker, &taken)?,
+            Some(next) => give_narrowed(caller, (&**node, &present), next, || {
+                node.set_attributes(taker, &taken)
+            })?,
+        }
     }
     if let Some(dos) = changes.dos.take() {
         let marked = AttributeChanges { dos: Some(dos), ..AttributeChanges::default() };
@@ -284,6 +289,31 @@ fn change_checked(
         return Ok(());
     }
     node.set_attributes(as_owner(caller, &present).actor(), &changes)
+}
+
+/// Gives a file that gets the mode `next` afterwards to another owner. The power may go in between:
+/// nobody may do then what they may neither before nor after both changes.
+fn give_narrowed(
+    caller: &Caller,
+    (node, present): (&dyn Node, &Attributes),
+    next: u32,
+    give: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let set = |mode| {
+        let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::default() };
+        node.set_attributes(as_owner(caller, present).actor(), &changes)
+    };
+    let list = node.posix_acl().unwrap_or_default();
+    let narrowed = acl::narrowed_mode(present.mode, list.as_ref(), &PosixAcl::of_mode(next));
+    let is_narrowed = narrowed & 0o777 != present.mode & 0o777;
+    if is_narrowed {
+        set(narrowed)?;
+    }
+    let given = give();
+    if given.is_err() && is_narrowed {
+        set(mode_by(caller, present, present.mode))?;
+    }
+    given
 }
 
 /// Whether the owner names the owner and group that the file has, which changes nothing: chown(2)

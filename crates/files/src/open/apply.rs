@@ -1,4 +1,4 @@
-//! Stage 6: making, cutting, furnishing.
+//! Stage 6: creating, initialising, cutting.
 
 use super::Opening;
 use crate::authorize::{as_granted, dos_authority, facts, owner_group};
@@ -8,8 +8,8 @@ use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, ChildName, CreateHow, DosInfo, FileKind, FsError, NameActor, Node, Opened,
-    OwnerChange, Result, SecurityChange, TimeChange, Wanted,
+    AttributeChanges, ChildName, CreateHow, DosInfo, FileKind, FsError, Initialised, NameActor,
+    Node, NodeInitialiser, Opened, OwnerChange, Result, SecurityChange, TimeChange, Wanted,
 };
 
 /// What was made a moment ago.
@@ -19,22 +19,78 @@ pub(super) struct CreatedNode {
     pub granted_in: Option<Arc<dyn Node>>,
 }
 
+/// What the request gives a new file or directory beside its name.
+struct RequestInitialiser<'a> {
+    opening: &'a Opening,
+    descriptor: Option<&'a Descriptor>,
+}
+
+impl std::fmt::Debug for RequestInitialiser<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RequestInitialiser")
+            .field("descriptor", &self.descriptor)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NodeInitialiser for RequestInitialiser<'_> {
+    fn replaces_mode(&self) -> bool {
+        self.descriptor.is_some()
+    }
+
+    fn initialise(&self, new: &Opened) -> Result<Initialised> {
+        let Self { opening, descriptor } = self;
+        let mut initialised = Initialised::Complete;
+        if let Some(descriptor) = descriptor {
+            let facts = facts(&new.attributes);
+            let owner_group = owner_group(&opening.caller, &facts);
+            let permissions = acl::to_posix(descriptor, &facts, owner_group);
+            let change = SecurityChange {
+                descriptor: Some(&descriptor.encode()),
+                owner: OwnerChange::default(),
+                permissions: Some(&permissions),
+            };
+            match new.node.set_security(opening.user(), &change) {
+                Ok(()) => {}
+                Err(FsError::NotSupported) => initialised = Initialised::WithoutDescriptor,
+                Err(error) => return Err(error),
+            }
+        }
+        opening.set_xattrs(new)?;
+        if let Some(verifier) = opening.with.verifier {
+            new.node.set_verifier(opening.user(), verifier)?;
+        }
+        if let Some(name) = &opening.plan.stream {
+            let who = as_granted(&opening.caller, &*new.node);
+            new.node.create_stream(who.actor(), name, opening.volume.options.case)?;
+        }
+        Ok(initialised)
+    }
+}
+
 impl Opening {
-    /// Makes the file or directory. It is there for everyone from now on.
+    /// Creates the file or directory with this descriptor. It is there for everyone from now on.
     /// `granted_in`: the directory whose stored descriptor says that the caller may.
     pub(super) fn make(
         &self,
         is_directory: bool,
         granted_in: Option<&Opened>,
+        descriptor: Option<&Descriptor>,
     ) -> Result<CreatedNode> {
         let dos = new_bits(self.plan.dos_bits, is_directory)
             .map(|bits| DosInfo { bits: Some(bits), created: None });
+        let initialiser = RequestInitialiser { opening: self, descriptor };
+        let is_initialised = descriptor.is_some()
+            || !self.plan.xattrs.is_empty()
+            || self.with.verifier.is_some()
+            || self.plan.stream.is_some();
         let how = CreateHow {
             kind: if is_directory { FileKind::Directory } else { FileKind::File },
             mode: self.new_mode(is_directory),
             dos,
             // POSIX asks for none, and what is new has none but what it is given.
-            wanted: Wanted { dos: dos.is_some() || !self.is_posix() },
+            wanted: Wanted { dos: dos.is_some() || is_initialised || !self.is_posix() },
+            initialiser: if is_initialised { Some(&initialiser) } else { None },
         };
         let (vfs, case) = (&self.volume.vfs, self.case());
         let granted_in = granted_in.filter(|directory| self.is_meant(directory));
@@ -52,32 +108,9 @@ impl Opening {
         }
     }
 
-    /// Gives what is new all that it is to have beside its name. True if its
+    /// Gives what was created the space and the form of its data that were asked for. True if its
     /// attributes may have changed by that.
-    pub(super) fn furnish(
-        &self,
-        opened: &Opened,
-        descriptor: Option<&Descriptor>,
-        is_directory: bool,
-    ) -> Result<bool> {
-        if let Some(descriptor) = descriptor {
-            let facts = facts(&opened.attributes);
-            let permissions = acl::to_posix(descriptor, &facts, owner_group(&self.caller, &facts));
-            let change = SecurityChange {
-                descriptor: Some(&descriptor.encode()),
-                owner: OwnerChange::default(),
-                permissions: Some(&permissions),
-            };
-            match opened.node.set_security(self.user(), &change) {
-                // Where none can be stored the mode says all.
-                Ok(()) | Err(FsError::NotSupported) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.set_xattrs(opened)?;
-        if let Some(verifier) = self.with.verifier {
-            opened.node.set_verifier(self.user(), verifier)?;
-        }
+    pub(super) fn shape_data(&self, opened: &Opened, is_directory: bool) -> Result<bool> {
         let expands = self.plan.uncompressed && opened.attributes.compressed;
         if expands {
             opened.node.set_compressed(self.user(), false)?;
@@ -87,7 +120,7 @@ impl Opening {
         if let Some(bytes) = bytes {
             reserve(&self.volume, &self.caller, opened, bytes)?;
         }
-        Ok(descriptor.is_some() || bytes.is_some() || expands || !self.plan.xattrs.is_empty())
+        Ok(bytes.is_some() || expands)
     }
 
     /// Cuts an existing file to nothing, as POSIX has it: its data goes, and nothing that is
@@ -106,6 +139,9 @@ impl Opening {
     pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
         let present = &opened.attributes;
         let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
+        // The data goes first: a stream may say what others have to know of it, such as where it
+        // comes from, and the power may go in between.
+        opened.node.set_size(self.user(), 0)?;
         let streams = opened.node.streams()?;
         if !streams.is_empty() {
             let who = as_granted(&self.caller, &*opened.node);
@@ -115,7 +151,6 @@ impl Opening {
                 self.report_streams(Filter::STREAM_NAME, &opened.path, &changes);
             }
         }
-        opened.node.set_size(self.user(), 0)?;
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
             opened.node.set_reparse_data(dos_authority(&self.caller, present).actor(), None)?;
         }

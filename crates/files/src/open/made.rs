@@ -11,7 +11,7 @@ use vfs::{Actor, FileKind, FsError, OpenHow, Opened, Result, ServerWork, Wait};
 /// A file or directory that was made, and is to be entered.
 pub(super) struct Made {
     pub opened: Opened,
-    /// To be stored with it.
+    /// Stored with it.
     pub descriptor: Option<Descriptor>,
     /// It is not for the first time that it is to be entered.
     is_again: bool,
@@ -54,7 +54,7 @@ impl Opening {
         let (directory, parent) = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
         let granted_in = parent.is_some().then_some(&directory);
-        Ok((self.make(is_directory, granted_in)?, descriptor))
+        Ok((self.make(is_directory, granted_in, descriptor.as_ref())?, descriptor))
     }
 
     fn take_new(
@@ -104,7 +104,7 @@ impl Opening {
         };
         match &self.plan.stream {
             None => self.finish_made(made, ticket, granted),
-            Some(name) => self.add_stream(made, name, ticket, granted),
+            Some(name) => self.open_new_stream(made, name, ticket, granted),
         }
     }
 
@@ -116,10 +116,10 @@ impl Opening {
     }
 
     fn finish_made(&self, made: Made, ticket: Ticket, granted: Access) -> Result<Attempt> {
-        let Made { opened, descriptor, .. } = made;
+        let opened = made.opened;
         let ticket = ticket.of_new_file(&self.caller);
         let is_directory = opened.attributes.kind == FileKind::Directory;
-        let changed = self.furnish(&opened, descriptor.as_ref(), is_directory)?;
+        let changed = self.shape_data(&opened, is_directory)?;
         let attributes = if changed { opened.node.attributes(WANTED)? } else { opened.attributes };
         Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
     }

@@ -66,8 +66,8 @@ impl Opening {
         self.enter(found.opened, hold, stored, granted)
     }
 
-    /// Adds the stream to a file that was made for it, and is held.
-    pub(super) fn add_stream(
+    /// Opens the stream of a file that was created with it, and is held.
+    pub(super) fn open_new_stream(
         &self,
         made: Made,
         name: &StreamName,
@@ -75,8 +75,8 @@ impl Opening {
         granted: Access,
     ) -> Result<Attempt> {
         let hold = hold.of_new_file(&self.caller);
-        self.furnish(&made.opened, made.descriptor.as_ref(), false)?;
-        let stored = self.make_stream(&made.opened, name)?;
+        self.shape_data(&made.opened, false)?;
+        let stored = self.report_new_stream(&made.opened, name);
         self.enter(made.opened, hold, stored, granted)
     }
 
@@ -133,9 +133,13 @@ impl Opening {
     fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {
         let case = self.volume.options.case;
         file.node.create_stream(as_granted(&self.caller, &*file.node).actor(), name, case)?;
+        Ok(self.report_new_stream(file, name))
+    }
+
+    fn report_new_stream(&self, file: &Opened, name: &StreamName) -> Stored {
         let changes = [(ChangeKind::AddedStream, name)];
         self.report_streams(Filter::STREAM_NAME, &file.path, &changes);
-        Ok(Stored { name: name.clone(), is_new: true })
+        Stored { name: name.clone(), is_new: true }
     }
 
     /// The last stages, for a stream that is there; lost if it has gone again.

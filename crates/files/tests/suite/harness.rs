@@ -125,7 +125,13 @@ impl Vfs for Hooked {
         Ok(opened)
     }
 
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         self.step_in(At::BeforeCreate, path)?;
         let made = self.local.create(who, path, case, how)?;
         self.step_in(At::AfterCreate, path)?;
@@ -137,7 +143,7 @@ impl Vfs for Hooked {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
         self.step_in(At::BeforeCreate, child.path)?;
         let made = self.local.create_in(who, child, case, how)?;
@@ -554,8 +560,13 @@ impl Served {
 
 /// Makes a file beneath the file layer.
 pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
-    let how =
-        CreateHow { kind: vfs::FileKind::File, mode: 0o666, dos: None, wanted: Wanted::default() };
+    let how = CreateHow {
+        kind: vfs::FileKind::File,
+        mode: 0o666,
+        dos: None,
+        wanted: Wanted::default(),
+        initialiser: None,
+    };
     vfs.create(Actor::SUPERUSER, &path(at), Case::Sensitive, how).unwrap();
 }
 

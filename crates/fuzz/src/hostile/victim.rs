@@ -151,7 +151,7 @@ pub fn create_tree(vfs: &MemoryVfs) {
     root.unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
     let alice = User::Alice.identity();
     for (path, kind, mode) in TREE {
-        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default(), initialiser: None };
         let path = RelPath::of_bytes(path.as_bytes()).unwrap();
         let made = vfs.create(alice.actor(), &path, Case::Sensitive, how).unwrap();
         if kind == FileKind::File {

@@ -113,7 +113,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
 
 fn make_tree(vfs: &MemoryVfs) -> vfs::Result<()> {
     let make = |names: &[&str], kind, mode| {
-        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default(), initialiser: None };
         let names = names.iter().map(|name| Name::new(name.as_bytes().to_vec()));
         let path = RelPath::from_iter(names.collect::<Result<Vec<_>, _>>()?);
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).map(drop)

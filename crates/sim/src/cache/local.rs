@@ -78,7 +78,7 @@ impl Side {
 
     fn make(&self, who: Actor<'_>, at: &RelPath, kind: FileKind) -> vfs::Result<Arc<dyn Node>> {
         let mode = if kind == FileKind::Directory { 0o777 } else { 0o666 };
-        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default(), initialiser: None };
         Ok(self.backend.create(who, at, Case::Sensitive, how)?.node)
     }
 }

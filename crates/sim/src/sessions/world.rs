@@ -491,7 +491,7 @@ impl World {
 /// Each machine's own directory, and the files that all open.
 fn make_tree(vfs: &MemoryVfs, plan: &Plan) -> vfs::Result<()> {
     let make = |name: String, kind, mode| {
-        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default() };
+        let how = CreateHow { kind, mode, dos: None, wanted: Wanted::default(), initialiser: None };
         let path = RelPath::from_iter([Name::new(name.into_bytes())?]);
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).map(drop)
     };

@@ -84,7 +84,13 @@ impl Vfs for Cold {
         if how.wait == Wait::Never { Err(FsError::WouldBlock) } else { self.0.open(who, path, how) }
     }
 
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         self.0.create(who, path, case, how)
     }
 

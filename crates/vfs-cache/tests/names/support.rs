@@ -61,7 +61,8 @@ pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
 }
 
 pub fn make_for(vfs: &dyn Vfs, who: Actor<'_>, at: &str, kind: FileKind) -> Result<()> {
-    let how = CreateHow { kind, mode: 0o755, dos: None, wanted: Wanted::default() };
+    let how =
+        CreateHow { kind, mode: 0o755, dos: None, wanted: Wanted::default(), initialiser: None };
     vfs.create(who, &path(at), Case::Insensitive, how).map(drop)
 }
 
@@ -190,7 +191,13 @@ impl<V: Vfs> Vfs for Counting<V> {
         self.inner.open_node(who, node, how)
     }
 
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
         self.count(case);
         self.inner.create(who, path, case, how)
     }

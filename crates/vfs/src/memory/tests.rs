@@ -29,7 +29,13 @@ fn path(text: &str) -> RelPath {
 }
 
 fn make(vfs: &MemoryVfs, name: &str) -> Arc<dyn Node> {
-    let how = CreateHow { kind: FileKind::File, mode: 0o644, dos: None, wanted: Wanted::default() };
+    let how = CreateHow {
+        kind: FileKind::File,
+        mode: 0o644,
+        dos: None,
+        wanted: Wanted::default(),
+        initialiser: None,
+    };
     vfs.create(Actor::SUPERUSER, &path(name), Case::Sensitive, how).unwrap().node
 }
 

@@ -32,6 +32,16 @@ impl MemoryVfs {
     }
 
     /// Makes what is neither file nor directory.
+    /// Completes what was created, or removes it.
+    fn initialised(&self, created: Opened, how: CreateHow<'_>) -> Result<Opened> {
+        let (path, key) = (created.path.clone(), created.attributes.key);
+        let initialised = how.initialised(created);
+        if initialised.is_err() {
+            self.remove(Actor::SUPERUSER, &path, key)?;
+        }
+        initialised
+    }
+
     fn make_other(
         &self,
         state: &mut State,
@@ -52,7 +62,7 @@ impl MemoryVfs {
         state: &mut State,
         who: NameActor<'_>,
         at: Spot,
-        (case, how): (Case, CreateHow),
+        (case, how): (Case, CreateHow<'_>),
     ) -> Result<Opened> {
         let insensitive = case == Case::Insensitive;
         let taken = state.directory(at.parent).and_then(|d| d.find(&at.name, insensitive));
@@ -250,11 +260,18 @@ impl Vfs for MemoryVfs {
         })
     }
 
-    fn create(&self, who: Actor<'_>, path: &RelPath, case: Case, how: CreateHow) -> Result<Opened> {
-        self.shared.call(Call::Create, |state| {
+    fn create(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        case: Case,
+        how: CreateHow<'_>,
+    ) -> Result<Opened> {
+        let created = self.shared.call(Call::Create, |state| {
             let at = Spot::at(state, path, Way { who, case, no_follow: true })?;
             self.make(state, NameActor::Own(who), at, (case, how))
-        })
+        })?;
+        self.initialised(created, how)
     }
 
     fn create_in(
@@ -262,12 +279,13 @@ impl Vfs for MemoryVfs {
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
-        how: CreateHow,
+        how: CreateHow<'_>,
     ) -> Result<Opened> {
-        self.shared.call(Call::Create, |state| {
+        let created = self.shared.call(Call::Create, |state| {
             let at = self.spot_in(state, who, child)?;
             self.make(state, who, at, (case, how))
-        })
+        })?;
+        self.initialised(created, how)
     }
 
     fn make_in(

@@ -42,7 +42,13 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
     }
     let created = Some(Timestamp(1_500_000_000_000_000_000));
     let dos = Some(DosInfo { bits: Some(0x22), created: None });
-    let how = CreateHow { kind: FileKind::File, mode: 0o644, dos, wanted: Wanted { dos: true } };
+    let how = CreateHow {
+        kind: FileKind::File,
+        mode: 0o644,
+        dos,
+        wanted: Wanted { dos: true },
+        initialiser: None,
+    };
     let made = vfs.create(root(), &path("a"), Case::Sensitive, how).unwrap();
     assert_eq!(Some(made.attributes.dos), dos);
     let set = |dos| change(&*made.node, AttributeChanges { dos: Some(dos), ..Default::default() });
@@ -128,7 +134,13 @@ pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
     let user = Identity { uid: USER, gid: USER, groups: vec![54_322] };
     let top = open(vfs, "").unwrap().node;
     change(&*top, AttributeChanges { mode: Some(0o1777), ..Default::default() }).unwrap();
-    let how = CreateHow { kind: FileKind::File, mode: 0o640, dos: None, wanted: Wanted::default() };
+    let how = CreateHow {
+        kind: FileKind::File,
+        mode: 0o640,
+        dos: None,
+        wanted: Wanted::default(),
+        initialiser: None,
+    };
     let own = vfs.create(user.actor(), &path("own"), Case::Sensitive, how).unwrap();
     if own.attributes.uid != USER {
         return; // The process may not act as others.

@@ -1,0 +1,310 @@
+//! Creating files and directories, with all that belongs to them from the beginning.
+//!
+//! A file that has more than a name and a mode is created without a name (`O_TMPFILE`), completed,
+//! and linked: a loss of power, and other users, find all of it or nothing. open(2).
+//!
+//! Directories cannot be created without a name, nor files on some file systems. Where a
+//! descriptor is to take the place of the mode, these are their creator's alone until it has.
+
+use crate::children;
+use crate::errors::{refusal, refusal_of_name};
+use crate::identity::as_server;
+use crate::node::{self, LocalNode};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use std::sync::Arc;
+use vfs::{
+    Attributes, CreateHow, Expected, FileKind, FsError, Initialised, Opened, RelPath, Result,
+    ServerWork, Wanted,
+};
+
+/// Bits of a mode that are about the owner.
+const OWNER_BITS: u32 = 0o700;
+
+/// A name that is to be given.
+#[derive(Clone, Copy, Debug)]
+pub struct NewName<'a> {
+    /// The directory.
+    pub parent: BorrowedFd<'a>,
+    /// The name in it.
+    pub name: &'a vfs::Name,
+    /// The path that it is the end of.
+    pub path: &'a RelPath,
+}
+
+/// Creates a file or directory exclusively, as whom the thread acts as.
+///
+/// # Errors
+/// As [`vfs::Vfs::create`].
+pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
+    let has_more = how.initialiser.is_some() || how.dos.is_some();
+    if how.kind == FileKind::File
+        && has_more
+        && let Some(opened) = create_nameless(at, how)?
+    {
+        return Ok(opened);
+    }
+    let replaces_mode = how.initialiser.is_some_and(|one| one.replaces_mode());
+    let restricted = if replaces_mode { how.mode & OWNER_BITS } else { how.mode };
+    match create_named(at, how, restricted)? {
+        (_, Initialised::WithoutDescriptor) if restricted != how.mode => {
+            // The mode says all, as far as the directory's default list lets it, which only a
+            // creation applies.
+            Ok(create_named(at, how, how.mode)?.0)
+        }
+        (opened, _) => Ok(opened),
+    }
+}
+
+/// Creates a complete file and links it. None where the file system cannot, or cannot store a
+/// descriptor.
+fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opened>> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode(how.mode & 0o7777);
+    let fd = match rustix::fs::openat(at.parent, c".", flags, mode) {
+        // Kernels and file systems without O_TMPFILE take it for a directory, or for no flag.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::ISDIR | Errno::INVAL) => return Ok(None),
+        other => other.map_err(|e| refusal("create", e))?,
+    };
+    if let Some(dos) = how.dos {
+        node::store_dos(fd.as_fd(), false, &dos)?;
+    }
+    let (node, attributes) = LocalNode::new(fd, false, true, Wanted::default())?;
+    let nameless = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
+    if let Some(initialiser) = how.initialiser
+        && initialiser.initialise(&nameless)? == Initialised::WithoutDescriptor
+        && initialiser.replaces_mode()
+    {
+        return Ok(None);
+    }
+    let linked = LocalNode::of(&*nameless.node).map(LocalNode::proc_path).unwrap_or_default();
+    match rustix::fs::linkat(CWD, linked, at.parent, at.name.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
+        Ok(()) => open_linked(at, how, nameless).map(Some),
+        // A file system without hard links, or one whose owners are not those of this machine; no
+        // /proc.
+        Err(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV | Errno::NOENT) => Ok(None),
+        Err(errno) => Err(refusal_of_name("create", errno)),
+    }
+}
+
+/// Opens by its name what was linked. A descriptor from before has no name for the kernel, which
+/// would report changes of a file that is in no directory, and not know its path.
+fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Result<Opened> {
+    let flags =
+        OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(at.parent, at.name.as_bytes(), flags, Mode::empty());
+    let opened = match open() {
+        // The creator has it open, whatever permissions it was created with.
+        Err(Errno::ACCESS) => {
+            as_server(ServerWork::OpenChecked, || open().map_err(|e| refusal("create", e)))
+        }
+        other => other.map_err(|e| refusal("create", e)),
+    };
+    if let Ok(fd) = opened
+        && let Ok((node, attributes)) = LocalNode::new(fd, false, true, how.wanted)
+        && attributes.key == nameless.attributes.key
+    {
+        return Ok(Opened { node: Arc::new(node), attributes, path: nameless.path });
+    }
+    // It has lost the name already.
+    let attributes = nameless.node.attributes(how.wanted)?;
+    Ok(Opened { attributes, ..nameless })
+}
+
+/// Creates a file or directory that is there before it is complete, with a mode that may be
+/// narrower than the one asked for. If that is not to stay it is removed again.
+fn create_named(at: &NewName<'_>, how: &CreateHow<'_>, mode: u32) -> Result<(Opened, Initialised)> {
+    let (fd, path_only) = open_new(at, how.kind, Mode::from_raw_mode(mode & 0o7777))?;
+    let is_initialised = how.initialiser.is_some();
+    let is_looked_at = how.kind == FileKind::Directory && (how.dos.is_some() || is_initialised);
+    if is_looked_at {
+        let wanted = Wanted::default();
+        let found = node::stat(fd.as_fd(), c"", wanted, path_only)?;
+        children::check_new(fd.as_fd(), &found)?;
+    }
+    if let Some(dos) = how.dos {
+        node::store_dos(fd.as_fd(), path_only, &dos)?;
+    }
+    let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
+    if how.kind == FileKind::Directory && !is_looked_at {
+        children::check_new(node.as_fd(), &attributes)?;
+    }
+    let opened = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
+    let Some(initialiser) = how.initialiser else { return Ok((opened, Initialised::Complete)) };
+    // What is stored follows from the mode that was asked for.
+    let shown = Attributes { mode: opened.attributes.mode | how.mode & 0o777, ..opened.attributes };
+    let initialised = initialiser.initialise(&Opened { attributes: shown, ..opened.clone() });
+    let stays = match initialised {
+        Ok(Initialised::WithoutDescriptor) => mode == how.mode,
+        Ok(Initialised::Complete) => true,
+        Err(_) => false,
+    };
+    if !stays {
+        let expected = Expected { key: opened.attributes.key, is_file_as_seen: false };
+        let removed = children::unlink(at.parent, at.name, expected);
+        return initialised.and_then(|outcome| removed.map(|()| (opened, outcome)));
+    }
+    let attributes = opened.node.attributes(how.wanted)?;
+    Ok((Opened { attributes, ..opened }, initialised?))
+}
+
+/// Gives the name; also whether what has it is open for looking only.
+fn open_new(at: &NewName<'_>, kind: FileKind, mode: Mode) -> Result<(OwnedFd, bool)> {
+    match kind {
+        FileKind::File => {
+            let flags =
+                OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let fd = rustix::fs::openat(at.parent, at.name.as_bytes(), flags, mode);
+            Ok((fd.map_err(|e| refusal("create", e))?, false))
+        }
+        FileKind::Directory => children::make_directory(at.parent, at.name, mode),
+        _ => Err(FsError::NotSupported),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use vfs::{Actor, OwnerChange, PosixAcl};
+    use vfs::{DosInfo, Name, NodeInitialiser, SecurityChange};
+
+    const DESCRIPTOR: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const PERMISSIONS: PosixAcl =
+        PosixAcl { owner: 6, group: 6, others: 4, mask: None, named: Vec::new() };
+
+    /// Stores a descriptor, and notes what others find meanwhile.
+    #[derive(Debug)]
+    struct Watching<'a> {
+        folder: &'a Path,
+        outcome: Result<Initialised>,
+        /// Names in the folder, and the mode of the node.
+        found: Mutex<Vec<(usize, u32)>>,
+    }
+
+    impl NodeInitialiser for Watching<'_> {
+        fn replaces_mode(&self) -> bool {
+            true
+        }
+
+        fn initialise(&self, new: &Opened) -> Result<Initialised> {
+            let names = std::fs::read_dir(self.folder).unwrap().count();
+            let mode = new.node.attributes(Wanted::default())?.mode;
+            assert_eq!(new.attributes.mode, 0o664, "what is stored follows from it");
+            self.found.lock().unwrap().push((names, mode));
+            if self.outcome != Ok(Initialised::Complete) {
+                return self.outcome;
+            }
+            let change = SecurityChange {
+                descriptor: Some(&DESCRIPTOR),
+                owner: OwnerChange::default(),
+                permissions: Some(&PERMISSIONS),
+            };
+            match new.node.set_security(Actor::SUPERUSER, &change) {
+                Err(FsError::NotSupported) => Ok(Initialised::WithoutDescriptor),
+                other => other.map(|()| Initialised::Complete),
+            }
+        }
+    }
+
+    struct Fixture {
+        folder: tempfile::TempDir,
+        parent: std::fs::File,
+        name: Name,
+        path: RelPath,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            rustix::process::umask(Mode::empty());
+            let folder = tempfile::tempdir().unwrap();
+            let parent = std::fs::File::open(folder.path()).unwrap();
+            let name = Name::new(*b"new").unwrap();
+            Self { folder, parent, path: RelPath::root().join(&name), name }
+        }
+
+        fn at(&self) -> NewName<'_> {
+            NewName { parent: self.parent.as_fd(), name: &self.name, path: &self.path }
+        }
+
+        fn watching(&self, outcome: Result<Initialised>) -> Watching<'_> {
+            Watching { folder: self.folder.path(), outcome, found: Mutex::default() }
+        }
+
+        fn names(&self) -> usize {
+            std::fs::read_dir(self.folder.path()).unwrap().count()
+        }
+    }
+
+    fn how<'a>(kind: FileKind, initialiser: &'a Watching<'_>) -> CreateHow<'a> {
+        let dos = Some(DosInfo { bits: Some(2), created: None });
+        let wanted = Wanted { dos: true };
+        CreateHow { kind, mode: 0o664, dos, wanted, initialiser: Some(initialiser) }
+    }
+
+    #[test]
+    fn file_with_a_descriptor_has_no_name_before_it_is_complete() {
+        let fixture = Fixture::new();
+        let watching = fixture.watching(Ok(Initialised::Complete));
+        let how = how(FileKind::File, &watching);
+        let Some(opened) = create_nameless(&fixture.at(), &how).unwrap() else {
+            eprintln!("skipped: no files without a name, or no descriptors here");
+            return;
+        };
+        assert_eq!(*watching.found.lock().unwrap(), [(0, 0o664)]);
+        assert_eq!(opened.attributes.links, 1);
+        assert!(opened.attributes.stored.descriptor);
+        assert_eq!(opened.attributes.dos.bits, Some(2));
+        assert_eq!(opened.node.security_descriptor().unwrap().as_deref(), Some(&DESCRIPTOR[..]));
+        let node = LocalNode::of(&*opened.node).unwrap();
+        let path = std::fs::read_link(node.proc_path()).unwrap();
+        assert_eq!(path, fixture.folder.path().join("new"), "the kernel knows its name");
+        opened.node.write(Actor::SUPERUSER, 0, b"data").unwrap();
+        let again = create_nameless(&fixture.at(), &how).map(|_| ());
+        assert_eq!(again, Err(FsError::AlreadyExists));
+        assert_eq!(std::fs::read(fixture.folder.path().join("new")).unwrap(), b"data");
+    }
+
+    #[test]
+    fn file_that_cannot_be_completed_is_not_created() {
+        let fixture = Fixture::new();
+        for kind in [FileKind::File, FileKind::Directory] {
+            let watching = fixture.watching(Err(FsError::NoSpace));
+            let created = create(&fixture.at(), &how(kind, &watching)).map(|_| ());
+            assert_eq!(created, Err(FsError::NoSpace));
+            assert_eq!(fixture.names(), 0);
+            let named = create_named(&fixture.at(), &how(kind, &watching), 0o600).map(|_| ());
+            assert_eq!(named, Err(FsError::NoSpace));
+            assert_eq!(fixture.names(), 0);
+        }
+    }
+
+    #[test]
+    fn named_node_is_its_creator_s_until_it_is_complete() {
+        for kind in [FileKind::File, FileKind::Directory] {
+            let fixture = Fixture::new();
+            let watching = fixture.watching(Ok(Initialised::Complete));
+            let (opened, initialised) =
+                create_named(&fixture.at(), &how(kind, &watching), 0o600).unwrap();
+            assert_eq!(*watching.found.lock().unwrap(), [(1, 0o600)]);
+            if initialised == Initialised::Complete {
+                assert_eq!(opened.attributes.mode, 0o664);
+                assert!(opened.attributes.stored.descriptor);
+            }
+        }
+    }
+
+    #[test]
+    fn node_that_stores_no_descriptor_has_the_mode_asked_for() {
+        for kind in [FileKind::File, FileKind::Directory] {
+            let fixture = Fixture::new();
+            let watching = fixture.watching(Ok(Initialised::WithoutDescriptor));
+            let opened = create(&fixture.at(), &how(kind, &watching)).unwrap();
+            assert_eq!(opened.attributes.mode, 0o664);
+            assert_eq!(opened.attributes.links, if kind == FileKind::File { 1 } else { 2 });
+            assert_eq!(fixture.names(), 1);
+        }
+    }
+}
