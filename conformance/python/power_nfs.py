@@ -28,7 +28,7 @@ class NfsClient(Client):
         self.choices = [
             (self.create, 6), (self.make_directory, 3), (self.make_symlink, 2), (self.link, 3), (self.rename, 4),
             (self.rename_over, 3), (self.rename_directory, 2), (self.remove, 4), (self.remove_directory, 1),
-            (self.set_mode, 3), (self.set_owner, 2), (self.set_size, 3), (self.set_time, 2), (self.truncating_open, 1),
+            (self.set_mode, 3), (self.set_owner, 2), (self.set_owner_and_mode, 2), (self.set_size, 3), (self.set_time, 2), (self.truncating_open, 1),
             (self.set_attribute, 3), (self.remove_attribute, 1), (self.write_stable, 3), (self.write_unstable, 3),
             (self.commit, 3), (self.allocate, 1), (self.deallocate, 1), (self.copy, 1),
         ] + ([(self.clone, 1)] if is_cloning else [])
@@ -171,6 +171,14 @@ class NfsClient(Client):
         pairs = [(OWNER, opaque(b"%d" % owner[0])), (OWNER_GROUP, opaque(b"%d" % owner[1]))]
         done = self.set("NFS setattr owner", ("file", "directory", "symlink"), *pairs)
         assert not done or done[1].owner == list(owner)
+        return bool(done)
+
+    def set_owner_and_mode(self):
+        owner = (self.random.randrange(100, 200), self.random.randrange(100, 200))
+        mode = self.random.choice((0o600, 0o644, 0o755, 0o440, 0o066))
+        pairs = [(MODE, words(mode)), (OWNER, opaque(b"%d" % owner[0])), (OWNER_GROUP, opaque(b"%d" % owner[1]))]
+        done = self.set("NFS setattr owner and mode", ("file", "directory"), *pairs)
+        assert not done or (done[1].owner, done[1].mode) == (list(owner), mode)
         return bool(done)
 
     def set_size(self):

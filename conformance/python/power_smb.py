@@ -36,12 +36,18 @@ class SmbClient(Client):
         self.is_available, self.write_through_share = is_available, writes_through
         self.opens, self.uid = [], uid
         self.choices = [
-            (self.create, 5), (self.create_with_descriptor, 2), (self.open, 2), (self.close, 3), (self.make_directory, 2), (self.write, 5), (self.rename, 4),
+            (self.create, 5), (self.create_with_descriptor, 2), (self.create_with_dos_attributes, 1),
+            (self.create_with_extended_attribute, 1), (self.create_with_stream, 1), (self.open, 2), (self.close, 3),
+            (self.make_directory, 2), (self.make_directory_with_descriptor, 1), (self.write, 5), (self.rename, 4),
             (self.rename_over, 2), (self.rename_directory, 1), (self.set_size, 3), (self.delete, 3),
-            (self.remove_directory, 1), (self.set_security, 2), (self.set_dos_attributes, 2), (self.set_time, 1),
-            (self.create_stream, 2), (self.write_stream, 2), (self.link, 1), (self.set_extended_attribute, 1),
-            (self.overwrite, 1), (self.zero, 1), (self.copy, 1), (self.flush, 3), (self.flush_directory, 1),
+            (self.remove_directory, 1), (self.set_security, 2), (self.set_security_of_directory, 1),
+            (self.set_dos_attributes, 2), (self.set_time, 1), (self.create_stream, 2), (self.write_stream, 2),
+            (self.link, 1), (self.set_extended_attribute, 1), (self.overwrite, 1), (self.zero, 1), (self.copy, 1),
+            (self.flush, 3), (self.flush_directory, 1),
         ]
+        if not uid:
+            # Only the superuser gives files away.
+            self.choices.append((self.give, 4))
 
     # What an operation promises, and the row of the table that it is in.
 
@@ -66,11 +72,11 @@ class SmbClient(Client):
 
         return act
 
-    def create_action(self, path, access, disposition, options=0, contexts=()):
+    def create_action(self, path, access, disposition, options=0, contexts=(), attributes=0x80):
         contexts = list(contexts)
         if self.is_available:
             contexts.append((b"DH2Q", struct.pack("<IIQ", 0, 2, 0) + os.urandom(16)))
-        act = self.action(CREATE, create_body(path, access, disposition, options, contexts))
+        act = self.action(CREATE, create_body(path, access, disposition, options, contexts, attributes=attributes))
 
         def opened():
             status = act()
@@ -101,13 +107,30 @@ class SmbClient(Client):
         entries = [(0, 0, 0x1F01FF, sid(22, 1, self.uid)), (0, 0, 0x120089, sid(22, 1, self.random.randrange(100, 200)))]
         return self.create_by("create with a descriptor", [(b"SecD", descriptor(entries=entries))])
 
-    def create_by(self, row, contexts=()):
+    def create_with_dos_attributes(self):
+        """Not hidden or system, as in `set_dos_attributes`."""
+        return self.create_by("create with DOS attributes", attributes=self.random.choice((0x2000, 0x1020)))
+
+    def create_with_extended_attribute(self):
+        value = b"%d" % self.random.randrange(10 ** 6)
+        data = struct.pack("<IBBH", 0, 0, 4, len(value)) + b"NAME\0" + value
+        return self.create_by("create with an extended attribute", [(b"ExtA", data)])
+
+    def create_with_stream(self):
+        """The file is created for its stream; a stream is not kept open."""
+        if not self.create_by("create by a stream", stream=":a"):
+            return False
+        self.smb.close(self.opens.pop().file)
+        return True
+
+    def create_by(self, row, contexts=(), attributes=0x80, stream=""):
         if self.is_full() or len(self.opens) >= self.OPENS_MAX:
             return False
         directory, name = self.directory(), self.new_name("f")
         open_ = SmbOpen(None, directory, name, self.journal.new("file"), self.writes_through())
         options = WRITE_THROUGH if open_.writes_through else 0
-        act = self.create_action(self.smb_path(directory, name), FILE_ACCESS, CREATE_NEW, options, contexts)
+        path = self.smb_path(directory, name) + stream
+        act = self.create_action(path, FILE_ACCESS, CREATE_NEW, options, contexts, attributes)
         record = self.perform(self.row(row, open_), self.text(open_), act, self.promises(open_))
         open_.file = self.reply[128:144]
         record.name(directory, name, open_.target)
@@ -157,11 +180,19 @@ class SmbClient(Client):
     # Names.
 
     def make_directory(self):
+        return self.make_directory_by("mkdir")
+
+    def make_directory_with_descriptor(self):
+        """What is created in it inherits from it."""
+        entries = [(0, 3, 0x1F01FF, sid(1, 0)), (0, 3, 0x120089, sid(22, 1, self.random.randrange(100, 200)))]
+        return self.make_directory_by("mkdir with a descriptor", [(b"SecD", descriptor(entries=entries))])
+
+    def make_directory_by(self, row, contexts=()):
         if len(self.directories) > self.DIRECTORIES_MAX:
             return False
         directory, name, created = self.directory(), self.new_name("d"), self.journal.new("directory")
-        act = self.create_action(self.smb_path(directory, name), 0x1F01FF, CREATE_NEW, DIRECTORY)
-        record = self.perform(self.row("mkdir"), directory.path(name), act, self.promises())
+        act = self.create_action(self.smb_path(directory, name), 0x1F01FF, CREATE_NEW, DIRECTORY, contexts)
+        record = self.perform(self.row(row), directory.path(name), act, self.promises())
         self.smb.close(self.reply[128:144])
         record.name(directory, name, created)
         record.created(created, directory.path(name))
@@ -330,6 +361,26 @@ class SmbClient(Client):
         mask = self.random.choice((0x120089, 0x12019F, 0x1200A9))
         entries = [EVERYONE_ALL, (0, 0, mask, sid(22, 1, self.random.randrange(100, 200)))]
         return bool(self.set("set security", 3, 0, descriptor(entries=entries), 4))
+
+    def set_security_of_directory(self):
+        entry = self.entry("directory")
+        if not entry:
+            return False
+        open_ = self.open_directory(entry)
+        entries = [(0, 3, 0x1F01FF, sid(1, 0)), (0, 0, 0x120089, sid(22, 1, self.random.randrange(100, 200)))]
+        act = self.set_action(open_, 3, 0, descriptor(entries=entries), 4)
+        record = self.perform(self.row("set security of a directory"), self.text(open_), act, self.promises())
+        record.seen(open_.target, self.text(open_))
+        self.smb.close(open_.file)
+        return True
+
+    def give(self):
+        """Another owner and other rights at once."""
+        mask, other = self.random.choice((0x120089, 0x12019F)), self.random.randrange(100, 200)
+        owner, group = sid(22, 1, self.random.randrange(200, 300)), sid(22, 2, self.random.randrange(200, 300))
+        entries = [(0, 0, 0x1F01FF, owner), (0, 0, mask, sid(22, 1, other)), (0, 0, 0x1F01FF, sid(22, 1, 0))]
+        data = descriptor(owner, group, entries)
+        return bool(self.set("set owner and rights", 3, 0, data, 1 | 2 | 4))
 
     def set_dos_attributes(self):
         # Not hidden or system: those an overwrite would have to name. MS-FSA 2.1.5.1.2.

@@ -31,6 +31,7 @@ from power_smb import SmbClient  # noqa: E402
 from raw_smb import nt_hash  # noqa: E402
 
 USER, ACCOUNT, UID = "writer", "power-writer", 61201
+ADMIN = "admin"
 HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
 # Addresses that conformance/kclient-run gives, and where power_disk.py serves.
 GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
@@ -45,7 +46,8 @@ def write_users(folder):
     users = os.path.join(folder, "users.toml")
     with open(users, "w", encoding="utf-8") as file:
         os.chmod(users, 0o600)
-        file.write('[user.%s]\nnt_hash = "%s"\nsystem_user = "%s"\n' % (USER, nt_hash("password").hex(), ACCOUNT))
+        for user, account in ((USER, ACCOUNT), (ADMIN, "root")):
+            file.write('[user.%s]\nnt_hash = "%s"\nsystem_user = "%s"\n' % (user, nt_hash("password").hex(), account))
     try:
         pwd.getpwnam(ACCOUNT)
         return users
@@ -128,6 +130,7 @@ def clients(journal, arguments, generator):
         "smb/b": lambda *base: SmbClient(*base, smb, "smb", USER, UID, False, 0.7),
         "ca/a": lambda *base: SmbClient(*base, smb, "ca", USER, UID, True),
         "ca/b": lambda *base: SmbClient(*base, smb, "ca", USER, UID, True),
+        "ca/c": lambda *base: SmbClient(*base, smb, "ca", ADMIN, 0, True),
     }
     make_folders(arguments.mount, kinds)
     folders = share_folders(journal, ["nfs", "smb", "ca", *kinds])

@@ -87,7 +87,7 @@ def descriptor(owner=None, group=None, entries=None):
     return struct.pack("<BBHIIII", 1, 0, control, offsets[0], offsets[1], 0, offsets[2]) + body
 
 
-def create_body(name, access, disposition=1, options=0, contexts=(), oplock=0):
+def create_body(name, access, disposition=1, options=0, contexts=(), oplock=0, attributes=0x80):
     """The body of CREATE. MS-SMB2 2.2.13."""
     name, packed = utf16(name), b""
     for i, (kind, data) in enumerate(contexts):
@@ -98,7 +98,7 @@ def create_body(name, access, disposition=1, options=0, contexts=(), oplock=0):
         packed += struct.pack("<I", len(one) + 4 if i + 1 < len(contexts) else 0) + one
     padding = -len(name) % 8 if packed else 0
     at = 120 + len(name) + padding if packed else 0
-    body = struct.pack("<HBBIQQIIIIIHHII", 57, 0, oplock, 2, 0, 0, access, 0x80, 7, disposition, options,
+    body = struct.pack("<HBBIQQIIIIIHHII", 57, 0, oplock, 2, 0, 0, access, attributes, 7, disposition, options,
                        120, len(name), at, len(packed))
     return body + ((name + b"\0" * padding + packed) or b"\0")
 

@@ -1,9 +1,9 @@
 //! Compares what is on a disk after a cut with the model.
 
-use super::descriptor;
-use super::history::{History, Permitted};
+use super::descriptor::{self, StoredDescriptor};
+use super::history::Permitted;
 use super::journal::ObjectKind;
-use super::model::{ACCESS_LIST, ModelObject, PromiseModel};
+use super::model::{ModelObject, PromiseModel};
 use super::observed::{ObservedInode, ObservedTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -159,7 +159,8 @@ impl<'a> TreeCheck<'a> {
             fault(None, format!("is a {:?} of target {:?}", found.kind, found.target));
         }
         let mode = object.mode.permitted(self.at);
-        if !mode.contains(&found.mode) {
+        let is_narrow = self.is_incomplete(object, found) || self.is_narrowed(object, found);
+        if !mode.contains(&found.mode) && !is_narrow {
             let may: Vec<_> = mode.values().map(|mode| format!("{mode:o}")).collect();
             fault(mode.promised_by, format!("mode {:o}, may be {}", found.mode, may.join(" or ")));
         }
@@ -216,7 +217,9 @@ impl<'a> TreeCheck<'a> {
         for (name, history) in &object.attributes {
             let value = found.attributes.get(name).cloned();
             let permitted = history.permitted(self.at);
-            if !permitted.contains(&value) && !is_half_stored(name, value.as_deref(), &permitted) {
+            let is_on_the_way = is_half_stored(name, value.as_deref(), &permitted)
+                || (name == descriptor::ACCESS_LIST && self.is_narrowed(object, found));
+            if !permitted.contains(&value) && !is_on_the_way {
                 let may: Vec<_> = permitted.values().collect();
                 fault(permitted.promised_by, format!("{name} is {value:?}, may be {may:?}"));
             }
@@ -224,33 +227,62 @@ impl<'a> TreeCheck<'a> {
         for name in found.attributes.keys().filter(|name| !object.attributes.contains_key(*name)) {
             fault(None, format!("{name} was never set"));
         }
-        self.descriptor_fault(object, found, fault);
+        self.wholeness_faults(object, found, fault);
     }
 
-    /// A file has the descriptor that it is created with from the beginning. What is stored counts: it
-    /// is beside permissions that it was seen beside.
-    fn descriptor_fault(
+    /// A stored descriptor counts. What a file is created with it has from the beginning, and a
+    /// directory its descriptor before others may do anything with it.
+    fn wholeness_faults(
         &self,
         object: &ModelObject,
         found: &ObservedInode,
         fault: &mut impl FnMut(Option<usize>, String),
     ) {
-        let history = object.attributes.get(descriptor::NAME);
-        let Some(value) = found.attributes.get(descriptor::NAME) else {
-            let created = object.mode.first_operation();
-            if created.is_some() && created == history.and_then(History::first_operation) {
-                fault(created, "it is there without the descriptor it is created with".to_owned());
+        let created = object.mode.first_operation();
+        for (name, history) in &object.attributes {
+            let permitted = history.permitted(self.at);
+            // Missing when it is promised, or after it was removed, it is looked at above.
+            let is_lacking = !found.attributes.contains_key(name)
+                && permitted.initial.is_some()
+                && !permitted.versions.is_empty()
+                && permitted.versions.iter().all(|version| version.value.is_some());
+            let is_incomplete = self.is_incomplete(object, found);
+            if is_lacking && object.is_created_with(name) && !is_incomplete {
+                fault(created, format!("it is there without {name}, which it is created with"));
             }
-            return;
-        };
-        let Some((hash, _)) = descriptor::split(value) else { return };
-        let list = found.attributes.get(ACCESS_LIST).cloned();
-        let permissions = (found.mode, found.owner, list);
-        if !self.model.permissions.get(hash).is_some_and(|seen| seen.contains(&permissions)) {
+        }
+        let stored = found.attributes.get(descriptor::NAME);
+        if let Some(stored) = stored.and_then(|value| StoredDescriptor::parse(value))
+            && !stored.counts_at(found)
+        {
+            let history = object.attributes.get(descriptor::NAME);
             let last = history.and_then(|history| history.permitted(self.at).versions.last());
             let text = "the descriptor is void beside mode, owner and access list";
             fault(last.map(|last| last.operation), text.to_owned());
         }
+    }
+
+    /// Whether owner and mode are being changed, and the mode gives nobody what one of those before
+    /// and after does not.
+    fn is_narrowed(&self, object: &ModelObject, found: &ObservedInode) -> bool {
+        let mode = object.mode.permitted(self.at);
+        let [owner, group, others] = [6, 3, 0].map(|shift| {
+            (found.mode >> shift & 7, mode.values().fold(7, |all, mode| all & mode >> shift))
+        });
+        let all = mode.values().fold(group.1 & others.1, |all, mode| all & mode >> 6);
+        object.owner.permitted(self.at).values().count() > 1
+            && owner.0 & !owner.1 == 0
+            && (group.0 | others.0) & !all == 0
+    }
+
+    /// Whether this is a directory that is being created, and its creator's alone.
+    fn is_incomplete(&self, object: &ModelObject, found: &ObservedInode) -> bool {
+        const OTHERS: u32 = 0o077;
+        let history = object.attributes.get(descriptor::NAME);
+        object.kind == ObjectKind::Directory
+            && object.is_created_with(descriptor::NAME)
+            && history.is_some_and(|history| history.permitted(self.at).initial.is_some())
+            && found.mode & OTHERS == 0
     }
 
     /// An operation on two names has changed both or none.

@@ -47,11 +47,6 @@ impl<T: PartialEq> History<T> {
         self.versions.len() - 1
     }
 
-    /// What it is after all operations.
-    pub fn latest(&self) -> Option<&T> {
-        self.versions.last().map(|version| &version.value).or(self.initial.as_ref())
-    }
-
     /// The operation that was the first.
     pub fn first_operation(&self) -> Option<usize> {
         self.versions.first().map(|version| version.operation)

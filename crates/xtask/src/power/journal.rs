@@ -141,22 +141,6 @@ pub enum Effect {
     },
 }
 
-impl Effect {
-    /// The object that is not what it was.
-    pub fn object(&self) -> Option<u32> {
-        match self {
-            Self::Name { object, .. } => *object,
-            Self::Created { object, .. }
-            | Self::Mode { object, .. }
-            | Self::Owner { object, .. }
-            | Self::Size { object, .. }
-            | Self::Data { object, .. }
-            | Self::Modified { object, .. }
-            | Self::Attribute { object, .. } => Some(*object),
-        }
-    }
-}
-
 /// Bytes of a cell: each contains the number of the write it is from, again and again.
 pub const CELL_BYTES: usize = 512;
 

@@ -5,12 +5,11 @@
 //! operation on two names changes both or none.
 
 use super::check::{TreeCheck, Violation};
-use super::descriptor;
 use super::history::{History, Version};
 use super::journal::{Effect, JournalOperation, ObjectKind, Settled, WorkloadJournal};
 use super::observed::ObservedTree;
 use super::recording::Recording;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A file, directory or symbolic link.
 #[derive(Debug)]
@@ -37,12 +36,6 @@ pub struct ModelOperation {
     pub names: Vec<(u32, String, usize)>,
 }
 
-/// What a stored descriptor counts beside: mode, owner, access list.
-pub type Permissions = (u32, (u32, u32), Option<String>);
-
-/// Name of the extended attribute with a POSIX access list.
-pub const ACCESS_LIST: &str = "system.posix_acl_access";
-
 /// The model of one run.
 #[derive(Debug, Default)]
 pub struct PromiseModel {
@@ -50,8 +43,6 @@ pub struct PromiseModel {
     pub objects: BTreeMap<u32, ModelObject>,
     /// Entries by directory.
     pub names: BTreeMap<u32, BTreeMap<String, History<Option<u32>>>>,
-    /// Permissions that were seen beside a descriptor with this hash of theirs.
-    pub permissions: BTreeMap<String, BTreeSet<Permissions>>,
     pub root: u32,
 }
 
@@ -95,12 +86,6 @@ impl PromiseModel {
         });
         for effect in &operation.effects {
             self.apply(effect, placed);
-        }
-        for object in operation.effects.iter().filter_map(Effect::object) {
-            let latest = self.objects.get(&object).and_then(ModelObject::latest_descriptor);
-            if let Some((hash, permissions)) = latest {
-                self.permissions.entry(hash).or_default().insert(permissions);
-            }
         }
         if let Some(settled) = operation.settles {
             self.settle(settled, answered);
@@ -225,12 +210,11 @@ impl ModelObject {
         }
     }
 
-    /// The hash in the descriptor that is stored last, and the permissions beside it.
-    fn latest_descriptor(&self) -> Option<(String, Permissions)> {
-        let value = self.attributes.get(descriptor::NAME)?.latest()?.as_deref()?;
-        let list = self.attributes.get(ACCESS_LIST).and_then(History::latest).cloned().flatten();
-        let permissions = (*self.mode.latest()?, *self.owner.latest()?, list);
-        Some((descriptor::split(value)?.0.to_owned(), permissions))
+    /// Whether an attribute belongs to the object from the beginning.
+    pub fn is_created_with(&self, name: &str) -> bool {
+        let created = self.mode.first_operation();
+        let history = self.attributes.get(name);
+        created.is_some() && created == history.and_then(History::first_operation)
     }
 
     fn promise_data(&mut self, at: usize) {

@@ -1,6 +1,7 @@
 //! Violations that are planted are found, and nothing else is.
 
 use super::*;
+use crate::power::descriptor::tests::{state, value};
 use crate::power::journal::{Effect, JournalOperation, Settled, WorkloadJournal};
 use crate::power::recording::{DiskRequest, Recording};
 
@@ -292,53 +293,104 @@ fn reused_inode_is_the_object_that_fits() {
     assert_eq!(planted.after(again), ["nothing promised: : mode 600, may be 640"]);
 }
 
+fn stored(value: &str) -> Effect {
+    let (name, value) = (descriptor::NAME.to_owned(), Some(value.to_owned()));
+    Effect::Attribute { object: 2, name, value }
+}
+
 #[test]
 fn descriptor_beside_other_permissions_is_found() {
-    let value = |hash: &str, text: &str| {
-        format!("706f7369785f61636c000000000000000000{}{text}", hash.repeat(32))
-    };
     let mut planted = with_file();
-    let stored = |value: &str| Effect::Attribute {
-        object: 2,
-        name: descriptor::NAME.to_owned(),
-        value: Some(value.to_owned()),
-    };
-    planted.add(true, vec![stored(&value("aa", "01"))]);
+    let before = value(&[state(0o600)], 1);
+    planted.add(true, vec![stored(&before)]);
     let mode = Effect::Mode { object: 2, mode: 0o640 };
-    let set = planted.add(true, vec![mode, stored(&value("bb", "02"))]);
+    let after = value(&[state(0o640)], 2);
+    let set = planted.add(true, vec![mode, stored(&after)]);
+    let on_the_way = value(&[state(0o600), state(0o640)], 2);
     let void = "row 3: operation 3: the descriptor is void beside mode, owner and access list";
-    for (hash, text, mode, expected) in [
-        ("aa", "01", 0o600, None),
-        ("bb", "02", 0o640, None),
-        // The new descriptor, counted beside the permissions from before.
-        ("aa", "02", 0o600, None),
-        ("aa", "02", 0o640, Some(void)),
-        ("bb", "02", 0o600, Some(void)),
+    for (stored, mode, expected) in [
+        (&before, 0o600, None),
+        (&after, 0o640, None),
+        (&on_the_way, 0o600, None),
+        (&on_the_way, 0o640, None),
+        (&before, 0o640, Some(void)),
+        (&after, 0o600, Some(void)),
     ] {
         let found = planted.put(12, ObjectKind::File, mode);
-        found.attributes.insert(descriptor::NAME.to_owned(), value(hash, text));
+        found.attributes.insert(descriptor::NAME.to_owned(), stored.clone());
         let expected: Vec<&str> = expected.into_iter().collect();
-        assert_eq!(planted.during(set), expected, "{hash} {text} {mode:o}");
+        assert_eq!(planted.during(set), expected, "{mode:o} {stored}");
     }
+    let found = planted.tree.inodes.get_mut(&12).unwrap();
+    (found.mode, found.attributes) =
+        (0o640, BTreeMap::from([(descriptor::NAME.to_owned(), on_the_way)]));
+    assert_eq!(planted.after(set).len(), 1, "answered, it is on no way");
 }
 
 #[test]
 fn created_file_without_its_descriptor_is_found() {
-    let value = format!("706f7369785f61636c000000000000000000{}", "aa".repeat(40));
     let mut planted = Planted::new();
-    let stored = Effect::Attribute {
-        object: 2,
-        name: descriptor::NAME.to_owned(),
-        value: Some(value.clone()),
-    };
+    let value = value(&[state(0o600)], 1);
     let file = created(2, ObjectKind::File, 12, 0o600);
-    let create = planted.add(false, vec![name("a", Some(2)), file, stored]);
+    let create = planted.add(false, vec![name("a", Some(2)), file, stored(&value)]);
     assert_eq!(planted.during(create), [""; 0]);
     planted.entry("a", 12);
     planted.put(12, ObjectKind::File, 0o600);
-    let expected = "row 1: operation 1: it is there without the descriptor it is created with";
+    let expected =
+        "row 1: operation 1: it is there without security.NTACL, which it is created with";
     assert_eq!(planted.during(create), [expected]);
     let found = planted.tree.inodes.get_mut(&12).unwrap();
     found.attributes.insert(descriptor::NAME.to_owned(), value);
     assert_eq!(planted.during(create), [""; 0]);
+}
+
+#[test]
+fn created_directory_is_its_creator_s_until_it_has_its_descriptor() {
+    let mut planted = Planted::new();
+    let directory = created(2, ObjectKind::Directory, 12, 0o755);
+    let value = value(&[state(0o755)], 1);
+    let create = planted.add(true, vec![name("d", Some(2)), directory, stored(&value)]);
+    planted.entry("d", 12);
+    planted.put(12, ObjectKind::Directory, 0o700);
+    assert_eq!(planted.during(create), [""; 0]);
+    assert_eq!(planted.after(create).len(), 2, "mode and descriptor");
+    planted.put(12, ObjectKind::Directory, 0o750);
+    assert_eq!(planted.during(create).len(), 2);
+}
+
+#[test]
+fn mode_is_narrow_while_the_owner_changes() {
+    let mut planted = with_file();
+    let mode = |mode| Effect::Mode { object: 2, mode };
+    planted.add(true, vec![mode(0o754)]);
+    let owner = Effect::Owner { object: 2, owner: (9, 9) };
+    let give = planted.add(true, vec![owner, mode(0o644)]);
+    for (found, expected) in
+        [(0o754, 0), (0o644, 0), (0o644, 0), (0o600, 0), (0o654, 1), (0o700, 1)]
+    {
+        planted.put(12, ObjectKind::File, found);
+        assert_eq!(planted.during(give).len(), expected, "{found:o}");
+    }
+    let found = planted.put(12, ObjectKind::File, 0o644);
+    found.owner = (9, 9);
+    assert_eq!(planted.after(give), [""; 0]);
+    planted.tree.inodes.get_mut(&12).unwrap().mode = 0o600;
+    assert_eq!(planted.after(give).len(), 1);
+}
+
+#[test]
+fn attribute_that_was_removed_again_may_be_missing() {
+    let mut planted = Planted::new();
+    let attribute = |value: Option<&str>| Effect::Attribute {
+        object: 2,
+        name: "user.x".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    let file = created(2, ObjectKind::File, 12, 0o600);
+    planted.add(false, vec![name("a", Some(2)), file, attribute(Some("77"))]);
+    planted.entry("a", 12);
+    planted.put(12, ObjectKind::File, 0o600);
+    assert_eq!(planted.after(1).len(), 1);
+    let removal = planted.add(false, vec![attribute(None)]);
+    assert_eq!(planted.during(removal), [""; 0]);
 }
