@@ -115,26 +115,25 @@ impl<'a> PermissionSteps<'a> {
         state
     }
 
-    fn perform(&self, node: &LocalNode, who: Actor<'_>) -> Result<()> {
+    /// `uid`: who owns the node before.
+    fn perform(&self, node: &LocalNode, mut uid: u32, who: Actor<'_>) -> Result<()> {
         for step in &self.steps {
-            let changes = match *step {
+            match *step {
                 PermissionStep::Mode(mode) => {
-                    AttributeChanges { mode: Some(mode), ..AttributeChanges::default() }
+                    let mode = Some(mode);
+                    let changes = AttributeChanges { mode, ..AttributeChanges::default() };
+                    node.set_attributes(as_owner(who, uid), &changes)?;
                 }
                 PermissionStep::Owner(owner) => {
-                    AttributeChanges { owner, ..AttributeChanges::default() }
+                    let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+                    node.set_attributes(elevated(who, Elevated::TakeOwnership), &changes)?;
+                    uid = owner.uid.unwrap_or(uid);
                 }
                 PermissionStep::List(list) => {
-                    let _acting = Acting::begin(elevated(who, Elevated::Attributes))?;
+                    let _acting = Acting::begin(as_owner(who, uid))?;
                     posix_acl::store(node, list)?;
-                    continue;
                 }
-            };
-            let power = match step {
-                PermissionStep::Owner(_) => Elevated::TakeOwnership,
-                PermissionStep::Mode(_) | PermissionStep::List(_) => Elevated::Attributes,
-            };
-            node.set_attributes(elevated(who, power), &changes)?;
+            }
         }
         Ok(())
     }
@@ -171,11 +170,17 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
         put(node, Some((descriptor, &steps.states)))?;
     }
     if !steps.steps.is_empty() {
-        steps.perform(node, who)?;
+        steps.perform(node, present.uid, who)?;
     } else if present.links > 0 {
         return Ok(());
     }
     put(node, Some((descriptor, &[PermissionState::of(node)?.hash()])))
+}
+
+/// The actor as one who may what POSIX reserves for the owner, which an owner does by itself.
+fn as_owner(who: Actor<'_>, owner: u32) -> Actor<'_> {
+    let is_own = who.user().is_some_and(|user| user.uid == owner);
+    if is_own { who } else { elevated(who, Elevated::Attributes) }
 }
 
 /// The actor with a power of its own for this part of the change.
@@ -256,7 +261,7 @@ mod tests {
             for step in &steps.steps {
                 assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]), "before {step:?}");
                 let one = PermissionSteps { steps: vec![*step], states: Vec::new() };
-                one.perform(node, Actor::SUPERUSER).unwrap();
+                one.perform(node, 0, Actor::SUPERUSER).unwrap();
             }
             assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]));
             let last = PermissionState::of(node).unwrap();
