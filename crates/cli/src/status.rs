@@ -30,6 +30,19 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A share whose disk did not keep what was written.
+fn disk_failed(share: &str, disk: &Value) -> String {
+    let share = plain(&Value::from(share));
+    let count = disk["count"].as_u64().unwrap_or_default();
+    let stopped = disk["stopped"].as_bool().unwrap_or_default();
+    let stopped = if stopped { "; the share has stopped" } else { "" };
+    format!(
+        "share {share}: what was written was not kept ({}; failures: {count}){stopped}: look into \
+         the system's log, check the file system, then start the server again\n",
+        plain(&disk["error"])
+    )
+}
+
 fn shown(status: &Value) -> String {
     let sessions = list(&status["sessions"]);
     let counts = [
@@ -45,6 +58,9 @@ fn shown(status: &Value) -> String {
         let by = by.as_u64().unwrap_or_default();
         let share = plain(&Value::from(share.as_str()));
         out += &format!("share {share} is made slow by {by} µs a call (backend_latency_us)\n");
+    }
+    for (share, disk) in status["disks_failed"].as_object().into_iter().flatten() {
+        out += &disk_failed(share, disk);
     }
     for session in sessions {
         let text = |key: &str| plain(&session[key]);
@@ -143,6 +159,16 @@ fn counted(count: Option<u64>, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn disk_that_has_failed_is_shown_with_its_share_and_the_remedy() {
+        let disk = serde_json::json!({"count": 2, "error": "I/O error", "stopped": true});
+        let shown = shown(&serde_json::json!({"disks_failed": {"data": disk}}));
+        let line = "share data: what was written was not kept (I/O error; failures: 2); \
+                    the share has stopped: look into the system's log, check the file system, \
+                    then start the server again\n";
+        assert!(shown.contains(line), "{shown}");
+    }
 
     #[test]
     fn a_name_that_a_client_made_up_cannot_speak_to_the_terminal() {

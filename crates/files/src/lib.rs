@@ -20,6 +20,7 @@ mod courtesy;
 mod delegation;
 mod descriptor;
 mod directory_lease;
+mod disk;
 mod handles;
 mod holes;
 mod link_target;
@@ -68,6 +69,7 @@ pub use context::{
 pub use courtesy::Courtesy;
 pub use delegation::{Delegate, Delegation, delegation_key};
 pub use descriptor::SecurityParts;
+pub use disk::DiskFailure;
 pub use grants::{
     AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockHeld, LockKind,
     LockOwner, OpenId, OwnerLocking, Range, RangeLock, Share,
@@ -124,8 +126,8 @@ pub struct Files {
     watch_ledgers: watch::WatchLedgers,
     /// Byte ranges of all protocols, by holder.
     lock_ranges: Arc<Ledger>,
-    /// Flushes that failed, by the device of their files.
-    flushes_failed: Arc<write::FailedFlushes>,
+    /// What disks have not kept.
+    disk_failures: Arc<disk::DiskFailures>,
     /// Changes that are being made stable.
     syncs: Arc<stable::Syncs>,
 }
@@ -151,7 +153,7 @@ impl Files {
             opens: Ledger::new(u64::MAX, OPENS_FLOOR),
             watch_ledgers: watch::WatchLedgers::default(),
             lock_ranges: Ledger::new(LOCK_RANGES_MAX, LOCK_RANGES_FLOOR),
-            flushes_failed: Arc::default(),
+            disk_failures: Arc::default(),
             syncs: Arc::default(),
         }
     }

@@ -1,30 +1,8 @@
 //! Writing, and making writes durable.
 
-use crate::{Access, Caller, Files, OpenFile, RequestFiles};
+use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use vfs::{FileKey, FsError, Node, Result, Wanted};
-
-/// How many counts of failed flushes there are: devices are few, and two that have the same
-/// count have clients send more again than needed, which costs nothing but time.
-const FAILED_COUNTS: usize = 64;
-
-/// Flushes that failed, by the device of their files.
-#[derive(Debug)]
-pub(crate) struct FailedFlushes([AtomicU64; FAILED_COUNTS]);
-
-impl Default for FailedFlushes {
-    fn default() -> Self {
-        Self(std::array::from_fn(|_| AtomicU64::new(0)))
-    }
-}
-
-impl FailedFlushes {
-    pub(crate) fn of(&self, file: FileKey) -> &AtomicU64 {
-        // Neighbours in number differ in their lowest bits.
-        &self.0[(file.device % FAILED_COUNTS as u64) as usize]
-    }
-}
+use vfs::{FsError, Node, Result, Wanted};
 
 /// The offset that means the end of the file.
 const APPEND: u64 = u64::MAX;
@@ -71,14 +49,8 @@ impl RequestFiles {
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
         let node = open.node.clone();
         let is_quick = node.syncs_at_once();
-        let (failed, file) = (self.flushes_failed.clone(), open.key());
-        let call = move || {
-            let flushed = node.sync(false);
-            if flushed.is_err() {
-                failed.of(file).fetch_add(1, Ordering::AcqRel);
-            }
-            flushed
-        };
+        let (failures, file) = (self.disk_failures.clone(), open.key());
+        let call = move || node.sync(false).inspect_err(|error| failures.note(file, *error));
         if is_quick {
             call()?
         } else {
@@ -86,15 +58,5 @@ impl RequestFiles {
         }
         open.report_unreported(&self.context);
         Ok(())
-    }
-}
-
-impl Files {
-    /// How many flushes have failed on the device of a file. Linux tells each descriptor of a
-    /// failure once, and not those that are opened afterwards: what was written before it by
-    /// whoever finds another number now may be lost, though a flush of today succeeds.
-    #[must_use]
-    pub fn flushes_failed(&self, file: FileKey) -> u64 {
-        self.flushes_failed.of(file).load(Ordering::Acquire)
     }
 }

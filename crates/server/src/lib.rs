@@ -40,6 +40,7 @@ mod round_trips;
 mod seats;
 mod service;
 mod share_credits;
+mod share_disks;
 mod share_facts;
 mod share_limits;
 mod sid_pins;

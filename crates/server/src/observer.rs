@@ -7,6 +7,7 @@ use crate::metadata_cache::MetadataCaches;
 use crate::metrics::{self, Moment};
 use crate::processor::ProcessorTimes;
 use crate::round_trips;
+use crate::share_disks;
 use crate::share_facts::ShareFacts;
 use crate::share_limits::LimitsBook;
 use files::Files;
@@ -74,6 +75,7 @@ impl Observer {
             caches: &self.caches.counts(),
             directory_scans: vfs_local::scans(),
             shares: &self.shares.all(),
+            disks: &share_disks::all(&self.server.config(), &self.files),
             limits: &self.limits.snapshots(Instant::now()),
             features: &self.features.states(),
             breaks: files::break_counts(),

@@ -3,7 +3,7 @@
 
 use crate::admission::Admission;
 use crate::session::SessionUser;
-use files::{Caller, Volume};
+use files::{Caller, Files, Volume};
 use std::net::IpAddr;
 use std::sync::Arc;
 use vfs::Identity;
@@ -139,6 +139,15 @@ impl Share {
     #[must_use]
     pub fn is_stable(&self) -> bool {
         self.always_stable || self.continuously_available
+    }
+
+    /// Whether the share is continuously available and its disk has lost what it had taken: its
+    /// clients would go on with what is not there any more. Until the server is started again,
+    /// with a file system that was looked after.
+    #[must_use]
+    pub fn has_stopped(&self, files: &Files) -> bool {
+        let failure = self.volume.as_ref().filter(|_| self.continuously_available);
+        failure.and_then(|volume| files.disk_failure(volume)).is_some_and(|disk| disk.has_lost)
     }
 
     /// The share of named pipes.

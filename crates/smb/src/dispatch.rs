@@ -142,12 +142,13 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// `NETWORK_NAME_DELETED` for none; `ACCESS_DENIED` if the share wants
-    /// sealing and the request is not.
+    /// sealing and the request is not; `UNEXPECTED_IO_ERROR` if the share has stopped
+    /// ([`Share::has_stopped`]).
     pub fn tree(&mut self) -> Result<UnpaidTree, NtStatus> {
         let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
         let tree = self.session()?.tree(id)?;
         self.related.counted = tree.counted;
-        self.check_sealed(&tree)?;
+        self.check_served(&tree)?;
         Ok(UnpaidTree::new(tree))
     }
 
@@ -177,7 +178,7 @@ impl<'a> Request<'a> {
             self.session()?.tree(self.header.tree_id)?;
             return Err(NtStatus::FILE_CLOSED);
         }
-        self.check_sealed(&open.tree)?;
+        self.check_served(&open.tree)?;
         self.related.open = Some(open.clone());
         self.count(&open)?;
         Ok(UnpaidOpen::new(open))
@@ -207,9 +208,16 @@ impl<'a> Request<'a> {
             && self.negotiated.capabilities & capabilities::PERSISTENT_HANDLES != 0
     }
 
-    fn check_sealed(&self, tree: &Tree) -> Result<(), NtStatus> {
-        let bare = tree.share.encryption_required && !self.is_sealed;
-        if bare { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
+    /// Whether requests on the tree are served in this way, and still.
+    fn check_served(&self, tree: &Tree) -> Result<(), NtStatus> {
+        if tree.share.encryption_required && !self.is_sealed {
+            return Err(NtStatus::ACCESS_DENIED);
+        }
+        let ends = matches!(self.header.command, Command::CLOSE | Command::TREE_DISCONNECT);
+        if !ends && tree.share.has_stopped(self.files) {
+            return Err(NtStatus::UNEXPECTED_IO_ERROR);
+        }
+        Ok(())
     }
 
     /// Checks a payload size against the limits and against the credits that

@@ -8,13 +8,12 @@ mod queue;
 
 use crate::Object;
 use crate::context::RequestFiles;
+use crate::disk::DiskFailures;
 use crate::open_file::OpenFile;
-use crate::write::FailedFlushes;
 use futures_channel::oneshot;
 use queue::SyncQueue;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{Actor, FileKey, FsError, Node, OpenHow, Result, ServerWork};
 
@@ -81,7 +80,7 @@ impl Syncs {
 /// A thread's turn at one file system's queue; dropped unused, it is missing.
 struct Turn {
     syncs: Arc<Syncs>,
-    failed: Arc<FailedFlushes>,
+    failures: Arc<DiskFailures>,
     device: u64,
     is_over: bool,
 }
@@ -89,10 +88,7 @@ struct Turn {
 impl Turn {
     fn work(mut self) {
         while let Some((key, sync)) = self.syncs.with(self.device, Queue::next) {
-            let result = sync();
-            if result.is_err() {
-                self.failed.of(key).fetch_add(1, Ordering::AcqRel);
-            }
+            let result = sync().inspect_err(|error| self.failures.note(key, *error));
             for told in self.syncs.with(self.device, |queue| queue.finish(key)) {
                 // Who asked may have gone.
                 let _ = told.send(result);
@@ -149,8 +145,8 @@ impl RequestFiles {
             waits.push(wait);
             let is_called = self.syncs.with(key.device, |queue| queue.join(key, call, told));
             if is_called {
-                let (syncs, failed) = (self.syncs.clone(), self.flushes_failed.clone());
-                let turn = Turn { syncs, failed, device: key.device, is_over: false };
+                let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());
+                let turn = Turn { syncs, failures, device: key.device, is_over: false };
                 self.workers.run(Box::new(move || turn.work()));
             }
         }

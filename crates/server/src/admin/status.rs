@@ -4,6 +4,7 @@ use super::request::{Answer, Input, Refusal};
 use super::{State, nfs_clients, sessions};
 use crate::connections::Counts;
 use crate::limits::ADMIN_ITEMS_MAX;
+use crate::share_disks::{self, ShareDisk};
 use serde_json::{Value, json};
 use smb::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -63,6 +64,7 @@ pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
         "logons_failed": logons_failed,
         "garbage": garbage,
         "made_slow_us": made_slow(state),
+        "disks_failed": disks_failed(state),
         "open_files": state.files.open_file_count(),
         "sessions": shown.map(|session| sessions::shown(session, state)).collect::<Vec<_>>(),
         "sessions_total": sessions.len(),
@@ -77,9 +79,22 @@ fn made_slow(state: &State) -> Value {
     slow.map(|share| (share.name.clone(), json!(share.backend_latency_us))).collect()
 }
 
+/// The shares whose disks did not keep what was written.
+fn disks_failed(state: &State) -> Value {
+    let disks = share_disks::all(&state.server.config(), &state.files);
+    let shown = |disk: ShareDisk| {
+        let ShareDisk { share, failure, has_stopped } = disk;
+        let error = failure.error.to_string();
+        (share, json!({ "count": failure.count, "error": error, "stopped": has_stopped }))
+    };
+    disks.into_iter().map(shown).collect()
+}
+
 /// What is well and what is not.
 pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let mut checks = vec![taking(state), room(state)];
+    let disks = share_disks::all(&state.server.config(), &state.files);
+    checks.extend(disks.into_iter().take(ADMIN_ITEMS_MAX).map(disk_failed));
     checks.extend(state.shares.all().iter().take(ADMIN_ITEMS_MAX).map(|share| {
         let name = format!("share {}", share.name);
         match super::shares::space(state, &share.name) {
@@ -108,6 +123,17 @@ pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
 
 fn check(name: impl Into<String>, state: &str, text: &str) -> Value {
     json!({ "name": name.into(), "state": state, "text": text })
+}
+
+fn disk_failed(disk: ShareDisk) -> Value {
+    let ShareDisk { share, failure, has_stopped } = disk;
+    let name = format!("disk of share {share}");
+    let (count, error) = (failure.count, failure.error);
+    let remedy = "look into the system's log, check the file system, then start the server again";
+    let stopped = if has_stopped { "; the share has stopped" } else { "" };
+    let text =
+        format!("what was written was not kept ({error}; failures: {count}){stopped}: {remedy}");
+    check(name, if failure.has_lost { "failing" } else { "warning" }, &text)
 }
 
 fn taking(state: &State) -> Value {

@@ -7,6 +7,7 @@ use crate::connections::Counts;
 use crate::features::FeatureState;
 use crate::log::LogCounts;
 use crate::metadata_cache::Count;
+use crate::share_disks::ShareDisk;
 use crate::share_facts::ShareFact;
 use files::BreakCounts;
 use meter::{MeterSnapshot, Stage};
@@ -35,6 +36,8 @@ pub struct Moment<'a> {
     pub directory_scans: u64,
     /// What shares' file systems say.
     pub shares: &'a [ShareFact],
+    /// Shares whose disks have failed.
+    pub disks: &'a [ShareDisk],
     /// What they are provisioned with.
     pub limits: &'a [(String, limits::Snapshot)],
     /// Where features stand.
@@ -117,6 +120,8 @@ mod tests {
         let smb = Snapshot { requests: 11, ..Snapshot::default() };
         let names = Count { hits: 13, ..Count::default() };
         let fact = ShareFact { share: "data".into(), files: Some(5), ..ShareFact::default() };
+        let failure = files::DiskFailure { count: 3, error: vfs::FsError::Io, has_lost: true };
+        let disk = ShareDisk { share: "data".into(), failure, has_stopped: true };
         text(&Moment {
             meter: &counted(),
             connections: &counts,
@@ -127,6 +132,7 @@ mod tests {
             caches: &[("data".to_owned(), "names", names)],
             directory_scans: 17,
             shares: &[fact],
+            disks: &[disk],
             limits: &[],
             features: &[("nfs", FeatureState::Off)],
             breaks: BreakCounts { nfs: 19, ..BreakCounts::default() },

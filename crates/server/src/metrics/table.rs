@@ -190,6 +190,21 @@ const SHARES: &[Metric] = &[
             shown.for_each(|(s, count)| lines.put(&[&s.share], count));
         },
     ),
+    counter(
+        "anabranch_share_disk_failures_total",
+        &["share"],
+        "Times that the share's disk did not keep what was written, where that happened.",
+        |m, lines| m.disks.iter().for_each(|d| lines.put(&[&d.share], d.failure.count)),
+    ),
+    gauge(
+        "anabranch_share_stopped",
+        &["share"],
+        "1 for a continuously available share that refuses its clients since its disk has lost data.",
+        |m, lines| {
+            let stopped = m.disks.iter().filter(|disk| disk.has_stopped);
+            stopped.for_each(|disk| lines.put(&[&disk.share], 1));
+        },
+    ),
     gauge(
         "anabranch_share_burst_credits",
         &["share"],

@@ -48,6 +48,9 @@ fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<O
         tell_gone(host, facts, message, &user.account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
+    if share.has_stopped(request.files) {
+        return Err(NtStatus::UNEXPECTED_IO_ERROR);
+    }
     let response = response(share, admitted.max_access(), request.may_persist(share));
     let tree = session.add_tree(admitted, &request.server.holdings.trees)?;
     request.related.tree = Some(tree.id);

@@ -185,7 +185,7 @@ impl Net {
         Self::over(Arc::new(Cold(memory)))
     }
 
-    fn over(vfs: Arc<dyn Vfs>) -> (Self, Slow) {
+    pub fn over(vfs: Arc<dyn Vfs>) -> (Self, Slow) {
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
         let carries = carried.clone();

@@ -5,6 +5,7 @@
 mod agreement;
 mod binding;
 mod chaos;
+mod disk;
 mod ending;
 mod guessing;
 mod harness;

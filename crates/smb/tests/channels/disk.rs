@@ -1,0 +1,83 @@
+//! A disk that does not keep what was written: the answer says so, and a continuously available
+//! share stops.
+
+use crate::harness::{Client, Net};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
+use vfs::{FsError, Timestamp};
+use wire::ntstatus::NtStatus;
+use wire::smb::{Command, FileId, FlushRequest};
+
+/// A disk that fails when it is told to.
+struct Disk {
+    clock: StillClock,
+    error: FsError,
+    fails: AtomicBool,
+}
+
+impl Surroundings for Disk {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn before(&self, call: Call) -> Fate {
+        let fails = call == Call::Sync && self.fails.load(Ordering::Relaxed);
+        if fails { Fate::Fails(self.error) } else { Fate::Runs }
+    }
+}
+
+fn net(error: FsError, continuously_available: bool) -> (Net, Arc<Disk>) {
+    let fails = AtomicBool::new(false);
+    let disk = Arc::new(Disk { clock: StillClock::default(), error, fails });
+    let vfs = MemoryVfs::new(MemoryOptions::default(), disk.clone());
+    let net = Net::over(Arc::new(vfs)).0;
+    net.reload(|_, share| share.continuously_available = continuously_available);
+    (net, disk)
+}
+
+fn flush(client: &mut Client, file_id: FileId) -> NtStatus {
+    client.status(Command::FLUSH, |w| FlushRequest { file_id }.encode(w))
+}
+
+fn create(client: &mut Client, name: &str) -> NtStatus {
+    let id = client.send_create(name, 0);
+    client.reply_to(id).expect("a reply").header.status
+}
+
+#[test]
+fn continuously_available_share_stops_when_its_disk_has_lost_data() {
+    let (net, disk) = net(FsError::Io, true);
+    let (mut client, mut other) = (net.ready(), net.ready());
+    let file = client.create("f", 0);
+    disk.fails.store(true, Ordering::Relaxed);
+    assert_eq!(flush(&mut client, file), NtStatus::UNEXPECTED_IO_ERROR);
+    disk.fails.store(false, Ordering::Relaxed);
+    assert_eq!(flush(&mut client, file), NtStatus::UNEXPECTED_IO_ERROR, "nothing is kept by it");
+    assert_eq!(create(&mut other, "g"), NtStatus::UNEXPECTED_IO_ERROR);
+    assert_eq!(other.connect_tree("data"), NtStatus::UNEXPECTED_IO_ERROR);
+    assert_eq!(client.close(file), NtStatus::SUCCESS, "what it had can be given back");
+}
+
+#[test]
+fn ordinary_share_goes_on_after_a_disk_has_failed() {
+    let (net, disk) = net(FsError::Io, false);
+    let mut client = net.ready();
+    let file = client.create("f", 0);
+    disk.fails.store(true, Ordering::Relaxed);
+    assert_eq!(flush(&mut client, file), NtStatus::UNEXPECTED_IO_ERROR);
+    disk.fails.store(false, Ordering::Relaxed);
+    assert_eq!(flush(&mut client, file), NtStatus::SUCCESS);
+    assert_eq!(create(&mut client, "g"), NtStatus::SUCCESS);
+}
+
+#[test]
+fn full_disk_stops_no_share() {
+    let (net, disk) = net(FsError::NoSpace, true);
+    let mut client = net.ready();
+    let file = client.create("f", 0);
+    disk.fails.store(true, Ordering::Relaxed);
+    assert_eq!(flush(&mut client, file), NtStatus::DISK_FULL);
+    disk.fails.store(false, Ordering::Relaxed);
+    assert_eq!(flush(&mut client, file), NtStatus::SUCCESS);
+}
