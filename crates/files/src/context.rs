@@ -8,8 +8,8 @@
 //! As whom a request acts is an argument of its own ([`crate::Caller`]): one request may meet
 //! several shares, and each decides as whom it takes a user.
 
-use crate::Files;
 use crate::caching::CacheHolder;
+use crate::{CallHolder, Files};
 use futures_util::future::BoxFuture;
 use grants::CacheBreak;
 use std::fmt;
@@ -181,6 +181,8 @@ impl Request {
 pub struct RequestFiles {
     pub(crate) files: Arc<Files>,
     pub(crate) context: RequestContext,
+    /// Its calls on workers are charged to this holder.
+    pub(crate) holder: CallHolder,
 }
 
 impl RequestFiles {
@@ -200,16 +202,20 @@ impl Deref for RequestFiles {
 }
 
 impl Files {
-    /// This for what a request does.
+    /// This for what a request does; its calls on workers are charged to `holder`.
     #[must_use]
-    pub fn for_request(self: &Arc<Self>, context: &RequestContext) -> RequestFiles {
-        RequestFiles { files: self.clone(), context: context.clone() }
+    pub fn for_request(
+        self: &Arc<Self>,
+        context: &RequestContext,
+        holder: CallHolder,
+    ) -> RequestFiles {
+        RequestFiles { files: self.clone(), context: context.clone(), holder }
     }
 
     /// This for what no client asks for: see [`RequestContext::SERVER`].
     #[must_use]
     pub fn for_server(self: &Arc<Self>) -> RequestFiles {
-        self.for_request(&RequestContext::SERVER)
+        self.for_request(&RequestContext::SERVER, CallHolder::Server)
     }
 }
 

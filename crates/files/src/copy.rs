@@ -4,6 +4,10 @@ use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Actor, FsError, Node, Result, Wait};
 
+/// Bytes copied in one turn of a worker: some milliseconds, after which other holders' calls
+/// have theirs. A backend that shares data instead takes no longer for each.
+const TURN_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
 /// Bytes read and written at once where no backend copies, as between a file
 /// and a named stream.
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
@@ -14,7 +18,8 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::LockConflict`],
-    /// [`FsError::InvalidParameter`] if the source is shorter, [`FsError::NoSpace`].
+    /// [`FsError::InvalidParameter`] if the source is shorter or long ranges of one file overlap,
+    /// [`FsError::NoSpace`].
     pub async fn copy_range(
         &self,
         caller: &Arc<Caller>,
@@ -26,23 +31,44 @@ impl RequestFiles {
         target.claim_room(target_offset, length)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
-        let writer = caller.clone();
-        self.change_by(caller, (source, target), move |from, to| {
-            let (who, mut done) = (writer.identity.actor(), 0);
-            while done < length {
-                let (at, source_at) = (target_offset + done, source_offset + done);
-                let count = match to.copy_range(who, at, from, source_at, length - done) {
-                    Err(FsError::NotSupported) => {
-                        copy_piece(who, (to, at), (from, source_at), length - done)
-                    }
-                    other => other,
-                }?;
-                if count == 0 {
-                    return Err(FsError::InvalidParameter);
-                }
-                done += count;
+        // A later turn would read what an earlier one has written.
+        let overlaps = source_offset.abs_diff(target_offset) < length;
+        if overlaps && length > TURN_BYTES_MAX && source.key() == target.key() {
+            return Err(FsError::InvalidParameter);
+        }
+        let kept = target.keep_frozen();
+        let mut done = 0;
+        while done < length {
+            let count = (length - done).min(TURN_BYTES_MAX);
+            let (from, to) = ((&**source, source_offset + done), (&**target, target_offset + done));
+            let copied = self.copy_in_turn(caller, from, to, count).await;
+            if copied.is_err() && done > 0 {
+                target.note_changed(&self.context, caller);
             }
-            Ok(())
+            copied?;
+            done += count;
+        }
+        target.note_changed(&self.context, caller);
+        target.restore_frozen(caller, kept);
+        Ok(())
+    }
+
+    /// Copies so many bytes in one turn of a worker, if nobody has locked them meanwhile.
+    async fn copy_in_turn(
+        &self,
+        caller: &Arc<Caller>,
+        (source, source_offset): (&OpenFile, u64),
+        (target, target_offset): (&OpenFile, u64),
+        count: u64,
+    ) -> Result<()> {
+        source.need_unlocked(source_offset, count, false)?;
+        target.need_unlocked(target_offset, count, true)?;
+        target.break_readers(&self.context);
+        let (from, to) = (source.node.clone(), target.node.clone());
+        let writer = caller.clone();
+        self.offload(move || {
+            let who = writer.identity.actor();
+            copy_all(who, (&*to, target_offset), (&*from, source_offset), count)
         })
         .await
     }
@@ -64,23 +90,14 @@ impl RequestFiles {
     ) -> Result<()> {
         may_copy(source, target, Access::WRITE_DATA)?;
         let writer = caller.clone();
-        let call = move |from: &dyn Node, to: &dyn Node| {
-            to.clone_range(writer.identity.actor(), target_offset, from, source_offset, length)
-        };
-        self.change_by(caller, (source, target), call).await
-    }
-
-    /// Changes the target from the source, and does what goes with a change.
-    async fn change_by(
-        &self,
-        caller: &Caller,
-        (source, target): (&OpenFile, &OpenFile),
-        call: impl FnOnce(&dyn Node, &dyn Node) -> Result<()> + Send + 'static,
-    ) -> Result<()> {
         target.break_readers(&self.context);
         let (from, to) = (source.node.clone(), target.node.clone());
         let kept = target.keep_frozen();
-        self.offload(move || call(&*from, &*to)).await?;
+        self.offload(move || {
+            let who = writer.identity.actor();
+            to.clone_range(who, target_offset, &*from, source_offset, length)
+        })
+        .await?;
         target.note_changed(&self.context, caller);
         target.restore_frozen(caller, kept);
         Ok(())
@@ -92,6 +109,28 @@ fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> 
     source.need_any(Access::READ_DATA | Access::EXECUTE)?;
     target.need_any(rights)?;
     target.need_writable()
+}
+
+/// All of it, or an error.
+fn copy_all(
+    who: Actor<'_>,
+    (to, offset): (&dyn Node, u64),
+    (from, source_offset): (&dyn Node, u64),
+    length: u64,
+) -> Result<()> {
+    let mut done = 0;
+    while done < length {
+        let (at, source_at, left) = (offset + done, source_offset + done, length - done);
+        let count = match to.copy_range(who, at, from, source_at, left) {
+            Err(FsError::NotSupported) => copy_piece(who, (to, at), (from, source_at), left),
+            other => other,
+        }?;
+        if count == 0 {
+            return Err(FsError::InvalidParameter);
+        }
+        done += count;
+    }
+    Ok(())
 }
 
 fn copy_piece(

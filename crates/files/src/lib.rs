@@ -80,7 +80,7 @@ pub use object::{
     Handle, HandleSeal, ListWish, Listed, ListedObject, NewObject, Object, ObjectChanges,
     ObjectOpen, OpenAt, TakeListed, UnseenObject, VolumeId, XattrWish,
 };
-pub use offload::{Inline, Workers};
+pub use offload::{CallHolder, Inline, Workers};
 pub use open::{
     Begun, IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
     WishedKind,

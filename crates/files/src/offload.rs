@@ -1,16 +1,26 @@
 //! Calls that may take long, on threads that may be held up.
 
-use crate::Files;
+use crate::RequestFiles;
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
+use limits::Holder;
 use std::time::Duration;
 use vfs::{FsError, Result};
 
-/// Runs what may block. Bounded by whoever implements it.
+/// The holder that a call on a worker is charged to: workers give each holder its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CallHolder {
+    /// The server itself: no client waits for the call.
+    Server,
+    /// A user who has logged on, or the address of a client that has proven nothing.
+    Client(Holder),
+}
+
+/// Runs calls that may block. The implementation bounds them, in all and by holder.
 pub trait Workers: Send + Sync {
-    /// Runs `task` soon, on some thread; dropping it unrun is an error of the
-    /// caller's operation, not a loss.
-    fn run(&self, task: Box<dyn FnOnce() + Send>);
+    /// Runs `task` on some thread, when it is the holder's turn. A task that is dropped unrun
+    /// is an error of the caller's operation, not a loss.
+    fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>);
 
     /// Ends after `time`; this layer has no clock of its own.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
@@ -22,7 +32,7 @@ pub trait Workers: Send + Sync {
 pub struct Inline;
 
 impl Workers for Inline {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         task();
     }
 
@@ -31,8 +41,8 @@ impl Workers for Inline {
     }
 }
 
-impl Files {
-    /// Runs `call` on a worker.
+impl RequestFiles {
+    /// Runs `call` on a worker, in its holder's turn.
     ///
     /// # Errors
     /// Those of `call`; [`FsError::TooMany`] if the workers dropped it.
@@ -40,19 +50,21 @@ impl Files {
         &self,
         call: impl FnOnce() -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        offload(&*self.workers, call).await
+        offload(&*self.workers, &self.holder, call).await
     }
 }
 
-/// As [`Files::offload`].
+/// As [`RequestFiles::offload`].
 pub(crate) async fn offload<T: Send + 'static>(
     workers: &dyn Workers,
+    holder: &CallHolder,
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let (tell, told) = oneshot::channel();
-    workers.run(Box::new(move || {
+    let task = Box::new(move || {
         // The asker may have given up meanwhile.
         let _ = tell.send(call());
-    }));
+    });
+    workers.run(holder, task);
     told.await.unwrap_or(Err(FsError::TooMany))
 }

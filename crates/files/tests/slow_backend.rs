@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, Semantics, Share, Volume,
-    VolumeOptions, WishedKind, Workers,
+    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, Semantics, Share,
+    Volume, VolumeOptions, WishedKind, Workers,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ fn hot_paths_ask_a_slow_backend_two_thirds_as_often_at_most() {
 struct Counted(AtomicU64);
 
 impl Workers for Counted {
-    fn run(&self, run: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
         self.0.fetch_add(1, Ordering::Relaxed);
         run();
     }
@@ -203,7 +203,7 @@ thread_local! {
 struct Marked;
 
 impl Workers for Marked {
-    fn run(&self, run: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
         ON_WORKER.set(true);
         run();
         ON_WORKER.set(false);
@@ -299,7 +299,7 @@ fn nobody_but_workers_waits_for_a_slow_backend_and_less_often_with_the_cache() {
 struct Full;
 
 impl Workers for Full {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         drop(task);
     }
 

@@ -20,7 +20,7 @@ use crate::slot::Fingerprint;
 use crate::status::{OrStatus, status_of};
 use bytes::Bytes;
 use files::{
-    Access as Rights, CacheGrant, Caller, Object, OpenFile, PendingAnswer, Protocol,
+    Access as Rights, CacheGrant, CallHolder, Caller, Object, OpenFile, PendingAnswer, Protocol,
     RequestContext, RequestFiles, ResidentRange, ShareQueue, Unstable,
 };
 use limits::Throttled;
@@ -254,6 +254,12 @@ impl Results {
 }
 
 impl Call {
+    /// The holder that its calls on workers are charged to: whom it names by AUTH_SYS is the
+    /// client's word, so its address.
+    pub(crate) fn holder(&self) -> CallHolder {
+        CallHolder::Client(limits::Holder::site(self.conn.facts.peer.ip()))
+    }
+
     /// Answers it.
     pub async fn run(mut self) -> Finished {
         let is_sampled = self.server.files.meter().is_sampled();
@@ -326,7 +332,7 @@ impl Call {
         let number = operation.number();
         let is_alone = compound.operation_count == 1;
         // Nothing here is about files, but the opens of clients that end.
-        let files = self.server.files.for_server();
+        let files = self.server.files.for_request(&RequestContext::SERVER, self.holder());
         let run = &mut Run::new(self, compound.minor_version, None, self.now(), files);
         match operation {
             Operation::ExchangeId(_)
@@ -468,7 +474,7 @@ impl Call {
             answer.too_big = NfsStatus::REP_TOO_BIG_TO_CACHE;
         }
         results.push(answer, OperationNumber::SEQUENCE, &Ok(sequence_result(session, sequence)));
-        let files = self.server.files.for_request(&context);
+        let files = self.server.files.for_request(&context, self.holder());
         let mut run = Run::new(self, compound.minor_version, Some(session.clone()), now, files);
         run.sequence = Some(*sequence);
         run.is_sampled = tally.is_sampled;

@@ -8,7 +8,9 @@ use crate::client::{Client, lock};
 use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
 use crate::server::Server;
 use crate::status::status_of;
-use files::{Caller, OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue};
+use files::{
+    CallHolder, Caller, OpenFile, PendingAnswer, Protocol, RequestContext, RequestFiles, ShareQueue,
+};
 use limits::Share;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -151,7 +153,8 @@ impl Copying {
     pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
         let context =
             RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());
-        let files = server.files.for_request(&context);
+        let holder = CallHolder::Client(client.holder.clone());
+        let files = server.files.for_request(&context, holder);
         let _pending = PendingAnswer::to(&context);
         let verifier = server.write_verifier(self.target.0.key());
         let result = self.copy(&server, &files).await;

@@ -165,6 +165,13 @@ pub const WORKERS_MAX: usize = 4096;
 /// there are too many.
 pub const WORKER_QUEUE_MAX: usize = 64 * 1024;
 
+/// Calls of one user, or of one address where nobody has logged on, that may wait in line for
+/// a worker; fewer where fewer would still be free for others.
+pub const WORKER_QUEUE_PER_HOLDER_MAX: usize = 16 * 1024;
+
+/// Calls that each of them may have waiting in any case, while there is room in the line.
+pub const WORKER_QUEUE_FLOOR: usize = 64;
+
 /// Network interfaces and addresses of this machine that are looked at.
 pub const INTERFACES_MAX: usize = 4096;
 /// See [`INTERFACES_MAX`].

@@ -10,6 +10,7 @@ use crate::round_trips;
 use crate::share_disks;
 use crate::share_facts::ShareFacts;
 use crate::share_limits::LimitsBook;
+use crate::workers::Pool;
 use files::Files;
 use meter::MeterSnapshot;
 use smb::Server;
@@ -28,6 +29,8 @@ pub struct Observer {
     pub nfs: Arc<nfs::Server>,
     /// The file layer.
     pub files: Arc<Files>,
+    /// Threads for calls that may wait for a disk.
+    pub workers: Arc<Pool>,
     /// Connections of both.
     pub connections: Arc<Connections>,
     /// What is kept of the shares' names and files.
@@ -96,6 +99,7 @@ impl Observer {
             ("watches", self.files.watches().usage()),
             ("watch_bytes", self.files.watch_bytes().usage()),
             ("lock_ranges", self.files.lock_ranges().usage()),
+            ("worker_calls", self.workers.usage()),
             ("sessions", smb.sessions.usage()),
             ("tree_connects", smb.trees.usage()),
             ("durable_opens", smb.durable.usage()),

@@ -182,6 +182,7 @@ impl Service {
             server,
             nfs,
             files: files.clone(),
+            workers: self.workers.clone(),
             connections: self.listener.connections.clone(),
             caches: self.caches.clone(),
             features: Arc::new(features),

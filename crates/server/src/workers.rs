@@ -2,9 +2,10 @@
 
 mod line;
 
-use crate::limits::WORKER_QUEUE_MAX;
-use files::Workers;
+use crate::limits::{WORKER_QUEUE_FLOOR, WORKER_QUEUE_MAX, WORKER_QUEUE_PER_HOLDER_MAX};
+use files::{CallHolder, Workers};
 use futures_util::future::BoxFuture;
+use limits::Usage;
 use line::{Bounds, Duty, Line, Summons, TICK};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -33,7 +34,9 @@ struct Shared {
 }
 
 struct State {
-    line: Line<Call>,
+    line: Line<CallHolder, Call>,
+    /// Calls that were dropped since the start: too many waited.
+    refused: u64,
     /// Resting threads that were called and have not noticed yet.
     wakes: usize,
     closing: bool,
@@ -47,10 +50,28 @@ impl Pool {
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let bounds = Bounds { calls: WORKER_QUEUE_MAX, threads, processors };
-        let state = State { line: Line::new(bounds), wakes: 0, closing: false };
+        let bounds = Bounds {
+            calls: WORKER_QUEUE_MAX,
+            holder_calls: WORKER_QUEUE_PER_HOLDER_MAX,
+            holder_floor: WORKER_QUEUE_FLOOR,
+            threads,
+            processors,
+        };
+        let state = State { line: Line::new(bounds), refused: 0, wakes: 0, closing: false };
         let shared = Arc::new(Shared { state: Mutex::new(state), rest: Condvar::new() });
         Self { runtime: tokio::runtime::Handle::current(), shared }
+    }
+
+    /// What is shown of the calls that wait.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let state = self.shared.lock();
+        Usage {
+            max: WORKER_QUEUE_MAX as u64,
+            used: state.line.waiting() as u64,
+            holders: state.line.holders() as u64,
+            refused: state.refused,
+        }
     }
 
     /// Waits until all calls have ended, for `within` at most. Whether they have.
@@ -78,8 +99,8 @@ impl Drop for Pool {
 }
 
 impl Workers for Pool {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
-        let joined = self.shared.lock().join(task, Instant::now());
+    fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>) {
+        let joined = self.shared.lock().join(holder, task, Instant::now());
         match joined {
             Ok(summons) => self.shared.call(summons),
             // Dropping the task tells its caller.
@@ -94,8 +115,9 @@ impl Workers for Pool {
 }
 
 impl State {
-    fn join(&mut self, call: Call, now: Instant) -> Result<Summons, Call> {
-        let summons = self.line.join(call, now)?;
+    fn join(&mut self, holder: &CallHolder, call: Call, now: Instant) -> Result<Summons, Call> {
+        let joined = self.line.join(holder, call, now);
+        let summons = joined.inspect_err(|_| self.refused += 1)?;
         self.wakes += summons.wake;
         Ok(summons)
     }
@@ -130,12 +152,12 @@ impl Shared {
         let mut duty = self.decide(Line::come);
         loop {
             duty = match duty {
-                Duty::Run(call) => {
+                Duty::Run(lane, call) => {
                     // A call that panics tells its caller by being dropped.
                     let call = || vfs_local::keep_identity(call);
                     let ended = std::panic::catch_unwind(AssertUnwindSafe(call));
                     drop(ended);
-                    self.decide(Line::end)
+                    self.decide(|line, summons| line.end(lane, summons))
                 }
                 Duty::Watch => {
                     std::thread::sleep(TICK);
@@ -151,7 +173,7 @@ impl Shared {
     /// Asks the line what to do, and calls whom it needs for the rest.
     fn decide(
         self: &Arc<Self>,
-        ask: impl FnOnce(&mut Line<Call>, &mut Summons) -> Duty<Call>,
+        ask: impl FnOnce(&mut Line<CallHolder, Call>, &mut Summons) -> Duty<Call>,
     ) -> Duty<Call> {
         let mut summons = Summons::default();
         let mut state = self.lock();

@@ -7,7 +7,7 @@ use crate::channels::Journal;
 use crate::fibers::park;
 use crate::random::Random;
 use crate::server_side::Flag;
-use files::{Caller, Workers};
+use files::{CallHolder, Caller, Workers};
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
 use smb::{Account, Host, InterfaceFact, Now};
@@ -241,7 +241,7 @@ impl Surroundings for Environment {
 }
 
 impl Workers for Environment {
-    fn run(&self, run: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
         let mut state = self.lock();
         let weight = state.random.pick(&[1, 10, 10, 30]);
         let owner = state.owner;

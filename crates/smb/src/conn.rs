@@ -27,7 +27,7 @@ use crate::setup::PendingSetup;
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use bytes::{Buf, BytesMut};
-use files::{Protocol, RequestContext};
+use files::{CallHolder, Protocol, RequestContext};
 use limits::Holder;
 use meter::{Arrival, StageTimes};
 use smallvec::SmallVec;
@@ -288,9 +288,10 @@ impl Conn {
         let buffer = self.spare.pop().unwrap_or_default();
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
         let context = RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order);
+        let holder = self.call_holder(&elements);
         let chain = Chain {
             server: self.server.clone(),
-            files: self.server.files.for_request(&context),
+            files: self.server.files.for_request(&context, holder),
             shared: self.shared.clone(),
             negotiated,
             frame: frame.freeze(),
@@ -452,6 +453,15 @@ impl Conn {
     pub fn holder(&self) -> Option<Holder> {
         let mut sessions = self.channels.values().map(|channel| &channel.session);
         sessions.find(|session| !session.has_ended()).map(|session| session.holder.clone())
+    }
+
+    /// The holder that the calls of a chain of requests are charged to: that of the first
+    /// session in it.
+    fn call_holder(&self, elements: &[Element]) -> CallHolder {
+        let mut channels =
+            elements.iter().filter_map(|e| self.channels.get(&e.header.session_id.0));
+        let holder = channels.next().map(|channel| channel.session.holder.clone());
+        CallHolder::Client(holder.unwrap_or_else(|| Holder::site(self.shared.facts.peer.ip())))
     }
 
     /// Takes a job's result.

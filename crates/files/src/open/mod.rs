@@ -22,7 +22,7 @@ use crate::shown_link::with_link;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
-use crate::{Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
+use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::Ticket;
 use apply::reserve;
@@ -310,6 +310,8 @@ enum Ran {
 struct Opening {
     /// Whose request it is.
     context: RequestContext,
+    /// Its calls on workers are charged to this holder.
+    holder: CallHolder,
     table: Arc<Table>,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
@@ -350,6 +352,7 @@ impl Opening {
         let descriptor = plan.descriptor.as_ref().map(decode).transpose()?;
         Ok(Self {
             context: files.context.clone(),
+            holder: files.holder.clone(),
             table: files.table.clone(),
             volume: volume.clone(),
             caller: caller.clone(),
@@ -367,7 +370,8 @@ impl Opening {
 
     /// Goes through the stages on a worker.
     async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<Begun> {
-        let mut ran = offload(&*workers, move || self.run()).await?;
+        let holder = self.holder.clone();
+        let mut ran = offload(&*workers, &holder, move || self.run()).await?;
         if let Ran::Lost(opening) = ran {
             // Names change faster than we look: not while it is our turn.
             let turn = opening.table.rename_turns.clone().lock_owned().await;
@@ -375,7 +379,7 @@ impl Opening {
                 let _turn = turn;
                 opening.run()
             };
-            ran = offload(&*workers, run).await?;
+            ran = offload(&*workers, &holder, run).await?;
         }
         match ran {
             Ran::Opened(result) => Ok(Begun::Opened(result)),

@@ -147,7 +147,7 @@ impl RequestFiles {
             if is_called {
                 let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());
                 let turn = Turn { syncs, failures, device: key.device, is_over: false };
-                self.workers.run(Box::new(move || turn.work()));
+                self.workers.run(&self.holder, Box::new(move || turn.work()));
             }
         }
         // All are heard, so that a failure of one is not told before the others have ended.

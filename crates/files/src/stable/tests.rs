@@ -1,7 +1,7 @@
 //! The file layer's way with the queue: threads that come late, or never.
 
 use super::*;
-use crate::{Files, RequestContext};
+use crate::{CallHolder, Files, RequestContext};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
@@ -13,7 +13,7 @@ type Task = Box<dyn FnOnce() + Send>;
 struct Later(Arc<Mutex<Vec<Task>>>);
 
 impl crate::Workers for Later {
-    fn run(&self, task: Task) {
+    fn run(&self, _: &CallHolder, task: Task) {
         self.0.lock().unwrap().push(task);
     }
 
@@ -38,7 +38,7 @@ impl Bench {
     fn new() -> Self {
         let later = Later::default();
         let files = Arc::new(Files::new(Arc::new(later.clone())));
-        let files = files.for_request(&RequestContext::SERVER);
+        let files = files.for_request(&RequestContext::SERVER, CallHolder::Server);
         Self { later, files, syncs: Arc::default() }
     }
 

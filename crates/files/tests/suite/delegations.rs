@@ -236,7 +236,7 @@ fn who_would_rather_ask_again_than_wait_is_refused_and_the_wait_goes_on_without_
     };
     let patience = Patience { limit: Duration::from_secs(5), carry_on };
     let context = RequestContext::new(Protocol::Nfs, [2; 16], Some(patience), ArrivalOrder::next());
-    let hurried = served.files.for_request(&context);
+    let hurried = served.files.for_request(&context, files::CallHolder::Server);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
     let set = || hurried.set_object_attributes(&served.alice, &object, None, &mode);
     assert_eq!(set().now_or_never(), Some(Err(FsError::Unavailable)));
@@ -279,7 +279,7 @@ fn what_a_client_opens_for_a_moment_does_not_disturb_its_own_delegation() {
 struct Hurried;
 
 impl files::Workers for Hurried {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &files::CallHolder, task: Box<dyn FnOnce() + Send>) {
         task();
     }
 

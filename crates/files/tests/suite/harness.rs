@@ -2,9 +2,9 @@
 
 pub use files::Inline;
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult, PendingAnswer,
-    Protocol, RequestContext, RequestFiles, Semantics, Share, Volume, VolumeOptions, WishedKind,
-    Workers,
+    Access, CallHolder, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
+    PendingAnswer, Protocol, RequestContext, RequestFiles, Semantics, Share, Volume, VolumeOptions,
+    WishedKind, Workers,
 };
 use futures_util::future::BoxFuture;
 use limits::Holder;
@@ -37,7 +37,7 @@ pub const ALL: Access = Access::FILE_ALL;
 pub struct Later(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
 impl Workers for Later {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         self.0.lock().unwrap().push(task);
     }
 
@@ -51,7 +51,7 @@ impl Workers for Later {
 pub struct First(pub Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Workers for First {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         let first = self.0.lock().unwrap().take();
         if let Some(first) = first {
             first();
@@ -319,7 +319,7 @@ impl Served {
     /// The file layer as the client's requests use it, and the answer to them: to be dropped when it is queued.
     pub fn requests_of(&self, client: [u8; 16]) -> (RequestFiles, PendingAnswer) {
         let context = RequestContext::new(Protocol::Smb, client, None, ArrivalOrder::next());
-        (self.files.for_request(&context), PendingAnswer::to(&context))
+        (self.files.for_request(&context, CallHolder::Server), PendingAnswer::to(&context))
     }
 }
 

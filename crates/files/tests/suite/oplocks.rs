@@ -1,7 +1,9 @@
 //! Oplocks: who is told, who waits, and how the waiting ends.
 
 use crate::harness::*;
-use files::{CacheBreak, CacheHolder, CacheWish, Caching, OpenPlan, RangeLock, Share, Workers};
+use files::{
+    CacheBreak, CacheHolder, CacheWish, Caching, CallHolder, OpenPlan, RangeLock, Share, Workers,
+};
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -107,7 +109,7 @@ fn sizes_locks_and_holes_break_what_others_have_read() {
 struct Alarm(Mutex<Vec<oneshot::Sender<()>>>);
 
 impl Workers for Alarm {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         task();
     }
 

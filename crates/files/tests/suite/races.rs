@@ -1,7 +1,7 @@
 //! What happens when others are faster, and when callers give up.
 
 use crate::harness::*;
-use files::{IfExists, IfMissing, OpenAction, OpenPlan, Share, VolumeOptions};
+use files::{IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Share, VolumeOptions};
 use futures_util::FutureExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -196,6 +196,48 @@ fn workers_that_drop_a_task_fail_the_call() {
         panic!("the task is gone")
     };
     assert_eq!(result.unwrap_err(), FsError::TooMany);
+}
+
+/// Runs what waits for workers until the work is done; gives how many turns it had.
+fn finish<T>(later: &Later, work: impl Future<Output = T>) -> (T, usize) {
+    let (mut work, mut turns) = (Box::pin(work), 0);
+    loop {
+        if let Some(result) = work.as_mut().now_or_never() {
+            return (result, turns);
+        }
+        let mut tasks = std::mem::take(&mut *later.0.lock().unwrap());
+        assert_eq!(tasks.len(), 1, "one turn after the other");
+        tasks.remove(0)();
+        turns += 1;
+    }
+}
+
+#[test]
+fn long_copy_gives_way_between_its_turns() {
+    const MIB: u64 = 1 << 20;
+    let later = Arc::new(Later::default());
+    let served = serve_with(VolumeOptions::default(), later.clone());
+    let data: Vec<u8> = (0..20 * MIB).map(|at| (at / 4096) as u8).collect();
+    for (name, data) in [("from", &data[..]), ("to", b"")] {
+        make_beneath(&*served.vfs, name);
+        std::fs::write(served.dir.path().join(name), data).unwrap();
+    }
+    let open = |name, rights| {
+        let opening = served.files.open(&served.volume, &served.alice, plan(name, rights));
+        finish(&later, opening).0.unwrap().open
+    };
+    let (from, to) = (open("from", READ), open("to", READ | WRITE));
+    let copy = |source: &Arc<OpenFile>, target: &Arc<OpenFile>, offset, length| {
+        let by = target.caller();
+        finish(&later, served.files.copy_range(by, (source, 0), (target, offset), length))
+    };
+    assert_eq!(copy(&from, &to, 0, 20 * MIB), (Ok(()), 3));
+    assert!(std::fs::read(served.dir.path().join("to")).unwrap() == data);
+    assert_eq!(copy(&to, &to, 8 * MIB, 12 * MIB), (Err(FsError::InvalidParameter), 0));
+    for open in [from, to] {
+        finish(&later, served.files.close(open)).0.unwrap();
+    }
+    served.assert_nothing_held();
 }
 
 #[test]

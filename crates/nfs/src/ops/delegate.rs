@@ -239,7 +239,8 @@ pub(crate) async fn with_kept(
     let caller = run.caller(&export);
     // The change is the writer's: it is not asked for its delegation by this.
     let by_writer = RequestContext::new(Protocol::Nfs, writer.tag(), None, run.call.order);
-    let touch = server.files.for_request(&by_writer).touch_delegated(&caller, object).await;
+    let files = server.files.for_request(&by_writer, run.call.holder());
+    let touch = files.touch_delegated(&caller, object).await;
     touch.or_status()?;
     let attributes = run.files().object_attributes(object).or_status()?;
     Ok(Attributes { size_bytes: said.size_bytes, ..attributes })

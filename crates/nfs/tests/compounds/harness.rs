@@ -1,7 +1,7 @@
 //! A server in memory, and clients that speak to it by whole records.
 
 use bytes::Bytes;
-use files::{Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
+use files::{CallHolder, Caller, Files, Volume, VolumeId, VolumeOptions, Workers};
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -54,7 +54,7 @@ impl Clock {
 }
 
 impl Workers for Clock {
-    fn run(&self, task: Box<dyn FnOnce() + Send>) {
+    fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         task();
     }
 

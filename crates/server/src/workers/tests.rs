@@ -14,7 +14,7 @@ fn all_calls_run_and_the_pool_knows_when_they_have() {
     let (tell, told) = mpsc::channel();
     for number in 0..10_000 {
         let tell = tell.clone();
-        pool.run(Box::new(move || tell.send(number).unwrap()));
+        pool.run(&CallHolder::Server, Box::new(move || tell.send(number).unwrap()));
     }
     assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
     let mut numbers: Vec<_> = told.try_iter().collect();
@@ -27,11 +27,11 @@ fn a_call_that_waits_holds_up_no_other() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(8) });
     let (go, gone) = mpsc::channel::<()>();
-    pool.run(Box::new(move || gone.recv().unwrap()));
+    pool.run(&CallHolder::Server, Box::new(move || gone.recv().unwrap()));
     let (tell, told) = mpsc::channel();
     for number in 0..5 {
         let tell = tell.clone();
-        pool.run(Box::new(move || tell.send(number).unwrap()));
+        pool.run(&CallHolder::Server, Box::new(move || tell.send(number).unwrap()));
     }
     for _ in 0..5 {
         told.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -46,8 +46,8 @@ fn a_call_that_panics_takes_nobody_along() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(1) });
     let (tell, told) = mpsc::channel();
-    pool.run(Box::new(|| panic!("as the test wants it")));
-    pool.run(Box::new(move || tell.send(()).unwrap()));
+    pool.run(&CallHolder::Server, Box::new(|| panic!("as the test wants it")));
+    pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
     told.recv_timeout(Duration::from_secs(30)).unwrap();
 }
 
@@ -56,7 +56,7 @@ fn a_pool_that_has_gone_leaves_no_thread() {
     let runtime = runtime();
     let pool = runtime.block_on(async { Pool::new(4) });
     let (tell, told) = mpsc::channel();
-    pool.run(Box::new(move || tell.send(()).unwrap()));
+    pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
     told.recv_timeout(Duration::from_secs(30)).unwrap();
     let shared = Arc::downgrade(&pool.shared);
     drop(pool);
@@ -65,4 +65,31 @@ fn a_pool_that_has_gone_leaves_no_thread() {
         assert!(begun.elapsed() < Duration::from_secs(5), "a thread holds on");
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn calls_beyond_a_holders_bound_are_dropped_and_counted() {
+    let runtime = runtime();
+    let pool = runtime.block_on(async { Pool::new(1) });
+    let user = |name: &str| CallHolder::Client(limits::Holder::User(name.into()));
+    let (go, gone) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    pool.run(
+        &CallHolder::Server,
+        Box::new(move || {
+            begin.send(()).unwrap();
+            gone.recv().unwrap();
+        }),
+    );
+    begun.recv_timeout(Duration::from_secs(30)).unwrap();
+    for _ in 0..WORKER_QUEUE_PER_HOLDER_MAX + 7 {
+        pool.run(&user("busy"), Box::new(|| ()));
+    }
+    assert_eq!((pool.usage().used, pool.usage().refused), (WORKER_QUEUE_PER_HOLDER_MAX as u64, 7));
+    let (tell, told) = mpsc::channel();
+    pool.run(&user("other"), Box::new(move || tell.send(()).unwrap()));
+    assert_eq!((pool.usage().holders, pool.usage().refused), (3, 7));
+    go.send(()).unwrap();
+    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
 }

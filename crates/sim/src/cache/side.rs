@@ -4,8 +4,8 @@ use super::surroundings::Around;
 use super::{Hits, Step, Who, generate};
 use crate::random::Random;
 use files::{
-    Access, Caller, Descriptor, Files, Handle, Inline, OpenFile, Protocol, RequestContext,
-    RequestFiles, Volume, VolumeOptions,
+    Access, CallHolder, Caller, Descriptor, Files, Handle, Inline, OpenFile, Protocol,
+    RequestContext, RequestFiles, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::future::Future;
@@ -81,7 +81,7 @@ impl Side {
     pub fn begin_request(&mut self) {
         let order = ArrivalOrder::next();
         let context = RequestContext::new(Protocol::Smb, [0; 16], None, order);
-        self.files = self.files.for_request(&context);
+        self.files = self.files.for_request(&context, CallHolder::Server);
     }
 
     /// Ends the request: the steps from now on are done by none.

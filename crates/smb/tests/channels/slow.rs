@@ -1,7 +1,7 @@
 //! Nothing is in memory, so that workers do it all; and they do it when they are
 //! let. What nobody awaits any more goes on when it is let, too.
 
-use files::Workers;
+use files::{CallHolder, Workers};
 use futures_util::FutureExt;
 use std::future::Future;
 use std::pin::Pin;
@@ -40,7 +40,7 @@ impl Hands {
 }
 
 impl Workers for Hands {
-    fn run(&self, task: Task) {
+    fn run(&self, _: &CallHolder, task: Task) {
         let mut held = self.0.lock().unwrap();
         match &mut *held {
             Some(tasks) => tasks.push(task),

@@ -2,32 +2,41 @@
 
 use super::*;
 
-const BOUNDS: Bounds = Bounds { calls: 100, threads: 8, processors: 2 };
+const BOUNDS: Bounds =
+    Bounds { calls: 100, holder_calls: 80, holder_floor: 10, threads: 12, processors: 2 };
+/// The holder of calls where it does not matter whose they are.
+const ONE: u8 = 1;
+/// That holder's lane: the first.
+const LANE: LaneId = LaneId(0);
 const NOBODY: Summons = Summons { wake: 0, make: 0 };
 const ONE_MADE: Summons = Summons { wake: 0, make: 1 };
 const ONE_WOKEN: Summons = Summons { wake: 1, make: 0 };
 
-fn come(line: &mut Line<u32>) -> (Duty<u32>, Summons) {
+fn come(line: &mut Line<u8, u32>) -> (Duty<u32>, Summons) {
     let mut summons = Summons::default();
     (line.come(&mut summons), summons)
 }
 
-fn end(line: &mut Line<u32>) -> (Duty<u32>, Summons) {
+fn end(line: &mut Line<u8, u32>) -> (Duty<u32>, Summons) {
     let mut summons = Summons::default();
-    (line.end(&mut summons), summons)
+    (line.end(LANE, &mut summons), summons)
 }
 
-fn look(line: &mut Line<u32>, now: Instant) -> (Duty<u32>, Summons) {
+fn look(line: &mut Line<u8, u32>, now: Instant) -> (Duty<u32>, Summons) {
     let mut summons = Summons::default();
     (line.look(now, &mut summons), summons)
 }
 
 /// One worker that runs call 1, call 2 behind it, and a sentry.
-fn one_waits_behind_another(start: Instant) -> Line<u32> {
+fn one_waits_behind_another(start: Instant) -> Line<u8, u32> {
     let mut line = Line::new(BOUNDS);
-    assert_eq!(line.join(1, start), Ok(ONE_MADE));
-    assert_eq!(come(&mut line), (Duty::Run(1), NOBODY));
-    assert_eq!(line.join(2, start), Ok(ONE_MADE), "somebody must look whether this one waits long");
+    assert_eq!(line.join(&ONE, 1, start), Ok(ONE_MADE));
+    assert_eq!(come(&mut line), (Duty::Run(LANE, 1), NOBODY));
+    assert_eq!(
+        line.join(&ONE, 2, start),
+        Ok(ONE_MADE),
+        "somebody must look whether this one waits long"
+    );
     assert_eq!(come(&mut line), (Duty::Watch, NOBODY));
     line
 }
@@ -37,23 +46,23 @@ fn one_worker_takes_quick_calls_one_after_the_other() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     for call in 3..50 {
-        assert_eq!(line.join(call, start), Ok(NOBODY));
+        assert_eq!(line.join(&ONE, call, start), Ok(NOBODY));
     }
     for call in 2..50 {
-        assert_eq!(end(&mut line), (Duty::Run(call), NOBODY));
+        assert_eq!(end(&mut line), (Duty::Run(LANE, call), NOBODY));
     }
     assert_eq!(end(&mut line), (Duty::Rest, NOBODY));
-    assert_eq!(line.join(50, start), Ok(ONE_WOKEN), "nobody else is made");
+    assert_eq!(line.join(&ONE, 50, start), Ok(ONE_WOKEN), "nobody else is made");
 }
 
 #[test]
 fn a_worker_alone_needs_no_sentry() {
     let start = Instant::now();
     let mut line = Line::new(BOUNDS);
-    assert_eq!(line.join(1, start), Ok(ONE_MADE));
-    assert_eq!(come(&mut line), (Duty::Run(1), NOBODY));
+    assert_eq!(line.join(&ONE, 1, start), Ok(ONE_MADE));
+    assert_eq!(come(&mut line), (Duty::Run(LANE, 1), NOBODY));
     assert_eq!(end(&mut line), (Duty::Rest, NOBODY));
-    assert_eq!(line.join(2, start), Ok(ONE_WOKEN));
+    assert_eq!(line.join(&ONE, 2, start), Ok(ONE_WOKEN));
     assert!(!line.is_quiet());
 }
 
@@ -62,19 +71,19 @@ fn once_the_line_stands_still_every_call_has_a_worker() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     for call in 3..6 {
-        assert_eq!(line.join(call, start), Ok(NOBODY));
+        assert_eq!(line.join(&ONE, call, start), Ok(NOBODY));
     }
     assert_eq!(look(&mut line, start + TICK / 2), (Duty::Watch, NOBODY), "not yet");
     let later = start + TICK;
     let all = Summons { wake: 0, make: 3 };
-    assert_eq!(look(&mut line, later), (Duty::Run(2), all), "three more for 3, 4 and 5");
+    assert_eq!(look(&mut line, later), (Duty::Run(LANE, 2), all), "three more for 3, 4 and 5");
     for call in 3..6 {
-        assert!(matches!(come(&mut line), (Duty::Run(n), _) if n == call));
+        assert!(matches!(come(&mut line), (Duty::Run(LANE, n), _) if n == call));
     }
-    assert_eq!(line.join(6, later), Ok(ONE_MADE), "and so for a while");
-    assert!(matches!(come(&mut line).0, Duty::Run(6)));
+    assert_eq!(line.join(&ONE, 6, later), Ok(ONE_MADE), "and so for a while");
+    assert!(matches!(come(&mut line).0, Duty::Run(LANE, 6)));
     let past = later + SPREAD;
-    assert_eq!(line.join(7, past), Ok(ONE_MADE), "then one looks again");
+    assert_eq!(line.join(&ONE, 7, past), Ok(ONE_MADE), "then one looks again");
     assert_eq!(come(&mut line), (Duty::Watch, NOBODY));
 }
 
@@ -83,84 +92,268 @@ fn a_line_that_moves_has_as_many_workers_as_processors() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
     for call in 3..20 {
-        assert_eq!(line.join(call, start), Ok(NOBODY));
+        assert_eq!(line.join(&ONE, call, start), Ok(NOBODY));
     }
-    assert_eq!(end(&mut line), (Duty::Run(2), NOBODY));
+    assert_eq!(end(&mut line), (Duty::Run(LANE, 2), NOBODY));
     let later = start + TICK;
-    assert_eq!(look(&mut line, later), (Duty::Run(3), ONE_MADE), "the second; and a new sentry");
+    assert_eq!(
+        look(&mut line, later),
+        (Duty::Run(LANE, 3), ONE_MADE),
+        "the second; and a new sentry"
+    );
     assert_eq!(come(&mut line), (Duty::Watch, NOBODY));
-    assert_eq!(end(&mut line), (Duty::Run(4), NOBODY));
+    assert_eq!(end(&mut line), (Duty::Run(LANE, 4), NOBODY));
     assert_eq!(look(&mut line, later + TICK), (Duty::Watch, NOBODY), "not a third");
-    assert_eq!(end(&mut line), (Duty::Run(5), NOBODY));
-    assert!(matches!(look(&mut line, start + TOO_LONG).0, Duty::Run(6)), "but not for ever");
+    assert_eq!(end(&mut line), (Duty::Run(LANE, 5), NOBODY));
+    assert!(matches!(look(&mut line, start + TOO_LONG).0, Duty::Run(LANE, 6)), "but not for ever");
 }
 
 #[test]
 fn the_sentry_leaves_when_nothing_waits_for_a_while() {
     let start = Instant::now();
     let mut line = one_waits_behind_another(start);
-    assert_eq!(end(&mut line), (Duty::Run(2), NOBODY));
+    assert_eq!(end(&mut line), (Duty::Run(LANE, 2), NOBODY));
     for tick in 1..QUIET_TICKS {
         assert_eq!(look(&mut line, start + TICK * tick), (Duty::Watch, NOBODY));
     }
     assert_eq!(look(&mut line, start + TICK * QUIET_TICKS), (Duty::Rest, NOBODY));
-    assert_eq!(line.join(3, start), Ok(ONE_WOKEN), "call 2 is still being run");
+    assert_eq!(line.join(&ONE, 3, start), Ok(ONE_WOKEN), "call 2 is still being run");
     assert_eq!(come(&mut line), (Duty::Watch, NOBODY));
 }
 
 #[test]
-fn what_does_not_fit_comes_back() {
+fn call_beyond_the_bound_comes_back() {
     let start = Instant::now();
     let mut line = Line::new(Bounds { calls: 2, ..BOUNDS });
-    assert!(line.join(1, start).is_ok());
-    assert!(line.join(2, start).is_ok());
-    assert_eq!(line.join(3, start), Err(3));
+    assert!(line.join(&ONE, 1, start).is_ok());
+    assert!(line.join(&ONE, 2, start).is_ok());
+    assert_eq!(line.join(&ONE, 3, start), Err(3));
 }
 
 #[test]
 fn without_any_thread_the_calls_come_back() {
     let mut line = Line::new(BOUNDS);
-    assert_eq!(line.join(1, Instant::now()), Ok(ONE_MADE));
+    assert_eq!(line.join(&ONE, 1, Instant::now()), Ok(ONE_MADE));
     assert_eq!(line.not_made(), [1]);
     assert!(line.is_quiet());
-    assert_eq!(line.join(2, Instant::now()), Ok(ONE_MADE), "it is tried again");
+    assert_eq!(line.join(&ONE, 2, Instant::now()), Ok(ONE_MADE), "it is tried again");
+}
+
+#[test]
+fn holder_gets_what_would_be_free_and_a_floor() {
+    let start = Instant::now();
+    let bounds = Bounds { calls: 20, holder_calls: 12, holder_floor: 3, ..BOUNDS };
+    let mut line = Line::new(bounds);
+    let mut join_all =
+        |holder: u8| (0..100).take_while(|_| line.join(&holder, 0, start).is_ok()).count();
+    assert_eq!(join_all(1), 10, "half of all");
+    assert_eq!(join_all(2), 5, "half of the rest");
+    assert_eq!(join_all(3), 3, "the floor");
+    assert_eq!(join_all(4), 2, "what is left");
+    assert_eq!(line.holders(), 4);
+    let mut alone = Line::new(Bounds { calls: 100, ..bounds });
+    let joined = (0..100).take_while(|_| alone.join(&ONE, 0, start).is_ok()).count();
+    assert_eq!(joined, 12, "the bound of one holder");
+}
+
+#[test]
+fn holders_take_turns_however_many_calls_each_has() {
+    let start = Instant::now();
+    let mut line = Line::new(Bounds { threads: 1, ..BOUNDS });
+    for call in 0..40 {
+        line.join(&1, call, start).unwrap();
+    }
+    for call in 100..103 {
+        line.join(&2, call, start).unwrap();
+    }
+    line.join(&3, 200, start).unwrap();
+    let mut order = Vec::new();
+    let mut duty = come(&mut line).0;
+    while let Duty::Run(lane, call) = duty {
+        order.push(call);
+        duty = line.end(lane, &mut Summons::default());
+    }
+    assert_eq!(order[..8], [0, 100, 200, 1, 101, 2, 102, 3]);
+    assert_eq!(order.len(), 44);
+}
+
+#[test]
+fn long_calls_of_one_holder_leave_workers_for_others() {
+    let start = Instant::now();
+    let mut line = Line::new(BOUNDS);
+    line.join(&1, 0, start).unwrap();
+    assert!(matches!(come(&mut line).0, Duty::Run(_, 0)));
+    for call in 1..50 {
+        line.join(&1, call, start).unwrap();
+    }
+    assert_eq!(come(&mut line).0, Duty::Watch);
+    // None of them ends: the line stands still, and every call that may begin has a worker.
+    let (duty, summons) = look(&mut line, start + TICK);
+    assert!(matches!(duty, Duty::Run(..)));
+    let mut running = 2;
+    for _ in 0..summons.make {
+        running += u32::from(matches!(come(&mut line).0, Duty::Run(..)));
+    }
+    assert_eq!(running, 9, "three quarters of twelve workers");
+    assert_eq!(line.join(&1, 50, start + TICK), Ok(NOBODY), "it may run no more");
+    assert_eq!(line.join(&2, 100, start + TICK).map(|summons| summons.wake + summons.make), Ok(1));
+    assert!(matches!(come(&mut line).0, Duty::Run(_, 100)), "another holder's begins at once");
+}
+
+#[test]
+fn holder_that_may_run_no_more_calls_nobody() {
+    let start = Instant::now();
+    let mut line = Line::new(Bounds { threads: 2, ..BOUNDS });
+    line.join(&1, 0, start).unwrap();
+    assert!(matches!(come(&mut line).0, Duty::Run(_, 0)));
+    for call in 1..5 {
+        assert_eq!(line.join(&1, call, start), Ok(NOBODY), "the other worker is for others");
+    }
+    assert!(matches!(end(&mut line), (Duty::Run(_, 1), NOBODY)), "an end leads to the next");
+}
+
+#[test]
+fn lanes_of_holders_that_left_are_used_again() {
+    let start = Instant::now();
+    let mut line: Line<u32, u32> = Line::new(BOUNDS);
+    for holder in 0..10_000 {
+        let summons = line.join(&holder, holder, start).unwrap();
+        assert_eq!(summons.wake + summons.make, 1);
+        let Duty::Run(lane, call) = line.come(&mut Summons::default()) else { panic!("it waits") };
+        assert_eq!(call, holder);
+        assert_eq!(line.end(lane, &mut Summons::default()), Duty::Rest);
+    }
+    assert!(line.lanes.len() <= QUIET_LANES + 1 && line.places.len() <= QUIET_LANES + 1);
+    assert_eq!(line.holders(), 0);
+}
+
+/// What the threads of a line do, in any order that a test gives.
+#[derive(Default)]
+struct Threads {
+    called: usize,
+    watching: usize,
+    running: Vec<LaneId>,
+}
+
+impl Threads {
+    /// The call that began, if one did.
+    fn obey<T>(&mut self, duty: Duty<T>, summons: Summons) -> Option<T> {
+        self.called += summons.wake + summons.make;
+        match duty {
+            Duty::Run(lane, call) => {
+                self.running.push(lane);
+                return Some(call);
+            }
+            Duty::Watch => self.watching += 1,
+            Duty::Rest => {}
+        }
+        None
+    }
+
+    /// One thread does the next thing that it can, by `step`.
+    fn act<T>(&mut self, line: &mut Line<u8, T>, step: u8, now: Instant) -> Option<T> {
+        let mut summons = Summons::default();
+        let duty = match step % 3 {
+            0 if self.called > 0 => {
+                self.called -= 1;
+                line.come(&mut summons)
+            }
+            1 if !self.running.is_empty() => {
+                let lane = self.running.swap_remove(usize::from(step) % self.running.len());
+                line.end(lane, &mut summons)
+            }
+            2 if self.watching > 0 => {
+                self.watching -= 1;
+                line.look(now, &mut summons)
+            }
+            _ => return None,
+        };
+        self.obey(duty, summons)
+    }
+}
+
+/// Every call that has not begun, by holder, with the calls of others that have begun since.
+type Waiting = Vec<(u8, u32, std::collections::HashMap<u8, usize>)>;
+
+/// A call has begun: it is the first of its holder, and of each other holder no more have begun
+/// since it joined than its holder had waiting, itself included.
+fn check_turn(waiting: &mut Waiting, (holder, call): (u8, u32)) {
+    let at = waiting.iter().position(|(of, ..)| *of == holder).unwrap();
+    let (_, first, others) = waiting.remove(at);
+    assert_eq!(first, call, "in the order in which the holder's calls came");
+    let ahead = others.get(&u8::MAX).copied().unwrap_or_default() + 1;
+    for (other, began) in others {
+        assert!(other == u8::MAX || began <= ahead, "{began} of {other} before {call} of {holder}");
+    }
+    for (of, _, others) in waiting {
+        if *of != holder {
+            *others.entry(holder).or_default() += 1;
+        }
+    }
 }
 
 proptest::proptest! {
-    /// Threads do what they are told in any order: whatever joins is run, in a bounded
-    /// number of steps, by as many workers as are allowed at most.
+    /// Whatever others have queued, a holder that runs nothing waits for one call of each of
+    /// them at most for each call of its own.
     #[test]
-    fn nothing_that_joined_is_forgotten(steps in proptest::collection::vec(0_u8..4, 1..300)) {
+    fn holder_waits_for_one_call_of_each_other_per_call(
+        steps in proptest::collection::vec((0_u8..8, proptest::num::u8::ANY), 1..400)
+    ) {
+        let (start, mut time) = (Instant::now(), Duration::ZERO);
+        // One worker: what a holder runs is never in its own way.
+        let mut line = Line::new(Bounds { threads: 1, calls: 1000, ..BOUNDS });
+        let (mut threads, mut waiting, mut joined) = (Threads::default(), Waiting::new(), 0);
+        for (what, by) in steps {
+            time += TICK;
+            if what < 5 {
+                // Most are the first holder's.
+                let holder = if by < 150 { 0 } else { by % 8 };
+                let own = waiting.iter().filter(|(of, ..)| *of == holder).count();
+                if let Ok(summons) = line.join(&holder, (holder, joined), start + time) {
+                    threads.called += summons.wake + summons.make;
+                    waiting.push((holder, joined, [(u8::MAX, own)].into()));
+                    joined += 1;
+                }
+            } else if let Some(began) = threads.act(&mut line, by, start + time) {
+                check_turn(&mut waiting, began);
+            }
+        }
+        for step in [0, 1, 2].into_iter().cycle().take(9 * 400) {
+            time += TICK;
+            if let Some(began) = threads.act(&mut line, step, start + time) {
+                check_turn(&mut waiting, began);
+            }
+        }
+        proptest::prop_assert!(waiting.is_empty() && line.is_quiet());
+    }
+
+    /// Threads do what they are told in any order: whatever joins is run, in a bounded
+    /// number of steps, by as many workers as are allowed at most, and no holder has more
+    /// than its part of them while another could use one.
+    #[test]
+    fn every_call_runs_and_no_holder_has_all_workers(
+        steps in proptest::collection::vec((0_u8..4, proptest::num::u8::ANY), 1..300)
+    ) {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
         let mut line = Line::new(BOUNDS);
-        let (mut joined, mut ran) = (0, 0);
-        let (mut called, mut busy, mut watching) = (0, 0, 0);
-        let finish = [0; 400].into_iter().flat_map(|_| [1, 2, 3]);
-        for step in steps.into_iter().chain(finish) {
-            let mut summons = Summons::default();
+        let (mut threads, mut joined, mut ran) = (Threads::default(), 0, 0);
+        let finish = (0..400_u16).flat_map(|_| [(1, 0), (1, 1), (1, 2)]);
+        for (what, by) in steps.into_iter().chain(finish) {
             time += TICK;
-            let duty = match step {
-                0 => {
+            if what == 0 {
+                if let Ok(summons) = line.join(&(by % 3), by, start + time) {
+                    threads.called += summons.wake + summons.make;
                     joined += 1;
-                    summons = line.join(joined, start + time).unwrap();
-                    None
                 }
-                1 if called > 0 => { called -= 1; Some(line.come(&mut summons)) }
-                2 if busy > 0 => { busy -= 1; Some(line.end(&mut summons)) }
-                3 if watching > 0 => {
-                    watching -= 1;
-                    Some(line.look(start + time, &mut summons))
-                }
-                _ => None,
-            };
-            called += summons.wake + summons.make;
-            match duty {
-                Some(Duty::Run(_)) => { ran += 1; busy += 1 }
-                Some(Duty::Watch) => watching += 1,
-                Some(Duty::Rest) | None => (),
+            } else if threads.act(&mut line, by, start + time).is_some() {
+                ran += 1;
             }
-            proptest::prop_assert!(called + busy + watching <= BOUNDS.threads);
-            proptest::prop_assert!(watching <= 1);
+            let all = threads.called + threads.watching + threads.running.len();
+            proptest::prop_assert!(all <= BOUNDS.threads && threads.watching <= 1);
+            for lane in &threads.running {
+                let own = threads.running.iter().filter(|other| *other == lane).count();
+                proptest::prop_assert!(own <= BOUNDS.threads * 3 / 4);
+            }
         }
         proptest::prop_assert_eq!(ran, joined);
         proptest::prop_assert!(line.is_quiet());
