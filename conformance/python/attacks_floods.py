@@ -8,10 +8,10 @@ import struct
 import threading
 import time
 
-from attack_server import ATTACKER, MIB, Server, attack, measure, require
+from attack_server import ATTACKER, MIB, Place, Server, attack, measure, require
 from hostile_nfs import HostileNfs, read
 from hostile_smb import (
-    AT_ONCE, CANCEL, CREATED, DIRECTORY, EVERYTHING, EXCLUSIVE, LOCK, NOTIFY, OPENED_OR_CREATED, READS,
+    AT_ONCE, CANCEL, CREATED, DIRECTORY, EVERYTHING, EXCLUSIVE, FLUSH, IOCTL, LOCK, NOTIFY, OPENED_OR_CREATED, READS,
     READS_AND_WRITES, SUCCESS, TREE_CONNECT, UNLOCK, HostileSmb, durable, lease, lock_body, notify_body, read_body,
 )
 from attacks_identity import http_status
@@ -21,6 +21,8 @@ from raw_smb import CREATE, PENDING, READ, Refused, create_body, descriptor, sid
 # A process's limit that makes floods short. The server shares out what it finds.
 DESCRIPTORS = 2048
 ELSEWHERE = "127.0.0.9"
+# Seconds for a flush and a stable create of one user beside copies of another, also on a slow disk.
+COPIES_DELAY_MAX = 2
 
 
 def admits(server, what, name="file", source=ELSEWHERE, user="bystander"):
@@ -566,3 +568,52 @@ def listings_by_many_sessions_are_withstood():
             head = struct.pack("<HBBI", 33, 37, 0, 0) + directory
             smb.post(14, head + struct.pack("<HHI", 96, len(pattern), 65536) + pattern)
     check_flood(server, victim, file, "listings")
+
+
+def copy_ahead(server, smb, number):
+    """Sends 1,000 server-side copies of 16 MiB each, and waits for none. MS-SMB2 2.2.31.1.1."""
+    smb.take_credits(3)
+    _, source = smb.open("source")
+    _, target = smb.open("target%d" % number, READS_AND_WRITES, OPENED_OR_CREATED)
+    status, key = smb.control(source, 0x140078, length=64)
+    require(status == SUCCESS, "the source has no key: %#x", status)
+    chunks = b"".join(struct.pack("<QQII", 0, 0, MIB, 0) for _ in range(16))
+    data = key[:24] + struct.pack("<II", 16, 0) + chunks
+    head = struct.pack("<HHI", 57, 0, 0x1480F2) + target
+    body = head + struct.pack("<8I", 120, len(data), 0, 0, 0, 64, 1, 0) + data
+    with contextlib.suppress(OSError):
+        smb.socket.settimeout(2)
+        smb.send(*(smb.message(IOCTL, body) for _ in range(1000)))
+
+
+@attack("Sends 1,000 server-side copies on each of 70 connections: do others' flushes and stable changes wait for them?")
+def copies_of_one_user_hold_up_no_others():
+    stable = 'smb_stable = "always"' if "smb_stable" in Place.keys else ""
+    server = Server({"data": "", "stable": stable})
+    server.put("source", "x" * MIB, mode=0o666)
+    victim = HostileSmb.of(server, "victim", source=ELSEWHERE)
+    _, file = victim.open("file", READS_AND_WRITES, CREATED)
+    changer = HostileSmb.of(server, "victim", "stable", source=ELSEWHERE)
+    # The attacker asks for stable changes, too, so that others' may wait with the attacker's.
+    attacker = HostileSmb.of(server, "attacker", "stable")
+    longest = 0
+
+    def serve(number):
+        nonlocal longest
+        attacker.post(CREATE, create_body("own%d" % number, READS_AND_WRITES, CREATED))
+        began = time.monotonic()
+        status = victim.status(FLUSH, struct.pack("<HHI", 24, 0, 0) + file)
+        require(status == SUCCESS, "after %d connections with copies a flush gets %#x", number, status)
+        status = changer.open("new%d" % number, READS_AND_WRITES, CREATED)[0]
+        require(status == SUCCESS, "after %d connections with copies a stable create gets %#x", number, status)
+        longest = max(longest, time.monotonic() - began)
+
+    copiers = []
+    for number in range(70):
+        smb = HostileSmb.of(server, "attacker")
+        copiers.append(smb)
+        copy_ahead(server, smb, number)
+        if number % 10 == 9:
+            serve(number)
+    measure("both take %.2f s at most", longest)
+    require(longest < COPIES_DELAY_MAX, "a flush and a stable create take %.1f s", longest)

@@ -12,6 +12,12 @@ use vfs::{FsError, Result};
 pub enum CallHolder {
     /// The server itself: no client waits for the call.
     Server,
+    /// All that wait for one file system to have their changes on stable storage: syncs are done
+    /// for many clients together.
+    Syncs {
+        /// As in [`vfs::FileKey`].
+        device: u64,
+    },
     /// A user who has logged on, or the address of a client that has proven nothing.
     Client(Holder),
 }

@@ -1,25 +1,33 @@
 //! What has been answered survives a loss of power: requests name what they have changed, and are
 //! answered once that is on stable storage.
 //!
-//! Who waits, waits without a thread. Requests that are under way on one file system share its
+//! A request waits without a thread. Requests that are in flight on one file system share its
 //! commits: see [`queue`]. A file system in memory is waited for by nobody.
+//!
+//! A thread that syncs does so for all that wait, so it is no client's call: the workers charge it
+//! to the file system ([`CallHolder::Syncs`]). Charged to the client that asked first, it would
+//! wait behind that client's other calls, and all other clients with it. What each client may
+//! have of the syncs is decided by [`queue`]: clients take turns, and none has all of
+//! [`SYNC_BOUNDS`]. What is not shared fairly is the disk: a sync that writes much makes others
+//! slow, and one in the same journal waits for it.
 
 mod queue;
 
-use crate::Object;
 use crate::context::RequestFiles;
 use crate::disk::DiskFailures;
 use crate::open_file::OpenFile;
+use crate::{CallHolder, Object};
 use futures_channel::oneshot;
-use queue::SyncQueue;
+use queue::{SyncBounds, SyncQueue};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{Actor, FileKey, FsError, Node, OpenHow, Result, ServerWork};
 
-/// Objects of one file system that are synced at the same time. The journal has them share a
-/// commit; more threads would wait for the same one.
-const SYNCS_AT_ONCE_MAX: usize = 4;
+/// Objects of one file system that are synced at the same time. The journal has those of one
+/// holder share a commit; more threads would wait for the same one. As many again are for the
+/// others.
+const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 8, holder: 4 };
 
 /// What a request has changed and not made stable yet. Each object once.
 #[derive(Default)]
@@ -58,7 +66,7 @@ impl std::fmt::Debug for Unstable {
 type Told = oneshot::Sender<Result<()>>;
 /// Makes an object stable.
 type Call = Box<dyn FnOnce() -> Result<()> + Send>;
-type Queue = SyncQueue<FileKey, Call, Told>;
+type Queue = SyncQueue<FileKey, CallHolder, Call, Told>;
 
 /// Syncs under way, by file system.
 #[derive(Default)]
@@ -68,7 +76,7 @@ impl Syncs {
     fn with<T>(&self, device: u64, work: impl FnOnce(&mut Queue) -> T) -> T {
         // What is done under the lock cannot fail half-way.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let queue = all.entry(device).or_insert_with(|| Queue::new(SYNCS_AT_ONCE_MAX));
+        let queue = all.entry(device).or_insert_with(|| Queue::new(SYNC_BOUNDS));
         let result = work(queue);
         if queue.is_idle() {
             all.remove(&device);
@@ -82,13 +90,17 @@ struct Turn {
     syncs: Arc<Syncs>,
     failures: Arc<DiskFailures>,
     device: u64,
+    /// The object that it syncs.
+    key: Option<FileKey>,
     is_over: bool,
 }
 
 impl Turn {
     fn work(mut self) {
         while let Some((key, sync)) = self.syncs.with(self.device, Queue::next) {
+            self.key = Some(key);
             let result = sync().inspect_err(|error| self.failures.note(key, *error));
+            self.key = None;
             for told in self.syncs.with(self.device, |queue| queue.finish(key)) {
                 // Who asked may have gone.
                 let _ = told.send(result);
@@ -100,10 +112,12 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if !self.is_over {
-            // Dropping them tells them.
-            drop(self.syncs.with(self.device, Queue::abandon));
+        if self.is_over {
+            return;
         }
+        // Dropping the waiters notifies them.
+        drop(self.key.map(|key| self.syncs.with(self.device, |queue| queue.finish(key))));
+        drop(self.syncs.with(self.device, Queue::abandon));
     }
 }
 
@@ -143,11 +157,12 @@ impl RequestFiles {
         for (key, call) in calls {
             let (told, wait) = oneshot::channel();
             waits.push(wait);
-            let is_called = self.syncs.with(key.device, |queue| queue.join(key, call, told));
-            if is_called {
+            let device = key.device;
+            let join = |queue: &mut Queue| queue.join(key, &self.holder, call, told);
+            if self.syncs.with(device, join) {
                 let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());
-                let turn = Turn { syncs, failures, device: key.device, is_over: false };
-                self.workers.run(&self.holder, Box::new(move || turn.work()));
+                let turn = Turn { syncs, failures, device, key: None, is_over: false };
+                self.workers.run(&CallHolder::Syncs { device }, Box::new(move || turn.work()));
             }
         }
         // All are heard, so that a failure of one is not told before the others have ended.

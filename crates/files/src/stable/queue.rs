@@ -1,113 +1,228 @@
-//! Who waits for which object to be on stable storage, without a thread or a disk.
+//! The requests that wait for objects to be on stable storage, without a thread or a disk.
 //!
 //! Objects are synced one by one, each at most once at a time, and some at the same time: the
-//! journals of file systems have those share a commit. Who asks while an object is being synced
-//! waits for the next time, since what it did may have come too late for this one.
+//! journals of file systems have those share a commit. A request that comes while its object is
+//! being synced waits for the next sync, since its change may have come too late for this one.
+//!
+//! Each holder has a lane of the objects that its requests wait for. The next object is that of
+//! the holder with the fewest syncs in flight, by turn among equals. So however many objects the
+//! others have waiting, a holder waits for one sync of each other holder at most, and no holder
+//! has all syncs. An object that several holders wait for is in the lane of each: it is synced at
+//! the first turn of any of them, once for all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 
-/// Objects of one file system that wait, `O` by their keys `K`, and who waits for each, `W`.
+/// How many objects of one file system are synced at the same time.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncBounds {
+    /// In all.
+    pub all: usize,
+    /// Of those, at the turns of one holder.
+    pub holder: usize,
+}
+
+/// Objects of one file system that wait, `O` by their keys `K`, and the waiters of each, `W`,
+/// which are charged to holders `H`.
 #[derive(Debug)]
-pub struct SyncQueue<K, O, W> {
-    /// Each once, in the order in which they came.
-    line: VecDeque<K>,
-    entries: BTreeMap<K, Entry<O, W>>,
-    /// Threads that sync.
+pub struct SyncQueue<K, H, O, W> {
+    lanes: HashMap<H, Lane<K>>,
+    /// The holders that have objects waiting, each once, by turn.
+    turns: VecDeque<H>,
+    entries: BTreeMap<K, Entry<H, O, W>>,
+    /// Of the last sync that was asked for.
+    last_number: u64,
+    /// Threads that sync, or are called to.
     threads: usize,
-    threads_max: usize,
+    /// Syncs in flight.
+    in_flight: usize,
+    bounds: SyncBounds,
+}
+
+/// The objects that one holder waits for, in the order in which it asked. A sync that is not that
+/// of its object any more has been done at the turn of another holder.
+#[derive(Debug)]
+struct Lane<K> {
+    waiting: VecDeque<(K, u64)>,
+    in_flight: usize,
+}
+
+impl<K> Default for Lane<K> {
+    fn default() -> Self {
+        Self { waiting: VecDeque::new(), in_flight: 0 }
+    }
 }
 
 #[derive(Debug)]
-struct Entry<O, W> {
-    /// To be synced, for those who wait; none if nobody has asked since the sync that is under way
-    /// began.
-    next: Option<(O, Vec<W>)>,
-    /// Those for whom it is being synced.
-    under_way: Option<Vec<W>>,
+struct Entry<H, O, W> {
+    /// None if nobody has asked since the sync in flight began.
+    next: Option<NextSync<H, O, W>>,
+    /// The holder at whose turn the object is being synced, and the waiters for that.
+    in_flight: Option<(H, Vec<W>)>,
 }
 
-impl<O, W> Default for Entry<O, W> {
+#[derive(Debug)]
+struct NextSync<H, O, W> {
+    number: u64,
+    object: O,
+    /// Each holder of the waiters; once nothing of the object is in flight, its lanes have it.
+    holders: HashSet<H>,
+    waiters: Vec<W>,
+}
+
+impl<H, O, W> Default for Entry<H, O, W> {
     fn default() -> Self {
-        Self { next: None, under_way: None }
+        Self { next: None, in_flight: None }
     }
 }
 
-impl<K: Ord + Copy, O, W> SyncQueue<K, O, W> {
-    /// Nothing waits. At most `threads_max` objects are synced at the same time, at least one.
-    pub fn new(threads_max: usize) -> Self {
+impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
+    /// Nothing waits. Bounds of nothing count as one.
+    pub fn new(bounds: SyncBounds) -> Self {
+        let bounds = SyncBounds { all: bounds.all.max(1), holder: bounds.holder.max(1) };
         Self {
-            line: VecDeque::new(),
+            lanes: HashMap::new(),
+            turns: VecDeque::new(),
             entries: BTreeMap::new(),
+            last_number: 0,
             threads: 0,
-            threads_max: threads_max.max(1),
+            in_flight: 0,
+            bounds,
         }
     }
 
-    /// Has `waiter` wait until the object has been synced once from its beginning. Whether a further
-    /// thread is to come; it is counted already.
-    pub fn join(&mut self, key: K, object: O, waiter: W) -> bool {
+    /// Has `waiter` wait until the object has been synced once from its beginning, charged to
+    /// `holder`. Whether a further thread is to come; it is counted already.
+    pub fn join(&mut self, key: K, holder: &H, object: O, waiter: W) -> bool {
         let entry = self.entries.entry(key).or_default();
-        match &mut entry.next {
-            Some((_, waiters)) => {
-                waiters.push(waiter);
-                return false;
-            }
-            None => entry.next = Some((object, vec![waiter])),
-        }
-        if entry.under_way.is_none() {
-            self.line.push_back(key);
+        let next = entry.next.get_or_insert_with(|| {
+            self.last_number += 1;
+            let (number, holders) = (self.last_number, HashSet::new());
+            NextSync { number, object, holders, waiters: Vec::new() }
+        });
+        next.waiters.push(waiter);
+        let is_new = next.holders.insert(holder.clone());
+        let number = next.number;
+        if is_new && entry.in_flight.is_none() {
+            self.push(holder, (key, number));
         }
         self.summon()
     }
 
+    fn push(&mut self, holder: &H, sync: (K, u64)) {
+        let lane = self.lanes.entry(holder.clone()).or_default();
+        if lane.waiting.is_empty() {
+            self.turns.push_back(holder.clone());
+        }
+        lane.waiting.push_back(sync);
+    }
+
     fn summon(&mut self) -> bool {
-        let is_needed = !self.line.is_empty() && self.threads < self.threads_max;
+        let is_needed = self.threads < self.bounds.all
+            && self.has_for(self.threads.saturating_sub(self.in_flight) + 1);
         self.threads += usize::from(is_needed);
         is_needed
     }
 
+    /// Whether so many threads more find something to sync.
+    fn has_for(&self, threads: usize) -> bool {
+        let mut runnable = 0;
+        // Holders without room have syncs in flight: there are no more of them than threads.
+        self.turns.iter().any(|holder| {
+            let lane = self.lanes.get(holder);
+            runnable += lane.map_or(0, |lane| {
+                lane.waiting.len().min(self.bounds.holder.saturating_sub(lane.in_flight))
+            });
+            runnable >= threads
+        })
+    }
+
+    /// The place in `turns` of the holder whose turn it is.
+    fn next_turn(&self) -> Option<usize> {
+        let in_flight = |holder| self.lanes.get(holder).map_or(0, |lane| lane.in_flight);
+        let mut best: Option<(usize, usize)> = None;
+        for (place, holder) in self.turns.iter().enumerate() {
+            let count = in_flight(holder);
+            if count < best.map_or(self.bounds.holder, |(fewest, _)| fewest) {
+                best = Some((count, place));
+            }
+            if count == 0 {
+                break;
+            }
+        }
+        best.map(|(_, place)| place)
+    }
+
     /// What a thread is to sync; none if it may go, and it is not counted any more.
     pub fn next(&mut self) -> Option<(K, O)> {
-        while let Some(key) = self.line.pop_front() {
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
-            if let Some((object, waiters)) = entry.next.take() {
-                entry.under_way = Some(waiters);
-                return Some((key, object));
+        while let Some(holder) = self.next_turn().and_then(|place| self.turns.remove(place)) {
+            let Some(lane) = self.lanes.get_mut(&holder) else { continue };
+            let found = lane.waiting.pop_front();
+            if !lane.waiting.is_empty() {
+                self.turns.push_back(holder.clone());
             }
+            let sync = found.and_then(|(key, number)| {
+                let entry = self.entries.get_mut(&key)?;
+                let next = entry.next.take_if(|next| next.number == number)?;
+                entry.in_flight = Some((holder.clone(), next.waiters));
+                Some((key, next.object))
+            });
+            if sync.is_some() {
+                lane.in_flight += 1;
+                self.in_flight += 1;
+                return sync;
+            }
+            self.release_lane(&holder);
         }
         self.threads -= 1;
         None
     }
 
-    /// An object has been synced, or could not be: who is to be told.
+    fn release_lane(&mut self, holder: &H) {
+        if self.lanes.get(holder).is_some_and(|l| l.waiting.is_empty() && l.in_flight == 0) {
+            self.lanes.remove(holder);
+        }
+    }
+
+    /// An object has been synced, or could not be. Returns the waiters to be notified.
     pub fn finish(&mut self, key: K) -> Vec<W> {
         let Some(entry) = self.entries.get_mut(&key) else { return Vec::new() };
-        let waiters = entry.under_way.take().unwrap_or_default();
-        if entry.next.is_some() {
-            self.line.push_back(key);
+        let Some((holder, waiters)) = entry.in_flight.take() else { return Vec::new() };
+        self.in_flight -= 1;
+        if let Some(lane) = self.lanes.get_mut(&holder) {
+            lane.in_flight -= 1;
+        }
+        self.release_lane(&holder);
+        let entry = self.entries.get(&key);
+        if let Some(next) = entry.and_then(|entry| entry.next.as_ref()) {
+            let (number, holders) = (next.number, next.holders.clone());
+            holders.iter().for_each(|holder| self.push(holder, (key, number)));
         } else {
             self.entries.remove(&key);
         }
         waiters
     }
 
-    /// A thread that was summoned never came, or ended otherwise than by [`SyncQueue::next`]: who waits
-    /// in vain, if no other one is there.
+    /// A thread that was summoned never came, or ended otherwise than by [`SyncQueue::next`].
+    /// Returns the waiters that wait in vain, if no other thread is there.
     pub fn abandon(&mut self) -> Vec<W> {
         self.threads -= 1;
         if self.threads > 0 {
             return Vec::new();
         }
-        self.line.clear();
+        self.turns.clear();
+        self.lanes.clear();
+        self.in_flight = 0;
         let entries = std::mem::take(&mut self.entries);
         let waiters = entries.into_values().flat_map(|entry| {
-            let next = entry.next.map(|(_, waiters)| waiters).unwrap_or_default();
-            entry.under_way.unwrap_or_default().into_iter().chain(next)
+            let next = entry.next.map(|next| next.waiters).unwrap_or_default();
+            let in_flight = entry.in_flight.map(|(_, waiters)| waiters).unwrap_or_default();
+            in_flight.into_iter().chain(next)
         });
         waiters.collect()
     }
 
-    /// Whether nothing waits and nothing is under way.
+    /// Whether nothing waits and nothing is in flight.
     pub fn is_idle(&self) -> bool {
         self.entries.is_empty() && self.threads == 0
     }
@@ -117,13 +232,19 @@ impl<K: Ord + Copy, O, W> SyncQueue<K, O, W> {
 mod tests {
     use super::*;
 
-    type Queue = SyncQueue<u32, &'static str, u32>;
+    /// The holder of requests where it does not matter whose they are.
+    const ONE: u8 = 1;
+    type Queue = SyncQueue<u32, u8, &'static str, u32>;
+
+    fn queue(all: usize, holder: usize) -> Queue {
+        Queue::new(SyncBounds { all, holder })
+    }
 
     #[test]
     fn those_who_wait_for_one_object_share_a_sync() {
-        let mut queue = Queue::new(4);
-        assert!(queue.join(7, "seven", 1));
-        assert!(!queue.join(7, "seven", 2));
+        let mut queue = queue(4, 4);
+        assert!(queue.join(7, &ONE, "seven", 1));
+        assert!(!queue.join(7, &ONE, "seven", 2));
         assert_eq!(queue.next(), Some((7, "seven")));
         assert_eq!(queue.finish(7), [1, 2]);
         assert_eq!(queue.next(), None);
@@ -132,10 +253,10 @@ mod tests {
 
     #[test]
     fn who_comes_during_a_sync_waits_for_the_next() {
-        let mut queue = Queue::new(4);
-        queue.join(7, "seven", 1);
+        let mut queue = queue(4, 4);
+        queue.join(7, &ONE, "seven", 1);
         queue.next();
-        assert!(!queue.join(7, "again", 2), "the object is synced once at a time");
+        assert!(!queue.join(7, &ONE, "again", 2), "the object is synced once at a time");
         assert_eq!(queue.finish(7), [1]);
         assert_eq!(queue.next(), Some((7, "again")));
         assert_eq!(queue.finish(7), [2]);
@@ -144,8 +265,8 @@ mod tests {
 
     #[test]
     fn objects_are_synced_side_by_side_up_to_a_limit() {
-        let mut queue = Queue::new(2);
-        let summoned: Vec<bool> = (0..4).map(|key| queue.join(key, "", key)).collect();
+        let mut queue = queue(2, 2);
+        let summoned: Vec<bool> = (0..4).map(|key| queue.join(key, &ONE, "", key)).collect();
         assert_eq!(summoned, [true, true, false, false]);
         assert_eq!(queue.next(), Some((0, "")));
         assert_eq!(queue.next(), Some((1, "")));
@@ -163,15 +284,69 @@ mod tests {
 
     #[test]
     fn lost_thread_tells_those_who_would_wait_for_ever() {
-        let mut queue = Queue::new(2);
-        assert!(queue.join(1, "", 1));
-        assert!(queue.join(2, "", 2));
+        let mut queue = queue(2, 2);
+        assert!(queue.join(1, &ONE, "", 1));
+        assert!(queue.join(2, &ONE, "", 2));
         assert_eq!(queue.next(), Some((1, "")));
         assert_eq!(queue.abandon(), [], "the other thread goes on");
         assert_eq!(queue.finish(1), [1]);
-        queue.join(2, "", 3);
+        queue.join(2, &ONE, "", 3);
         assert_eq!(queue.abandon(), [2, 3]);
         assert!(queue.is_idle());
+    }
+
+    #[test]
+    fn holder_waits_for_one_sync_of_each_other_holder() {
+        let mut queue = queue(1, 1);
+        assert!(queue.join(0, &1, "", 0));
+        for key in 1..1000 {
+            assert!(!queue.join(key, &u8::from(key > 500), "", key));
+        }
+        assert_eq!(queue.next(), Some((0, "")));
+        assert!(!queue.join(5000, &7, "late", 5000));
+        assert!(!queue.join(5001, &7, "later", 5001));
+        let mut order = Vec::new();
+        let mut last = 0;
+        while order.len() < 6 {
+            assert_eq!(queue.finish(last), [last]);
+            last = queue.next().unwrap().0;
+            order.push(last);
+        }
+        assert_eq!(order, [1, 501, 5000, 2, 502, 5001]);
+    }
+
+    #[test]
+    fn long_syncs_of_one_holder_leave_threads_for_others() {
+        let mut queue = queue(4, 2);
+        let summoned: Vec<bool> = (0..100).map(|key| queue.join(key, &1, "", key)).collect();
+        assert_eq!(summoned.iter().filter(|is| **is).count(), 2, "more would find nothing to do");
+        assert_eq!(queue.next(), Some((0, "")));
+        assert_eq!(queue.next(), Some((1, "")));
+        assert!(queue.join(200, &2, "other", 200), "it has a thread at once");
+        assert_eq!(queue.next(), Some((200, "other")));
+        // The same for an object that the first holder has waiting already.
+        assert!(queue.join(99, &3, "", 300));
+        assert_eq!(queue.next(), Some((99, "")));
+        assert_eq!(queue.finish(99), [99, 300]);
+        assert_eq!(queue.next(), None, "the first holder has its part");
+        assert_eq!(queue.finish(0), [0]);
+        assert_eq!(queue.next(), Some((2, "")));
+    }
+
+    #[test]
+    fn object_of_several_holders_is_synced_once_for_all() {
+        let mut queue = queue(1, 1);
+        assert!(queue.join(7, &1, "seven", 1));
+        assert!(!queue.join(7, &2, "seven", 2));
+        assert_eq!(queue.next(), Some((7, "seven")));
+        // These came too late for it.
+        assert!(!queue.join(7, &2, "again", 3));
+        assert!(!queue.join(7, &3, "again", 4));
+        assert_eq!(queue.finish(7), [1, 2]);
+        assert_eq!(queue.next(), Some((7, "again")));
+        assert_eq!(queue.finish(7), [3, 4]);
+        assert_eq!(queue.next(), None);
+        assert!(queue.is_idle() && queue.lanes.is_empty());
     }
 
     /// All orders of a few askers and threads: nobody is told by a sync that began before it asked,
@@ -186,11 +361,13 @@ mod tests {
                 random ^= random << 17;
                 random % below
             };
-            let mut queue = SyncQueue::<u64, (), usize>::new(1 + draw(3) as usize);
+            let new = |all, holder| SyncQueue::new(SyncBounds { all, holder });
+            let mut queue: SyncQueue<u64, u64, (), usize> =
+                new(1 + draw(3) as usize, 1 + draw(3) as usize);
             let (mut summoned, mut asked) = (0, Vec::new());
             // Time counts steps; a sync under way has a key, and when it began.
             let (mut under_way, mut told): (Vec<(u64, usize)>, Vec<bool>) = Default::default();
-            let finish = |queue: &mut SyncQueue<u64, (), usize>,
+            let finish = |queue: &mut SyncQueue<u64, u64, (), usize>,
                           (key, began): (u64, usize),
                           asked: &[(u64, usize)],
                           told: &mut Vec<bool>| {
@@ -206,7 +383,8 @@ mod tests {
                         let key = draw(3);
                         asked.push((key, time));
                         told.push(false);
-                        summoned += usize::from(queue.join(key, (), asked.len() - 1));
+                        let holder = draw(3);
+                        summoned += usize::from(queue.join(key, &holder, (), asked.len() - 1));
                     }
                     1 if summoned > 0 => {
                         summoned -= 1;
@@ -235,6 +413,7 @@ mod tests {
                 }
             }
             assert!(told.iter().all(|told| *told) && queue.is_idle(), "seed {seed}");
+            assert!(queue.lanes.is_empty() && queue.turns.is_empty(), "seed {seed}");
         }
     }
 }

@@ -10,11 +10,12 @@ type Task = Box<dyn FnOnce() + Send>;
 
 /// Tasks wait until they are run, or are dropped.
 #[derive(Clone, Default)]
-struct Later(Arc<Mutex<Vec<Task>>>);
+struct Later(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>);
 
 impl crate::Workers for Later {
-    fn run(&self, _: &CallHolder, task: Task) {
+    fn run(&self, holder: &CallHolder, task: Task) {
         self.0.lock().unwrap().push(task);
+        self.1.lock().unwrap().push(holder.clone());
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
@@ -102,6 +103,37 @@ fn workers_that_drop_the_task_are_a_failure_and_not_a_wait() {
     let mut two = bench.wait(&[(7, Ok(()))]);
     assert_eq!(two.as_mut().now_or_never(), None);
     bench.later.take().into_iter().for_each(|task| task());
+    assert_eq!(two.now_or_never(), Some(Ok(())));
+}
+
+#[test]
+fn sync_is_charged_to_the_file_system_and_to_no_client() {
+    let mut bench = Bench::new();
+    let client = CallHolder::Client(limits::Holder::site([192, 0, 2, 1].into()));
+    bench.files.holder = client;
+    let mut one = bench.wait(&[(7, Ok(()))]);
+    assert_eq!(one.as_mut().now_or_never(), None);
+    assert_eq!(*bench.later.1.lock().unwrap(), [CallHolder::Syncs { device: 1 }]);
+    bench.later.take().into_iter().for_each(|task| task());
+    assert_eq!(one.now_or_never(), Some(Ok(())));
+}
+
+#[test]
+fn sync_that_panics_fails_its_waiters_and_no_others() {
+    let bench = Bench::new();
+    let key = FileKey { device: 1, inode: 7 };
+    let panics: Call = Box::new(|| panic!("a file system's fault"));
+    let files = bench.files.clone();
+    let mut one = Box::pin(async move { files.sync_all([(key, panics)].into_iter()).await });
+    assert_eq!(one.as_mut().now_or_never(), None);
+    let mut two = bench.wait(&[(8, Ok(()))]);
+    assert_eq!(two.as_mut().now_or_never(), None);
+    let mut tasks = bench.later.take();
+    assert_eq!(tasks.len(), 2);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tasks.remove(0)));
+    assert!(panicked.is_err());
+    assert_eq!(one.now_or_never(), Some(Err(FsError::TooMany)));
+    tasks.into_iter().for_each(|task| task());
     assert_eq!(two.now_or_never(), Some(Ok(())));
 }
 

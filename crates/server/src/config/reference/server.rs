@@ -207,7 +207,8 @@ pub(super) const SERVER: &[Key] = &[
         form: "a number from 1 to 4096",
         default: Is("64"),
         counts: Restart,
-        text: "Threads for calls that wait for a disk.",
+        text: "Threads for calls that wait for a disk. Users, and addresses where nobody has logged on, take \
+               turns at them, and one of them has three quarters at most.",
     },
 ];
 
