@@ -1,13 +1,16 @@
 """Whose request it is: guessed passwords, sessions, trees, opens and client records of others, and the
 tokens of the admin API. MS-SMB2 3.3.5.2, 3.3.5.9; RFC 8881 18.35."""
 
+import contextlib
 import json
 import os
 import select
 import socket
 import struct
+import threading
+import time
 
-from attack_server import ATTACKER, VICTIM, Server, attack, mode_of, require
+from attack_server import ATTACKER, VICTIM, Server, attack, measure, mode_of, require
 from hostile_nfs import DESTROY_CLIENTID, DESTROY_SESSION, HostileNfs, lookup, read
 from hostile_smb import (
     ALL_ONES, CREATED, ECHO, LOGOFF, OPENED_OR_CREATED, READS, READS_AND_WRITES, RELATED, SUCCESS, TREE_DISCONNECT,
@@ -17,57 +20,110 @@ from raw_nfs import ANONYMOUS, NfsStatus, put, words
 from raw_smb import CLOSE, CREATE, NEGOTIATE, READ, SETUP, Refused, create_body
 
 GUESSES = 60
+GUESSED_FROM = "127.0.0.8"
+LOGON_FAILURE = 0xC000006D
 
 
-@attack("Sends 60 wrong passwords at once and the right one behind them: does the right one's answer come first?")
-def right_password_after_many_guesses_is_not_told():
-    server = Server()
-    smb = HostileSmb(server)
-    for i in range(GUESSES):
-        try:
-            smb.guess("wrong%d" % i)
-        except (Refused, EOFError, ConnectionError):
-            break
-    try:
-        last = smb.guess("password")
-    except (Refused, EOFError, ConnectionError):
-        return
+def judged(smb, ids, began):
+    """Requires that few of these guesses are told whether they are right: ten at once, then one a second."""
+    count, seconds, left = 0, 0, set(ids)
     # Answers that are ready come at once; what waits for its turn is not waited for.
-    for count in range(GUESSES + 1):
-        if not smb.seen and not select.select([smb.socket], [], [], 3)[0]:
-            break
+    while left and (smb.seen or select.select([smb.socket], [], [], 3)[0]):
         try:
             reply = smb.next_reply()
         except (EOFError, ConnectionError):
             break
-        require(reply.id != last or reply.status != SUCCESS, "the right password is told before %d wrong ones",
-                GUESSES - count)
+        if reply.id in left and not reply.is_interim:
+            left.remove(reply.id)
+            if reply.status in (SUCCESS, LOGON_FAILURE):
+                count, seconds = count + 1, time.monotonic() - began
+    measure("%d judged in %.1f s", count, seconds)
+    require(count <= 10 + seconds, "%d guesses are judged in %.1f s", count, seconds)
+
+
+@attack("Sends 60 wrong passwords and the right one ahead on one connection: how many are judged?")
+def guesses_sent_ahead_are_judged_late():
+    server = Server()
+    smb, ids, began = HostileSmb(server), [], time.monotonic()
+    with contextlib.suppress(Refused, EOFError, ConnectionError):
+        for i in range(GUESSES):
+            ids.append(smb.guess("wrong%d" % i))
+        ids.append(smb.guess("password"))
+    judged(smb, ids, began)
 
 
 @attack("Logs on to an own account between guesses, so that the count of wrong passwords begins anew")
 def own_success_between_guesses_resets_nothing():
     server = Server()
-    smb = HostileSmb(server)
+    smb, ids, began = HostileSmb(server), [], time.monotonic()
     for turn in range(6):
-        for i in range(GUESSES // 6):
-            try:
-                smb.guess("wrong%d.%d" % (turn, i))
-            except (Refused, EOFError, ConnectionError):
-                return
-        try:
+        with contextlib.suppress(Refused, EOFError, ConnectionError):
+            for i in range(GUESSES // 6):
+                ids.append(smb.guess("wrong%d.%d" % (turn, i)))
+        with contextlib.suppress(Refused, EOFError, OSError):
             HostileSmb(server).log_on("attacker", "password")
-        except (Refused, EOFError, ConnectionError, socket.timeout):
-            pass
+    judged(smb, ids, began)
+
+
+@contextlib.contextmanager
+def guessing(server, users, source, connections):
+    """Guesses from one address on so many connections at once, on a new one for each guess."""
+    is_over = threading.Event()
+
+    def guess(number):
+        while not is_over.is_set():
+            with contextlib.suppress(OSError, EOFError, Refused):
+                smb = HostileSmb(server, source)
+                try:
+                    smb.reply(smb.guess("wrong", users(number)))
+                finally:
+                    smb.close_connection()
+
+    threads = [threading.Thread(target=guess, args=(i,), daemon=True) for i in range(connections)]
+    for thread in threads:
+        thread.start()
+    # So that the first guesses, which cost nothing, are over and all others wait.
+    time.sleep(5)
     try:
-        last = smb.guess("password")
-    except (Refused, EOFError, ConnectionError):
-        return
-    while select.select([smb.socket], [], [], 3)[0] or smb.seen:
-        try:
-            reply = smb.next_reply()
-        except (EOFError, ConnectionError):
-            return
-        require(reply.id != last or reply.status != SUCCESS, "the right password is told after %d guesses", GUESSES)
+        yield
+    finally:
+        is_over.set()
+
+
+def logs_on_beside_guesses(users, source, connections=10):
+    """The victim, who has logged on from nowhere, logs on beside guesses from GUESSED_FROM, by one attempt each time."""
+    server = Server()
+    with guessing(server, users, GUESSED_FROM, connections):
+        for _ in range(3):
+            began = time.monotonic()
+            try:
+                smb = HostileSmb(server, source)
+                smb.socket.settimeout(20)
+                smb.log_on("victim", "password")
+                smb.close_connection()
+            except (Refused, EOFError, OSError) as error:
+                require(False, "the right password is refused after %.1f s: %r", time.monotonic() - began, error)
+            measure("%.1f s", time.monotonic() - began)
+
+
+@attack("Guesses at an account from its owner's address, which the account is new to, on 10 connections at once")
+def guesses_from_own_address_leave_owner_in():
+    logs_on_beside_guesses(lambda _: "victim", GUESSED_FROM)
+
+
+@attack("Guesses at an account from another address, on 80 connections at once")
+def guesses_from_elsewhere_leave_owner_in():
+    logs_on_beside_guesses(lambda _: "victim", "127.0.0.7", 80)
+
+
+@attack("Guesses at another account from the same address, on 80 connections at once")
+def guesses_at_one_account_leave_others_in():
+    logs_on_beside_guesses(lambda _: "bystander", GUESSED_FROM, 80)
+
+
+@attack("Guesses at many accounts from the same address, on 10 connections at once")
+def guesses_at_many_accounts_leave_others_in():
+    logs_on_beside_guesses(lambda number: "user%d" % number, GUESSED_FROM)
 
 
 @attack("Renews a session as another user, who may not have the share that it is connected to")

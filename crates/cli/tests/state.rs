@@ -86,6 +86,7 @@ fn state_files_are_private_under_umask_zero() {
         "nfs-clients.lock",
         "share-credits.json",
         "share-sizes.json",
+        "usual-networks.json",
         "users.toml",
         "users.lock",
     ] {

@@ -55,6 +55,7 @@ mod traces;
 mod under_way;
 mod usage;
 pub mod users;
+mod usual_networks;
 mod workers;
 
 pub use admin::{ADMIN_TOKEN_FILE, ReloadWish, pointed_token};

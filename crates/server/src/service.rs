@@ -27,6 +27,7 @@ use crate::tls;
 use crate::traces::Traces;
 use crate::usage;
 use crate::users::Users;
+use crate::usual_networks::{self, UsualNetworkFile};
 use crate::workers::Pool;
 use files::{Caller, Files, NamePatterns, Volume, VolumeOptions};
 use meter::Meter;
@@ -72,6 +73,7 @@ pub struct Service {
     caches: Arc<MetadataCaches>,
     nfs: NfsService,
     workers: Arc<Pool>,
+    usual_networks: Arc<UsualNetworkFile>,
     limits: Arc<LimitsBook>,
     pulse: Arc<Pulse>,
     audit: Option<Arc<Audit>>,
@@ -118,22 +120,22 @@ impl Service {
         let meter = files.meter().clone();
         let listener = Listener::new(server, host.clone(), connections, seats.clone(), meter);
         let (reload, reloads) = mpsc::channel(1);
-        let (pulse, reloads) = (Arc::<Pulse>::default(), Mutex::new(reloads));
         let shares = Arc::<ShareConfigs>::default();
         shares.set(&config.shares);
         let mut service = Self {
+            usual_networks: UsualNetworkFile::restore(&listener.server, config.state_folder()),
             listener,
             host: host.clone(),
             listening,
             admin: None,
             pointer: None,
-            reloads,
+            reloads: Mutex::new(reloads),
             shares,
             caches,
             nfs,
             workers,
             limits,
-            pulse,
+            pulse: Arc::default(),
             audit: None,
             traces: Arc::default(),
             tasks: Vec::new(),
@@ -201,6 +203,9 @@ impl Service {
         self.tasks.push(tokio::spawn(tick(self.listener.clone(), smb)));
         self.tasks.push(tokio::spawn(tick_limits(self.host.clone(), self.limits.clone())));
         self.tasks.push(tokio::spawn(keep_credits(self.host.clone(), self.limits.clone())));
+        let server = self.listener.server.clone();
+        let networks = usual_networks::follow(server, self.usual_networks.clone());
+        self.tasks.push(tokio::spawn(networks));
         self.tasks.push(tokio::spawn(usage::follow(self.limits.clone())));
         self.tasks.push(tokio::spawn(tick_caches(self.caches.clone())));
         self.tasks.push(tokio::spawn(even_out(self.threads.seats().clone())));
@@ -358,6 +363,7 @@ impl Service {
             tracing::warn!("some calls still wait for a disk");
         }
         write_credits(&self.host, &self.limits).await;
+        usual_networks::write(&self.listener.server, &self.usual_networks).await;
         self.listener.server.leave();
         drop(self.pointer);
     }

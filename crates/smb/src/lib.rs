@@ -66,6 +66,7 @@ pub use chain::{Finished, Job};
 pub use config::{Config, Encryption, Listed, Multichannel, Share};
 pub use conn::{Close, Conn, ConnFacts, Shared};
 pub use host::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
+pub use logon_throttle::UsualNetwork;
 pub use notices::Notices;
 pub use server::{Server, Stats};
 pub use signatures::Checked;

@@ -62,17 +62,26 @@ pub const THROTTLE_ENTRIES_MAX: usize = 10_000;
 /// Pairs of an account and a network that it has logged on from.
 pub const USUAL_NETWORKS_MAX: usize = 10_000;
 
+/// Such networks of one account: the last ones. A person has some, and nobody has all.
+pub const USUAL_NETWORKS_PER_ACCOUNT: usize = 64;
+
 /// How long a network stays usual for an account after its last logon from there: over holidays.
 pub const USUAL_FOR: Duration = Duration::from_hours(30 * 24);
 
 /// Attempts to log on by a password that wait to be judged: one account from one network, all
 /// of a network (IPv6: of a /64), all at one account, and all. Each holds one message of at most
-/// [`WAITING_SETUP_BYTES_MAX`].
-pub const WAITING_LOGONS_PER_PAIR: usize = 4;
+/// [`WAITING_SETUP_BYTES_MAX`]. More than are judged while one waits: else whoever is quickest to
+/// take the next free place would have all.
+pub const WAITING_LOGONS_PER_PAIR: usize = 64;
+/// Behind so many others that wait for the same delay, a second at most, an attempt is judged in
+/// time ([`LOGON_WAITS`]).
+pub const WAITING_LOGONS_IN_ORDER: usize = 13;
+/// Of one connection, at any accounts.
+pub const WAITING_LOGONS_PER_CONNECTION: usize = 4;
 /// See [`WAITING_LOGONS_PER_PAIR`].
-pub const WAITING_LOGONS_PER_NETWORK: usize = 32;
+pub const WAITING_LOGONS_PER_NETWORK: usize = 64;
 /// See [`WAITING_LOGONS_PER_PAIR`].
-pub const WAITING_LOGONS_PER_ACCOUNT: usize = 16;
+pub const WAITING_LOGONS_PER_ACCOUNT: usize = 64;
 /// See [`WAITING_LOGONS_PER_PAIR`].
 pub const WAITING_LOGONS_MAX: usize = 1024;
 
@@ -82,7 +91,7 @@ pub const WAITING_TICKETS_MAX: usize = 1024;
 /// See [`WAITING_TICKETS_MAX`].
 pub const WAITING_TICKETS_PER_NETWORK: usize = 256;
 
-/// How long such an attempt waits: three times the longest delay, and less than a connection may
+/// How long such an attempt waits: less than clients wait for a reply, and than a connection may
 /// take to log on.
 pub const LOGON_WAITS: Duration = Duration::from_secs(15);
 

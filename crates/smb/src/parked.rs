@@ -36,6 +36,13 @@ pub enum SetupWait {
     Turn,
 }
 
+impl SetupWait {
+    /// The place of a password that waits.
+    pub(crate) fn place(&self) -> Option<&WaitingLogon> {
+        if let Self::Password { place, .. } = self { Some(place) } else { None }
+    }
+}
+
 /// A password that may not be judged yet.
 #[derive(Debug)]
 pub struct EarlyLogon {
@@ -128,7 +135,9 @@ impl Conn {
                 (early.due <= until).then_some(SetupWait::Password { until, place })
             }
             _ if self.has_place_for(&setup) => {
-                let place = self.server.logon_throttle.wait(early.attempt, now.instant);
+                let connection = (self.shared.facts.id, &self.failures);
+                let throttle = &self.server.logon_throttle;
+                let place = throttle.wait(early.attempt, connection, now.instant);
                 let until = now.instant + LOGON_WAITS;
                 place.map(|place| {
                     self.server.stats.logons_delayed.fetch_add(1, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::durable::DurableOpens;
 use crate::holdings::Holdings;
 use crate::host::{Host, Now};
 use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER};
-use crate::logon_throttle::LogonThrottle;
+use crate::logon_throttle::{LogonThrottle, UsualNetwork};
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
@@ -82,6 +82,10 @@ impl std::fmt::Debug for Server {
     }
 }
 
+fn unix_seconds(wall: Timestamp) -> u64 {
+    u64::try_from(wall.0 / 1_000_000_000).unwrap_or_default()
+}
+
 /// Requests are counted by the shares of the configuration.
 fn register(files: &Files, config: &Config) {
     for share in &config.shares {
@@ -115,6 +119,18 @@ impl Server {
             holdings: Holdings::default(),
             draining: AtomicBool::new(false),
         })
+    }
+
+    /// Where accounts have logged on from by a password, for the next run of the server.
+    pub fn usual_networks(&self) -> Vec<UsualNetwork> {
+        let now = self.host.now();
+        self.logon_throttle.usual_networks(now.instant, unix_seconds(now.wall))
+    }
+
+    /// Takes what [`Server::usual_networks`] gave to an earlier run.
+    pub fn restore_usual_networks(&self, known: Vec<UsualNetwork>) {
+        let now = self.host.now();
+        self.logon_throttle.restore_usual(known, now.instant, unix_seconds(now.wall));
     }
 
     /// Takes a new configuration. Sessions and trees keep what they have.

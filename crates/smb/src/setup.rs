@@ -9,7 +9,7 @@ use crate::config::{Config, Encryption};
 use crate::conn::{Close, Conn};
 use crate::host::{Account, Now};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
-use crate::logon_throttle::LogonAttempt;
+use crate::logon_throttle::{LogonAttempt, WaitingLogon};
 use crate::metering::authentication;
 use crate::negotiate::Negotiated;
 use crate::parked::{ArrivedSetup, EarlyLogon, SetupWait};
@@ -122,10 +122,10 @@ impl Conn {
 
     /// `waited` says what it has waited for, if it has.
     pub(crate) fn set_up(&mut self, setup: ArrivedSetup, waited: Option<SetupWait>, now: Now) {
-        let Some(negotiated) = self.negotiated.clone() else { return };
         let mut header = setup.header;
         let is_first = !self.setups.contains_key(&header.session_id.0);
-        let (setup, step) = match self.take_setup(&setup, &mut header, &negotiated, now) {
+        let place = waited.as_ref().and_then(SetupWait::place);
+        let (setup, step) = match self.take_setup(&setup, &mut header, place, now) {
             Ok(Taken::Step(step)) => (setup, step),
             Ok(Taken::Early(early)) => {
                 let Some(setup) = self.wait_for_judgement(setup, &early, waited, now) else {
@@ -160,9 +160,10 @@ impl Conn {
         &mut self,
         ArrivedSetup { frame, sealed_by, .. }: &ArrivedSetup,
         header: &mut Header,
-        negotiated: &Negotiated,
+        place: Option<&WaitingLogon>,
         now: Now,
     ) -> Result<Taken, NtStatus> {
+        let negotiated = self.negotiated.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
         let mut r = Reader::new(frame);
         let skipped = r.skip(Header::LENGTH, "header");
         let request = skipped.and_then(|()| SessionSetupRequest::decode(&mut r));
@@ -171,7 +172,7 @@ impl Conn {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         if request.flags & SessionSetupRequest::BINDING != 0 {
-            self.begin_binding(frame, header, negotiated)?;
+            self.begin_binding(frame, header, &negotiated)?;
         } else if header.session_id == SessionId(0) {
             header.session_id = self.begin_setup(Purpose::New)?;
         } else {
@@ -183,7 +184,7 @@ impl Conn {
         {
             return Ok(Taken::Ticket(ticket));
         }
-        let attempt = match self.attempt_of(id, request.token, now)? {
+        let attempt = match self.attempt_of(id, request.token, place, now)? {
             Ok(attempt) => attempt,
             Err(early) => return Ok(Taken::Early(early)),
         };
@@ -198,7 +199,7 @@ impl Conn {
         if let Some(attempt) = attempt {
             self.count_attempt(attempt, &result, now);
         }
-        self.conclude(id, &request, negotiated, setup, result).map(Taken::Step)
+        self.conclude(id, &request, &negotiated, setup, result).map(Taken::Step)
     }
 
     fn conclude(
@@ -249,17 +250,21 @@ impl Conn {
         &self,
         id: SessionId,
         token: &[u8],
+        place: Option<&WaitingLogon>,
         now: Now,
     ) -> Result<Result<Option<LogonAttempt>, EarlyLogon>, NtStatus> {
         let setup = self.setups.get(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
         let Some(user) = setup.acceptor.claimed_user(token) else { return Ok(Ok(None)) };
-        // One account, however its name is written.
-        let account = self.server.host.account(&user).map(|account| account.name);
-        let account = account.unwrap_or_else(|| user.trim().to_lowercase());
         let throttle = &self.server.logon_throttle;
-        let attempt = throttle.attempt(&account, self.shared.facts.peer.ip());
-        let due = throttle.due(attempt, &self.failures, now.instant);
+        let attempt = throttle.attempt(&self.account_name(&user), self.shared.facts.peer.ip());
+        let due = throttle.due(attempt, &self.failures, place, now.instant);
         Ok(due.map_or(Ok(Some(attempt)), |due| Err(EarlyLogon { attempt, due, user })))
+    }
+
+    /// The account that a user names: one, however its name is written.
+    fn account_name(&self, user: &str) -> String {
+        let account = self.server.host.account(user).map(|account| account.name);
+        account.unwrap_or_else(|| user.trim().to_lowercase())
     }
 
     fn count_attempt(
@@ -271,7 +276,8 @@ impl Conn {
         let throttle = &self.server.logon_throttle;
         match result {
             Ok(spnego::Step::Done(_, logon)) if logon.kind == LogonKind::User => {
-                throttle.clear(attempt, now.instant);
+                let account = self.account_name(&logon.user);
+                throttle.clear(attempt, &account, now.instant);
             }
             Ok(_) => {}
             Err(_) => throttle.count_failure(attempt, &mut self.failures, now.instant),

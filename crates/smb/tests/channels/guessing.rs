@@ -1,7 +1,7 @@
 //! Wrong passwords are judged late, and who knows the password is not held up.
 
 use crate::harness::{ALICE, BOB, Client, Net, PASSWORD};
-use smb::limits::{LOGON_WAITS, WAITING_LOGONS_PER_PAIR};
+use smb::limits::{LOGON_WAITS, WAITING_LOGONS_PER_CONNECTION, WAITING_LOGONS_PER_PAIR};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::ntstatus::NtStatus;
@@ -21,11 +21,11 @@ fn right_guess_behind_wrong_ones_is_not_judged_at_once() {
     let answers = answers(&mut client, &wrong);
     let count = |status| answers.iter().filter(|answer| **answer == status).count();
     assert_eq!(count(NtStatus::LOGON_FAILURE), 3, "{answers:?}");
-    assert_eq!(answers.len(), wrong.len() - WAITING_LOGONS_PER_PAIR);
+    assert_eq!(answers.len(), wrong.len() - WAITING_LOGONS_PER_CONNECTION);
     assert_eq!(count(NtStatus::REQUEST_NOT_ACCEPTED), answers.len() - 3);
     assert_eq!(client.status_of_setup(right), Some(NtStatus::REQUEST_NOT_ACCEPTED));
     let stats = &net.server.stats;
-    assert_eq!(stats.logons_delayed.load(Ordering::Relaxed), WAITING_LOGONS_PER_PAIR as u64);
+    assert_eq!(stats.logons_delayed.load(Ordering::Relaxed), WAITING_LOGONS_PER_CONNECTION as u64);
     assert_eq!(stats.logons_unjudged.load(Ordering::Relaxed), answers.len() as u64 - 2);
 }
 
@@ -81,7 +81,7 @@ fn attempt_that_waits_for_too_long_is_refused_unjudged() {
         client.pass(time);
     }
     let ids: Vec<_> =
-        (0..WAITING_LOGONS_PER_PAIR).map(|_| client.send_guess(ALICE, "wrong")).collect();
+        (0..WAITING_LOGONS_PER_CONNECTION).map(|_| client.send_guess(ALICE, "wrong")).collect();
     let mut answered = Vec::new();
     while let Some(look) = client.next_look() {
         client.pass(look);
@@ -123,8 +123,9 @@ fn own_success_leaves_failures_at_another_account() {
 fn renewal_that_is_refused_unjudged_leaves_the_session() {
     let net = Net::new();
     let mut client = net.ready();
-    let mut guesser = net.connect();
-    for _ in 0..20 {
+    // The first three are judged; the others have all places, one on each connection.
+    let mut guessers: Vec<_> = (0..3 + WAITING_LOGONS_PER_PAIR).map(|_| net.connect()).collect();
+    for guesser in &mut guessers {
         guesser.send_guess(ALICE, "wrong");
     }
     assert_eq!(client.renew(ALICE, PASSWORD), NtStatus::REQUEST_NOT_ACCEPTED);

@@ -129,7 +129,8 @@ pub(super) const SERVER: &[Key] = &[
         form: "a path of a directory",
         default: Said("that of the file of users"),
         counts: Restart,
-        text: "Directory for what must survive the server: persistent opens, and which NFS clients were here.",
+        text: "Directory for what must survive the server: persistent opens, which NFS clients were \
+               here, and which addresses accounts have logged on from.",
     },
     Key {
         name: "min_protocol",
