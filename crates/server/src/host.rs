@@ -17,7 +17,7 @@ use rustls::ServerConfig;
 use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
 use std::collections::HashMap;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -261,9 +261,13 @@ impl Host for ProcessHost {
         self.tickets.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    fn judge_ticket(&self, ticket: Vec<u8>) -> BoxFuture<'static, Result<Shown, String>> {
+    fn judge_ticket(
+        &self,
+        from: IpAddr,
+        ticket: Vec<u8>,
+    ) -> BoxFuture<'static, Result<Shown, String>> {
         match &*self.tickets.read().unwrap_or_else(PoisonError::into_inner) {
-            Some(judge) => Box::pin(judge.judge(ticket)),
+            Some(judge) => Box::pin(judge.judge(from, ticket)),
             None => Box::pin(std::future::ready(Err("no keys are configured".to_owned()))),
         }
     }

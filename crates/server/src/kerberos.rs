@@ -5,10 +5,12 @@
 
 use crate::config::KerberosKeys;
 use gss::{Accepted, Acceptor, Keytab};
+use limits::site_of;
 use smb::limits::WAITING_TICKETS_MAX;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::IpAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use wire::crypto::SessionKey;
@@ -17,17 +19,120 @@ use wire::spnego::Shown;
 /// Threads that judge: one that waits for a file does not hold up the next ticket.
 const JUDGES: usize = 4;
 
+/// Of those, the ones that one address may have at once: its slow tickets do not hold up others'.
+const JUDGES_PER_SITE: usize = 2;
+
 /// A client waits for so long at most.
 const JUDGED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A ticket, and where the verdict goes.
 type Case = (Vec<u8>, oneshot::Sender<Result<Accepted, gss::Error>>);
 
+/// What waits for a judge: addresses take turns. `T` is a ticket.
+#[derive(Debug)]
+struct TicketLine<T> {
+    sites: HashMap<IpAddr, Site<T>>,
+    /// Addresses with tickets waiting, each once.
+    turns: VecDeque<IpAddr>,
+    waiting: usize,
+    has_ended: bool,
+}
+
+/// The tickets of one address.
+#[derive(Debug)]
+struct Site<T> {
+    waiting: VecDeque<T>,
+    judged: usize,
+}
+
+impl<T> TicketLine<T> {
+    fn new() -> Self {
+        Self { sites: HashMap::new(), turns: VecDeque::new(), waiting: 0, has_ended: false }
+    }
+
+    /// A ticket joins; false if too many wait.
+    fn join(&mut self, site: IpAddr, ticket: T) -> bool {
+        if self.waiting >= WAITING_TICKETS_MAX {
+            return false;
+        }
+        let of = || Site { waiting: VecDeque::new(), judged: 0 };
+        let waiting = &mut self.sites.entry(site).or_insert_with(of).waiting;
+        waiting.push_back(ticket);
+        self.waiting += 1;
+        if waiting.len() == 1 {
+            self.turns.push_back(site);
+        }
+        true
+    }
+
+    /// The next ticket that may be judged; to be followed by [`TicketLine::end`].
+    fn begin(&mut self) -> Option<(IpAddr, T)> {
+        let has_room =
+            |site: &IpAddr| self.sites.get(site).is_some_and(|s| s.judged < JUDGES_PER_SITE);
+        let at = self.turns.iter().position(has_room)?;
+        let site = self.turns.remove(at)?;
+        let of_site = self.sites.get_mut(&site)?;
+        let ticket = of_site.waiting.pop_front()?;
+        of_site.judged += 1;
+        self.waiting -= 1;
+        if !of_site.waiting.is_empty() {
+            self.turns.push_back(site);
+        }
+        Some((site, ticket))
+    }
+
+    fn end(&mut self, site: IpAddr) {
+        let Some(of_site) = self.sites.get_mut(&site) else { return };
+        of_site.judged -= 1;
+        if of_site.judged == 0 && of_site.waiting.is_empty() {
+            self.sites.remove(&site);
+        }
+    }
+}
+
+/// The line, and how judges wait for it.
+#[derive(Debug)]
+struct Desk {
+    line: Mutex<TicketLine<Case>>,
+    arrival: Condvar,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, TicketLine<Case>> {
+        // No ticket is judged under the lock; what is in it is whole.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next ticket, after that of `judged` is; none once the keys are not used any more.
+    fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, Case)> {
+        let mut line = self.lock();
+        if let Some(site) = judged {
+            line.end(site);
+        }
+        loop {
+            if line.has_ended {
+                return None;
+            }
+            if let Some(next) = line.begin() {
+                return Some(next);
+            }
+            line = self.arrival.wait(line).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
 /// Keys, and whose tickets count. Its threads end with it.
 #[derive(Debug)]
 pub struct Judge {
-    cases: SyncSender<Case>,
+    desk: Arc<Desk>,
     realm: Arc<str>,
+}
+
+impl Drop for Judge {
+    fn drop(&mut self) {
+        self.desk.lock().has_ended = true;
+        self.desk.arrival.notify_all();
+    }
 }
 
 impl Judge {
@@ -37,38 +142,42 @@ impl Judge {
     /// # Errors
     /// In words: no library, or no keytab that can be read.
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
-        let (cases, arriving) = sync_channel(WAITING_TICKETS_MAX);
-        let arriving = Arc::new(Mutex::new(arriving));
+        let desk = Desk { line: Mutex::new(TicketLine::new()), arrival: Condvar::new() };
+        // Dropped where a later thread cannot be made, it ends the earlier ones.
+        let judge = Self { desk: Arc::new(desk), realm: keys.realm.as_str().into() };
         for _ in 0..JUDGES {
             // The library locks a credential while it reads the file.
             let keytab = Keytab::open(&keys.keytab).map_err(|e| {
                 format!("{}: {e}; export the keys of cifs/HOST to it", keys.keytab.display())
             })?;
-            let arriving = arriving.clone();
+            let desk = judge.desk.clone();
             std::thread::Builder::new()
                 .name("kerberos".into())
-                .spawn(move || judge(&keytab, &arriving))
+                .spawn(move || serve(&keytab, &desk))
                 .map_err(|e| format!("no thread for Kerberos: {e}"))?;
         }
-        Ok(Self { cases, realm: keys.realm.as_str().into() })
+        Ok(judge)
     }
 
-    /// Judges a ticket.
+    /// Judges a ticket of a client at an address.
     ///
     /// # Errors
     /// In words, why it is refused.
     pub fn judge(
         &self,
+        from: IpAddr,
         ticket: Vec<u8>,
     ) -> impl Future<Output = Result<Shown, String>> + Send + 'static {
         let (verdict, judged) = oneshot::channel();
-        let sent = self.cases.try_send((ticket, verdict)).map_err(|error| match error {
-            TrySendError::Full(_) => "too many tickets wait to be judged",
-            TrySendError::Disconnected(_) => "the threads for Kerberos have ended",
-        });
+        let has_place = self.desk.lock().join(site_of(from), (ticket, verdict));
+        if has_place {
+            self.desk.arrival.notify_one();
+        }
         let realm = self.realm.clone();
         async move {
-            sent?;
+            if !has_place {
+                return Err("too many tickets wait to be judged".to_owned());
+            }
             let judged = tokio::time::timeout(JUDGED_WITHIN, judged).await;
             let judged = judged.map_err(|_| "the system's Kerberos does not answer; see whether the keytab and the replay cache can be read")?;
             let accepted = judged.map_err(|_| "the thread for Kerberos has ended")?;
@@ -77,14 +186,15 @@ impl Judge {
     }
 }
 
-fn judge(keytab: &Keytab, arriving: &Mutex<Receiver<Case>>) {
-    loop {
-        let case = arriving.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((ticket, verdict)) = case else { return };
+/// A judge's life.
+fn serve(keytab: &Keytab, desk: &Desk) {
+    let mut judged = None;
+    while let Some((site, (ticket, verdict))) = desk.next(judged) {
         if !verdict.is_closed() {
             // A client that does not wait any more has gone.
             let _ = verdict.send(Acceptor::new(keytab).handle(keytab, &ticket));
         }
+        judged = Some(site);
     }
 }
 
@@ -142,6 +252,42 @@ mod tests {
         for principal in others {
             assert!(user(principal).is_err(), "{principal}");
         }
+    }
+
+    #[test]
+    fn slow_tickets_of_one_address_leave_judges_for_others() {
+        let site = |n: u8| IpAddr::from([192, 0, 2, n]);
+        let mut line = TicketLine::new();
+        for ticket in 0..10 {
+            assert!(line.join(site(1), ticket));
+        }
+        let of_first: Vec<_> = std::iter::from_fn(|| line.begin()).collect();
+        assert_eq!(of_first, [(site(1), 0), (site(1), 1)], "half of the judges");
+        assert!(line.join(site(2), 100));
+        assert_eq!(line.begin(), Some((site(2), 100)), "whatever the other has waiting");
+        assert_eq!(line.begin(), None);
+        line.end(site(1));
+        assert_eq!(line.begin(), Some((site(1), 2)));
+    }
+
+    #[test]
+    fn addresses_take_turns_and_leave_nothing_behind() {
+        let site = |n: u8| IpAddr::from([192, 0, 2, n]);
+        let mut line = TicketLine::new();
+        for (at, ticket) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30)] {
+            assert!(line.join(site(at), ticket));
+        }
+        let mut order = Vec::new();
+        while let Some((at, ticket)) = line.begin() {
+            order.push(ticket);
+            line.end(at);
+        }
+        assert_eq!(order, [10, 20, 30, 11, 12]);
+        assert!(line.sites.is_empty() && line.turns.is_empty() && line.waiting == 0);
+        for ticket in 0..WAITING_TICKETS_MAX {
+            assert!(line.join(site(1), ticket));
+        }
+        assert!(!line.join(site(2), 0));
     }
 
     #[test]

@@ -52,10 +52,14 @@ pub trait Host: Send + Sync {
         false
     }
 
-    /// Judges a ticket, elsewhere than on the caller's thread. The error says why it is refused:
+    /// Judges a ticket of a client at an address, elsewhere than on the caller's thread. The error says why it is refused:
     /// for the log, not for the client.
-    fn judge_ticket(&self, ticket: Vec<u8>) -> BoxFuture<'static, Result<Shown, String>> {
-        drop(ticket);
+    fn judge_ticket(
+        &self,
+        from: IpAddr,
+        ticket: Vec<u8>,
+    ) -> BoxFuture<'static, Result<Shown, String>> {
+        let _ = (from, ticket);
         Box::pin(std::future::ready(Err("no keys are configured".to_owned())))
     }
 

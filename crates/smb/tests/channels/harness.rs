@@ -14,7 +14,7 @@ use smb::{
     Now, Server, Share,
 };
 use std::future::{poll_fn, ready};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -57,6 +57,8 @@ pub struct TicketDesk {
     pub end_time: AtomicU64,
     /// All SIDs are others than the accounts' own.
     pub refuses_sids: AtomicBool,
+    /// Whether tickets have a PAC, which names a SID.
+    pub has_pac: AtomicBool,
 }
 
 /// The key of every session by a ticket.
@@ -100,12 +102,14 @@ impl Host for StillHost {
     fn account(&self, user: &str) -> Option<Account> {
         let caller = Arc::new(Caller::of(Identity::root()));
         let nt_hash = NtHash::of_password(PASSWORD);
-        [ALICE, BOB].contains(&user).then(|| Account {
-            name: user.into(),
+        // As the server's own host, whatever the case and the spaces at the ends.
+        let name = user.trim().to_lowercase();
+        [ALICE, BOB].contains(&name.as_str()).then(|| Account {
+            root_by_ticket: name == BOB,
+            name,
             nt_hash,
             caller,
             groups: Arc::default(),
-            root_by_ticket: user == BOB,
         })
     }
 
@@ -118,7 +122,11 @@ impl Host for StillHost {
         true
     }
 
-    fn judge_ticket(&self, ticket: Vec<u8>) -> BoxFuture<'static, Result<Shown, String>> {
+    fn judge_ticket(
+        &self,
+        _: IpAddr,
+        ticket: Vec<u8>,
+    ) -> BoxFuture<'static, Result<Shown, String>> {
         let desk = self.tickets.clone();
         Box::pin(poll_fn(move |_| {
             if desk.holds.load(Ordering::Relaxed) {
@@ -130,7 +138,7 @@ impl Host for StillHost {
                 realm: "REALM".into(),
                 session_key: SessionKey::new(&TICKET_KEY),
                 end_time: desk.end_time.load(Ordering::Relaxed),
-                sid: None,
+                sid: desk.has_pac.load(Ordering::Relaxed).then(|| "S-1-5-21-1-2-3-1106".into()),
             }))
         }))
     }

@@ -39,6 +39,21 @@ fn ticket_of_another_sid_is_refused() {
 }
 
 #[test]
+fn ticket_without_a_pac_names_its_account_exactly() {
+    let net = Net::new();
+    for other in ["BOB", "Bob", " bob", "bob "] {
+        assert_eq!(log_on(&mut net.connect(), other), NtStatus::LOGON_FAILURE, "{other:?}");
+    }
+    assert_eq!(log_on(&mut net.connect(), BOB), NtStatus::SUCCESS);
+    // A Windows domain does not tell names apart by case.
+    net.tickets.has_pac.store(true, Ordering::Relaxed);
+    for other in ["BOB", "Bob", BOB] {
+        assert_eq!(log_on(&mut net.connect(), other), NtStatus::SUCCESS, "{other:?}");
+    }
+    assert_eq!(log_on(&mut net.connect(), "bob "), NtStatus::LOGON_FAILURE);
+}
+
+#[test]
 fn slow_ticket_holds_up_no_other_session_of_its_connection() {
     let net = Net::new();
     let mut client = net.connect();
