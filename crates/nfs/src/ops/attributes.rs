@@ -171,8 +171,17 @@ pub(crate) struct Wished {
 }
 
 impl Wished {
-    /// The mode of something new. A umask is for what inherits nothing. RFC 8275 4.
-    pub fn new_mode(&self) -> Option<NewMode> {
+    /// The mode of something new, where `default` is the share's. A umask is for what inherits
+    /// nothing. RFC 8275 4.
+    ///
+    /// What is to have an access list gets it next, and the power may go in between: until then
+    /// it is its creator's alone. The x bits of a file stay, since no list gives one that it lacks.
+    pub fn new_mode(&self, default: u32) -> Option<NewMode> {
+        const CREATOR_ALONE: u32 = 0o7711;
+        if self.list.is_some() {
+            let bits = self.changes.mode.unwrap_or(default);
+            return Some(NewMode::exactly(bits & CREATOR_ALONE));
+        }
         let bits = self.changes.mode?;
         Some(NewMode { bits, inherits_within: Some(self.unmasked_mode.unwrap_or(bits)) })
     }

@@ -108,7 +108,7 @@ pub(crate) async fn create(
     let is_directory = matches!(args.object_type, CreateType::Directory);
     let mode = if is_directory { options.directory_mode } else { options.file_mode };
     wished.complete_mode(|| Some(mode));
-    let new_mode = wished.new_mode();
+    let new_mode = wished.new_mode(mode);
     let Wished { mut changes, list, mask, .. } = wished;
     let special = |kind| NewObject::Special { kind, mode: changes.mode };
     let device = |is_block, device: wire::nfs::attributes::SpecData| {

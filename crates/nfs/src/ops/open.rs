@@ -192,7 +192,7 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
     let export = run.object_place()?.export.clone();
     let caller = run.caller(&export);
     wished_for.complete_mode(|| Some(export.volume.options.file_mode));
-    plan.mode = wished_for.new_mode();
+    plan.mode = wished_for.new_mode(export.volume.options.file_mode);
     Ok(Wish { at, caller, export, share, plan, verifier, wished: wished_for })
 }
 

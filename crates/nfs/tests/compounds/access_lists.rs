@@ -206,6 +206,39 @@ fn what_is_inherited_is_kept_within_the_mode_but_not_within_the_umask() {
 }
 
 #[test]
+fn new_file_is_its_creator_s_alone_until_it_has_its_list() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let list = |who: &'static [u8], count| Attributes {
+        mode: Some(0o775),
+        ..acl(vec![allow(who, AceMask::READ_DATA); count])
+    };
+    let mut create = |name: &'static [u8], is_directory: bool, with: &Attributes<'_>| {
+        let mut values = Vec::new();
+        let attributes = with.to_fattr(&mut values);
+        let mut operations = client.walk(&[b"share"]);
+        operations.push(match is_directory {
+            true => {
+                let object_type = CreateType::Directory;
+                Operation::Create(CreateArgs { object_type, name, attributes })
+            }
+            false => {
+                let mut args = open_args(name, READ_WRITE, 0, true);
+                args.how = OpenHow::Create(CreateHow::Unchecked(attributes));
+                Operation::Open(args)
+            }
+        });
+        (client.status(&operations), mode(&mut client, name))
+    };
+    // Where the list turns out to be too long, what is there is as it was before the list.
+    let too_long = list(b"S-1-5-21-1-2-3-4-5-6-7-8-9-10-11-12-13-14", 700);
+    assert_eq!(create(b"file", false, &too_long), (NfsStatus::ATTRNOTSUPP, 0o711));
+    assert_eq!(create(b"dir", true, &too_long), (NfsStatus::ATTRNOTSUPP, 0o711));
+    assert_eq!(create(b"listed", false, &list(b"4005", 1)).0, NfsStatus::OK);
+    assert_eq!(shown(&mut client, b"listed")[0].who, b"4005");
+}
+
+#[test]
 fn listings_show_access_lists_and_what_nobody_can_be_is_refused() {
     let bench = Bench::new();
     let mut client = bench.client("one");
