@@ -1,6 +1,7 @@
 //! Attributes, times, length, space, holes.
 
 use crate::authorize::{as_owner, dos_authority};
+use crate::server_work::WANTED;
 use crate::table::lock;
 use crate::volume::dos;
 use crate::watch::Filter;
@@ -40,7 +41,6 @@ pub struct BasicChange {
 
 /// Space is given back in units of this many bytes.
 const TRIM_BYTES: u64 = 4096;
-const WANTED: Wanted = Wanted { dos: true };
 
 impl RequestFiles {
     /// Present attributes.

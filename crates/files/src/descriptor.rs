@@ -120,7 +120,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
     pub fn read_link(&self, open: &OpenFile) -> Result<Vec<u8>> {
-        open.node.read_link()
+        open.node.read_link(open.caller.identity.actor())
     }
 
     /// All that the caller of `open` may do to the file.

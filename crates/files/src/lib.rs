@@ -39,6 +39,7 @@ mod rename;
 mod reparse;
 mod restore;
 mod room;
+mod server_work;
 mod shown_link;
 mod stable;
 mod stream;

@@ -1,7 +1,7 @@
 //! Where the text of a symbolic link leads: one decision for all protocols.
 
-use crate::Volume;
-use vfs::{FileKind, FsError, Node, RelPath, Result};
+use crate::{OpenFile, Volume};
+use vfs::{FileKind, FsError, RelPath, Result};
 
 /// Refuses to store a symbolic link at `link` whose text leads out of the volume, unless the
 /// volume has [`crate::VolumeOptions::absolute_links`]. The server itself follows none of these;
@@ -18,21 +18,18 @@ pub(crate) fn check_target(volume: &Volume, link: &RelPath, text: &[u8]) -> Resu
     Err(FsError::PrivilegeNotHeld)
 }
 
-/// Refuses a symbolic link the new or further name `to` if it would lead out of the volume there
-/// and does not by its name `from`. What leads out already was made so by this machine. Links below
-/// a directory that moves are not looked at.
+/// Refuses an open symbolic link the new or further name `to` if it would lead out of the volume
+/// there and does not by its name `from`. What leads out already was made so by this machine.
+/// Links below a directory that moves are not looked at.
 ///
 /// # Errors
 /// As [`check_target`]; those of reading the link.
-pub(crate) fn check_moved(
-    volume: &Volume,
-    node: &dyn Node,
-    (from, to): (&RelPath, &RelPath),
-) -> Result<()> {
+pub(crate) fn check_moved(open: &OpenFile, (from, to): (&RelPath, &RelPath)) -> Result<()> {
+    let (volume, node) = (open.volume(), open.present());
     if node.kind() != FileKind::Symlink || volume.options.absolute_links {
         return Ok(());
     }
-    let text = node.read_link()?;
+    let text = node.read_link(open.caller.identity.actor())?;
     let led_out = !from.is_nameless() && leads_out(from, &text);
     if led_out { Ok(()) } else { check_target(volume, to, &text) }
 }

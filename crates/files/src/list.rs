@@ -1,11 +1,12 @@
 //! Listing directories.
 
 use crate::authorize::{as_granted, rights_by_mode, rights_to_opened};
+use crate::server_work::{METADATA, WANTED};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
-    Node, OpenHow, Result, StreamName, Wait, Wanted,
+    Node, OpenHow, Result, ServerWork, StreamName, Wait, Wanted,
 };
 
 /// A child of a directory, looked at closely.
@@ -26,7 +27,7 @@ impl Child {
     /// Length of a named stream in bytes; none has no bytes.
     #[must_use]
     pub fn stream_bytes(&self, name: &StreamName) -> u64 {
-        self.node.find_stream(name, Case::Insensitive).map_or(0, |entry| entry.size_bytes)
+        self.node.find_stream(METADATA, name, Case::Insensitive).map_or(0, |entry| entry.size_bytes)
     }
 
     /// The first bytes of a named stream, at most `length`; none if there is no
@@ -36,7 +37,7 @@ impl Child {
         if !self.access.contains(Access::READ_DATA) {
             return None;
         }
-        let entry = self.node.find_stream(name, Case::Insensitive).ok()?;
+        let entry = self.node.find_stream(METADATA, name, Case::Insensitive).ok()?;
         let mut data = Vec::new();
         let who = as_granted(&self.caller, &*self.node);
         self.node.read_stream(who.actor(), &entry.name, 0, length, &mut data).ok()?;
@@ -96,7 +97,7 @@ impl RequestFiles {
         let hides = open.volume().options.hide_unreadable;
         let wanted = ListWanted {
             attributes: wanted.attributes || hides,
-            stored: wanted.stored || hides,
+            stored: wanted.stored.or(hides.then_some(ServerWork::Metadata)),
             ..wanted
         };
         let mut screen = Screen { files: self, open, sink };
@@ -195,7 +196,6 @@ impl RequestFiles {
     }
 }
 
-const WANTED: Wanted = Wanted { dos: true };
 const LOOK: OpenHow = OpenHow { wanted: WANTED, ..OpenHow::looking(Wait::Allowed) };
 
 /// The attributes of a child as they are shown.

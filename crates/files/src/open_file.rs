@@ -5,6 +5,7 @@ use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
+use crate::server_work::WANTED;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
 use crate::watch::{Filter, Watcher};
@@ -430,7 +431,7 @@ impl OpenFile {
         if !self.state.take_lacks_archive() {
             return;
         }
-        let changed = self.node.attributes(vfs::Wanted { dos: true }).and_then(|present| {
+        let changed = self.node.attributes(WANTED).and_then(|present| {
             let Some(bits) = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0) else {
                 return Ok(());
             };

@@ -4,6 +4,7 @@
 use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
+use crate::server_work::WANTED;
 use crate::table::{Doomed, FileState, Removal, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
@@ -29,7 +30,8 @@ impl RequestFiles {
         open.need_writable()?;
         if delete {
             let ignores = ignore_readonly || open.is_posix();
-            let attributes = open.node.attributes(Wanted { dos: !ignores })?;
+            let attributes =
+                open.node.attributes(if ignores { Wanted::default() } else { WANTED })?;
             check_deletable(&self.context, open, &attributes, ignores)?;
         }
         self.dispose(open, delete)

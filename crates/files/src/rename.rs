@@ -5,6 +5,7 @@ use crate::context::RequestContext;
 use crate::delegation::{ask_back, client_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
 use crate::link_target::check_moved;
+use crate::server_work::WANTED;
 use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
@@ -175,7 +176,7 @@ fn rename_now(
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(context, table, open, to, into)?;
-    check_moved(open.volume(), &**open.present(), (&from, &to))?;
+    check_moved(open, (&from, &to))?;
     for _ in 0..RENAME_TRIES_MAX {
         let target = target(context, table, open, &from, &parent, &to, replace)?;
         if matches!(target, Target::OtherName) {
@@ -315,7 +316,7 @@ fn link_now(
     let _renaming = table.begin_rename();
     check_open(open)?;
     let (parent, to) = target_directory(context, table, open, to, into)?;
-    check_moved(open.volume(), &**open.present(), (&open.path(), &to))?;
+    check_moved(open, (&open.path(), &to))?;
     let vfs = &open.volume().vfs;
     let who = context.call(open.caller.identity.actor());
     match target(context, table, open, &open.path(), &parent, &to, replace)? {
@@ -470,7 +471,7 @@ fn look_for(
     wait: Wait,
 ) -> Result<Opened> {
     let case = if path.is_root() { Case::Sensitive } else { open.case() };
-    let wanted = Wanted { dos: true };
+    let wanted = WANTED;
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
     let who = context.call(open.caller.identity.actor());
     open.volume().vfs.open(who, path, how)

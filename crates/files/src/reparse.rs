@@ -7,6 +7,7 @@
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
 use crate::link_target::check_target;
+use crate::server_work::{METADATA, WANTED};
 use crate::table::Table;
 use crate::volume::dos;
 use crate::watch::Filter;
@@ -17,7 +18,6 @@ use vfs::{
     Opened, RelPath, Replace, Result, Wait, Wanted,
 };
 
-const WANTED: Wanted = Wanted { dos: true };
 /// What a name begins with until it takes another's place.
 const PASSING_NAME: &str = ".anabranch-link-";
 
@@ -50,7 +50,7 @@ impl RequestFiles {
         if open.name.stream.is_some() {
             return Err(FsError::NotFound);
         }
-        reparse_of(&**open.present())
+        reparse_of(&open.caller, &**open.present())
     }
 
     /// What a child stands for.
@@ -60,7 +60,7 @@ impl RequestFiles {
     pub fn child_reparse(&self, open: &OpenFile, name: &Name) -> Result<Reparse> {
         let path = open.path().join(name);
         let found = look(open.volume(), &open.caller, &path, true)?;
-        reparse_of(&*found.node)
+        reparse_of(&open.caller, &*found.node)
     }
 
     /// The first symbolic link on the way along `path`, its end included; none if
@@ -164,13 +164,13 @@ fn need_change(open: &OpenFile) -> Result<()> {
 }
 
 /// What a node stands for.
-fn reparse_of(node: &dyn Node) -> Result<Reparse> {
+fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
     match node.kind() {
-        FileKind::Symlink => node.read_link().map(Reparse::Symlink),
+        FileKind::Symlink => node.read_link(caller.identity.actor()).map(Reparse::Symlink),
         FileKind::Device | FileKind::Fifo | FileKind::Socket => {
             Ok(Reparse::Special(node.attributes(Wanted::default())?))
         }
-        FileKind::File => node.reparse_data().map(Reparse::Stored),
+        FileKind::File => node.reparse_data(METADATA).map(Reparse::Stored),
         FileKind::Directory => Err(FsError::NotFound),
     }
 }
@@ -180,7 +180,7 @@ pub(crate) fn stands_for_other(node: &dyn Node, attributes: &Attributes) -> bool
     match attributes.kind {
         FileKind::Device | FileKind::Fifo | FileKind::Socket => true,
         FileKind::File if attributes.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 => {
-            node.reparse_data().is_ok()
+            node.reparse_data(METADATA).is_ok()
         }
         _ => false,
     }
@@ -210,7 +210,8 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
         };
         if found.attributes.kind == FileKind::Symlink {
             let names: Result<RelPath> = components.map(Name::new).collect();
-            return Ok(Some(MetLink { target: found.node.read_link()?, rest: names? }));
+            let target = found.node.read_link(caller.identity.actor())?;
+            return Ok(Some(MetLink { target, rest: names? }));
         }
     }
     Ok(None)

@@ -4,14 +4,13 @@
 use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenParts};
+use crate::server_work::WANTED;
 use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
 use crate::{Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use limits::{Account, Holder};
 use std::sync::Arc;
-use vfs::{
-    Case, FileKind, FsError, Node, NodeHandle, OpenHow, RelPath, Result, Timestamp, Wait, Wanted,
-};
+use vfs::{Case, FileKind, FsError, Node, NodeHandle, OpenHow, RelPath, Result, Timestamp, Wait};
 
 /// Which file an open is of, as a later process knows it. The device number is no part of it: it
 /// may be another one after a restart of the machine.
@@ -213,7 +212,7 @@ fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
         read: facts.granted.intersects(reads),
         write: facts.granted.intersects(writes) && !volume.options.read_only,
         case: Case::Sensitive,
-        wanted: Wanted { dos: true },
+        wanted: WANTED,
         no_follow: true,
         wait: Wait::Allowed,
     }

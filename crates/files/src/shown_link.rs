@@ -44,7 +44,12 @@ fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool 
         if found.attributes.kind != FileKind::Symlink {
             return found.attributes.kind == FileKind::Directory;
         }
-        let Some(next) = found.node.read_link().ok().and_then(|text| target(&path, &text)) else {
+        let Some(next) = found
+            .node
+            .read_link(caller.identity.actor())
+            .ok()
+            .and_then(|text| target(&path, &text))
+        else {
             return false;
         };
         path = next;

@@ -3,6 +3,7 @@
 //! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
 use crate::authorize::{Authority, as_granted};
+use crate::server_work::{METADATA, WANTED};
 use crate::table::lock;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
@@ -74,8 +75,8 @@ impl RequestFiles {
             return Ok(Vec::new());
         }
         match &open.name.stream {
-            Some(stream) => stream.file.streams(),
-            None => open.node.streams(),
+            Some(stream) => stream.file.streams(METADATA),
+            None => open.node.streams(METADATA),
         }
     }
 
@@ -92,7 +93,7 @@ impl RequestFiles {
         let attributes = node.attributes(Wanted::default())?;
         let known = open.known(&attributes).filter(|_| open.volume().has_streams());
         let streams = match known {
-            Some(known) => known.streams(&**node),
+            Some(known) => known.streams(METADATA, &**node),
             None => self.streams(open),
         }?;
         Ok((open.shown(attributes), streams))
@@ -132,7 +133,7 @@ impl RequestFiles {
         let writer = as_granted(&target.caller, &*to);
         let target = target.clone();
         self.offload(move || {
-            for stream in from.streams()? {
+            for stream in from.streams(METADATA)? {
                 let mut data = Vec::new();
                 let length = usize::try_from(stream.size_bytes).map_err(|_| FsError::TooLarge)?;
                 from.read_stream(reader.actor(), &stream.name, 0, length, &mut data)?;
@@ -144,7 +145,7 @@ impl RequestFiles {
                         }
                         Err(error) => return Err(error),
                     };
-                let name = to.find_stream(&stream.name, Case::Insensitive)?.name;
+                let name = to.find_stream(METADATA, &stream.name, Case::Insensitive)?.name;
                 to.set_stream_size(writer.actor(), &name, 0)?;
                 to.write_stream(writer.actor(), &name, 0, &data)?;
                 target.report_streams(what, &[(kind, &name)]);
@@ -159,10 +160,9 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn file_attributes(&self, open: &OpenFile) -> Result<Attributes> {
-        let wanted = Wanted { dos: true };
         let attributes = match &open.name.stream {
-            Some(stream) => stream.file.attributes(wanted),
-            None => open.node.attributes(wanted),
+            Some(stream) => stream.file.attributes(WANTED),
+            None => open.node.attributes(WANTED),
         };
         Ok(open.shown(attributes?))
     }
@@ -199,7 +199,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     if open.state.look().grants.others_forbid_delete(open.id) {
         return Err(FsError::ShareViolation);
     }
-    let taken = match stream.file.find_stream(to, open.volume().options.case) {
+    let taken = match stream.file.find_stream(METADATA, to, open.volume().options.case) {
         Err(FsError::NotFound) => None,
         other => Some(other?),
     };
@@ -257,7 +257,7 @@ fn gone(error: FsError) -> FsError {
 
 impl StreamNode {
     fn size_bytes(&self) -> Result<u64> {
-        let found = self.file.find_stream(&self.stream.reachable()?, Case::Sensitive);
+        let found = self.file.find_stream(METADATA, &self.stream.reachable()?, Case::Sensitive);
         Ok(found.map_err(gone)?.size_bytes)
     }
 
@@ -314,9 +314,9 @@ impl Node for StreamNode {
         Ok(())
     }
 
-    fn sync(&self, _data_only: bool) -> Result<()> {
+    fn sync(&self, who: Actor<'_>, _data_only: bool) -> Result<()> {
         // What is data here may be an attribute there.
-        self.file.sync(false)
+        self.file.sync(who, false)
     }
 
     fn set_size(&self, _: Actor<'_>, size_bytes: u64) -> Result<()> {
@@ -360,16 +360,16 @@ impl Node for StreamNode {
         Err(FsError::NotDirectory)
     }
 
-    fn read_link(&self) -> Result<Vec<u8>> {
+    fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
     }
 
-    fn xattr_names(&self) -> Result<Vec<Name>> {
-        self.file.xattr_names()
+    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<Name>> {
+        self.file.xattr_names(who)
     }
 
-    fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
-        self.file.xattr(name)
+    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>> {
+        self.file.xattr(who, name)
     }
 
     fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {

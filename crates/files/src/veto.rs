@@ -3,6 +3,7 @@
 //! ([`vfs::Features::follows_links`]), so the place that it reached is looked at.
 
 use crate::Volume;
+use crate::server_work::LOCATE;
 use vfs::{FileKind, FsError, Opened, RelPath, Result};
 
 /// Times that the place is asked for again because a directory above it is being moved.
@@ -30,7 +31,8 @@ impl Volume {
     }
 
     fn reached(&self, opened: &Opened) -> Option<RelPath> {
-        let look = |_| self.vfs.path_of(&*opened.node).ok().filter(|path| !path.is_nameless());
+        let look =
+            |_| self.vfs.path_of(LOCATE, &*opened.node).ok().filter(|path| !path.is_nameless());
         (0..TRIES_MAX).find_map(look)
     }
 }

@@ -1,5 +1,6 @@
 //! Writing, and making writes durable.
 
+use crate::server_work::SYNC;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wanted};
@@ -50,7 +51,7 @@ impl RequestFiles {
         let node = open.node.clone();
         let is_quick = node.syncs_at_once();
         let (failures, file) = (self.disk_failures.clone(), open.key());
-        let call = move || node.sync(false).inspect_err(|error| failures.note(file, *error));
+        let call = move || node.sync(SYNC, false).inspect_err(|error| failures.note(file, *error));
         if is_quick {
             call()?
         } else {

@@ -1,6 +1,7 @@
 //! Extended attributes.
 
 use crate::authorize::{as_granted, rights_to};
+use crate::server_work::METADATA;
 use crate::watch::Filter;
 use crate::{Access, OpenFile, RequestFiles};
 use acl::ExecuteRule;
@@ -13,12 +14,16 @@ impl RequestFiles {
     /// [`FsError::AccessDenied`] if the open may not read them.
     pub fn xattrs(&self, open: &OpenFile) -> Result<Vec<(Name, Vec<u8>)>> {
         open.need_any(Access::READ_EA)?;
-        let names = match open.node.xattr_names() {
+        let names = match open.node.xattr_names(open.caller.identity.actor()) {
             Err(FsError::NotSupported) => return Ok(Vec::new()),
             other => other?,
         };
-        if !names.is_empty() && !open.caller.is_root() {
-            // They are read as the superuser, and the right may have gone since the open.
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !open.caller.is_root() {
+            // A stored descriptor may let them be read, and the right may have gone since the
+            // open.
             let attributes = open.node.attributes(Wanted::default())?;
             let subject = (&*open.node, &attributes, None);
             let rights = rights_to(open.volume(), &open.caller, subject, ExecuteRule::WithRead);
@@ -26,9 +31,10 @@ impl RequestFiles {
                 return Err(FsError::AccessDenied);
             }
         }
+        let who = as_granted(&open.caller, &*open.node);
         let mut all = Vec::with_capacity(names.len());
         for name in names {
-            match open.node.xattr(&name) {
+            match open.node.xattr(who.actor(), &name) {
                 Ok(value) => all.push((name, value)),
                 // Gone since it was listed.
                 Err(FsError::NotFound) => {}
@@ -47,7 +53,7 @@ impl RequestFiles {
     pub fn set_xattr(&self, open: &OpenFile, name: &Name, value: Option<&[u8]>) -> Result<()> {
         open.need_any(Access::WRITE_EA)?;
         open.need_writable()?;
-        let names = open.node.xattr_names()?;
+        let names = open.node.xattr_names(open.caller.identity.actor())?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
         let who = as_granted(&open.caller, &*open.node);
         open.node.set_xattr(who.actor(), stored.unwrap_or(name), value)?;
@@ -58,9 +64,9 @@ impl RequestFiles {
     /// Bytes that the list of all of them has, roughly: 0 if there are none.
     #[must_use]
     pub fn xattr_bytes(&self, open: &OpenFile) -> u32 {
-        let names = open.node.xattr_names().unwrap_or_default();
+        let names = open.node.xattr_names(open.caller.identity.actor()).unwrap_or_default();
         let lengths = names.into_iter().map(|name| {
-            let length = open.node.xattr(&name).map_or(0, |value| value.len());
+            let length = open.node.xattr(METADATA, &name).map_or(0, |value| value.len());
             (name, length)
         });
         list_bytes(lengths)
@@ -69,7 +75,7 @@ impl RequestFiles {
     /// As [`RequestFiles::xattr_bytes`], of a child by its exact name.
     #[must_use]
     pub fn child_xattr_bytes(&self, open: &OpenFile, name: &Name) -> u32 {
-        list_bytes(open.node.child_xattrs(name))
+        list_bytes(open.node.child_xattrs(METADATA, name))
     }
 }
 

@@ -228,7 +228,7 @@ fn a_client_that_keeps_a_file_is_told_when_a_local_process_writes_it() {
         wait: vfs::Wait::Allowed,
     };
     let root = f.volume.vfs.open(f.caller.identity.actor(), &RelPath::root(), how).unwrap();
-    if f.volume.vfs.watch(&*root.node, Arc::new(|_| {})).is_err() {
+    if f.volume.vfs.watch(vfs::ServerWork::Watch, &*root.node, Arc::new(|_| {})).is_err() {
         // Old kernels, and file systems without handles.
         return;
     }

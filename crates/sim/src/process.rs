@@ -42,7 +42,7 @@ impl Process {
         let name = Name::new(&b"d"[..]).map_err(|e| e.to_string())?;
         let path = RelPath::from_iter([name]);
         let made = tree.create(Actor::SUPERUSER, &path, Case::Sensitive, how);
-        made.and_then(|made| made.node.sync(false)).map_err(|e| e.to_string())?;
+        made.and_then(|made| made.node.sync(Actor::SUPERUSER, false)).map_err(|e| e.to_string())?;
         Ok(Self::over(tree.kill(environment.clone()), environment))
     }
 

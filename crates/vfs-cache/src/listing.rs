@@ -5,8 +5,8 @@ use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{
-    Actor, ArrivalOrder, Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed,
-    Node, OpenHow, Opened, Result, Wanted,
+    Actor, Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, OpenHow,
+    Opened, Result, ServerWork, Wanted,
 };
 
 /// How a part of a listing ended.
@@ -153,7 +153,8 @@ impl CachedVfs {
     fn begin_to_keep(&self, feed: &dyn ListingFeed, directory: &dyn Node) -> Option<Ticket> {
         let key = directory.key();
         // The disk may take its time: not under the lock.
-        let change = self.inner.look_at_change(directory, ArrivalOrder::next()).ok()?;
+        let change =
+            self.inner.look_at_change(Actor::server(ServerWork::FillCache), directory).ok()?;
         if !self.listings().is_worth_keeping(key, change) {
             return None;
         }
@@ -164,7 +165,7 @@ impl CachedVfs {
         }
         // While there is none nobody asks what has changed.
         feed.drain(&mut |change| listings.handle_change(change));
-        match feed.follow(directory) {
+        match feed.follow(ServerWork::Watch, directory) {
             Ok(follow) => Some(listings.begin(key, follow)),
             Err(error) => {
                 tracing::debug!(%error, "a listing is not kept");
@@ -184,7 +185,7 @@ impl CachedVfs {
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         // What is kept is whole: others want what this one does not.
-        let wanted = ListWanted { stored: true, ..wanted };
+        let wanted = ListWanted { stored: wanted.stored.or(Some(ServerWork::FillCache)), ..wanted };
         let room_bytes = self.listings().budget_bytes();
         let device = directory.key().device;
         let mut keeping = Keeping {
@@ -221,7 +222,7 @@ fn tell(
             Choice::Pass => continue,
             Choice::Stop => return Ok(Part::Stopped),
         }
-        let look = match (wanted.attributes || wanted.stored, entry.attributes) {
+        let look = match (wanted.attributes || wanted.stored.is_some(), entry.attributes) {
             (false, _) => Ok(None),
             (true, Some(known)) => Ok(Some(known)),
             (true, None) => {

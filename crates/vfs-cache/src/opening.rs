@@ -218,11 +218,11 @@ impl CachedVfs {
         facts: &Facts,
         how: &OpenHow,
     ) -> Option<KnownOpen> {
-        let asks_dos = how.wanted.dos && !facts.has_dos;
+        let asks_dos = how.wanted.dos.filter(|_| !facts.has_dos);
         match node.attributes(Wanted { dos: asks_dos }) {
             Ok(attributes) if facts.are_of(&attributes) => {
                 self.counters.handles.hit();
-                let was_asked = how.wanted.dos && facts.has_dos;
+                let was_asked = how.wanted.dos.is_some() && facts.has_dos;
                 let of = if was_asked { &facts.attributes } else { &attributes };
                 let attributes = Attributes { dos: of.dos, stored: of.stored, ..attributes };
                 Some(known(Opened { node, attributes, path: path.clone() }, facts))
@@ -245,7 +245,7 @@ impl CachedVfs {
         facts: Facts,
         how: OpenHow,
     ) -> Option<KnownOpen> {
-        let wanted = Wanted { dos: how.wanted.dos && !facts.has_dos };
+        let wanted = Wanted { dos: how.wanted.dos.filter(|_| !facts.has_dos) };
         let opened = self.inner.open_node(who, &**node, OpenHow { wanted, ..how }).ok()?;
         if opened.attributes.key != facts.attributes.key || opened.attributes.links == 0 {
             self.stale().places.drop_kept(path.as_bytes(), node);
@@ -323,8 +323,9 @@ impl CachedVfs {
         how: OpenHow,
         facts: Option<Facts>,
     ) -> Result<KnownOpen> {
-        let is_spared = how.wanted.dos && facts.as_ref().is_some_and(|facts| facts.has_dos);
-        let wanted = Wanted { dos: how.wanted.dos && !is_spared };
+        let is_spared =
+            how.wanted.dos.is_some() && facts.as_ref().is_some_and(|facts| facts.has_dos);
+        let wanted = Wanted { dos: how.wanted.dos.filter(|_| !is_spared) };
         let known = self.inner.open_known(who, path, OpenHow { wanted, ..how })?;
         self.with_facts(path, how, facts, known)
     }
@@ -338,7 +339,8 @@ impl CachedVfs {
         facts: Option<Facts>,
         mut known: KnownOpen,
     ) -> Result<KnownOpen> {
-        let is_spared = how.wanted.dos && facts.as_ref().is_some_and(|facts| facts.has_dos);
+        let is_spared =
+            how.wanted.dos.is_some() && facts.as_ref().is_some_and(|facts| facts.has_dos);
         let opened = &mut known.opened;
         match facts {
             Some(facts) if facts.are_of(&opened.attributes) => {
@@ -389,15 +391,15 @@ impl CachedVfs {
         let facts = match state.places.facts(at) {
             Some(facts) if facts.are_of(attributes) => {
                 self.counters.security.hit();
-                let has_dos = how.wanted.dos || facts.has_dos;
-                let of = if how.wanted.dos { attributes } else { &facts.attributes };
+                let has_dos = how.wanted.dos.is_some() || facts.has_dos;
+                let of = if how.wanted.dos.is_some() { attributes } else { &facts.attributes };
                 let attributes = Attributes { dos: of.dos, stored: of.stored, ..*attributes };
                 Facts { attributes, has_dos, security: facts.security.clone() }
             }
             _ => {
                 self.counters.security.missed();
                 let security = state.places.new_security();
-                Facts { attributes: *attributes, has_dos: how.wanted.dos, security }
+                Facts { attributes: *attributes, has_dos: how.wanted.dos.is_some(), security }
             }
         };
         state.places.put_facts(at, facts.clone());
@@ -410,7 +412,12 @@ impl CachedVfs {
 
     /// Keeps what a handle leads to, from the second time on, where it is heard when its
     /// path leads elsewhere.
-    pub(crate) fn keep_found(&self, handle: &NodeHandle, Located { node, path, .. }: &Located) {
+    pub(crate) fn keep_found(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        Located { node, path, .. }: &Located,
+    ) {
         if path.is_nameless() || !self.stale().places.is_seen_again(path.as_bytes()) {
             return;
         }
@@ -421,7 +428,7 @@ impl CachedVfs {
         }
         let look = self.fresh(order).places.begin_look(path.as_bytes());
         // It was found before that began.
-        let now = self.inner.path_of(&**node);
+        let now = self.inner.path_of(who, &**node);
         let mut state = self.present();
         if state.places.end_look(look) && now.as_ref() == Ok(path) {
             state.places.keep_found(path.as_bytes(), handle, node);
@@ -473,7 +480,7 @@ impl CachedVfs {
             return true;
         }
         let Some(feed) = self.feed() else { return false };
-        match feed.follow(&**node) {
+        match feed.follow(ServerWork::Watch, &**node) {
             Ok(follow) => {
                 state.directories.handle_followed(key, follow);
                 state.settle();

@@ -68,19 +68,24 @@ impl CachedVfs {
 
     /// What names a node that this path has led to. Of the one that was made by it a moment ago
     /// that is remembered: it is called the same for as long as it is there.
-    pub(crate) fn handle_of_made(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+    pub(crate) fn handle_of_made(
+        &self,
+        who: Actor<'_>,
+        node: &dyn Node,
+        path: &RelPath,
+    ) -> Result<NodeHandle> {
         if !self.is_active() {
-            return self.inner.handle(node);
+            return self.inner.handle(who, node);
         }
         // As it was left: the node tells whether it is this one.
         let handle = match self.stale().made(path) {
             Some(made) if made.was_opened_as(node) => made.handle.clone(),
-            _ => return self.inner.handle(node),
+            _ => return self.inner.handle(who, node),
         };
         if let Some(handle) = handle {
             return Ok(handle);
         }
-        let handle = self.inner.handle(node)?;
+        let handle = self.inner.handle(who, node)?;
         if let Some(made) = self.stale().made(path).filter(|made| made.was_opened_as(node)) {
             made.handle = Some(handle.clone());
         }

@@ -13,7 +13,7 @@ use vfs::{
     Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected,
     Features, FileKey, FileKind, FsError, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed,
     Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
-    QuotaLimits, QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged,
+    QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space, SpecialKind, TellChanged,
     TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
@@ -387,6 +387,7 @@ impl CachedVfs {
     /// Where a node is, if it is a directory of which that is known; else the backend says it.
     fn path_by<'a>(
         &'a self,
+        who: Actor<'_>,
         node: &dyn Node,
         state: impl FnOnce(&'a Self) -> Fresh<'a>,
     ) -> Result<RelPath> {
@@ -396,7 +397,7 @@ impl CachedVfs {
                 return Ok(path);
             }
         }
-        self.inner.path_of(node)
+        self.inner.path_of(who, node)
     }
 
     /// The directory that a name is to be made in, and its path as it is spelt.
@@ -546,10 +547,11 @@ impl Vfs for CachedVfs {
         self.is_active().then(|| self.fresh(order).directories.change_of(directory.key())).flatten()
     }
 
-    fn look_at_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Result<u64> {
+    fn look_at_change(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
         let key = directory.key();
+        let order = who.order();
         let told = self.is_active().then(|| self.fresh(order).directories.told_of(key)).flatten();
-        let change = self.inner.look_at_change(directory, order)?;
+        let change = self.inner.look_at_change(who, directory)?;
         if let Some(told) = told {
             self.stale().directories.note_change(key, told, change);
         }
@@ -604,33 +606,39 @@ impl Vfs for CachedVfs {
         self.inner.set_quota(who, uid, limits)
     }
 
-    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch(directory, tell)
+    fn watch(
+        &self,
+        work: ServerWork,
+        directory: &dyn Node,
+        tell: TellOutside,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch(work, directory, tell)
     }
 
-    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch_tree(tell)
+    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch_tree(work, tell)
     }
 
     fn watch_file(
         &self,
+        work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
         tell: TellChanged,
     ) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch_file(file, every_write, tell)
+        self.inner.watch_file(work, file, every_write, tell)
     }
 
-    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.handle(node)
+    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.handle(who, node)
     }
 
     fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
         self.inner.lasting_id(node)
     }
 
-    fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.handle_of_made(node, path)
+    fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.handle_of_made(who, node, path)
     }
 
     fn remembered(
@@ -664,10 +672,10 @@ impl Vfs for CachedVfs {
         self.handles_of_made(directory, children)
     }
 
-    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
-        let located = self.inner.find(handle, wanted)?;
+    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        let located = self.inner.find(who, handle, wanted)?;
         if located.is_certain && self.is_active() {
-            self.keep_found(handle, &located);
+            self.keep_found(who, handle, &located);
         }
         Ok(located)
     }
@@ -689,12 +697,12 @@ impl Vfs for CachedVfs {
         Some((node, path))
     }
 
-    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
-        self.path_by(node, Self::present)
+    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(who, node, Self::present)
     }
 
-    fn path_since(&self, node: &dyn Node, order: ArrivalOrder) -> Result<RelPath> {
-        self.path_by(node, |cache| cache.fresh(order))
+    fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_by(who, node, |cache| cache.fresh(who.order()))
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {

@@ -29,7 +29,7 @@ struct GeneratedNode(u64);
 struct Silence;
 
 impl ChangeFeed for Silence {
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, _: vfs::ServerWork, directory: &dyn Node) -> Result<FollowId> {
         Ok(FollowId(directory.key().inode))
     }
     fn unfollow(&self, _: FollowId) {}
@@ -144,7 +144,7 @@ impl Node for GeneratedNode {
     fn write(&self, _: Actor<'_>, _: u64, _: &[u8]) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn sync(&self, _: bool) -> Result<()> {
+    fn sync(&self, _: Actor<'_>, _: bool) -> Result<()> {
         Ok(())
     }
     fn set_size(&self, _: Actor<'_>, _: u64) -> Result<()> {
@@ -168,13 +168,13 @@ impl Node for GeneratedNode {
     fn child_attributes(&self, _: Actor<'_>, _: &Name, _: Wanted) -> Result<Attributes> {
         Err(FsError::NotFound)
     }
-    fn read_link(&self) -> Result<Vec<u8>> {
+    fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
     }
-    fn xattr_names(&self) -> Result<Vec<Name>> {
+    fn xattr_names(&self, _: Actor<'_>) -> Result<Vec<Name>> {
         Ok(Vec::new())
     }
-    fn xattr(&self, _: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, _: Actor<'_>, _: &Name) -> Result<Vec<u8>> {
         Err(FsError::NotFound)
     }
     fn set_xattr(&self, _: Actor<'_>, _: &Name, _: Option<&[u8]>) -> Result<()> {
@@ -199,7 +199,7 @@ fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
         read: false,
         write: false,
         case: Case::Insensitive,
-        wanted: Wanted { dos: true },
+        wanted: Wanted { dos: Some(vfs::ServerWork::Metadata) },
         no_follow: false,
         wait: Wait::Allowed,
     };

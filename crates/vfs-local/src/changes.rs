@@ -6,7 +6,7 @@
 //! fanotify does not serve here, since it puts together what happens to a name,
 //! so that nobody can tell whether it came last or went last.
 
-use crate::identity::as_server;
+use crate::identity::Acting;
 use crate::node::LocalNode;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -75,7 +75,7 @@ impl LocalChanges {
 }
 
 impl ChangeFeed for LocalChanges {
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId> {
         let what = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
@@ -83,7 +83,7 @@ impl ChangeFeed for LocalChanges {
             | WatchFlags::ATTRIB
             | WatchFlags::EXCL_UNLINK
             | WatchFlags::ONLYDIR;
-        add_watch(&self.queue, directory, what)
+        add_watch(&self.queue, work, directory, what)
     }
 
     fn unfollow(&self, directory: FollowId) {
@@ -134,14 +134,18 @@ pub fn is_changed_unheard(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
 }
 
 /// Follows a directory, unless others could change it unheard.
-pub fn add_watch(queue: &OwnedFd, directory: &dyn Node, what: WatchFlags) -> Result<FollowId> {
+pub fn add_watch(
+    queue: &OwnedFd,
+    work: ServerWork,
+    directory: &dyn Node,
+    what: WatchFlags,
+) -> Result<FollowId> {
     let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
     if is_changed_unheard(node.as_fd()).map_err(|_| FsError::NotSupported)? {
         return Err(FsError::NotSupported);
     }
-    // Who may only look names up must be heard of too.
-    match as_server(ServerWork::Metadata, || Ok(inotify::add_watch(queue, node.proc_path(), what)))?
-    {
+    let _acting = Acting::server(work)?;
+    match inotify::add_watch(queue, node.proc_path(), what) {
         Ok(watch) => Ok(FollowId(u64::from(watch.unsigned_abs()))),
         Err(Errno::NOSPC | Errno::NOMEM) => Err(FsError::TooMany),
         Err(_) => Err(FsError::NotSupported),

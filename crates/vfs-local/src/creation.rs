@@ -240,7 +240,7 @@ mod tests {
 
     fn how<'a>(kind: FileKind, initialiser: &'a Watching<'_>) -> CreateHow<'a> {
         let dos = Some(DosInfo { bits: Some(2), created: None });
-        let wanted = Wanted { dos: true };
+        let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
         CreateHow { kind, mode: 0o664, dos, wanted, initialiser: Some(initialiser) }
     }
 

@@ -12,7 +12,7 @@
 
 use crate::errors::refusal;
 use crate::handle_notes;
-use crate::identity::as_server;
+use crate::identity::{Acting, as_server};
 use crate::node::LocalNode;
 use crate::outside::path_below;
 use crate::resolve::{Root, open_beneath};
@@ -24,7 +24,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use vfs::{
-    Attributes, FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath,
+    Actor, Attributes, FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath,
     Result, ServerWork, Timestamp, Wait, Wanted,
 };
 
@@ -152,7 +152,7 @@ impl Kernel {
 
 impl Handles {
     /// What names an open node.
-    pub fn of_node(&self, root: Root<'_>, node: &LocalNode) -> Result<NodeHandle> {
+    pub fn of_node(&self, root: Root<'_>, who: Actor<'_>, node: &LocalNode) -> Result<NodeHandle> {
         if let Some(handle) = self.noted(root, node.key, node.born) {
             return Ok(handle);
         }
@@ -160,7 +160,7 @@ impl Handles {
             // While it is open nothing else has its number.
             return handle.inspect(|handle| handle_notes::keep(node.key, node.born, handle));
         }
-        let path = self.path_of(root, node)?;
+        let path = self.path_of(root, who, node)?;
         if path.is_nameless() {
             return Err(FsError::NotSupported);
         }
@@ -171,10 +171,11 @@ impl Handles {
     pub fn of_child(
         &self,
         root: Root<'_>,
-        directory: &LocalNode,
-        name: &Name,
+        who: Actor<'_>,
+        (directory, name): (&LocalNode, &Name),
         child: &Attributes,
     ) -> Result<NodeHandle> {
+        let _acting = Acting::begin(who)?;
         if let Some(handle) = self.noted(root, child.key, child.born) {
             return Ok(handle);
         }
@@ -183,12 +184,12 @@ impl Handles {
             && let Ok(held) = hold_child(directory, name)
             && held.key == child.key
         {
-            return self.of_node(root, &held);
+            return self.of_node(root, who, &held);
         }
         if let Some(handle) = self.kernel(root, directory.as_fd(), name.as_bytes()) {
             return handle;
         }
-        let path = self.path_of(root, directory)?.join(name);
+        let path = self.path_of(root, who, directory)?.join(name);
         let found = look(root, &path, Wanted::default())?;
         if found.key != child.key {
             return Err(FsError::NotFound);
@@ -216,6 +217,7 @@ impl Handles {
     fn mount(&self, root: Root<'_>) -> Option<i32> {
         *self.mount.get_or_init(|| {
             let (handle, mount) = Kernel::of(root.fd, b"")?;
+            // A fact of the tree, whoever asks first.
             let opened = as_server(ServerWork::LocateNode, || {
                 handle.open(root.fd).map_err(|e| refusal("open handle", e))
             });
@@ -235,49 +237,68 @@ impl Handles {
     }
 
     /// Finds the node of a handle.
-    pub fn find(&self, root: Root<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    pub fn find(
+        &self,
+        root: Root<'_>,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: Wanted,
+    ) -> Result<Located> {
         match handle.as_bytes() {
-            [KERNEL, bytes @ ..] => self.find_by_kernel(root, bytes, wanted),
-            [PLACE, bytes @ ..] => self.find_by_place(root, bytes, wanted),
+            [KERNEL, bytes @ ..] => self.find_by_kernel(root, who, bytes, wanted),
+            [PLACE, bytes @ ..] => self.find_by_place(root, who, bytes, wanted),
             _ => Err(FsError::InvalidParameter),
         }
     }
 
-    fn find_by_kernel(&self, root: Root<'_>, bytes: &[u8], wanted: Wanted) -> Result<Located> {
+    fn find_by_kernel(
+        &self,
+        root: Root<'_>,
+        who: Actor<'_>,
+        bytes: &[u8],
+        wanted: Wanted,
+    ) -> Result<Located> {
         let handle = Kernel::decode(bytes).ok_or(FsError::InvalidParameter)?;
         if self.mount(root).is_none() {
             return Err(FsError::Stale);
         }
-        let opened = as_server(ServerWork::LocateNode, || match handle.open(root.fd) {
+        let _acting = Acting::begin(who)?;
+        let opened = match handle.open(root.fd) {
             // What is no handle to this file system is one of nothing.
-            Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => Err(FsError::Stale),
-            other => other.map_err(|e| refusal("open handle", e)),
-        })?;
+            Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => return Err(FsError::Stale),
+            other => other.map_err(|e| refusal("open handle", e))?,
+        };
         let (mut node, attributes) = LocalNode::new(opened, true, false, wanted)?;
         let is_directory = node.kind() == vfs::FileKind::Directory;
-        let (path, is_certain) =
-            match as_server(ServerWork::LocateNode, || whereabouts(root, &node))? {
-                Whereabouts::At(path) => (path, true),
-                _ if is_directory => return Err(FsError::Stale),
-                Whereabouts::Elsewhere if attributes.links > 0 && !self.serves_all(root) => {
-                    return Err(FsError::Stale);
-                }
-                Whereabouts::Elsewhere | Whereabouts::Unknown => {
-                    (RelPath::nameless(node.key), self.serves_all(root))
-                }
-            };
+        let (path, is_certain) = match whereabouts(root, &node)? {
+            Whereabouts::At(path) => (path, true),
+            _ if is_directory => return Err(FsError::Stale),
+            Whereabouts::Elsewhere if attributes.links > 0 && !self.serves_all(root) => {
+                return Err(FsError::Stale);
+            }
+            Whereabouts::Elsewhere | Whereabouts::Unknown => {
+                (RelPath::nameless(node.key), self.serves_all(root))
+            }
+        };
         node.is_unheard |= path.is_nameless();
         Ok(Located { node: Arc::new(node), attributes, path, is_certain })
     }
 
-    fn find_by_place(&self, root: Root<'_>, bytes: &[u8], wanted: Wanted) -> Result<Located> {
+    fn find_by_place(
+        &self,
+        root: Root<'_>,
+        who: Actor<'_>,
+        bytes: &[u8],
+        wanted: Wanted,
+    ) -> Result<Located> {
         let (device, rest) = bytes.split_first_chunk().ok_or(FsError::InvalidParameter)?;
         let (inode, born) = rest.split_first_chunk().ok_or(FsError::InvalidParameter)?;
         let born = u64::from_le_bytes(born.try_into().map_err(|_| FsError::InvalidParameter)?);
         let key =
             FileKey { device: u64::from_le_bytes(*device), inode: u64::from_le_bytes(*inode) };
         let path = self.places().paths.get(&key).cloned().ok_or(FsError::Stale)?;
-        let node = match as_server(ServerWork::LocateNode, || look(root, &path, wanted)) {
+        let _acting = Acting::begin(who)?;
+        let node = match look(root, &path, wanted) {
             Err(FsError::NotFound | FsError::PathNotFound) => return Err(FsError::Stale),
             other => other?,
         };
@@ -289,7 +310,7 @@ impl Handles {
     }
 
     /// Where a node is now.
-    pub fn path_of(&self, root: Root<'_>, node: &LocalNode) -> Result<RelPath> {
+    pub fn path_of(&self, root: Root<'_>, who: Actor<'_>, node: &LocalNode) -> Result<RelPath> {
         if node.kind() == vfs::FileKind::Directory {
             // It has one path, and the kernel knows it.
             return path_below(root.fd, node.as_fd()).ok_or(FsError::Stale);
@@ -297,7 +318,8 @@ impl Handles {
         if node.raw_stat()?.st_nlink == 0 {
             return Err(FsError::Stale);
         }
-        match as_server(ServerWork::LocateNode, || whereabouts(root, node))? {
+        let _acting = Acting::begin(who)?;
+        match whereabouts(root, node)? {
             Whereabouts::At(path) => Ok(path),
             Whereabouts::Elsewhere | Whereabouts::Unknown => Ok(RelPath::nameless(node.key)),
         }
@@ -441,14 +463,16 @@ fn open_anew(node: &LocalNode, is_directory: bool, flags: OFlags) -> rustix::io:
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{Actor, Identity, Vfs};
+    use vfs::{Identity, Vfs};
+
+    const LOCATE: Actor<'static> = Actor::server(ServerWork::LocateNode);
 
     fn path(text: &str) -> RelPath {
         text.split('/').map(|name| Name::new(name.as_bytes()).unwrap()).collect()
     }
 
     fn handle(vfs: &LocalVfs, at: &str) -> NodeHandle {
-        vfs.handle(&*looked_at(vfs, at)).unwrap()
+        vfs.handle(LOCATE, &*looked_at(vfs, at)).unwrap()
     }
 
     fn looked_at(vfs: &LocalVfs, at: &str) -> Arc<dyn Node> {
@@ -457,7 +481,7 @@ mod tests {
     }
 
     fn found(vfs: &LocalVfs, handle: &NodeHandle) -> Result<RelPath> {
-        vfs.find(handle, Wanted::default()).map(|found| {
+        vfs.find(LOCATE, handle, Wanted::default()).map(|found| {
             assert!(found.is_certain);
             found.path
         })
@@ -565,10 +589,10 @@ mod tests {
         let (house, _all, share) = house();
         let (directory, file) = (looked_at(&share, "d"), looked_at(&share, "d/f"));
         std::fs::rename(house.path().join("share/d"), house.path().join("d")).unwrap();
-        assert_eq!(share.path_of(&*directory), Err(FsError::Stale));
-        assert!(share.path_of(&*file).unwrap().is_nameless());
+        assert_eq!(share.path_of(LOCATE, &*directory), Err(FsError::Stale));
+        assert!(share.path_of(LOCATE, &*file).unwrap().is_nameless());
         std::fs::remove_file(house.path().join("d/f")).unwrap();
-        assert_eq!(share.path_of(&*file), Err(FsError::Stale));
+        assert_eq!(share.path_of(LOCATE, &*file), Err(FsError::Stale));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use vfs::{
     Actor, Attributes, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
-    Node, Result,
+    Node, Result, ServerWork,
 };
 
 /// Bytes read from a directory at once, where all of it is read.
@@ -49,7 +49,7 @@ pub fn with_attributes(
     wanted: ListWanted,
     sink: &mut dyn ListSink,
 ) -> Result<bool> {
-    let notes = wanted.stored.then(|| xattr_notes::Reader::of(node.as_fd()));
+    let notes = wanted.stored.map(|work| (xattr_notes::Reader::of(node.as_fd()), work));
     let bytes = if wanted.few { FEW_BYTES } else { SOME_BYTES };
     read_entries(node, cookie, bytes, |entry| {
         let (name, next) = (entry.file_name(), entry.next_entry_cookie());
@@ -61,7 +61,7 @@ pub fn with_attributes(
             Choice::Pass => return Ok(true),
             Choice::Stop => return Ok(false),
         }
-        let looks = wanted.attributes || wanted.stored;
+        let looks = wanted.attributes || wanted.stored.is_some();
         let look = || look_at(node.as_fd(), who, name, notes.as_ref());
         let (name, inode, attributes) = (name.to_bytes(), entry.ino(), None);
         Listed { name, inode, attributes, next }.give(sink, looks.then(look).transpose())
@@ -100,7 +100,7 @@ fn look_at(
     directory: BorrowedFd<'_>,
     who: Actor<'_>,
     name: &CStr,
-    notes: Option<&xattr_notes::Reader>,
+    notes: Option<&(xattr_notes::Reader, ServerWork)>,
 ) -> Result<Attributes> {
     // What the sink did for the entry before may have been done as somebody else.
     let _acting = Acting::begin(who)?;
@@ -109,11 +109,11 @@ fn look_at(
     let stat = rustix::fs::statx(directory, name, flags, mask).map_err(|e| refusal("stat", e))?;
     let mut attributes = attributes_of(&stat);
     let has_stored = matches!(attributes.kind, FileKind::File | FileKind::Directory);
-    let Some(notes) = notes.filter(|_| has_stored) else { return Ok(attributes) };
+    let Some((notes, work)) = notes.filter(|_| has_stored) else { return Ok(attributes) };
     if let Some((dos, stored)) = notes.find(&attributes) {
         return Ok(Attributes { dos, stored, ..attributes });
     }
-    (attributes.dos, attributes.stored) = xattrs::read_stored(Place::Child(directory, name));
+    (attributes.dos, attributes.stored) = xattrs::read_stored(Place::Child(directory, name), *work);
     notes.keep(&attributes);
     Ok(attributes)
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use vfs::{FollowId, ListingFeed, Node, Result};
+use vfs::{FollowId, ListingFeed, Node, Result, ServerWork};
 
 /// Bytes read from the queue at once.
 const READ_BYTES: usize = 4 * 1024;
@@ -59,7 +59,7 @@ impl LocalListings {
 }
 
 impl ListingFeed for LocalListings {
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId> {
         // What is written through mapped memory is heard when the file is let go of.
         let what = WatchFlags::MODIFY
             | WatchFlags::ATTRIB
@@ -70,7 +70,7 @@ impl ListingFeed for LocalListings {
             | WatchFlags::MOVED_TO
             | WatchFlags::ONESHOT
             | WatchFlags::ONLYDIR;
-        add_watch(&self.queue, directory, what)
+        add_watch(&self.queue, work, directory, what)
     }
 
     fn unfollow(&self, directory: FollowId) {
@@ -113,7 +113,7 @@ mod tests {
         read: true,
         write: false,
         case: Case::Sensitive,
-        wanted: Wanted { dos: false },
+        wanted: Wanted { dos: None },
         no_follow: true,
         wait: Wait::Allowed,
     };
@@ -137,7 +137,7 @@ mod tests {
         let vfs = LocalVfs::open(folder.path()).unwrap();
         let directory = vfs.open(Actor::SUPERUSER, &RelPath::root(), LIST).unwrap().node;
         let feed = LocalListings::new().unwrap();
-        let id = feed.follow(&*directory).unwrap();
+        let id = feed.follow(ServerWork::Watch, &*directory).unwrap();
         std::fs::read(&at).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
         assert_eq!(of_one(&feed), [], "reading and listing are no changes");
@@ -150,7 +150,7 @@ mod tests {
         drop(file);
         std::fs::remove_file(&at).unwrap();
         assert_eq!(of_one(&feed), [], "it is followed no longer");
-        let again = feed.follow(&*directory).unwrap();
+        let again = feed.follow(ServerWork::Watch, &*directory).unwrap();
         assert_ne!(again, id);
         feed.unfollow(again);
         std::fs::write(&at, b"").unwrap();

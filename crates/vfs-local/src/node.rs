@@ -1,7 +1,7 @@
 //! Open files and directories.
 
 use crate::errors::refusal;
-use crate::identity::{Acting, as_server};
+use crate::identity::Acting;
 use crate::listing_changes::Unheard;
 use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
@@ -18,8 +18,7 @@ use std::sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
     FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Replace, Result,
-    SecurityChange, ServerWork, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait,
-    Wanted,
+    SecurityChange, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
 /// Largest extended attribute of Linux.
@@ -250,13 +249,15 @@ pub fn stat(
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(fd, name, flags, mask).map_err(|e| refusal("stat", e))?;
     let mut attributes = attributes_of(&stat);
-    if wanted.dos && matches!(attributes.kind, FileKind::File | FileKind::Directory) {
+    if let Some(work) = wanted.dos
+        && matches!(attributes.kind, FileKind::File | FileKind::Directory)
+    {
         let place = match (name.is_empty(), path_only) {
             (false, _) => Place::Child(fd, name),
             (true, true) => Place::Looked(fd),
             (true, false) => Place::Open(fd),
         };
-        (attributes.dos, attributes.stored) = xattrs::read_stored(place);
+        (attributes.dos, attributes.stored) = xattrs::read_stored(place, work);
     }
     Ok(attributes)
 }
@@ -418,13 +419,16 @@ impl Node for LocalNode {
         is_of_memory(&self.fd)
     }
 
-    fn sync(&self, data_only: bool) -> Result<()> {
+    fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
         let result = match self.kind {
             FileKind::File | FileKind::Directory if !self.path_only => match data_only {
                 true => rustix::fs::fdatasync(&self.fd),
                 false => rustix::fs::fsync(&self.fd),
             },
-            kind => as_server(ServerWork::Sync, || Ok(sync_looked_at(self.fd.as_fd(), kind)))?,
+            kind => {
+                let _acting = Acting::begin(who)?;
+                sync_looked_at(self.fd.as_fd(), kind)
+            }
         };
         match result {
             // Not something that is written to a disk.
@@ -567,22 +571,23 @@ impl Node for LocalNode {
         stat(self.fd.as_fd(), &name, wanted, self.path_only)
     }
 
-    fn read_link(&self) -> Result<Vec<u8>> {
+    fn read_link(&self, who: Actor<'_>) -> Result<Vec<u8>> {
         if self.kind != FileKind::Symlink {
             return Err(FsError::NotSupported);
         }
+        let _acting = Acting::begin(who)?;
         let target = rustix::fs::readlinkat(&self.fd, c"", Vec::new())
             .map_err(|e| refusal("read link", e))?;
         Ok(target.into_bytes())
     }
 
-    fn reparse_data(&self) -> Result<Vec<u8>> {
-        // Whoever may look at the file may know, as with a link.
-        as_server(ServerWork::Metadata, || match self.get_xattr(REPARSE_NAME) {
+    fn reparse_data(&self, who: Actor<'_>) -> Result<Vec<u8>> {
+        let _acting = Acting::begin(who)?;
+        match self.get_xattr(REPARSE_NAME) {
             Ok(value) => Ok(value),
             Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => Err(FsError::NotFound),
             Err(errno) => Err(refusal("get reparse data", errno)),
-        })
+        }
     }
 
     fn set_reparse_data(&self, who: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
@@ -594,32 +599,29 @@ impl Node for LocalNode {
         }
     }
 
-    fn verifier(&self) -> Result<[u8; 8]> {
-        // The mode that it was made with may keep its maker from reading.
-        let value = as_server(ServerWork::Metadata, || {
-            self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound)
-        })?;
+    fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
+        let _acting = Acting::begin(who)?;
+        let value = self.get_xattr(VERIFIER_NAME).map_err(|_| FsError::NotFound)?;
         value.try_into().map_err(|_| FsError::NotFound)
     }
 
-    fn set_verifier(&self, _who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        // The mode that it was made with may keep its maker from writing.
-        as_server(ServerWork::Metadata, || {
-            match self.put_xattr(VERIFIER_NAME, Some(&verifier), XattrFlags::empty()) {
-                Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
-                Err(errno) => Err(refusal("set verifier", errno)),
-            }
-        })
+    fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        let _acting = Acting::begin(who)?;
+        match self.put_xattr(VERIFIER_NAME, Some(&verifier), XattrFlags::empty()) {
+            Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(refusal("set verifier", errno)),
+        }
     }
 
-    fn xattr_names(&self) -> Result<Vec<Name>> {
+    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<Name>> {
+        let _acting = Acting::begin(who)?;
         let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
         Ok(listed.split(|&b| b == 0).filter_map(users_name).collect())
     }
 
-    fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
+    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(Name, usize)> {
         let Ok(child) = std::str::from_utf8(name.as_bytes()) else { return Vec::new() };
-        let Ok(_acting) = Acting::server(ServerWork::Metadata) else { return Vec::new() };
+        let Ok(_acting) = Acting::begin(who) else { return Vec::new() };
         let path = format!("{}/{child}", self.proc_path());
         // More than this is seldom, and shown as if it were none.
         let mut listed = [0u8; CHILD_NAMES_BYTES_MAX];
@@ -636,15 +638,12 @@ impl Node for LocalNode {
         names.filter_map(|name| length_of(&name).map(|length| (name, length))).collect()
     }
 
-    fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>> {
         if is_private(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
-        // The system asks for the right to read data, of whomever the thread acted as last.
-        let name = user_name(name)?;
-        as_server(ServerWork::Metadata, || {
-            self.get_xattr(&*name).map_err(|e| refusal("get attribute", e))
-        })
+        let _acting = Acting::begin(who)?;
+        self.get_xattr(&*user_name(name)?).map_err(|e| refusal("get attribute", e))
     }
 
     fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
@@ -660,12 +659,12 @@ impl Node for LocalNode {
         }
     }
 
-    fn streams(&self) -> Result<Vec<StreamEntry>> {
-        streams::list(self)
+    fn streams(&self, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
+        streams::list(self, who)
     }
 
-    fn find_stream(&self, name: &StreamName, case: Case) -> Result<StreamEntry> {
-        streams::find(self, name, case)
+    fn find_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<StreamEntry> {
+        streams::find(self, who, name, case)
     }
 
     fn create_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {

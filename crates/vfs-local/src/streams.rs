@@ -111,24 +111,21 @@ fn entry(node: &LocalNode, name: StreamName) -> Result<StreamEntry> {
 }
 
 /// See [`vfs::Node::streams`].
-pub fn list(node: &LocalNode) -> Result<Vec<StreamEntry>> {
+pub fn list(node: &LocalNode, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
+    // Linux asks nobody for a right to names, but to lengths.
     let names = names(node)?;
     if names.is_empty() {
         return Ok(Vec::new());
     }
+    let _acting = Acting::begin(who)?;
     // Gone since it was listed is as good as not listed.
-    let entries = || names.into_iter().map(|name| entry(node, name));
-    as_server(ServerWork::Metadata, || {
-        entries().filter(|e| !matches!(e, Err(FsError::NotFound))).collect()
-    })
+    let entries = names.into_iter().map(|name| entry(node, name));
+    entries.filter(|e| !matches!(e, Err(FsError::NotFound))).collect()
 }
 
 /// See [`vfs::Node::find_stream`].
-pub fn find(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEntry> {
-    as_server(ServerWork::Metadata, || find_spelt(node, name, how))
-}
-
-fn find_spelt(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEntry> {
+pub fn find(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<StreamEntry> {
+    let _acting = Acting::begin(who)?;
     match entry(node, name.clone()) {
         Err(FsError::NotFound | FsError::NameTooLong | FsError::NotSupported) => {}
         other => return other,
@@ -144,7 +141,8 @@ fn find_spelt(node: &LocalNode, name: &StreamName, how: Case) -> Result<StreamEn
 /// See [`vfs::Node::create_stream`].
 pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<()> {
     let _turn = turn(node.key);
-    match find(node, name, how) {
+    // Whether the name is taken is told to all who may look at the file.
+    match find(node, Actor::server(ServerWork::Metadata), name, how) {
         Ok(_) => return Err(FsError::AlreadyExists),
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
@@ -328,11 +326,15 @@ mod tests {
         assert_eq!(f.raw("user.DosStream.Zone.Identifier:$DATA").unwrap(), b"\0\0a\0");
         f.put_raw("user.DosStream.by samba:$DATA", b"data\0");
         assert_eq!(f.read("by samba").unwrap(), b"data");
-        let mut all = f.node.streams().unwrap();
+        let mut all = f.node.streams(f.who.actor()).unwrap();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         let shown: Vec<_> = all.iter().map(|s| (s.name.as_bytes(), s.size_bytes)).collect();
         assert_eq!(shown, [(&b"Zone.Identifier"[..], 3), (b"by samba", 4)]);
-        assert_eq!(f.node.xattr_names().unwrap(), [], "they are not shown as attributes");
+        assert_eq!(
+            f.node.xattr_names(f.who.actor()).unwrap(),
+            [],
+            "they are not shown as attributes"
+        );
     }
 
     #[test]
@@ -340,9 +342,9 @@ mod tests {
         let Some(f) = fixture() else { return };
         f.create("Name").unwrap();
         assert_eq!(f.create("NAME"), Err(FsError::AlreadyExists));
-        let found = f.node.find_stream(&name("nAME"), Case::Insensitive).unwrap();
+        let found = f.node.find_stream(f.who.actor(), &name("nAME"), Case::Insensitive).unwrap();
         assert_eq!(found, StreamEntry { name: name("Name"), size_bytes: 0 });
-        let exact = f.node.find_stream(&name("nAME"), Case::Sensitive);
+        let exact = f.node.find_stream(f.who.actor(), &name("nAME"), Case::Sensitive);
         assert_eq!(exact, Err(FsError::NotFound));
     }
 
@@ -385,7 +387,8 @@ mod tests {
         for name in &names {
             f.create(name).unwrap();
         }
-        let mut listed: Vec<_> = f.node.streams().unwrap().into_iter().map(|s| s.name).collect();
+        let mut listed: Vec<_> =
+            f.node.streams(f.who.actor()).unwrap().into_iter().map(|s| s.name).collect();
         listed.sort();
         assert_eq!(listed, names.iter().map(|n| name(n)).collect::<Vec<_>>());
     }
@@ -403,7 +406,7 @@ mod tests {
         rename("a", "b", Replace::File).unwrap();
         assert_eq!(f.read("b").unwrap(), b"data");
         assert_eq!(rename("a", "c", Replace::Never), Err(FsError::NotFound));
-        assert_eq!(f.node.streams().unwrap().len(), 1);
+        assert_eq!(f.node.streams(f.who.actor()).unwrap().len(), 1);
     }
 
     #[test]

@@ -20,8 +20,8 @@ use std::sync::{Arc, OnceLock};
 use vfs::{
     Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected, Features,
     FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle,
-    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, Space,
-    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
+    ServerWork, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 
 /// A served directory.
@@ -380,8 +380,9 @@ impl Vfs for LocalVfs {
         quota::set(self.root.as_fd(), who, uid, limits)
     }
 
-    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
-        self.handles.of_node(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
+    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
+        self.handles.of_node(self.root(), who, node)
     }
 
     fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
@@ -396,16 +397,16 @@ impl Vfs for LocalVfs {
         child: &Attributes,
     ) -> Result<NodeHandle> {
         let directory = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        let _acting = Acting::begin(who)?;
-        self.handles.of_child(self.root(), directory, name, child)
+        self.handles.of_child(self.root(), who, (directory, name), child)
     }
 
-    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
-        self.handles.find(self.root(), handle, wanted)
+    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        self.handles.find(self.root(), who, handle, wanted)
     }
 
-    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
-        self.handles.path_of(self.root(), LocalNode::of(node).ok_or(FsError::NotSupported)?)
+    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
+        self.handles.path_of(self.root(), who, node)
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
@@ -424,13 +425,19 @@ impl Vfs for LocalVfs {
         self.make_other(who, path, NewChild::Special { kind, mode })
     }
 
-    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
+    fn watch(
+        &self,
+        work: ServerWork,
+        directory: &dyn Node,
+        tell: TellOutside,
+    ) -> Result<Box<dyn OutsideWatch>> {
         let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
-        self.outside()?.watch(node, tell)
+        self.outside()?.watch(work, node, tell)
     }
 
     fn watch_file(
         &self,
+        work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
         tell: TellChanged,
@@ -438,11 +445,11 @@ impl Vfs for LocalVfs {
         if LocalNode::of(&**file).is_none_or(LocalNode::is_path_only) {
             return Err(FsError::NotSupported);
         }
-        self.outside()?.watch_file(file, every_write, tell)
+        self.outside()?.watch_file(work, file, every_write, tell)
     }
 
-    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        self.outside()?.watch_tree(tell)
+    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        self.outside()?.watch_tree(work, tell)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {

@@ -59,12 +59,12 @@ impl Place<'_> {
 }
 
 /// DOS attributes, and what else there is in extended attributes.
-pub fn read_stored(place: Place<'_>) -> (DosInfo, Stored) {
+pub fn read_stored(place: Place<'_>, work: ServerWork) -> (DosInfo, Stored) {
     let mut names = [0u8; NAMES_BYTES_MAX];
     let listed = match place.list(&mut names) {
         Ok(length) => &names[..length],
         Err(Errno::OPNOTSUPP | Errno::NODATA) => return (DosInfo::default(), Stored::NOTHING),
-        Err(_) => return (read_dos(place), Stored::UNKNOWN),
+        Err(_) => return (read_dos(place, work), Stored::UNKNOWN),
     };
     let (mut stored, mut has_dos) = (Stored::NOTHING, false);
     for full in listed.split(|&byte| byte == 0).filter(|full| !full.is_empty()) {
@@ -74,19 +74,17 @@ pub fn read_stored(place: Place<'_>) -> (DosInfo, Stored) {
         stored.descriptor |= full == security::name().as_bytes();
         stored.posix_acl |= full == b"system.posix_acl_access";
     }
-    let dos = if has_dos { read_dos(place) } else { DosInfo::default() };
+    let dos = if has_dos { read_dos(place, work) } else { DosInfo::default() };
     (dos, stored)
 }
 
-/// Reading them takes what reading data takes, but they are shown to all who may
-/// look at the file.
-fn read_dos(place: Place<'_>) -> DosInfo {
+/// Reads what all are shown who may look at the file, for this work of the server's. Where the
+/// user may read data that changes no credentials.
+fn read_dos(place: Place<'_>, work: ServerWork) -> DosInfo {
     let mut value = [0u8; 256];
     let mut read = || place.get(c"user.DOSATTRIB", &mut value);
     let read = match read() {
-        Err(Errno::ACCESS) => {
-            as_server(ServerWork::Metadata, || read().map_err(|e| refusal("stat", e))).ok()
-        }
+        Err(Errno::ACCESS) => as_server(work, || read().map_err(|e| refusal("stat", e))).ok(),
         other => other.ok(),
     };
     read.and_then(|length| dos_attributes::decode(&value[..length])).unwrap_or_default()
@@ -225,7 +223,7 @@ mod tests {
                 set("user.DosStream.a:$DATA", b"2");
             }
         }
-        let read = |name| read_stored(Place::Child(directory.as_fd(), name));
+        let read = |name| read_stored(Place::Child(directory.as_fd(), name), ServerWork::Metadata);
         let looked = rustix::fs::open(
             folder.path().join("marked"),
             OFlags::PATH | OFlags::CLOEXEC,
@@ -233,7 +231,7 @@ mod tests {
         );
         let looked = looked.unwrap();
         let all = || {
-            let looked = read_stored(Place::Looked(looked.as_fd()));
+            let looked = read_stored(Place::Looked(looked.as_fd()), ServerWork::Metadata);
             [read(c"plain"), read(c"marked"), read(c"missing"), looked]
         };
         let first = all();
@@ -246,6 +244,6 @@ mod tests {
         assert_eq!(first[1], (DosInfo { bits: Some(3), created: None }, marked));
         assert_eq!(first[3], first[1]);
         let file = File::open(folder.path().join("marked")).unwrap();
-        assert_eq!(read_stored(Place::Open(file.as_fd())), first[1]);
+        assert_eq!(read_stored(Place::Open(file.as_fd()), ServerWork::Metadata), first[1]);
     }
 }

@@ -33,10 +33,11 @@ fn what_is_gone_is_gone_while_others_take_its_number() {
         }
         for _ in 0..ROUNDS {
             std::fs::write(folder.path().join("f"), "").unwrap();
-            let handle =
-                vfs.handle(&*vfs.open(Actor::SUPERUSER, &path, how).unwrap().node).unwrap();
+            let handle = vfs
+                .handle(Actor::SUPERUSER, &*vfs.open(Actor::SUPERUSER, &path, how).unwrap().node)
+                .unwrap();
             std::fs::remove_file(folder.path().join("f")).unwrap();
-            match vfs.find(&handle, Wanted::default()) {
+            match vfs.find(Actor::SUPERUSER, &handle, Wanted::default()) {
                 Err(error) => assert_eq!(error, FsError::Stale),
                 // Somebody has it open still, such as a listener of the whole file system.
                 Ok(found) => assert!(found.path.is_nameless()),

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use vfs::{
-    Actor, Case, FsError, Name, OpenHow, OutsideChange, OutsideName, RelPath, Vfs, Wait, Wanted,
+    Actor, Case, FsError, Identity, Name, OpenHow, OutsideChange, OutsideName, RelPath, ServerWork,
+    Vfs, Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -55,6 +56,7 @@ fn others_are_heard_and_we_are_not() {
     let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap();
     let (tell, told) = mpsc::channel();
     let watch = vfs.watch(
+        ServerWork::Watch,
         &*root.node,
         Arc::new(move |change| {
             let _ = tell.send(shown(change));
@@ -94,10 +96,13 @@ fn others_are_heard_in_a_whole_tree_and_not_beside_it() {
     std::fs::create_dir_all(share.join("a/b")).unwrap();
     let vfs = LocalVfs::open(&share).unwrap();
     let (tell, told) = mpsc::channel();
-    let watch = vfs.watch_tree(Arc::new(move |directory: &RelPath, change: &OutsideChange| {
-        let at = String::from_utf8_lossy(directory.as_bytes()).into_owned();
-        let _ = tell.send(format!("{at}: {}", shown(change)));
-    }));
+    let watch = vfs.watch_tree(
+        ServerWork::Watch,
+        Arc::new(move |directory: &RelPath, change: &OutsideChange| {
+            let at = String::from_utf8_lossy(directory.as_bytes()).into_owned();
+            let _ = tell.send(format!("{at}: {}", shown(change)));
+        }),
+    );
     let watch = match watch {
         Ok(watch) => watch,
         Err(error) => return assert_eq!(error, FsError::NotSupported),
@@ -144,6 +149,7 @@ fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
     let watch = |every_write| {
         let (tell, told) = mpsc::channel();
         let watch = vfs.watch_file(
+            ServerWork::Watch,
             &file,
             every_write,
             Arc::new(move || {
@@ -174,4 +180,40 @@ fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
     shell(dir.path(), "echo x >> f");
     drop(vfs);
     assert!(at_close.1.recv_timeout(SOON).is_err(), "nothing more");
+}
+
+/// Marks that the process has on a directory. proc_pid_fdinfo(5).
+fn marks_on(directory: &std::path::Path) -> usize {
+    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(directory).unwrap());
+    let mark = format!("fanotify ino:{inode:x} ");
+    let open = std::fs::read_dir("/proc/self/fdinfo").unwrap();
+    let texts = open.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap_or_default());
+    texts.map(|text| text.lines().filter(|line| line.starts_with(&mark)).count()).sum()
+}
+
+#[test]
+fn watch_dropped_by_user_without_right_to_read_leaves_no_mark() {
+    let _alone = alone();
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(dir.path()).unwrap();
+    let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
+    let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap();
+    let user = Identity { uid: 4001, gid: 4001, groups: Vec::new() };
+    let watch = vfs_local::keep_identity(|| {
+        vfs.space(user.actor()).unwrap();
+        vfs.watch(ServerWork::Watch, &*root.node, Arc::new(|_| {}))
+    });
+    let watch = match watch {
+        Ok(watch) => watch,
+        Err(error) => return assert_eq!(error, FsError::NotSupported),
+    };
+    assert_eq!(marks_on(dir.path()), 1);
+    vfs_local::keep_identity(|| {
+        vfs.space(user.actor()).unwrap();
+        drop(watch);
+    });
+    assert_eq!(marks_on(dir.path()), 0);
 }

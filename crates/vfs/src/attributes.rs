@@ -34,8 +34,9 @@ pub struct Timestamp(pub i128);
 /// Which optional (costlier) parts of [`Attributes`] a caller needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Fill [`Attributes::dos`] and [`Attributes::stored`].
-    pub dos: bool,
+    /// Fill [`Attributes::dos`] and [`Attributes::stored`], for this reason: Linux asks whoever
+    /// reads them for the right to read data, and they are shown to all who may look at the node.
+    pub dos: Option<crate::ServerWork>,
 }
 
 /// DOS attributes and creation time, as stored beside the file.

@@ -5,7 +5,7 @@
 //! asked: whoever has drained it knows of everything that was done before. So it
 //! can be what a cache of names rests on.
 
-use crate::{Node, Result};
+use crate::{Node, Result, ServerWork};
 use std::fmt;
 
 /// A directory that is followed. Never given to another while the feed lives.
@@ -31,12 +31,13 @@ pub enum NameChange<'a> {
 
 /// Tells what happens in the directories that are followed.
 pub trait ChangeFeed: Send + Sync + fmt::Debug {
-    /// Follows a directory from now on; the same one again has the same number.
+    /// Follows a directory from now on; the same one again has the same number. Linux lets only
+    /// those hear who may read it.
     ///
     /// # Errors
     /// [`crate::FsError::NotSupported`] where others could change it unheard,
     /// [`crate::FsError::TooMany`].
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId>;
+    fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId>;
 
     /// Follows it no longer; what is still told of it can be passed over.
     fn unfollow(&self, directory: FollowId);
@@ -66,7 +67,7 @@ pub trait ListingFeed: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// As [`ChangeFeed::follow`].
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId>;
+    fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId>;
 
     /// Follows it no longer; what is still told of it can be passed over.
     fn unfollow(&self, directory: FollowId);

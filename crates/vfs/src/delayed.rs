@@ -9,7 +9,7 @@ use crate::{
     Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected,
     Features, FileKey, FsError, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name,
     NameActor, NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits,
-    QuotaState, RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside,
+    QuotaState, RelPath, Replace, Result, ServerWork, Space, SpecialKind, TellChanged, TellOutside,
     TellOutsideIn, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
@@ -120,8 +120,8 @@ impl Vfs for Delayed {
         self.inner.known_change(directory, order)
     }
 
-    fn look_at_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Result<u64> {
-        self.inner.look_at_change(directory, order)
+    fn look_at_change(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+        self.inner.look_at_change(who, directory)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
@@ -164,25 +164,31 @@ impl Vfs for Delayed {
         self.inner.set_quota(who, uid, limits)
     }
 
-    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch(directory, tell)
+    fn watch(
+        &self,
+        work: ServerWork,
+        directory: &dyn Node,
+        tell: TellOutside,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch(work, directory, tell)
     }
 
-    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch_tree(tell)
+    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        self.inner.watch_tree(work, tell)
     }
 
     fn watch_file(
         &self,
+        work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
         tell: TellChanged,
     ) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch_file(file, every_write, tell)
+        self.inner.watch_file(work, file, every_write, tell)
     }
 
-    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
-        self.inner.handle(node)
+    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        self.inner.handle(who, node)
     }
 
     fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
@@ -199,8 +205,8 @@ impl Vfs for Delayed {
         self.inner.child_handle(who, directory, name, child)
     }
 
-    fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
-        self.inner.handle_at(node, path)
+    fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+        self.inner.handle_at(who, node, path)
     }
 
     fn remembered(
@@ -225,9 +231,9 @@ impl Vfs for Delayed {
         self.inner.known_handles(directory, children)
     }
 
-    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
         (self.pause)();
-        self.inner.find(handle, wanted)
+        self.inner.find(who, handle, wanted)
     }
 
     fn find_known(
@@ -238,12 +244,12 @@ impl Vfs for Delayed {
         self.inner.find_known(handle, order)
     }
 
-    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
-        self.inner.path_of(node)
+    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_of(who, node)
     }
 
-    fn path_since(&self, node: &dyn Node, order: ArrivalOrder) -> Result<RelPath> {
-        self.inner.path_since(node, order)
+    fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.inner.path_since(who, node)
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {

@@ -271,6 +271,11 @@ pub enum ServerWork {
     DelegatedWrite,
     /// Making what a request changed survive a loss of power, whoever may read it.
     Sync,
-    /// What the server keeps beside a file: descriptors, streams, verifiers, change watches.
+    /// What the server keeps beside a file: DOS attributes, descriptors, names and lengths of
+    /// streams and extended attributes, verifiers, reparse data. Linux asks for the right to
+    /// read data, and they are shown to all who may look at the file.
     Metadata,
+    /// Hearing of changes to a directory or a file. Linux asks for the right to read it; whom the
+    /// server tells of a change is decided for each of them.
+    Watch,
 }

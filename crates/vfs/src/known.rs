@@ -1,6 +1,6 @@
 //! What is known of a node beside its attributes, when it is opened.
 
-use crate::{Node, Opened, PosixAcl, Result, StreamEntry};
+use crate::{Actor, Node, Opened, PosixAcl, Result, StreamEntry};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -90,13 +90,13 @@ impl KnownSecurity {
     ///
     /// # Errors
     /// Those of the node.
-    pub fn streams(&self, node: &dyn Node) -> Result<Vec<StreamEntry>> {
+    pub fn streams(&self, who: Actor<'_>, node: &dyn Node) -> Result<Vec<StreamEntry>> {
         if let Some(known) = self.streams.get() {
             self.totals.stream_hits.fetch_add(1, Ordering::Relaxed);
             return Ok(known.clone());
         }
         self.totals.stream_misses.fetch_add(1, Ordering::Relaxed);
-        let asked = node.streams()?;
+        let asked = node.streams(who)?;
         let of = |entry: &StreamEntry| size_of::<StreamEntry>() + entry.name.as_bytes().len();
         let bytes = asked.iter().map(of).sum();
         // Long lists are not worth the room.

@@ -94,7 +94,8 @@ pub struct DirEntry {
 /// A tree of files.
 ///
 /// Every call may run concurrently with every other. Paths are relative to the
-/// root and can never leave it, whatever symbolic links they meet.
+/// root and can never leave it, whatever symbolic links they meet. A call that the system may
+/// refuse says who makes it: see [`Node`].
 pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// Opens an existing node, as `who`. The empty path is the root.
     ///
@@ -218,8 +219,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Node::attributes`].
-    fn look_at_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Result<u64> {
-        let _ = order;
+    fn look_at_change(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+        let _ = who;
         directory.attributes(Wanted::default()).map(|attributes| attributes.change)
     }
 
@@ -295,12 +296,18 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     }
 
     /// Tells what others than this process do to names in `directory`, which
-    /// is open for listing; not what they do below it.
+    /// is open for listing; not what they do below it. Linux lets only those hear who may read
+    /// it: who is told is decided by the caller.
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
-    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
-        let _ = (directory, tell);
+    fn watch(
+        &self,
+        work: ServerWork,
+        directory: &dyn Node,
+        tell: TellOutside,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        let _ = (work, directory, tell);
         Err(FsError::NotSupported)
     }
 
@@ -309,8 +316,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::watch`].
-    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        let _ = tell;
+    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+        let _ = (work, tell);
         Err(FsError::NotSupported)
     }
 
@@ -323,11 +330,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::watch`]; [`FsError::NotSupported`] for what is open for looking only.
     fn watch_file(
         &self,
+        work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
         tell: TellChanged,
     ) -> Result<Box<dyn OutsideWatch>> {
-        let _ = (file, every_write, tell);
+        let _ = (work, file, every_write, tell);
         Err(FsError::NotSupported)
     }
 
@@ -335,8 +343,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where there is no such thing.
-    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
-        let _ = node;
+    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        let _ = (who, node);
         Err(FsError::NotSupported)
     }
 
@@ -352,9 +360,9 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As [`Vfs::handle`].
-    fn handle_at(&self, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
+    fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
         let _ = path;
-        self.handle(node)
+        self.handle(who, node)
     }
 
     /// The attributes and the handle of the file at `path` (exact spelling), whose directory this
@@ -403,15 +411,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         vec![None; children.len()]
     }
 
-    /// Finds the node of a handle, wherever in the tree it is by now, with the power of
-    /// the process. The handle may be anybody's bytes. What has no name any more, but is
-    /// open still, may be found, too: [`Attributes::links`] says so.
+    /// Finds the node of a handle, wherever in the tree it is by now. The handle may be
+    /// anybody's bytes: Linux opens one for the superuser only ([`ServerWork::LocateNode`]), and
+    /// what the caller may do to the node is decided afterwards. What has no name any more, but
+    /// is open still, may be found, too: [`Attributes::links`] says so.
     ///
     /// # Errors
     /// [`FsError::Stale`] if there is no such node in the tree any more;
     /// [`FsError::InvalidParameter`] for what no handle looks like.
-    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
-        let _ = (handle, wanted);
+    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        let _ = (who, handle, wanted);
         Err(FsError::NotSupported)
     }
 
@@ -431,19 +440,18 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::Stale`] if it has left the tree, or has no name any more.
-    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
-        let _ = node;
+    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        let _ = (who, node);
         Err(FsError::NotSupported)
     }
 
-    /// As [`Vfs::path_of`], or where it was since the request with this place came
-    /// ([`freshness`]): to begin with, not to be sure afterwards that it has not moved.
+    /// As [`Vfs::path_of`], or where it was since the request of `who` came
+    /// ([`Actor::in_order`]): to begin with, not to be sure afterwards that it has not moved.
     ///
     /// # Errors
     /// As [`Vfs::path_of`].
-    fn path_since(&self, node: &dyn Node, order: ArrivalOrder) -> Result<RelPath> {
-        let _ = order;
-        self.path_of(node)
+    fn path_since(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.path_of(who, node)
     }
 
     /// Opens a node anew, as `who`, by no path: that very one, wherever it is. Of `how`
@@ -565,10 +573,10 @@ pub struct SecurityChange<'a> {
 
 /// An open file or directory.
 ///
-/// Calls may run concurrently. Rights were checked when it was opened; calls
-/// that take an [`Actor`] are made as that user, and what the system asks of it is asked again.
-/// The others are answered by the open descriptor alone, or by what the server keeps beside the
-/// node for itself ([`ServerWork::Metadata`]).
+/// Calls may run concurrently. Rights were checked when it was opened; calls that take an
+/// [`Actor`] are made as that one, and what the system asks of it is asked again. The others are
+/// those of which `cargo xtask tidy` has a list: they look at the open descriptor, for which the
+/// system asks nobody for permission, or at memory.
 pub trait Node: Send + Sync + std::fmt::Debug {
     /// What the node is, for ever: never reused while this handle lives.
     fn key(&self) -> FileKey;
@@ -612,11 +620,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     }
 
     /// Makes data (and unless `data_only`, attributes) survive power loss: of a directory the
-    /// names in it, too. Takes long. Works for nodes of every kind, however they were opened.
+    /// names in it, too. Takes long. Works for nodes of every kind, however they were opened: what
+    /// is open for looking only is opened anew as `who`.
     ///
     /// # Errors
     /// [`FsError::Io`]: data may be lost, and the caller must be told.
-    fn sync(&self, data_only: bool) -> Result<()>;
+    fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()>;
 
     /// Whether [`Node::sync`] waits for nothing, since nothing here survives power loss anyway. A
     /// hint: false negatives are allowed.
@@ -719,7 +728,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         wanted: ListWanted,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        list_one_by_one(self, who, cookie, wanted, sink)
+        listed::list_one_by_one(self, who, cookie, wanted, sink)
     }
 
     /// Attributes of the child `name` (exact spelling) of this directory as `who` may see
@@ -746,13 +755,14 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
-    fn read_link(&self) -> Result<Vec<u8>>;
+    fn read_link(&self, who: Actor<'_>) -> Result<Vec<u8>>;
 
     /// What the node stands for, as a protocol stored it.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if it stands for itself.
-    fn reparse_data(&self) -> Result<Vec<u8>> {
+    fn reparse_data(&self, who: Actor<'_>) -> Result<Vec<u8>> {
+        let _ = who;
         Err(FsError::NotFound)
     }
 
@@ -766,16 +776,18 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// What [`Node::set_verifier`] stored, whatever its maker may read.
+    /// What [`Node::set_verifier`] stored. The mode that the file was made with may keep its
+    /// maker from reading it.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if nothing was.
-    fn verifier(&self) -> Result<[u8; 8]> {
+    fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
+        let _ = who;
         Err(FsError::NotFound)
     }
 
-    /// Stores by which number whoever made the file knows it again. Done with the
-    /// power of the process; to be called while the file is open for writing.
+    /// Stores the number by which its maker knows the file again; to be called while the file is
+    /// open for writing. The mode that it was made with may keep its maker from writing it.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]. Where it cannot be stored nothing is done.
@@ -790,22 +802,21 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where none can be stored.
-    fn xattr_names(&self) -> Result<Vec<Name>>;
+    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<Name>>;
 
     /// Names and lengths of the users' extended attributes of the child `name`
     /// (exact spelling) of this directory, the link itself if it is one; none
     /// where that cannot be told.
-    fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
-        let _ = name;
+    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(Name, usize)> {
+        let _ = (who, name);
         Vec::new()
     }
 
-    /// One extended attribute's value. Whether the caller may read it was decided before: this
-    /// is done with the power of the process.
+    /// One extended attribute's value.
     ///
     /// # Errors
-    /// [`FsError::NotFound`].
-    fn xattr(&self, name: &Name) -> Result<Vec<u8>>;
+    /// [`FsError::NotFound`], [`FsError::AccessDenied`].
+    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>>;
 
     /// Sets, or with `None` removes, an extended attribute.
     ///
@@ -813,21 +824,22 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`] past the file system's limit, [`FsError::AccessDenied`].
     fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()>;
 
-    /// All named streams, in no order. What is asked for is not data: rights to
-    /// the node's data are not needed.
+    /// All named streams, in no order. Names and lengths are not data, but Linux asks for the
+    /// right to read data for the lengths.
     ///
     /// # Errors
-    /// [`FsError::Io`].
-    fn streams(&self) -> Result<Vec<StreamEntry>> {
+    /// [`FsError::Io`], [`FsError::AccessDenied`].
+    fn streams(&self, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
+        let _ = who;
         Ok(Vec::new())
     }
 
-    /// The stream called `name`.
+    /// The stream called `name`: as [`Node::streams`].
     ///
     /// # Errors
-    /// [`FsError::NotFound`].
-    fn find_stream(&self, name: &StreamName, case: Case) -> Result<StreamEntry> {
-        let _ = (name, case);
+    /// [`FsError::NotFound`], [`FsError::AccessDenied`].
+    fn find_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<StreamEntry> {
+        let _ = (who, name, case);
         Err(FsError::NotFound)
     }
 
@@ -948,46 +960,4 @@ pub trait Node: Send + Sync + std::fmt::Debug {
 
     /// For backends to recognise their own nodes in [`Node::copy_range`].
     fn as_any(&self) -> &dyn std::any::Any;
-}
-
-/// Entries that are read before they are looked at, by backends without a pass of their own.
-const ENTRIES_AHEAD: usize = 256;
-
-/// What [`Node::list_with_attributes`] does of itself: a look at each entry.
-fn list_one_by_one<N: Node + ?Sized>(
-    node: &N,
-    who: Actor<'_>,
-    mut cookie: u64,
-    wanted: ListWanted,
-    sink: &mut dyn ListSink,
-) -> Result<bool> {
-    loop {
-        let mut entries = Vec::new();
-        let ended = node.list(cookie, &mut |entry| {
-            entries.push(entry);
-            entries.len() < ENTRIES_AHEAD
-        })?;
-        for entry in &entries {
-            cookie = entry.next;
-            match sink.choose(entry.name.as_bytes(), cookie) {
-                Choice::Take => {}
-                Choice::Pass => continue,
-                Choice::Stop => return Ok(false),
-            }
-            let looks = wanted.attributes || wanted.stored;
-            let look = || node.child_attributes(who, &entry.name, Wanted { dos: wanted.stored });
-            let listed = Listed {
-                name: entry.name.as_bytes(),
-                inode: entry.inode,
-                attributes: None,
-                next: cookie,
-            };
-            if !listed.give(sink, looks.then(look).transpose())? {
-                return Ok(false);
-            }
-        }
-        if ended {
-            return Ok(true);
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! Directories listed together with what is in them.
 
-use crate::{Attributes, FsError, Result};
+use crate::{Actor, Attributes, FsError, Node, Result, ServerWork, Wanted};
 
 /// What a listing needs of each entry, beside its name. What is not wanted may be
 /// left at its default, which saves the time to find it out.
@@ -8,8 +8,8 @@ use crate::{Attributes, FsError, Result};
 pub struct ListWanted {
     /// Attributes without those that [`ListWanted::stored`] stands for.
     pub attributes: bool,
-    /// [`Attributes::dos`] and [`Attributes::stored`].
-    pub stored: bool,
+    /// [`Attributes::dos`] and [`Attributes::stored`], as [`Wanted::dos`].
+    pub stored: Option<ServerWork>,
     /// Few entries will be taken: reading ahead would be in vain.
     pub few: bool,
 }
@@ -68,5 +68,47 @@ pub trait ListSink {
     fn put_unseen(&mut self, entry: Listed<'_>, error: FsError) -> bool {
         let _ = (entry, error);
         true
+    }
+}
+
+/// Entries that are read before they are looked at, by backends without a pass of their own.
+const ENTRIES_AHEAD: usize = 256;
+
+/// What [`Node::list_with_attributes`] does of itself: a look at each entry.
+pub(crate) fn list_one_by_one<N: Node + ?Sized>(
+    node: &N,
+    who: Actor<'_>,
+    mut cookie: u64,
+    wanted: ListWanted,
+    sink: &mut dyn ListSink,
+) -> Result<bool> {
+    loop {
+        let mut entries = Vec::new();
+        let ended = node.list(cookie, &mut |entry| {
+            entries.push(entry);
+            entries.len() < ENTRIES_AHEAD
+        })?;
+        for entry in &entries {
+            cookie = entry.next;
+            match sink.choose(entry.name.as_bytes(), cookie) {
+                Choice::Take => {}
+                Choice::Pass => continue,
+                Choice::Stop => return Ok(false),
+            }
+            let looks = wanted.attributes || wanted.stored.is_some();
+            let look = || node.child_attributes(who, &entry.name, Wanted { dos: wanted.stored });
+            let listed = Listed {
+                name: entry.name.as_bytes(),
+                inode: entry.inode,
+                attributes: None,
+                next: cookie,
+            };
+            if !listed.give(sink, looks.then(look).transpose())? {
+                return Ok(false);
+            }
+        }
+        if ended {
+            return Ok(true);
+        }
     }
 }

@@ -24,7 +24,7 @@ impl OpenHow {
     /// For a node that is to be looked at only: the one that is called just so, itself.
     #[must_use]
     pub const fn looking(wait: Wait) -> Self {
-        let (case, wanted) = (Case::Sensitive, Wanted { dos: false });
+        let (case, wanted) = (Case::Sensitive, Wanted { dos: None });
         Self { read: false, write: false, case, wanted, no_follow: true, wait }
     }
 }

@@ -96,7 +96,7 @@ const HOW: OpenHow = OpenHow {
     read: true,
     write: true,
     case: Case::Sensitive,
-    wanted: Wanted { dos: true },
+    wanted: Wanted { dos: Some(crate::ServerWork::Metadata) },
     no_follow: false,
     wait: Wait::Allowed,
 };
@@ -107,7 +107,13 @@ fn open(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
 
 fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<Opened> {
     let mode = if kind == FileKind::Directory { 0o755 } else { 0o644 };
-    let how = CreateHow { kind, mode, dos: None, wanted: Wanted { dos: true }, initialiser: None };
+    let how = CreateHow {
+        kind,
+        mode,
+        dos: None,
+        wanted: Wanted { dos: Some(crate::ServerWork::Metadata) },
+        initialiser: None,
+    };
     vfs.create(root(), &path(at), Case::Sensitive, how)
 }
 

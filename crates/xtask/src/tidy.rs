@@ -1,5 +1,7 @@
 //! The house rules that no compiler checks.
 
+mod backend_calls;
+
 use anyhow::Result;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -122,6 +124,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
             collect_tests(name, &text, &mut tests);
         }
     }
+    backend_calls::check(root, &mut breaches)?;
     check_documents(root, &tests, &mut breaches)?;
     Ok(breaches)
 }

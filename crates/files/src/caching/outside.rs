@@ -9,7 +9,7 @@ use crate::context::RequestContext;
 use crate::table::{FileState, lock};
 use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
-use vfs::{FileKind, FsError, Node, OutsideChange, OutsideWatch, Vfs};
+use vfs::{FileKind, FsError, Node, OutsideChange, OutsideWatch, ServerWork, Vfs};
 
 /// Who changes what clients keep, and has no open here.
 const NOBODY: CacheOwner = CacheOwner::Open(OpenId(0));
@@ -34,11 +34,12 @@ impl FileState {
             return;
         }
         let weak = Arc::downgrade(self);
+        let work = ServerWork::Watch;
         let watch = match node.kind() {
             FileKind::Directory => {
-                vfs.watch(&**node, Arc::new(move |_: &OutsideChange| changed(&weak)))
+                vfs.watch(work, &**node, Arc::new(move |_: &OutsideChange| changed(&weak)))
             }
-            _ => vfs.watch_file(node, every_write, Arc::new(move || changed(&weak))),
+            _ => vfs.watch_file(work, node, every_write, Arc::new(move || changed(&weak))),
         };
         // Without the mutex: these are system calls.
         let unneeded = match watch {

@@ -4,6 +4,7 @@ use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::{
     InForce, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to, stored,
 };
+use crate::server_work::{LOCATE, WANTED};
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, Share};
 use acl::{ExecuteRule, PosixAcl};
@@ -30,8 +31,6 @@ pub struct ObjectChanges {
     /// DOS attributes and creation time; a `None` inside keeps that part.
     pub dos: Option<DosInfo>,
 }
-
-const WANTED: Wanted = Wanted { dos: true };
 
 impl RequestFiles {
     /// Present attributes. [`Attributes::key`] is the file system's number and that of
@@ -67,7 +66,7 @@ impl RequestFiles {
         directory
             .volume
             .vfs
-            .look_at_change(&*directory.node, self.context.order())
+            .look_at_change(self.context.call(LOCATE), &*directory.node)
             .unwrap_or_default()
     }
 

@@ -1,6 +1,7 @@
 //! From handles and names to objects.
 
 use super::{Handle, Object};
+use crate::server_work::LOCATE;
 use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
@@ -44,7 +45,7 @@ impl RequestFiles {
         let (table, is_sealed) = (self.table.clone(), self.seal.is_some());
         let known_directories = self.known.clone();
         self.offload(move || {
-            let found = volume.vfs.find(&handle, Wanted::default())?;
+            let found = volume.vfs.find(LOCATE, &handle, Wanted::default())?;
             let known = table.find(found.attributes.key);
             let is_open = known.is_some_and(|state| state.is_open_in(&volume.vfs));
             let is_named = found.attributes.links > 0;
@@ -70,7 +71,7 @@ impl RequestFiles {
             let is_served = volume.options.veto_names.check(&path, false).is_ok();
             return is_served.then(|| Object { volume: volume.clone(), node, path });
         };
-        let path = volume.vfs.path_since(&*node, self.context.order());
+        let path = volume.vfs.path_since(self.context.call(LOCATE), &*node);
         match path {
             Ok(path) if volume.options.veto_names.check(&path, false).is_ok() => {
                 Some(Object { volume: volume.clone(), node, path })
@@ -179,7 +180,7 @@ impl Object {
     /// # Errors
     /// [`FsError::Stale`] if that is nowhere in the volume.
     pub(crate) fn present_path(&self) -> Result<RelPath> {
-        self.or_found_at(self.volume.vfs.path_of(&*self.node))
+        self.or_found_at(self.volume.vfs.path_of(LOCATE, &*self.node))
     }
 
     /// As [`Object::present_path`], as of what has been heard since the request with this place
@@ -188,7 +189,7 @@ impl Object {
     /// # Errors
     /// As [`Object::present_path`].
     pub(crate) fn path_since(&self, order: ArrivalOrder) -> Result<RelPath> {
-        self.or_found_at(self.volume.vfs.path_since(&*self.node, order))
+        self.or_found_at(self.volume.vfs.path_since(LOCATE.in_order(order), &*self.node))
     }
 
     fn or_found_at(&self, told: Result<RelPath>) -> Result<RelPath> {

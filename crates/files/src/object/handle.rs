@@ -7,6 +7,7 @@
 
 use crate::Files;
 use crate::object::Object;
+use crate::server_work::LOCATE;
 use std::fmt::Debug;
 use std::sync::Arc;
 use vfs::{FsError, NodeHandle, Result};
@@ -86,7 +87,7 @@ impl Files {
     /// # Errors
     /// [`FsError::NotSupported`] where the backend has none.
     pub fn handle(&self, volume: VolumeId, object: &Object) -> Result<Handle> {
-        let node = object.volume.vfs.handle_at(&*object.node, &object.path)?;
+        let node = object.volume.vfs.handle_at(LOCATE, &*object.node, &object.path)?;
         Ok(self.seal(volume, node))
     }
 

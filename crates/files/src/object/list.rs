@@ -313,7 +313,11 @@ impl<T: TakeListed> Listing<T> {
     /// the directory lists, without opening it.
     fn run(&mut self, count_max: usize) -> Result<()> {
         let count_max = count_max.min(self.wish.count_max);
-        let wanted = ListWanted { attributes: true, stored: self.wish.stored, few: count_max == 1 };
+        let wanted = ListWanted {
+            attributes: true,
+            stored: self.wish.stored.then_some(ServerWork::Metadata),
+            few: count_max == 1,
+        };
         let (caller, vfs) = (self.caller.clone(), self.directory.volume.vfs.clone());
         let context = self.context.clone();
         let who = context.call(caller.identity.actor());

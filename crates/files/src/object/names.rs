@@ -111,9 +111,9 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for what is none.
-    pub async fn read_object_link(&self, object: &Object) -> Result<Vec<u8>> {
-        let node = object.node.clone();
-        self.offload(move || node.read_link()).await
+    pub async fn read_object_link(&self, caller: &Arc<Caller>, object: &Object) -> Result<Vec<u8>> {
+        let (node, caller) = (object.node.clone(), caller.clone());
+        self.offload(move || node.read_link(caller.identity.actor())).await
     }
 
     async fn open_name(

@@ -7,6 +7,7 @@ use crate::context::RequestContext;
 use crate::open::Ticket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::carry_out;
+use crate::server_work::LOCATE;
 use crate::table::{Doomed, Entered, Entry};
 use crate::{Access, Caller, RequestFiles, Share, Volume};
 use acl::ExecuteRule;
@@ -62,7 +63,7 @@ impl RequestFiles {
         // From now on renames and removals see it.
         let is_still_so = table.epoch() == Some(epoch)
             && table.removals() == removals
-            && volume.vfs.path_since(&*directory.node, self.context.order()).as_ref()
+            && volume.vfs.path_since(self.context.call(LOCATE), &*directory.node).as_ref()
                 == Ok(&directory.path);
         // Who keeps something of it is to be asked first.
         if !is_still_so || ticket.has_caches() {

@@ -2,6 +2,7 @@
 
 use super::Object;
 use crate::authorize::{as_granted, rights_to};
+use crate::server_work::METADATA;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
@@ -53,7 +54,7 @@ impl RequestFiles {
         let (caller, object) = (caller.clone(), object.clone());
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
-            object.node.xattr_names()
+            object.node.xattr_names(caller.identity.actor())
         })
         .await
     }
@@ -71,7 +72,8 @@ impl RequestFiles {
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
-            object.node.xattr(&name)
+            let who = as_granted(&caller, &*object.node);
+            object.node.xattr(who.actor(), &name)
         })
         .await
     }
@@ -102,7 +104,8 @@ impl RequestFiles {
             // Of two that wish it were not there yet one is refused. RFC 8276 8.4.2.
             let wished = wish != XattrWish::Either || value.is_none();
             let turn = wished.then(|| turns.begin(object.key()));
-            let is_there = match object.node.xattr(&name) {
+            // Whether it is there is told to all who may set it, its value to nobody.
+            let is_there = match object.node.xattr(METADATA, &name) {
                 Ok(_) => true,
                 Err(FsError::NotFound) => false,
                 Err(error) => return Err(error),
@@ -129,7 +132,7 @@ impl RequestFiles {
     }
 }
 
-/// Whether the caller has the right: attributes are read as the superuser.
+/// Whether the caller has the right, which a stored descriptor may give.
 fn need(caller: &Caller, object: &Object, right: Access) -> Result<()> {
     let attributes = object.node.attributes(Wanted::default())?;
     let subject = (&*object.node, &attributes, None);

@@ -2,6 +2,7 @@
 
 use super::Opening;
 use crate::authorize::{as_granted, dos_authority, facts, owner_group};
+use crate::server_work::{METADATA, WANTED};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Caller, Volume};
@@ -58,7 +59,8 @@ impl NodeInitialiser for RequestInitialiser<'_> {
         }
         opening.set_xattrs(new)?;
         if let Some(verifier) = opening.with.verifier {
-            new.node.set_verifier(opening.user(), verifier)?;
+            // The mode that the file is created with may forbid its creator to write.
+            new.node.set_verifier(METADATA, verifier)?;
         }
         if let Some(name) = &opening.plan.stream {
             let who = as_granted(&opening.caller, &*new.node);
@@ -89,7 +91,10 @@ impl Opening {
             mode: self.new_mode(is_directory),
             dos,
             // POSIX asks for none, and what is new has none but what it is given.
-            wanted: Wanted { dos: dos.is_some() || is_initialised || !self.is_posix() },
+            wanted: match dos.is_some() || is_initialised || !self.is_posix() {
+                true => WANTED,
+                false => Wanted::default(),
+            },
             initialiser: if is_initialised { Some(&initialiser) } else { None },
         };
         let (vfs, case) = (&self.volume.vfs, self.case());
@@ -142,7 +147,7 @@ impl Opening {
         // The data goes first: a stream may say what others have to know of it, such as where it
         // comes from, and the power may go in between.
         opened.node.set_size(self.user(), 0)?;
-        let streams = opened.node.streams()?;
+        let streams = opened.node.streams(METADATA)?;
         if !streams.is_empty() {
             let who = as_granted(&self.caller, &*opened.node);
             for stream in &streams {

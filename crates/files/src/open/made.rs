@@ -2,7 +2,8 @@
 //! others may rename, replace or remove it meanwhile.
 
 use super::apply::CreatedNode;
-use super::{Attempt, OpenAction, Opening, Seen, Ticket, WANTED, WishedKind};
+use super::{Attempt, OpenAction, Opening, Seen, Ticket, WishedKind};
+use crate::server_work::WANTED;
 use crate::table::NotEntered;
 use crate::watch::{ChangeKind, name_filter};
 use acl::{Access, Descriptor};
@@ -146,7 +147,7 @@ impl Opening {
             Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {}
             Err(error) => return Err(error),
         }
-        match vfs.path_of(&*opened.node) {
+        match vfs.path_of(root, &*opened.node) {
             Ok(path) if !path.is_nameless() => {
                 opened.path = path;
                 Ok(Whereabouts::Unsettled)

@@ -18,6 +18,7 @@ use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::reparse::stands_for_other;
+use crate::server_work::WANTED;
 use crate::shown_link::with_link;
 use crate::table::{Entered, Entry, NotEntered, Table};
 use crate::volume::dos;
@@ -333,7 +334,6 @@ struct Opening {
     removes_by_directory: bool,
 }
 
-const WANTED: Wanted = Wanted { dos: true };
 const WRITES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0);
 const READS: Access = Access(Access::READ_DATA.0 | Access::EXECUTE.0);
 

@@ -3,6 +3,7 @@
 use super::Opening;
 use super::apply::CreatedNode;
 use crate::object::Object;
+use crate::server_work::METADATA;
 use crate::{IfExists, OpenAt};
 use vfs::{
     Actor, ChildName, Expected, FsError, KnownOpen, Name, NameActor, OpenHow, Opened, RelPath,
@@ -107,7 +108,7 @@ impl Opening {
     /// Whether the file was made by this very request, which was sent before.
     pub(super) fn was_made_for_this(&self, opened: &Opened) -> bool {
         let Some(verifier) = self.with.verifier else { return false };
-        self.plan.if_exists == IfExists::Fail && opened.node.verifier() == Ok(verifier)
+        self.plan.if_exists == IfExists::Fail && opened.node.verifier(METADATA) == Ok(verifier)
     }
 
     /// Whether it is the directory that is meant, where that is known by more than its path.

@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::{IfExists, IfMissing, Opening, READS, WRITES};
 use crate::authorize::{InForce, rights_to};
+use crate::server_work::WANTED;
 use acl::{Access, ExecuteRule};
 use std::sync::Arc;
 use vfs::{
@@ -38,7 +39,7 @@ impl Opening {
             read: looks && (maximum || needs_read),
             write: looks && !self.volume.is_unchangeable() && (maximum || needs_write),
             case: self.case(),
-            wanted: Wanted { dos: !self.removes_by_directory },
+            wanted: if self.removes_by_directory { Wanted::default() } else { WANTED },
             no_follow: self.plan.no_follow || self.is_posix(),
             wait,
         };
@@ -162,7 +163,7 @@ impl Opening {
         if !reads && !writes {
             return Ok(found);
         }
-        let (read, write, wanted) = (reads, writes, Wanted { dos: true });
+        let (read, write, wanted) = (reads, writes, WANTED);
         let how = OpenHow { read, write, wanted, ..OpenHow::looking(wait) };
         let opened = self.open_seen(&found.opened, how)?;
         Ok(Found { opened, security: None, reads, writes })

@@ -3,9 +3,10 @@
 
 use super::made::Made;
 use super::resolve::Found;
-use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WANTED, WRITES};
+use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WRITES};
 use super::{WishedKind, reserve};
 use crate::authorize::{as_granted, certainly_unwritable, rights_to_opened, stored};
+use crate::server_work::{METADATA, WANTED};
 use crate::stream::StreamNode;
 use crate::table::{NotEntered, StreamEntry};
 use crate::volume::dos;
@@ -40,7 +41,7 @@ impl Opening {
         let file = &found.opened;
         self.check_host(file.attributes.kind)?;
         let granted = self.authorize(&found, Wait::Allowed)?;
-        let present = match file.node.find_stream(name, self.volume.options.case) {
+        let present = match file.node.find_stream(METADATA, name, self.volume.options.case) {
             Ok(_) if self.plan.if_exists == IfExists::Fail => return Err(FsError::AlreadyExists),
             Ok(entry) => Some(entry.name),
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,

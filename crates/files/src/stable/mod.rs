@@ -16,13 +16,14 @@ mod queue;
 use crate::context::RequestFiles;
 use crate::disk::DiskFailures;
 use crate::open_file::OpenFile;
+use crate::server_work::SYNC;
 use crate::{CallHolder, Object};
 use futures_channel::oneshot;
 use queue::{SyncBounds, SyncQueue};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{Actor, FileKey, FsError, Node, OpenHow, Result, ServerWork};
+use vfs::{FileKey, FsError, Node, OpenHow, Result};
 
 /// Objects of one file system that are synced at the same time. The journal has those of one
 /// holder share a commit; more threads would wait for the same one. As many again are for the
@@ -130,7 +131,7 @@ impl RequestFiles {
         let Some((place, _)) = open.path().split() else { return Ok(()) };
         let (volume, context) = (open.volume().clone(), self.context.clone());
         let found = self.looked(move |wait| {
-            let server = context.call(Actor::server(ServerWork::Sync));
+            let server = context.call(SYNC);
             volume.vfs.open(server, &place, OpenHow::looking(wait))
         });
         unstable.add(&found.await?.node);
@@ -146,7 +147,7 @@ impl RequestFiles {
     pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
         let nodes = unstable.0.into_iter().filter(|node| !node.syncs_at_once());
         let calls = nodes.map(|node| {
-            let (key, call): (_, Call) = (node.key(), Box::new(move || node.sync(false)));
+            let (key, call): (_, Call) = (node.key(), Box::new(move || node.sync(SYNC, false)));
             (key, call)
         });
         self.sync_all(calls).await

@@ -5,7 +5,7 @@ use super::index::may_list_in;
 use super::{Change, ChangeKind, Filter, Watcher, name_filter};
 use crate::table::lock;
 use std::sync::{Arc, Weak};
-use vfs::{FsError, Name, Node, OutsideChange, OutsideName, OutsideWatch, RelPath};
+use vfs::{FsError, Name, Node, OutsideChange, OutsideName, OutsideWatch, RelPath, ServerWork};
 
 /// Which of the attributes it was, nobody says.
 const ANY_ATTRIBUTES: Filter = Filter(
@@ -26,7 +26,7 @@ impl Watcher {
                 watcher.handle_outside(change);
             }
         };
-        self.keep(self.name.volume.vfs.watch(directory, Arc::new(tell)));
+        self.keep(self.name.volume.vfs.watch(ServerWork::Watch, directory, Arc::new(tell)));
         if !self.tree {
             return;
         }
@@ -36,7 +36,7 @@ impl Watcher {
                 watcher.handle_outside_in(directory, change);
             }
         };
-        self.keep(self.name.volume.vfs.watch_tree(Arc::new(tell)));
+        self.keep(self.name.volume.vfs.watch_tree(ServerWork::Watch, Arc::new(tell)));
     }
 
     fn keep(&self, watch: vfs::Result<Box<dyn OutsideWatch>>) {

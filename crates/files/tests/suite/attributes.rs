@@ -291,7 +291,8 @@ fn a_listing_tells_of_each_entry_what_a_look_at_it_tells() {
     }
     let open = served.open("d", READ);
     let mut sink = Taking::default();
-    let wanted = vfs::ListWanted { attributes: true, stored: true, few: false };
+    let wanted =
+        vfs::ListWanted { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
     assert_eq!(served.files.list_with_attributes(&open, 0, wanted, &mut sink), Ok(true));
     let names: Vec<&str> = sink.0.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");

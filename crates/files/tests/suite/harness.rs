@@ -231,7 +231,12 @@ impl Vfs for Hooked {
         Ok(())
     }
 
-    fn watch(&self, directory: &dyn Node, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
+    fn watch(
+        &self,
+        _: vfs::ServerWork,
+        directory: &dyn Node,
+        tell: TellOutside,
+    ) -> Result<Box<dyn OutsideWatch>> {
         assert!(directory.kind() == vfs::FileKind::Directory);
         let told = Arc::new(());
         self.outside.lock().unwrap().push((tell, Arc::downgrade(&told)));
@@ -240,6 +245,7 @@ impl Vfs for Hooked {
 
     fn watch_file(
         &self,
+        _: vfs::ServerWork,
         _: &Arc<dyn Node>,
         every_write: bool,
         tell: TellChanged,
@@ -249,14 +255,14 @@ impl Vfs for Hooked {
         Ok(Box::new(Told(told)))
     }
 
-    fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+    fn watch_tree(&self, _: vfs::ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
         let told = Arc::new(());
         self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&told)));
         Ok(Box::new(Told(told)))
     }
 
-    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
-        self.local.handle(node)
+    fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
+        self.local.handle(who, node)
     }
 
     fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
@@ -273,12 +279,12 @@ impl Vfs for Hooked {
         self.local.child_handle(who, directory, name, child)
     }
 
-    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
-        self.local.find(handle, wanted)
+    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        self.local.find(who, handle, wanted)
     }
 
-    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
-        self.local.path_of(node)
+    fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
+        self.local.path_of(who, node)
     }
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
@@ -464,7 +470,7 @@ impl Served {
             read,
             write: false,
             case: Case::Sensitive,
-            wanted: Wanted { dos: true },
+            wanted: Wanted { dos: Some(vfs::ServerWork::Metadata) },
             no_follow: true,
             wait: Wait::Allowed,
         };

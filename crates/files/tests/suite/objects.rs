@@ -139,7 +139,7 @@ fn names_lead_down_and_up_but_not_out() {
     assert_eq!(served.object("d/f/x").unwrap_err(), FsError::NotDirectory);
     assert_eq!(served.object("d/l/x").unwrap_err(), FsError::IsSymlink);
     assert_eq!(link.kind(), FileKind::Symlink);
-    assert_eq!(now(served.files.read_object_link(&link)), Ok(target));
+    assert_eq!(now(served.files.read_object_link(&served.alice, &link)), Ok(target));
 }
 
 #[test]

@@ -229,7 +229,7 @@ impl Reference {
 fn stored(served: &Served) -> Option<BTreeMap<String, Vec<u8>>> {
     let node = served.look("f", true)?.node;
     let mut all = BTreeMap::from([(String::new(), served.get("f").unwrap())]);
-    for stream in node.streams().unwrap() {
+    for stream in node.streams(Actor::SUPERUSER).unwrap() {
         let mut bytes = Vec::new();
         node.read_stream(Actor::SUPERUSER, &stream.name, 0, 1 << 20, &mut bytes).unwrap();
         all.insert(String::from_utf8(stream.name.as_bytes().to_vec()).unwrap(), bytes);

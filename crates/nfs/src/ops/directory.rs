@@ -80,11 +80,11 @@ pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
     if matches!(run.place()?, Place::Root) {
         return Err(NfsStatus::WRONG_TYPE);
     }
-    let (object, _) = run.object().await?;
+    let (object, caller) = run.object().await?;
     if object.kind() != FileKind::Symlink {
         return Err(NfsStatus::WRONG_TYPE);
     }
-    run.files().read_object_link(&object).await.or_status()
+    run.files().read_object_link(&caller, &object).await.or_status()
 }
 
 /// The change attribute around a change of a directory. Others may have changed it, too.

@@ -140,7 +140,11 @@ impl Side {
                 let plan = OpenPlan { kind, ..plan(at, Access::READ_DATA) };
                 self.with(user, plan, |side, open| {
                     let mut taking = Taking { count_max: *first, cookie: 0, taken: Vec::new() };
-                    let wanted = ListWanted { attributes: true, stored: true, few: false };
+                    let wanted = ListWanted {
+                        attributes: true,
+                        stored: Some(vfs::ServerWork::Metadata),
+                        few: false,
+                    };
                     if !side.files.list_with_attributes(open, 0, wanted, &mut taking)? {
                         taking.count_max = usize::MAX;
                         let from = taking.cookie;

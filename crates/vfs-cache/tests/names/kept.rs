@@ -71,7 +71,7 @@ fn who_opens_to_write_is_told_of_attributes_as_they_are() {
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
     let local = LocalVfs::open(folder.path()).unwrap();
     let open = |vfs: &dyn Vfs, write| {
-        let wanted = Wanted { dos: true };
+        let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
         let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
         vfs.open(Actor::SUPERUSER, &path("file"), how).unwrap()
     };
@@ -99,7 +99,7 @@ fn who_writes_to_what_is_known_is_told_what_others_asked_for() {
     std::fs::write(folder.path().join("file"), b"").unwrap();
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
     let security = |write| {
-        let wanted = Wanted { dos: true };
+        let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
         let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
         cached.open_known(Actor::SUPERUSER, &path("file"), how).unwrap().security
     };
@@ -309,9 +309,10 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
     std::fs::write(at("d/f"), b"content").unwrap();
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let cached = over(local.clone(), CacheOptions::default());
-    let handle = local.handle(&*open(&*local, "d/f", false).unwrap().node).unwrap();
+    let handle =
+        local.handle(Actor::SUPERUSER, &*open(&*local, "d/f", false).unwrap().node).unwrap();
     let known = || cached.find_known(&handle, ArrivalOrder::next()).map(|(_, path)| path);
-    let find = || cached.find(&handle, Wanted::default()).map(|found| found.path);
+    let find = || cached.find(Actor::SUPERUSER, &handle, Wanted::default()).map(|found| found.path);
     assert_eq!((known(), find().unwrap()), (None, path("d/f")));
     assert_eq!(known(), None, "asked for once is not worth keeping");
     assert_eq!((find().unwrap(), known()), (path("d/f"), Some(path("d/f"))));
@@ -385,8 +386,8 @@ fn what_is_known_by_a_handle_is_closed_after_a_moment() {
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     let options = CacheOptions { kept_max: 10, ..CacheOptions::default() };
     let cached = over(local.clone(), options);
-    let handle = local.handle(&*open(&*local, "f", false).unwrap().node).unwrap();
-    let find = || cached.find(&handle, Wanted::default()).unwrap();
+    let handle = local.handle(Actor::SUPERUSER, &*open(&*local, "f", false).unwrap().node).unwrap();
+    let find = || cached.find(Actor::SUPERUSER, &handle, Wanted::default()).unwrap();
     (0..2).for_each(|_| drop(find()));
     (0..5).for_each(|_| cached.tick());
     assert!(cached.find_known(&handle, ArrivalOrder::next()).is_some(), "and is used again");
@@ -397,8 +398,10 @@ fn what_is_known_by_a_handle_is_closed_after_a_moment() {
     for number in 0..10 {
         let name = format!("other{number}");
         std::fs::write(folder.path().join(&name), b"").unwrap();
-        let other = local.handle(&*open(&*local, &name, false).unwrap().node).unwrap();
-        (0..2).for_each(|_| drop(cached.find(&other, Wanted::default()).unwrap()));
+        let other =
+            local.handle(Actor::SUPERUSER, &*open(&*local, &name, false).unwrap().node).unwrap();
+        (0..2)
+            .for_each(|_| drop(cached.find(Actor::SUPERUSER, &other, Wanted::default()).unwrap()));
     }
     assert!(
         cached.find_known(&handle, ArrivalOrder::next()).is_none(),
@@ -418,18 +421,28 @@ fn where_a_directory_is_is_right_after_every_rename() {
     let node = open(&*local, "a/b", false).unwrap().node;
     let renames = [("a/b", "a/c"), ("a", "d"), ("d/c", "c"), ("c", "d/b"), ("d", "a")];
     for (from, to) in renames {
-        let file = local.path_of(&*node).unwrap().join(&vfs::Name::new(&b"f"[..]).unwrap());
+        let file = local
+            .path_of(Actor::SUPERUSER, &*node)
+            .unwrap()
+            .join(&vfs::Name::new(&b"f"[..]).unwrap());
         let file = String::from_utf8(file.as_bytes().to_vec()).unwrap();
         // It is followed from the second time on.
         (0..3).for_each(|_| drop(open(&cached, &file, false).unwrap()));
-        assert_eq!(cached.path_of(&*node), local.path_of(&*node));
+        assert_eq!(
+            cached.path_of(Actor::SUPERUSER, &*node),
+            local.path_of(Actor::SUPERUSER, &*node)
+        );
         std::fs::rename(at(from), at(to)).unwrap();
-        assert_eq!(cached.path_of(&*node), local.path_of(&*node), "{from} to {to}");
+        assert_eq!(
+            cached.path_of(Actor::SUPERUSER, &*node),
+            local.path_of(Actor::SUPERUSER, &*node),
+            "{from} to {to}"
+        );
     }
     std::fs::remove_file(at("a/b/f")).unwrap();
     std::fs::remove_dir(at("a/b")).unwrap();
     std::fs::create_dir(at("a/b")).unwrap();
-    assert_eq!(cached.path_of(&*node), Err(vfs::FsError::Stale));
+    assert_eq!(cached.path_of(Actor::SUPERUSER, &*node), Err(vfs::FsError::Stale));
 }
 
 #[test]
@@ -442,9 +455,9 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
     // Followed from when something is made in it.
     make(&cached, "dir/file", FileKind::File).unwrap();
     let directory = open(&cached, "dir", true).unwrap().node;
-    let now = || local.look_at_change(&*directory, ArrivalOrder::next()).unwrap();
+    let now = || local.look_at_change(Actor::SUPERUSER, &*directory).unwrap();
     assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), None, "nobody has looked");
-    assert_eq!(cached.look_at_change(&*directory, ArrivalOrder::next()), Ok(now()));
+    assert_eq!(cached.look_at_change(Actor::SUPERUSER, &*directory), Ok(now()));
     let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let (who, file) = (Identity::root(), path("dir/made"));
     let key = || open(&cached, "dir/made", false).unwrap().node.key();
@@ -467,11 +480,7 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
         std::thread::sleep(Duration::from_millis(20));
         done();
         assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), None, "{number}");
-        assert_ne!(
-            cached.look_at_change(&*directory, ArrivalOrder::next()),
-            Ok(before),
-            "{number}"
-        );
+        assert_ne!(cached.look_at_change(Actor::SUPERUSER, &*directory), Ok(before), "{number}");
         assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), Some(now()), "{number}");
     }
 }

@@ -42,7 +42,7 @@ pub fn in_memory() -> (Arc<MemoryVfs>, Clock) {
 }
 
 pub fn how(case: Case, wait: Wait) -> OpenHow {
-    let wanted = Wanted { dos: true };
+    let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
     OpenHow { read: false, write: false, case, wanted, no_follow: false, wait }
 }
 
@@ -95,7 +95,8 @@ impl ListSink for Taking {
 
 /// All that a directory lists, so many entries at once.
 pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usize) -> Vec<Entry> {
-    let wanted = ListWanted { attributes: true, stored: true, few: false };
+    let wanted =
+        ListWanted { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
     let mut sink = Taking { left: piece, cookie: 0, seen: Vec::new() };
     for _ in 0..1_000_000 {
         sink.left = piece;
@@ -112,7 +113,7 @@ pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usiz
 struct Deaf;
 
 impl ChangeFeed for Deaf {
-    fn follow(&self, _: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, _: vfs::ServerWork, _: &dyn Node) -> Result<FollowId> {
         Err(FsError::NotSupported)
     }
 
@@ -122,7 +123,7 @@ impl ChangeFeed for Deaf {
 }
 
 impl ListingFeed for Deaf {
-    fn follow(&self, _: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, _: vfs::ServerWork, _: &dyn Node) -> Result<FollowId> {
         Err(FsError::NotSupported)
     }
 

@@ -1,7 +1,6 @@
 //! Files of which somebody wants to know when others change them.
 
-use super::{Shared, Source, handle::handle_of, mark};
-use crate::identity::as_server;
+use super::{Shared, Source, handle::handle_of, mark_for};
 use crate::node::LocalNode;
 use rustix::io::Errno;
 use std::collections::hash_map::Entry;
@@ -42,6 +41,7 @@ struct FileWatch {
     shared: Arc<Shared>,
     handle: Box<[u8]>,
     number: u64,
+    work: ServerWork,
 }
 
 impl OutsideWatch for FileWatch {}
@@ -63,7 +63,7 @@ impl Drop for FileWatch {
         }
         if unneeded != 0 {
             // Under the lock: a new watch must not be unmarked.
-            let _ = mark_file(&self.shared, libc::FAN_MARK_REMOVE, unneeded, &*node);
+            let _ = mark_file(&self.shared, self.work, (libc::FAN_MARK_REMOVE, unneeded), &*node);
         }
         drop(directories);
     }
@@ -77,6 +77,7 @@ impl Source {
     /// [`FsError::TooMany`].
     pub fn watch_file(
         &self,
+        work: ServerWork,
         node: &Arc<dyn Node>,
         every_write: bool,
         tell: TellChanged,
@@ -87,26 +88,25 @@ impl Source {
         let mut directories = self.shared.lock();
         let known = directories.files.get(&handle).map_or(0, |file| file.mask);
         if mask & !known != 0 {
-            mark_file(&self.shared, libc::FAN_MARK_ADD, mask, &**node)?;
+            mark_file(&self.shared, work, (libc::FAN_MARK_ADD, mask), &**node)?;
         }
         let number = directories.new_number();
         let new = || WatchedFile { node: node.clone(), mask: 0, watches: Vec::new() };
         let watched = directories.files.entry(handle.clone()).or_insert_with(new);
         watched.mask |= mask;
         watched.watches.push(FileWatcher { number, mask, tell });
-        Ok(Box::new(FileWatch { shared: self.shared.clone(), handle, number }))
+        Ok(Box::new(FileWatch { shared: self.shared.clone(), handle, number, work }))
     }
 }
 
-/// Marking needs the right to read, which an open for writing may be without.
-fn mark_file(shared: &Shared, flags: u32, mask: u64, node: &dyn Node) -> Result<()> {
+fn mark_file(
+    shared: &Shared,
+    work: ServerWork,
+    (flags, mask): (u32, u64),
+    node: &dyn Node,
+) -> Result<()> {
     let file = LocalNode::of(node).ok_or(FsError::NotSupported)?;
-    let call = || mark(&shared.group, flags, mask, file.as_fd());
-    let marked = match call() {
-        Err(Errno::ACCESS | Errno::PERM) => as_server(ServerWork::Metadata, || Ok(call()))?,
-        other => other,
-    };
-    marked.map_err(|error| match error {
+    mark_for(work, &shared.group, flags, mask, file.as_fd()).map_err(|error| match error {
         Errno::NOSPC | Errno::NOMEM => FsError::TooMany,
         _ => FsError::NotSupported,
     })

@@ -130,6 +130,7 @@ struct Watch {
     /// Of a directory; none of the tree.
     handle: Option<Box<[u8]>>,
     number: u64,
+    work: ServerWork,
 }
 
 impl OutsideWatch for Watch {}
@@ -142,7 +143,7 @@ impl Drop for Watch {
             trees.watches.retain(|(number, _)| *number != self.number);
             if trees.watches.is_empty() {
                 let mask = std::mem::take(&mut trees.mask);
-                self.shared.unmark(Scope::FileSystem, mask, self.shared.root.as_fd());
+                self.shared.unmark(self.work, Scope::FileSystem, mask, self.shared.root.as_fd());
             }
             return;
         };
@@ -151,7 +152,7 @@ impl Drop for Watch {
         if directory.watches.is_empty()
             && let Some(gone) = directories.by_handle.remove(handle)
         {
-            self.shared.unmark(Scope::Directory, gone.mask, gone.fd.as_fd());
+            self.shared.unmark(self.work, Scope::Directory, gone.mask, gone.fd.as_fd());
         }
     }
 }
@@ -189,8 +190,13 @@ impl Source {
     /// # Errors
     /// [`FsError::NotSupported`] where the file system gives no handles,
     /// [`FsError::TooMany`].
-    pub fn watch(&self, directory: &LocalNode, tell: TellOutside) -> Result<Box<dyn OutsideWatch>> {
-        let _acting = Acting::server(ServerWork::Metadata)?;
+    pub fn watch(
+        &self,
+        work: ServerWork,
+        directory: &LocalNode,
+        tell: TellOutside,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        let _acting = Acting::server(work)?;
         let fd = directory.as_fd();
         let handle = handle_of(fd)?;
         let mut directories = self.shared.lock();
@@ -203,7 +209,7 @@ impl Source {
             let new = Directory { fd, mask, watches: vec![(number, tell)] };
             directories.by_handle.insert(handle.clone(), new);
         }
-        Ok(Box::new(Watch { shared: self.shared.clone(), handle: Some(handle), number }))
+        Ok(Box::new(Watch { shared: self.shared.clone(), handle: Some(handle), number, work }))
     }
 
     /// Watches every directory of the tree, as far as it is one file system.
@@ -211,8 +217,12 @@ impl Source {
     /// # Errors
     /// [`FsError::NotSupported`] for others than the superuser, and where
     /// directories cannot be found by their handles.
-    pub fn watch_tree(&self, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        let _acting = Acting::server(ServerWork::Metadata)?;
+    pub fn watch_tree(
+        &self,
+        work: ServerWork,
+        tell: TellOutsideIn,
+    ) -> Result<Box<dyn OutsideWatch>> {
+        let _acting = Acting::server(work)?;
         let root = self.shared.root.as_fd();
         if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
             return Err(FsError::NotSupported);
@@ -223,7 +233,7 @@ impl Source {
         }
         let number = directories.new_number();
         directories.trees.watches.push((number, tell));
-        Ok(Box::new(Watch { shared: self.shared.clone(), handle: None, number }))
+        Ok(Box::new(Watch { shared: self.shared.clone(), handle: None, number, work }))
     }
 }
 
@@ -254,9 +264,9 @@ impl Shared {
         Err(FsError::NotSupported)
     }
 
-    fn unmark(&self, scope: Scope, mask: u64, fd: BorrowedFd<'_>) {
+    fn unmark(&self, work: ServerWork, scope: Scope, mask: u64, fd: BorrowedFd<'_>) {
         // Fails if a directory is gone, and its mark with it.
-        let _ = mark(&self.group, libc::FAN_MARK_REMOVE | scope.flags(), mask, fd);
+        let _ = mark_for(work, &self.group, libc::FAN_MARK_REMOVE | scope.flags(), mask, fd);
     }
 
     /// The thread.
@@ -301,8 +311,9 @@ impl Shared {
                 self.lock().files.get(file).into_iter().flat_map(|file| file.tells(what)).collect();
             tells.iter().for_each(|tell| tell());
         }
-        // Those who are told may look at files as somebody else.
-        let Ok(_acting) = Acting::server(ServerWork::Metadata) else { return };
+        // The thread's own work, for all watches. Those who are told may look at files as
+        // somebody else.
+        let Ok(_acting) = Acting::server(ServerWork::Watch) else { return };
         let named = |name| OutsideName { name, is_directory: event.is_directory };
         for (handle, happening) in event.happenings() {
             let Some((handle, happening)) = self.with_name(handle, happening) else { continue };
@@ -417,6 +428,24 @@ fn mark(group: &OwnedFd, flags: u32, mask: u64, fd: BorrowedFd<'_>) -> rustix::i
         libc::fanotify_mark(group.as_raw_fd(), flags, mask, fd.as_raw_fd(), std::ptr::null())
     };
     if result == 0 { Ok(()) } else { Err(last_errno()) }
+}
+
+/// As [`mark`], for work of the server's. Marking and unmarking take the right to read, which the
+/// thread mostly has, having just opened or closed it: else its credentials are changed.
+fn mark_for(
+    work: ServerWork,
+    group: &OwnedFd,
+    flags: u32,
+    mask: u64,
+    fd: BorrowedFd<'_>,
+) -> rustix::io::Result<()> {
+    match self::mark(group, flags, mask, fd) {
+        Err(Errno::ACCESS | Errno::PERM) => {
+            let _acting = Acting::server(work).map_err(|_| Errno::ACCESS)?;
+            self::mark(group, flags, mask, fd)
+        }
+        other => other,
+    }
 }
 
 fn last_errno() -> Errno {

@@ -4,7 +4,7 @@ use super::inode::Inode;
 use super::node::MemoryNode;
 use super::state::State;
 use super::{Event, Hearing, MemoryVfs, Shared};
-use crate::{ChangeFeed, FileKind, FollowId, FsError, Name, NameChange, Node, Result};
+use crate::{ChangeFeed, FileKind, FollowId, FsError, Name, NameChange, Node, Result, ServerWork};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -124,7 +124,7 @@ impl MemoryChanges {
 }
 
 impl ChangeFeed for MemoryChanges {
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, _work: ServerWork, directory: &dyn Node) -> Result<FollowId> {
         let node = MemoryNode::of(directory, &self.shared).ok_or(FsError::NotSupported)?;
         let state = self.shared.state();
         state.directory(node.number).ok_or(FsError::NotSupported)?;

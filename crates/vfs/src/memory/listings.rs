@@ -3,7 +3,7 @@
 use super::node::MemoryNode;
 use super::state::State;
 use super::{Event, Hearing, MemoryVfs, Shared};
-use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result};
+use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result, ServerWork};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -60,7 +60,7 @@ impl MemoryListings {
 }
 
 impl ListingFeed for MemoryListings {
-    fn follow(&self, directory: &dyn Node) -> Result<FollowId> {
+    fn follow(&self, _work: ServerWork, directory: &dyn Node) -> Result<FollowId> {
         let node = MemoryNode::of(directory, &self.shared).ok_or(FsError::NotSupported)?;
         let is_deaf = self.shared.around.hearing(Event::Followed) == Hearing::Swallowed;
         let state = self.shared.state();

@@ -259,7 +259,7 @@ impl Shared {
 
     /// A node's attributes, as clients of the backend see them.
     fn attributes(&self, state: &State, number: u64, wanted: Wanted) -> Result<Attributes> {
-        let attributes = state.inode(number)?.attributes(self.key(number), wanted.dos);
+        let attributes = state.inode(number)?.attributes(self.key(number), wanted.dos.is_some());
         let change = match self.options.counts_changes {
             true => attributes.change,
             false => attributes.changed.0 as u64,

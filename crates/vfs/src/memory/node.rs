@@ -155,6 +155,11 @@ impl MemoryNode {
     }
 }
 
+/// As Linux has it of extended attributes of users: reading them takes the right to read data.
+fn readable<'a>(inode: &'a Inode, who: Actor<'_>) -> Result<&'a Inode> {
+    if inode.grants(who, Right::Read) { Ok(inode) } else { Err(FsError::AccessDenied) }
+}
+
 fn need_size(end: Option<u64>) -> Result<()> {
     if end.is_some_and(|end| end <= SIZE_BYTES_MAX) { Ok(()) } else { Err(FsError::TooLarge) }
 }
@@ -222,7 +227,7 @@ impl Node for MemoryNode {
         }
     }
 
-    fn sync(&self, _data_only: bool) -> Result<()> {
+    fn sync(&self, _who: Actor<'_>, _data_only: bool) -> Result<()> {
         self.shared.call(Call::Sync, |state| disk::sync(state, self.number))
     }
 
@@ -330,32 +335,33 @@ impl Node for MemoryNode {
         })
     }
 
-    fn read_link(&self) -> Result<Vec<u8>> {
+    fn read_link(&self, _who: Actor<'_>) -> Result<Vec<u8>> {
         self.shared.call(Call::Attributes, |state| match &state.inode(self.number)?.body {
             Body::Symlink(target) => Ok(target.clone()),
             _ => Err(FsError::NotSupported),
         })
     }
 
-    fn xattr_names(&self) -> Result<Vec<Name>> {
+    fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<Name>> {
         self.shared.call(Call::Xattr, |state| {
             Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
         })
     }
 
-    fn child_xattrs(&self, name: &Name) -> Vec<(Name, usize)> {
+    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(Name, usize)> {
         let found = self.shared.call(Call::Xattr, |state| {
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
             let number = directory.get(name).ok_or(FsError::NotFound)?;
-            let xattrs = &state.inode(number)?.facts.xattrs;
+            let xattrs = &readable(state.inode(number)?, who)?.facts.xattrs;
             Ok(xattrs.iter().map(|(name, value)| (name.clone(), value.len())).collect())
         });
         found.unwrap_or_default()
     }
 
-    fn xattr(&self, name: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>> {
         self.shared.call(Call::Xattr, |state| {
-            state.inode(self.number)?.facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
+            let facts = &readable(state.inode(self.number)?, who)?.facts;
+            facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
         })
     }
 
@@ -373,14 +379,14 @@ impl Node for MemoryNode {
         })
     }
 
-    fn verifier(&self) -> Result<[u8; 8]> {
+    fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
         self.shared.call(Call::Xattr, |state| {
-            state.inode(self.number)?.facts.verifier.ok_or(FsError::NotFound)
+            readable(state.inode(self.number)?, who)?.facts.verifier.ok_or(FsError::NotFound)
         })
     }
 
-    fn set_verifier(&self, _who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
-        self.change_facts(METADATA, Call::Xattr, |inode, _| {
+    fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
+        self.change_facts(who, Call::Xattr, |inode, _| {
             inode.facts.verifier = Some(verifier);
             Ok(())
         })

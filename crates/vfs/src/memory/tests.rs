@@ -49,7 +49,7 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_may() {
         let vfs = with_disk();
         let synced = make(&vfs, "synced");
         synced.write(Actor::SUPERUSER, 0, b"old").unwrap();
-        synced.sync(false).unwrap();
+        synced.sync(Actor::SUPERUSER, false).unwrap();
         synced.write(Actor::SUPERUSER, 0, b"new").unwrap();
         make(&vfs, "lost");
         let found = lose(&vfs, written_back);
@@ -70,13 +70,13 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_may() {
 fn a_sync_brings_all_names_to_disk_and_frees_what_is_gone() {
     let vfs = with_disk();
     let (gone, kept) = (make(&vfs, "gone"), make(&vfs, "kept"));
-    kept.sync(false).unwrap();
+    kept.sync(Actor::SUPERUSER, false).unwrap();
     vfs.remove(Actor::SUPERUSER, &path("gone"), gone.key()).unwrap();
     drop(gone);
     let count = || vfs.shared.state().inodes.len();
     assert_eq!(count(), 3, "the disk still has it");
     vfs.rename(Actor::SUPERUSER, &path("kept"), &path("moved"), Replace::Never).unwrap();
-    kept.sync(true).unwrap();
+    kept.sync(Actor::SUPERUSER, true).unwrap();
     assert_eq!(count(), 2);
     assert_eq!(lose(&vfs, false).files(), [("moved".into(), vec![])]);
 }
@@ -86,8 +86,8 @@ fn a_rename_is_lost_whole_or_not_at_all() {
     let vfs = with_disk();
     let (a, b) = (make(&vfs, "a"), make(&vfs, "b"));
     a.write(Actor::SUPERUSER, 0, b"a").unwrap();
-    a.sync(false).unwrap();
-    b.sync(false).unwrap();
+    a.sync(Actor::SUPERUSER, false).unwrap();
+    b.sync(Actor::SUPERUSER, false).unwrap();
     vfs.rename(Actor::SUPERUSER, &path("a"), &path("b"), Replace::File).unwrap();
     let files = lose(&vfs, false).files();
     assert_eq!(files, [("a".into(), b"a".to_vec()), ("b".into(), vec![])]);
@@ -139,7 +139,7 @@ fn a_call_fails_as_its_surroundings_say() {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Tearing));
     let node = make(&vfs, "a");
     assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 10]), Err(FsError::NoSpace));
-    assert_eq!(node.sync(false), Err(FsError::Io));
+    assert_eq!(node.sync(Actor::SUPERUSER, false), Err(FsError::Io));
     assert_eq!(vfs.files(), [("a".into(), vec![1; 4])]);
     assert_eq!(node.attributes(Wanted::default()).unwrap().modified, crate::Timestamp(5));
 }

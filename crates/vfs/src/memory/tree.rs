@@ -399,7 +399,7 @@ impl Vfs for MemoryVfs {
         })
     }
 
-    fn handle(&self, node: &dyn Node) -> Result<NodeHandle> {
+    fn handle(&self, _who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         self.handle_of(node.number)
     }
@@ -414,11 +414,15 @@ impl Vfs for MemoryVfs {
         self.handle_of(child.key.inode)
     }
 
-    fn find(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        // As Linux has it: open_by_handle_at(2).
+        if !who.overrides_permissions() {
+            return Err(FsError::AccessDenied);
+        }
         self.find_handle(handle, wanted)
     }
 
-    fn path_of(&self, node: &dyn Node) -> Result<RelPath> {
+    fn path_of(&self, _who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         self.place_of(node.number)
     }

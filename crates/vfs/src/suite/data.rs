@@ -28,8 +28,8 @@ pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
         Ok(5) => assert_eq!(bytes, b"hEllo"),
         other => assert_eq!((other, bytes.len()), (Err(FsError::WouldBlock), 0)),
     }
-    node.sync(true).unwrap();
-    node.sync(false).unwrap();
+    node.sync(root(), true).unwrap();
+    node.sync(root(), false).unwrap();
     assert_eq!(content_at(vfs, "a").unwrap().len(), 4099);
 }
 

@@ -8,14 +8,14 @@ const LOOK: OpenHow = OpenHow { read: false, write: false, no_follow: true, ..HO
 /// The node's handle; none where the backend has none.
 fn handle(vfs: &dyn Vfs, at: &str) -> Option<NodeHandle> {
     let found = vfs.open(root(), &path(at), LOOK).unwrap();
-    match vfs.handle(&*found.node) {
+    match vfs.handle(root(), &*found.node) {
         Err(FsError::NotSupported) => None,
         other => Some(other.unwrap()),
     }
 }
 
 fn found_at(vfs: &dyn Vfs, handle: &NodeHandle) -> Result<RelPath> {
-    vfs.find(handle, Wanted::default()).map(|found| {
+    vfs.find(root(), handle, Wanted::default()).map(|found| {
         assert!(found.is_certain);
         assert_eq!(found.node.key(), found.attributes.key);
         found.path
@@ -37,12 +37,12 @@ pub fn a_handle_finds_its_node_wherever_it_is(vfs: &dyn Vfs) {
     for (known, at) in handles.iter().zip(["e", "g", "e/l"]) {
         assert_eq!(found_at(vfs, known), Ok(path(at)));
         assert_eq!(handle(vfs, at).as_ref(), Some(known), "it keeps its handle");
-        let node = vfs.find(known, Wanted::default()).unwrap().node;
-        assert_eq!(vfs.path_of(&*node), Ok(path(at)));
+        let node = vfs.find(root(), known, Wanted::default()).unwrap().node;
+        assert_eq!(vfs.path_of(root(), &*node), Ok(path(at)));
     }
-    let node = vfs.find(&handles[0], Wanted::default()).unwrap().node;
+    let node = vfs.find(root(), &handles[0], Wanted::default()).unwrap().node;
     vfs.rename(root(), &path("e"), &path("elsewhere"), Replace::Never).unwrap();
-    assert_eq!(vfs.path_of(&*node), Ok(path("elsewhere")), "it is open and has moved");
+    assert_eq!(vfs.path_of(root(), &*node), Ok(path("elsewhere")), "it is open and has moved");
 }
 
 pub fn a_handle_of_what_is_gone_finds_nothing(vfs: &dyn Vfs) {
@@ -67,13 +67,15 @@ pub fn other_bytes_are_no_handles(vfs: &dyn Vfs) {
         for flip in [1, 0x80, 0xFF] {
             bytes[at] = good[at] ^ flip;
             // It may be the handle of another node of the tree, and of none beside.
-            if let Ok(found) = vfs.find(&NodeHandle::new(&*bytes).unwrap(), Wanted::default()) {
+            if let Ok(found) =
+                vfs.find(root(), &NodeHandle::new(&*bytes).unwrap(), Wanted::default())
+            {
                 assert!(["", "f"].map(path).contains(&found.path), "{found:?} by {bytes:?}");
             }
         }
         if at > 0 {
             let cut = NodeHandle::new(&good[..at]).unwrap();
-            assert!(vfs.find(&cut, Wanted::default()).is_err(), "{at} bytes");
+            assert!(vfs.find(root(), &cut, Wanted::default()).is_err(), "{at} bytes");
         }
     }
 }
@@ -150,12 +152,12 @@ pub fn who_made_a_file_is_remembered(vfs: &dyn Vfs) {
         return;
     }
     let node = file(vfs, "f", b"");
-    assert_eq!(node.verifier(), Err(FsError::NotFound));
+    assert_eq!(node.verifier(root()), Err(FsError::NotFound));
     node.set_verifier(root(), *b"verifier").unwrap();
     drop(node);
     let node = vfs.open(root(), &path("f"), LOOK).unwrap().node;
-    assert_eq!(node.verifier(), Ok(*b"verifier"));
-    assert_eq!(node.xattr_names().unwrap(), [], "it is not the user's");
+    assert_eq!(node.verifier(root()), Ok(*b"verifier"));
+    assert_eq!(node.xattr_names(root()).unwrap(), [], "it is not the user's");
 }
 
 pub fn every_change_has_another_number(vfs: &dyn Vfs) {

@@ -180,14 +180,14 @@ pub fn a_link_is_followed_unless_it_is_what_is_wanted(vfs: &dyn Vfs) {
     let node = file(vfs, "d/x", b"x");
     let link = vfs.symlink(root(), &path("link"), b"d/x").unwrap();
     assert_eq!(link.attributes.kind, FileKind::Symlink);
-    assert_eq!(link.node.read_link().unwrap(), b"d/x");
+    assert_eq!(link.node.read_link(root()).unwrap(), b"d/x");
     vfs.symlink(root(), &path("d/up"), b"../d").unwrap();
     assert_eq!(open(vfs, "link").unwrap().node.key(), node.key());
     assert_eq!(open(vfs, "d/up/x").unwrap().node.key(), node.key());
     let itself = vfs.open(root(), &path("link"), OpenHow { no_follow: true, ..HOW }).unwrap();
     assert_eq!(itself.node.key(), link.node.key());
     assert_eq!(itself.attributes.size_bytes, 3);
-    assert_eq!(node.read_link().unwrap_err(), FsError::NotSupported);
+    assert_eq!(node.read_link(root()).unwrap_err(), FsError::NotSupported);
     let taken = vfs.symlink(root(), &path("link"), b"d");
     assert_eq!(taken.unwrap_err(), FsError::AlreadyExists);
     vfs.symlink(root(), &path("dangling"), b"nowhere").unwrap();
@@ -281,7 +281,7 @@ pub fn entries_are_listed_with_what_a_look_at_each_would_tell(vfs: &dyn Vfs) {
     directory(vfs, "d/sub");
     vfs.symlink(root(), &path("d/link"), b"1").unwrap();
     file(vfs, "d/passed", b"");
-    let wanted = ListWanted { attributes: true, stored: true, few: false };
+    let wanted = ListWanted { attributes: true, stored: Some(ServerWork::Metadata), few: false };
     for (piece, few) in [(1, true), (7, false), (1000, false), (1000, false)] {
         let mut sink = Taking { left: 0, cookie: 0, seen: Vec::new() };
         let wanted = ListWanted { few, ..wanted };
@@ -293,7 +293,11 @@ pub fn entries_are_listed_with_what_a_look_at_each_would_tell(vfs: &dyn Vfs) {
         assert!(rounds.count() < 199, "it ends");
         assert_eq!(sink.seen.len(), 42, "by {piece}");
         for (at, attributes) in sink.seen {
-            let look = node.child_attributes(root(), &name(&at), Wanted { dos: true });
+            let look = node.child_attributes(
+                root(),
+                &name(&at),
+                Wanted { dos: Some(ServerWork::Metadata) },
+            );
             assert_eq!(attributes, Some(look.unwrap()), "{at}");
         }
     }
@@ -315,7 +319,7 @@ pub fn entries_are_looked_at_as_who_lists(vfs: &dyn Vfs) {
     if node.set_attributes(root(), &change).is_err() {
         return; // The process may not give files away.
     }
-    let wanted = ListWanted { attributes: true, stored: true, few: false };
+    let wanted = ListWanted { attributes: true, stored: Some(ServerWork::Metadata), few: false };
     for who in [owner.actor(), root()] {
         // The thread acts as somebody who may not.
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
@@ -323,7 +327,10 @@ pub fn entries_are_looked_at_as_who_lists(vfs: &dyn Vfs) {
         vfs.list_with_attributes(&*node, who, 0, wanted, &mut sink).unwrap();
         assert_eq!(sink.seen.len(), 1);
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
-        assert!(node.child_attributes(who, &name("a"), Wanted { dos: true }).is_ok());
+        assert!(
+            node.child_attributes(who, &name("a"), Wanted { dos: Some(ServerWork::Metadata) })
+                .is_ok()
+        );
     }
     // Whoever has the directory open, and may not pass through it.
     let mut sink = Unseen::default();
@@ -367,7 +374,7 @@ const NEW_FILE: CreateHow = CreateHow {
     kind: FileKind::File,
     mode: 0o644,
     dos: None,
-    wanted: Wanted { dos: false },
+    wanted: Wanted { dos: None },
     initialiser: None,
 };
 
@@ -390,7 +397,7 @@ pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
     assert_eq!(taken(Case::Insensitive, by_case), FsError::AlreadyExists);
     assert_eq!(taken(Case::Sensitive, new), FsError::AlreadyExists);
     let made = vfs.make_in(who, link, NewChild::Symlink(b"new")).unwrap();
-    assert_eq!(made.node.read_link().unwrap(), b"new");
+    assert_eq!(made.node.read_link(root()).unwrap(), b"new");
     let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: 0o600 };
     assert_eq!(vfs.make_in(who, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
     let device = crate::Device { is_block: false, major: 1, minor: 3 };

@@ -46,23 +46,26 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
         kind: FileKind::File,
         mode: 0o644,
         dos,
-        wanted: Wanted { dos: true },
+        wanted: Wanted { dos: Some(crate::ServerWork::Metadata) },
         initialiser: None,
     };
     let made = vfs.create(root(), &path("a"), Case::Sensitive, how).unwrap();
     assert_eq!(Some(made.attributes.dos), dos);
     let set = |dos| change(&*made.node, AttributeChanges { dos: Some(dos), ..Default::default() });
     set(DosInfo { bits: None, created }).unwrap();
-    let now = || made.node.attributes(Wanted { dos: true }).unwrap().dos;
+    let now =
+        || made.node.attributes(Wanted { dos: Some(crate::ServerWork::Metadata) }).unwrap().dos;
     assert_eq!(now(), DosInfo { bits: Some(0x22), created });
     set(DosInfo { bits: Some(1), created: None }).unwrap();
     assert_eq!(now(), DosInfo { bits: Some(1), created });
     let unwanted = made.node.attributes(Wanted::default()).unwrap().dos;
     assert_eq!(unwanted, DosInfo::default());
     let parent = open(vfs, "").unwrap().node;
-    let child = parent.child_attributes(root(), &name("a"), Wanted { dos: true }).unwrap();
+    let child = parent
+        .child_attributes(root(), &name("a"), Wanted { dos: Some(crate::ServerWork::Metadata) })
+        .unwrap();
     assert_eq!(child.dos, now());
-    assert_eq!(made.node.xattr_names().unwrap(), [], "they are not the user's");
+    assert_eq!(made.node.xattr_names(root()).unwrap(), [], "they are not the user's");
 }
 
 pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
@@ -73,21 +76,21 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
     directory(vfs, "d");
     for at in ["a", "d"] {
         let node = open(vfs, at).unwrap().node;
-        assert_eq!(node.xattr(&name("one")), Err(FsError::NotFound));
+        assert_eq!(node.xattr(root(), &name("one")), Err(FsError::NotFound));
         node.set_xattr(root(), &name("one"), Some(b"1")).unwrap();
         node.set_xattr(root(), &name("two"), Some(&[0xFF; 600])).unwrap();
         node.set_xattr(root(), &name("one"), Some(b"11")).unwrap();
-        let mut names = node.xattr_names().unwrap();
+        let mut names = node.xattr_names(root()).unwrap();
         names.sort();
         assert_eq!(names, [name("one"), name("two")]);
-        assert_eq!(node.xattr(&name("one")).unwrap(), b"11");
-        assert_eq!(node.xattr(&name("two")).unwrap(), [0xFF; 600]);
-        let mut lengths = open(vfs, "").unwrap().node.child_xattrs(&name(at));
+        assert_eq!(node.xattr(root(), &name("one")).unwrap(), b"11");
+        assert_eq!(node.xattr(root(), &name("two")).unwrap(), [0xFF; 600]);
+        let mut lengths = open(vfs, "").unwrap().node.child_xattrs(root(), &name(at));
         lengths.sort();
         assert_eq!(lengths, [(name("one"), 2), (name("two"), 600)]);
         node.set_xattr(root(), &name("one"), None).unwrap();
         assert_eq!(node.set_xattr(root(), &name("one"), None), Ok(()), "it is gone already");
-        assert_eq!(node.xattr_names().unwrap(), [name("two")]);
+        assert_eq!(node.xattr_names(root()).unwrap(), [name("two")]);
     }
 }
 

@@ -9,7 +9,7 @@ use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
 use files::{OpenFile, RequestFiles};
 use std::sync::Arc;
-use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name};
+use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, ServerWork};
 use wire::fscc::{
     DirectoryClass, DirectoryRecord, put_directory_record, put_posix_directory_record,
 };
@@ -105,7 +105,8 @@ impl Entries {
             Shape::Windows(class) => class.needs_attributes(),
             Shape::Posix => true,
         };
-        ListWanted { attributes: needs, stored: needs, few: self.single }
+        let stored = needs.then_some(ServerWork::Metadata);
+        ListWanted { attributes: needs, stored, few: self.single }
     }
 
     fn is_done(&self) -> bool {

@@ -1,0 +1,191 @@
+//! Who makes a call that reads: the backend acts as the actor that it is given, and the calls
+//! that take none are those of which the kernel asks for no permission.
+#![allow(clippy::unwrap_used)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use vfs::{
+    Actor, AttributeChanges, Case, DosInfo, FsError, Identity, Name, Node, OpenHow, RelPath,
+    SecurityChange, ServerWork, StreamName, Vfs, Wait, Wanted,
+};
+use vfs_local::{LocalVfs, keep_identity, rest_without_power};
+
+const METADATA: Actor<'static> = Actor::server(ServerWork::Metadata);
+/// The header of a self-relative descriptor without any part.
+const DESCRIPTOR: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+const LOOK: OpenHow = OpenHow::looking(Wait::Allowed);
+const READ: OpenHow = OpenHow { read: true, ..LOOK };
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).unwrap()
+}
+
+fn path(text: &str) -> RelPath {
+    text.split('/').map(name).collect()
+}
+
+/// A user who may do nothing here.
+fn stranger() -> Identity {
+    Identity { uid: 4001, gid: 4001, groups: Vec::new() }
+}
+
+/// A tree in which nobody but the superuser may read or pass anything.
+struct Closed {
+    folder: tempfile::TempDir,
+    vfs: LocalVfs,
+}
+
+/// None where the process cannot act as others, or extended attributes cannot be stored.
+fn closed() -> Option<Closed> {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    if !rustix::process::geteuid().is_root() || !vfs.features().xattrs {
+        eprintln!("skipped: no superuser, or no extended attributes here");
+        return None;
+    }
+    std::fs::create_dir(folder.path().join("d")).unwrap();
+    std::fs::write(folder.path().join("d/f"), b"data").unwrap();
+    std::os::unix::fs::symlink("target", folder.path().join("d/l")).unwrap();
+    let closed = Closed { folder, vfs };
+    let who = Actor::SUPERUSER;
+    let file = closed.open("d/f", READ);
+    file.set_xattr(who, &name("note"), Some(b"value")).unwrap();
+    file.set_reparse_data(who, Some(b"reparse")).unwrap();
+    file.set_verifier(METADATA, *b"verifier").unwrap();
+    file.create_stream(who, &stream(), Case::Sensitive).unwrap();
+    file.write_stream(who, &stream(), 0, b"1234").unwrap();
+    let dos = Some(DosInfo { bits: Some(2), created: None });
+    file.set_attributes(who, &AttributeChanges { dos, ..Default::default() }).unwrap();
+    for at in ["d/f", "d", ""] {
+        set_mode(&closed.folder.path().join(at), 0);
+    }
+    let change = SecurityChange { descriptor: Some(&DESCRIPTOR), ..Default::default() };
+    file.set_security(who, &change).unwrap();
+    Some(closed)
+}
+
+fn stream() -> StreamName {
+    StreamName::new(&b"stream"[..]).unwrap()
+}
+
+fn set_mode(at: &Path, mode: u32) {
+    std::fs::set_permissions(at, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+impl Closed {
+    fn open(&self, at: &str, how: OpenHow) -> Arc<dyn Node> {
+        self.vfs.open(Actor::SUPERUSER, &path(at), how).unwrap().node
+    }
+}
+
+/// Calls by a thread that rests without any power.
+fn without_power(calls: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            rest_without_power();
+            calls();
+        });
+    });
+}
+
+#[test]
+fn calls_without_actor_need_no_permission() {
+    let Some(closed) = closed() else { return };
+    let (open, looked) = (closed.open("d/f", READ), closed.open("d/f", LOOK));
+    let directory = closed.open("d", READ);
+    let id = closed.vfs.lasting_id(&*looked);
+    without_power(|| {
+        assert_eq!(std::fs::read(closed.folder.path().join("d/f")).unwrap_err().kind(), DENIED);
+        for node in [&open, &looked] {
+            assert_eq!(node.attributes(Wanted::default()).unwrap().size_bytes, 4);
+            let descriptor = node.security_descriptor().unwrap();
+            assert_eq!(descriptor.as_deref(), Some(&DESCRIPTOR[..]));
+            assert_eq!(node.posix_acl(), Ok(None));
+            assert_eq!(closed.vfs.lasting_id(&**node), id);
+        }
+        let mut data = Vec::new();
+        assert_eq!(open.read(0, 9, &mut data, Wait::Allowed), Ok(4));
+        assert_eq!(open.next_data(0).unwrap().map(|(start, _)| start), Some(0));
+        open.is_resident(0, 4);
+        open.syncs_at_once();
+        assert_eq!(directory.is_empty(), Ok(false));
+        let mut count = 0;
+        directory
+            .list(0, &mut |entry| {
+                count += usize::from(!entry.name.as_bytes().starts_with(b"."));
+                true
+            })
+            .unwrap();
+        assert_eq!(count, 2);
+        closed.vfs.quota_state();
+    });
+}
+
+const DENIED: std::io::ErrorKind = std::io::ErrorKind::PermissionDenied;
+
+/// What the calls answer that are made by an actor, none if that is refused.
+fn answers(closed: &Closed, node: &dyn Node, who: Actor<'_>) -> Vec<(&'static str, bool)> {
+    let is_let = |result: Result<(), FsError>| match result {
+        Ok(()) => true,
+        Err(FsError::AccessDenied) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let directory = closed.open("d", READ);
+    let handle = closed.vfs.handle(Actor::server(ServerWork::LocateNode), node).unwrap();
+    vec![
+        ("xattr", is_let(node.xattr(who, &name("note")).map(drop))),
+        ("child_xattrs", !directory.child_xattrs(who, &name("f")).is_empty()),
+        ("reparse_data", is_let(node.reparse_data(who).map(drop))),
+        ("verifier", node.verifier(who).is_ok()),
+        ("set_verifier", is_let(node.set_verifier(who, *b"verifier"))),
+        ("streams", is_let(node.streams(who).map(drop))),
+        ("find_stream", is_let(node.find_stream(who, &stream(), Case::Sensitive).map(drop))),
+        ("sync", is_let(node.sync(who, false))),
+        ("find", is_let(closed.vfs.find(who, &handle, Wanted::default()).map(drop))),
+    ]
+}
+
+#[test]
+fn reading_calls_are_made_as_the_actor_they_are_given() {
+    let Some(closed) = closed() else { return };
+    let looked = closed.open("d/f", LOOK);
+    let user = stranger();
+    for before in [Actor::SUPERUSER, METADATA, user.actor()] {
+        keep_identity(|| {
+            // The thread has these credentials when the calls begin, and none counts.
+            closed.vfs.space(before).unwrap();
+            for (call, is_let) in answers(&closed, &*looked, user.actor()) {
+                assert!(!is_let, "{call} by a user");
+            }
+            for (call, is_let) in answers(&closed, &*looked, METADATA) {
+                assert!(is_let, "{call} by the server");
+            }
+        });
+    }
+}
+
+#[test]
+fn dos_attributes_are_read_for_the_work_that_is_named() {
+    let Some(closed) = closed() else { return };
+    let looked = closed.open("d/f", LOOK);
+    without_power(|| {
+        let wanted = Wanted { dos: Some(ServerWork::Metadata) };
+        assert_eq!(looked.attributes(wanted).unwrap().dos.bits, Some(2));
+        assert_eq!(looked.attributes(Wanted::default()).unwrap().dos.bits, None);
+    });
+}
+
+#[test]
+fn links_and_xattr_names_are_read_as_the_actor() {
+    let Some(closed) = closed() else { return };
+    let (link, looked) =
+        (closed.open("d/l", OpenHow { no_follow: true, ..LOOK }), closed.open("d/f", LOOK));
+    let user = stranger();
+    // Linux asks nobody: whoever could open them may know.
+    assert_eq!(link.read_link(user.actor()).unwrap(), b"target");
+    assert_eq!(looked.xattr_names(user.actor()).unwrap(), [name("note")]);
+    let nobody = Identity { uid: Identity::INVALID_ID, ..stranger() };
+    assert_eq!(link.read_link(nobody.actor()), Err(FsError::AccessDenied));
+    assert_eq!(looked.xattr_names(nobody.actor()), Err(FsError::AccessDenied));
+}

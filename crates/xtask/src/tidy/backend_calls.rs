@@ -1,0 +1,173 @@
+//! Who makes a call of a backend: each method says it in its signature, or is listed here with
+//! the reason why nobody has to. A backend obeys: where it acts for the server by itself is listed,
+//! too.
+
+use anyhow::Result;
+use std::path::Path;
+
+/// What a signature says it with: a request's caller or a reason of the server's.
+const CALLERS: [&str; 2] = ["Actor<'_>", "ServerWork"];
+
+/// The traits of backends, by file.
+const TRAITS: [(&str, &str); 5] = [
+    ("changes.rs", "ChangeFeed"),
+    ("changes.rs", "ListingFeed"),
+    ("lib.rs", "Node"),
+    ("snapshots.rs", "Snapshots"),
+    ("lib.rs", "Vfs"),
+];
+
+const MEMORY: &str = "answers from the memory of the process";
+const OPEN: &str = "looks at an open descriptor: the kernel asks for no permission";
+const QUEUE: &str = "is about a queue of the kernel's, and no file";
+const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
+
+/// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local
+/// makes those that look at what is open.
+const WITHOUT_CALLER: [(&str, &str, &str); 30] = [
+    ("ChangeFeed", "check", QUEUE),
+    ("ChangeFeed", "drain", QUEUE),
+    ("ChangeFeed", "unfollow", QUEUE),
+    ("ListingFeed", "drain", QUEUE),
+    ("ListingFeed", "unfollow", QUEUE),
+    ("Node", "as_any", MEMORY),
+    ("Node", "attributes", OPEN),
+    ("Node", "is_empty", OPEN),
+    ("Node", "is_resident", OPEN),
+    ("Node", "key", MEMORY),
+    ("Node", "kind", MEMORY),
+    ("Node", "list", OPEN),
+    ("Node", "next_data", OPEN),
+    ("Node", "posix_acl", OPEN),
+    ("Node", "read", OPEN),
+    ("Node", "security_descriptor", OPEN),
+    ("Node", "sendfile_source", MEMORY),
+    ("Node", "syncs_at_once", OPEN),
+    ("Snapshots", "list", SNAPSHOTS),
+    ("Snapshots", "open", SNAPSHOTS),
+    ("Vfs", "change_feed", QUEUE),
+    ("Vfs", "creates_at_once", MEMORY),
+    ("Vfs", "features", MEMORY),
+    ("Vfs", "find_known", MEMORY),
+    ("Vfs", "known_change", MEMORY),
+    ("Vfs", "known_handles", MEMORY),
+    ("Vfs", "knows_handles", MEMORY),
+    ("Vfs", "lasting_id", OPEN),
+    ("Vfs", "listing_feed", QUEUE),
+    ("Vfs", "quota_state", OPEN),
+];
+
+/// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why
+/// the caller cannot.
+const OWN_WORK: [(&str, usize, &str); 8] = [
+    ("children.rs", 1, "whether a directory is the one that was just created"),
+    ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
+    ("handles.rs", 1, "whether the process may open handles at all"),
+    ("identity.rs", 1, "what a thread goes back to"),
+    ("outside/mod.rs", 1, "the thread that reads events"),
+    ("security.rs", 1, "only the superuser writes descriptors, which are part of SET security"),
+    ("snapshots.rs", 3, "snapshots are listed and opened for all"),
+    ("streams.rs", 5, "what is left of a stream of which a part is changed"),
+];
+
+/// Looks at the traits and at vfs-local.
+pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+    let read = |path: &str| std::fs::read_to_string(root.join("crates").join(path));
+    for (file, name) in TRAITS {
+        check_trait(name, &read(&format!("vfs/src/{file}"))?, breaches);
+    }
+    let folder = root.join("crates/vfs-local/src");
+    for file in super::rust_files(&folder)? {
+        let name = file.strip_prefix(&folder)?.display().to_string();
+        check_own_work(&name, &std::fs::read_to_string(&file)?, breaches);
+    }
+    Ok(())
+}
+
+/// Methods by indentation, as rustfmt leaves them.
+fn check_trait(name: &str, text: &str, breaches: &mut Vec<String>) {
+    let body = text.split_once(&format!("\npub trait {name}:")).map_or("", |(_, rest)| rest);
+    let body = body.split_once("\n}\n").map_or(body, |(body, _)| body);
+    let listed = |method: &str| {
+        WITHOUT_CALLER.iter().any(|(of, listed, _)| (*of, *listed) == (name, method))
+    };
+    let mut found = Vec::new();
+    for rest in body.split("\n    fn ").skip(1) {
+        let method = rest.split(['(', '<']).next().unwrap_or_default();
+        let signature = rest.split([';', '{']).next().unwrap_or_default();
+        let says = CALLERS.iter().any(|caller| signature.contains(caller));
+        if says == listed(method) {
+            let what = if says { "is listed, and says" } else { "does not say" };
+            breaches.push(format!("vfs: {name}::{method} {what} who makes the call"));
+        }
+        found.push(method);
+    }
+    for (_, method, _) in WITHOUT_CALLER.iter().filter(|(of, ..)| *of == name) {
+        if !found.contains(method) {
+            breaches.push(format!("vfs: {name}::{method} is listed, and is not there"));
+        }
+    }
+}
+
+fn check_own_work(file: &str, text: &str, breaches: &mut Vec<String>) {
+    let is_test = file.ends_with("tests.rs");
+    let code = text.lines().take_while(|line| !is_test && !line.contains("mod tests {"));
+    let code = code.filter(|line| !line.trim_start().starts_with("//"));
+    let count: usize = code.map(|line| line.matches("ServerWork::").count()).sum();
+    let listed = OWN_WORK.iter().find(|(listed, ..)| *listed == file).map_or(0, |(_, n, _)| *n);
+    if count != listed {
+        breaches.push(format!(
+            "vfs-local/src/{file}: acts for the server by itself in {count} places, of which \
+             {listed} are listed: take the actor from the caller"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_trait(methods: &str) -> Vec<String> {
+        let mut breaches = Vec::new();
+        let drain = "    fn drain(&self);\n    fn unfollow(&self, id: FollowId);\n";
+        let text = format!("//! A file.\n\npub trait ListingFeed: Send {{\n{drain}{methods}}}\n");
+        check_trait("ListingFeed", &text, &mut breaches);
+        breaches
+    }
+
+    #[test]
+    fn backend_method_without_caller_is_found() {
+        assert_eq!(of_trait("    fn follow(&self, work: ServerWork);\n"), [""; 0]);
+        assert_eq!(
+            of_trait("    fn look(\n        &self,\n        who: Actor<'_>,\n    );\n"),
+            [""; 0]
+        );
+        assert_eq!(of_trait("    fn look(&self, who: NameActor<'_>) {\n    }\n"), [""; 0]);
+        for method in ["fn look(&self);", "fn look(&self) {\n        Actor<'_>\n    }"] {
+            let found = of_trait(&format!("    {method}\n"));
+            assert_eq!(found, ["vfs: ListingFeed::look does not say who makes the call"]);
+        }
+    }
+
+    #[test]
+    fn stale_exception_of_backend_method_is_found() {
+        let mut breaches = Vec::new();
+        let text = "\npub trait ListingFeed: Send {\n    fn drain(&self, who: Actor<'_>);\n}\n";
+        check_trait("ListingFeed", text, &mut breaches);
+        assert_eq!(breaches.len(), 2, "{breaches:?}");
+    }
+
+    #[test]
+    fn hidden_server_work_of_backend_is_found() {
+        let found = |file, text| {
+            let mut breaches = Vec::new();
+            check_own_work(file, text, &mut breaches);
+            breaches.len()
+        };
+        let code = "fn f() {\n    as_server(ServerWork::Metadata, g)\n}\n";
+        assert_eq!(found("node.rs", code), 1);
+        assert_eq!(found("children.rs", code), 0);
+        assert_eq!(found("children.rs", "fn f() {}\n"), 1, "it is listed, and does not");
+        assert_eq!(found("node.rs", "// ServerWork::Metadata\nmod tests {\nServerWork::Sync\n"), 0);
+    }
+}
