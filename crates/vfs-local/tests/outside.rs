@@ -198,6 +198,8 @@ fn watch_dropped_by_user_without_right_to_read_leaves_no_mark() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(dir.path(), closed).unwrap();
     let vfs = LocalVfs::open(dir.path()).unwrap();
     let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
     let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), how).unwrap();
