@@ -189,7 +189,7 @@ impl OpenFile {
     /// Its client, which was away, is asked again for what it has not given back.
     pub fn ask_again(&self, context: &RequestContext) {
         if self.is_breaking() {
-            self.state.lock(context).grants.caches.handle_unheard(self.cache_owner());
+            self.state.lock(context).grants.caches.handle_returned(self.cache_owner());
         }
     }
 

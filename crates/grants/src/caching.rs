@@ -471,6 +471,20 @@ impl Caches {
         }
     }
 
+    /// The client of `owner` was away, and may not have heard what it is to give back: it is told
+    /// again, and its time to answer begins anew, once. A break whose time ends just then would
+    /// take from it what it has just been told that it has.
+    pub fn handle_returned(&mut self, owner: CacheOwner) {
+        let Ok(at) = self.find(owner) else { return };
+        let Some(breaking) = self.holders[at].breaking else { return };
+        if !breaking.is_renewed {
+            self.begun.0 += 1;
+            let renewed = Breaking { number: self.begun, is_renewed: true, ..breaking };
+            self.change(at, |holder| holder.breaking = Some(renewed));
+        }
+        self.handle_unheard(owner);
+    }
+
     /// The client of `owner` may not have heard what it is to give back.
     pub fn handle_unheard(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
@@ -490,7 +504,7 @@ impl Caches {
         }
         self.begun.0 += 1;
         let asked = (required | Caching::READ) & keeps;
-        let breaking = Some(Breaking { asked, required, number: self.begun });
+        let breaking = Some(Breaking { asked, required, number: self.begun, is_renewed: false });
         self.change(at, |holder| {
             holder.has = keeps;
             holder.breaking = breaking;
@@ -569,8 +583,9 @@ impl Caches {
         self.tell(at, has, to, acknowledge);
         if acknowledge {
             self.begun.0 += 1;
-            let breaking = Some(Breaking { asked: to, required: to, number: self.begun });
-            self.change(at, |holder| holder.breaking = breaking);
+            let (number, is_renewed) = (self.begun, false);
+            let breaking = Breaking { asked: to, required: to, number, is_renewed };
+            self.change(at, |holder| holder.breaking = Some(breaking));
         } else {
             self.settle(at, to);
         }

@@ -5,6 +5,10 @@
 pub const PLACES: usize = 64;
 /// A place without a request.
 const NONE: u8 = u8::MAX;
+/// Beside a request's number: it is being carried out, or was undone.
+const NOT_DONE: u8 = 0x10;
+/// The largest step back, of numbers modulo 16.
+const BEHIND_MAX: u8 = 7;
 
 /// The last request of each place.
 #[derive(Debug, Default)]
@@ -18,21 +22,30 @@ impl LockSequences {
         let Some(places) = &mut self.0 else { return false };
         let replay = places[place] == number;
         if !replay {
-            places[place] = NONE;
+            places[place] = number | NOT_DONE;
         }
         replay
     }
 
+    /// Whether its place has had a later request: a client that has several channels asks the next
+    /// one there only when it has been answered. So this one was sent before, by another channel.
+    pub fn is_behind(&self, sequence: u32) -> bool {
+        let Some((place, number)) = place_of(sequence) else { return false };
+        let last = self.0.as_ref().map_or(NONE, |places| places[place]);
+        last != NONE && (1..=BEHIND_MAX).contains(&(last.wrapping_sub(number) & 0xF))
+    }
+
     /// It was undone.
     pub fn handle_undone(&mut self, sequence: u32) {
-        if let (Some((place, _)), Some(places)) = (place_of(sequence), &mut self.0) {
-            places[place] = NONE;
+        if let (Some((place, number)), Some(places)) = (place_of(sequence), &mut self.0) {
+            places[place] = number | NOT_DONE;
         }
     }
 
     /// All places, to be written down; none if nothing was counted.
     pub fn places(&self) -> Option<[u8; PLACES]> {
-        self.0.as_deref().copied()
+        let done = |place: u8| if place & NOT_DONE == 0 { place } else { NONE };
+        self.0.as_deref().map(|places| places.map(done))
     }
 
     /// What was written down.
@@ -69,6 +82,23 @@ mod tests {
         assert!(sequences.is_replay(0x11));
         assert!(!sequences.is_replay(0x12), "the next request in this place");
         assert!(!sequences.is_replay(0x11), "which is free now");
+    }
+
+    #[test]
+    fn request_is_behind_those_that_came_later_in_its_place() {
+        let mut sequences = LockSequences::default();
+        assert!(!sequences.is_behind(0x11), "nothing has come");
+        sequences.handle_done(0x11);
+        assert!(!sequences.is_behind(0x11) && !sequences.is_behind(0x12));
+        assert!(!sequences.is_replay(0x12));
+        assert!(sequences.is_behind(0x11), "the next one is being carried out");
+        assert_eq!(sequences.places().unwrap()[0], NONE);
+        sequences.handle_done(0x12);
+        assert!(sequences.is_behind(0x11) && !sequences.is_behind(0x21));
+        sequences.handle_done(0x10);
+        assert!(sequences.is_behind(0x1F) && !sequences.is_behind(0x11), "numbers come again");
+        sequences.handle_undone(0x12);
+        assert!(sequences.is_behind(0x11) && !sequences.is_replay(0x12));
     }
 
     #[test]

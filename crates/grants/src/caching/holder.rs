@@ -10,6 +10,8 @@ pub(super) struct Breaking {
     /// What it may keep in the end, if others have come meanwhile.
     pub required: Caching,
     pub number: BreakNumber,
+    /// Its time has begun anew once: [`super::Caches::handle_returned`].
+    pub is_renewed: bool,
 }
 
 /// What one owner keeps.

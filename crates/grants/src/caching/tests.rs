@@ -75,6 +75,23 @@ fn who_may_not_have_heard_is_told_again_until_it_has_answered() {
 }
 
 #[test]
+fn client_that_returns_has_its_time_to_answer_anew_once() {
+    let mut caches = with_batch();
+    assert!(demand(&mut caches, Demand::Share));
+    let first = told(&mut caches);
+    let before = caches.latest_break();
+    caches.handle_returned(A);
+    assert_eq!(told(&mut caches), first);
+    caches.handle_timeout(before);
+    assert!(demand(&mut caches, Demand::Share), "it has had no time since");
+    let renewed = caches.latest_break();
+    caches.handle_returned(A);
+    assert_eq!(told(&mut caches), first);
+    caches.handle_timeout(renewed);
+    assert!(!demand(&mut caches, Demand::Share), "nobody keeps others waiting by returning");
+}
+
+#[test]
 fn a_conflict_breaks_what_keeps_handles_only() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, Demand::Conflict));

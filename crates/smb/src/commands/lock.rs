@@ -19,7 +19,7 @@ use wire::smb::{EmptyBody, LockElement, LockRequest};
 ///
 /// # Errors
 /// `INVALID_PARAMETER` for contradicting flags, `INVALID_LOCK_RANGE`,
-/// `LOCK_NOT_GRANTED`, `RANGE_NOT_LOCKED`.
+/// `LOCK_NOT_GRANTED`, `RANGE_NOT_LOCKED`; `FILE_NOT_AVAILABLE` for one that comes late.
 pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body =
         LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
@@ -32,6 +32,10 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     // With one channel only, nothing is sent twice. MS-SMB2 3.3.5.14.
     let multichannel = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
     let sequence = if multichannel { body.sequence } else { 0 };
+    // By a channel that its client has given up, after what followed: a lock that nobody knows of.
+    if multichannel && request.under_way.is_none() && open.lock_sequences().is_behind(sequence) {
+        return Err(NtStatus::FILE_NOT_AVAILABLE);
+    }
     let is_replay = open.lock_sequences().is_replay(sequence);
     if is_replay {
         EmptyBody.encode(&mut request.w);
