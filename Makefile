@@ -3,7 +3,7 @@
     btrfs quotas pynfs authority attacks wiretap power races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
-LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks wiretap
+LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks power wiretap
 # Nor does a lane read what the others are given: smbd ends when its standard input does.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 

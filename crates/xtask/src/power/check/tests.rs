@@ -152,13 +152,37 @@ fn half_a_rename_is_found() {
     let rename = planted.add(true, vec![name("a", None), name("b", Some(2))]);
     assert_eq!(planted.during(rename), [""; 0]);
     planted.remove("a");
-    assert_eq!(planted.during(rename), ["row 2: operation 2: half of it is there"]);
+    assert_eq!(
+        planted.during(rename),
+        ["row 2: operation 2: half of it is there: a is not there, b is not there"]
+    );
     planted.entry("b", 12);
     assert_eq!(planted.during(rename), [""; 0]);
     assert_eq!(planted.after(rename), [""; 0]);
     planted.entry("a", 12);
     planted.tree.inodes.get_mut(&12).unwrap().links = 2;
-    assert_eq!(planted.during(rename), ["row 2: operation 2: half of it is there"]);
+    assert_eq!(
+        planted.during(rename),
+        ["row 2: operation 2: half of it is there: a is there, b is there"]
+    );
+}
+
+#[test]
+fn moved_file_may_have_both_names_and_not_none() {
+    let mut planted = with_file();
+    planted.add(true, vec![name("d", Some(3)), created(3, ObjectKind::Directory, 13, 0o755)]);
+    planted.entry("d", 13);
+    planted.put(13, ObjectKind::Directory, 0o755);
+    planted.tree.names.insert(13, BTreeMap::new());
+    let to = Effect::Name { directory: 3, name: "b".to_owned(), object: Some(2) };
+    let rename = planted.add(false, vec![name("a", None), to]);
+    planted.tree.names.get_mut(&13).unwrap().insert("b".to_owned(), 12);
+    planted.tree.inodes.get_mut(&12).unwrap().links = 2;
+    assert_eq!(planted.after(rename), [""; 0]);
+    planted.remove("a");
+    planted.tree.names.get_mut(&13).unwrap().remove("b");
+    let lost = "row 3: operation 3: half of it is there: a is not there, b is not there";
+    assert!(planted.after(rename).contains(&lost.to_owned()), "{:?}", planted.after(rename));
 }
 
 #[test]
