@@ -215,7 +215,14 @@ impl Files {
     /// This for what no client asks for: see [`RequestContext::SERVER`].
     #[must_use]
     pub fn for_server(self: &Arc<Self>) -> RequestFiles {
-        self.for_request(&RequestContext::SERVER, CallHolder::Server)
+        self.for_server_charged(CallHolder::Server)
+    }
+
+    /// As [`Files::for_server`], for work of the server's own that a client waits for: its calls
+    /// are charged to `holder`.
+    #[must_use]
+    pub fn for_server_charged(self: &Arc<Self>, holder: CallHolder) -> RequestFiles {
+        self.for_request(&RequestContext::SERVER, holder)
     }
 }
 

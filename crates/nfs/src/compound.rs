@@ -332,7 +332,7 @@ impl Call {
         let number = operation.number();
         let is_alone = compound.operation_count == 1;
         // Nothing here is about files, but the opens of clients that end.
-        let files = self.server.files.for_request(&RequestContext::SERVER, self.holder());
+        let files = self.server.files.for_server_charged(self.holder());
         let run = &mut Run::new(self, compound.minor_version, None, self.now(), files);
         match operation {
             Operation::ExchangeId(_)
