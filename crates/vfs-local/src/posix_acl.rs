@@ -71,8 +71,8 @@ pub struct PermissionState {
     access: Option<Vec<Entry>>,
     /// Of a directory: what is passed on.
     default: Option<Vec<Entry>>,
-    /// Names of the file.
-    pub links: u64,
+    /// Whether it has a name.
+    pub is_linked: bool,
 }
 
 impl PermissionState {
@@ -89,7 +89,7 @@ impl PermissionState {
             mode: stat.st_mode,
             access: entries(node, ACCESS)?,
             default,
-            links: stat.st_nlink,
+            is_linked: stat.st_nlink > 0,
         })
     }
 

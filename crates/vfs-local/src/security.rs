@@ -166,12 +166,12 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
     let Some(descriptor) = change.descriptor else { return put(node, None) };
     let present = PermissionState::of(node)?;
     let steps = PermissionSteps::new(&present, who, change);
-    if present.links > 0 {
+    if present.is_linked {
         put(node, Some((descriptor, &steps.states)))?;
     }
     if !steps.steps.is_empty() {
         steps.perform(node, present.uid, who)?;
-    } else if present.links > 0 {
+    } else if present.is_linked {
         return Ok(());
     }
     put(node, Some((descriptor, &[PermissionState::of(node)?.hash()])))
