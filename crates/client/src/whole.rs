@@ -19,7 +19,7 @@ use wire::smb::{
 const DELETE: u32 = 0x0001_0000;
 const WRITE_ATTRIBUTES: u32 = 0x100;
 
-/// What an open file gets when it is whole.
+/// Facts and name of an open file that is whole.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
     /// Its times: of making, reading, writing and change; zero leaves one as it is.

@@ -66,7 +66,7 @@ pub(crate) struct Whole<'a> {
     pub facts: &'a Facts,
 }
 
-/// What an open file gets when it is whole.
+/// Facts and name of an open file that is whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finish<'a> {
     pub facts: &'a Facts,

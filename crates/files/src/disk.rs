@@ -18,13 +18,13 @@ const DEVICES_MAX: usize = 1024;
 pub struct DiskFailure {
     /// Times that something could not be made stable.
     pub count: u64,
-    /// What it said last.
+    /// The last error.
     pub error: FsError,
     /// It has failed otherwise than by being full: what it had taken may be gone.
     pub has_lost: bool,
 }
 
-/// What has failed, of all devices.
+/// The failures of all devices.
 #[derive(Debug)]
 pub(crate) struct DiskFailures {
     has_any: AtomicBool,

@@ -127,7 +127,7 @@ pub struct Files {
     watch_ledgers: watch::WatchLedgers,
     /// Byte ranges of all protocols, by holder.
     lock_ranges: Arc<Ledger>,
-    /// What disks have not kept.
+    /// Failures of disks to keep data.
     disk_failures: Arc<disk::DiskFailures>,
     /// Changes that are being made stable.
     syncs: Arc<stable::Syncs>,

@@ -99,7 +99,7 @@ pub struct Client {
     pub holder: Holder,
     state_count: AtomicUsize,
     owner_bytes: AtomicUsize,
-    /// What its opens are charged to.
+    /// The account that its opens are charged to.
     open_account: OnceLock<Arc<Account>>,
     /// Its opens, locks and delegations, among those of its address.
     states_share: Mutex<Share>,
@@ -145,7 +145,7 @@ impl Client {
         }
     }
 
-    /// What its opens are charged to, of `opens`.
+    /// The account of `opens` that its opens are charged to.
     pub fn open_account(&self, opens: &Arc<Ledger>) -> &Arc<Account> {
         self.open_account.get_or_init(|| opens.account(&self.holder))
     }

@@ -114,7 +114,7 @@ pub struct Session {
     pub peer: SocketAddr,
     /// Whom its use of what all share is charged to.
     pub holder: Holder,
-    /// What its opens are charged to.
+    /// The account that its opens are charged to.
     pub open_account: Arc<limits::Account>,
     /// What it is charged for itself, while it is there.
     _charge: Share,
