@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    Attributes, CreateHow, Expected, FileKind, FsError, Initialised, Opened, RelPath, Result,
+    Attributes, CreateHow, Expected, FileKind, FsError, Initialisation, Opened, RelPath, Result,
     ServerWork, Wanted,
 };
 
@@ -48,7 +48,7 @@ pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
     let replaces_mode = how.initialiser.is_some_and(|one| one.replaces_mode());
     let restricted = if replaces_mode { how.mode & OWNER_BITS } else { how.mode };
     match create_named(at, how, restricted)? {
-        (_, Initialised::WithoutDescriptor) if restricted != how.mode => {
+        (_, Initialisation::WithoutDescriptor) if restricted != how.mode => {
             // The mode says all, as far as the directory's default list lets it, which only a
             // creation applies.
             Ok(create_named(at, how, how.mode)?.0)
@@ -73,7 +73,7 @@ fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opene
     let (node, attributes) = LocalNode::new(fd, false, true, Wanted::default())?;
     let nameless = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
     if let Some(initialiser) = how.initialiser
-        && initialiser.initialise(&nameless)? == Initialised::WithoutDescriptor
+        && initialiser.initialise(&nameless)? == Initialisation::WithoutDescriptor
         && initialiser.replaces_mode()
     {
         return Ok(None);
@@ -114,7 +114,11 @@ fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Resul
 
 /// Creates a file or directory that is there before it is complete, with a mode that may be
 /// narrower than the one asked for. If that is not to stay it is removed again.
-fn create_named(at: &NewName<'_>, how: &CreateHow<'_>, mode: u32) -> Result<(Opened, Initialised)> {
+fn create_named(
+    at: &NewName<'_>,
+    how: &CreateHow<'_>,
+    mode: u32,
+) -> Result<(Opened, Initialisation)> {
     let (fd, path_only) = open_new(at, how.kind, Mode::from_raw_mode(mode & 0o7777))?;
     let is_initialised = how.initialiser.is_some();
     let is_looked_at = how.kind == FileKind::Directory && (how.dos.is_some() || is_initialised);
@@ -131,13 +135,13 @@ fn create_named(at: &NewName<'_>, how: &CreateHow<'_>, mode: u32) -> Result<(Ope
         children::check_new(node.as_fd(), &attributes)?;
     }
     let opened = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
-    let Some(initialiser) = how.initialiser else { return Ok((opened, Initialised::Complete)) };
+    let Some(initialiser) = how.initialiser else { return Ok((opened, Initialisation::Complete)) };
     // What is stored follows from the mode that was asked for.
     let shown = Attributes { mode: opened.attributes.mode | how.mode & 0o777, ..opened.attributes };
     let initialised = initialiser.initialise(&Opened { attributes: shown, ..opened.clone() });
     let stays = match initialised {
-        Ok(Initialised::WithoutDescriptor) => mode == how.mode,
-        Ok(Initialised::Complete) => true,
+        Ok(Initialisation::WithoutDescriptor) => mode == how.mode,
+        Ok(Initialisation::Complete) => true,
         Err(_) => false,
     };
     if !stays {
@@ -179,7 +183,7 @@ mod tests {
     #[derive(Debug)]
     struct Watching<'a> {
         folder: &'a Path,
-        outcome: Result<Initialised>,
+        outcome: Result<Initialisation>,
         /// Names in the folder, and the mode of the node.
         found: Mutex<Vec<(usize, u32)>>,
     }
@@ -189,12 +193,12 @@ mod tests {
             true
         }
 
-        fn initialise(&self, new: &Opened) -> Result<Initialised> {
+        fn initialise(&self, new: &Opened) -> Result<Initialisation> {
             let names = std::fs::read_dir(self.folder).unwrap().count();
             let mode = new.node.attributes(Wanted::default())?.mode;
             assert_eq!(new.attributes.mode, 0o664, "what is stored follows from it");
             self.found.lock().unwrap().push((names, mode));
-            if self.outcome != Ok(Initialised::Complete) {
+            if self.outcome != Ok(Initialisation::Complete) {
                 return self.outcome;
             }
             let change = SecurityChange {
@@ -203,8 +207,8 @@ mod tests {
                 permissions: Some(&PERMISSIONS),
             };
             match new.node.set_security(Actor::SUPERUSER, &change) {
-                Err(FsError::NotSupported) => Ok(Initialised::WithoutDescriptor),
-                other => other.map(|()| Initialised::Complete),
+                Err(FsError::NotSupported) => Ok(Initialisation::WithoutDescriptor),
+                other => other.map(|()| Initialisation::Complete),
             }
         }
     }
@@ -229,7 +233,7 @@ mod tests {
             NewName { parent: self.parent.as_fd(), name: &self.name, path: &self.path }
         }
 
-        fn watching(&self, outcome: Result<Initialised>) -> Watching<'_> {
+        fn watching(&self, outcome: Result<Initialisation>) -> Watching<'_> {
             Watching { folder: self.folder.path(), outcome, found: Mutex::default() }
         }
 
@@ -247,7 +251,7 @@ mod tests {
     #[test]
     fn file_with_a_descriptor_has_no_name_before_it_is_complete() {
         let fixture = Fixture::new();
-        let watching = fixture.watching(Ok(Initialised::Complete));
+        let watching = fixture.watching(Ok(Initialisation::Complete));
         let how = how(FileKind::File, &watching);
         let Some(opened) = create_nameless(&fixture.at(), &how).unwrap() else {
             eprintln!("skipped: no files without a name, or no descriptors here");
@@ -285,11 +289,11 @@ mod tests {
     fn named_node_is_its_creator_s_until_it_is_complete() {
         for kind in [FileKind::File, FileKind::Directory] {
             let fixture = Fixture::new();
-            let watching = fixture.watching(Ok(Initialised::Complete));
+            let watching = fixture.watching(Ok(Initialisation::Complete));
             let (opened, initialised) =
                 create_named(&fixture.at(), &how(kind, &watching), 0o600).unwrap();
             assert_eq!(*watching.found.lock().unwrap(), [(1, 0o600)]);
-            if initialised == Initialised::Complete {
+            if initialised == Initialisation::Complete {
                 assert_eq!(opened.attributes.mode, 0o664);
                 assert!(opened.attributes.stored.descriptor);
             }
@@ -300,7 +304,7 @@ mod tests {
     fn node_that_stores_no_descriptor_has_the_mode_asked_for() {
         for kind in [FileKind::File, FileKind::Directory] {
             let fixture = Fixture::new();
-            let watching = fixture.watching(Ok(Initialised::WithoutDescriptor));
+            let watching = fixture.watching(Ok(Initialisation::WithoutDescriptor));
             let opened = create(&fixture.at(), &how(kind, &watching)).unwrap();
             assert_eq!(opened.attributes.mode, 0o664);
             // btrfs counts one link for each directory.

@@ -51,7 +51,7 @@ pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed::Keyed;
 pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
-pub use opening::{CreateHow, Initialised, NodeInitialiser, OpenHow, Opened};
+pub use opening::{CreateHow, Initialisation, NodeInitialiser, OpenHow, Opened};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };

@@ -56,12 +56,12 @@ pub trait NodeInitialiser: std::fmt::Debug {
     ///
     /// # Errors
     /// Those of the backend: the node is not created then.
-    fn initialise(&self, new: &Opened) -> Result<Initialised>;
+    fn initialise(&self, new: &Opened) -> Result<Initialisation>;
 }
 
 /// How a node was initialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Initialised {
+pub enum Initialisation {
     /// With all that it was to have.
     Complete,
     /// Without a descriptor, which this node cannot store: its mode is all that there is.

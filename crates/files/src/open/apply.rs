@@ -9,7 +9,7 @@ use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, ChildName, CreateHow, DosInfo, FileKind, FsError, Initialised, NameActor,
+    AttributeChanges, ChildName, CreateHow, DosInfo, FileKind, FsError, Initialisation, NameActor,
     Node, NodeInitialiser, Opened, OwnerChange, Result, SecurityChange, TimeChange, Wanted,
 };
 
@@ -39,9 +39,9 @@ impl NodeInitialiser for RequestInitialiser<'_> {
         self.descriptor.is_some()
     }
 
-    fn initialise(&self, new: &Opened) -> Result<Initialised> {
+    fn initialise(&self, new: &Opened) -> Result<Initialisation> {
         let Self { opening, descriptor } = self;
-        let mut initialised = Initialised::Complete;
+        let mut initialised = Initialisation::Complete;
         if let Some(descriptor) = descriptor {
             let facts = facts(&new.attributes);
             let owner_group = owner_group(&opening.caller, &facts);
@@ -53,7 +53,7 @@ impl NodeInitialiser for RequestInitialiser<'_> {
             };
             match new.node.set_security(opening.user(), &change) {
                 Ok(()) => {}
-                Err(FsError::NotSupported) => initialised = Initialised::WithoutDescriptor,
+                Err(FsError::NotSupported) => initialised = Initialisation::WithoutDescriptor,
                 Err(error) => return Err(error),
             }
         }
