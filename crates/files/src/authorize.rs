@@ -5,6 +5,7 @@
 //! class of the POSIX permissions that is about the caller decides: see
 //! [`acl::PosixAcl::access`]. A descriptor that shows permissions is never added up.
 
+use crate::volume::dos;
 use crate::{Caller, OpenFile, RequestFiles, Volume};
 use acl::{Access, Descriptor, ExecuteRule, OwnerGroup, PosixAcl, PosixFacts};
 use vfs::{
@@ -323,6 +324,17 @@ pub(crate) fn may_add_known(
         Ok(Some(descriptor))
     } else {
         Err(FsError::AccessDenied)
+    }
+}
+
+/// What the DOS attribute that says "read-only" keeps from everybody, the superuser included, once
+/// a file is there: opening it for writing. MS-FSA 2.1.5.1.2.
+pub(crate) fn withheld_by_readonly(attributes: &Attributes) -> Access {
+    let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
+    match attributes.kind {
+        FileKind::Directory => Access::NONE,
+        _ if is_readonly => Access::WRITE_DATA | Access::APPEND_DATA,
+        _ => Access::NONE,
     }
 }
 

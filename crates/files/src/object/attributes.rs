@@ -3,6 +3,7 @@
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::{
     InForce, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to, stored,
+    withheld_by_readonly,
 };
 use crate::server_work::{LOCATE, WANTED};
 use crate::watch::{ChangeKind, Filter};
@@ -76,10 +77,13 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn object_access(&self, caller: &Caller, object: &Object) -> Result<Access> {
-        let attributes = object.node.attributes(Wanted::default())?;
+        // DOS attributes of a directory forbid nothing here.
+        let is_directory = object.kind() == FileKind::Directory;
+        let wanted = if is_directory { Wanted::default() } else { WANTED };
+        let attributes = object.node.attributes(wanted)?;
         let subject = (&*object.node, &attributes, None);
         let rights = rights_to(&object.volume, caller, subject, ExecuteRule::ByBit);
-        Ok(rights | Access::READ_ATTRIBUTES)
+        Ok((rights - withheld_by_readonly(&attributes)) | Access::READ_ATTRIBUTES)
     }
 
     /// Changes attributes, the length first. What other clients keep of the object is

@@ -4,7 +4,7 @@ use super::resolve::Found;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
 use crate::authorize::{
     allowed, allowed_by, certainly_unwritable, may_add_known, rights_to, rights_to_opened,
-    stored_lets_remove,
+    stored_lets_remove, withheld_by_readonly,
 };
 use crate::volume::dos;
 use acl::{Access, Descriptor, ExecuteRule};
@@ -69,7 +69,7 @@ impl Opening {
             return Ok(named);
         }
         // What POSIX or the read-only bit refuses is not part of the maximum.
-        let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
+        let is_readonly = !withheld_by_readonly(attributes).is_empty();
         let is_directory = attributes.kind == FileKind::Directory;
         if !is_directory && (is_readonly || !found.writes) && !self.volume.options.frozen {
             allowed = allowed - (WRITES | Access::DELETE_CHILD);
@@ -84,9 +84,8 @@ impl Opening {
     pub(super) fn check_bits(&self, opened: &Opened, granted: Access, wait: Wait) -> Result<()> {
         let attributes = &opened.attributes;
         let bits = attributes.dos.bits.unwrap_or(0);
-        let is_directory = attributes.kind == FileKind::Directory;
         let writes = self.replaces() || self.desired.intersects(WRITES);
-        if bits & dos::READONLY != 0 && !is_directory && writes {
+        if writes && !withheld_by_readonly(attributes).is_empty() {
             return Err(FsError::AccessDenied);
         }
         // Who replaces a hidden file must know that it is hidden.

@@ -4,8 +4,8 @@
 use crate::harness::*;
 use acl::{PosixAcl, PosixName};
 use files::{
-    Access, Caller, Descriptor, ListWish, NewObject, ObjectOpen, OpenAt, OpenPlan, Share,
-    WishedKind, XattrWish,
+    Access, BasicChange, Caller, Descriptor, ListWish, NewObject, ObjectOpen, OpenAt, OpenPlan,
+    Share, WishedKind, XattrWish, dos,
 };
 use std::sync::Arc;
 use vfs::{
@@ -106,6 +106,32 @@ fn access_says_what_open_does_for_each_class() {
                 assert!(matches!(opened, Ok(_) | Err(FsError::AccessDenied)), "{what}");
                 let by_path = served.try_open_as(&caller, plan("f", right));
                 assert_eq!(by_path.is_ok(), shown.contains(right), "SMB: {what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn access_says_what_open_does_for_readonly_files() {
+    let served = serve();
+    served.put("f", b"data");
+    served.put_directory("d");
+    for (at, is_directory) in [("f", false), ("d", true)] {
+        let open = served.open(at, ALL);
+        let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
+        served.files.set_basic(&open, &change).unwrap();
+        served.close(open);
+        let object = served.object(at).unwrap();
+        for caller in [served.alice.clone(), user(0, 0)] {
+            let told = served.files.object_access(&caller, &object).unwrap();
+            for right in [Access::READ_DATA, Access::WRITE_DATA, Access::APPEND_DATA] {
+                let may = is_directory || right == Access::READ_DATA;
+                assert_eq!(told.contains(right), may, "{at} {:?} {right:?}", caller.identity);
+                let plan_of = OpenPlan::posix(right, Share::ALL);
+                let at = OpenAt::Object(object.clone());
+                let opened =
+                    now(served.files.open_object(&caller, &at, plan_of, ObjectOpen::default()));
+                assert!(opened.is_ok() == may || is_directory, "{:?} {right:?}", caller.identity);
             }
         }
     }
