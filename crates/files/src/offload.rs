@@ -18,6 +18,9 @@ pub enum CallHolder {
         /// As in [`vfs::FileKey`].
         device: u64,
     },
+    /// The request whose turn it is to change names: all others wait for it, of every client, so
+    /// that it does not wait behind its own client's calls.
+    Names,
     /// A user who has logged on, or the address of a client that has proven nothing.
     Client(Holder),
 }
@@ -58,6 +61,14 @@ impl RequestFiles {
     ) -> Result<T> {
         offload(&*self.workers, &self.holder, call).await
     }
+}
+
+/// As [`RequestFiles::offload`], for a call that holds [`crate::table::Table::rename_turns`].
+pub(crate) async fn offload_in_turn<T: Send + 'static>(
+    workers: &dyn Workers,
+    call: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    offload(workers, &CallHolder::Names, call).await
 }
 
 /// As [`RequestFiles::offload`].

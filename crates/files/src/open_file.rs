@@ -3,13 +3,14 @@
 use crate::authorize::{as_owner, dos_authority};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
+use crate::offload::offload;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
 use crate::server_work::WANTED;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
 use crate::watch::{Filter, Watcher};
-use crate::{Access, CacheKey, Caller, OpenId, RequestFiles, Share, Volume};
+use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, Share, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -477,11 +478,12 @@ impl RequestFiles {
         };
         if removes && open.is_better_removed_apart(size_bytes) {
             let context = self.context.clone();
+            let holder = if waits { CallHolder::Names } else { self.holder.clone() };
             let close = move || {
                 let _turn = turn;
                 open.close_now(&context)
             };
-            return self.offload(close).await;
+            return offload(&*self.workers, &holder, close).await;
         }
         open.close_now(&self.context)
     }

@@ -5,6 +5,7 @@ use crate::context::RequestContext;
 use crate::delegation::{ask_back, client_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
 use crate::link_target::check_moved;
+use crate::offload::offload_in_turn;
 use crate::server_work::WANTED;
 use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
@@ -66,7 +67,10 @@ impl RequestFiles {
                 let result = rename_now(&context, &table, &open, (&to, into), replace, &mut below);
                 Ok((result, below))
             };
-            let (result, asked) = if is_quick { call()? } else { self.offload(call).await? };
+            let (result, asked) = match is_quick {
+                true => call()?,
+                false => offload_in_turn(&*self.workers, call).await?,
+            };
             match result {
                 Err(NotEntered::Refused(error)) => return Err(error),
                 Err(NotEntered::Breaking(wait)) => {
@@ -114,7 +118,7 @@ impl RequestFiles {
                 let _turn = turn;
                 Ok(link_now(&context, &table, &open, (&to, into), replace))
             };
-            match self.offload(call).await? {
+            match offload_in_turn(&*self.workers, call).await? {
                 Err(NotEntered::Refused(error)) => return Err(error),
                 Err(NotEntered::Breaking(wait)) => {
                     wait.settled(&self.context, &*self.workers).await?

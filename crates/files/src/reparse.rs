@@ -7,6 +7,7 @@
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
 use crate::link_target::check_target;
+use crate::offload::offload_in_turn;
 use crate::server_work::{METADATA, WANTED};
 use crate::table::Table;
 use crate::volume::dos;
@@ -149,11 +150,11 @@ impl RequestFiles {
         let (table, open, context) = (self.table.clone(), open.clone(), self.context.clone());
         open.renames.store(true, std::sync::atomic::Ordering::Release);
         let turn = table.rename_turns.clone().lock_owned().await;
-        self.offload(move || {
+        let call = move || {
             let _turn = turn;
             turn_now(&context, &table, &open, target.as_deref())
-        })
-        .await
+        };
+        offload_in_turn(&*self.workers, call).await
     }
 }
 

@@ -586,7 +586,8 @@ pub(crate) struct Table {
     removals: AtomicU64,
     /// Renames and links take turns: each looks at names before it changes
     /// them, and another in between would make it change those of other files.
-    /// Waited for without a thread.
+    /// Waited for without a thread; calls on workers that hold the turn are charged to
+    /// [`crate::CallHolder::Names`].
     pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
     /// Who is asked before somebody is refused.
     pub courtesy: OnceLock<Weak<dyn Courtesy>>,

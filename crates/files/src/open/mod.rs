@@ -15,7 +15,7 @@ mod stream;
 use crate::caching::{BreakWait, CacheGrant, CacheWish};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
-use crate::offload::offload;
+use crate::offload::{offload, offload_in_turn};
 use crate::open_file::{OpenFile, OpenParts};
 use crate::reparse::stands_for_other;
 use crate::server_work::WANTED;
@@ -379,7 +379,7 @@ impl Opening {
                 let _turn = turn;
                 opening.run()
             };
-            ran = offload(&*workers, &holder, run).await?;
+            ran = offload_in_turn(&*workers, run).await?;
         }
         match ran {
             Ran::Opened(result) => Ok(Begun::Opened(result)),

@@ -1,11 +1,16 @@
 //! What happens when others are faster, and when callers give up.
 
 use crate::harness::*;
-use files::{IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Share, VolumeOptions};
+use files::{
+    CallHolder, IfExists, IfMissing, OpenAction, OpenFile, OpenPlan, Protocol, RequestContext,
+    Share, VolumeOptions, Workers,
+};
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use vfs::{FsError, Identity, Replace};
+use std::time::Duration;
+use vfs::{ArrivalOrder, FsError, Identity, Replace};
 
 fn open_or_make(at: &str) -> OpenPlan {
     OpenPlan { if_exists: IfExists::Open, if_missing: IfMissing::Create, ..plan(at, ALL) }
@@ -238,6 +243,45 @@ fn long_copy_gives_way_between_its_turns() {
         finish(&later, served.files.close(open)).0.unwrap();
     }
     served.assert_nothing_held();
+}
+
+/// Keeps the calls of one holder waiting, and runs all others at once.
+struct Detained(CallHolder, Later);
+
+impl Workers for Detained {
+    fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>) {
+        if *holder == self.0 { self.1.run(holder, task) } else { task() }
+    }
+
+    fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        self.1.sleep(time)
+    }
+}
+
+#[test]
+fn change_of_names_waits_for_no_call_of_its_holder() {
+    let holder = CallHolder::Client(HOLDER.clone());
+    let workers = Arc::new(Detained(holder.clone(), Later::default()));
+    let served = serve_with(VolumeOptions::default(), workers.clone());
+    let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
+    let files = served.files.for_request(&context, holder);
+    served.put_directory("directory");
+    for name in ["file", "empty", "large"] {
+        served.put(name, &vec![0; if name == "large" { 2 << 20 } else { 0 }]);
+    }
+    let directory = served.open("directory", DELETE);
+    let (moved, link) = (path("moved"), path("link"));
+    let renamed = files.rename(&directory, &moved, false);
+    assert_eq!(renamed.now_or_never(), Some(Ok(())), "others wait for it");
+    let file = served.open("file", ALL);
+    assert_eq!(files.link(&file, &link, false).now_or_never(), Some(Ok(())));
+    let empty = served.open("empty", ALL);
+    assert_eq!(files.set_symlink(&empty, b"file".to_vec()).now_or_never(), Some(Ok(())));
+    let posix = OpenPlan { delete_on_close: true, ..OpenPlan::posix(DELETE, Share::ALL) };
+    let large = served.try_open(OpenPlan { path: path("large"), ..posix }).unwrap().open;
+    assert_eq!(files.close(large).now_or_never(), Some(Ok(())));
+    assert!(served.exists("moved") && served.exists("link") && !served.exists("large"));
+    assert!(workers.1.0.lock().unwrap().is_empty());
 }
 
 #[test]
