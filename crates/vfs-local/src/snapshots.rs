@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::mem::MaybeUninit;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use vfs::{FsError, Result, ServerWork, Snapshots, Timestamp, Vfs, Wait};
 
@@ -37,8 +37,11 @@ pub enum Naming {
 /// Where snapshots are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotPlace {
-    /// The directory that has an entry for each.
+    /// The directory that has an entry for each. Below `root` no symbolic link leads to it: users
+    /// may change names there, and the directory is opened for all of them.
     pub directory: PathBuf,
+    /// The directory that the snapshots are of.
+    pub root: PathBuf,
     /// How to tell when they were made.
     pub naming: Naming,
     /// Where in a snapshot the served tree begins; empty for its root.
@@ -75,9 +78,20 @@ impl LocalSnapshots {
     }
 
     fn directory(&self) -> Result<OwnedFd> {
+        let SnapshotPlace { directory, root, .. } = &self.place;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        rustix::fs::open(&self.place.directory, flags, Mode::empty())
-            .map_err(|e| refusal("open the directory of snapshots", e))
+        let open = |path: &Path, flags| rustix::fs::open(path, flags, Mode::empty());
+        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let below = directory.strip_prefix(root).ok();
+        let opened = match below.filter(|below| below.components().all(is_name)) {
+            Some(below) => open(root, flags | OFlags::PATH).and_then(|root| {
+                let root = Root { fd: root.as_fd(), stops_at_links: true };
+                let path = below.as_os_str().as_encoded_bytes();
+                open_beneath(root, path, flags, Mode::empty(), Wait::Allowed)
+            }),
+            None => open(directory, flags),
+        };
+        opened.map_err(|e| refusal("open the directory of snapshots", e))
     }
 
     /// Reads the directory anew.
@@ -180,12 +194,12 @@ fn time_by_snapper(directory: &OwnedFd, number: &[u8]) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use std::fs;
-    use std::path::Path;
     use vfs::{Actor, Case, OpenHow, RelPath, Wanted};
 
     fn place(directory: &Path, formats: &[&str]) -> SnapshotPlace {
         SnapshotPlace {
             directory: directory.into(),
+            root: "/srv/share".into(),
             naming: Naming::Names(formats.iter().map(|f| NameFormat::new(f).unwrap()).collect()),
             inside: PathBuf::new(),
             follows_links: true,
@@ -243,6 +257,31 @@ mod tests {
             let open = |seconds: i128| snapshots.open(Timestamp(seconds * 1_000_000_000));
             assert!(matches!(open(1_000_000_000), Err(FsError::NotFound)));
             assert_eq!(open(1_000_000_001).is_ok(), inside.is_empty());
+        }
+    }
+
+    #[test]
+    fn link_within_the_share_leads_to_no_snapshots() {
+        let folder = tempfile::tempdir().unwrap();
+        let (share, kept) = (folder.path().join("share"), folder.path().join("kept"));
+        fs::create_dir_all(share.join("honest/1000000000")).unwrap();
+        fs::create_dir_all(kept.join("below/1000000000")).unwrap();
+        std::os::unix::fs::symlink(&kept, share.join("link")).unwrap();
+        std::os::unix::fs::symlink(&share, folder.path().join("other name")).unwrap();
+        for (root, directory, is_there) in [
+            ("share", "share/honest", true),
+            ("other name", "other name/honest", true),
+            ("share", "share/../kept/below", true),
+            ("other", "share/link/below", true),
+            ("share", "share/link/below", false),
+            ("share", "share/link", false),
+        ] {
+            let at = |path| folder.path().join(path);
+            let place = SnapshotPlace { root: at(root), ..place(&at(directory), &["%s"]) };
+            let snapshots = LocalSnapshots::new(place);
+            assert_eq!(snapshots.list().is_ok(), is_there, "{directory} of {root}");
+            let opened = snapshots.open(Timestamp(1_000_000_000_000_000_000));
+            assert_eq!(opened.is_ok(), is_there, "{directory} of {root}");
         }
     }
 

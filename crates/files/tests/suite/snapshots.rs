@@ -22,6 +22,7 @@ fn serve_kept() -> (Served, Arc<Volume>) {
     served.put("f", b"as it is");
     let place = SnapshotPlace {
         directory: served.dir.path().join("kept"),
+        root: served.dir.path().into(),
         naming: Naming::Names(vec![NameFormat::new("%s").unwrap()]),
         inside: "".into(),
         follows_links: true,

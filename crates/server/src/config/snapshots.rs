@@ -82,7 +82,8 @@ impl SnapshotsConfig {
                 Naming::Names(known.collect::<Result<_, _>>().map_err(|e| e.to_string())?)
             }
         };
-        Ok(SnapshotPlace { directory, naming, inside: inside.into(), follows_links })
+        let (root, inside) = (root.to_owned(), inside.into());
+        Ok(SnapshotPlace { directory, root, naming, inside, follows_links })
     }
 }
 
