@@ -9,7 +9,8 @@ use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    AttributeChanges, Attributes, DosInfo, FsError, Result, Space, TimeChange, Timestamp, Wanted,
+    AttributeChanges, Attributes, DosInfo, FsError, Node, Result, Space, TimeChange, Timestamp,
+    Wanted,
 };
 
 /// What to do with one time.
@@ -246,11 +247,12 @@ impl RequestFiles {
     }
 
     /// Ranges that hold data, from `offset` on, as (offset, length); at most
-    /// `count_max`. The flag says that there are more.
+    /// `count_max`. The flag says that there are more. A worker looks for them: the file system
+    /// is asked twice for each.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read.
-    pub fn allocated_ranges(
+    pub async fn allocated_ranges(
         &self,
         open: &OpenFile,
         offset: u64,
@@ -260,24 +262,15 @@ impl RequestFiles {
         open.need_any(Access::READ_DATA)?;
         let attributes = open.node.attributes(WANTED)?;
         let end = offset.saturating_add(length).min(attributes.size_bytes);
-        let mut ranges = Vec::new();
-        let mut at = offset;
+        if offset >= end {
+            return Ok((Vec::new(), false));
+        }
         // A file that was never made sparse has no holes to show.
         if attributes.dos.bits.unwrap_or(0) & dos::SPARSE == 0 {
-            return Ok((if at < end { vec![(at, end - at)] } else { ranges }, false));
+            return Ok((vec![(offset, end - offset)], false));
         }
-        while at < end {
-            let Some((start, stop)) = open.node.next_data(at)? else { break };
-            if start >= end {
-                break;
-            }
-            if ranges.len() == count_max {
-                return Ok((ranges, true));
-            }
-            ranges.push((start, stop.min(end) - start));
-            at = stop;
-        }
-        Ok((ranges, false))
+        let node = open.node.clone();
+        self.offload(move || data_ranges(&*node, (offset, end), count_max)).await
     }
 
     /// Marks a file as sparse, or not.
@@ -324,6 +317,27 @@ impl RequestFiles {
         }
         Ok(space)
     }
+}
+
+/// As [`RequestFiles::allocated_ranges`], of a file that was made sparse.
+fn data_ranges(
+    node: &dyn Node,
+    (offset, end): (u64, u64),
+    count_max: usize,
+) -> Result<(Vec<(u64, u64)>, bool)> {
+    let (mut ranges, mut at) = (Vec::new(), offset);
+    while at < end {
+        let Some((start, stop)) = node.next_data(at)? else { break };
+        if start >= end {
+            break;
+        }
+        if ranges.len() == count_max {
+            return Ok((ranges, true));
+        }
+        ranges.push((start, stop.min(end) - start));
+        at = stop;
+    }
+    Ok((ranges, false))
 }
 
 /// As what a change is watched for.

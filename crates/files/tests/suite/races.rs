@@ -285,6 +285,24 @@ fn change_of_names_waits_for_no_call_of_its_holder() {
 }
 
 #[test]
+fn ranges_of_sparse_file_are_looked_for_by_a_worker() {
+    let holder = CallHolder::Client(HOLDER.clone());
+    let workers = Arc::new(Detained(holder.clone(), Later::default()));
+    let served = serve_with(VolumeOptions::default(), workers.clone());
+    let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
+    let files = served.files.for_request(&context, holder);
+    served.put("file", b"data");
+    let open = served.open("file", ALL);
+    let whole = Ok((vec![(0, 4)], false));
+    assert_eq!(files.allocated_ranges(&open, 0, 9, 1).now_or_never(), Some(whole.clone()));
+    served.files.set_sparse(&open, true).unwrap();
+    let mut asked = Box::pin(files.allocated_ranges(&open, 0, 9, 1));
+    assert_eq!(asked.as_mut().now_or_never(), None, "others' requests go on meanwhile");
+    workers.1.0.lock().unwrap().remove(0)();
+    assert_eq!(asked.now_or_never(), Some(whole));
+}
+
+#[test]
 fn a_refused_open_leaves_nothing_held() {
     let served = serve();
     served.put("file", b"data");

@@ -112,7 +112,7 @@ async fn on_open(
         }
         fsctl::SET_SPARSE => ranges::set_sparse(request, open, body),
         fsctl::SET_ZERO_DATA => ranges::set_zero_data(request, open, body).await,
-        fsctl::QUERY_ALLOCATED_RANGES => ranges::allocated(request, open, body),
+        fsctl::QUERY_ALLOCATED_RANGES => ranges::allocated(request, open, body).await,
         fsctl::QUERY_FILE_REGIONS => ranges::regions(request, open, body),
         fsctl::FILE_LEVEL_TRIM => ranges::trim(request, open, body).await,
         fsctl::GET_COMPRESSION => compression(request, file, body),

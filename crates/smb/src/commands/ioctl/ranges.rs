@@ -75,7 +75,7 @@ pub(super) async fn trim(
 }
 
 /// Which parts of a range hold data.
-pub(super) fn allocated(
+pub(super) async fn allocated(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
@@ -84,8 +84,8 @@ pub(super) fn allocated(
     check_range(offset, length)?;
     let room = (body.output_bytes_max as usize / 16).min(RANGES_MAX);
     let files = request.files;
-    let (ranges, more) =
-        files.allocated_ranges(open.file()?, offset, length, room).map_err(status_of)?;
+    let found = files.allocated_ranges(open.file()?, offset, length, room).await;
+    let (ranges, more) = found.map_err(status_of)?;
     if room == 0 && (more || !ranges.is_empty()) {
         return Err(NtStatus::BUFFER_TOO_SMALL);
     }
