@@ -272,16 +272,17 @@ impl CachedVfs {
         how: OpenHow,
         mut prior: Prior,
     ) -> Result<KnownOpen> {
-        let above = || path.split().map_or_else(RelPath::root, |(parent, _)| parent);
+        let above = || path.parent().unwrap_or_default();
         if prior.is_to_follow && self.establish(who.order(), &above(), how.wait) {
             prior.look = Some(self.fresh(who.order()).places.begin_look(path.as_bytes()));
         }
+        let opener = if prior.is_searcher { who.let_through() } else { who };
         let Some(look) = prior.look else {
-            return self.open_beside(who, path, how, prior.facts);
+            return self.open_beside(opener, path, how, prior.facts);
         };
         // Who was let in was so by rights that are older than the attributes told.
         let began = (self.clock.0)();
-        let result = self.inner.open(who, path, OpenHow { no_follow: true, ..how });
+        let result = self.inner.open(opener, path, OpenHow { no_follow: true, ..how });
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
         let is_settled = |opened: &Opened| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
@@ -421,7 +422,7 @@ impl CachedVfs {
         if path.is_nameless() || !self.stale().places.is_seen_again(path.as_bytes()) {
             return;
         }
-        let above = path.split().map_or_else(RelPath::root, |(parent, _)| parent);
+        let above = path.parent().unwrap_or_default();
         let order = ArrivalOrder::next();
         if !self.establish(order, &above, Wait::Allowed) {
             return;
@@ -442,7 +443,7 @@ impl CachedVfs {
         if self.fresh(order).places.directory(path.as_bytes()).is_some() {
             return true;
         }
-        let above = path.split().map(|(parent, _)| parent);
+        let above = path.parent();
         if above.is_some_and(|parent| !self.establish(order, &parent, wait)) {
             return false;
         }

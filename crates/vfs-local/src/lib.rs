@@ -25,6 +25,7 @@ mod node;
 mod ntacl;
 mod outside;
 mod posix_acl;
+mod public_look;
 mod quota;
 mod resident;
 mod resolve;

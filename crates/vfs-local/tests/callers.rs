@@ -189,3 +189,88 @@ fn links_and_xattr_names_are_read_as_the_actor() {
     assert_eq!(link.read_link(nobody.actor()), Err(FsError::AccessDenied));
     assert_eq!(looked.xattr_names(nobody.actor()), Err(FsError::AccessDenied));
 }
+
+/// The user id that the calling thread has in calls of file systems.
+fn fsuid() -> u32 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
+    line.split_whitespace().nth(3).unwrap().parse().unwrap()
+}
+
+/// A tree in which everybody may pass `open`, only the user `stranger` may pass `own`, and
+/// everybody but that user's group may pass `shut`; a link leads from the first to the last.
+fn graded() -> Option<(tempfile::TempDir, LocalVfs)> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: no superuser");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let gid = Some(stranger().gid);
+    for (name, uid, mode) in
+        [("open", None, 0o755), ("own", Some(stranger().uid), 0o700), ("shut", None, 0o705)]
+    {
+        std::fs::create_dir(at(name)).unwrap();
+        std::fs::write(at(name).join("f"), b"data").unwrap();
+        set_mode(&at(name).join("f"), 0);
+        std::os::unix::fs::chown(at(name), uid, gid).unwrap();
+        set_mode(&at(name), mode);
+    }
+    std::os::unix::fs::symlink("../shut/f", at("open/l")).unwrap();
+    set_mode(folder.path(), 0o755);
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    Some((folder, vfs))
+}
+
+#[test]
+fn look_by_a_known_caller_makes_the_thread_nobody_else() {
+    let Some((_folder, vfs)) = graded() else { return };
+    let (stranger, nobody) = (stranger(), Identity::POWERLESS_ID);
+    let (known, unknown) = (stranger.actor().let_through(), stranger.actor());
+    let acts_as = |who, at: &str, how| {
+        let mut result = None;
+        without_power(|| {
+            result = Some(keep_identity(|| (vfs.open(who, &path(at), how).map(drop), fsuid())));
+        });
+        result.unwrap()
+    };
+    let wanted = OpenHow { wanted: Wanted { dos: Some(ServerWork::Metadata) }, ..LOOK };
+    assert_eq!(acts_as(known, "open/f", LOOK), (Ok(()), nobody));
+    assert_eq!(acts_as(known, "open/f", wanted), (Ok(()), nobody));
+    assert_eq!(acts_as(unknown, "open/f", LOOK), (Ok(()), stranger.uid));
+    assert_eq!(acts_as(known, "open/f", READ), (Err(FsError::AccessDenied), stranger.uid));
+    assert_eq!(acts_as(known, "own/f", LOOK), (Ok(()), stranger.uid), "by the user's own rights");
+    let elevated = Actor::beyond(&stranger, vfs::Elevated::StoredData).let_through();
+    assert_eq!(acts_as(elevated, "open/f", LOOK).0, Err(FsError::AccessDenied));
+}
+
+#[test]
+fn look_through_a_link_is_by_the_rights_of_the_caller() {
+    let Some((_folder, vfs)) = graded() else { return };
+    let stranger = stranger();
+    without_power(|| {
+        for who in [stranger.actor().let_through(), stranger.actor()] {
+            let follow = OpenHow { no_follow: false, ..LOOK };
+            assert!(!is_let(vfs.open(who, &path("open/l"), follow)));
+            assert!(is_let(vfs.open(who, &path("open/l"), LOOK)));
+        }
+    });
+}
+
+#[test]
+fn looks_are_public_again_after_one_was_refused() {
+    let Some((_folder, vfs)) = graded() else { return };
+    let known = stranger();
+    let known = known.actor().let_through();
+    without_power(|| {
+        keep_identity(|| drop(vfs.open(known, &path("own/f"), LOOK)));
+        let mut public = 0;
+        for _ in 0..200 {
+            keep_identity(|| {
+                vfs.open(known, &path("open/f"), LOOK).unwrap();
+                public += u32::from(fsuid() == Identity::POWERLESS_ID);
+            });
+        }
+        assert_eq!(public, 200 - 64);
+    });
+}
