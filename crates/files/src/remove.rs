@@ -97,7 +97,7 @@ fn check_deletable(
     if open.name.stream.is_some() {
         return check_stream_deletable(open, attributes, readonly && !ignore_readonly);
     }
-    let Some((parent, _)) = open.path().split() else { return Err(FsError::CannotDelete) };
+    let Some(parent) = open.path().parent() else { return Err(FsError::CannotDelete) };
     if readonly && !ignore_readonly {
         return Err(FsError::CannotDelete);
     }
@@ -252,7 +252,7 @@ fn directory_to_unlink_in(
 ) -> Option<Opened> {
     let (volume, caller) = (&doomed.name.volume, &doomed.caller);
     let who = context.call(caller.identity.actor());
-    let (parent, _) = path.split()?;
+    let parent = path.parent()?;
     let parent = volume.vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed);
     let parent = parent.ok()?.opened;
     let file = volume.vfs.open(who, path, exact(false, true)).ok()?;

@@ -3,7 +3,7 @@
 //! Metwally and others' space-saving counters: whoever is not known takes the place, and the
 //! weight, of the one with the least. What is really asked much is always among them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -38,29 +38,51 @@ struct Place {
 
 /// The heaviest of a stream.
 #[derive(Debug)]
-struct SpaceSaving<K>(HashMap<K, Place>);
+struct SpaceSaving<K> {
+    places: Vec<(K, Place)>,
+    /// Where each is among the places.
+    at: HashMap<K, usize>,
+    /// The weight and the number of each place, the lightest first.
+    by_weight: BTreeSet<(u64, usize)>,
+}
 
 impl<K> Default for SpaceSaving<K> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self { places: Vec::new(), at: HashMap::new(), by_weight: BTreeSet::new() }
     }
 }
 
 impl<K: Eq + Hash + Clone> SpaceSaving<K> {
     fn add(&mut self, key: K, bytes: u64) {
-        let weight = 1 + bytes / BYTES_PER_WEIGHT;
-        let mut inherited = 0;
-        if self.0.len() >= PLACES_MAX && !self.0.contains_key(&key) {
-            let least = self.0.iter().min_by_key(|(_, place)| place.weight);
-            if let Some((least, place)) = least.map(|(key, place)| (key.clone(), *place)) {
-                self.0.remove(&least);
-                inherited = place.weight;
-            }
-        }
-        let place = self.0.entry(key).or_insert(Place { weight: inherited, seen: Seen::default() });
-        place.weight += weight;
+        let at = match self.at.get(&key) {
+            Some(&at) => at,
+            None => self.enter(key),
+        };
+        let place = &mut self.places[at].1;
+        self.by_weight.remove(&(place.weight, at));
+        place.weight += 1 + bytes / BYTES_PER_WEIGHT;
+        self.by_weight.insert((place.weight, at));
         place.seen.requests += u64::from(TOP_SAMPLE);
         place.seen.bytes += bytes * u64::from(TOP_SAMPLE);
+    }
+
+    /// Gives it a place: one more, or the one of the lightest with its weight.
+    fn enter(&mut self, key: K) -> usize {
+        let lightest = self.by_weight.first().copied();
+        let (weight, at) = match lightest.filter(|_| self.places.len() >= PLACES_MAX) {
+            Some((weight, at)) => {
+                self.at.remove(&self.places[at].0);
+                self.places[at] = (key.clone(), Place { weight, seen: Seen::default() });
+                (weight, at)
+            }
+            None => {
+                self.places.push((key.clone(), Place::default()));
+                (0, self.places.len() - 1)
+            }
+        };
+        self.by_weight.insert((weight, at));
+        self.at.insert(key, at);
+        at
     }
 }
 
@@ -132,7 +154,7 @@ impl Top {
     ) -> Ranked<K> {
         let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums: HashMap<K, Place> = HashMap::new();
-        for (key, place) in [&windows.present, &windows.before].iter().flat_map(|w| &of(w).0) {
+        for (key, place) in [&windows.present, &windows.before].iter().flat_map(|w| &of(w).places) {
             let sum = sums.entry(key.clone()).or_default();
             sum.weight += place.weight;
             sum.seen.requests += place.seen.requests;
@@ -164,7 +186,7 @@ mod tests {
         let files = top.files(3);
         assert_eq!((&*files[0].0.1, files.len()), ("asked", 3));
         assert_eq!(files[0].1.bytes, files[0].1.requests * 10);
-        assert!(top.0.lock().unwrap().present.files.0.len() <= PLACES_MAX);
+        assert!(top.0.lock().unwrap().present.files.places.len() <= PLACES_MAX);
         assert_eq!(top.clients(9), [(HERE, Seen { requests: 16 * 22_000, bytes: 16 * 20_000 })]);
     }
 

@@ -113,7 +113,6 @@ pub struct Chain {
 type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
 
 /// Replies in the buffer that have not been signed yet.
-#[derive(Default)]
 struct Written {
     replies: SmallVec<[WrittenReply; 1]>,
     /// As they are counted.
@@ -122,6 +121,19 @@ struct Written {
     bare_end: usize,
     seal_with: Option<Arc<Channel>>,
     file: Option<ResidentRange>,
+}
+
+impl Written {
+    /// None of up to `count` replies yet.
+    fn of(seal_with: Option<Arc<Channel>>, count: usize) -> Self {
+        Self {
+            replies: SmallVec::with_capacity(count),
+            counted: SmallVec::with_capacity(count),
+            bare_end: 0,
+            seal_with,
+            file: None,
+        }
+    }
 }
 
 impl Chain {
@@ -141,7 +153,7 @@ impl Chain {
     async fn answer(&mut self) -> Finished {
         let mut related = Related::default();
         let mut finished = Finished::default();
-        let mut written = Written { seal_with: self.sealed.clone(), ..Written::default() };
+        let mut written = Written::of(self.sealed.clone(), self.elements.len());
         for at in 0..self.elements.len() {
             let mut start = self.begin_reply(&mut written);
             let (mut ticket_id, mut progress) = (None, Progress::default());
@@ -339,7 +351,7 @@ impl Chain {
 
     /// Sends the replies that are ready and begins a new frame.
     fn push_ready(&mut self, written: &mut Written) {
-        let fresh = Written { seal_with: written.seal_with.clone(), ..Written::default() };
+        let fresh = Written::of(written.seal_with.clone(), self.elements.len());
         let ready = std::mem::replace(written, fresh);
         let mut transmit = self.protect(ready);
         self.out = new_buffer(Vec::new());

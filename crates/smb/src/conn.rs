@@ -12,8 +12,8 @@ use crate::channel::Channel;
 use crate::credits::CreditWindow;
 use crate::host::Now;
 use crate::limits::{
-    COMPOUND_REQUESTS_MAX, CREDITS_MAX, CREDITS_WHILE_THROTTLED, FRAME_BYTES_MAX,
-    FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+    COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX, CREDITS_WHILE_THROTTLED,
+    FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
 use crate::logon_throttle::FailureCount;
 use crate::metering::{Tally, authentication};
@@ -22,7 +22,7 @@ use crate::notices::Notices;
 use crate::parked::Parked;
 use crate::pending::Waiting;
 use crate::server::Server;
-use crate::session::ChannelFact;
+use crate::session::{ChannelFact, IdHash};
 use crate::setup::PendingSetup;
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
@@ -88,7 +88,7 @@ pub struct Conn {
     has_cancelled: bool,
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
-    pub(crate) channels: HashMap<u64, Arc<Channel>>,
+    pub(crate) channels: HashMap<u64, Arc<Channel>, IdHash>,
     pub(crate) parked: Vec<Parked>,
     /// Sessions whose ticket is being judged.
     pub(crate) judged: Vec<SessionId>,
@@ -134,7 +134,7 @@ impl Conn {
             has_cancelled: false,
             preauth: PreauthHash::default(),
             setups: HashMap::new(),
-            channels: HashMap::new(),
+            channels: HashMap::default(),
             is_proven: false,
             window: CreditWindow::default(),
             jobs: VecDeque::new(),
@@ -249,7 +249,8 @@ impl Conn {
         sealed: Option<Arc<Channel>>,
         now: Instant,
     ) -> Result<(), Close> {
-        let mut elements: SmallVec<[Element; 1]> = SmallVec::new();
+        let usual = if first.next_command == 0 { 1 } else { COMPOUND_REQUESTS_USUAL };
+        let mut elements: SmallVec<[Element; 1]> = SmallVec::with_capacity(usual);
         let (mut start, mut header) = (0, first);
         loop {
             let next = header.next_command as usize;

@@ -28,6 +28,8 @@ const _: () = assert!(CREDITS_WHILE_THROTTLED as u32 * 65_536 >= 2 * IO_BYTES_MA
 
 /// Requests in one compound.
 pub const COMPOUND_REQUESTS_MAX: usize = 64;
+/// For how many of them there is room from the start: clients open, ask, and close.
+pub const COMPOUND_REQUESTS_USUAL: usize = 3;
 
 /// Requests of one connection that wait (locks, notifications) at once: what
 /// Windows lets wait, which grants 512 credits for it and keeps one back.

@@ -28,6 +28,9 @@ const PUNCTUATION: [(char, u16); 8] = [
     ('\\', 0xF026),
     ('|', 0xF027),
 ];
+/// Between the components of a path.
+const SEPARATOR: u16 = b'\\' as u16;
+const SLASH: u16 = b'/' as u16;
 /// Before a stream's name.
 const COLON: u16 = b':' as u16;
 const TRAILING_SPACE: u16 = 0xF028;
@@ -61,9 +64,12 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     if units.is_empty() {
         return Ok(SmbPath { path: RelPath::root(), stream: None });
     }
-    let units = units.strip_suffix(&[u16::from(b'\\')]).unwrap_or(units);
+    let units = units.strip_suffix(&[SEPARATOR]).unwrap_or(units);
+    if let Some(bytes) = plain_bytes(units) {
+        return Ok(SmbPath { path: RelPath::of_components(bytes)?, stream: None });
+    }
     // No name can hold a slash, so one that is sent separates, as Samba has it.
-    let is_separator = |u: &u16| *u == u16::from(b'\\') || *u == u16::from(b'/');
+    let is_separator = |u: &u16| *u == SEPARATOR || *u == SLASH;
     let names_stream = units.contains(&COLON);
     let mut path = RelPath::with_capacity(units.len());
     let mut name = Vec::with_capacity(units.len());
@@ -142,11 +148,7 @@ pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
 
 /// Appends the bytes of a component.
 fn push_name(bytes: &mut Vec<u8>, units: &[u16]) -> Result<(), FsError> {
-    let start = bytes.len();
-    // Nearly all names are of characters that stand for themselves.
-    bytes.extend(units.iter().map_while(|&unit| byte_of_plain(unit)));
-    let plain = bytes.len() - start;
-    for decoded in char::decode_utf16(units[plain..].iter().copied()) {
+    for decoded in char::decode_utf16(units.iter().copied()) {
         match decoded {
             Ok(c) => push_char(bytes, c)?,
             // A lone surrogate is kept as the three bytes that generalized
@@ -157,10 +159,31 @@ fn push_name(bytes: &mut Vec<u8>, units: &[u16]) -> Result<(), FsError> {
     Ok(())
 }
 
-/// The byte that a unit of ASCII stands for by itself.
-fn byte_of_plain(unit: u16) -> Option<u8> {
-    u8::try_from(unit).ok().filter(|&byte| byte != b'/' && STANDS_FOR_ITSELF[usize::from(byte)])
+/// The bytes of a path whose units all separate names or stand for themselves in them, as they
+/// do in nearly all paths; none for others. It looks at all of them without a branch for each.
+fn plain_bytes(units: &[u16]) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; units.len()];
+    let mut is_plain = true;
+    for (byte, &unit) in bytes.iter_mut().zip(units) {
+        *byte = PLAIN_BYTES[usize::from(unit & 0x7F)];
+        is_plain &= (unit < 0x80) & (*byte != 0);
+    }
+    is_plain.then_some(bytes)
 }
+
+/// What a unit of a plain path is in the backend's; 0 for what no plain path has.
+const PLAIN_BYTES: [u8; 128] = {
+    let mut table = [0; 128];
+    let mut unit = 0;
+    while unit < table.len() {
+        if STANDS_FOR_ITSELF[unit] {
+            table[unit] = unit as u8;
+        }
+        unit += 1;
+    }
+    table[SEPARATOR as usize] = b'/';
+    table
+};
 
 fn push_char(bytes: &mut Vec<u8>, c: char) -> Result<(), FsError> {
     if let Some(byte) = mapped_byte(c) {
@@ -398,6 +421,25 @@ mod tests {
     }
 
     proptest! {
+        /// By two ways: what is plain and what is not.
+        #[test]
+        fn path_and_its_components_read_the_same(
+            text in r#"[ -~\u{80}\\/:*"]{0,12}"#,
+        ) {
+            let units = units(&text);
+            let whole = parse_path(&units);
+            let parts = units.strip_suffix(&[SEPARATOR]).unwrap_or(&units);
+            let parts = parts.split(|unit| [SEPARATOR, SLASH].contains(unit));
+            let names: Result<RelPath, FsError> = parts.map(name_from_units).collect();
+            match whole {
+                Ok(SmbPath { path, stream: None }) if !units.is_empty() => {
+                    prop_assert_eq!(Ok(path), names);
+                }
+                Err(error) if !text.contains(':') => prop_assert_eq!(Err(error), names),
+                _ => {}
+            }
+        }
+
         #[test]
         fn every_backend_name_has_one_spelling(raw in prop::collection::vec(1u8..=255, 1..40)) {
             if let Ok(name) = Name::new(raw.clone()) {

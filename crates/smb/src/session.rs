@@ -125,7 +125,7 @@ pub struct Session {
     authentication: AtomicUsize,
     /// The account whose logon made the keys; none if nobody has proven anything.
     owner: Option<Box<str>>,
-    trees: Mutex<HashMap<u32, Arc<Tree>>>,
+    trees: Mutex<HashMap<u32, Arc<Tree>, IdHash>>,
     opens: Mutex<OpenTable>,
     channels: Mutex<Vec<ChannelFact>>,
     next_tree: AtomicU32,
@@ -161,12 +161,13 @@ struct OpenTable {
     by_id: HashMap<u64, Arc<Open>, IdHash>,
 }
 
-type IdHash = std::hash::BuildHasherDefault<IdHasher>;
+/// Of what is found by ids of our own.
+pub(crate) type IdHash = std::hash::BuildHasherDefault<IdHasher>;
 
 /// Our own ids are consecutive numbers that no client chooses: multiplying
 /// spreads them well enough, at a tenth of SipHash's cost.
 #[derive(Debug, Default)]
-struct IdHasher(u64);
+pub(crate) struct IdHasher(u64);
 
 impl std::hash::Hasher for IdHasher {
     fn finish(&self) -> u64 {
@@ -177,6 +178,10 @@ impl std::hash::Hasher for IdHasher {
         for &byte in bytes {
             self.write_u64(u64::from(byte));
         }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
     }
 
     fn write_u64(&mut self, value: u64) {

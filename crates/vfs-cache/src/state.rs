@@ -149,7 +149,7 @@ impl State {
             Answer::Found(Spelling::Absent) => Foreknown::Absent,
             Answer::Found(Spelling::Other(_)) if !any_case => Foreknown::Absent,
             Answer::Found(Spelling::Other(name)) => {
-                let parent = path.split().map(|(parent, _)| parent).unwrap_or_default();
+                let parent = path.parent().unwrap_or_default();
                 Foreknown::As(parent.join(&name))
             }
             Answer::Found(Spelling::Exact) => Foreknown::There,

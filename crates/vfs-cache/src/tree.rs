@@ -349,7 +349,7 @@ impl CachedVfs {
         path: &RelPath,
         how: CreateHow<'_>,
     ) -> Result<Opened> {
-        let parent = path.split().and_then(|(parent, _)| self.kept_directory(who, &parent));
+        let parent = path.parent().and_then(|parent| self.kept_directory(who, &parent));
         if let Some(kept) = parent {
             let child = ChildName { directory: &*kept.opened.node, path };
             let _changing = freshness::changing();
@@ -364,8 +364,8 @@ impl CachedVfs {
 
     /// Removes a name from its directory, if that is kept.
     fn remove_name(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        let active = self.is_active().then(|| path.split()).flatten();
-        if let Some(kept) = active.and_then(|(parent, _)| self.kept_directory(who, &parent)) {
+        let active = self.is_active().then(|| path.parent()).flatten();
+        if let Some(kept) = active.and_then(|parent| self.kept_directory(who, &parent)) {
             let is_made =
                 self.fresh(who.order()).made(path).is_some_and(|made| made.key == expected);
             let expected = Expected { key: expected, is_file_as_seen: is_made };

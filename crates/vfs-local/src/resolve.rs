@@ -112,7 +112,7 @@ pub fn find_spelling(directory: &impl AsFd, name: &[u8]) -> Option<Name> {
 
 /// Whether a missing file lacks its directory, or only its own name.
 pub fn missing(root: Root<'_>, path: &RelPath, case: Case, wait: Wait) -> FsError {
-    let Some((parent, _)) = path.split() else { return FsError::Stale };
+    let Some(parent) = path.parent() else { return FsError::Stale };
     match open_directory(root, &parent, case, wait) {
         Ok(_) => FsError::NotFound,
         Err(error) => error,

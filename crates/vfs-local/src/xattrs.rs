@@ -7,7 +7,8 @@ use crate::{dos_attributes, security, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::{CStr, CString};
+use rustix::path::DecInt;
+use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{DosInfo, ServerWork, Stored};
@@ -34,7 +35,7 @@ impl Place<'_> {
             Self::Child(directory, name) => list_at(At { directory, name, follows: false }, into),
             Self::Looked(fd) => match descriptors() {
                 Some(directory) => {
-                    list_at(At { directory, name: &number_of(fd), follows: true }, into)
+                    list_at(At { directory, name: number_of(fd).as_c_str(), follows: true }, into)
                 }
                 None => rustix::fs::listxattr(path_of(fd), into),
             },
@@ -50,7 +51,9 @@ impl Place<'_> {
             }
             Self::Looked(fd) => match descriptors() {
                 Some(directory) => {
-                    get_at(At { directory, name: &number_of(fd), follows: true }, attribute, into)
+                    let name = number_of(fd);
+                    let at = At { directory, name: name.as_c_str(), follows: true };
+                    get_at(at, attribute, into)
                 }
                 None => rustix::fs::getxattr(path_of(fd), attribute, into),
             },
@@ -193,8 +196,8 @@ fn length_of(result: libc::c_long) -> rustix::io::Result<usize> {
 }
 
 /// A descriptor's name in `/proc/self/fd`.
-fn number_of(fd: BorrowedFd<'_>) -> CString {
-    CString::new(fd.as_raw_fd().to_string()).unwrap_or_default()
+fn number_of(fd: BorrowedFd<'_>) -> DecInt {
+    DecInt::from_fd(fd)
 }
 
 fn path_of(fd: BorrowedFd<'_>) -> String {

@@ -87,7 +87,7 @@ impl ChildName<'_> {
     /// # Errors
     /// [`FsError::AccessDenied`] for the root and for what has no name.
     pub fn name(&self) -> Result<Name> {
-        self.path.split().map(|(_, name)| name).ok_or(FsError::AccessDenied)
+        self.path.name().ok_or(FsError::AccessDenied)
     }
 }
 

@@ -24,11 +24,15 @@ impl Name {
 
     /// Checks a component.
     fn check(bytes: &[u8]) -> Result<(), FsError> {
-        if bytes.is_empty()
-            || bytes == b"."
-            || bytes == b".."
-            || bytes.iter().any(|b| matches!(b, b'/' | 0))
-        {
+        if bytes.iter().any(|b| matches!(b, b'/' | 0)) {
+            return Err(FsError::InvalidName);
+        }
+        Self::check_form(bytes)
+    }
+
+    /// Checks what has neither a `/` nor a NUL.
+    fn check_form(bytes: &[u8]) -> Result<(), FsError> {
+        if bytes.is_empty() || bytes == b"." || bytes == b".." {
             return Err(FsError::InvalidName);
         }
         if bytes.len() > Self::LENGTH_MAX {
@@ -82,6 +86,18 @@ impl RelPath {
         names.all(|name| Name::check(name).is_ok()).then(|| Self(bytes.to_vec()))
     }
 
+    /// The path of these components, with `/` between them; the root has none.
+    ///
+    /// # Errors
+    /// As [`Name::new`], of a component.
+    pub fn of_components(bytes: Vec<u8>) -> Result<Self, FsError> {
+        if bytes.contains(&0) {
+            return Err(FsError::InvalidName);
+        }
+        bytes.split(|b| *b == b'/').try_for_each(Name::check_form)?;
+        Ok(Self(bytes))
+    }
+
     /// Whether it is [`RelPath::nameless`].
     #[must_use]
     pub fn is_nameless(&self) -> bool {
@@ -129,15 +145,29 @@ impl RelPath {
     /// and for what has no name.
     #[must_use]
     pub fn split(&self) -> Option<(Self, Name)> {
+        self.cut().map(|(parent, name)| (Self(parent.to_vec()), Name(name.into())))
+    }
+
+    /// The directory this path is in; see [`RelPath::split`].
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        self.cut().map(|(parent, _)| Self(parent.to_vec()))
+    }
+
+    /// Its last component; see [`RelPath::split`].
+    #[must_use]
+    pub fn name(&self) -> Option<Name> {
+        self.cut().map(|(_, name)| Name(name.into()))
+    }
+
+    fn cut(&self) -> Option<(&[u8], &[u8])> {
         if self.0.is_empty() || self.is_nameless() {
             return None;
         }
-        let cut = self.0.iter().rposition(|&b| b == b'/');
-        let (parent, name) = match cut {
+        Some(match self.0.iter().rposition(|&b| b == b'/') {
             Some(at) => (&self.0[..at], &self.0[at + 1..]),
             None => (&self.0[..0], &self.0[..]),
-        };
-        Some((Self(parent.to_vec()), Name(name.into())))
+        })
     }
 
     /// The components in order.
@@ -219,6 +249,16 @@ mod tests {
         let path = path("a/bc/d");
         assert_eq!(path.directories().collect::<Vec<_>>(), [&b"a/bc"[..], b"a", b""]);
         assert_eq!(RelPath::root().directories().count(), 0);
+    }
+
+    #[test]
+    fn path_of_components_is_checked_by_component() {
+        let of = |text: &str| RelPath::of_components(text.as_bytes().to_vec());
+        assert_eq!(of("a/bc"), Ok(path("a/bc")));
+        for bad in ["", "/a", "a//b", "a/", "a/..", ".", "a\0"] {
+            assert_eq!(of(bad), Err(FsError::InvalidName), "{bad}");
+        }
+        assert_eq!(of(&format!("a/{}", "b".repeat(256))), Err(FsError::NameTooLong));
     }
 
     #[test]

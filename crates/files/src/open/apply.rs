@@ -102,7 +102,7 @@ impl Opening {
         match (vfs.create(self.user(), &self.plan.path, case, how), granted_in) {
             (Err(FsError::AccessDenied), Some(directory)) => {
                 // In the directory that was judged: the path may lead to another one by now.
-                let (_, name) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
+                let name = self.plan.path.name().ok_or(FsError::AccessDenied)?;
                 let path = directory.path.join(&name);
                 let child = ChildName { directory: &*directory.node, path: &path };
                 let who = NameActor::Granted(&self.caller.identity);

@@ -190,7 +190,7 @@ impl Opening {
 
     /// As [`Opening::parent`], or [`FsError::WouldBlock`].
     pub(super) fn parent_within(&self, wait: Wait) -> Result<KnownOpen> {
-        let (parent, _) = self.plan.path.split().ok_or(FsError::AccessDenied)?;
+        let parent = self.plan.path.parent().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;
         let found = vfs.open_directory(self.user(), &parent, self.case(), wait);
         let checked = found.and_then(|found| {
