@@ -11,17 +11,18 @@ import time
 from attack_server import ATTACKER, MIB, Place, Server, attack, measure, require
 from hostile_nfs import HostileNfs, read
 from hostile_smb import (
-    AT_ONCE, CANCEL, CREATED, DIRECTORY, EVERYTHING, EXCLUSIVE, FLUSH, IOCTL, LOCK, NOTIFY, OPENED_OR_CREATED, READS,
-    READS_AND_WRITES, SUCCESS, TREE_CONNECT, UNLOCK, HostileSmb, durable, lease, lock_body, notify_body, read_body,
+    AT_ONCE, CANCEL, CREATED, DIRECTORY, ECHO, EVERYTHING, EXCLUSIVE, FLUSH, IOCTL, LOCK, NOTIFY, OPENED_OR_CREATED,
+    READS, READS_AND_WRITES, SUCCESS, TREE_CONNECT, UNLOCK, HostileSmb, durable, lease, lock_body, notify_body, read_body,
 )
 from attacks_identity import http_status
 from raw_nfs import ANONYMOUS
-from raw_smb import CREATE, PENDING, READ, Refused, create_body, descriptor, sid, utf16
+from raw_smb import CREATE, PENDING, READ, SET, Refused, create_body, descriptor, sid, utf16
 
 # A process's limit that makes floods short. The server shares out what it finds.
 DESCRIPTORS = 2048
 ELSEWHERE = "127.0.0.9"
-# Seconds for a flush and a stable create of one user beside copies of another, also on a slow disk.
+# Seconds for a flush and a stable create, a rename, or a create of one user beside copies and costly requests of
+# another, also on a slow disk.
 COPIES_DELAY_MAX = 2
 
 
@@ -617,3 +618,83 @@ def copies_of_one_user_hold_up_no_others():
             serve(number)
     measure("both take %.2f s at most", longest)
     require(longest < COPIES_DELAY_MAX, "a flush and a stable create take %.1f s", longest)
+
+
+@attack("Renames a directory 10 times behind 1,000 server-side copies on each of 10 connections: do others' renames wait?")
+def rename_behind_copies_holds_up_no_others():
+    server = Server()
+    server.put("source", "x" * MIB, mode=0o666)
+    victim = HostileSmb.of(server, "victim", source=ELSEWHERE)
+    _, file = victim.open("file", EVERYTHING, CREATED)
+    attacker = HostileSmb.of(server, "attacker")
+    _, directory = attacker.open("directory", EVERYTHING, CREATED, DIRECTORY)
+    copiers = []
+    # No more than may wait for one user: else the rename is refused at once.
+    for number in range(10):
+        copiers.append(HostileSmb.of(server, "attacker"))
+        copy_ahead(server, copiers[-1], number)
+    for number in range(10):
+        name = utf16("moved%d" % number)
+        head = struct.pack("<HBBIHHI", 33, 1, 10, 20 + len(name), 96, 0, 0) + directory
+        attacker.post(SET, head + struct.pack("<B7xQI", 0, 0, len(name)) + name)
+    # The server has them before what comes next.
+    attacker.request(ECHO, b"\4\0\0\0")
+    began = time.monotonic()
+    status = victim.rename(file, "renamed")
+    took = time.monotonic() - began
+    measure("%.2f s", took)
+    require(status == SUCCESS, "a rename gets %#x", status)
+    require(took < COPIES_DELAY_MAX, "a rename takes %.1f s", took)
+
+
+def send_at_once(smb, messages):
+    smb.socket.settimeout(60)
+    with contextlib.suppress(OSError):
+        smb.send(*messages)
+
+
+@attack("Sends 400 access lists, or 200 queries for ranges, on each of 10 connections: is anybody else served meanwhile?")
+def costly_requests_of_one_user_hold_up_no_others():
+    server = Server()
+    with open(server.path("sparse"), "wb") as file:
+        for at in range(3000):
+            file.seek(at * 8192)
+            file.write(b"x")
+    os.chmod(server.path("sparse"), 0o666)
+    wide = descriptor(entries=[(0, 0, READS, sid(22, 1, 70000 + number)) for number in range(300)])
+    smb = HostileSmb.of(server, "attacker")
+    _, file = smb.open("sparse", READS_AND_WRITES)
+    require(smb.control(file, 0x900C4)[0] == SUCCESS, "the file is not made sparse")
+
+    def set_list(smb, number):
+        _, file = smb.open("own%d" % number, EVERYTHING, CREATED)
+        return SET, struct.pack("<HBBIHHI", 33, 3, 0, len(wide), 96, 0, 4) + file + wide
+
+    def query_ranges(smb, _):
+        _, file = smb.open("sparse", READS)
+        head = struct.pack("<HHI", 57, 0, 0x940CF) + file + struct.pack("<8I", 120, 16, 0, 0, 0, 65536, 1, 0)
+        return IOCTL, head + struct.pack("<QQ", 0, 1 << 40)
+
+    # On each of the server's threads.
+    victims = [HostileSmb.of(server, "victim", source=ELSEWHERE) for _ in range(4)]
+    longest = 0
+    for what, ask, count in (("lists", set_list, 400), ("ranges", query_ranges, 200)):
+        connections, senders = [HostileSmb.of(server, "attacker") for _ in range(10)], []
+        for number, smb in enumerate(connections):
+            smb.take_credits(3)
+            command, body = ask(smb, number)
+            sent = [smb.message(command, body) for _ in range(count)]
+            senders.append(threading.Thread(target=send_at_once, args=(smb, sent), daemon=True))
+        for sender in senders:
+            sender.start()
+        number, last = 0, 20
+        while number < last:
+            began = time.monotonic()
+            status = victims[number % 4].open("new-%s%d" % (what, number), READS_AND_WRITES, CREATED)[0]
+            longest = max(longest, time.monotonic() - began)
+            require(status == SUCCESS, "beside %s a create gets %#x", what, status)
+            require(longest < COPIES_DELAY_MAX, "beside %s a create takes %.1f s", what, longest)
+            number += 1
+            if any(sender.is_alive() for sender in senders):
+                last = number + 20
+    measure("a create takes %.2f s at most", longest)

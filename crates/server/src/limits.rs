@@ -131,6 +131,11 @@ pub const MEMORY_SMALL_BYTES: usize = 4 * 1024;
 /// a disk that is far away.
 pub const ANSWERS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// How long a connection works through requests that have come together, or have been done together
+/// by workers, before the other connections of its thread have their turn. A request that has begun
+/// goes on to where it waits.
+pub const TURN_MAX: Duration = Duration::from_millis(1);
+
 /// Requests under way before no more are taken.
 pub const JOBS_MAX: usize = 1024;
 

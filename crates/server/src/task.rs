@@ -14,7 +14,7 @@ use crate::input::Input;
 use crate::limits::{
     ANSWERS_BYTES_MAX, DOUBT_LASTS, END_WITHIN, FRAME_PROOF_BYTES, GATHERED_BYTES_MAX,
     GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_BYTES_MAX, MEMORY_SMALL_BYTES, OUTPUT_BYTES_MAX,
-    PAUSE_BYTES_MAX,
+    PAUSE_BYTES_MAX, TURN_MAX,
 };
 use crate::memory::Lease;
 use crate::network;
@@ -68,6 +68,9 @@ pub struct Task<P: Protocol> {
     stuck_since: Option<Instant>,
     /// The system asks often whether the client is there, until then.
     doubted_until: Option<Instant>,
+    /// When its turn is over, and the other connections of the thread have theirs.
+    turn_ends: Instant,
+    gives_way: bool,
     /// When the last request came; none once the buffers were given back.
     used: Option<Instant>,
     /// The place of the requests that were received last among all that have come.
@@ -162,6 +165,8 @@ impl<P: Protocol> Task<P> {
             clock: now,
             stuck_since: None,
             doubted_until: None,
+            turn_ends: now + TURN_MAX,
+            gives_way: false,
             used: None,
             order: ArrivalOrder::next(),
             ending: None,
@@ -237,6 +242,10 @@ impl<P: Protocol> Task<P> {
 
     /// Waits for one thing to happen and does all that follows from it.
     async fn step(&mut self) -> Result<(), End> {
+        if std::mem::take(&mut self.gives_way) {
+            tokio::task::yield_now().await;
+            self.turn_ends = Host::instant(&*self.host) + TURN_MAX;
+        }
         // However busy it is.
         if self.place.link().is_displaced() {
             return Err(End::Displaced);
@@ -280,6 +289,7 @@ impl<P: Protocol> Task<P> {
             finished = finished(&mut self.jobs, &mut self.conn, &mut self.output), if !self.jobs.is_empty() => {
                 let now = self.now();
                 self.clock = now.instant;
+                self.gives_way = now.instant >= self.turn_ends;
                 if let Some(finished) = finished {
                     self.conn.handle_finished(finished, now);
                     poll_fn(|cx| self.start_jobs(0, now, cx)).await;
@@ -361,7 +371,7 @@ impl<P: Protocol> Task<P> {
         self.input.has_frame(self.message_bytes_max())
     }
 
-    /// Hands over the frames that are complete, and starts what they ask for.
+    /// Hands over the frames that are complete, and starts what they ask for, for [`TURN_MAX`].
     async fn take_frames(&mut self) -> Result<(), End> {
         let now = self.now();
         self.clock = now.instant;
@@ -369,7 +379,8 @@ impl<P: Protocol> Task<P> {
         self.seat.count_turn();
         self.place.link().set_core(rustix::thread::sched_getcpu());
         self.order = ArrivalOrder::next();
-        while self.reads() {
+        self.turn_ends = now.instant + TURN_MAX;
+        while self.reads() && !self.gives_way {
             if self.conn.verifies_together() {
                 let (mut frames, arrivals) = self.gather(now)?;
                 if frames.is_empty() {
@@ -380,12 +391,13 @@ impl<P: Protocol> Task<P> {
                     self.conn.note_arrival(arrival, self.order);
                     self.take_frame(frame, checked, now).await?;
                 }
-                continue;
+            } else {
+                let length_max = self.message_bytes_max();
+                let Some(frame) = self.input.take_frame(length_max)? else { break };
+                self.conn.note_arrival(self.input.arrival(now.instant), self.order);
+                self.take_frame(frame, None, now).await?;
             }
-            let length_max = self.message_bytes_max();
-            let Some(frame) = self.input.take_frame(length_max)? else { break };
-            self.conn.note_arrival(self.input.arrival(now.instant), self.order);
-            self.take_frame(frame, None, now).await?;
+            self.gives_way = Host::instant(&*self.host) >= self.turn_ends;
         }
         self.input.watch(now.instant);
         Ok(())
