@@ -162,6 +162,14 @@ impl Host for StillHost {
         self.doubts.can_ask.load(Ordering::Relaxed)
     }
 
+    fn keeps_opens(&self) -> bool {
+        true
+    }
+
+    fn keep_open(&self, _: u64, _: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+        Box::pin(ready(true))
+    }
+
     fn interfaces(&self, port: u16) -> Vec<InterfaceFact> {
         let address = Ipv4Addr::new(192, 0, 2, port as u8).into();
         vec![InterfaceFact { index: 2, rss: true, bits_per_second: 1_000_000_000, address }]

@@ -9,6 +9,7 @@ mod disk;
 mod ending;
 mod guessing;
 mod harness;
+mod persistent;
 mod renewal;
 mod replay;
 mod returning;

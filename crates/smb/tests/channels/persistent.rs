@@ -1,0 +1,82 @@
+//! What is written down of persistent opens is charged to their users.
+
+use crate::harness::{ALICE, BOB, Client, Net};
+use limits::Holder;
+use smb::limits::PERSISTENT_BYTES_MAX;
+use wire::codec::{Writer, put_utf16};
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::capabilities;
+use wire::smb::{Command, CreateRequest, DurableRequestV2, put_context};
+
+fn net() -> Net {
+    let net = Net::new();
+    net.reload(|_, share| share.continuously_available = true);
+    net
+}
+
+fn ready(net: &Net, user: &str) -> Client {
+    let mut client = net.connect_with(capabilities::PERSISTENT_HANDLES);
+    assert_eq!(client.log_on(user), NtStatus::SUCCESS);
+    assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
+    client
+}
+
+/// Opens a file so that the open outlives the server.
+fn open(client: &mut Client, name: &str) -> Result<wire::smb::FileId, NtStatus> {
+    let (mut units, mut contexts, mut data) = (Vec::new(), Vec::new(), Vec::new());
+    put_utf16(&mut units, name);
+    // Of each open its own.
+    let create_guid = [name.len() as u8; 16];
+    let durable = DurableRequestV2 { timeout_ms: 0, persistent: true, create_guid };
+    durable.encode(&mut Writer::new(&mut data));
+    put_context(&mut contexts, b"DH2Q", &data);
+    let request = CreateRequest {
+        oplock: 0,
+        impersonation: 2,
+        desired_access: 0x12_019F,
+        attributes: 0,
+        share_access: 7,
+        disposition: wire::fscc::FILE_OPEN_IF,
+        options: 0x40,
+        name: &units,
+        contexts: &contexts,
+    };
+    let reply = client.call(Command::CREATE, |w| request.encode(w));
+    match reply.header.status {
+        NtStatus::SUCCESS => Ok(reply.file()),
+        refused => Err(refused),
+    }
+}
+
+#[test]
+fn record_of_a_persistent_open_is_charged_until_its_close() {
+    let net = net();
+    let ledger = &net.server.holdings.persistent_bytes;
+    let mut alice = ready(&net, ALICE);
+    let file = open(&mut alice, "file").unwrap();
+    let one = ledger.usage().used;
+    assert!(one > 0);
+    let other = open(&mut alice, "a file of a longer name").unwrap();
+    assert!(ledger.usage().used > 2 * one, "the name is written down");
+    assert_eq!(alice.close(other), NtStatus::SUCCESS);
+    assert_eq!(ledger.usage().used, one);
+    assert_eq!(alice.close(file), NtStatus::SUCCESS);
+    assert_eq!(ledger.usage().used, 0);
+}
+
+#[test]
+fn user_with_too_much_written_down_gets_no_more_and_others_do() {
+    let net = net();
+    let ledger = &net.server.holdings.persistent_bytes;
+    let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
+    let file = open(&mut alice, "before").unwrap();
+    let hoard = ledger.account(&Holder::User(ALICE.into())).force(PERSISTENT_BYTES_MAX / 2);
+    assert_eq!(open(&mut alice, "more"), Err(NtStatus::INSUFFICIENT_RESOURCES));
+    assert_eq!(ledger.usage().refused, 1);
+    let of_bob = open(&mut bob, "of another user").unwrap();
+    drop(hoard);
+    let more = open(&mut alice, "more").unwrap();
+    assert_eq!(bob.close(of_bob), NtStatus::SUCCESS);
+    assert_eq!([file, more].map(|file| alice.close(file)), [NtStatus::SUCCESS; 2]);
+    assert_eq!(ledger.usage().used, 0);
+}
