@@ -386,7 +386,11 @@ impl World {
                 // Something was told that has not arrived: what was read is not kept.
                 self.referee.distrust(owner);
             }
-            return self.referee.grant(owner, handle.file, lease.state as u8, self.steps);
+            // Only a later epoch gives more than is known. A notice may have this epoch, too: of
+            // a lease that ended before this one began, and whose answer ended this one's break.
+            let known = self.referee.cache(owner).filter(|_| later == 0);
+            let has = lease.state as u8 & known.map_or(u8::MAX, |cache| cache.rights);
+            return self.referee.grant(owner, handle.file, has, self.steps);
         }
         Ok(())
     }
