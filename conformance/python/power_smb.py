@@ -8,7 +8,7 @@ from raw_smb import CREATE, WRITE, Refused, Smb, create_body, descriptor, sid
 
 FLUSH, IOCTL = 7, 11
 FILE_ACCESS = 0x1F019F
-WRITE_THROUGH, DIRECTORY = 2, 1
+WRITE_THROUGH, DIRECTORY, DELETE_ON_CLOSE = 2, 1, 0x1000
 OPEN, CREATE_NEW, OPEN_IF, OVERWRITE = 1, 2, 3, 4
 SET_ZERO_DATA, REQUEST_RESUME_KEY, COPYCHUNK = 0x000980C8, 0x00140078, 0x001480F2
 EVERYONE_ALL = (0, 0, 0x1F01FF, sid(1, 0))
@@ -39,7 +39,7 @@ class SmbClient(Client):
             (self.create, 5), (self.create_with_descriptor, 2), (self.create_with_dos_attributes, 1),
             (self.create_with_extended_attribute, 1), (self.create_with_stream, 1), (self.open, 2), (self.close, 3),
             (self.make_directory, 2), (self.make_directory_with_descriptor, 1), (self.write, 5), (self.rename, 4),
-            (self.rename_over, 2), (self.rename_directory, 1), (self.set_size, 3), (self.delete, 3),
+            (self.rename_over, 2), (self.rename_directory, 1), (self.set_size, 3), (self.delete, 3), (self.delete_by_open, 2),
             (self.remove_directory, 1), (self.set_security, 2), (self.set_security_of_directory, 1),
             (self.set_dos_attributes, 2), (self.set_time, 1), (self.create_stream, 2), (self.write_stream, 2),
             (self.link, 1), (self.set_extended_attribute, 1), (self.overwrite, 1), (self.zero, 1), (self.copy, 1),
@@ -263,6 +263,21 @@ class SmbClient(Client):
             return False
         self.opens.remove(open_)
         return self.delete_by(open_, "delete on close")
+
+    def delete_by_open(self):
+        """As Linux does it: an open with FILE_DELETE_ON_CLOSE, and its close."""
+        entry = self.entry("file")
+        if not entry or self.opens_of(entry[2]):
+            return False
+        open_ = SmbOpen(None, *entry, self.writes_through())
+        options = DELETE_ON_CLOSE | (WRITE_THROUGH if open_.writes_through else 0)
+        status = self.create_action(self.smb_path(*entry[:2]), FILE_ACCESS, OPEN, options)()
+        if status:
+            raise Refused(status)
+        act = self.action(6, struct.pack("<HHI", 24, 0, 0) + self.reply[128:144])
+        row = self.row("delete by an open with FILE_DELETE_ON_CLOSE", open_)
+        self.perform(row, self.text(open_), act, self.promises(open_)).name(open_.directory, open_.name, None)
+        return True
 
     def remove_directory(self):
         entry = self.entry("directory")

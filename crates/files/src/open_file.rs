@@ -325,6 +325,12 @@ impl OpenFile {
             || lock(&self.hold).as_ref().is_some_and(|hold| hold.is_delete_pending())
     }
 
+    /// Whether a name may vanish when it is closed: by its own wish, or since it is to.
+    #[must_use]
+    pub fn may_remove_at_close(&self) -> bool {
+        self.delete_on_close || self.is_delete_pending()
+    }
+
     /// A number that clients may keep with the open; starts at 0.
     #[must_use]
     pub fn position(&self) -> u64 {
@@ -468,7 +474,7 @@ impl RequestFiles {
 
     /// As [`RequestFiles::close`]; the file has so many bytes, as far as that is known.
     async fn close_sized(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
-        let removes = open.delete_on_close || open.is_delete_pending();
+        let removes = open.may_remove_at_close();
         // Else the file might vanish by its old name, and stay by its new one:
         // POSIX renames what lies below, and files whose names have gone.
         let waits = open.renames.load(Ordering::Acquire) || (removes && open.is_posix());

@@ -129,7 +129,7 @@ pub(crate) async fn before_close(
     file: &OpenFile,
 ) -> Result<Unstable, NtStatus> {
     let mut unstable = Unstable::default();
-    if open.write_through && file.is_delete_pending() {
+    if open.write_through && file.may_remove_at_close() {
         files.add_place(&mut unstable, file).await.map_err(status_of)?;
     }
     Ok(unstable)

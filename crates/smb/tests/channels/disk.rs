@@ -81,3 +81,18 @@ fn full_disk_stops_no_share() {
     disk.fails.store(false, Ordering::Relaxed);
     assert_eq!(flush(&mut client, file), NtStatus::SUCCESS);
 }
+
+#[test]
+fn removal_by_a_delete_on_close_open_is_stable_or_refused() {
+    let (net, disk) = net(FsError::Io, true);
+    let mut client = net.ready();
+    for name in ["kept", "lost"] {
+        let file = client.create(name, 0);
+        assert_eq!(client.close(file), NtStatus::SUCCESS);
+    }
+    let file = client.open_to_delete("kept");
+    assert_eq!(client.close(file), NtStatus::SUCCESS);
+    let file = client.open_to_delete("lost");
+    disk.fails.store(true, Ordering::Relaxed);
+    assert_eq!(client.close(file), NtStatus::UNEXPECTED_IO_ERROR);
+}
