@@ -14,7 +14,11 @@ import sqlite3
 import subprocess
 import sys
 
+from power_postgres import Postgres
+
 ROOT_INODE = 1
+# Last part of the folders that are PostgreSQL's data directories, which are there before the others.
+POSTGRES = "postgres"
 
 
 def content(number):
@@ -144,7 +148,8 @@ class Spool:
 
 def applications():
     """Programs by the folder on the disk that each has."""
-    kinds = {"wal": lambda: Sqlite("WAL"), "rollback": lambda: Sqlite("DELETE"), "git": Git, "spool": Spool}
+    kinds = {"wal": lambda: Sqlite("WAL"), "rollback": lambda: Sqlite("DELETE"), "git": Git, "spool": Spool,
+             POSTGRES: lambda: Postgres(content, require)}
     return {"%s/%s" % (share, name): make() for share in ("nfs", "ca") for name, make in kinds.items()}
 
 

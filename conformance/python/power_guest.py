@@ -11,19 +11,26 @@ import os
 import subprocess
 import sys
 
+# Programs map files, which takes a cache; SQLite locks bytes twice, which SMB refuses.
+APPLICATIONS_CACHE = "strict,nobrl"
+
 
 def mount(kind, what, place, options):
     os.makedirs(place)
     subprocess.run(["mount", "-i", "-t", kind, "-o", options, what, place], check=True)
 
 
+def cifs_options(workload, cache):
+    """Nothing is deferred on the client's side but data."""
+    identity = "ip=%s,vers=3.1.1,username=%s,password=password" % (workload.GUEST_HOST, workload.USER)
+    return "%s,closetimeo=0,actimeo=0,cache=%s" % (identity, cache)
+
+
 def mount_all(workload, cache):
     host = workload.GUEST_HOST
     mount("nfs4", host + ":/nfs", "/mnt/nfs", "vers=4.2,addr=%s,clientaddr=%s" % (host, workload.GUEST_CLIENT))
-    # Nothing is deferred on the client's side but data.
-    options = "ip=%s,vers=3.1.1,username=%s,password=password,closetimeo=0,actimeo=0" % (host, workload.USER)
     for share in ("smb", "ca"):
-        mount("cifs", "//%s/%s" % (host, share), "/mnt/" + share, "%s,cache=%s" % (options, cache))
+        mount("cifs", "//%s/%s" % (host, share), "/mnt/" + share, cifs_options(workload, cache))
 
 
 def run_applications(journal, workload):
@@ -31,8 +38,14 @@ def run_applications(journal, workload):
 
     journal.program = "power_applications.py"
     places = {path: "/mnt/" + path for path in programs.applications()}
-    for place in places.values():
-        os.mkdir(place)
+    for path, place in places.items():
+        if os.path.basename(path) != programs.POSTGRES:
+            os.mkdir(place)
+    # PostgreSQL wants its directory to be its own alone, which cifs shows as it is told to.
+    places["ca/postgres"] = "/mnt/ca-postgres"
+    options = "%s,uid=%d,gid=%d,forceuid,forcegid,file_mode=0600,dir_mode=0700"
+    mount("cifs", "//%s/ca/postgres" % workload.GUEST_HOST, places["ca/postgres"],
+          options % (cifs_options(workload, APPLICATIONS_CACHE), workload.UID, workload.UID))
     programs.run(journal, places, workload.COMMITS)
 
 
@@ -69,8 +82,7 @@ def main():
     from power_disk import RemoteDisk
     from power_journal import Journal
 
-    # Programs map files, which takes a cache; SQLite locks bytes twice, which SMB refuses.
-    mount_all(workload, "strict,nobrl" if arguments.applications else "none")
+    mount_all(workload, APPLICATIONS_CACHE if arguments.applications else "none")
     journal = Journal(RemoteDisk(workload.GUEST_HOST, workload.DISK_PORT), arguments.sync_each)
     if arguments.applications:
         run_applications(journal, workload)

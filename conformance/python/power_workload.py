@@ -23,6 +23,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import power_postgres  # noqa: E402
+from power_applications import POSTGRES  # noqa: E402
 from power_disk import HostDisk  # noqa: E402
 from power_journal import Journal  # noqa: E402
 from power_nfs import NfsClient  # noqa: E402
@@ -37,7 +39,7 @@ HOST, SMB_PORT, NFS_PORT, ADMIN_PORT = "127.0.0.1", 445, 2049, 4450
 GUEST_HOST, GUEST_CLIENT, DISK_PORT = "192.0.2.1", "192.0.2.2", 4451
 GUEST_SECONDS_MAX = 240
 # Of each program, on each share; git starts many processes, which take their time there.
-COMMITS = {"wal": 20, "rollback": 20, "git": 8, "spool": 30}
+COMMITS = {"wal": 20, "rollback": 20, "git": 8, "spool": 30, "postgres": 25}
 PROGRAMS = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -198,7 +200,10 @@ def run_opens(journal, arguments):
 
 def run_guest(arguments, config, log):
     """The clients are in a virtual machine, which sees the programs and brings the journal back."""
-    if not arguments.applications:
+    if arguments.applications:
+        for share in ("nfs", "ca"):
+            power_postgres.initialise(os.path.join(arguments.mount, share, POSTGRES), UID)
+    else:
         make_folders(arguments.mount, ["nfs/a", "smb/a", "ca/a"])
     # Not below /tmp, which the virtual machine has its own of.
     programs, out = os.path.join(arguments.work, "programs"), os.path.join(arguments.work, "out")
