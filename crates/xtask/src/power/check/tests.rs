@@ -168,7 +168,7 @@ fn half_a_rename_is_found() {
 }
 
 #[test]
-fn moved_file_may_have_both_names_and_not_none() {
+fn moved_file_may_have_both_names_and_none_if_it_was_removed() {
     let mut planted = with_file();
     planted.add(true, vec![name("d", Some(3)), created(3, ObjectKind::Directory, 13, 0o755)]);
     planted.entry("d", 13);
@@ -183,6 +183,10 @@ fn moved_file_may_have_both_names_and_not_none() {
     planted.tree.names.get_mut(&13).unwrap().remove("b");
     let lost = "row 3: operation 3: half of it is there: a is not there, b is not there";
     assert!(planted.after(rename).contains(&lost.to_owned()), "{:?}", planted.after(rename));
+    let to = Effect::Name { directory: 3, name: "b".to_owned(), object: None };
+    let removal = planted.add(false, vec![to]);
+    assert!(planted.after(rename).contains(&lost.to_owned()), "{:?}", planted.after(rename));
+    assert_eq!(planted.after(removal), [""; 0]);
 }
 
 #[test]
