@@ -24,6 +24,20 @@ pub struct DiskFailure {
     pub has_lost: bool,
 }
 
+impl DiskFailure {
+    /// The last error, in an administrator's words.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self.error {
+            FsError::Io => "I/O error".to_owned(),
+            FsError::NoSpace => "no space left".to_owned(),
+            FsError::OverQuota => "quota exceeded".to_owned(),
+            FsError::ReadOnly => "file system is read-only".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// The failures of all devices.
 #[derive(Debug)]
 pub(crate) struct DiskFailures {
@@ -61,7 +75,7 @@ impl DiskFailures {
         if failure.count == 1 {
             tracing::error!(
                 device = file.device,
-                %error,
+                error = failure.reason(),
                 "a disk did not keep what was written: look into the system's log, check the file \
                  system, then start the server again"
             );

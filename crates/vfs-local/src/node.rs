@@ -433,6 +433,8 @@ impl Node for LocalNode {
         match result {
             // Not something that is written to a disk.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
+            // A read-only file system has nothing to sync: this one has shut itself after an error.
+            Err(Errno::ROFS) => Err(refusal("sync", Errno::IO)),
             Err(errno) => Err(refusal("sync", errno)),
         }
     }

@@ -84,7 +84,7 @@ fn disks_failed(state: &State) -> Value {
     let disks = share_disks::all(&state.server.config(), &state.files);
     let shown = |disk: ShareDisk| {
         let ShareDisk { share, failure, has_stopped } = disk;
-        let error = failure.error.to_string();
+        let error = failure.reason();
         (share, json!({ "count": failure.count, "error": error, "stopped": has_stopped }))
     };
     disks.into_iter().map(shown).collect()
@@ -128,7 +128,7 @@ fn check(name: impl Into<String>, state: &str, text: &str) -> Value {
 fn disk_failed(disk: ShareDisk) -> Value {
     let ShareDisk { share, failure, has_stopped } = disk;
     let name = format!("disk of share {share}");
-    let (count, error) = (failure.count, failure.error);
+    let (count, error) = (failure.count, failure.reason());
     let remedy = "look into the system's log, check the file system, then start the server again";
     let stopped = if has_stopped { "; the share has stopped" } else { "" };
     let text =
