@@ -1,7 +1,7 @@
 //! Disks of this lane: one that records what reaches it, one that shows it after a cut; and loop
 //! devices on their files.
 
-use super::fuse::Disk;
+use super::fuse::{Disk, DiskResult};
 use super::image::DiskImage;
 use super::recording::{DiskRequest, Recording};
 use anyhow::{Context, Result, bail};
@@ -50,20 +50,24 @@ impl Disk for RecordedDisk {
         self.size_bytes
     }
 
-    fn read(&self, offset_bytes: u64, out: &mut [u8]) {
+    fn read(&self, offset_bytes: u64, out: &mut [u8]) -> DiskResult {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).0.read(offset_bytes, out);
+        Ok(())
     }
 
-    fn write(&self, offset_bytes: u64, data: &[u8]) {
+    fn write(&self, offset_bytes: u64, data: &[u8]) -> DiskResult {
         self.push(DiskRequest::Write(offset_bytes, data.into()));
+        Ok(())
     }
 
-    fn zero(&self, offset_bytes: u64, length_bytes: u64) {
+    fn zero(&self, offset_bytes: u64, length_bytes: u64) -> DiskResult {
         self.push(DiskRequest::Zero(offset_bytes, length_bytes));
+        Ok(())
     }
 
-    fn flush(&self) {
+    fn flush(&self) -> DiskResult {
         self.push(DiskRequest::Flush);
+        Ok(())
     }
 }
 
@@ -95,19 +99,24 @@ impl Disk for ReplacedDisk {
         self.size_bytes
     }
 
-    fn read(&self, offset_bytes: u64, out: &mut [u8]) {
+    fn read(&self, offset_bytes: u64, out: &mut [u8]) -> DiskResult {
         self.with(|image| image.read(offset_bytes, out));
+        Ok(())
     }
 
-    fn write(&self, offset_bytes: u64, data: &[u8]) {
+    fn write(&self, offset_bytes: u64, data: &[u8]) -> DiskResult {
         self.with(|image| image.write(offset_bytes, data));
+        Ok(())
     }
 
-    fn zero(&self, offset_bytes: u64, length_bytes: u64) {
+    fn zero(&self, offset_bytes: u64, length_bytes: u64) -> DiskResult {
         self.with(|image| image.zero(offset_bytes, length_bytes));
+        Ok(())
     }
 
-    fn flush(&self) {}
+    fn flush(&self) -> DiskResult {
+        Ok(())
+    }
 }
 
 /// A loop device, detached when dropped.

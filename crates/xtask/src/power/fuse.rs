@@ -4,7 +4,7 @@
 //! One thread serves all disks, one request after another: what has arrived before a request is
 //! complete when it is served.
 
-use anyhow::{Context, Result};
+use anyhow::Context;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;
@@ -26,18 +26,21 @@ const BIG_WRITES: u32 = 1 << 5;
 /// OPEN's flag: the kernel caches nothing.
 const DIRECT_IO: u32 = 1;
 
+/// What a disk answers: done, or the error that the kernel gets for the request.
+pub type DiskResult = Result<(), Errno>;
+
 /// What is behind a file of [`DiskFiles`].
 pub trait Disk: Send + Sync {
     /// Its size, in bytes.
     fn size_bytes(&self) -> u64;
     /// Fills `out`.
-    fn read(&self, offset_bytes: u64, out: &mut [u8]);
+    fn read(&self, offset_bytes: u64, out: &mut [u8]) -> DiskResult;
     /// Writes.
-    fn write(&self, offset_bytes: u64, data: &[u8]);
+    fn write(&self, offset_bytes: u64, data: &[u8]) -> DiskResult;
     /// Discards.
-    fn zero(&self, offset_bytes: u64, length_bytes: u64);
+    fn zero(&self, offset_bytes: u64, length_bytes: u64) -> DiskResult;
     /// All that was written becomes stable.
-    fn flush(&self);
+    fn flush(&self) -> DiskResult;
 }
 
 /// A mounted file system whose files are disks; unmounted when dropped.
@@ -49,7 +52,7 @@ pub struct DiskFiles {
 impl DiskFiles {
     /// Mounts at `folder`, an existing directory, with `disks` as its files `0`, `1` and so on.
     /// Needs root. Fails where the kernel has no FUSE.
-    pub fn mount(folder: &Path, disks: Vec<Arc<dyn Disk>>) -> Result<Self> {
+    pub fn mount(folder: &Path, disks: Vec<Arc<dyn Disk>>) -> anyhow::Result<Self> {
         let device = File::options()
             .read(true)
             .write(true)
@@ -234,29 +237,33 @@ fn init(request: &Arguments<'_>) -> FuseAnswer {
 
 /// READ, WRITE, FSYNC, FALLOCATE.
 fn transfer(request: &Arguments<'_>, disk: &dyn Disk) -> FuseAnswer {
+    try_transfer(request, disk).unwrap_or_else(FuseAnswer::error)
+}
+
+fn try_transfer(request: &Arguments<'_>, disk: &dyn Disk) -> Result<FuseAnswer, Errno> {
     let (offset, length) = (request.u64(HEADER_BYTES + 8), request.u32(HEADER_BYTES + 16));
-    match request.operation() {
+    Ok(match request.operation() {
         15 => {
             let left = disk.size_bytes().saturating_sub(offset);
             let mut body = vec![0; u64::from(length).min(left) as usize];
-            disk.read(offset, &mut body);
+            disk.read(offset, &mut body)?;
             FuseAnswer { error: 0, body }
         }
         16 => {
             let data = &request.0[HEADER_BYTES + 40..];
             if offset + data.len() as u64 > disk.size_bytes() {
-                return FuseAnswer::error(Errno::NOSPC);
+                return Err(Errno::NOSPC);
             }
-            disk.write(offset, data);
+            disk.write(offset, data)?;
             FuseAnswer::done().u32(length).u32(0)
         }
         20 => {
-            disk.flush();
+            disk.flush()?;
             FuseAnswer::done()
         }
         _ => {
-            disk.zero(offset, request.u64(HEADER_BYTES + 16));
+            disk.zero(offset, request.u64(HEADER_BYTES + 16))?;
             FuseAnswer::done()
         }
-    }
+    })
 }

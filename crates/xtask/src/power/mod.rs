@@ -10,10 +10,12 @@
 //! | [`observed`] | what is on it |
 //! | [`worker`] | the process that mounts and reads |
 //! | [`points`], [`replay`] | which cuts are tried, and how |
+//! | [`errors`] | a disk that fails under the server |
 
 mod check;
 mod descriptor;
 mod device;
+mod errors;
 mod file_system;
 mod fuse;
 mod history;
@@ -73,6 +75,9 @@ pub struct Args {
     /// Cut the server's own state: persistent opens and locks, for which their client comes back
     #[arg(long, conflicts_with = "guest")]
     opens: bool,
+    /// Fail the disk under the server instead of cutting its power, and check what clients are answered
+    #[arg(long, conflicts_with_all = ["guest", "opens", "replay"])]
+    errors: bool,
     /// Sync the disk before each answer counts: what is still said to be lost is the lane's own fault
     #[arg(long)]
     sync_each: bool,
@@ -101,6 +106,7 @@ pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
     let janitor = NamespaceJanitor::start(&folder)?;
     let is_kept = match (&args.replay, args.cut) {
         (Some(kept), Some(cut)) => replay_one(root, kept, &folder, cut),
+        _ if args.errors => errors::run(root, &args.file_system, &folder),
         _ => run_all(root, args, &folder),
     };
     janitor.finish()?;
