@@ -1,7 +1,9 @@
 //! The side that is logged on to. RFC 2743 2.2.2.
 
 use crate::context::Context;
-use crate::library::{Buffer, CONTINUE_NEEDED, Element, Handle, Library, Store, is_error, library};
+use crate::library::{
+    Buffer, CONTINUE_NEEDED, Element, Handle, Library, OidSet, Store, is_error, kerberos, library,
+};
 use crate::name::Name;
 use crate::{Error, Key};
 use std::ffi::CString;
@@ -45,15 +47,19 @@ impl Keytab {
         let place = place.ok_or_else(|| unreadable("its path is no text"))?;
         let mut elements = [Element { key: c"keytab".as_ptr(), value: place.as_ptr() }];
         let store = Store { count: 1, elements: elements.as_mut_ptr() };
+        // By default the library acquires for its other mechanisms, too, and succeeds if it can for
+        // one of them: such a credential may lack what tickets are accepted by.
+        let mut mechanism = kerberos();
+        let mechanisms = OidSet { count: 1, elements: &mut mechanism };
         let (mut minor, mut credential) = (0, null_mut());
-        // SAFETY: the library reads the store during the call; all pointers are to locals or
+        // SAFETY: the library reads the store and the set during the call; all pointers are to locals or
         // null, where it allows that.
         let status = unsafe {
             (library.acquire_cred_from)(
                 &mut minor,
                 null_mut(),
                 FOREVER,
-                null_mut(),
+                &mechanisms,
                 ACCEPT,
                 &store,
                 &mut credential,
@@ -142,5 +148,54 @@ impl Acceptor {
         let (key, end_time) = (self.context.key()?, self.context.end_time()?);
         let logon_info = source.authenticated(LOGON_INFO);
         Ok(Accepted { token, principal: source.text(), key, end_time, logon_info })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A keytab with one key of AES-128 for `cifs/host@R`: version 2, one entry.
+    fn keytab() -> tempfile::NamedTempFile {
+        let text = |text: &[u8]| [&[0, text.len() as u8], text].concat();
+        let head = [&[0, 2][..], &text(b"R"), &text(b"cifs"), &text(b"host")].concat();
+        // Type of the name, time, version of the key; its type (17), its bytes.
+        let tail = [&[0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 17][..], &text(&[7; 16])].concat();
+        let length = (head.len() + tail.len()) as u32;
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[&[5, 2][..], &length.to_be_bytes(), &head, &tail].concat()).unwrap();
+        file
+    }
+
+    /// Why a broken token of a mechanism is refused; none without the library.
+    fn reason(mechanism: &[u8]) -> Option<String> {
+        let file = keytab();
+        let keytab = match Keytab::open(file.path()) {
+            Err(Error::Absent(_)) => return None,
+            opened => opened.unwrap(),
+        };
+        let oid = [&[6, mechanism.len() as u8], mechanism].concat();
+        let token = [&[0x60, oid.len() as u8 + 3][..], &oid, &[1, 0, 0]].concat();
+        match Acceptor::new(&keytab).handle(&keytab, &token) {
+            Err(Error::Refused { reason, .. }) => Some(reason),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn acceptor_has_no_credential_for_spnego_or_iakerb() {
+        for other in [&b"\x2b\x06\x01\x05\x05\x02"[..], b"\x2b\x06\x01\x05\x02\x05"] {
+            if let Some(reason) = reason(other) {
+                assert!(reason.contains("No credentials"), "{other:x?}: {reason}");
+            }
+        }
+    }
+
+    #[test]
+    fn broken_ticket_is_refused_with_a_reason_in_words() {
+        if let Some(reason) = reason(b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02") {
+            assert!(reason.contains("malformed"), "{reason}");
+        }
     }
 }

@@ -14,6 +14,13 @@ pub struct Oid {
     pub elements: *mut c_void,
 }
 
+/// Several of them.
+#[repr(C)]
+pub struct OidSet {
+    pub count: usize,
+    pub elements: *mut Oid,
+}
+
 /// Bytes, whoever owns them.
 #[repr(C)]
 pub struct Buffer {
@@ -96,13 +103,15 @@ macro_rules! functions {
 }
 
 const NAME: &CStr = c"libgssapi_krb5.so.2";
+/// The text of number 0 in the C locale.
+const NO_ERROR: &str = "Success";
 
 functions! {
     import_name: c"gss_import_name", fn(*mut Status, *mut Buffer, *mut Oid, *mut Handle);
     display_name: c"gss_display_name", fn(*mut Status, Handle, *mut Buffer, *mut *mut Oid);
     release_name: c"gss_release_name", fn(*mut Status, *mut Handle);
     acquire_cred_from: c"gss_acquire_cred_from",
-        fn(*mut Status, Handle, u32, Handle, c_int, *const Store, *mut Handle, *mut Handle, *mut u32);
+        fn(*mut Status, Handle, u32, *const OidSet, c_int, *const Store, *mut Handle, *mut Handle, *mut u32);
     release_cred: c"gss_release_cred", fn(*mut Status, *mut Handle);
     init: c"gss_init_sec_context",
         fn(*mut Status, Handle, *mut Handle, Handle, *mut Oid, u32, u32, Handle, *mut Buffer, *mut *mut Oid,
@@ -153,6 +162,11 @@ oid!(
     "MIT's GSS_C_INQ_SSPI_SESSION_KEY."
 );
 
+/// GSS_C_ROUTINE_ERROR_MASK. RFC 2744 3.9.1.
+const ROUTINE_ERRORS: Status = 0x00FF_0000;
+/// GSS_S_FAILURE, whose text refers to the mechanism's. RFC 2744 3.9.1.
+const FAILURE: Status = 13 << 16;
+
 /// Errors of the call itself, and of the routine. RFC 2744 3.9.1.
 pub fn is_error(status: Status) -> bool {
     status & 0xFFFF_0000 != 0
@@ -164,11 +178,13 @@ pub const CONTINUE_NEEDED: Status = 1;
 impl Library {
     /// The reason of a failure, in words.
     pub fn refused(&self, what: &'static str, status: Status, minor: Status) -> Error {
+        // The library numbers its mechanisms' errors anew, a mechanism's 0 among them.
         let by_mechanism = self.words(minor, 2);
-        let reason = if minor == 0 || by_mechanism.is_empty() {
-            self.words(status, 1)
-        } else {
-            by_mechanism
+        let is_explained = minor != 0 && !["", NO_ERROR].contains(&by_mechanism.as_str());
+        let reason = match status & ROUTINE_ERRORS {
+            _ if is_explained => by_mechanism,
+            FAILURE => "malformed, or the library gives no reason".to_owned(),
+            _ => self.words(status, 1),
         };
         Error::Refused { what, reason }
     }
