@@ -1,9 +1,9 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs quotas pynfs authority attacks wiretap power races hostile bench test-all
+    btrfs quotas pynfs authority attacks domain wiretap power races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
-LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks power wiretap
+LANES = kernel-uml conformance servers kernel-steady clients quotas kernel-channels kernel-nfs kernel-nfs-steady btrfs package browser authority attacks power domain wiretap
 # Nor does a lane read what the others are given: smbd ends when its standard input does.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -105,6 +105,9 @@ authority: built ## Each caller by each operation by each kind of permission, on
 
 attacks: built ## What was tried against the server, each attempt a test that it withstands (root)
 	$(call lane,15) conformance/attacks
+
+domain: built ## Tickets of an Active Directory domain by Samba's controller: whose, how long, large, slow (root)
+	$(call lane,18) conformance/domain
 
 wiretap: built ## A share of Samba's test suite, signed and sealed, for nonces that are used twice
 	$(call lane,16) cargo xtask conformance smb --wiretap signed --lanes 2 --share 12 --seed $$(printf %d 0x$(commit_seed))
