@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """What clients and administrators are told of a disk that fails under the server.
 
-    power_errors.py --binary FILE --mount FOLDER --work FOLDER --bad-sector TEXT
+    power_errors.py --binary FILE --mount FOLDER --work FOLDER --bad-sector TEXT --no-room TEXT
 
-`cargo xtask power --errors` starts it. A write of data that contains TEXT fails on the disk, when the kernel
-sends it there; a line `gone` on standard output has all requests to the disk fail from then on.
+`cargo xtask power --errors` starts it. A write of data that contains a TEXT fails on the disk, when the kernel
+sends it there, as on a bad sector or for want of room; a line `gone` on standard output has all requests to the disk fail from then on.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from raw_smb import CREATE, Refused, Smb, create_body  # noqa: E402
 BLOCK = 4096
 FLUSH = 7
 ACCESS, WRITE_THROUGH, CREATE_NEW = 0x12019F, 2, 2
-IO_ERROR = 0xC00000E9
-NFS_IO, NFS_READ_ONLY = 5, 30
+IO_ERROR, DISK_FULL = 0xC00000E9, 0xC000007F
+NFS_IO, NFS_NO_SPACE, NFS_READ_ONLY = 5, 28, 30
 SHARES = ("ca", "nfs", "smb")
 
 
@@ -227,6 +227,30 @@ def available_write_fails(scenario, bad):
     scenario.require_marked()
 
 
+def room_is_lacking(scenario, large):
+    """Told as a full disk, which stops nothing; the client has to write again all the same."""
+    name, good = "room-" + os.urandom(4).hex(), b"g" * BLOCK
+    before, victim = scenario.nfs_create(name + "-before"), scenario.nfs_create(name)
+    status, verifier = scenario.nfs_write(before, good, UNSTABLE)
+    require(status == 0 and scenario.nfs_write(victim, large, UNSTABLE)[0] == 0, "NFS WRITE")
+    status = scenario.nfs_commit(victim)[0]
+    require(status == NFS_NO_SPACE, "NFS COMMIT without room: %d" % status)
+    status, other = scenario.nfs_commit(before)
+    require(status == 0 and other != verifier, "the verifier: %d %s" % (status, other))
+    file = scenario.open(scenario.smb, name)
+    require(scenario.smb.write(file, large) == 0, "SMB WRITE")
+    status = scenario.flush(scenario.smb, file)
+    require(status == DISK_FULL, "SMB FLUSH without room: %#x" % status)
+    ok("COMMIT and FLUSH without room are answered NFS4ERR_NOSPC and STATUS_DISK_FULL")
+    disks = scenario.status()[1]["disks_failed"]
+    require(all(disks[share]["error"] == "no space left" and not disks[share]["stopped"] for share in SHARES),
+            "status: %s" % disks)
+    require(not scenario.failing()[1], "health: %s" % (scenario.failing(),))
+    held = scenario.open(scenario.ca, name, is_persistent=True)
+    require(scenario.ca.write(held, good) == 0, "the continuously available share has stopped")
+    ok("shares are marked, and go on")
+
+
 def disk_goes_away(scenario, _):
     """Nothing that is promised succeeds any more: the file system has aborted its journal."""
     victim, name = scenario.nfs_create("gone"), b"gone"
@@ -262,17 +286,18 @@ def disk_goes_away(scenario, _):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("binary", "mount", "work", "bad-sector"):
+    for name in ("binary", "mount", "work", "bad-sector", "no-room"):
         parser.add_argument("--" + name, required=True)
     arguments = parser.parse_args()
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.chmod(arguments.mount, 0o755)
-    bad = arguments.bad_sector.encode().ljust(BLOCK, b".")
+    bad, large = (text.encode().ljust(BLOCK, b".") for text in (arguments.bad_sector, arguments.no_room))
     # The disk goes away at last.
-    for check in (committed_write_fails, stable_write_fails, flush_fails, write_through_fails, available_write_fails,
-                  disk_goes_away):
+    for check, data in ((committed_write_fails, bad), (stable_write_fails, bad), (flush_fails, bad),
+                        (write_through_fails, bad), (available_write_fails, bad), (room_is_lacking, large),
+                        (disk_goes_away, bad)):
         with Scenario(arguments) as scenario:
-            check(scenario, bad)
+            check(scenario, data)
 
 
 if __name__ == "__main__":

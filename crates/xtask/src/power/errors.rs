@@ -16,10 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A write of data that contains this fails, as one to a bad sector: what is around it is kept.
 const BAD_SECTOR: &str = "data of a sector that cannot be written";
+/// A write of data that contains this fails, as on a thin volume whose pool is full.
+const NO_ROOM: &str = "data that the disk has no room for";
 /// The checks end within seconds; this is what a hung one costs.
 const CHECKS_SECONDS_MAX: u32 = 100;
 
-/// A disk with a bad sector, which goes away altogether when it is told to.
+/// A disk that refuses some data, and goes away altogether when it is told to.
 #[derive(Debug)]
 struct FailingDisk {
     disk: ReplacedDisk,
@@ -48,8 +50,10 @@ impl Disk for FailingDisk {
 
     fn write(&self, offset_bytes: u64, data: &[u8]) -> DiskResult {
         self.require_present()?;
-        if data.windows(BAD_SECTOR.len()).any(|bytes| bytes == BAD_SECTOR.as_bytes()) {
-            return Err(Errno::IO);
+        for (mark, error) in [(BAD_SECTOR, Errno::IO), (NO_ROOM, Errno::NOSPC)] {
+            if data.windows(mark.len()).any(|bytes| bytes == mark.as_bytes()) {
+                return Err(error);
+            }
         }
         self.disk.write(offset_bytes, data)
     }
@@ -93,7 +97,7 @@ fn run_on(root: &Path, file_system: FileSystem, folder: &Path) -> Result<bool> {
     checks
         .args([&format!("{CHECKS_SECONDS_MAX}"), "python3"])
         .arg(root.join("conformance/python/power_errors.py"))
-        .args(["--bad-sector", BAD_SECTOR])
+        .args(["--bad-sector", BAD_SECTOR, "--no-room", NO_ROOM])
         .args([Path::new("--binary"), &super::binary()?, Path::new("--mount"), &live])
         .args([Path::new("--work"), &work]);
     let has_passed = supervise(&mut checks, file_system, &disk)?;
@@ -125,12 +129,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_to_a_bad_sector_fails_and_keeps_what_was_there() {
+    fn refused_write_keeps_what_was_there() {
         let disk = FailingDisk::new(1 << 20);
         assert_eq!(disk.write(0, &[7; 8192]), Ok(()));
-        let mut bad = vec![8; 4096];
-        bad[100..100 + BAD_SECTOR.len()].copy_from_slice(BAD_SECTOR.as_bytes());
-        assert_eq!(disk.write(4096, &bad), Err(Errno::IO));
+        for (mark, error) in [(BAD_SECTOR, Errno::IO), (NO_ROOM, Errno::NOSPC)] {
+            let mut bad = vec![8; 4096];
+            bad[100..100 + mark.len()].copy_from_slice(mark.as_bytes());
+            assert_eq!(disk.write(4096, &bad), Err(error));
+        }
         let mut out = vec![0; 4096];
         assert_eq!(disk.read(4096, &mut out), Ok(()));
         assert_eq!(out, [7; 4096]);
