@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
 use vfs::{FsError, Timestamp};
+use wire::codec::put_utf16;
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, FileId, FlushRequest};
+use wire::smb::{Command, CreateRequest, FileId, FlushRequest};
 
 /// A disk that fails when it is told to.
 struct Disk {
@@ -38,6 +39,26 @@ fn net(error: FsError, continuously_available: bool) -> (Net, Arc<Disk>) {
 
 fn flush(client: &mut Client, file_id: FileId) -> NtStatus {
     client.status(Command::FLUSH, |w| FlushRequest { file_id }.encode(w))
+}
+
+/// Opens a file that is there with FILE_DELETE_ON_CLOSE.
+fn open_to_delete(client: &mut Client, name: &str) -> FileId {
+    let mut units = Vec::new();
+    put_utf16(&mut units, name);
+    let request = CreateRequest {
+        oplock: 0,
+        impersonation: 2,
+        desired_access: 0x1_0000,
+        attributes: 0,
+        share_access: 7,
+        disposition: wire::fscc::FILE_OPEN,
+        options: 0x1040,
+        name: &units,
+        contexts: &[],
+    };
+    let reply = client.call(Command::CREATE, |w| request.encode(w));
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    reply.file()
 }
 
 fn create(client: &mut Client, name: &str) -> NtStatus {
@@ -90,9 +111,9 @@ fn removal_by_a_delete_on_close_open_is_stable_or_refused() {
         let file = client.create(name, 0);
         assert_eq!(client.close(file), NtStatus::SUCCESS);
     }
-    let file = client.open_to_delete("kept");
+    let file = open_to_delete(&mut client, "kept");
     assert_eq!(client.close(file), NtStatus::SUCCESS);
-    let file = client.open_to_delete("lost");
+    let file = open_to_delete(&mut client, "lost");
     disk.fails.store(true, Ordering::Relaxed);
     assert_eq!(client.close(file), NtStatus::UNEXPECTED_IO_ERROR);
 }

@@ -819,18 +819,6 @@ impl Client {
         reply.file()
     }
 
-    /// Opens a file that is there with FILE_DELETE_ON_CLOSE.
-    pub fn open_to_delete(&mut self, name: &str) -> FileId {
-        let mut units = Vec::new();
-        put_utf16(&mut units, name);
-        let any = open_or_create(&units, 0, &[]);
-        let (delete, options) = (0x1_0000, any.options | 0x1000);
-        let request = CreateRequest { desired_access: delete, options, ..any };
-        let reply = self.call(Command::CREATE, |w| request.encode(w));
-        assert_eq!(reply.header.status, NtStatus::SUCCESS);
-        reply.file()
-    }
-
     /// Waits for byte 0 of a file to be free, and locks it.
     pub fn send_lock(&mut self, file: FileId) -> MessageId {
         self.send(Command::LOCK, |w| lock(w, file, 2))
