@@ -6,8 +6,9 @@ use crate::state::{Foreknown, State, parent_of, split};
 use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, DosInfo, FileKey, FileKind, FsError, KnownOpen, Located,
-    Node, NodeHandle, OpenHow, Opened, RelPath, Result, ServerWork, Timestamp, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, ChildName, DosInfo, FileKey, FileKind, FsError,
+    KnownOpen, Located, Node, NodeHandle, OpenHow, Opened, RelPath, Result, ServerWork, Timestamp,
+    Wait, Wanted,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -43,6 +44,8 @@ struct Prior {
     look: Option<u64>,
     /// The caller is known to be let through the directory.
     is_searcher: bool,
+    /// That directory, for who only looks, if it is kept.
+    directory: Option<Arc<dyn Node>>,
     /// The name is there, spelt like this.
     is_there: bool,
 }
@@ -63,7 +66,7 @@ impl CachedVfs {
         let mut state = self.stale();
         if let Some(prior) = self.ask_at_once(&mut state, who, path, &how) {
             drop(state);
-            match self.open_beside(who, path, exact, prior.facts) {
+            match self.open_beside(who, path, exact, prior) {
                 // It has gone, or is not in memory: what is known is looked at after all.
                 Err(FsError::NotFound | FsError::PathNotFound | FsError::WouldBlock) => {}
                 other => return other,
@@ -202,12 +205,17 @@ impl CachedVfs {
             && state.places.is_seen_again(path.as_bytes())
             && state.places.is_worth_keeping();
         let Way { directory, is_searcher } = way;
+        let looks = is_searcher && !how.read && !how.write;
+        let kept = looks.then(|| state.places.find(parent, who.seen_as(), false)).flatten();
         let is_followed = directory.is_some();
         let is_to_follow = !is_followed && state.places.is_seen_again(parent);
         let learns = is_wanted || !is_searcher;
         let look = (is_followed && learns).then(|| state.places.begin_look(path.as_bytes()));
         drop(state);
-        First::Ask(path, Prior { facts, is_wanted, is_to_follow, look, is_searcher, is_there })
+        let directory = kept.map(|(node, _)| node);
+        let prior =
+            Prior { facts, is_wanted, is_to_follow, look, is_searcher, directory, is_there };
+        First::Ask(path, prior)
     }
 
     /// Opens what is kept, unless it has changed.
@@ -276,13 +284,13 @@ impl CachedVfs {
         if prior.is_to_follow && self.establish(who.order(), &above(), how.wait) {
             prior.look = Some(self.fresh(who.order()).places.begin_look(path.as_bytes()));
         }
-        let opener = if prior.is_searcher { who.let_through() } else { who };
         let Some(look) = prior.look else {
-            return self.open_beside(opener, path, how, prior.facts);
+            return self.open_beside(who, path, how, prior);
         };
         // Who was let in was so by rights that are older than the attributes told.
         let began = (self.clock.0)();
-        let result = self.inner.open(opener, path, OpenHow { no_follow: true, ..how });
+        let result = self.look_or_open(who, path, OpenHow { no_follow: true, ..how }, &prior);
+        let result = result.map(|known| known.opened);
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
         let is_settled = |opened: &Opened| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
@@ -322,13 +330,29 @@ impl CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
-        facts: Option<Facts>,
+        prior: Prior,
     ) -> Result<KnownOpen> {
-        let is_spared =
-            how.wanted.dos.is_some() && facts.as_ref().is_some_and(|facts| facts.has_dos);
+        let facts = prior.facts.as_ref();
+        let is_spared = how.wanted.dos.is_some() && facts.is_some_and(|facts| facts.has_dos);
         let wanted = Wanted { dos: how.wanted.dos.filter(|_| !is_spared) };
-        let known = self.inner.open_known(who, path, OpenHow { wanted, ..how })?;
-        self.with_facts(path, how, facts, known)
+        let known = self.look_or_open(who, path, OpenHow { wanted, ..how }, &prior)?;
+        self.with_facts(path, how, prior.facts, known)
+    }
+
+    /// Has the backend open a path; as everybody may, where the caller only looks and is known to
+    /// be let through the directory.
+    fn look_or_open(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+        prior: &Prior,
+    ) -> Result<KnownOpen> {
+        let child = prior.directory.as_ref().map(|node| ChildName { directory: &**node, path });
+        match child.and_then(|child| self.inner.look_in(who, child, how)) {
+            Some(opened) => Ok(opened.into()),
+            None => self.inner.open_known(who, path, how),
+        }
     }
 
     /// What was opened, with what is known of it if that is of the same time: without that DOS

@@ -150,7 +150,7 @@ impl Acting {
     /// Keeps the calling thread without power for a call, if it is without by now: for a look
     /// on behalf of someone who is known to be allowed it, which need not succeed. None if the
     /// thread is somebody, which it then had better remain.
-    pub fn on_public_path() -> Option<Self> {
+    pub fn on_public_name() -> Option<Self> {
         let is_powerless = THREAD.with_borrow(|thread| {
             thread.present.as_ref().is_some_and(|now| now.identity == POWERLESS)
         });

@@ -1,18 +1,18 @@
 //! Looks at what everybody can reach, which take no user's identity.
 //!
 //! To make a thread a user and nobody again takes four changes of credentials, longer than the
-//! look itself. A caller that is known to be let through the directories of a path
-//! ([`vfs::Actor::is_let_through`]) gets by its own rights what a thread without power gets: a
-//! descriptor that only names the node, for which the node's own permissions are not asked.
-//! open(2), `O_PATH`.
+//! look itself. A caller that is known to be let through a directory gets by its own rights what
+//! a thread without power gets: a descriptor that only names the node, for which the node's own
+//! permissions are not asked. open(2), `O_PATH`. The directory is open, so that it is the one of
+//! which that is known.
 
 use crate::identity::Acting;
 use crate::resolve::{Root, open_beneath};
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
-use vfs::{Actor, OpenHow, RelPath};
+use vfs::{Name, OpenHow};
 
 /// Looks that are not tried after one was refused: below directories that are closed to others
 /// most would be.
@@ -26,26 +26,24 @@ pub struct PublicLooks {
 }
 
 impl PublicLooks {
-    /// Looks where `path` leads, without power and through no symbolic link. None if that is not
-    /// known to be the caller's due, is not worth trying or does not succeed: then the caller's
-    /// own rights decide. The guard is for what else is asked of the node.
+    /// Looks at a name without power and through no symbolic link. None if that is not worth
+    /// trying or does not succeed. The guard is for what else is asked of the node.
     pub fn look(
         &self,
-        root: Root<'_>,
-        who: Actor<'_>,
-        path: &RelPath,
+        parent: BorrowedFd<'_>,
+        name: &Name,
         how: &OpenHow,
     ) -> Option<(OwnedFd, Acting)> {
-        if !who.is_let_through() || !who.may_resolve_paths() || how.read || how.write {
+        if how.read || how.write {
             return None;
         }
-        let acting = Acting::on_public_path()?;
+        let acting = Acting::on_public_name()?;
         if self.is_passed_over() {
             return None;
         }
-        let root = Root { stops_at_links: true, ..root };
+        let root = Root { fd: parent, stops_at_links: true };
         let flags = if how.no_follow { OFlags::NOFOLLOW } else { OFlags::empty() };
-        match open_beneath(root, path.as_bytes(), flags | OFlags::PATH, Mode::empty(), how.wait) {
+        match open_beneath(root, name.as_bytes(), flags | OFlags::PATH, Mode::empty(), how.wait) {
             Ok(fd) => Some((fd, acting)),
             Err(errno) => {
                 if errno == Errno::ACCESS {

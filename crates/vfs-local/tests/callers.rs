@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Case, DosInfo, FsError, Identity, Name, Node, OpenHow, RelPath,
-    SecurityChange, ServerWork, StreamName, Vfs, Wait, Wanted,
+    Actor, AttributeChanges, Case, ChildName, DosInfo, FsError, Identity, Name, Node, OpenHow,
+    RelPath, SecurityChange, ServerWork, StreamName, Vfs, Wait, Wanted,
 };
 use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 
@@ -197,80 +197,70 @@ fn fsuid() -> u32 {
     line.split_whitespace().nth(3).unwrap().parse().unwrap()
 }
 
-/// A tree in which everybody may pass `open`, only the user `stranger` may pass `own`, and
-/// everybody but that user's group may pass `shut`; a link leads from the first to the last.
-fn graded() -> Option<(tempfile::TempDir, LocalVfs)> {
+/// A tree with a directory that everybody may pass and one that only its owner may pass, open
+/// for looking; a file and a symbolic link in each.
+struct Graded {
+    _folder: tempfile::TempDir,
+    vfs: LocalVfs,
+    open: Arc<dyn Node>,
+    own: Arc<dyn Node>,
+}
+
+fn graded() -> Option<Graded> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: no superuser");
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name);
-    let gid = Some(stranger().gid);
-    for (name, uid, mode) in
-        [("open", None, 0o755), ("own", Some(stranger().uid), 0o700), ("shut", None, 0o705)]
-    {
-        std::fs::create_dir(at(name)).unwrap();
-        std::fs::write(at(name).join("f"), b"data").unwrap();
-        set_mode(&at(name).join("f"), 0);
-        std::os::unix::fs::chown(at(name), uid, gid).unwrap();
-        set_mode(&at(name), mode);
+    for (name, mode) in [("open", 0o755), ("own", 0o700)] {
+        let at = folder.path().join(name);
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("f"), b"data").unwrap();
+        set_mode(&at.join("f"), 0);
+        std::os::unix::fs::symlink("f", at.join("l")).unwrap();
+        std::os::unix::fs::chown(&at, Some(stranger().uid), Some(stranger().gid)).unwrap();
+        set_mode(&at, mode);
     }
-    std::os::unix::fs::symlink("../shut/f", at("open/l")).unwrap();
-    set_mode(folder.path(), 0o755);
     let vfs = LocalVfs::open(folder.path()).unwrap();
-    Some((folder, vfs))
+    let [open, own] =
+        ["open", "own"].map(|at| vfs.open(Actor::SUPERUSER, &path(at), LOOK).unwrap().node);
+    Some(Graded { _folder: folder, vfs, open, own })
+}
+
+impl Graded {
+    /// Whether a look at a name succeeds, and as whom the thread made it.
+    fn look(&self, directory: &Arc<dyn Node>, name: &str, how: OpenHow) -> (bool, u32) {
+        let (user, path) = (stranger(), path(name));
+        let child = ChildName { directory: &**directory, path: &path };
+        keep_identity(|| (self.vfs.look_in(user.actor(), child, how).is_some(), fsuid()))
+    }
 }
 
 #[test]
-fn look_by_a_known_caller_makes_the_thread_nobody_else() {
-    let Some((_folder, vfs)) = graded() else { return };
-    let (stranger, nobody) = (stranger(), Identity::POWERLESS_ID);
-    let (known, unknown) = (stranger.actor().let_through(), stranger.actor());
-    let acts_as = |who, at: &str, how| {
-        let mut result = None;
-        without_power(|| {
-            result = Some(keep_identity(|| (vfs.open(who, &path(at), how).map(drop), fsuid())));
-        });
-        result.unwrap()
-    };
+fn look_at_a_public_name_makes_the_thread_nobody_else() {
+    let Some(graded) = graded() else { return };
     let wanted = OpenHow { wanted: Wanted { dos: Some(ServerWork::Metadata) }, ..LOOK };
-    assert_eq!(acts_as(known, "open/f", LOOK), (Ok(()), nobody));
-    assert_eq!(acts_as(known, "open/f", wanted), (Ok(()), nobody));
-    assert_eq!(acts_as(unknown, "open/f", LOOK), (Ok(()), stranger.uid));
-    assert_eq!(acts_as(known, "open/f", READ), (Err(FsError::AccessDenied), stranger.uid));
-    assert_eq!(acts_as(known, "own/f", LOOK), (Ok(()), stranger.uid), "by the user's own rights");
-    let elevated = Actor::beyond(&stranger, vfs::Elevated::StoredData).let_through();
-    assert_eq!(acts_as(elevated, "open/f", LOOK).0, Err(FsError::AccessDenied));
-}
-
-#[test]
-fn look_through_a_link_is_by_the_rights_of_the_caller() {
-    let Some((_folder, vfs)) = graded() else { return };
-    let stranger = stranger();
+    let follow = OpenHow { no_follow: false, ..LOOK };
     without_power(|| {
-        for who in [stranger.actor().let_through(), stranger.actor()] {
-            let follow = OpenHow { no_follow: false, ..LOOK };
-            assert!(!is_let(vfs.open(who, &path("open/l"), follow)));
-            assert!(is_let(vfs.open(who, &path("open/l"), LOOK)));
-        }
+        let look = |name, how| graded.look(&graded.open, name, how);
+        let nobody = Identity::POWERLESS_ID;
+        assert_eq!(look("f", LOOK), (true, nobody));
+        assert_eq!(look("f", wanted), (true, nobody));
+        assert_eq!(look("l", LOOK), (true, nobody));
+        assert_eq!(look("l", follow), (false, nobody), "a link is the caller's to follow");
+        assert_eq!(look("f", READ), (false, nobody), "no look");
+        assert_eq!(look("none", LOOK), (false, nobody));
+        assert_eq!(graded.look(&graded.own, "f", LOOK), (false, nobody));
     });
+    assert_eq!(graded.look(&graded.open, "f", LOOK), (false, 0), "a thread that has power");
 }
 
 #[test]
 fn looks_are_public_again_after_one_was_refused() {
-    let Some((_folder, vfs)) = graded() else { return };
-    let known = stranger();
-    let known = known.actor().let_through();
+    let Some(graded) = graded() else { return };
     without_power(|| {
-        keep_identity(|| drop(vfs.open(known, &path("own/f"), LOOK)));
-        let mut public = 0;
-        for _ in 0..200 {
-            keep_identity(|| {
-                vfs.open(known, &path("open/f"), LOOK).unwrap();
-                public += u32::from(fsuid() == Identity::POWERLESS_ID);
-            });
-        }
+        assert!(!graded.look(&graded.own, "f", LOOK).0);
+        let public = (0..200).filter(|_| graded.look(&graded.open, "f", LOOK).0).count();
         assert_eq!(public, 200 - 64);
     });
 }

@@ -59,8 +59,6 @@ pub struct Actor<'a> {
     role: Role<'a>,
     /// None for what is done by no request.
     order: Option<ArrivalOrder>,
-    /// See [`Actor::let_through`].
-    is_let_through: bool,
 }
 
 /// As whom a backend call is made: a user with the user's own rights, or one with a power that
@@ -87,7 +85,7 @@ impl Actor<'static> {
 impl<'a> Actor<'a> {
     /// By no request; see [`Actor::in_order`].
     const fn new(role: Role<'a>) -> Self {
-        Self { role, order: None, is_let_through: false }
+        Self { role, order: None }
     }
 
     /// The user, beyond what POSIX permissions let it do.
@@ -107,19 +105,6 @@ impl<'a> Actor<'a> {
     #[must_use]
     pub const fn in_order(self, order: ArrivalOrder) -> Self {
         Self { order: Some(order), ..self }
-    }
-
-    /// The same, who is known to be let through all directories of the path that the call has:
-    /// whoever else is let through as well may look on this actor's behalf where it leads.
-    #[must_use]
-    pub const fn let_through(self) -> Self {
-        Self { is_let_through: true, ..self }
-    }
-
-    /// Whether it is known to be let through; see [`Actor::let_through`].
-    #[must_use]
-    pub const fn is_let_through(self) -> bool {
-        self.is_let_through
     }
 
     /// As whom the call is made.

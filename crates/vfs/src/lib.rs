@@ -115,6 +115,15 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.open(who, path, how).map(KnownOpen::from)
     }
 
+    /// Looks at a name in a directory that is open, on behalf of an actor that is known to be let
+    /// through it, by rights that everybody has: that takes no identity of the actor's. None where
+    /// the backend knows no such way, where everybody has no such right, and for a symbolic link
+    /// that is to be followed; [`Vfs::open`] then says what the actor may.
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+        let _ = (who, child, how);
+        None
+    }
+
     /// Opens a directory for looking at what may be done in it: the attributes are
     /// right as to its owner and permissions, others may be older.
     ///

@@ -7,7 +7,7 @@ use vfs::{
     Actor, ArrivalOrder, AttributeChanges, Case, FileKind, FsError, Identity, Replace, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
-use vfs_local::LocalVfs;
+use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 
 fn served() -> (tempfile::TempDir, CachedVfs) {
     let folder = tempfile::tempdir().unwrap();
@@ -92,4 +92,49 @@ fn permissions_that_a_request_takes_away_hold_for_what_it_asks_next() {
     assert_eq!(ask(alice.actor().in_order(order)), Some(FsError::AccessDenied));
     // The thread acts as the last user: the directory goes as ours.
     cached.space(Actor::SUPERUSER).unwrap();
+}
+
+/// A look by rights that everybody has is for who is let through, not for those to whom less is
+/// permitted than to everybody.
+#[test]
+fn looks_of_a_group_that_is_shut_out_are_refused_each_time() {
+    if !crate::rustix_is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(folder.path(), mode(0o755)).unwrap();
+    let directory = folder.path().join("Dir");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("File"), b"").unwrap();
+    std::os::unix::fs::chown(&directory, None, Some(4001)).unwrap();
+    std::fs::set_permissions(&directory, mode(0o705)).unwrap();
+    let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
+    let cached = over(local, CacheOptions::default());
+    let user = |gid| Identity { uid: 4000 + gid, gid, groups: Vec::new() };
+    let (shut_out, other) = (user(4001), user(4002));
+    let look = |who: &Identity| {
+        let how = how(Case::Sensitive, Wait::Allowed);
+        keep_identity(|| cached.open(who.actor(), &path("Dir/File"), how).map(drop))
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            rest_without_power();
+            for _ in 0..5 {
+                assert_eq!(look(&other), Ok(()));
+                assert_eq!(look(&shut_out), Err(FsError::AccessDenied));
+            }
+        });
+    });
+    // Now it is the other who is shut out.
+    std::os::unix::fs::chown(&directory, None, Some(4002)).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            rest_without_power();
+            for _ in 0..5 {
+                assert_eq!(look(&other), Err(FsError::AccessDenied));
+                assert_eq!(look(&shut_out), Ok(()));
+            }
+        });
+    });
 }
