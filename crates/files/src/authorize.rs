@@ -9,8 +9,8 @@ use crate::volume::dos;
 use crate::{Caller, OpenFile, RequestFiles, Volume};
 use acl::{Access, Descriptor, ExecuteRule, OwnerGroup, PosixAcl, PosixFacts};
 use vfs::{
-    Actor, Attributes, Elevated, FileKind, FsError, Identity, KnownSecurity, Node, Opened, Result,
-    Wanted,
+    Actor, Attributes, Elevated, FileKind, FsError, Identity, KnownSecurity, Node, Opened,
+    Protection, Result, Wanted,
 };
 
 /// What decides about a node.
@@ -335,6 +335,22 @@ pub(crate) fn withheld_by_readonly(attributes: &Attributes) -> Access {
         FileKind::Directory => Access::NONE,
         _ if is_readonly => Access::WRITE_DATA | Access::APPEND_DATA,
         _ => Access::NONE,
+    }
+}
+
+/// What a flag of the node in its file system, or the mount, keeps from everybody, the superuser
+/// included. chattr(1). Files are opened for writing anywhere, which an append-only one is not.
+pub(crate) fn withheld_by_system(volume: &Volume, attributes: &Attributes) -> Access {
+    let is_directory = attributes.kind == FileKind::Directory;
+    // Devices and pipes are written wherever their names are.
+    let is_stored = is_directory || attributes.kind == FileKind::File;
+    let all = Access::WRITE_DATA | Access::APPEND_DATA | Access::WRITE_EA | Access::DELETE_CHILD;
+    match attributes.protection {
+        Protection::Immutable => all,
+        Protection::AppendOnly if is_directory => Access::DELETE_CHILD | Access::WRITE_EA,
+        Protection::AppendOnly => all,
+        Protection::None if is_stored && volume.vfs.is_read_only() => all,
+        Protection::None => Access::NONE,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Entries of a listing in few bytes: some 120 and their names.
 
-use vfs::{Attributes, DosInfo, FileKey, FileKind, Listed, Stored, Timestamp};
+use vfs::{Attributes, DosInfo, FileKey, FileKind, Listed, Protection, Stored, Timestamp};
 
 /// Entries of one chunk.
 pub const CHUNK_RECORDS_MAX: usize = 512;
@@ -18,6 +18,8 @@ const XATTRS: u16 = 1 << 6;
 const STREAMS: u16 = 1 << 7;
 const DESCRIPTOR: u16 = 1 << 8;
 const POSIX_ACL: u16 = 1 << 9;
+const IMMUTABLE: u16 = 1 << 10;
+const APPEND_ONLY: u16 = 1 << 11;
 
 /// An entry; times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +151,8 @@ impl Chunk {
             (true, KEPT),
             (kind == FileKind::Symlink, SYMLINK),
             (attributes.compressed, COMPRESSED),
+            (attributes.protection == Protection::Immutable, IMMUTABLE),
+            (attributes.protection == Protection::AppendOnly, APPEND_ONLY),
             (dos.bits.is_some(), HAS_BITS),
             (dos.created.is_some(), HAS_CREATED),
             (attributes.born.is_some(), HAS_BORN),
@@ -225,6 +229,11 @@ impl Record {
             },
             device: None,
             compressed: has(COMPRESSED),
+            protection: match (has(IMMUTABLE), has(APPEND_ONLY)) {
+                (true, _) => Protection::Immutable,
+                (false, true) => Protection::AppendOnly,
+                (false, false) => Protection::None,
+            },
         }
     }
 }

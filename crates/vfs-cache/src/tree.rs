@@ -594,6 +594,10 @@ impl Vfs for CachedVfs {
         self.inner.quota_state()
     }
 
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
     fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
         self.inner.quota(who, uid)
     }

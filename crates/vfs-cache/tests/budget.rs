@@ -56,6 +56,7 @@ fn attributes(inode: u64) -> Attributes {
         dos: DosInfo::default(),
         device: None,
         compressed: false,
+        protection: vfs::Protection::None,
         stored: Stored::default(),
     }
 }

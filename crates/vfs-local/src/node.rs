@@ -17,7 +17,7 @@ use rustix::path::Arg;
 use std::sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
-    FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Replace, Result,
+    FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, Replace, Result,
     SecurityChange, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
@@ -298,6 +298,11 @@ pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
             minor: stat.stx_rdev_minor,
         }),
         compressed: stat.stx_attributes.contains(StatxAttributes::COMPRESSED),
+        protection: match stat.stx_attributes {
+            flags if flags.contains(StatxAttributes::IMMUTABLE) => Protection::Immutable,
+            flags if flags.contains(StatxAttributes::APPEND) => Protection::AppendOnly,
+            _ => Protection::None,
+        },
     }
 }
 

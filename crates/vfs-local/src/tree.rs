@@ -14,7 +14,7 @@ use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, IFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, IFlags, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -381,6 +381,11 @@ impl Vfs for LocalVfs {
 
     fn quota_state(&self) -> QuotaState {
         quota::state(self.root.as_fd())
+    }
+
+    fn is_read_only(&self) -> bool {
+        let facts = rustix::fs::fstatvfs(&self.root);
+        facts.is_ok_and(|facts| facts.f_flag.contains(StatVfsMountFlags::RDONLY))
     }
 
     fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {

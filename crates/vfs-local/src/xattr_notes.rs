@@ -170,6 +170,7 @@ mod tests {
             stored: Stored { streams: true, ..Stored::NOTHING },
             device: None,
             compressed: false,
+            protection: vfs::Protection::None,
         }
     }
 

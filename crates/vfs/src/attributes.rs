@@ -124,6 +124,20 @@ pub struct Attributes {
     pub device: Option<Device>,
     /// The file system keeps its data compressed, or for a directory that of new files in it.
     pub compressed: bool,
+    /// What the file system keeps from everybody, the superuser included.
+    pub protection: Protection,
+}
+
+/// What a file system keeps from everybody by a flag of a node. chattr(1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing.
+    #[default]
+    None,
+    /// A file is opened for writing at its end only; names are not taken out of a directory.
+    AppendOnly,
+    /// Nothing of it is changed.
+    Immutable,
 }
 
 /// What to do with one timestamp.

@@ -148,6 +148,10 @@ impl Vfs for Delayed {
         self.inner.space(who)
     }
 
+    fn is_read_only(&self) -> bool {
+        self.inner.is_read_only()
+    }
+
     fn quota_state(&self) -> QuotaState {
         self.inner.quota_state()
     }

@@ -37,8 +37,8 @@ use std::sync::Arc;
 
 pub use acl::{PosixAcl, PosixName};
 pub use attributes::{
-    AttributeChanges, Attributes, Device, DosInfo, FileKey, FileKind, OwnerChange, Space, Stored,
-    TimeChange, Timestamp, Wanted,
+    AttributeChanges, Attributes, Device, DosInfo, FileKey, FileKind, OwnerChange, Protection,
+    Space, Stored, TimeChange, Timestamp, Wanted,
 };
 pub use case::{fold_case, has_case};
 pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
@@ -272,6 +272,12 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// What is done about quotas of users; it may change while the tree is served.
     fn quota_state(&self) -> QuotaState {
         QuotaState::Absent
+    }
+
+    /// Whether the system lets nothing be changed here, as on a file system that is mounted
+    /// read-only; it may change while the tree is served.
+    fn is_read_only(&self) -> bool {
+        false
     }
 
     /// What the user `uid` stores and may store. May take long.

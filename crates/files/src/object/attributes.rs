@@ -3,7 +3,7 @@
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::{
     InForce, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to, stored,
-    withheld_by_readonly,
+    withheld_by_readonly, withheld_by_system,
 };
 use crate::server_work::{LOCATE, WANTED};
 use crate::watch::{ChangeKind, Filter};
@@ -83,7 +83,9 @@ impl RequestFiles {
         let attributes = object.node.attributes(wanted)?;
         let subject = (&*object.node, &attributes, None);
         let rights = rights_to(&object.volume, caller, subject, ExecuteRule::ByBit);
-        Ok((rights - withheld_by_readonly(&attributes)) | Access::READ_ATTRIBUTES)
+        let withheld =
+            withheld_by_readonly(&attributes) | withheld_by_system(&object.volume, &attributes);
+        Ok((rights - withheld) | Access::READ_ATTRIBUTES)
     }
 
     /// Changes attributes, the length first. What other clients keep of the object is

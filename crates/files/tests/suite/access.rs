@@ -137,6 +137,68 @@ fn access_says_what_open_does_for_readonly_files() {
     }
 }
 
+/// Sets a flag of a node by chattr(1); false where that cannot be done. Flags are to be taken away
+/// again, or the folder stays.
+fn set_flag(served: &Served, at: &str, flag: &str) -> bool {
+    let mut command = std::process::Command::new("chattr");
+    command.arg(flag).arg(served.dir.path().join(at)).stderr(std::process::Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+#[test]
+fn access_says_what_open_does_for_immutable_and_append_only_nodes() {
+    let served = serve();
+    served.put("f", b"data");
+    served.put_directory("d");
+    let told = |at: &str, caller: &Arc<Caller>| {
+        served.files.object_access(caller, &served.object(at).unwrap()).unwrap()
+    };
+    let callers = [served.alice.clone(), user(0, 0)];
+    for (flag, no_flag) in [("+i", "-i"), ("+a", "-a")] {
+        for (at, is_directory) in [("f", false), ("d", true)] {
+            if !served.is_root || !set_flag(&served, at, flag) {
+                eprintln!("skipped: no superuser, or no {flag} here");
+                return;
+            }
+            let access: Vec<Access> = callers.iter().map(|caller| told(at, caller)).collect();
+            let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
+            let object = OpenAt::Object(served.object(at).unwrap());
+            let opened = callers.clone().map(|caller| {
+                let how = ObjectOpen::default();
+                now(served.files.open_object(&caller, &object, plan.clone(), how)).is_ok()
+            });
+            let added = std::fs::write(served.dir.path().join("d/new"), b"").is_ok();
+            let removed = std::fs::remove_file(served.dir.path().join("d/new")).is_ok();
+            assert!(set_flag(&served, at, no_flag));
+            let may_add = is_directory && flag == "+a";
+            for (access, opened) in access.into_iter().zip(opened) {
+                assert!(access.contains(Access::READ_DATA), "{at} {flag}");
+                assert_eq!(access.contains(Access::WRITE_DATA), may_add, "{at} {flag}");
+                assert!(!access.intersects(Access::DELETE_CHILD | Access::WRITE_EA));
+                assert!(is_directory || !opened, "{at} {flag}");
+            }
+            if is_directory {
+                assert_eq!((added, removed), (may_add, false), "{flag}");
+            }
+        }
+    }
+}
+
+#[test]
+fn access_to_a_read_only_mount_is_to_read() {
+    let served = serve();
+    served.put("f", b"data");
+    served.put_directory("d");
+    served.vfs.read_only.store(true, std::sync::atomic::Ordering::Relaxed);
+    for (at, caller) in [("f", served.alice.clone()), ("d", user(0, 0))] {
+        let object = served.object(at).unwrap();
+        let told = served.files.object_access(&caller, &object).unwrap();
+        assert!(told.contains(Access::READ_DATA), "{at}");
+        let changes = Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD;
+        assert!(!told.intersects(changes | Access::WRITE_EA), "{at}");
+    }
+}
+
 /// Modes and lists of directories; of some the mask is empty, and the kernel looks at the mode alone.
 fn lists_of_directories() -> Vec<PosixAcl> {
     let of_modes = [0o755, 0o705, 0o750, 0o733, 0o711, 0o744, 0o070, 0o000, 0o1777];

@@ -90,6 +90,8 @@ pub struct Hooked {
     outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
     /// Of users; none where there are no quotas.
     pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
+    /// The mount lets nothing be changed, as is told; the backend does not heed it.
+    pub read_only: AtomicBool,
     /// Making something may wait for a disk.
     pub makes_slowly: AtomicBool,
     /// Added to the device number of what is opened: the machine was started again.
@@ -201,6 +203,10 @@ impl Vfs for Hooked {
 
     fn space(&self, who: Actor<'_>) -> Result<Space> {
         self.local.space(who)
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed) || self.local.is_read_only()
     }
 
     fn quota_state(&self) -> QuotaState {
@@ -353,6 +359,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         outside_files: Mutex::default(),
         outside_trees: Mutex::default(),
         quotas: Mutex::default(),
+        read_only: AtomicBool::default(),
         makes_slowly: AtomicBool::default(),
         device_shift: AtomicU64::default(),
     });

@@ -123,6 +123,7 @@ pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
         dos: DosInfo::default(),
         device: None,
         compressed: false,
+        protection: vfs::Protection::None,
         stored: Stored::default(),
     };
     let access = Rights::FILE_READ | Rights::FILE_EXECUTE;

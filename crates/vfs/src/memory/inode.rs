@@ -147,6 +147,7 @@ impl Inode {
                 _ => None,
             },
             compressed: false,
+            protection: crate::Protection::None,
         }
     }
 

@@ -24,7 +24,7 @@ const SNAPSHOTS: &str = "is done for the server always: ServerWork::Snapshots";
 
 /// Methods without a caller. The test `calls_without_actor_need_no_permission` of vfs-local
 /// makes those that look at what is open.
-const WITHOUT_CALLER: [(&str, &str, &str); 30] = [
+const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
     ("ChangeFeed", "check", QUEUE),
     ("ChangeFeed", "drain", QUEUE),
     ("ChangeFeed", "unfollow", QUEUE),
@@ -49,6 +49,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 30] = [
     ("Vfs", "creates_at_once", MEMORY),
     ("Vfs", "features", MEMORY),
     ("Vfs", "find_known", MEMORY),
+    ("Vfs", "is_read_only", OPEN),
     ("Vfs", "known_change", MEMORY),
     ("Vfs", "known_handles", MEMORY),
     ("Vfs", "knows_handles", MEMORY),
