@@ -112,6 +112,10 @@ impl ShareConfig {
         if self.nfs_tls == NfsTls::Required && config.nfs_tls.is_none() {
             wrong.push(format!("share {name}: nfs_tls = \"required\" needs nfs_tls_certificate and nfs_tls_key in [server]"));
         }
+        let is_exported = self.nfs == Some(true) && !config.nfs.is_empty();
+        if self.encryption_required && is_exported && self.nfs_tls != NfsTls::Required {
+            wrong.push(format!("share {name}: encryption_required, and NFS without TLS would reach it; set nfs_tls = \"required\", or leave nfs out"));
+        }
         if self.guest_ok && config.guest.is_none() {
             wrong.push(format!("share {name}: guest_ok needs guest in [server], the system user that guests act as, such as \"nobody\""));
         }

@@ -38,7 +38,8 @@ pub(super) const SHARE: &[Key] = &[
         form: "`true` or `false`",
         default: Is("false"),
         counts: Reload,
-        text: "Only encrypted connections.",
+        text: "Only encrypted connections. NFS clients see the share then only where `nfs` and \
+               `nfs_tls = \"required\"` say so.",
     },
     Key {
         name: "users",
