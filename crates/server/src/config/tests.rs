@@ -73,10 +73,6 @@ fn every_mistake_is_named_with_its_line_and_its_remedy() {
             "[server]\nencryption = \"off\"\n[[share]]\nname = \"a\"\npath = \"/x\"\nencryption_required = true\n",
             "line 4: share a: encryption_required needs encryption in [server], where it is \"off\"",
         ),
-        (
-            "[server]\nnfs = [\"127.0.0.1:2049\"]\n[[share]]\nname = \"a\"\npath = \"/x\"\nencryption_required = true\nnfs = true\n",
-            "line 4: share a: encryption_required, and NFS without TLS would reach it; set nfs_tls = \"required\", or leave nfs out",
-        ),
     ] {
         assert_eq!(wrong(text), said, "in {text:?}");
     }
@@ -304,6 +300,10 @@ fn mistakes_about_tls_are_named_alike() {
         (
             "[server]\nnfs_tls_client_ca = \"c\"\nnfs_tls_certificate = \"c\"\n",
             "line 3: TLS below NFS needs nfs_tls_certificate and nfs_tls_key; set both",
+        ),
+        (
+            "[server]\nnfs = [\"127.0.0.1:2049\"]\n[[share]]\nname = \"a\"\npath = \"/x\"\nencryption_required = true\nnfs = true\n",
+            "line 4: share a: encryption_required, and NFS without TLS would reach it; set nfs_tls = \"required\", or leave nfs out",
         ),
         (
             "[[share]]\nname = \"a\"\npath = \"/x\"\nnfs_tls = \"required\"\n",
