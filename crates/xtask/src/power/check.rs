@@ -139,7 +139,26 @@ impl<'a> TreeCheck<'a> {
                 objects.extend(version.value);
             }
         }
+        if found.is_none()
+            && self.model.loses_replaced_names
+            && let Some(at) = self.first_lossy_replacement(permitted)
+        {
+            places.extend((at..permitted.versions.len()).map(|at| Some(permitted.first + at)));
+        }
         (places, objects)
+    }
+
+    /// Version whose object was replaced by one that nothing had made stable, by an operation that
+    /// promised nothing.
+    fn first_lossy_replacement(&self, permitted: &Permitted<'_, Option<u32>>) -> Option<usize> {
+        permitted.versions.windows(2).position(|pair| {
+            let operation = &self.model.operations[pair[1].operation];
+            let new = pair[1].value.and_then(|object| self.model.objects.get(&object));
+            let is_unsynced = |object: &ModelObject| {
+                object.mode.permitted(operation.requested).promised_by.is_none()
+            };
+            pair[0].value.is_some() && !operation.promises && new.is_some_and(is_unsynced)
+        })
     }
 
     /// Compares an inode with the objects that it may be: one has to fit.

@@ -43,6 +43,13 @@ impl FileSystem {
         self != Self::Ext4
     }
 
+    /// Whether a name that is replaced by a file that was never synced may be gone after a cut, the old
+    /// file and the new one. A sync of a third file on btrfs keeps that the name has left the old one:
+    /// seen without any server, and not if the new file was synced before it was moved.
+    pub fn loses_replaced_names(self) -> bool {
+        self == Self::Btrfs
+    }
+
     /// Disks with this file system's copies that may be mounted at once: btrfs takes two disks of one
     /// number for one file system.
     pub fn mounts_max(self) -> usize {

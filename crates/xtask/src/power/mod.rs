@@ -170,7 +170,7 @@ fn run_all(root: &Path, args: &Args, folder: &Path) -> Result<bool> {
         let file_system = *file_system;
         let own = folder.join(file_system.name());
         let run = record(root, args, &own, file_system, seed)?;
-        let model = PromiseModel::new(&run.journal, &run.recording);
+        let model = run.model(file_system);
         let (first, last) = run.bounds();
         let cuts = points::choose(&run.recording, first..=last, args.points, seed);
         let outcomes = run.replay(root, &own, file_system, &model, &cuts)?;
@@ -201,6 +201,11 @@ impl RecordedRun {
     fn bounds(&self) -> (usize, usize) {
         let count = |time_ns| self.recording.count_until(time_ns);
         (count(self.journal.started), count(self.journal.ended))
+    }
+
+    fn model(&self, file_system: FileSystem) -> PromiseModel {
+        let loses_replaced_names = file_system.loses_replaced_names();
+        PromiseModel { loses_replaced_names, ..PromiseModel::new(&self.journal, &self.recording) }
     }
 
     fn replay(
@@ -248,7 +253,7 @@ fn replay_one(root: &Path, kept: &Path, folder: &Path, cut: CutPoint) -> Result<
     if !(first..=last).contains(&cut.at) {
         bail!("cuts of this run are from {first} to {last}");
     }
-    let model = PromiseModel::new(&run.journal, &run.recording);
+    let model = run.model(file_system);
     let outcomes = run.replay(root, folder, file_system, &model, &[cut])?;
     let violations: Vec<_> = outcomes.iter().flat_map(|outcome| &outcome.violations).collect();
     violations.iter().for_each(|violation| println!("{cut}: {violation}"));

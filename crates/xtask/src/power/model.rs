@@ -31,6 +31,8 @@ pub struct ModelObject {
 pub struct ModelOperation {
     pub row: String,
     pub text: String,
+    /// Its answer promised that it is stable.
+    pub promises: bool,
     pub requested: usize,
     /// Directory, name and place in the history of each entry that it changes.
     pub names: Vec<(u32, String, usize)>,
@@ -44,6 +46,8 @@ pub struct PromiseModel {
     /// Entries by directory.
     pub names: BTreeMap<u32, BTreeMap<String, History<Option<u32>>>>,
     pub root: u32,
+    /// See [`super::file_system::FileSystem::loses_replaced_names`].
+    pub loses_replaced_names: bool,
 }
 
 /// Where an operation stands among the requests of the disk.
@@ -81,6 +85,7 @@ impl PromiseModel {
         self.operations.push(ModelOperation {
             row: operation.row.clone(),
             text: operation.text.clone(),
+            promises: operation.promises,
             requested: placed.requested,
             names: Vec::new(),
         });

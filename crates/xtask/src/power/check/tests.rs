@@ -13,6 +13,7 @@ const ROOT_INODE: u64 = 2;
 struct Planted {
     journal: WorkloadJournal,
     tree: ObservedTree,
+    loses_replaced_names: bool,
 }
 
 impl Planted {
@@ -82,7 +83,8 @@ impl Planted {
     fn at(&self, at: usize) -> Vec<String> {
         let mut recording = Recording::default();
         (0..1000).for_each(|time| recording.push(time, DiskRequest::Flush));
-        let model = PromiseModel::new(&self.journal, &recording);
+        let mut model = PromiseModel::new(&self.journal, &recording);
+        model.loses_replaced_names = self.loses_replaced_names;
         model.check(&self.tree, at).iter().map(ToString::to_string).collect()
     }
 }
@@ -203,6 +205,26 @@ fn rename_over_another_leaves_one_of_both() {
     planted.remove("a");
     planted.entry("b", 12);
     assert_eq!(planted.after(rename), [""; 0]);
+}
+
+#[test]
+fn name_is_lost_to_an_unsynced_file_on_btrfs_alone() {
+    for (is_synced, promises, loses, expected) in [
+        (false, false, true, 0),
+        (false, false, false, 1),
+        (true, false, true, 1),
+        (false, true, true, 1),
+    ] {
+        let mut planted = with_file();
+        planted.loses_replaced_names = loses;
+        let new = vec![name("b", Some(3)), created(3, ObjectKind::File, 13, 0o600)];
+        planted.add(is_synced, new);
+        let replacement = planted.add(promises, vec![name("b", None), name("a", Some(3))]);
+        planted.remove("a");
+        let found = planted.during(replacement);
+        let lost = found.iter().filter(|text| text.contains("a is not there")).count();
+        assert_eq!(lost.min(1), expected, "{found:?}");
+    }
 }
 
 #[test]
