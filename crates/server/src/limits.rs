@@ -166,6 +166,10 @@ pub const WORKERS: usize = 64;
 /// The most threads that the configuration may give.
 pub const WORKERS_MAX: usize = 4096;
 
+/// Threads that sync for requests, beside the workers. One file system alone has three quarters of
+/// them, more than it syncs objects at the same time; two that stand still leave some to a third.
+pub const SYNC_WORKERS: usize = 128;
+
 /// Calls that may wait in line for a worker; beyond it, callers are told that
 /// there are too many.
 pub const WORKER_QUEUE_MAX: usize = 64 * 1024;

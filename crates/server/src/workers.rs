@@ -2,7 +2,9 @@
 
 mod line;
 
-use crate::limits::{WORKER_QUEUE_FLOOR, WORKER_QUEUE_MAX, WORKER_QUEUE_PER_HOLDER_MAX};
+use crate::limits::{
+    SYNC_WORKERS, WORKER_QUEUE_FLOOR, WORKER_QUEUE_MAX, WORKER_QUEUE_PER_HOLDER_MAX,
+};
 use files::{CallHolder, Workers};
 use futures_util::future::BoxFuture;
 use limits::Usage;
@@ -23,9 +25,14 @@ type Call = Box<dyn FnOnce() + Send>;
 ///
 /// The runtime has such a pool, too, but wakes a thread for every call: for calls
 /// that are answered from memory that is most of their cost.
+///
+/// Syncs have threads of their own. Each waits for a disk, and many at once are what lets a
+/// journal commit once for all of them; among the other calls they would take the workers from
+/// calls that read, and have a sentry watch for as long as a disk takes.
 pub struct Pool {
     runtime: tokio::runtime::Handle,
     shared: Arc<Shared>,
+    syncs: Arc<Shared>,
 }
 
 struct Shared {
@@ -56,10 +63,21 @@ impl Pool {
             holder_floor: WORKER_QUEUE_FLOOR,
             threads,
             processors,
+            all_wait: false,
         };
-        let state = State { line: Line::new(bounds), refused: 0, wakes: 0, closing: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), rest: Condvar::new() });
-        Self { runtime: tokio::runtime::Handle::current(), shared }
+        let syncs = Bounds { threads: SYNC_WORKERS, all_wait: true, ..bounds };
+        Self {
+            runtime: tokio::runtime::Handle::current(),
+            shared: Arc::new(Shared::new(bounds)),
+            syncs: Arc::new(Shared::new(syncs)),
+        }
+    }
+
+    fn workers_for(&self, holder: &CallHolder) -> &Arc<Shared> {
+        match holder {
+            CallHolder::Syncs { .. } => &self.syncs,
+            CallHolder::Server | CallHolder::Names | CallHolder::Client(_) => &self.shared,
+        }
     }
 
     /// What is shown of the calls that wait.
@@ -77,7 +95,7 @@ impl Pool {
     /// Waits until all calls have ended, for `within` at most. Whether they have.
     pub async fn finish(&self, within: Duration) -> bool {
         let quiet = async {
-            while !self.shared.lock().line.is_quiet() {
+            while !(self.shared.is_quiet() && self.syncs.is_quiet()) {
                 tokio::time::sleep(FINISH_LOOK).await;
             }
         };
@@ -93,16 +111,19 @@ impl std::fmt::Debug for Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
-        self.shared.rest.notify_all();
+        for workers in [&self.shared, &self.syncs] {
+            workers.lock().closing = true;
+            workers.rest.notify_all();
+        }
     }
 }
 
 impl Workers for Pool {
     fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>) {
-        let joined = self.shared.lock().join(holder, task, Instant::now());
+        let workers = self.workers_for(holder);
+        let joined = workers.lock().join(holder, task, Instant::now());
         match joined {
-            Ok(summons) => self.shared.call(summons),
+            Ok(summons) => workers.call(summons),
             // Dropping the task tells its caller.
             Err(too_many) => drop(too_many),
         }
@@ -124,6 +145,15 @@ impl State {
 }
 
 impl Shared {
+    fn new(bounds: Bounds) -> Self {
+        let state = State { line: Line::new(bounds), refused: 0, wakes: 0, closing: false };
+        Self { state: Mutex::new(state), rest: Condvar::new() }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.lock().line.is_quiet()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // No call runs under the lock; what is in it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -93,6 +93,8 @@ pub struct Bounds {
     pub threads: usize,
     /// Workers that calls which do not wait can use at once.
     pub processors: usize,
+    /// Every call waits for a disk: each gets a worker of its own at once, and nobody watches.
+    pub all_wait: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,7 +363,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
     }
 
     fn spreads(&mut self, now: Instant) -> bool {
-        let spreads = self.spread_until.is_some_and(|until| now < until);
+        let spreads = self.bounds.all_wait || self.spread_until.is_some_and(|until| now < until);
         if !spreads {
             self.spread_until = None;
         }

@@ -41,6 +41,33 @@ fn a_call_that_waits_holds_up_no_other() {
     assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
 }
 
+/// A disk that stands still holds up those that wait for it to be written, and no call.
+#[test]
+fn sync_that_waits_takes_no_worker_from_calls() {
+    let runtime = runtime();
+    let pool = runtime.block_on(async { Pool::new(1) });
+    let (go, gone) = mpsc::channel::<()>();
+    let gone = std::sync::Arc::new(std::sync::Mutex::new(gone));
+    let (begin, begun) = mpsc::channel();
+    for _ in 0..4 {
+        let (begin, gone) = (begin.clone(), gone.clone());
+        let wait = move || {
+            begin.send(()).unwrap();
+            gone.lock().unwrap().recv().unwrap();
+        };
+        pool.run(&CallHolder::Syncs { device: 1 }, Box::new(wait));
+    }
+    for _ in 0..4 {
+        begun.recv_timeout(Duration::from_secs(30)).unwrap();
+    }
+    let (tell, told) = mpsc::channel();
+    pool.run(&CallHolder::Server, Box::new(move || tell.send(()).unwrap()));
+    told.recv_timeout(Duration::from_secs(30)).unwrap();
+    assert!(!runtime.block_on(pool.finish(Duration::from_millis(20))), "the syncs still wait");
+    (0..4).for_each(|_| go.send(()).unwrap());
+    assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
+}
+
 #[test]
 fn a_call_that_panics_takes_nobody_along() {
     let runtime = runtime();

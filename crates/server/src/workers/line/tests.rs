@@ -2,8 +2,14 @@
 
 use super::*;
 
-const BOUNDS: Bounds =
-    Bounds { calls: 100, holder_calls: 80, holder_floor: 10, threads: 12, processors: 2 };
+const BOUNDS: Bounds = Bounds {
+    calls: 100,
+    holder_calls: 80,
+    holder_floor: 10,
+    threads: 12,
+    processors: 2,
+    all_wait: false,
+};
 /// The holder of calls where it does not matter whose they are.
 const ONE: u8 = 1;
 /// That holder's lane: the first.
@@ -357,5 +363,19 @@ proptest::proptest! {
         }
         proptest::prop_assert_eq!(ran, joined);
         proptest::prop_assert!(line.is_quiet());
+    }
+}
+
+#[test]
+fn line_of_calls_that_wait_has_a_worker_for_each_at_once() {
+    let now = Instant::now();
+    let mut line = Line::new(Bounds { all_wait: true, ..BOUNDS });
+    for call in 0..6 {
+        let summons = line.join(&1, call, now).unwrap();
+        assert_eq!(summons, Summons { wake: 0, make: 1 }, "the worker of call {call}");
+    }
+    for call in 0..6 {
+        let duty = line.come(&mut Summons::default());
+        assert!(matches!(duty, Duty::Run(_, found) if found == call), "nobody watches: {duty:?}");
     }
 }
