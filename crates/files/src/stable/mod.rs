@@ -25,10 +25,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{FileKey, FsError, Node, OpenHow, Result};
 
-/// Objects of one file system that are synced at the same time. The journal has those of one
-/// holder share a commit; more threads would wait for the same one. As many again are for the
+/// Objects of one file system that are synced at the same time. A journal commits once for all
+/// that wait for it, so the more of them do, the less each costs: a client whose programs change
+/// names in 32 directories at the same time has one commit for them. As many again are for the
 /// others.
-const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 8, holder: 4 };
+const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 64, holder: 32 };
 
 /// What a request has changed and not made stable yet. Each object once.
 #[derive(Default)]

@@ -143,3 +143,17 @@ fn nothing_changed_is_stable_at_once() {
     assert_eq!(bench.files.make_stable(Unstable::default()).now_or_never(), Some(Ok(())));
     assert!(bench.later.take().is_empty());
 }
+
+/// Threads that wait for the same commit of the journal, which four would do once for every four.
+#[test]
+fn client_has_32_objects_synced_at_the_same_time() {
+    let bench = Bench::new();
+    let objects: Vec<(u64, Result<()>)> = (0..100).map(|number| (number, Ok(()))).collect();
+    let mut wait = bench.wait(&objects);
+    assert!(wait.as_mut().now_or_never().is_none());
+    let tasks = bench.later.take();
+    assert_eq!(tasks.len(), 32);
+    tasks.into_iter().for_each(|task| task());
+    assert_eq!(wait.now_or_never(), Some(Ok(())));
+    assert_eq!(bench.syncs.lock().unwrap().len(), 100);
+}
