@@ -102,6 +102,7 @@ mod tests {
             stored: vfs::Stored::UNKNOWN,
             device: None,
             compressed: false,
+            protection: vfs::Protection::None,
         }
     }
 
