@@ -59,8 +59,12 @@ impl DiskFailures {
         &self.counts[(file.device % COUNTS as u64) as usize]
     }
 
-    /// The file could not be made stable.
+    /// The file could not be made stable. What was refused for another reason than the disk, such
+    /// as too many open files, or a lease of a local process on the file, says nothing of the disk.
     pub fn note(&self, file: FileKey, error: FsError) {
+        if !matches!(error, FsError::Io | FsError::NoSpace | FsError::OverQuota) {
+            return;
+        }
         self.count_of(file).fetch_add(1, Ordering::AcqRel);
         let mut by_device = self.by_device.lock().unwrap_or_else(PoisonError::into_inner);
         if by_device.len() >= DEVICES_MAX && !by_device.contains_key(&file.device) {
@@ -70,7 +74,7 @@ impl DiskFailures {
         let failure = by_device.entry(file.device).or_insert(new);
         failure.count += 1;
         failure.error = error;
-        failure.has_lost |= !matches!(error, FsError::NoSpace);
+        failure.has_lost |= error == FsError::Io;
         self.has_any.store(true, Ordering::Release);
         if failure.count == 1 {
             tracing::error!(
