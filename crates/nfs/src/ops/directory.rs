@@ -137,7 +137,8 @@ pub(crate) async fn create(
         run.note_changed(&[&made]);
         files.initialise_object_attributes(&caller, &made, None, &changes).await.or_status()?;
     }
-    if list.is_some() {
+    // A directory has its name before it has what it inherits.
+    if list.is_some() || is_directory {
         run.note_changed(&[&made]);
     }
     set_list(run, (&made, &caller), list.as_ref()).await?;

@@ -82,6 +82,8 @@ struct StillHost {
 pub struct Disk {
     pub clock: StillClock,
     pub fails_to_flush: AtomicBool,
+    /// Flushes that were asked for.
+    pub flushes: AtomicU64,
 }
 
 impl Surroundings for Disk {
@@ -90,6 +92,9 @@ impl Surroundings for Disk {
     }
 
     fn before(&self, call: VfsCall) -> Fate {
+        if call == VfsCall::Sync {
+            self.flushes.fetch_add(1, Ordering::Relaxed);
+        }
         match call {
             VfsCall::Sync if self.fails_to_flush.load(Ordering::Relaxed) => {
                 Fate::Fails(FsError::Io)

@@ -315,6 +315,19 @@ fn after_a_flush_that_failed_what_was_not_committed_is_sent_again() {
 }
 
 #[test]
+fn new_directory_is_flushed_beside_the_one_that_it_is_in() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    let mut operations = client.walk(&[b"share"]);
+    let (object_type, attributes) = (CreateType::Directory, Fattr::default());
+    operations.push(Operation::Create(CreateArgs { object_type, name: b"dir", attributes }));
+    let flushes = || bench.disk.flushes.load(std::sync::atomic::Ordering::Relaxed);
+    let before = flushes();
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    assert_eq!(flushes(), before + 2);
+}
+
+#[test]
 fn state_id_of_another_user_serves_by_own_permissions() {
     let bench = Bench::new();
     let mut client = bench.client("one");
