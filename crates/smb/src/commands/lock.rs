@@ -38,6 +38,8 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     let is_replay = open.lock_sequences().is_replay(sequence);
     if is_replay {
+        // The first of its number may not have been written down yet.
+        request.server.keep(&open).await?;
         EmptyBody.encode(&mut request.w);
         return Ok(Outcome::success());
     }
