@@ -5,7 +5,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::{Open, Target};
 use crate::posix::is_posix;
 use crate::status::status_of;
-use files::{Access, OpenFile, Unstable};
+use files::{Access, OpenFile, RequestFiles, Unstable};
 use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{WriteRequest, WriteResponse};
@@ -20,19 +20,49 @@ fn appends(file: &OpenFile) -> bool {
 }
 
 /// Writes what Finder keeps of a file.
-async fn write_info(
-    request: &mut Request<'_>,
-    open: &Open,
+fn write_info(
+    files: &RequestFiles,
+    file: &OpenFile,
     body: &WriteRequest<'_>,
-) -> Result<Outcome, NtStatus> {
-    let (files, file) = (request.files, open.file()?);
+) -> Result<(), NtStatus> {
     match judge_info_write(body.offset_bytes, body.data)? {
         InfoWrite::Whole(info) => files.write(file.caller(), file, 0, &info).map_err(status_of)?,
         InfoWrite::Removed => files.discard_stream(file).map_err(status_of)?,
         InfoWrite::Ignored => {}
     }
-    WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
-    Ok(Outcome::success())
+    Ok(())
+}
+
+/// Writes to a file, and waits until that is stable if the open or the request promises it.
+async fn write_file(
+    request: &Request<'_>,
+    (open, file): (&Open, &OpenFile),
+    body: &WriteRequest<'_>,
+) -> Result<(), NtStatus> {
+    let files = request.files;
+    if is_info(file) {
+        write_info(files, file, body)?;
+    } else {
+        if is_posix(file) && appends(file) != (body.offset_bytes == APPEND) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        // The last byte that can be addressed is the one before 2^63.
+        let end = body.offset_bytes.checked_add(body.data.len() as u64);
+        let end = end.filter(|end| *end <= i64::MAX as u64);
+        if end.is_none() && !(is_posix(file) && body.offset_bytes == APPEND) {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
+        files.write(file.caller(), file, body.offset_bytes, body.data).map_err(status_of)?;
+        file.set_position(end.unwrap_or_default());
+    }
+    if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
+        // Not as FLUSH, which also tells of the change: leases on the directory last until the
+        // close.
+        let mut unstable = Unstable::default();
+        unstable.add_open(file);
+        files.make_stable(unstable).await.map_err(status_of)?;
+    }
+    Ok(())
 }
 
 /// Writes to a file or a pipe.
@@ -57,28 +87,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
-    if is_info(file) {
-        return write_info(request, &open, &body).await;
-    }
-    if is_posix(file) && appends(file) != (body.offset_bytes == APPEND) {
-        return Err(NtStatus::INVALID_PARAMETER);
-    }
-    // The last byte that can be addressed is the one before 2^63.
-    let end = body.offset_bytes.checked_add(body.data.len() as u64);
-    let end = end.filter(|end| *end <= i64::MAX as u64);
-    if end.is_none() && !(is_posix(file) && body.offset_bytes == APPEND) {
-        return Err(NtStatus::INVALID_PARAMETER);
-    }
-    let files = request.files;
-    files.write(file.caller(), file, body.offset_bytes, body.data).map_err(status_of)?;
-    file.set_position(end.unwrap_or_default());
-    if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
-        // Not as FLUSH, which also tells of the change: leases on the directory last until the
-        // close.
-        let mut unstable = Unstable::default();
-        unstable.add_open(file);
-        files.make_stable(unstable).await.map_err(status_of)?;
-    }
+    write_file(request, (&open, file), &body).await?;
     WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
     Ok(Outcome::success())
 }
