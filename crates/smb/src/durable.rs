@@ -297,7 +297,7 @@ pub fn is_named(open: &Open, name: &[u8]) -> bool {
 }
 
 /// How the open is kept, if it may be: nobody needs to be asked for it.
-fn kept_as(open: &Open) -> Option<Durability> {
+pub(crate) fn kept_as(open: &Open) -> Option<Durability> {
     let Target::File(file) = &open.target else { return None };
     let durability = open.durability()?;
     let is_alone = || {

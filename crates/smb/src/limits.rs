@@ -54,6 +54,10 @@ pub const TREES_PER_SESSION_MAX: usize = 65_535;
 /// Opens of one session.
 pub const OPENS_PER_SESSION_MAX: usize = 1 << 20;
 
+/// Opens that the end of a tree or a session closes before it waits until what they remove is
+/// stable: their directories are open until then.
+pub const REMOVALS_TOGETHER_MAX: usize = 64;
+
 /// Bytes of one security token in SESSION_SETUP.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
 

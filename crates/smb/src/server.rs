@@ -9,17 +9,20 @@ use crate::create_guids::{Claimed, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
 use crate::holdings::Holdings;
 use crate::host::{Host, Now};
-use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER};
+use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER, REMOVALS_TOGETHER_MAX};
 use crate::logon_throttle::{LogonThrottle, UsualNetwork};
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
 use crate::session::Session;
 use crate::snapshot::Snapshot;
+use crate::stable;
+use crate::status::status_of;
 use files::{Files, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use vfs::Timestamp;
+use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, SessionId};
 use wire::spnego::Mechanisms;
 
@@ -317,6 +320,34 @@ impl Server {
             drop(self.forget(open));
         }
         drop(opens);
+    }
+
+    /// As [`Server::close_all`]; returns once the removals that it causes are stable, where the
+    /// opens promise that.
+    ///
+    /// # Errors
+    /// They may not be; all opens are closed.
+    pub async fn close_all_stable(
+        &self,
+        files: &RequestFiles,
+        mut opens: Vec<Arc<Open>>,
+    ) -> Result<(), NtStatus> {
+        for open in &opens {
+            open.closed.raise();
+            drop(self.forget(open));
+        }
+        let mut result = Ok(());
+        while !opens.is_empty() {
+            let together = opens.split_off(opens.len().saturating_sub(REMOVALS_TOGETHER_MAX));
+            let unstable = stable::before_close(files, &together).await;
+            drop(together);
+            let ended = match unstable {
+                Ok(unstable) => files.make_stable(unstable).await.map_err(status_of),
+                Err(status) => Err(status),
+            };
+            result = result.and(ended);
+        }
+        result
     }
 
     /// The process ends: persistent opens are not closed by that.

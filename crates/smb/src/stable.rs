@@ -10,6 +10,7 @@ use crate::dispatch::Request;
 use crate::open::Open;
 use crate::status::status_of;
 use files::{OpenAction, OpenFile, RequestFiles, Unstable};
+use std::sync::Arc;
 use wire::fscc::FileInfoClass;
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl;
@@ -57,9 +58,9 @@ impl Promise {
             | fsctl::SET_SPARSE
             | fsctl::SET_ZERO_DATA
             | fsctl::FILE_LEVEL_TRIM
-            | fsctl::SET_COMPRESSION
-            | fsctl::SET_REPARSE_POINT
-            | fsctl::DELETE_REPARSE_POINT => Self::File,
+            | fsctl::SET_COMPRESSION => Self::File,
+            // A symbolic link takes the place of the file in its directory, and back.
+            fsctl::SET_REPARSE_POINT | fsctl::DELETE_REPARSE_POINT => Self::Names,
             _ => Self::Nothing,
         }
     }
@@ -119,18 +120,25 @@ pub(crate) async fn after_create(
     StableOperation(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
 }
 
-/// What is to be stable after a close: the directory that a file vanishes from.
+/// What is to be stable after opens have been closed: the directories that files vanish from, and
+/// the files that streams vanish from.
 ///
 /// # Errors
 /// As [`before`].
 pub(crate) async fn before_close(
     files: &RequestFiles,
-    open: &Open,
-    file: &OpenFile,
+    opens: &[Arc<Open>],
 ) -> Result<Unstable, NtStatus> {
     let mut unstable = Unstable::default();
-    if open.write_through && file.may_remove_at_close() {
+    for open in opens.iter().filter(|open| open.write_through) {
+        let Ok(file) = open.file() else { continue };
+        if !file.may_remove_at_close() {
+            continue;
+        }
         files.add_place(&mut unstable, file).await.map_err(status_of)?;
+        if file.stream().is_some() {
+            unstable.add_open(file);
+        }
     }
     Ok(unstable)
 }

@@ -37,7 +37,7 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         if !request.server.forget(&open).await {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        let unstable = stable::before_close(files, &open, file).await?;
+        let unstable = stable::before_close(files, std::slice::from_ref(&open)).await?;
         files.close(file.clone()).await.map_err(status_of)?;
         files.make_stable(unstable).await.map_err(status_of)?;
     }

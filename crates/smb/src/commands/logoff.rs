@@ -1,6 +1,7 @@
 //! LOGOFF. MS-SMB2 3.3.5.6.
 
 use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::durable;
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
@@ -9,7 +10,14 @@ use wire::smb::EmptyBody;
 pub async fn logoff(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let session = request.session()?;
+    let mut removing = session.opens();
+    removing.retain(|open| {
+        let removes = open.file().is_ok_and(|file| file.may_remove_at_close());
+        removes && open.write_through && durable::kept_as(open).is_none()
+    });
+    removing.retain(|open| session.remove_open(open.id).is_ok());
     request.server.lose_session(session);
+    request.server.close_all_stable(request.files, removing).await?;
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::Done(Reply { logged_off: Some(session.id), ..Reply::default() }))
 }

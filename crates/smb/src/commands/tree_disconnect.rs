@@ -8,7 +8,8 @@ use wire::smb::EmptyBody;
 pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?.free_of_charge();
-    request.server.close_all(request.session()?.remove_tree(tree.id)?);
+    let opens = request.session()?.remove_tree(tree.id)?;
+    request.server.close_all_stable(request.files, opens).await?;
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::success())
 }

@@ -117,3 +117,29 @@ fn removal_by_a_delete_on_close_open_is_stable_or_refused() {
     disk.fails.store(true, Ordering::Relaxed);
     assert_eq!(client.close(file), NtStatus::UNEXPECTED_IO_ERROR);
 }
+
+#[test]
+fn refusal_that_is_not_the_disk_s_stops_no_share() {
+    for error in [FsError::WouldBlock, FsError::TooMany, FsError::OverQuota] {
+        let (net, disk) = net(error, true);
+        let mut client = net.ready();
+        let file = client.create("f", 0);
+        disk.fails.store(true, Ordering::Relaxed);
+        assert!(flush(&mut client, file).is_error());
+        disk.fails.store(false, Ordering::Relaxed);
+        assert_eq!(flush(&mut client, file), NtStatus::SUCCESS, "{error:?}");
+    }
+}
+
+#[test]
+fn removal_by_the_end_of_a_tree_or_session_is_stable_or_refused() {
+    for command in [Command::TREE_DISCONNECT, Command::LOGOFF] {
+        let (net, disk) = net(FsError::Io, true);
+        let mut client = net.ready();
+        let file = client.create("f", 0);
+        assert_eq!(client.close(file), NtStatus::SUCCESS);
+        open_to_delete(&mut client, "f");
+        disk.fails.store(true, Ordering::Relaxed);
+        assert_eq!(client.plain(command), NtStatus::UNEXPECTED_IO_ERROR, "{command:?}");
+    }
+}
