@@ -7,7 +7,7 @@
 //! `smb_stable = "always"` promise that what was answered survives: see [`Promise`].
 
 use crate::dispatch::Request;
-use crate::open::Open;
+use crate::open::{Open, Target};
 use crate::status::status_of;
 use files::{OpenAction, OpenFile, RequestFiles, Unstable};
 use std::sync::Arc;
@@ -39,18 +39,50 @@ impl Promise {
     /// Of SET_INFO for a file. A disposition is carried out by the last close: see
     /// [`before_close`]; until then it is part of the open.
     pub(crate) fn of_file_info(class: FileInfoClass) -> Self {
+        use FileInfoClass as Class;
         match class {
-            FileInfoClass::Rename | FileInfoClass::RenameEx | FileInfoClass::Link => Self::Names,
-            FileInfoClass::Position | FileInfoClass::Mode => Self::Nothing,
-            FileInfoClass::Disposition | FileInfoClass::DispositionEx => Self::Nothing,
-            // All others that can be set change the file.
-            _ => Self::File,
+            Class::Rename | Class::RenameEx | Class::Link => Self::Names,
+            Class::Position | Class::Mode => Self::Nothing,
+            Class::Disposition | Class::DispositionEx => Self::Nothing,
+            Class::Basic
+            | Class::FullEa
+            | Class::Allocation
+            | Class::EndOfFile
+            | Class::ValidDataLength
+            | Class::ShortName => Self::File,
+            // What is of pipes, and what can be asked for alone: setting it is refused.
+            Class::Pipe | Class::PipeLocal => Self::Nothing,
+            Class::Standard
+            | Class::Internal
+            | Class::Ea
+            | Class::Access
+            | Class::Name
+            | Class::Alignment
+            | Class::All
+            | Class::AlternateName
+            | Class::Stream
+            | Class::Compression
+            | Class::NetworkOpen
+            | Class::AttributeTag
+            | Class::NormalizedName
+            | Class::Id => Self::Nothing,
         }
     }
 
-    /// Of IOCTL.
+    /// Of IOCTL. A code that nobody has entered here promises the most.
     pub(crate) fn of_ioctl(code: u32) -> Self {
         match code {
+            fsctl::LMR_REQUEST_RESILIENCY
+            | fsctl::SRV_REQUEST_RESUME_KEY
+            | fsctl::QUERY_ALLOCATED_RANGES
+            | fsctl::QUERY_FILE_REGIONS
+            | fsctl::GET_COMPRESSION
+            | fsctl::CREATE_OR_GET_OBJECT_ID
+            | fsctl::GET_OBJECT_ID
+            | fsctl::GET_REPARSE_POINT
+            | fsctl::SRV_ENUMERATE_SNAPSHOTS
+            | fsctl::SRV_READ_HASH
+            | fsctl::IS_VOLUME_DIRTY => Self::Nothing,
             fsctl::SRV_COPYCHUNK
             | fsctl::SRV_COPYCHUNK_WRITE
             | fsctl::DUPLICATE_EXTENTS_TO_FILE
@@ -59,9 +91,9 @@ impl Promise {
             | fsctl::SET_ZERO_DATA
             | fsctl::FILE_LEVEL_TRIM
             | fsctl::SET_COMPRESSION => Self::File,
-            // A symbolic link takes the place of the file in its directory, and back.
-            fsctl::SET_REPARSE_POINT | fsctl::DELETE_REPARSE_POINT => Self::Names,
-            _ => Self::Nothing,
+            // With SET_REPARSE_POINT and DELETE_REPARSE_POINT, which put a symbolic link in the
+            // place of the file in its directory, and back.
+            _ => Self::Names,
         }
     }
 }
@@ -80,12 +112,12 @@ pub(crate) async fn before(
     open: &Open,
     promise: Promise,
 ) -> Result<StableOperation, NtStatus> {
+    let Target::File(file) = &open.target else { return Ok(StableOperation(None)) };
     if !open.write_through || promise == Promise::Nothing {
         return Ok(StableOperation(None));
     }
     let mut unstable = Unstable::default();
     if promise == Promise::Names {
-        let file = open.file()?;
         request.files.add_place(&mut unstable, file).await.map_err(status_of)?;
     }
     Ok(StableOperation(Some((promise, unstable))))
