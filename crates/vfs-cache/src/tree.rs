@@ -465,6 +465,10 @@ impl Vfs for CachedVfs {
         }
     }
 
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+        self.inner.look_in(who, child, how)
+    }
+
     fn open_directory(
         &self,
         who: Actor<'_>,

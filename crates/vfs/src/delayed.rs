@@ -54,6 +54,12 @@ impl Vfs for Delayed {
         self.inner.open_known(who, path, how)
     }
 
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+        let opened = self.inner.look_in(who, child, how)?;
+        // Where it finds nothing the path is asked for, which takes its time then.
+        self.look(how.wait).ok().map(|()| opened)
+    }
+
     fn open_directory(
         &self,
         who: Actor<'_>,
