@@ -135,6 +135,11 @@ pub const ANSWERS_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// by workers, before the other connections of its thread have their turn. A request that has begun
 /// goes on to where it waits.
 pub const TURN_MAX: Duration = Duration::from_millis(1);
+/// Frames that are taken without a look at the clock once others were quick, and how long those took
+/// that were: a look costs a hundredth of a small read.
+pub const FRAMES_UNWATCHED: u32 = 7;
+/// See [`FRAMES_UNWATCHED`].
+pub const FRAMES_QUICK: Duration = Duration::from_micros(100);
 
 /// Requests under way before no more are taken.
 pub const JOBS_MAX: usize = 1024;

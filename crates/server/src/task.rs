@@ -12,9 +12,9 @@ use crate::connections::{Patience, Place};
 use crate::host::ProcessHost;
 use crate::input::Input;
 use crate::limits::{
-    ANSWERS_BYTES_MAX, DOUBT_LASTS, END_WITHIN, FRAME_PROOF_BYTES, GATHERED_BYTES_MAX,
-    GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_BYTES_MAX, MEMORY_SMALL_BYTES, OUTPUT_BYTES_MAX,
-    PAUSE_BYTES_MAX, TURN_MAX,
+    ANSWERS_BYTES_MAX, DOUBT_LASTS, END_WITHIN, FRAME_PROOF_BYTES, FRAMES_QUICK, FRAMES_UNWATCHED,
+    GATHERED_BYTES_MAX, GATHERED_FRAMES_MAX, IDLE_AFTER, JOBS_BYTES_MAX, MEMORY_SMALL_BYTES,
+    OUTPUT_BYTES_MAX, PAUSE_BYTES_MAX, TURN_MAX,
 };
 use crate::memory::Lease;
 use crate::network;
@@ -71,6 +71,9 @@ pub struct Task<P: Protocol> {
     /// When its turn is over, and the other connections of the thread have theirs.
     turn_ends: Instant,
     gives_way: bool,
+    /// When the clock was looked at last in this turn, and frames until it is again.
+    watched: Instant,
+    unwatched_frames: u32,
     /// When the last request came; none once the buffers were given back.
     used: Option<Instant>,
     /// The place of the requests that were received last among all that have come.
@@ -167,6 +170,8 @@ impl<P: Protocol> Task<P> {
             doubted_until: None,
             turn_ends: now + TURN_MAX,
             gives_way: false,
+            watched: now,
+            unwatched_frames: 0,
             used: None,
             order: ArrivalOrder::next(),
             ending: None,
@@ -380,6 +385,7 @@ impl<P: Protocol> Task<P> {
         self.place.link().set_core(rustix::thread::sched_getcpu());
         self.order = ArrivalOrder::next();
         self.turn_ends = now.instant + TURN_MAX;
+        (self.watched, self.unwatched_frames) = (now.instant, 0);
         while self.reads() && !self.gives_way {
             if self.conn.verifies_together() {
                 let (mut frames, arrivals) = self.gather(now)?;
@@ -397,10 +403,23 @@ impl<P: Protocol> Task<P> {
                 self.conn.note_arrival(self.input.arrival(now.instant), self.order);
                 self.take_frame(frame, None, now).await?;
             }
-            self.gives_way = Host::instant(&*self.host) >= self.turn_ends;
+            self.gives_way = self.is_turn_over();
         }
         self.input.watch(now.instant);
         Ok(())
+    }
+
+    /// Whether it has worked for long enough, by a clock that is not looked at after each frame.
+    fn is_turn_over(&mut self) -> bool {
+        if let Some(left) = self.unwatched_frames.checked_sub(1) {
+            self.unwatched_frames = left;
+            return false;
+        }
+        let now = Host::instant(&*self.host);
+        let took = now.saturating_duration_since(self.watched);
+        self.unwatched_frames = if took < FRAMES_QUICK { FRAMES_UNWATCHED } else { 0 };
+        self.watched = now;
+        now >= self.turn_ends
     }
 
     /// Some frames, with what is in the socket already.
