@@ -315,11 +315,16 @@ impl Server {
     /// Closes opens whose session or tree is gone: waiters are told, and dropping
     /// the file releases what it held.
     pub fn close_all(&self, opens: Vec<Arc<Open>>) {
-        for open in &opens {
+        self.begin_close(&opens);
+        drop(opens);
+    }
+
+    /// Tells waiters that the opens end, and has none of them last through a restart.
+    fn begin_close(&self, opens: &[Arc<Open>]) {
+        for open in opens {
             open.closed.raise();
             drop(self.forget(open));
         }
-        drop(opens);
     }
 
     /// As [`Server::close_all`]; returns once the removals that it causes are stable, where the
@@ -332,10 +337,7 @@ impl Server {
         files: &RequestFiles,
         mut opens: Vec<Arc<Open>>,
     ) -> Result<(), NtStatus> {
-        for open in &opens {
-            open.closed.raise();
-            drop(self.forget(open));
-        }
+        self.begin_close(&opens);
         let mut result = Ok(());
         while !opens.is_empty() {
             let together = opens.split_off(opens.len().saturating_sub(REMOVALS_TOGETHER_MAX));

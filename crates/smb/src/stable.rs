@@ -50,9 +50,10 @@ impl Promise {
             | Class::EndOfFile
             | Class::ValidDataLength
             | Class::ShortName => Self::File,
-            // What is of pipes, and what can be asked for alone: setting it is refused.
-            Class::Pipe | Class::PipeLocal => Self::Nothing,
-            Class::Standard
+            // Setting is refused: these are of pipes, or can be asked for alone.
+            Class::Pipe
+            | Class::PipeLocal
+            | Class::Standard
             | Class::Internal
             | Class::Ea
             | Class::Access
@@ -152,8 +153,8 @@ pub(crate) async fn after_create(
     StableOperation(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
 }
 
-/// What is to be stable after opens have been closed: the directories that files vanish from, and
-/// the files that streams vanish from.
+/// The directories that files vanish from, and the files that streams vanish from, once opens have
+/// been closed: they are to be stable then.
 ///
 /// # Errors
 /// As [`before`].

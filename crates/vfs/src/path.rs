@@ -82,8 +82,10 @@ impl RelPath {
     /// The path that [`RelPath::as_bytes`] said.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
-        let mut names = bytes.split(|b| *b == b'/').filter(|_| !bytes.is_empty());
-        names.all(|name| Name::check(name).is_ok()).then(|| Self(bytes.to_vec()))
+        match bytes {
+            [] => Some(Self::root()),
+            _ => Self::of_components(bytes.to_vec()).ok(),
+        }
     }
 
     /// The path of these components, with `/` between them; the root has none.
