@@ -99,7 +99,7 @@ class Scenario:
     def flush(smb, file):
         return smb.call(FLUSH, b"\x18\0" + b"\0" * 6 + file)[0]
 
-    # What administrators see.
+    # Status, metrics and health, for administrators.
 
     def status(self):
         token = os.path.join(self.state_folder, "admin-token")

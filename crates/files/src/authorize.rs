@@ -327,7 +327,7 @@ pub(crate) fn may_add_known(
     }
 }
 
-/// What the DOS attribute that says "read-only" keeps from everybody, the superuser included, once
+/// Rights that the DOS attribute "read-only" keeps from everybody, the superuser included, once
 /// a file is there: opening it for writing. MS-FSA 2.1.5.1.2.
 pub(crate) fn withheld_by_readonly(attributes: &Attributes) -> Access {
     let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
@@ -338,7 +338,7 @@ pub(crate) fn withheld_by_readonly(attributes: &Attributes) -> Access {
     }
 }
 
-/// What a flag of the node in its file system, or the mount, keeps from everybody, the superuser
+/// Rights that a flag of the node in its file system, or the mount, keeps from everybody, the superuser
 /// included. chattr(1). Files are opened for writing anywhere, which an append-only one is not.
 pub(crate) fn withheld_by_system(volume: &Volume, attributes: &Attributes) -> Access {
     let is_directory = attributes.kind == FileKind::Directory;

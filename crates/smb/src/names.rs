@@ -171,7 +171,7 @@ fn plain_bytes(units: &[u16]) -> Option<Vec<u8>> {
     is_plain.then_some(bytes)
 }
 
-/// What a unit of a plain path is in the backend's; 0 for what no plain path has.
+/// The backend's byte for each unit of a plain path; 0 for units that no plain path has.
 const PLAIN_BYTES: [u8; 128] = {
     let mut table = [0; 128];
     let mut unit = 0;

@@ -124,11 +124,11 @@ pub struct Attributes {
     pub device: Option<Device>,
     /// The file system keeps its data compressed, or for a directory that of new files in it.
     pub compressed: bool,
-    /// What the file system keeps from everybody, the superuser included.
+    /// Changes that the file system keeps from everybody, the superuser included.
     pub protection: Protection,
 }
 
-/// What a file system keeps from everybody by a flag of a node. chattr(1).
+/// Changes that a file system keeps from everybody by a flag of a node. chattr(1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
     /// Nothing.

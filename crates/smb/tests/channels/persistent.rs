@@ -1,4 +1,4 @@
-//! What is written down of persistent opens is charged to their users.
+//! Records of persistent opens are charged to their users.
 
 use crate::harness::{ALICE, BOB, Client, Net};
 use limits::Holder;

@@ -26,7 +26,7 @@ const BIG_WRITES: u32 = 1 << 5;
 /// OPEN's flag: the kernel caches nothing.
 const DIRECT_IO: u32 = 1;
 
-/// What a disk answers: done, or the error that the kernel gets for the request.
+/// The answer of a disk: done, or the error that the kernel gets for the request.
 pub type DiskResult = Result<(), Errno>;
 
 /// What is behind a file of [`DiskFiles`].
