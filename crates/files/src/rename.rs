@@ -324,6 +324,7 @@ fn link_now(
     let vfs = &open.volume().vfs;
     let who = context.call(open.caller.identity.actor());
     match target(context, table, open, &open.path(), &parent, &to, replace)? {
+        Target::Free if open.is_of_object() => vfs.link_as_posix(who, &*open.node, &to)?,
         Target::Free => vfs.link(who, &*open.node, &to, Replace::Never)?,
         Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
         Target::Replaced(spelt, key) if spelt == to => {

@@ -15,8 +15,8 @@ use crate::watch::Filter;
 use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, Attributes, Case, CreateHow, DosInfo, FileKind, FsError, Name, Node, OpenHow,
-    Opened, RelPath, Replace, Result, Wait, Wanted,
+    AttributeChanges, Attributes, Case, CreateHow, CreationMode, DosInfo, FileKind, FsError, Name,
+    Node, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted,
 };
 
 /// What a name begins with until it takes another's place.
@@ -295,7 +295,7 @@ fn make_file(open: &OpenFile, passing: &RelPath) -> Result<Opened> {
     let volume = open.volume();
     let how = CreateHow {
         kind: FileKind::File,
-        mode: volume.options.file_mode,
+        mode: CreationMode::exactly(volume.options.file_mode),
         dos: None,
         wanted: WANTED,
         initialiser: None,

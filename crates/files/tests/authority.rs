@@ -5,7 +5,7 @@
 use acl::{Ace, AceKind, POSIX_NAMES_MAX, control};
 use files::dos;
 use files::{
-    Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, ListWish,
+    Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, ListWish, NewMode,
     NewObject, Object, ObjectChanges, OpenFile, OpenPlan, RequestFiles, SecurityParts, Semantics,
     Share, Sid, TimeSetting, Volume, VolumeOptions, WishedKind,
 };
@@ -349,7 +349,7 @@ fn device_nodes_are_the_superusers_and_off_by_default() {
         f.files.set_descriptor(&directory, &full_control(), LIST).unwrap();
         let device = Device { is_block: false, major: 1, minor: 5 };
         let create = |caller: &Arc<Caller>, name: &[u8], kind| {
-            let new = NewObject::Special { kind, mode: Some(0o666) };
+            let new = NewObject::Special { kind, mode: Some(NewMode::exactly(0o666)) };
             let name = Name::new(name).unwrap();
             now(f.files.make_object(caller, &f.object("d"), &name, new)).map(drop)
         };
@@ -472,7 +472,8 @@ impl Fixture {
         let mut note = |is_done, right| done |= if is_done { right } else { Access::NONE };
         note(self.reads_directory(caller, directory), Access::READ_DATA);
         note(now(self.files.look_up(caller, directory, &name("child"))).is_ok(), Access::EXECUTE);
-        let fifo = NewObject::Special { kind: SpecialKind::Fifo, mode: Some(0o600) };
+        let fifo =
+            NewObject::Special { kind: SpecialKind::Fifo, mode: Some(NewMode::exactly(0o600)) };
         let is_made = now(self.files.make_object(caller, directory, &name("pipe"), fifo)).is_ok();
         note(is_made, Access::WRITE_DATA);
         let new = NewObject::Directory { mode: None };

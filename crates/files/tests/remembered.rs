@@ -329,7 +329,13 @@ fn what_was_made_is_looked_at_and_removed_by_as_few_calls_as_can_be() {
     let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
     let path = vfs::RelPath::root().join(&name("d"));
     let (kind, mode, dos) = (vfs::FileKind::Directory, 0o755, None);
-    let how = vfs::CreateHow { kind, mode, dos, wanted: vfs::Wanted::default(), initialiser: None };
+    let how = vfs::CreateHow {
+        kind,
+        mode: vfs::CreationMode::exactly(mode),
+        dos,
+        wanted: vfs::Wanted::default(),
+        initialiser: None,
+    };
     memory.create(Actor::SUPERUSER, &path, vfs::Case::Sensitive, how).unwrap();
     let served = serve(Arc::new(memory), || Timestamp(1_750_000_001_000_000_000));
     let (handle, open) = served.make("file");

@@ -227,7 +227,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     let inner: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow));
     let how = vfs::CreateHow {
         kind: vfs::FileKind::Directory,
-        mode: 0o777,
+        mode: vfs::CreationMode::exactly(0o777),
         dos: None,
         wanted: vfs::Wanted::default(),
         initialiser: None,

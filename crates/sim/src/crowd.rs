@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::ServerSide;
 use std::time::Instant;
-use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, CreationMode, FileKind, Name, RelPath, Vfs, Wanted};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{
@@ -75,7 +75,7 @@ impl Crowd {
         let make = |path: &str, kind| {
             let how = CreateHow {
                 kind,
-                mode: 0o777,
+                mode: CreationMode::exactly(0o777),
                 dos: None,
                 wanted: Wanted::default(),
                 initialiser: None,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, CreationMode, FileKind, Name, RelPath, Vfs, Wanted};
 
 /// One life of the process.
 pub struct Process {
@@ -34,7 +34,7 @@ impl Process {
         let tree = MemoryVfs::new(options, still);
         let how = CreateHow {
             kind: FileKind::Directory,
-            mode: 0o777,
+            mode: CreationMode::exactly(0o777),
             dos: None,
             wanted: Wanted::default(),
             initialiser: None,

@@ -271,7 +271,9 @@ fn slots_for(budget_bytes: usize) -> usize {
 mod tests {
     use super::*;
     use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
-    use vfs::{Actor, Case, CreateHow, FileKind, Identity, Name, RelPath, Vfs, Wanted};
+    use vfs::{
+        Actor, Case, CreateHow, CreationMode, FileKind, Identity, Name, RelPath, Vfs, Wanted,
+    };
 
     const HERE: FollowId = FollowId(7);
     const ELSEWHERE: FollowId = FollowId(8);
@@ -291,7 +293,8 @@ mod tests {
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Always));
         let path = RelPath::root().join(&Name::new(*b"name").unwrap());
         let (kind, mode, dos, wanted) = (FileKind::File, 0o644, None, Wanted::default());
-        let how = CreateHow { kind, mode, dos, wanted, initialiser: None };
+        let how =
+            CreateHow { kind, mode: CreationMode::exactly(mode), dos, wanted, initialiser: None };
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap()
     }
 

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use vfs::freshness::{self, Listener};
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected,
-    Features, FileKey, FileKind, FsError, Keyed, KnownOpen, ListSink, ListWanted, ListingFeed,
-    Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota,
-    QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space, SpecialKind, TellChanged,
-    TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
+    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
+    CreationMode, Expected, Features, FileKey, FileKind, FsError, Keyed, KnownOpen, ListSink,
+    ListWanted, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened,
+    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
+    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -585,6 +585,11 @@ impl Vfs for CachedVfs {
         self.inner.link(who, node, to, replace)
     }
 
+    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        let _changing = freshness::changing();
+        self.inner.link_as_posix(who, node, to)
+    }
+
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         let _changing = freshness::changing();
         self.inner.symlink(who, path, target)
@@ -725,7 +730,7 @@ impl Vfs for CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
-        mode: u32,
+        mode: CreationMode,
     ) -> Result<Opened> {
         let _changing = freshness::changing();
         self.inner.make_special(who, path, kind, mode)

@@ -10,15 +10,17 @@
 
 use crate::errors::{refusal, refusal_of_name};
 use crate::identity::as_server;
+use crate::listing_changes;
 use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
+use crate::umask::create_with;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    Attributes, ChildName, ChildRename, Expected, FileKey, FsError, Name, NewChild, Opened,
-    RelPath, Replace, Result, ServerWork, SpecialKind, Wait, Wanted,
+    Attributes, ChildName, ChildRename, CreationMode, Expected, FileKey, FsError, Name, NewChild,
+    Opened, RelPath, Replace, Result, ServerWork, SpecialKind, Wait, Wanted,
 };
 
 /// Room for some entries of a directory that is expected to have none.
@@ -56,6 +58,14 @@ pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result
         flags.set(AtFlags::REMOVEDIR, is_directory(&stat));
     }
     rustix::fs::unlinkat(parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
+}
+
+/// Gives a node a further name.
+pub fn link(node: &LocalNode, (parent, name): ParentAndName<'_>) -> rustix::io::Result<()> {
+    // Told where the new name is, not where the others are.
+    let _telling = listing_changes::Unheard::telling();
+    let (from, follow) = (node.proc_path(), AtFlags::SYMLINK_FOLLOW);
+    rustix::fs::linkat(rustix::fs::CWD, from, parent, name.as_bytes(), follow)
 }
 
 /// Renames; `is_same` if both are the same name.
@@ -116,8 +126,13 @@ fn rename_at(
 }
 
 /// Makes a directory and opens it, for looking only if its mode keeps its maker from reading it.
-pub fn make_directory(parent: BorrowedFd<'_>, name: &Name, mode: Mode) -> Result<(OwnedFd, bool)> {
-    rustix::fs::mkdirat(parent, name.as_bytes(), mode).map_err(|e| refusal("mkdir", e))?;
+pub fn make_directory(
+    parent: BorrowedFd<'_>,
+    name: &Name,
+    mode: CreationMode,
+) -> Result<(OwnedFd, bool)> {
+    create_with(mode, |mode| rustix::fs::mkdirat(parent, name.as_bytes(), mode))
+        .map_err(|e| refusal("mkdir", e))?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let beneath = Root { fd: parent, stops_at_links: true };
     let open = |flags| open_beneath(beneath, name.as_bytes(), flags, Mode::empty(), Wait::Allowed);
@@ -191,9 +206,8 @@ pub fn make_other(
                     (of, rustix::fs::makedev(device.major, device.minor))
                 }
             };
-            let mode = Mode::from_raw_mode(mode & 0o7777);
-            rustix::fs::mknodat(parent, name.as_bytes(), kind, mode, device)
-                .map_err(|e| refusal("mknod", e))?;
+            let make = |mode| rustix::fs::mknodat(parent, name.as_bytes(), kind, mode, device);
+            create_with(mode, make).map_err(|e| refusal("mknod", e))?;
         }
     }
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -214,7 +228,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let parent = std::fs::File::open(folder.path()).unwrap();
         let name = Name::new(&b"d"[..]).unwrap();
-        let mode = Mode::from_raw_mode(0o700);
+        let mode = CreationMode::exactly(0o700);
         let (made, path_only) = make_directory(parent.as_fd(), &name, mode).unwrap();
         let (node, new) = LocalNode::new(made, path_only, true, Wanted::default()).unwrap();
         assert_eq!(check_new(node.as_fd(), &new), Ok(()));

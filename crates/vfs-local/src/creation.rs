@@ -10,13 +10,14 @@ use crate::children;
 use crate::errors::{refusal, refusal_of_name};
 use crate::identity::as_server;
 use crate::node::{self, LocalNode};
+use crate::umask::create_with;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    Attributes, CreateHow, Expected, FileKind, FsError, Initialisation, Opened, RelPath, Result,
-    ServerWork, Wanted,
+    Attributes, CreateHow, CreationMode, Expected, FileKind, FsError, Initialisation, Opened,
+    RelPath, Result, ServerWork, Wanted,
 };
 
 /// Bits of a mode that are about the owner.
@@ -46,7 +47,7 @@ pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
         return Ok(opened);
     }
     let replaces_mode = how.initialiser.is_some_and(|one| one.replaces_mode());
-    let restricted = if replaces_mode { how.mode & OWNER_BITS } else { how.mode };
+    let restricted = if replaces_mode { how.mode.limited_to(OWNER_BITS) } else { how.mode };
     match create_named(at, how, restricted)? {
         (_, Initialisation::WithoutDescriptor) if restricted != how.mode => {
             // The mode says all, as far as the directory's default list lets it, which only a
@@ -61,8 +62,8 @@ pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
 /// descriptor.
 fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opened>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::from_raw_mode(how.mode & 0o7777);
-    let fd = match rustix::fs::openat(at.parent, c".", flags, mode) {
+    let open = |mode| rustix::fs::openat(at.parent, c".", flags, mode);
+    let fd = match create_with(how.mode, open) {
         // Kernels and file systems without O_TMPFILE take it for a directory, or for no flag.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::ISDIR | Errno::INVAL) => return Ok(None),
         other => other.map_err(|e| refusal("create", e))?,
@@ -117,9 +118,9 @@ fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Resul
 fn create_named(
     at: &NewName<'_>,
     how: &CreateHow<'_>,
-    mode: u32,
+    mode: CreationMode,
 ) -> Result<(Opened, Initialisation)> {
-    let (fd, path_only) = open_new(at, how.kind, Mode::from_raw_mode(mode & 0o7777))?;
+    let (fd, path_only) = open_new(at, how.kind, mode)?;
     let is_initialised = how.initialiser.is_some();
     let is_looked_at = how.kind == FileKind::Directory && (how.dos.is_some() || is_initialised);
     if is_looked_at {
@@ -137,7 +138,8 @@ fn create_named(
     let opened = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
     let Some(initialiser) = how.initialiser else { return Ok((opened, Initialisation::Complete)) };
     // What is stored follows from the mode that was asked for.
-    let shown = Attributes { mode: opened.attributes.mode | how.mode & 0o777, ..opened.attributes };
+    let mode_bits = opened.attributes.mode | how.mode.without_list() & 0o777;
+    let shown = Attributes { mode: mode_bits, ..opened.attributes };
     let initialised = initialiser.initialise(&Opened { attributes: shown, ..opened.clone() });
     let stays = match initialised {
         Ok(Initialisation::WithoutDescriptor) => mode == how.mode,
@@ -154,13 +156,13 @@ fn create_named(
 }
 
 /// Gives the name; also whether what has it is open for looking only.
-fn open_new(at: &NewName<'_>, kind: FileKind, mode: Mode) -> Result<(OwnedFd, bool)> {
+fn open_new(at: &NewName<'_>, kind: FileKind, mode: CreationMode) -> Result<(OwnedFd, bool)> {
     match kind {
         FileKind::File => {
             let flags =
                 OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let fd = rustix::fs::openat(at.parent, at.name.as_bytes(), flags, mode);
-            Ok((fd.map_err(|e| refusal("create", e))?, false))
+            let open = |mode| rustix::fs::openat(at.parent, at.name.as_bytes(), flags, mode);
+            Ok((create_with(mode, open).map_err(|e| refusal("create", e))?, false))
         }
         FileKind::Directory => children::make_directory(at.parent, at.name, mode),
         _ => Err(FsError::NotSupported),
@@ -245,7 +247,13 @@ mod tests {
     fn how<'a>(kind: FileKind, initialiser: &'a Watching<'_>) -> CreateHow<'a> {
         let dos = Some(DosInfo { bits: Some(2), created: None });
         let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
-        CreateHow { kind, mode: 0o664, dos, wanted, initialiser: Some(initialiser) }
+        CreateHow {
+            kind,
+            mode: CreationMode::exactly(0o664),
+            dos,
+            wanted,
+            initialiser: Some(initialiser),
+        }
     }
 
     #[test]
@@ -279,7 +287,9 @@ mod tests {
             let created = create(&fixture.at(), &how(kind, &watching)).map(|_| ());
             assert_eq!(created, Err(FsError::NoSpace));
             assert_eq!(fixture.names(), 0);
-            let named = create_named(&fixture.at(), &how(kind, &watching), 0o600).map(|_| ());
+            let named =
+                create_named(&fixture.at(), &how(kind, &watching), CreationMode::exactly(0o600))
+                    .map(|_| ());
             assert_eq!(named, Err(FsError::NoSpace));
             assert_eq!(fixture.names(), 0);
         }
@@ -291,7 +301,8 @@ mod tests {
             let fixture = Fixture::new();
             let watching = fixture.watching(Ok(Initialisation::Complete));
             let (opened, initialised) =
-                create_named(&fixture.at(), &how(kind, &watching), 0o600).unwrap();
+                create_named(&fixture.at(), &how(kind, &watching), CreationMode::exactly(0o600))
+                    .unwrap();
             assert_eq!(*watching.found.lock().unwrap(), [(1, 0o600)]);
             if initialised == Initialisation::Complete {
                 assert_eq!(opened.attributes.mode, 0o664);

@@ -14,10 +14,10 @@
 //! CAP_CHOWN, CAP_FSETID nor CAP_MKNOD are among them. capabilities(7). A call that resolves a
 //! path is made by [`Acting::on_path`], which refuses all of these powers.
 
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, UnshareFlags};
 use std::cell::RefCell;
 use std::sync::OnceLock;
-use vfs::{Actor, Elevated, FsError, Identity, NameActor, Result, ServerWork};
+use vfs::{Actor, Elevated, FsError, Identity, NameActor, Result, Role, ServerWork};
 
 /// What the calling thread acts as, as far as this module set it: state of the kernel's, which
 /// keeps it by thread.
@@ -32,6 +32,8 @@ struct ThreadCredentials {
     keepers: u32,
     /// Whether it rests as [`POWERLESS`].
     rests_without_power: bool,
+    /// Whether its umask is its own; none before that was tried.
+    owns_umask: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ enum Power {
     Node(Elevated),
     /// Over names in open directories: [`NameActor::Granted`].
     Names,
+    /// Over one further name for an open node, in a directory that is open: [`Acting::on_link`].
+    Link,
 }
 
 thread_local! {
@@ -56,6 +60,7 @@ thread_local! {
             guards: 0,
             keepers: 0,
             rests_without_power: false,
+            owns_umask: None,
         })
     };
 }
@@ -125,6 +130,23 @@ impl Acting {
                 Self::guard(|thread| thread.become_user(user, Some(Power::Names)))
             }
             _ => Self::on_path(actor.actor()),
+        }
+    }
+
+    /// Lets the calling thread give an open node a further name in an open directory, where the host
+    /// keeps `actor` from files that it may not write (`fs.protected_hardlinks`, proc(5)). POSIX lets
+    /// each user do so who may add the name, which the kernel goes on asking. link(3p).
+    ///
+    /// None for an actor whom the host keeps from nothing, or whose call may resolve no path.
+    ///
+    /// # Errors
+    /// As [`Acting::begin`].
+    pub fn on_link(actor: Actor<'_>) -> Result<Option<Self>> {
+        match actor.role() {
+            Role::User(user) if user.uid != 0 && user.is_valid() => {
+                Self::guard(|thread| thread.become_user(user, Some(Power::Link))).map(Some)
+            }
+            Role::User(_) | Role::Beyond(..) | Role::Server(_) => Ok(None),
         }
     }
 
@@ -240,6 +262,23 @@ pub fn rest_without_power() {
     });
 }
 
+/// Whether the calling thread has an umask that no other thread has: from the first call on, unless
+/// the system refuses.
+pub fn owns_umask() -> bool {
+    THREAD.with_borrow_mut(|thread| *thread.owns_umask.get_or_insert_with(separate_umask))
+}
+
+/// The copy has what the thread had by chance, whose starter may have been about to create.
+fn separate_umask() -> bool {
+    // SAFETY: of what threads share, this separates umask, working and root directory, of which no
+    // thread changes the last two.
+    let is_own = unsafe { rustix::thread::unshare_unsafe(UnshareFlags::FS) }.is_ok();
+    if is_own {
+        rustix::process::umask(rustix::fs::Mode::empty());
+    }
+    is_own
+}
+
 /// Whether the process's user namespace has the id: one of a container may lack it.
 fn has_powerless_id() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
@@ -285,6 +324,9 @@ fn capabilities_of(power: Power) -> CapabilitySet {
         Power::Names | Power::Node(Elevated::Attributes | Elevated::StoredData) => {
             any_mode | CapabilitySet::FOWNER
         }
+        // What lets an owner link: directories' permissions are asked, and append-only and
+        // immutable files refused, as without it.
+        Power::Link => CapabilitySet::FOWNER,
         // The kernel takes set-user-ID bits away with the owner, which it lets an owner do.
         Power::Node(Elevated::TakeOwnership) => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
     }

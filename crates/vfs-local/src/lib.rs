@@ -33,6 +33,7 @@ mod security;
 mod snapshots;
 mod streams;
 mod tree;
+mod umask;
 mod xattr_notes;
 mod xattrs;
 

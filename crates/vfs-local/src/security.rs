@@ -207,7 +207,9 @@ fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{Case, CreateHow, FileKind, Identity, Name, PosixName, RelPath, Vfs, Wanted};
+    use vfs::{
+        Case, CreateHow, CreationMode, FileKind, Identity, Name, PosixName, RelPath, Vfs, Wanted,
+    };
 
     const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     const NEW: [u8; 20] = [1, 0, 4, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -222,7 +224,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
         let (mode, dos, wanted) = (0o640, None, Wanted::default());
-        let how = CreateHow { kind, mode, dos, wanted, initialiser: None };
+        let how =
+            CreateHow { kind, mode: CreationMode::exactly(mode), dos, wanted, initialiser: None };
         let path = RelPath::root().join(&Name::new(*b"f").unwrap());
         let node = vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap().node;
         let permissions = list(6, 4);

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::LocalVfs;
     use std::sync::Arc;
-    use vfs::{CreateHow, FileKind, Identity, Name, Node, RelPath, Vfs, Wanted};
+    use vfs::{CreateHow, CreationMode, FileKind, Identity, Name, Node, RelPath, Vfs, Wanted};
 
     struct Fixture {
         folder: tempfile::TempDir,
@@ -270,7 +270,7 @@ mod tests {
         let who = Identity::root();
         let how = CreateHow {
             kind: FileKind::File,
-            mode: 0o600,
+            mode: CreationMode::exactly(0o600),
             dos: None,
             wanted: Wanted::default(),
             initialiser: None,

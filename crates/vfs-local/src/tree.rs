@@ -6,7 +6,7 @@ use crate::creation::{self, NewName};
 use crate::errors::{refusal, refusal_of_name};
 use crate::handles::{self, Handles};
 use crate::identity::Acting;
-use crate::listing_changes::{self, LocalListings};
+use crate::listing_changes::LocalListings;
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
 use crate::public_look::PublicLooks;
@@ -19,10 +19,11 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected, Features,
-    FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle,
-    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
-    ServerWork, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, CreationMode, Expected,
+    Features, FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node,
+    NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
+    Result, ServerWork, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait,
+    Wanted,
 };
 
 /// A served directory.
@@ -346,16 +347,25 @@ impl Vfs for LocalVfs {
                 Err(errno) => return Err(refusal("link", errno)),
             }
         }
-        // Told where the new name is, not where the others are.
-        let _telling = listing_changes::Unheard::telling();
-        rustix::fs::linkat(
-            rustix::fs::CWD,
-            node.proc_path(),
-            &parent,
-            name.as_bytes(),
-            AtFlags::SYMLINK_FOLLOW,
-        )
-        .map_err(|e| refusal_of_name("link", e))
+        children::link(node, (parent.as_fd(), &name)).map_err(|e| refusal_of_name("link", e))
+    }
+
+    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        let _acting = Acting::on_path(who)?;
+        let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
+        if node.kind() == FileKind::Directory {
+            return Err(FsError::NotSupported);
+        }
+        let (parent, _, name) = self.parent_of(to, Case::Sensitive)?;
+        let new = (parent.as_fd(), &name);
+        let linked = match children::link(node, new) {
+            Err(Errno::PERM) => match Acting::on_link(who)? {
+                Some(_acting) => children::link(node, new),
+                None => Err(Errno::PERM),
+            },
+            other => other,
+        };
+        linked.map_err(|e| refusal_of_name("link", e))
     }
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
@@ -440,7 +450,7 @@ impl Vfs for LocalVfs {
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
-        mode: u32,
+        mode: CreationMode,
     ) -> Result<Opened> {
         self.make_other(who, path, NewChild::Special { kind, mode })
     }

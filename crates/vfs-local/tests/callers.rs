@@ -264,3 +264,38 @@ fn looks_are_public_again_after_one_was_refused() {
         assert_eq!(public, 200 - 64);
     });
 }
+
+#[test]
+fn host_s_protection_of_hard_links_is_no_rule_of_posix() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: no superuser");
+        return;
+    }
+    set_mode(folder.path(), 0o755);
+    for (at, mode) in [("open", 0o777), ("closed", 0o755)] {
+        std::fs::create_dir(folder.path().join(at)).unwrap();
+        set_mode(&folder.path().join(at), mode);
+    }
+    std::fs::write(folder.path().join("theirs"), b"").unwrap();
+    set_mode(&folder.path().join("theirs"), 0o4600);
+    let sysctl = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks").unwrap_or_default();
+    let user = stranger();
+    let node = vfs.open(Actor::SUPERUSER, &path("theirs"), LOOK).unwrap().node;
+    let denied = Err(FsError::AccessDenied);
+    if sysctl.trim() == "1" {
+        let by_host = vfs.link(user.actor(), &*node, &path("open/link"), vfs::Replace::Never);
+        assert_eq!(by_host, denied);
+    }
+    let link = |at: &str| vfs.link_as_posix(user.actor(), &*node, &path(at));
+    assert_eq!(link("open/link"), Ok(()));
+    assert_eq!(link("open/link"), Err(FsError::AlreadyExists));
+    assert_eq!(link("closed/link"), denied, "POSIX asks for the directory's permission");
+    let file = std::fs::File::open(folder.path().join("theirs")).unwrap();
+    let flags = rustix::fs::IFlags::IMMUTABLE;
+    if rustix::fs::ioctl_setflags(&file, flags).is_ok() {
+        assert_eq!(link("open/other"), denied);
+        rustix::fs::ioctl_setflags(&file, rustix::fs::IFlags::empty()).unwrap();
+    }
+}

@@ -116,6 +116,6 @@ pub enum NewChild<'a> {
         /// Which.
         kind: SpecialKind,
         /// POSIX permission bits.
-        mode: u32,
+        mode: crate::CreationMode,
     },
 }

@@ -6,11 +6,11 @@
 //! takes no longer, since a system has that in memory, and feeds tell of changes as before.
 
 use crate::{
-    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected,
-    Features, FileKey, FsError, KnownOpen, ListSink, ListWanted, ListingFeed, Located, Name,
-    NameActor, NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits,
-    QuotaState, RelPath, Replace, Result, ServerWork, Space, SpecialKind, TellChanged, TellOutside,
-    TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
+    CreationMode, Expected, Features, FileKey, FsError, KnownOpen, ListSink, ListWanted,
+    ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened,
+    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
+    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -145,6 +145,11 @@ impl Vfs for Delayed {
         self.inner.link(who, node, to, replace)
     }
 
+    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        (self.pause)();
+        self.inner.link_as_posix(who, node, to)
+    }
+
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         (self.pause)();
         self.inner.symlink(who, path, target)
@@ -271,7 +276,7 @@ impl Vfs for Delayed {
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
-        mode: u32,
+        mode: CreationMode,
     ) -> Result<Opened> {
         (self.pause)();
         self.inner.make_special(who, path, kind, mode)

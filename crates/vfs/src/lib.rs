@@ -51,7 +51,7 @@ pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed::Keyed;
 pub use known::{KnownOpen, KnownSecurity, KnownTotals};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
-pub use opening::{CreateHow, Initialisation, NodeInitialiser, OpenHow, Opened};
+pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, OpenHow, Opened};
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
@@ -256,6 +256,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// As [`Vfs::create`]; [`FsError::NotSupported`] for directories.
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()>;
+
+    /// As [`Vfs::link`] to a name that is free, by the rules of POSIX alone: whoever may add the name
+    /// may give it to any file. A host may keep its own users from files that they may not write
+    /// (`fs.protected_hardlinks`, proc(5)), which is no rule of the protocol. link(3p).
+    ///
+    /// # Errors
+    /// As [`Vfs::link`].
+    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        self.link(who, node, to, Replace::Never)
+    }
 
     /// Makes a symbolic link whose stored text is `target`.
     ///
@@ -488,7 +498,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
-        mode: u32,
+        mode: CreationMode,
     ) -> Result<Opened> {
         let _ = (who, path, kind, mode);
         Err(FsError::NotSupported)

@@ -35,13 +35,43 @@ pub struct CreateHow<'a> {
     /// A file or a directory; other kinds have calls of their own.
     pub kind: FileKind,
     /// POSIX permission bits of the new node (the process umask is not applied).
-    pub mode: u32,
+    pub mode: CreationMode,
     /// DOS attributes and creation time to store with the new node, if any.
     pub dos: Option<DosInfo>,
     /// Which attributes to return with the node.
     pub wanted: Wanted,
     /// Gives the new node what belongs to it from the beginning, if there is such.
     pub initialiser: Option<&'a dyn NodeInitialiser>,
+}
+
+/// Permission bits of a new node. Where the directory has a default access list, that list limits
+/// them in place of the umask. RFC 8275 4; acl(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreationMode {
+    /// The bits asked for.
+    pub bits: u32,
+    /// The creator's umask: bits that a node does not get below a directory without such a list.
+    pub umask: u32,
+}
+
+impl CreationMode {
+    /// These bits, with no umask beside them.
+    #[must_use]
+    pub const fn exactly(bits: u32) -> Self {
+        Self { bits, umask: 0 }
+    }
+
+    /// The bits below a directory without a default list.
+    #[must_use]
+    pub const fn without_list(self) -> u32 {
+        self.bits & !self.umask
+    }
+
+    /// As this, with no bits but those of `within`.
+    #[must_use]
+    pub const fn limited_to(self, within: u32) -> Self {
+        Self { bits: self.bits & within, ..self }
+    }
 }
 
 /// What a new node has beside its name, mode and DOS attributes.

@@ -9,8 +9,8 @@ mod names;
 mod nodes;
 
 use crate::{
-    Actor, Case, CreateHow, FileKind, Identity, Name, Node, OpenHow, Opened, RelPath, Result, Vfs,
-    Wait, Wanted,
+    Actor, Case, CreateHow, CreationMode, FileKind, Identity, Name, Node, OpenHow, Opened, RelPath,
+    Result, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<Opened> {
     let mode = if kind == FileKind::Directory { 0o755 } else { 0o644 };
     let how = CreateHow {
         kind,
-        mode,
+        mode: CreationMode::exactly(mode),
         dos: None,
         wanted: Wanted { dos: Some(crate::ServerWork::Metadata) },
         initialiser: None,

@@ -31,7 +31,7 @@ pub enum NewObject {
         /// Which.
         kind: SpecialKind,
         /// Permission bits; the volume's of files if none.
-        mode: Option<u32>,
+        mode: Option<NewMode>,
     },
 }
 
@@ -136,7 +136,8 @@ fn make(
             (vfs.symlink(who, path, target), NewChild::Symlink(target))
         }
         NewObject::Special { kind, mode } => {
-            let (kind, mode) = (*kind, mode.unwrap_or(options.file_mode));
+            let mode = mode.unwrap_or(NewMode::exactly(options.file_mode)).at_creation();
+            let kind = *kind;
             (vfs.make_special(who, path, kind, mode), NewChild::Special { kind, mode })
         }
         NewObject::Directory { .. } => return Err(FsError::InvalidParameter),

@@ -9,8 +9,9 @@ use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, ChildName, CreateHow, DosInfo, FileKind, FsError, Initialisation, NameActor,
-    Node, NodeInitialiser, Opened, OwnerChange, Result, SecurityChange, TimeChange, Wanted,
+    AttributeChanges, ChildName, CreateHow, CreationMode, DosInfo, FileKind, FsError,
+    Initialisation, NameActor, Node, NodeInitialiser, Opened, OwnerChange, Result, SecurityChange,
+    TimeChange, Wanted,
 };
 
 /// What was made a moment ago.
@@ -88,7 +89,7 @@ impl Opening {
             || self.plan.stream.is_some();
         let how = CreateHow {
             kind: if is_directory { FileKind::Directory } else { FileKind::File },
-            mode: self.new_mode(is_directory),
+            mode: self.creation_mode(is_directory),
             dos,
             // POSIX asks for none, and what is new has none but what it is given.
             wanted: match dos.is_some() || is_initialised || !self.is_posix() {
@@ -191,12 +192,13 @@ impl Opening {
         xattrs.try_for_each(|(name, value)| opened.node.set_xattr(who.actor(), name, Some(value)))
     }
 
-    fn new_mode(&self, is_directory: bool) -> u32 {
+    fn creation_mode(&self, is_directory: bool) -> CreationMode {
         let options = &self.volume.options;
-        if let Some(mode) = self.plan.mode {
-            return mode.bits;
+        match self.plan.mode {
+            Some(mode) => mode.at_creation(),
+            None if is_directory => CreationMode::exactly(options.directory_mode),
+            None => CreationMode::exactly(options.file_mode),
         }
-        if is_directory { options.directory_mode } else { options.file_mode }
     }
 
     /// The descriptor of something new: the one asked for, or what the parent
@@ -225,7 +227,7 @@ impl Opening {
         };
         if !has_list(&descriptor) {
             // None was given, which is not the same as one that grants everything.
-            let mode = self.new_mode(is_directory);
+            let mode = self.creation_mode(is_directory).without_list();
             let facts = PosixFacts { uid: identity.uid, gid: identity.gid, mode, is_directory };
             descriptor.dacl = acl::from_posix(&facts, None).dacl;
             descriptor.control |= control::DACL_PRESENT;

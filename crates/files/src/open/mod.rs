@@ -32,7 +32,8 @@ use made::Made;
 use place::Place;
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, FileKind, FsError, Name, Opened, RelPath, Result, StreamName, Wait, Wanted,
+    Attributes, Case, CreationMode, FileKind, FsError, Name, Opened, RelPath, Result, StreamName,
+    Wait, Wanted,
 };
 
 /// Times that a race with another creator, remover or renamer is retried.
@@ -141,6 +142,14 @@ impl NewMode {
     #[must_use]
     pub fn exactly(bits: u32) -> Self {
         Self { bits, inherits_within: None }
+    }
+
+    /// For the call that creates: a default list of the directory is inherited within the same bits
+    /// as a stored descriptor.
+    pub(crate) fn at_creation(self) -> CreationMode {
+        // An umask is about permissions.
+        let bits = self.bits | self.inherits_within.unwrap_or(0) & 0o777;
+        CreationMode { bits, umask: bits & !self.bits }
     }
 }
 

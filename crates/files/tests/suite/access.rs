@@ -4,8 +4,8 @@
 use crate::harness::*;
 use acl::{PosixAcl, PosixName};
 use files::{
-    Access, BasicChange, Caller, Descriptor, ListWish, NewObject, ObjectOpen, OpenAt, OpenPlan,
-    Share, WishedKind, XattrWish, dos,
+    Access, BasicChange, Caller, Descriptor, ListWish, NewMode, NewObject, ObjectOpen, OpenAt,
+    OpenPlan, Share, WishedKind, XattrWish, dos,
 };
 use std::sync::Arc;
 use vfs::{
@@ -229,7 +229,8 @@ fn access_says_what_lookup_readdir_and_create_do() {
             let told = served.files.object_access(&caller, &directory).unwrap();
             let listed = now(served.files.list_objects(&caller, &directory, all_of_it()));
             let found = now(served.files.look_up(&caller, &directory, &name("child")));
-            let fifo = NewObject::Special { kind: SpecialKind::Fifo, mode: Some(0o600) };
+            let fifo =
+                NewObject::Special { kind: SpecialKind::Fifo, mode: Some(NewMode::exactly(0o600)) };
             let made = now(served.files.make_object(&caller, &directory, &name("pipe"), fifo));
             std::fs::remove_file(served.dir.path().join("d/pipe")).ok();
             let what = format!("{list:?} {:?}", caller.identity);

@@ -16,10 +16,11 @@ use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, ChildName, ChildRename, CreateHow, Expected, Features,
-    FileKey, FsError, Identity, Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow,
-    Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
-    Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, Attributes, Case, ChildName, ChildRename, CreateHow, CreationMode,
+    Expected, Features, FileKey, FsError, Identity, Located, Name, NameActor, NewChild, Node,
+    NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState,
+    RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
+    Wait, Wanted,
 };
 use vfs_local::LocalVfs;
 
@@ -196,6 +197,10 @@ impl Vfs for Hooked {
         self.local.link(who, node, to, replace)
     }
 
+    fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        self.local.link_as_posix(who, node, to)
+    }
+
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
         self.step_in(At::BeforeMake, path)?;
         self.local.symlink(who, path, target)
@@ -304,7 +309,7 @@ impl Vfs for Hooked {
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
-        mode: u32,
+        mode: CreationMode,
     ) -> Result<Opened> {
         self.step_in(At::BeforeMake, path)?;
         self.local.make_special(who, path, kind, mode)
@@ -575,7 +580,7 @@ impl Served {
 pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
     let how = CreateHow {
         kind: vfs::FileKind::File,
-        mode: 0o666,
+        mode: CreationMode::exactly(0o666),
         dos: None,
         wanted: Wanted::default(),
         initialiser: None,

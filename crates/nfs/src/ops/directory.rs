@@ -110,7 +110,7 @@ pub(crate) async fn create(
     wished.complete_mode(|| Some(mode));
     let new_mode = wished.new_mode(mode);
     let Wished { mut changes, list, mask, .. } = wished;
-    let special = |kind| NewObject::Special { kind, mode: changes.mode };
+    let special = |kind| NewObject::Special { kind, mode: new_mode };
     let device = |is_block, device: wire::nfs::attributes::SpecData| {
         let (major, minor) = (device.major, device.minor);
         special(SpecialKind::Device(Device { is_block, major, minor }))

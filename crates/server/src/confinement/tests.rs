@@ -2,7 +2,7 @@
 
 use super::landlock::LandlockRules;
 use super::*;
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, UnshareFlags};
 use std::process::Command;
 
 fn in_own_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
@@ -137,7 +137,11 @@ fn install_and_call() {
     let directory = std::fs::File::open("/").unwrap();
     rustix::thread::set_no_new_privs(true).unwrap();
     seccomp::install().unwrap();
-    std::thread::spawn(|| drop(std::fs::metadata("/"))).join().unwrap();
+    let call = || {
+        drop(std::fs::metadata("/"));
+        separate(UnshareFlags::FS)
+    };
+    assert_eq!(std::thread::spawn(call).join().unwrap(), Ok(()));
     assert_eq!(rustix::process::fchdir(&directory), Err(rustix::io::Errno::NOSYS));
     let raw = rustix::net::AddressFamily::PACKET;
     let socket = rustix::net::socket(raw, rustix::net::SocketType::DGRAM, None);
@@ -166,6 +170,27 @@ fn child_starts_a_program() {
     seccomp::install().unwrap();
     let error = Command::new("/bin/true").exec();
     panic!("the filter let it through: {error}");
+}
+
+/// As a thread gets an umask of its own.
+#[allow(deprecated)]
+fn separate(flags: UnshareFlags) -> rustix::io::Result<()> {
+    rustix::thread::unshare(flags)
+}
+
+#[test]
+fn new_namespace_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt as _;
+    assert_eq!(in_own_process("child_makes_a_namespace").status.signal(), Some(libc::SIGSYS));
+}
+
+#[test]
+#[ignore = "the process of new_namespace_ends_the_process"]
+fn child_makes_a_namespace() {
+    rustix::thread::set_no_new_privs(true).unwrap();
+    seccomp::install().unwrap();
+    let answer = separate(UnshareFlags::FS | UnshareFlags::NEWUSER);
+    panic!("the filter let it through: {answer:?}");
 }
 
 #[test]

@@ -139,8 +139,9 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
     let begin = |power| match power {
         Power::Node(elevated) => Acting::begin(Actor::beyond(&one, elevated)),
         Power::Names => Acting::on_names(NameActor::Granted(&one)),
+        Power::Link => Acting::on_link(one.actor()).map(Option::unwrap),
     };
-    for power in Elevated::ALL.map(Power::Node).into_iter().chain([Power::Names]) {
+    for power in Elevated::ALL.map(Power::Node).into_iter().chain([Power::Names, Power::Link]) {
         let acting = begin(power).unwrap();
         assert_eq!(of_thread().0, 54_321, "{power:?}");
         assert_eq!(held(), capabilities_of(power), "{power:?}");
@@ -150,6 +151,16 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
         let plain = Acting::begin(one.actor()).unwrap();
         assert_eq!(held(), CapabilitySet::empty());
         drop((plain, acting));
+    }
+}
+
+#[test]
+fn power_to_link_is_of_users_without_another_power() {
+    let one = user(54_321);
+    let others = Elevated::ALL.map(|elevated| Actor::beyond(&one, elevated));
+    let server = Actor::server(ServerWork::Metadata);
+    for actor in others.into_iter().chain([Actor::SUPERUSER, server]) {
+        assert!(Acting::on_link(actor).unwrap().is_none(), "{actor:?}");
     }
 }
 

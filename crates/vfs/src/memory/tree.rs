@@ -6,9 +6,9 @@ use super::resolve::Way;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, Expected, Features,
-    FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle,
-    OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, CreationMode, Expected,
+    Features, FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node,
+    NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait, Wanted,
 };
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl MemoryVfs {
             FileKind::Directory => Body::Directory(Directory::within(at.parent)),
             _ => return Err(FsError::NotSupported),
         };
-        let facts = Facts::new(who.actor(), how.mode, how.dos, state.now);
+        let facts = Facts::new(who.actor(), how.mode.without_list(), how.dos, state.now);
         let number = self.enter(state, at.parent, &at.name, facts, body)?;
         let (wanted, wait) = (how.wanted, Wait::Allowed);
         let how = OpenHow { read: true, write: true, case, wanted, no_follow: true, wait };
@@ -142,7 +142,7 @@ fn new_body(who: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
         NewChild::Special { kind: SpecialKind::Device(_), .. } if !who.may_make_devices() => {
             Err(FsError::AccessDenied)
         }
-        NewChild::Special { kind, mode } => Ok((mode, Body::Special(kind))),
+        NewChild::Special { kind, mode } => Ok((mode.without_list(), Body::Special(kind))),
     }
 }
 
@@ -437,7 +437,7 @@ impl Vfs for MemoryVfs {
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
-        mode: u32,
+        mode: CreationMode,
     ) -> Result<Opened> {
         self.make_at(who, path, NewChild::Special { kind, mode })
     }

@@ -114,7 +114,7 @@ pub fn a_node_is_opened_anew_by_no_path(vfs: &dyn Vfs) {
 }
 
 pub fn special_nodes_are_seen_as_what_they_are(vfs: &dyn Vfs) {
-    let make = |at, kind| vfs.make_special(root(), &path(at), kind, 0o640);
+    let make = |at, kind| vfs.make_special(root(), &path(at), kind, CreationMode::exactly(0o640));
     let fifo = match make("fifo", SpecialKind::Fifo) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),

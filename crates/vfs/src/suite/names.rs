@@ -25,7 +25,7 @@ pub fn a_name_is_made_once(vfs: &dyn Vfs) {
     assert_eq!(make(vfs, "a", FileKind::Directory).unwrap_err(), FsError::AlreadyExists);
     let how = CreateHow {
         kind: FileKind::File,
-        mode: 0o644,
+        mode: CreationMode::exactly(0o644),
         dos: None,
         wanted: Wanted::default(),
         initialiser: None,
@@ -49,7 +49,7 @@ pub fn names_are_found_by_case_only_where_that_is_wanted(vfs: &dyn Vfs) {
     assert_eq!(insensitive(vfs, "dir/name").unwrap().node.key(), other.key());
     let made = CreateHow {
         kind: FileKind::File,
-        mode: 0o644,
+        mode: CreationMode::exactly(0o644),
         dos: None,
         wanted: Wanted::default(),
         initialiser: None,
@@ -372,7 +372,7 @@ fn user() -> Identity {
 
 const NEW_FILE: CreateHow = CreateHow {
     kind: FileKind::File,
-    mode: 0o644,
+    mode: CreationMode::exactly(0o644),
     dos: None,
     wanted: Wanted { dos: None },
     initialiser: None,
@@ -398,10 +398,11 @@ pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
     assert_eq!(taken(Case::Sensitive, new), FsError::AlreadyExists);
     let made = vfs.make_in(who, link, NewChild::Symlink(b"new")).unwrap();
     assert_eq!(made.node.read_link(root()).unwrap(), b"new");
-    let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: 0o600 };
+    let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: CreationMode::exactly(0o600) };
     assert_eq!(vfs.make_in(who, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
     let device = crate::Device { is_block: false, major: 1, minor: 3 };
-    let device = NewChild::Special { kind: SpecialKind::Device(device), mode: 0o600 };
+    let device =
+        NewChild::Special { kind: SpecialKind::Device(device), mode: CreationMode::exactly(0o600) };
     assert_eq!(vfs.make_in(who, moved, device).unwrap_err(), FsError::AccessDenied);
     let (replace, replaced) = (Replace::Never, None);
     let rename = ChildRename { from: present, moved: old, to: moved, replace, replaced };
@@ -464,7 +465,7 @@ pub fn powers_resolve_no_path(vfs: &dyn Vfs) {
             vfs.rename(who, &present, &new, Replace::Never),
             vfs.link(who, &*node, &new, Replace::Never),
             vfs.symlink(who, &new, b"f").map(drop),
-            vfs.make_special(who, &new, SpecialKind::Fifo, 0o600).map(drop),
+            vfs.make_special(who, &new, SpecialKind::Fifo, CreationMode::exactly(0o600)).map(drop),
         ];
         assert_eq!(refused, [Err(FsError::AccessDenied); 9], "{who:?}");
     }

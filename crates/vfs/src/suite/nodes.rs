@@ -44,7 +44,7 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
     let dos = Some(DosInfo { bits: Some(0x22), created: None });
     let how = CreateHow {
         kind: FileKind::File,
-        mode: 0o644,
+        mode: CreationMode::exactly(0o644),
         dos,
         wanted: Wanted { dos: Some(crate::ServerWork::Metadata) },
         initialiser: None,
@@ -139,7 +139,7 @@ pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
     change(&*top, AttributeChanges { mode: Some(0o1777), ..Default::default() }).unwrap();
     let how = CreateHow {
         kind: FileKind::File,
-        mode: 0o640,
+        mode: CreationMode::exactly(0o640),
         dos: None,
         wanted: Wanted::default(),
         initialiser: None,

@@ -278,7 +278,6 @@ pub(in crate::confinement) const FATAL: &[Call] = calls![
     SYS_fspick,
     SYS_mount_setattr,
     SYS_setns,
-    SYS_unshare,
     SYS_chroot,
     SYS_userfaultfd,
     SYS_perf_event_open,

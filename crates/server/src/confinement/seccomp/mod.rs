@@ -16,6 +16,9 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
+/// What a thread may separate from others: umask, working and root directory.
+const SEPARATED: u64 = libc::CLONE_FS.unsigned_abs() as u64;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 type Outcome<T> = Result<T, seccompiler::BackendError>;
 
@@ -49,7 +52,10 @@ fn missing() -> SeccompAction {
 
 /// Ends the process at a call that only foreign code makes.
 fn denying() -> Outcome<BpfProgram> {
-    let rules = unconditional([list::FATAL, list::FATAL_OLDER]).collect();
+    let mut rules: Rules = unconditional([list::FATAL, list::FATAL_OLDER]).collect();
+    // All but an umask of a thread's own.
+    let others = rule(0, SeccompCmpOp::Ne, SEPARATED)?;
+    rules.insert(libc::SYS_unshare, vec![others]);
     compile(rules, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
@@ -96,6 +102,7 @@ fn conditional() -> Outcome<Rules> {
             libc::SYS_socket,
             one_of(0, &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK])?,
         ),
+        (libc::SYS_unshare, vec![rule(0, SeccompCmpOp::Eq, SEPARATED)?]),
         (libc::SYS_prctl, one_of(0, list::PRCTL)?),
     ]))
 }
