@@ -104,6 +104,7 @@ pub struct Acceptor {
     facts: TargetFacts,
     now: FileTime,
     negotiate: Vec<u8>,
+    challenge_flags: u32,
     challenge_message: Vec<u8>,
 }
 
@@ -118,7 +119,8 @@ impl Acceptor {
     /// An exchange with a random `challenge`.
     #[must_use]
     pub fn new(facts: TargetFacts, challenge: [u8; 8], now: FileTime) -> Self {
-        Self { challenge, facts, now, negotiate: Vec::new(), challenge_message: Vec::new() }
+        let (negotiate, challenge_message) = (Vec::new(), Vec::new());
+        Self { challenge, facts, now, negotiate, challenge_flags: 0, challenge_message }
     }
 
     /// Takes NEGOTIATE, gives CHALLENGE.
@@ -137,12 +139,9 @@ impl Acceptor {
         let if_asked =
             flags::SIGN | flags::SEAL | flags::ALWAYS_SIGN | flags::KEY_128 | flags::KEY_56;
         let if_asked = if_asked | flags::KEY_EXCHANGE;
-        let answer = message::challenge(
-            always | asked & if_asked,
-            &self.challenge,
-            &self.facts.name,
-            &self.info(),
-        );
+        self.challenge_flags = always | asked & if_asked;
+        let (name, info) = (&self.facts.name, self.info());
+        let answer = message::challenge(self.challenge_flags, &self.challenge, name, &info);
         self.negotiate = token.to_vec();
         self.challenge_message.clone_from(&answer);
         Ok(answer)
@@ -171,7 +170,13 @@ impl Acceptor {
         if self.challenge_message.is_empty() || is_anonymous(&message) {
             return None;
         }
-        text(message.user, message.flags & flags::UNICODE != 0).ok()
+        text(message.user, self.agreed_flags(&message) & flags::UNICODE != 0).ok()
+    }
+
+    /// The flags that hold from AUTHENTICATE on. A client that sends none means those of the
+    /// CHALLENGE; Samba reads it so, too.
+    fn agreed_flags(&self, message: &Authenticate<'_>) -> u32 {
+        if message.flags == 0 { self.challenge_flags } else { message.flags }
     }
 
     /// Takes AUTHENTICATE and checks the proof. `lookup` gives a user's hash;
@@ -189,7 +194,8 @@ impl Acceptor {
         if self.challenge_message.is_empty() {
             return Err(Refused::Malformed("AUTHENTICATE before NEGOTIATE"));
         }
-        let unicode = message.flags & flags::UNICODE != 0;
+        let agreed = self.agreed_flags(&message);
+        let unicode = agreed & flags::UNICODE != 0;
         let user = text(message.user, unicode)?;
         let domain = text(message.domain, unicode)?;
         let workstation = text(message.workstation, unicode)?;
@@ -205,7 +211,7 @@ impl Acceptor {
                 other => (other?, LogonKind::User),
             }
         };
-        let key_exchange = message.flags & flags::KEY_EXCHANGE != 0;
+        let key_exchange = agreed & flags::KEY_EXCHANGE != 0;
         let session_key = Zeroizing::new(exported_key(&message, base_key, key_exchange)?);
         if kind == LogonKind::User {
             self.check_mic(token, &message, &session_key, &user)?;
@@ -402,6 +408,38 @@ mod tests {
         assert!(matches!(log_on_where(&v1, guests), Err(Refused::TooWeak { .. })));
         let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
         assert_eq!(log_on_where(&nobody, guests).unwrap_err(), Refused::Anonymous);
+    }
+
+    /// NEGOTIATE and AUTHENTICATE of the JavaScript library node-smb2 1.3.5: the user `Ål` of `WG`
+    /// with the password `secret` at the challenge `challeng`. The flags of AUTHENTICATE are zero.
+    const NEGOTIATE_OF_NODE_SMB2: &str = "\
+        4e544c4d535350000100000001828802020002002600000006000600200000005345525645525747";
+    const AUTHENTICATE_OF_NODE_SMB2: &str = "\
+        4e544c4d53535000030000001800180054000000480048006c000000040004004000000004000400\
+        440000000c000c004800000000000000000000000000000057004700c5006c005300450052005600\
+        45005200a2dd546cd11bf0d8300da44088b8275a1dfc9f6442b32b0e034c2717dda3dadb0cee97d3\
+        5ba31b340101000000000000c0b0483ac37ddd011dfc9f6442b32b0e0000000001000c0053004500\
+        5200560045005200020004005700470000000000";
+
+    fn bytes_of(hex: &str) -> Vec<u8> {
+        let digits = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        (0..hex.len()).step_by(2).map(digits).collect()
+    }
+
+    #[test]
+    fn authenticate_without_flags_has_those_of_the_challenge() {
+        let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
+        let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
+        acceptor.handle_negotiate(&bytes_of(NEGOTIATE_OF_NODE_SMB2)).unwrap();
+        let answer = bytes_of(AUTHENTICATE_OF_NODE_SMB2);
+        assert_eq!(acceptor.claimed_user(&answer).as_deref(), Some("Ål"));
+        let lookup = |user: &str| (user == "Ål").then(|| NtHash::of_password("secret"));
+        let logon = acceptor.handle_authenticate(&answer, Unproven::default(), lookup).unwrap();
+        assert_eq!((logon.user.as_str(), logon.domain.as_str()), ("Ål", "WG"));
+        assert_eq!((logon.workstation.as_str(), logon.kind), ("SERVER", LogonKind::User));
+        let mut oem = answer;
+        oem[60..64].copy_from_slice(&2u32.to_le_bytes());
+        assert_eq!(acceptor.claimed_user(&oem).as_deref(), Some("Å\0l\0"), "flags that count");
     }
 
     #[test]
