@@ -25,6 +25,10 @@ impl RequestFiles {
         }
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
         open.need_writable()?;
+        // Nothing changes, so no cache breaks. MS-FSA 2.1.5.4.
+        if data.is_empty() {
+            return Ok(());
+        }
         let appends = offset == APPEND;
         // Where the end was just now, which says all but always which locks are met.
         let end = |node: &dyn Node| node.attributes(Wanted::default()).map(|a| a.size_bytes);

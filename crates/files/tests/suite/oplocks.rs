@@ -104,6 +104,23 @@ fn sizes_locks_and_holes_break_what_others_have_read() {
     assert_eq!(locked.caching.has, Caching::NONE, "locks need to be asked for");
 }
 
+#[test]
+fn write_of_no_bytes_breaks_no_cache_and_changes_no_time() {
+    let served = serve();
+    let client = Arc::new(Client::default());
+    let writer = served.try_open(new_file("a")).unwrap().open;
+    let reader = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
+    let attributes = || served.files.attributes_unchecked(&writer).unwrap();
+    let before = attributes();
+    served.files.write(writer.caller(), &writer, 64, b"").unwrap();
+    assert_eq!((reader.open.caching(), client.told().len()), (Caching::LEVEL_II, 0));
+    assert_eq!(attributes(), before);
+    let refused = served.files.write(reader.open.caller(), &reader.open, 0, b"");
+    assert_eq!(refused, Err(FsError::AccessDenied));
+    served.files.write(writer.caller(), &writer, 64, b"x").unwrap();
+    assert_eq!((reader.open.caching(), client.told().len()), (Caching::NONE, 1));
+}
+
 /// A clock that runs when it is told to.
 #[derive(Default)]
 struct Alarm(Mutex<Vec<oneshot::Sender<()>>>);
