@@ -50,6 +50,8 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     let room = body.output_bytes_max as usize + body.input_bytes_max as usize;
     request.check_payload(body.input.len(), room)?;
+    // MS-SMB2 3.3.5.15: session and tree before all else.
+    let _ = request.tree()?.free_of_charge();
     let mut file_id = body.file_id;
     let about_connection = [fsctl::VALIDATE_NEGOTIATE_INFO, fsctl::QUERY_NETWORK_INTERFACE_INFO];
     if about_connection.contains(&body.code) && file_id != FileId::RELATED {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
-use wire::smb::{Command, Flags, SessionSetupRequest};
+use wire::smb::{Command, FileId, Flags, SessionSetupRequest, TreeId, fsctl};
 
 #[test]
 fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
@@ -292,4 +292,26 @@ fn session_signed_by_gmac_has_one_channel_and_one_signer() {
     assert_eq!(refused.status, NtStatus::USER_SESSION_DELETED);
     assert!(!refused.flags.contains(Flags::SIGNED));
     assert_eq!(net.channels(), [1]);
+}
+
+#[test]
+fn ioctl_on_unknown_tree_is_refused_before_its_file_is() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let connected = client.tree;
+    let codes = [
+        fsctl::VALIDATE_NEGOTIATE_INFO,
+        fsctl::QUERY_NETWORK_INTERFACE_INFO,
+        fsctl::DFS_GET_REFERRALS,
+        fsctl::SRV_REQUEST_RESUME_KEY,
+    ];
+    let nobodys = FileId { persistent: 7, volatile: 7 };
+    for code in codes {
+        client.tree = TreeId(0xFFFF);
+        let status = client.ioctl(code, nobodys).header.status;
+        assert_eq!(status, NtStatus::NETWORK_NAME_DELETED, "{code:#x}");
+        client.tree = connected;
+        let status = client.ioctl(code, nobodys).header.status;
+        assert_ne!(status, NtStatus::NETWORK_NAME_DELETED, "{code:#x}");
+    }
 }

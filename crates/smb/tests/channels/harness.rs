@@ -888,9 +888,14 @@ impl Client {
 
     /// Asks which addresses there are.
     pub fn query_interfaces(&mut self) -> Reply {
+        self.ioctl(wire::smb::fsctl::QUERY_NETWORK_INTERFACE_INFO, FileId::RELATED)
+    }
+
+    /// Sends a control code without input.
+    pub fn ioctl(&mut self, code: u32, file_id: FileId) -> Reply {
         let request = IoctlRequest {
-            code: wire::smb::fsctl::QUERY_NETWORK_INTERFACE_INFO,
-            file_id: FileId::RELATED,
+            code,
+            file_id,
             input: &[],
             input_bytes_max: 0,
             output_bytes_max: 65_536,
