@@ -1,7 +1,6 @@
 //! Writing, and making writes durable.
 
-use crate::server_work::SYNC;
-use crate::{Access, Caller, OpenFile, RequestFiles};
+use crate::{Access, Caller, OpenFile, RequestFiles, Unstable};
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wanted};
 
@@ -47,20 +46,14 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Makes everything written to the file so far survive power loss.
+    /// Makes everything written to the file so far survive power loss. Waits without a thread.
     ///
     /// # Errors
-    /// [`FsError::Io`]: it may not have.
+    /// As [`RequestFiles::make_stable`].
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
-        let node = open.node.clone();
-        let is_quick = node.syncs_at_once();
-        let (failures, file) = (self.disk_failures.clone(), open.key());
-        let call = move || node.sync(SYNC, false).inspect_err(|error| failures.note(file, *error));
-        if is_quick {
-            call()?
-        } else {
-            self.offload(call).await?
-        }
+        let mut unstable = Unstable::default();
+        unstable.add_open(open);
+        self.make_stable(unstable).await?;
         open.report_unreported(&self.context);
         Ok(())
     }

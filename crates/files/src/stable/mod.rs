@@ -23,7 +23,7 @@ use queue::{SyncBounds, SyncQueue};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{FileKey, FsError, Node, OpenHow, Result};
+use vfs::{FileKey, FileKind, FsError, Node, OpenHow, Result};
 
 /// Objects of one file system that are synced at the same time. A journal commits once for all
 /// that wait for it, so the more of them do, the less each costs: a client whose programs change
@@ -31,9 +31,29 @@ use vfs::{FileKey, FsError, Node, OpenHow, Result};
 /// others.
 const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 64, holder: 32 };
 
+/// What is synced at most once at a time, and once for all that wait for it by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SyncKey {
+    file: FileKey,
+    /// The address of an open's node. Linux tells each descriptor once of data that was lost: who
+    /// has written by one is not told by another. None for what is synced by any descriptor.
+    writer: Option<usize>,
+}
+
+impl SyncKey {
+    fn of_object(node: &Arc<dyn Node>) -> Self {
+        Self { file: node.key(), writer: None }
+    }
+
+    fn of_open(node: &Arc<dyn Node>) -> Self {
+        let writer = (node.kind() == FileKind::File).then(|| Arc::as_ptr(node).addr());
+        Self { file: node.key(), writer }
+    }
+}
+
 /// What a request has changed and not made stable yet. Each object once.
 #[derive(Default)]
-pub struct Unstable(SmallVec<[Arc<dyn Node>; 2]>);
+pub struct Unstable(SmallVec<[(SyncKey, Arc<dyn Node>); 2]>);
 
 impl Unstable {
     /// Nothing has been changed.
@@ -44,31 +64,31 @@ impl Unstable {
 
     /// The object's attributes have been changed, or names in it.
     pub fn add_object(&mut self, object: &Object) {
-        self.add(&object.node);
+        self.add(SyncKey::of_object(&object.node), &object.node);
     }
 
     /// The open's file has been changed.
     pub fn add_open(&mut self, open: &OpenFile) {
-        self.add(&open.node);
+        self.add(SyncKey::of_open(&open.node), &open.node);
     }
 
-    fn add(&mut self, node: &Arc<dyn Node>) {
-        if self.0.iter().all(|known| known.key() != node.key()) {
-            self.0.push(node.clone());
+    fn add(&mut self, key: SyncKey, node: &Arc<dyn Node>) {
+        if self.0.iter().all(|(known, _)| *known != key) {
+            self.0.push((key, node.clone()));
         }
     }
 }
 
 impl std::fmt::Debug for Unstable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|node| node.key())).finish()
+        f.debug_list().entries(self.0.iter().map(|(key, _)| key)).finish()
     }
 }
 
 type Told = oneshot::Sender<Result<()>>;
 /// Makes an object stable.
 type Call = Box<dyn FnOnce() -> Result<()> + Send>;
-type Queue = SyncQueue<FileKey, CallHolder, Call, Told>;
+type Queue = SyncQueue<SyncKey, CallHolder, Call, Told>;
 
 /// Syncs under way, by file system.
 #[derive(Default)]
@@ -93,7 +113,7 @@ struct Turn {
     failures: Arc<DiskFailures>,
     device: u64,
     /// The object that it syncs.
-    key: Option<FileKey>,
+    key: Option<SyncKey>,
     is_over: bool,
 }
 
@@ -101,7 +121,7 @@ impl Turn {
     fn work(mut self) {
         while let Some((key, sync)) = self.syncs.with(self.device, Queue::next) {
             self.key = Some(key);
-            let result = sync().inspect_err(|error| self.failures.note(key, *error));
+            let result = sync().inspect_err(|error| self.failures.note(key.file, *error));
             self.key = None;
             for told in self.syncs.with(self.device, |queue| queue.finish(key)) {
                 // Who asked may have gone.
@@ -135,7 +155,8 @@ impl RequestFiles {
             let server = context.call(SYNC);
             volume.vfs.open(server, &place, OpenHow::looking(wait))
         });
-        unstable.add(&found.await?.node);
+        let place = found.await?.node;
+        unstable.add(SyncKey::of_object(&place), &place);
         Ok(())
     }
 
@@ -146,20 +167,20 @@ impl RequestFiles {
     /// [`FsError::Io`], [`FsError::NoSpace`]: it may not be, and whoever is told that it was done
     /// is told wrong. [`FsError::TooMany`] if too much waits.
     pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
-        let nodes = unstable.0.into_iter().filter(|node| !node.syncs_at_once());
-        let calls = nodes.map(|node| {
-            let (key, call): (_, Call) = (node.key(), Box::new(move || node.sync(SYNC, false)));
+        let changed = unstable.0.into_iter().filter(|(_, node)| !node.syncs_at_once());
+        let calls = changed.map(|(key, node)| {
+            let call: Call = Box::new(move || node.sync(SYNC, false));
             (key, call)
         });
         self.sync_all(calls).await
     }
 
-    async fn sync_all(&self, calls: impl Iterator<Item = (FileKey, Call)>) -> Result<()> {
+    async fn sync_all(&self, calls: impl Iterator<Item = (SyncKey, Call)>) -> Result<()> {
         let mut waits: SmallVec<[oneshot::Receiver<Result<()>>; 2]> = SmallVec::new();
         for (key, call) in calls {
             let (told, wait) = oneshot::channel();
             waits.push(wait);
-            let device = key.device;
+            let device = key.file.device;
             let join = |queue: &mut Queue| queue.join(key, &self.holder, call, told);
             if self.syncs.with(device, join) {
                 let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());

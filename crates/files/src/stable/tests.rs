@@ -1,10 +1,15 @@
 //! The file layer's way with the queue: threads that come late, or never.
 
 use super::*;
-use crate::{CallHolder, Files, RequestContext};
+use crate::{
+    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, Share, Volume,
+    VolumeOptions,
+};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::time::Duration;
+use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
+use vfs::{Identity, Name, Vfs};
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -29,6 +34,10 @@ impl Later {
     }
 }
 
+fn object(inode: u64) -> SyncKey {
+    SyncKey { file: FileKey { device: 1, inode }, writer: None }
+}
+
 struct Bench {
     later: Later,
     files: RequestFiles,
@@ -45,7 +54,7 @@ impl Bench {
 
     /// Waits for objects by number, whose syncs have these results.
     fn wait(&self, objects: &[(u64, Result<()>)]) -> BoxFuture<'static, Result<()>> {
-        let calls: Vec<(FileKey, Call)> = objects
+        let calls: Vec<(SyncKey, Call)> = objects
             .iter()
             .map(|&(inode, result)| {
                 let syncs = self.syncs.clone();
@@ -53,7 +62,7 @@ impl Bench {
                     syncs.lock().unwrap().push(inode);
                     result
                 });
-                (FileKey { device: 1, inode }, call)
+                (object(inode), call)
             })
             .collect();
         let files = self.files.clone();
@@ -121,7 +130,7 @@ fn sync_is_charged_to_the_file_system_and_to_no_client() {
 #[test]
 fn sync_that_panics_fails_its_waiters_and_no_others() {
     let bench = Bench::new();
-    let key = FileKey { device: 1, inode: 7 };
+    let key = object(7);
     let panics: Call = Box::new(|| panic!("a file system's fault"));
     let files = bench.files.clone();
     let mut one = Box::pin(async move { files.sync_all([(key, panics)].into_iter()).await });
@@ -156,4 +165,42 @@ fn client_has_32_objects_synced_at_the_same_time() {
     tasks.into_iter().for_each(|task| task());
     assert_eq!(wait.now_or_never(), Some(Ok(())));
     assert_eq!(bench.syncs.lock().unwrap().len(), 100);
+}
+
+fn opened(files: &RequestFiles, volume: &Arc<Volume>) -> Arc<OpenFile> {
+    let plan = OpenPlan {
+        path: [Name::new(*b"f").unwrap()].into_iter().collect(),
+        if_missing: IfMissing::Create,
+        ..OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, Share::ALL)
+    };
+    let caller = Arc::new(Caller::of(Identity::root()));
+    let opening = files.open(volume, &caller, plan);
+    opening.now_or_never().expect("all is in memory").unwrap().open
+}
+
+/// Linux tells each descriptor once of data that did not reach the disk, so a flush by one says
+/// nothing of what was written by another.
+#[test]
+fn flushes_of_two_opens_of_one_file_sync_by_each() {
+    let bench = Bench::new();
+    let vfs: Arc<dyn Vfs> =
+        Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
+    let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
+    let opener = Arc::new(Files::new(Arc::new(Inline))).for_server();
+    let opens = [opened(&opener, &volume), opened(&opener, &volume)];
+    let mut waits: Vec<_> = [&opens[0], &opens[0], &opens[1]]
+        .into_iter()
+        .map(|open| Box::pin(bench.files.flush(open)))
+        .collect();
+    for wait in &mut waits {
+        assert_eq!(wait.as_mut().now_or_never(), None, "it waits, and holds no thread");
+    }
+    let tasks = bench.later.take();
+    assert_eq!(tasks.len(), 2);
+    let is_sync = |holder: &CallHolder| matches!(holder, CallHolder::Syncs { .. });
+    assert!(bench.later.1.lock().unwrap().iter().all(is_sync));
+    tasks.into_iter().for_each(|task| task());
+    for wait in waits {
+        assert_eq!(wait.now_or_never(), Some(Ok(())));
+    }
 }
