@@ -62,6 +62,17 @@ impl RequestFiles {
             Err(FsError::WouldBlock | FsError::NotSupported) => {}
             other => return other,
         }
+        // Each READ has room for what it waits for, and few wait.
+        Box::pin(self.read_on_worker(open, offset, length, into)).await
+    }
+
+    async fn read_on_worker(
+        &self,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        length: usize,
+        into: &mut Vec<u8>,
+    ) -> Result<usize> {
         let (node, before) = (open.node.clone(), into.len());
         let (mut lent, back) = Lent::new(std::mem::take(into));
         let result =

@@ -12,8 +12,9 @@ use crate::channel::Channel;
 use crate::credits::CreditWindow;
 use crate::host::Now;
 use crate::limits::{
-    COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX, CREDITS_WHILE_THROTTLED,
-    FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
+    ANSWER_BYTES_USUAL, COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX,
+    CREDITS_WHILE_THROTTLED, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SENDFILE_BYTES_MIN,
+    SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
 use crate::logon_throttle::FailureCount;
 use crate::metering::{Tally, authentication};
@@ -286,7 +287,11 @@ impl Conn {
         let Some(arrival) = self.arrival else {
             return Err(Close::Garbage("a frame that did not come"));
         };
-        let buffer = self.spare.pop().unwrap_or_default();
+        let mut buffer = new_buffer(self.spare.pop().unwrap_or_default());
+        // A longer answer may leave without passing through it.
+        if answer_bytes < SENDFILE_BYTES_MIN {
+            buffer.reserve(elements.len() * ANSWER_BYTES_USUAL + answer_bytes);
+        }
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
         let context = RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order);
         let holder = self.call_holder(&elements);
@@ -298,7 +303,7 @@ impl Conn {
             frame: frame.freeze(),
             elements,
             sealed,
-            out: new_buffer(buffer),
+            out: buffer,
             now,
             tally: Tally::new(arrival),
         };

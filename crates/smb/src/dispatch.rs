@@ -273,8 +273,10 @@ pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         Command::CHANGE_NOTIFY => commands::change_notify::change_notify(request).await,
         Command::OPLOCK_BREAK => commands::oplock_break::oplock_break(request),
         Command::TREE_CONNECT => commands::tree_connect::tree_connect(request),
-        Command::TREE_DISCONNECT => commands::tree_disconnect::tree_disconnect(request).await,
-        Command::LOGOFF => commands::logoff::logoff(request).await,
+        Command::TREE_DISCONNECT => {
+            Box::pin(commands::tree_disconnect::tree_disconnect(request)).await
+        }
+        Command::LOGOFF => Box::pin(commands::logoff::logoff(request)).await,
         // NEGOTIATE and SESSION_SETUP are served by the connection, alone in
         // their frame; CANCEL has no reply. Anything else does not exist.
         _ => Err(NtStatus::INVALID_PARAMETER),

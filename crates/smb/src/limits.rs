@@ -113,6 +113,10 @@ pub const SPARE_BUFFERS_MAX: usize = 64;
 /// See [`SPARE_BUFFERS_MAX`].
 pub const SPARE_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of an answer without data: a header and what most commands put after it. Room for them
+/// is made at once.
+pub const ANSWER_BYTES_USUAL: usize = 256;
+
 /// A plain READ of at least this many bytes is sent by `sendfile`: below it
 /// the two system calls cost more than the copy.
 pub const SENDFILE_BYTES_MIN: usize = 16 * 1024;
