@@ -3,10 +3,11 @@
 
 use crate::share_limits::LimitsBook;
 use limits::ShareLimits;
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,36 +76,90 @@ async fn measure(path: PathBuf, limits: &Arc<ShareLimits>) -> Duration {
     start.elapsed()
 }
 
-/// Bytes that everything below a directory has allocated, on its file system. What vanishes
-/// meanwhile is passed over.
+/// A directory that is still to be looked at: a path below one that is open, which a system call
+/// takes.
+#[derive(Debug)]
+struct Folder {
+    base: Arc<OwnedFd>,
+    path: Vec<u8>,
+}
+
+impl Folder {
+    /// Longest path that one system call takes: PATH_MAX without its NUL. path_resolution(7).
+    const PATH_BYTES_MAX: usize = 4095;
+
+    fn open(&self) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        rustix::fs::openat2(&*self.base, self.path.as_slice(), flags, Mode::empty(), resolve)
+    }
+
+    /// The directory called `name` in this one, which is open.
+    fn child(&self, opened: &Arc<OwnedFd>, name: &[u8]) -> Self {
+        match self.path.len() + 1 + name.len() > Self::PATH_BYTES_MAX {
+            true => Self { base: opened.clone(), path: name.to_vec() },
+            false => Self { base: self.base.clone(), path: [&self.path, &b"/"[..], name].concat() },
+        }
+    }
+}
+
+/// Bytes that everything below a directory has allocated, on its file system, however deep it lies.
+/// What vanishes meanwhile is passed over.
 fn used_bytes(root: &Path) -> io::Result<u64> {
-    let top = fs::symlink_metadata(root)?;
-    let device = top.dev();
-    let (mut bytes, mut linked) = (top.blocks() * 512, HashSet::new());
-    let mut folders = vec![root.to_path_buf()];
+    let base: Arc<OwnedFd> = Arc::new(fs::File::open(root)?.into());
+    let top = rustix::fs::fstat(&*base)?;
+    let (mut bytes, mut linked) = (allocated_bytes(&top), HashSet::new());
+    let mut folders = vec![Folder { base, path: b".".to_vec() }];
     while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue };
+        let Ok(opened) = folder.open().map(Arc::new) else { continue };
+        let Ok(entries) = Dir::read_from(&*opened) else { continue };
         for entry in entries.flatten() {
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.dev() != device {
+            let name = entry.file_name();
+            let Ok(stat) = rustix::fs::statat(&*opened, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                continue;
+            };
+            if stat.st_dev != top.st_dev || matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let has_others = !metadata.is_dir() && metadata.nlink() > 1;
-            if has_others && linked.len() < LINKED_MAX && !linked.insert(metadata.ino()) {
+            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            let has_others = !is_directory && stat.st_nlink > 1;
+            if has_others && linked.len() < LINKED_MAX && !linked.insert(stat.st_ino) {
                 continue;
             }
-            bytes += metadata.blocks() * 512;
-            if metadata.is_dir() {
-                folders.push(entry.path());
+            bytes += allocated_bytes(&stat);
+            if is_directory {
+                folders.push(folder.child(&opened, name.to_bytes()));
             }
         }
     }
     Ok(bytes)
 }
 
+fn allocated_bytes(stat: &rustix::fs::Stat) -> u64 {
+    u64::try_from(stat.st_blocks).unwrap_or(0) * 512
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_deeper_than_a_path_goes_counts_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = used_bytes(folder.path()).unwrap();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let mut at: OwnedFd = fs::File::open(folder.path()).unwrap().into();
+        let name = "n".repeat(200);
+        for _ in 0..50 {
+            rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, &name, flags, Mode::empty()).unwrap();
+        }
+        let create = OFlags::CREATE | OFlags::WRONLY;
+        let file = rustix::fs::openat(&at, "file", create, Mode::RUSR).unwrap();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 1 << 20).unwrap();
+        let used = used_bytes(folder.path()).unwrap() - empty;
+        assert!(used >= 1 << 20, "{used}");
+    }
 
     #[test]
     fn what_is_allocated_counts_once_however_many_names_it_has() {

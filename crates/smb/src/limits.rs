@@ -169,8 +169,8 @@ pub const RESILIENT_FOR_MAX: Duration = Duration::from_mins(5);
 /// Byte ranges of one persistent open: all are written down with each change.
 pub const PERSISTENT_LOCKS_MAX: usize = 4096;
 
-/// Bytes of a path, an account or a share's name of one (PATH_MAX of Linux).
-pub const PERSISTENT_TEXT_BYTES_MAX: usize = 4096;
+/// Bytes of a path, an account or a share's name of one.
+pub const PERSISTENT_TEXT_BYTES_MAX: usize = vfs::RelPath::LENGTH_MAX;
 
 /// Bytes of what is written down of one: its ranges, three texts and the rest.
 pub const PERSISTENT_RECORD_BYTES_MAX: usize =

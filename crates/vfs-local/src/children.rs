@@ -214,7 +214,7 @@ pub fn make_other(
     let fd = rustix::fs::openat(parent, name.as_bytes(), flags, Mode::empty())
         .map_err(|e| refusal("open what was made", e))?;
     let (node, attributes) = LocalNode::new(fd, true, false, Wanted::default())?;
-    Ok(Opened { node: Arc::new(node), attributes, path: path.clone() })
+    Ok(Opened { node: Arc::new(node.opened_by(path)), attributes, path: path.clone() })
 }
 
 #[cfg(test)]

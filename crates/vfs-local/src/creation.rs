@@ -106,7 +106,8 @@ fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Resul
         && let Ok((node, attributes)) = LocalNode::new(fd, false, true, how.wanted)
         && attributes.key == nameless.attributes.key
     {
-        return Ok(Opened { node: Arc::new(node), attributes, path: nameless.path });
+        let node = Arc::new(node.opened_by(at.path));
+        return Ok(Opened { node, attributes, path: nameless.path });
     }
     // It has lost the name already.
     let attributes = nameless.node.attributes(how.wanted)?;
@@ -135,6 +136,7 @@ fn create_named(
     if how.kind == FileKind::Directory && !is_looked_at {
         children::check_new(node.as_fd(), &attributes)?;
     }
+    let node = node.opened_by(at.path);
     let opened = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
     let Some(initialiser) = how.initialiser else { return Ok((opened, Initialisation::Complete)) };
     // What is stored follows from the mode that was asked for.

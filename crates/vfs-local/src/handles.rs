@@ -13,8 +13,8 @@
 use crate::errors::refusal;
 use crate::handle_notes;
 use crate::identity::{Acting, as_server};
+use crate::location::{kernel_path, known_path, path_below};
 use crate::node::LocalNode;
-use crate::outside::path_below;
 use crate::resolve::{Root, open_beneath};
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -30,6 +30,8 @@ use vfs::{
 
 /// Nodes of which it is known by a table only where they are: some ten megabytes.
 const PLACES_MAX: usize = 1 << 16;
+/// Bytes of the paths in that table.
+const PLACES_BYTES_MAX: usize = 64 << 20;
 
 /// The kernel's own handle follows.
 const KERNEL: u8 = 1;
@@ -57,6 +59,8 @@ pub struct Handles {
 struct Places {
     paths: HashMap<FileKey, RelPath>,
     order: VecDeque<FileKey>,
+    /// Of all paths.
+    bytes: usize,
 }
 
 /// The kernel's handle of what is open: it has the number of the inode and its generation, and
@@ -313,7 +317,7 @@ impl Handles {
     pub fn path_of(&self, root: Root<'_>, who: Actor<'_>, node: &LocalNode) -> Result<RelPath> {
         if node.kind() == vfs::FileKind::Directory {
             // It has one path, and the kernel knows it.
-            return path_below(root.fd, node.as_fd()).ok_or(FsError::Stale);
+            return path_below(root.fd, node.as_fd(), node.opened_at()).ok_or(FsError::Stale);
         }
         if node.raw_stat()?.st_nlink == 0 {
             return Err(FsError::Stale);
@@ -328,11 +332,14 @@ impl Handles {
     /// A name was changed by this process.
     pub fn renamed(&self, from: &RelPath, to: &RelPath) {
         let mut places = self.places();
+        let mut bytes = 0;
         for path in places.paths.values_mut() {
             if let Some(moved) = path.moved(from, to) {
                 *path = moved;
             }
+            bytes += path.as_bytes().len();
         }
+        places.bytes = bytes;
     }
 
     /// Whether the root is that of a whole file system, and of its mount.
@@ -356,14 +363,14 @@ impl Handles {
 
 impl Places {
     fn learn(&mut self, key: FileKey, path: RelPath) {
-        if self.paths.insert(key, path).is_some() {
-            return;
+        self.bytes += path.as_bytes().len();
+        match self.paths.insert(key, path) {
+            Some(before) => self.bytes -= before.as_bytes().len(),
+            None => self.order.push_back(key),
         }
-        self.order.push_back(key);
-        if self.order.len() > PLACES_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.paths.remove(&oldest);
+        while self.order.len() > PLACES_MAX || self.bytes > PLACES_BYTES_MAX {
+            let Some(oldest) = self.order.pop_front() else { break };
+            self.bytes -= self.paths.remove(&oldest).map_or(0, |path| path.as_bytes().len());
         }
     }
 }
@@ -384,13 +391,20 @@ enum Whereabouts {
 /// Where the kernel says that a node is, if that is in the tree: what it says of a node
 /// beyond a mount may look like another path, so it is walked.
 fn whereabouts(root: Root<'_>, node: &LocalNode) -> Result<Whereabouts> {
-    let link = rustix::fs::readlink(node.proc_path(), Vec::new())
-        .map_err(|e| refusal("find the path", e))?;
+    let is_directory = node.kind() == vfs::FileKind::Directory;
+    let link = match kernel_path(node.as_fd()) {
+        Err(Errno::NAMETOOLONG) if !is_directory => {
+            let path = known_path(root.fd, node.as_fd(), node.opened_at());
+            return Ok(path.map_or(Whereabouts::Unknown, Whereabouts::At));
+        }
+        Err(Errno::NAMETOOLONG) => Vec::new(),
+        link => link.map_err(|e| refusal("find the path", e))?,
+    };
     // Of what no name is known it says only that it is somewhere.
-    if link.as_bytes() == b"/" && node.kind() != vfs::FileKind::Directory {
+    if link == b"/" && !is_directory {
         return Ok(Whereabouts::Unknown);
     }
-    let Some(path) = path_below(root.fd, node.as_fd()) else {
+    let Some(path) = path_below(root.fd, node.as_fd(), node.opened_at()) else {
         return Ok(Whereabouts::Elsewhere);
     };
     match look(root, &path, Wanted::default()) {

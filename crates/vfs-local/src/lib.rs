@@ -21,6 +21,7 @@ mod handles;
 mod identity;
 mod listing;
 mod listing_changes;
+mod location;
 mod node;
 mod ntacl;
 mod outside;

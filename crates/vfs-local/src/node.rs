@@ -17,12 +17,14 @@ use rustix::path::Arg;
 use std::sync::Mutex;
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
-    FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, Replace, Result,
-    SecurityChange, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
+    FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, RelPath, Replace,
+    Result, SecurityChange, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
 };
 
 /// Largest extended attribute of Linux.
 pub const XATTR_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a path that a node remembers.
+const LONG_PATH_BYTES: usize = 1024;
 /// Bytes of the names of a listed file's extended attributes.
 const CHILD_NAMES_BYTES_MAX: usize = 1024;
 /// What a file stands for, where Samba keeps it.
@@ -43,6 +45,8 @@ pub struct LocalNode {
     /// Opened with O_PATH: good for looking, not for data or attributes by descriptor.
     path_only: bool,
     readable: bool,
+    /// The path by which it was opened, if that is long: see [`crate::location`].
+    opened_at: Option<RelPath>,
     /// No directory, or not each that lists it, is told of changes by way of this.
     pub is_unheard: bool,
     /// The directory position belongs to the descriptor: one listing at a time.
@@ -62,8 +66,22 @@ impl LocalNode {
         let readable = readable && !path_only && kind == FileKind::File;
         let (key, born, listing) = (attributes.key, attributes.born, Mutex::new(()));
         let is_unheard = kind != FileKind::Directory && attributes.links > 1;
-        let node = Self { fd, key, born, kind, path_only, readable, is_unheard, listing };
+        let opened_at = None;
+        let node =
+            Self { fd, key, born, kind, path_only, readable, opened_at, is_unheard, listing };
         Ok((node, attributes))
+    }
+
+    /// The node, which was opened by this path.
+    pub fn opened_by(self, path: &RelPath) -> Self {
+        // Together with that of the root it may be too long for the kernel to say.
+        let is_long = path.as_bytes().len() > LONG_PATH_BYTES;
+        Self { opened_at: is_long.then(|| path.clone()), ..self }
+    }
+
+    /// See [`LocalNode::opened_by`].
+    pub fn opened_at(&self) -> Option<&RelPath> {
+        self.opened_at.as_ref()
     }
 
     /// The node behind the trait, if it is one of ours.
@@ -185,7 +203,14 @@ fn sync_looked_at(fd: BorrowedFd<'_>, kind: FileKind) -> rustix::io::Result<()> 
     }
     // Links cannot be opened, and opening pipes and devices does something to them: the whole file
     // system is synced, by the directory that they are in.
-    let place = rustix::fs::readlink(path, Vec::new())?.into_bytes();
+    let place = match rustix::fs::readlink(path, Vec::new()) {
+        // The kernel does not say the directory: all file systems are synced.
+        Err(Errno::NAMETOOLONG) => {
+            rustix::fs::sync();
+            return Ok(());
+        }
+        place => place?.into_bytes(),
+    };
     let end = place.iter().rposition(|byte| *byte == b'/').ok_or(Errno::NOENT)?;
     let directory =
         rustix::fs::open(&place[..end.max(1)], flags | OFlags::DIRECTORY, Mode::empty())?;

@@ -176,7 +176,7 @@ impl LocalVfs {
 
     fn finish(&self, fd: OwnedFd, path_only: bool, how: &OpenHow, path: RelPath) -> Result<Opened> {
         let (node, attributes) = LocalNode::new(fd, path_only, how.read || how.write, how.wanted)?;
-        Ok(Opened { node: Arc::new(node), attributes, path })
+        Ok(Opened { node: Arc::new(node.opened_by(&path)), attributes, path })
     }
 
     /// The directory a name is to be made or changed in, and the name.
@@ -192,6 +192,7 @@ impl LocalVfs {
         let _acting = Acting::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
         let path = spelt.join(&name);
+        path.check_length()?;
         children::make_other(parent.as_fd(), (&path, &name), new, who.may_make_devices())
     }
 
@@ -203,6 +204,7 @@ impl LocalVfs {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<Opened> {
+        path.check_length()?;
         if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
             return Err(FsError::AlreadyExists);
         }
@@ -292,6 +294,7 @@ impl Vfs for LocalVfs {
     ) -> Result<Opened> {
         let _acting = Acting::on_names(who)?;
         let (parent, name) = children::of(child)?;
+        child.path.check_length()?;
         children::make_other(parent, (child.path, &name), new, who.may_make_devices())
     }
 
@@ -318,6 +321,7 @@ impl Vfs for LocalVfs {
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
+        to.check_length()?;
         let _acting = Acting::on_path(who)?;
         let (from_parent, _, from_name) = self.parent_of(from, Case::Sensitive)?;
         let (to_parent, _, to_name) = self.parent_of(to, Case::Sensitive)?;
@@ -328,6 +332,7 @@ impl Vfs for LocalVfs {
     }
 
     fn rename_in(&self, who: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
+        change.to.path.check_length()?;
         let _acting = Acting::on_names(who)?;
         children::rename_expected(&change)?;
         self.handles.renamed(change.from.path, change.to.path);
@@ -335,6 +340,7 @@ impl Vfs for LocalVfs {
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
+        to.check_length()?;
         let _acting = Acting::on_path(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {
@@ -351,6 +357,7 @@ impl Vfs for LocalVfs {
     }
 
     fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
+        to.check_length()?;
         let _acting = Acting::on_path(who)?;
         let node = LocalNode::of(node).ok_or(FsError::CrossDevice)?;
         if node.kind() == FileKind::Directory {

@@ -60,6 +60,19 @@ impl fmt::Debug for Name {
 pub struct RelPath(Vec<u8>);
 
 impl RelPath {
+    /// Longest path in bytes of a name that is created or given: four times as much as one system
+    /// call takes (PATH_MAX), which backends therefore resolve in pieces. A directory that is
+    /// renamed may come to have deeper ones below it, which are reached again by another rename.
+    pub const LENGTH_MAX: usize = 4 * 4095;
+
+    /// Checks that a name may be given this path.
+    ///
+    /// # Errors
+    /// [`FsError::NameTooLong`] past [`RelPath::LENGTH_MAX`].
+    pub fn check_length(&self) -> Result<(), FsError> {
+        if self.0.len() > Self::LENGTH_MAX { Err(FsError::NameTooLong) } else { Ok(()) }
+    }
+
     /// The root.
     #[must_use]
     pub fn root() -> Self {

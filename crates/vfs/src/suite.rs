@@ -63,6 +63,7 @@ macro_rules! backend_suite {
             names_are_found_by_case_only_where_that_is_wanted
             other_bytes_are_no_handles
             powers_resolve_no_path
+            paths_longer_than_a_system_call_takes_lead_to_their_nodes
             reserved_space_changes_neither_length_nor_content
             special_nodes_are_seen_as_what_they_are
             the_root_is_not_removed_nor_renamed

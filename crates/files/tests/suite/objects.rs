@@ -905,3 +905,44 @@ fn hostile_bytes_are_no_handles() {
         }
     }
 }
+
+/// 6,000 bytes, of which Linux takes 4,095 in one call; each step by the handle of the directory.
+#[test]
+fn directory_of_any_depth_is_entered_listed_renamed_and_removed() {
+    let served = serve();
+    let level = "n".repeat(200);
+    let directory = || NewObject::Directory { mode: Some(NewMode::exactly(0o755)) };
+    let mut objects = vec![served.make(&served.root(), "top", directory()).unwrap()];
+    for _ in 0..30 {
+        let made = served.make(objects.last().unwrap(), &level, directory()).unwrap();
+        objects.push(served.find(&served.handle(&made)).unwrap());
+    }
+    let bottom = objects.last().unwrap();
+    let open = served.create_in(bottom, "file").unwrap().open;
+    let file = now(served.files.look_up(&served.alice, bottom, &name("file"))).unwrap();
+    assert_eq!(served.find(&served.handle(&file)).unwrap().key(), open.key());
+    now(served.files.close(open)).unwrap();
+    now(served.files.link_object(&served.alice, &file, bottom, &name("second"))).unwrap();
+    let changes = ObjectChanges { mode: Some(0o640), ..ObjectChanges::default() };
+    let set = served.files.set_object_attributes(&served.alice, &file, None, &changes);
+    now(set).unwrap();
+    let rename = |from: (&Object, &str), to: (&Object, &str)| {
+        let (old, new) = (name(from.1), name(to.1));
+        now(served.files.rename_object(&served.alice, (from.0, &old), (to.0, &new))).unwrap();
+    };
+    rename((bottom, "file"), (bottom, "renamed"));
+    rename((&served.root(), "top"), (&served.root(), "other"));
+    // Windows opens by the whole path.
+    let path = [vec!["other"], vec![&level; 30]].concat().join("/");
+    let listed = served.open(&path, READ);
+    let removed = served.open(&format!("{path}/renamed"), Access::DELETE);
+    now(served.files.close(listed)).unwrap();
+    now(served.files.close(removed)).unwrap();
+    for name in ["renamed", "second"] {
+        served.remove(bottom, name).unwrap();
+    }
+    for parent in objects.iter().rev().skip(1) {
+        served.remove(parent, &level).unwrap();
+    }
+    served.remove(&served.root(), "other").unwrap();
+}

@@ -1,5 +1,6 @@
 //! Directories by their handles: `name_to_handle_at(2)` and back.
 
+use crate::location::{name_of, path_below};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use vfs::{FsError, Name, RelPath, Result};
@@ -73,7 +74,7 @@ fn file_system_of(fd: BorrowedFd<'_>) -> Result<[u8; 8]> {
 /// Where the directory with this handle is now, in the tree of `root`; none if
 /// it lies elsewhere or is gone.
 pub fn place_of(root: BorrowedFd<'_>, key: &[u8]) -> Option<RelPath> {
-    path_below(root, open(root, key)?.as_fd())
+    path_below(root, open(root, key)?.as_fd(), None)
 }
 
 /// Opens the directory with this handle on the file system of `root`, for
@@ -90,30 +91,8 @@ pub fn open(root: BorrowedFd<'_>, key: &[u8]) -> Option<OwnedFd> {
 /// The handle of the directory that a directory is in now, and its name there.
 pub fn parent_of(root: BorrowedFd<'_>, key: &[u8]) -> Option<(Box<[u8]>, Name)> {
     let directory = open(root, key)?;
-    let name = path_of(directory.as_fd())?.rsplit(|b| *b == b'/').next().map(Name::new)?.ok()?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let parent = rustix::fs::openat(&directory, c"..", flags, Mode::empty()).ok()?;
+    let name = name_of(parent.as_fd(), directory.as_fd())?;
     Some((handle_of(parent.as_fd()).ok()?, name))
-}
-
-/// The path of an open directory as seen from another that it is in.
-pub fn path_below(root: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Option<RelPath> {
-    // The path of what is gone has words behind it that are none of it.
-    if rustix::fs::fstat(directory).ok()?.st_nlink == 0 {
-        return None;
-    }
-    let (root, path) = (path_of(root)?, path_of(directory)?);
-    let below = match path.strip_prefix(root.as_slice())? {
-        below if root == b"/" => below,
-        [] => &[],
-        [b'/', below @ ..] => below,
-        _ => return None,
-    };
-    let components = below.split(|b| *b == b'/').filter(|name| !name.is_empty());
-    components.map(|name| Name::new(name).ok()).collect()
-}
-
-fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
-    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    rustix::fs::readlink(link, Vec::new()).ok().map(std::ffi::CString::into_bytes)
 }

@@ -16,10 +16,10 @@ mod file;
 mod handle;
 
 use crate::identity::Acting;
+use crate::location::path_below;
 use crate::node::LocalNode;
 use event::{Event, Happening};
 use file::WatchedFile;
-pub(crate) use handle::path_below;
 use handle::{handle_of, place_of};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -361,7 +361,7 @@ impl Shared {
         if !trees.is_empty()
             && let Some(found) = handle::open(self.root.as_fd(), handle)
         {
-            place = handle::path_below(self.root.as_fd(), found.as_fd());
+            place = path_below(self.root.as_fd(), found.as_fd(), None);
             directory = directory.or(Some(found));
         }
         let exists = match happening {

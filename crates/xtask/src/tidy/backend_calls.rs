@@ -60,11 +60,16 @@ const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
 
 /// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why
 /// the caller cannot.
-const OWN_WORK: [(&str, usize, &str); 8] = [
+const OWN_WORK: [(&str, usize, &str); 9] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
     ("handles.rs", 1, "whether the process may open handles at all"),
     ("identity.rs", 1, "what a thread goes back to"),
+    (
+        "location.rs",
+        1,
+        "the path of a directory, which the kernel says without permission if it is short",
+    ),
     ("outside/mod.rs", 1, "the thread that reads events"),
     ("security.rs", 1, "only the superuser writes descriptors, which are part of SET security"),
     ("snapshots.rs", 3, "snapshots are listed and opened for all"),
