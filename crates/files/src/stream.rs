@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Name,
     Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
-    Wanted,
+    Wanted, XattrName,
 };
 
 /// A stream that somebody has open: one for all opens of it, so that a
@@ -364,15 +364,15 @@ impl Node for StreamNode {
         Err(FsError::NotSupported)
     }
 
-    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<Name>> {
+    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>> {
         self.file.xattr_names(who)
     }
 
-    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
         self.file.xattr(who, name)
     }
 
-    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         self.file.set_xattr(who, name, value)
     }
 

@@ -5,14 +5,14 @@ use crate::server_work::METADATA;
 use crate::watch::Filter;
 use crate::{Access, OpenFile, RequestFiles};
 use acl::ExecuteRule;
-use vfs::{FsError, Name, Result, Wanted};
+use vfs::{FsError, Name, Result, Wanted, XattrName};
 
 impl RequestFiles {
     /// All extended attributes with their values.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read them.
-    pub fn xattrs(&self, open: &OpenFile) -> Result<Vec<(Name, Vec<u8>)>> {
+    pub fn xattrs(&self, open: &OpenFile) -> Result<Vec<(XattrName, Vec<u8>)>> {
         open.need_any(Access::READ_EA)?;
         let names = match open.node.xattr_names(open.caller.identity.actor()) {
             Err(FsError::NotSupported) => return Ok(Vec::new()),
@@ -50,7 +50,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not, [`FsError::NotSupported`],
     /// [`FsError::NoSpace`].
-    pub fn set_xattr(&self, open: &OpenFile, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    pub fn set_xattr(&self, open: &OpenFile, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         open.need_any(Access::WRITE_EA)?;
         open.need_writable()?;
         let names = open.node.xattr_names(open.caller.identity.actor())?;
@@ -80,9 +80,10 @@ impl RequestFiles {
 }
 
 /// MS-FSCC 2.4.13: each with its name, lengths and padding.
-fn list_bytes(xattrs: impl IntoIterator<Item = (Name, usize)>) -> u32 {
-    let entry =
-        |(name, length): (Name, usize)| (length + name.as_bytes().len() + 9).next_multiple_of(4);
+fn list_bytes(xattrs: impl IntoIterator<Item = (XattrName, usize)>) -> u32 {
+    let entry = |(name, length): (XattrName, usize)| {
+        (length + name.as_bytes().len() + 9).next_multiple_of(4)
+    };
     let total: usize = xattrs.into_iter().map(entry).sum();
     if total == 0 { 0 } else { u32::try_from(total + 4).unwrap_or(u32::MAX) }
 }

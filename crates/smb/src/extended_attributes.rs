@@ -3,7 +3,7 @@
 //! 2.1.5.15.4.
 
 use std::ops::Range;
-use vfs::Name;
+use vfs::XattrName;
 use wire::fscc::decode_ea_list;
 use wire::ntstatus::NtStatus;
 
@@ -15,7 +15,7 @@ const NOT_IN_NAMES: &[u8] = b"\\/:*?\"<>|,+=[];";
 const NEED_EA: u8 = 0x80;
 
 /// A name, and the value to set or none to remove.
-pub type Change = (Name, Option<Vec<u8>>);
+pub type Change = (XattrName, Option<Vec<u8>>);
 /// A name and a value.
 pub type Shown = (Vec<u8>, Vec<u8>);
 
@@ -43,7 +43,7 @@ pub fn decode(list: &[u8]) -> Result<Vec<Change>, NtStatus> {
         if !is_name(entry.name) || entry.flags & !NEED_EA != 0 {
             return Err(NtStatus::INVALID_EA_NAME);
         }
-        let name = Name::new(entry.name).map_err(|_| NtStatus::INVALID_EA_NAME)?;
+        let name = XattrName::new(entry.name).map_err(|_| NtStatus::INVALID_EA_NAME)?;
         Ok((name, (!entry.value.is_empty()).then(|| entry.value.to_vec())))
     });
     checked.collect()
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_list_is_taken_whole_or_not_at_all() {
         let good = decode(&list(&[(b"ONE", b"1"), (b"TWO", b"")])).unwrap();
-        assert_eq!(good[0], (Name::new(*b"ONE").unwrap(), Some(b"1".to_vec())));
+        assert_eq!(good[0], (XattrName::new(*b"ONE").unwrap(), Some(b"1".to_vec())));
         assert_eq!(good[1].1, None, "to be removed");
         for bad in [&b""[..], b"a:b", b"a*", b"tab\t", b"[a]"] {
             let refused = decode(&list(&[(b"ONE", b"1"), (bad, b"2")]));

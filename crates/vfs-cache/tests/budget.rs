@@ -8,6 +8,7 @@ use vfs::{
     Actor, AttributeChanges, Attributes, Case, ChangeFeed, CreateHow, DirEntry, DosInfo, Features,
     FileKey, FileKind, FollowId, FsError, Identity, Name, NameChange, Node, OpenHow, Opened,
     RelPath, Replace, Result, SecurityChange, Space, Stored, Timestamp, Vfs, Wait, Wanted,
+    XattrName,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -172,13 +173,13 @@ impl Node for GeneratedNode {
     fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
         Err(FsError::NotSupported)
     }
-    fn xattr_names(&self, _: Actor<'_>) -> Result<Vec<Name>> {
+    fn xattr_names(&self, _: Actor<'_>) -> Result<Vec<XattrName>> {
         Ok(Vec::new())
     }
-    fn xattr(&self, _: Actor<'_>, _: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, _: Actor<'_>, _: &XattrName) -> Result<Vec<u8>> {
         Err(FsError::NotFound)
     }
-    fn set_xattr(&self, _: Actor<'_>, _: &Name, _: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, _: Actor<'_>, _: &XattrName, _: Option<&[u8]>) -> Result<()> {
         Err(FsError::ReadOnly)
     }
     fn set_security(&self, _: Actor<'_>, _: &SecurityChange<'_>) -> Result<()> {

@@ -19,6 +19,7 @@ use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
     FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, RelPath, Replace,
     Result, SecurityChange, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
+    XattrName,
 };
 
 /// Largest extended attribute of Linux.
@@ -645,13 +646,13 @@ impl Node for LocalNode {
         }
     }
 
-    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<Name>> {
+    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>> {
         let _acting = Acting::begin(who)?;
         let listed = self.list_xattrs().map_err(|e| refusal("list attributes", e))?;
         Ok(listed.split(|&b| b == 0).filter_map(users_name).collect())
     }
 
-    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(Name, usize)> {
+    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
         let Ok(child) = std::str::from_utf8(name.as_bytes()) else { return Vec::new() };
         let Ok(_acting) = Acting::begin(who) else { return Vec::new() };
         let path = format!("{}/{child}", self.proc_path());
@@ -659,9 +660,9 @@ impl Node for LocalNode {
         let mut listed = [0u8; CHILD_NAMES_BYTES_MAX];
         let Ok(length) = rustix::fs::llistxattr(&*path, &mut listed[..]) else { return Vec::new() };
         let names = listed[..length].split(|&b| b == 0).filter_map(users_name);
-        let read = |name: &str, room: &mut [u8]| rustix::fs::lgetxattr(&*path, name, room);
-        let length_of = |name: &Name| {
-            let name = user_name(name).ok()?;
+        let read = |name: &[u8], room: &mut [u8]| rustix::fs::lgetxattr(&*path, name, room);
+        let length_of = |name: &XattrName| {
+            let name = user_name(name);
             match read(&name, &mut [0u8; 256]) {
                 Err(Errno::RANGE) => read(&name, &mut vec![0; XATTR_BYTES_MAX]).ok(),
                 other => other.ok(),
@@ -670,20 +671,20 @@ impl Node for LocalNode {
         names.filter_map(|name| length_of(&name).map(|length| (name, length))).collect()
     }
 
-    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
         if is_private(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
         let _acting = Acting::begin(who)?;
-        self.get_xattr(&*user_name(name)?).map_err(|e| refusal("get attribute", e))
+        self.get_xattr(user_name(name).as_slice()).map_err(|e| refusal("get attribute", e))
     }
 
-    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         if is_private(name.as_bytes()) {
             return Err(FsError::AccessDenied);
         }
         let _acting = Acting::begin(who)?;
-        match self.put_xattr(&*user_name(name)?, value, XattrFlags::empty()) {
+        match self.put_xattr(user_name(name).as_slice(), value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),
             Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::TooLarge),
@@ -769,9 +770,9 @@ impl Node for LocalNode {
 }
 
 /// The name of a listed attribute, if it is a user's own.
-pub fn users_name(full: &[u8]) -> Option<Name> {
+pub fn users_name(full: &[u8]) -> Option<XattrName> {
     let name = full.strip_prefix(b"user.")?;
-    (!is_private(name)).then(|| Name::new(name).ok()).flatten()
+    (!is_private(name)).then(|| XattrName::new(name).ok()).flatten()
 }
 
 /// Whether an attribute (without `user.`) stores what other calls speak of.
@@ -782,9 +783,9 @@ fn is_private(name: &[u8]) -> bool {
         || name.starts_with(b"anabranch.")
 }
 
-fn user_name(name: &Name) -> Result<String> {
-    let name = std::str::from_utf8(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
-    Ok(format!("user.{name}"))
+/// The name as Linux has it.
+fn user_name(name: &XattrName) -> Vec<u8> {
+    [b"user.", name.as_bytes()].concat()
 }
 
 /// One `preadv2` into the spare room of `into`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, Case, ChildName, DosInfo, FsError, Identity, Name, Node, OpenHow,
-    RelPath, SecurityChange, ServerWork, StreamName, Vfs, Wait, Wanted,
+    RelPath, SecurityChange, ServerWork, StreamName, Vfs, Wait, Wanted, XattrName,
 };
 use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 
@@ -16,6 +16,10 @@ const METADATA: Actor<'static> = Actor::server(ServerWork::Metadata);
 const DESCRIPTOR: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 const LOOK: OpenHow = OpenHow::looking(Wait::Allowed);
 const READ: OpenHow = OpenHow { read: true, ..LOOK };
+
+fn xattr_name(text: &str) -> XattrName {
+    XattrName::new(text.as_bytes()).unwrap()
+}
 
 fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
@@ -50,7 +54,7 @@ fn closed() -> Option<Closed> {
     let closed = Closed { folder, vfs };
     let who = Actor::SUPERUSER;
     let file = closed.open("d/f", READ);
-    file.set_xattr(who, &name("note"), Some(b"value")).unwrap();
+    file.set_xattr(who, &xattr_name("note"), Some(b"value")).unwrap();
     file.set_reparse_data(who, Some(b"reparse")).unwrap();
     file.set_verifier(METADATA, *b"verifier").unwrap();
     file.create_stream(who, &stream(), Case::Sensitive).unwrap();
@@ -141,7 +145,7 @@ fn reading_calls_are_made_as_the_actor_they_are_given() {
     let stream = stream();
     type Call<'a> = &'a dyn Fn(Actor<'_>) -> bool;
     let calls: [(&str, Call<'_>); 9] = [
-        ("xattr", &|who| is_let(node.xattr(who, &name("note")))),
+        ("xattr", &|who| is_let(node.xattr(who, &xattr_name("note")))),
         ("child_xattrs", &|who| !directory.child_xattrs(who, &name("f")).is_empty()),
         ("reparse_data", &|who| is_let(node.reparse_data(who))),
         ("verifier", &|who| node.verifier(who).is_ok()),
@@ -184,7 +188,7 @@ fn links_and_xattr_names_are_read_as_the_actor() {
     let user = stranger();
     // Linux asks nobody: whoever could open them may know.
     assert_eq!(link.read_link(user.actor()).unwrap(), b"target");
-    assert_eq!(looked.xattr_names(user.actor()).unwrap(), [name("note")]);
+    assert_eq!(looked.xattr_names(user.actor()).unwrap(), [xattr_name("note")]);
     let nobody = Identity { uid: Identity::INVALID_ID, ..stranger() };
     assert_eq!(link.read_link(nobody.actor()), Err(FsError::AccessDenied));
     assert_eq!(looked.xattr_names(nobody.actor()), Err(FsError::AccessDenied));

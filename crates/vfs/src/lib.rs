@@ -55,7 +55,7 @@ pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, Open
 pub use outside::{
     OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
 };
-pub use path::{Name, RelPath};
+pub use path::{Name, RelPath, XattrName};
 pub use quota::{Quota, QuotaLimits, QuotaState};
 pub use snapshots::Snapshots;
 pub use stream::{StreamEntry, StreamName};
@@ -827,12 +827,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where none can be stored.
-    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<Name>>;
+    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>>;
 
     /// Names and lengths of the users' extended attributes of the child `name`
     /// (exact spelling) of this directory, the link itself if it is one; none
     /// where that cannot be told.
-    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(Name, usize)> {
+    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
         let _ = (who, name);
         Vec::new()
     }
@@ -841,13 +841,13 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>>;
+    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>>;
 
     /// Sets, or with `None` removes, an extended attribute.
     ///
     /// # Errors
     /// [`FsError::NoSpace`] past the file system's limit, [`FsError::AccessDenied`].
-    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()>;
+    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()>;
 
     /// All named streams, in no order. Names and lengths are not data, but Linux asks for the
     /// right to read data for the lengths.

@@ -54,6 +54,44 @@ impl fmt::Debug for Name {
     }
 }
 
+/// The name of an extended attribute of users, without the `user.` of Linux: any bytes but NUL.
+/// xattr(7); RFC 8276 5.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct XattrName(Box<[u8]>);
+
+impl XattrName {
+    /// Longest name in bytes: `XATTR_NAME_MAX` without the `user.` that Linux counts.
+    pub const LENGTH_MAX: usize = 250;
+
+    /// Checks and takes a name.
+    ///
+    /// # Errors
+    /// [`FsError::InvalidName`] for an empty one and one with a NUL, [`FsError::NameTooLong`] past
+    /// [`XattrName::LENGTH_MAX`].
+    pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, FsError> {
+        let bytes = bytes.into();
+        if bytes.is_empty() || bytes.contains(&0) {
+            return Err(FsError::InvalidName);
+        }
+        if bytes.len() > Self::LENGTH_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for XattrName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&String::from_utf8_lossy(&self.0), f)
+    }
+}
+
 /// A path below a root: components joined by `/`, none of them `.` or `..`,
 /// without a leading or trailing `/`. Empty for the root itself.
 #[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]

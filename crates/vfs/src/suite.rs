@@ -10,7 +10,7 @@ mod nodes;
 
 use crate::{
     Actor, Case, CreateHow, CreationMode, FileKind, Identity, Name, Node, OpenHow, Opened, RelPath,
-    Result, Vfs, Wait, Wanted,
+    Result, Vfs, Wait, Wanted, XattrName,
 };
 use std::sync::Arc;
 
@@ -59,6 +59,7 @@ macro_rules! backend_suite {
             entries_are_looked_at_as_who_lists
             every_change_has_another_number
             extended_attributes_are_kept_listed_and_removed
+            extended_attributes_have_any_name_that_linux_lets_them_have
             holes_read_as_zeros_and_are_not_data
             names_are_found_by_case_only_where_that_is_wanted
             other_bytes_are_no_handles
@@ -83,6 +84,10 @@ macro_rules! backend_suite {
 fn path(text: &str) -> RelPath {
     let parts = text.split('/').filter(|part| !part.is_empty());
     parts.map(name).collect()
+}
+
+fn xattr_name(text: &str) -> XattrName {
+    XattrName::new(text.as_bytes()).unwrap()
 }
 
 fn name(text: &str) -> Name {

@@ -7,7 +7,7 @@ use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, Name, RelPath, Result, Wanted};
+use vfs::{FileKey, FsError, RelPath, Result, Wanted, XattrName};
 
 /// How many files may be looked at, whether an attribute is there, before two of them wait for
 /// each other.
@@ -50,7 +50,7 @@ impl RequestFiles {
         &self,
         caller: &Arc<Caller>,
         object: &Object,
-    ) -> Result<Vec<Name>> {
+    ) -> Result<Vec<XattrName>> {
         let (caller, object) = (caller.clone(), object.clone());
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
@@ -67,7 +67,7 @@ impl RequestFiles {
         &self,
         caller: &Arc<Caller>,
         object: &Object,
-        name: &Name,
+        name: &XattrName,
     ) -> Result<Vec<u8>> {
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         self.offload(move || {
@@ -88,7 +88,7 @@ impl RequestFiles {
         &self,
         caller: &Arc<Caller>,
         object: &Object,
-        name: &Name,
+        name: &XattrName,
         value: Option<Vec<u8>>,
         wish: XattrWish,
     ) -> Result<()> {

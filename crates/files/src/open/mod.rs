@@ -32,8 +32,8 @@ use made::Made;
 use place::Place;
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, CreationMode, FileKind, FsError, Name, Opened, RelPath, Result, StreamName,
-    Wait, Wanted,
+    Attributes, Case, CreationMode, FileKind, FsError, Opened, RelPath, Result, StreamName, Wait,
+    Wanted, XattrName,
 };
 
 /// Times that a race with another creator, remover or renamer is retried.
@@ -114,7 +114,7 @@ pub struct OpenPlan {
     /// Descriptor of what is made, self-relative.
     pub descriptor: Option<Vec<u8>>,
     /// Extended attributes of what is made or overwritten.
-    pub xattrs: Vec<(Name, Vec<u8>)>,
+    pub xattrs: Vec<(XattrName, Vec<u8>)>,
     /// Open a symbolic link itself.
     pub no_follow: bool,
     /// What is made is not compressed, whatever its directory says.

@@ -272,7 +272,7 @@ fn attributes_of_sticky_directories_are_their_owners_to_set() {
             let directory = served.object("d").unwrap();
             let told = served.files.object_access(&caller, &directory).unwrap();
             let (value, wish) = (Some(b"value".to_vec()), XattrWish::Either);
-            let name = name("name");
+            let name = xattr_name("name");
             let set = served.files.set_object_xattr(&caller, &directory, &name, value, wish);
             let what = format!("{mode:o} {:?}", caller.identity);
             assert_eq!(now(set).is_ok(), told.contains(Access::WRITE_EA), "{what}");

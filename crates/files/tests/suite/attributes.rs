@@ -121,7 +121,9 @@ fn each_call_needs_its_right() {
     assert_eq!(files.set_basic(&writer, &BasicChange::default()), denied);
     assert_eq!(served.read(&writer).unwrap_err(), FsError::AccessDenied);
     assert_eq!(now(files.copy_range(writer.caller(), (&writer, 0), (&writer, 0), 1)), denied);
-    assert!(files.xattrs(&looker).is_err() && files.set_xattr(&looker, &name("n"), None).is_err());
+    assert!(
+        files.xattrs(&looker).is_err() && files.set_xattr(&looker, &xattr_name("n"), None).is_err()
+    );
     assert!(now(files.allocated_ranges(&looker, 0, 1, 1)).is_err());
     served.put_directory("directory");
     let entered = served.open("directory", Access::READ_ATTRIBUTES);
@@ -231,11 +233,11 @@ fn extended_attributes_are_found_in_any_case() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
-    served.files.set_xattr(&open, &name("Note"), Some(b"1")).unwrap();
-    served.files.set_xattr(&open, &name("NOTE"), Some(b"22")).unwrap();
-    assert_eq!(served.files.xattrs(&open), Ok(vec![(name("Note"), b"22".to_vec())]));
+    served.files.set_xattr(&open, &xattr_name("Note"), Some(b"1")).unwrap();
+    served.files.set_xattr(&open, &xattr_name("NOTE"), Some(b"22")).unwrap();
+    assert_eq!(served.files.xattrs(&open), Ok(vec![(xattr_name("Note"), b"22".to_vec())]));
     assert!(served.files.xattr_bytes(&open) > 0);
-    served.files.set_xattr(&open, &name("note"), None).unwrap();
+    served.files.set_xattr(&open, &xattr_name("note"), None).unwrap();
     assert_eq!(served.files.xattrs(&open), Ok(vec![]));
     assert_eq!(served.files.xattr_bytes(&open), 0);
 }
@@ -325,10 +327,10 @@ fn a_listing_tells_the_length_of_extended_attributes_as_the_file_does() {
     served.put("plain", b"");
     served.put("file", b"");
     let open = served.open("file", ALL);
-    if served.files.set_xattr(&open, &name("one"), Some(b"value")).is_err() {
+    if served.files.set_xattr(&open, &xattr_name("one"), Some(b"value")).is_err() {
         return; // None can be stored here.
     }
-    served.files.set_xattr(&open, &name("another"), Some(&[7; 300])).unwrap();
+    served.files.set_xattr(&open, &xattr_name("another"), Some(&[7; 300])).unwrap();
     let root = served.open("", READ);
     let of_file = served.files.xattr_bytes(&open);
     assert_eq!(of_file, 4 + (9 + 3 + 5u32).next_multiple_of(4) + (9 + 7 + 300));
@@ -342,16 +344,16 @@ fn an_extended_attribute_is_found_in_any_case_and_keeps_its_spelling() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
-    if served.files.set_xattr(&open, &name("One"), Some(b"1")).is_err() {
+    if served.files.set_xattr(&open, &xattr_name("One"), Some(b"1")).is_err() {
         return;
     }
-    served.files.set_xattr(&open, &name("ONE"), Some(b"2")).unwrap();
-    assert_eq!(served.files.xattrs(&open).unwrap(), [(name("One"), b"2".to_vec())]);
-    served.files.set_xattr(&open, &name("one"), None).unwrap();
+    served.files.set_xattr(&open, &xattr_name("ONE"), Some(b"2")).unwrap();
+    assert_eq!(served.files.xattrs(&open).unwrap(), [(xattr_name("One"), b"2".to_vec())]);
+    served.files.set_xattr(&open, &xattr_name("one"), None).unwrap();
     assert!(served.files.xattrs(&open).unwrap().is_empty());
     let reads = served.open("file", Access::READ_EA);
     assert_eq!(
-        served.files.set_xattr(&reads, &name("one"), Some(b"1")),
+        served.files.set_xattr(&reads, &xattr_name("one"), Some(b"1")),
         Err(FsError::AccessDenied)
     );
     let looks = served.open("file", LOOK);

@@ -143,12 +143,15 @@ fn replacing_a_file_gives_it_the_attributes_of_a_new_one() {
     let change = files::BasicChange { dos_bits: Some(dos::OFFLINE), ..Default::default() };
     served.files.set_basic(&made, &change).unwrap();
     served.close(made);
-    let xattrs = vec![(name("note"), b"new".to_vec())];
+    let xattrs = vec![(xattr_name("note"), b"new".to_vec())];
     let plan = OpenPlan { xattrs, ..with(IfExists::Supersede, IfMissing::Fail, plan("file", ALL)) };
     let replaced = served.try_open(plan).unwrap();
     assert_eq!(replaced.attributes.dos.bits, Some(dos::ARCHIVE));
     assert_eq!(replaced.attributes.size_bytes, 0);
-    assert_eq!(served.files.xattrs(&replaced.open), Ok(vec![(name("note"), b"new".to_vec())]));
+    assert_eq!(
+        served.files.xattrs(&replaced.open),
+        Ok(vec![(xattr_name("note"), b"new".to_vec())])
+    );
 }
 
 #[test]
@@ -169,13 +172,13 @@ fn what_is_made_is_archived_and_reserved_and_has_its_extended_attributes() {
     let plan = OpenPlan {
         allocation_bytes: Some(1 << 20),
         dos_bits: dos::HIDDEN,
-        xattrs: vec![(name("note"), b"value".to_vec())],
+        xattrs: vec![(xattr_name("note"), b"value".to_vec())],
         ..new_file("file")
     };
     let made = served.try_open(plan).unwrap();
     assert_eq!(made.attributes.dos.bits, Some(dos::HIDDEN | dos::ARCHIVE));
     assert_eq!(made.attributes.size_bytes, 0);
-    assert_eq!(served.files.xattrs(&made.open), Ok(vec![(name("note"), b"value".to_vec())]));
+    assert_eq!(served.files.xattrs(&made.open), Ok(vec![(xattr_name("note"), b"value".to_vec())]));
     let directory =
         served.try_open(OpenPlan { dos_bits: dos::HIDDEN, ..new_directory("directory") }).unwrap();
     assert_eq!(directory.attributes.dos.bits, Some(dos::HIDDEN | dos::DIRECTORY));
@@ -209,7 +212,8 @@ fn what_is_reserved_for_a_new_file_is_taken_of_the_shares_size_or_nothing_is_mad
 #[test]
 fn what_cannot_be_furnished_is_not_left_half_made() {
     let served = serve();
-    let plan = OpenPlan { xattrs: vec![(name("large"), vec![7; 70_000])], ..new_file("file") };
+    let plan =
+        OpenPlan { xattrs: vec![(xattr_name("large"), vec![7; 70_000])], ..new_file("file") };
     assert!(served.try_open(plan).is_err());
     assert!(!served.exists("file"));
     served.assert_nothing_held();

@@ -20,7 +20,7 @@ use vfs::{
     Expected, Features, FileKey, FsError, Identity, Located, Name, NameActor, NewChild, Node,
     NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState,
     RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
-    Wait, Wanted,
+    Wait, Wanted, XattrName,
 };
 use vfs_local::LocalVfs;
 
@@ -397,6 +397,10 @@ pub fn now<T>(future: impl Future<Output = T>) -> T {
 
 pub fn path(text: &str) -> RelPath {
     text.split('/').filter(|part| !part.is_empty()).map(name).collect()
+}
+
+pub fn xattr_name(text: &str) -> XattrName {
+    XattrName::new(text.as_bytes()).unwrap()
 }
 
 pub fn name(text: &str) -> Name {

@@ -353,7 +353,7 @@ fn who_makes_a_file_that_they_may_not_read_may_ask_again() {
 fn extended_attributes_are_read_whoever_was_served_before() {
     let served = serve();
     served.put("f", b"");
-    let (note, bob) = (name("note"), user(4002, 4002));
+    let (note, bob) = (xattr_name("note"), user(4002, 4002));
     let object = served.object("f").unwrap();
     let (value, wish) = (Some(b"text".to_vec()), XattrWish::Create);
     let set = served.files.set_object_xattr(&served.alice, &object, &note, value, wish);
@@ -553,7 +553,7 @@ fn who_has_less_than_others_gets_no_more_by_their_rights() {
     let file = served.look("f", false).unwrap().node;
     file.set_attributes(vfs::Identity::root().actor(), &changes).unwrap();
     let object = served.object("f").unwrap();
-    let colour = name("colour");
+    let colour = xattr_name("colour");
     let wish = XattrWish::Either;
     let (files, value) = (&served.files, Some(b"red".to_vec()));
     now(files.set_object_xattr(&served.alice, &object, &colour, value, wish)).unwrap();
@@ -571,7 +571,7 @@ fn who_has_less_than_others_gets_no_more_by_their_rights() {
         assert_eq!(set.is_ok(), may);
         assert_eq!(now(files.object_xattr(who, &object, &colour)).is_ok(), may);
     }
-    let stored = now(files.object_xattr(&served.alice, &object, &name("DOSATTRIB")));
+    let stored = now(files.object_xattr(&served.alice, &object, &xattr_name("DOSATTRIB")));
     assert_eq!(stored, Err(FsError::NotFound), "what is stored in them is told otherwise");
 }
 
@@ -805,16 +805,19 @@ fn extended_attributes_are_set_as_wished() {
     let object = served.object("f").unwrap();
     let set = |value: Option<&[u8]>, wish| {
         let value = value.map(<[u8]>::to_vec);
-        now(served.files.set_object_xattr(&served.alice, &object, &name("a"), value, wish))
+        now(served.files.set_object_xattr(&served.alice, &object, &xattr_name("a"), value, wish))
     };
     assert_eq!(set(Some(b"1"), XattrWish::Replace), Err(FsError::NotFound));
     assert_eq!(set(None, XattrWish::Either), Err(FsError::NotFound));
     assert_eq!(set(Some(b"1"), XattrWish::Create), Ok(()));
     assert_eq!(set(Some(b"2"), XattrWish::Create), Err(FsError::AlreadyExists));
     assert_eq!(set(Some(b"2"), XattrWish::Replace), Ok(()));
-    let got = now(served.files.object_xattr(&served.alice, &object, &name("a")));
+    let got = now(served.files.object_xattr(&served.alice, &object, &xattr_name("a")));
     assert_eq!(got.as_deref(), Ok(&b"2"[..]));
-    assert_eq!(now(served.files.object_xattr_names(&served.alice, &object)), Ok(vec![name("a")]));
+    assert_eq!(
+        now(served.files.object_xattr_names(&served.alice, &object)),
+        Ok(vec![xattr_name("a")])
+    );
     assert_eq!(set(None, XattrWish::Either), Ok(()));
 }
 

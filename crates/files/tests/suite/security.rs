@@ -219,7 +219,7 @@ fn a_stored_list_grants_what_the_mode_refuses() {
     assert_eq!(mode_of(&served, "directory/file"), 0, "local users gain nothing by it");
     let open = served.try_open_as(&mallory, plan("directory/file", READ | WRITE)).unwrap().open;
     served.files.write(open.caller(), &open, 0, b"DATA").unwrap();
-    served.files.set_xattr(&open, &name("attribute"), Some(b"x")).unwrap();
+    served.files.set_xattr(&open, &xattr_name("attribute"), Some(b"x")).unwrap();
     let most = plan("directory/file", Access::MAXIMUM_ALLOWED);
     let most = served.try_open_as(&mallory, most).unwrap().open;
     assert_eq!(most.granted(), ALL);

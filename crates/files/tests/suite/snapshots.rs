@@ -69,7 +69,7 @@ fn nothing_in_a_previous_version_is_changed() {
     assert_eq!(now(files.set_size(f.caller(), &f, 0)), Err(FsError::ReadOnly));
     assert_eq!(files.set_basic(&f, &BasicChange::default()), Err(FsError::ReadOnly));
     assert_eq!(files.set_delete(&f, true, false), Err(FsError::ReadOnly));
-    assert_eq!(files.set_xattr(&f, &name("a"), Some(b"b")), Err(FsError::ReadOnly));
+    assert_eq!(files.set_xattr(&f, &xattr_name("a"), Some(b"b")), Err(FsError::ReadOnly));
     assert_eq!(now(files.set_symlink(&f, b"x".to_vec())), Err(FsError::ReadOnly));
     assert_eq!(now(files.rename(&f, &path("g"), false)), Err(FsError::CrossDevice));
     assert_eq!(now(files.link(&f, &path("g"), false)), Err(FsError::CrossDevice));

@@ -215,7 +215,7 @@ fn each_change_is_told_to_those_who_watch_for_its_kind() {
     assert_eq!(hear(), "");
     files.set_sparse(&open, true).unwrap();
     assert_eq!(hear(), "attributes");
-    if files.set_xattr(&open, &name("note"), Some(b"1")).is_ok() {
+    if files.set_xattr(&open, &xattr_name("note"), Some(b"1")).is_ok() {
         assert_eq!(hear(), "ea");
     }
     let all = SecurityParts { dacl: true, ..SecurityParts::default() };

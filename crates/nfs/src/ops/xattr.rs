@@ -3,7 +3,7 @@
 use super::attributes::change_of;
 use crate::compound::Run;
 use files::XattrWish;
-use vfs::{FsError, Name};
+use vfs::{FsError, XattrName};
 use wire::nfs::ops::{GetXattrArgs, ListXattrsArgs, RemoveXattrArgs, SetXattrArgs, SetXattrOption};
 use wire::nfs::{ChangeInfo, NfsStatus};
 
@@ -16,11 +16,11 @@ fn refused(error: FsError) -> NfsStatus {
 }
 
 /// A name, without the `user.` that Linux puts before it.
-fn name_of(bytes: &[u8]) -> Result<Name, NfsStatus> {
+fn name_of(bytes: &[u8]) -> Result<XattrName, NfsStatus> {
     if bytes.is_empty() {
         return Err(NfsStatus::INVAL);
     }
-    Name::new(bytes).map_err(refused)
+    XattrName::new(bytes).map_err(refused)
 }
 
 pub(crate) async fn get(
@@ -71,7 +71,7 @@ async fn change(
 
 /// A part of the names: all fit into one answer on most file systems.
 pub(crate) struct Names {
-    pub names: Vec<Name>,
+    pub names: Vec<XattrName>,
     pub cookie: u64,
     pub is_end: bool,
 }

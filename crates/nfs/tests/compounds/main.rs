@@ -371,3 +371,21 @@ fn state_id_of_another_user_serves_by_own_permissions() {
     assert_eq!(does(&mut client, 4002), [denied; 3]);
     assert_eq!(does(&mut client, 4001), [ok; 3], "who opened it");
 }
+
+/// RFC 8276 gives names no form, and Linux refuses NUL alone.
+#[test]
+fn attribute_name_with_a_slash_is_set_read_and_listed() {
+    let bench = Bench::new();
+    let mut client = bench.client("one");
+    client.make_file(b"file");
+    let (name, option): (&[u8], _) = (b"a/b", SetXattrOption::Create);
+    let mut operations = client.walk(&[b"share", b"file"]);
+    operations.push(Operation::SetXattr(SetXattrArgs { option, name, value: b"value" }));
+    operations.push(Operation::GetXattr(GetXattrArgs { name }));
+    let value = client.last(&operations, |r| r.get::<&[u8]>().unwrap().to_vec());
+    assert_eq!(value, b"value");
+    let mut operations = client.walk(&[b"share", b"file"]);
+    operations.push(Operation::RemoveXattr(RemoveXattrArgs { name }));
+    operations.push(Operation::GetXattr(GetXattrArgs { name }));
+    assert_eq!(client.status(&operations), NfsStatus::NOXATTR);
+}

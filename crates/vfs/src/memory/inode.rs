@@ -3,7 +3,7 @@
 use super::data::{BLOCK_BYTES, Data};
 use crate::{
     Actor, Attributes, DosInfo, FileKey, FileKind, Name, Role, SpecialKind, Stored, Timestamp,
-    fold_case,
+    XattrName, fold_case,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,7 @@ pub(super) struct Facts {
     pub(super) verifier: Option<[u8; 8]>,
     pub(super) born: Timestamp,
     pub(super) dos: DosInfo,
-    pub(super) xattrs: BTreeMap<Name, Vec<u8>>,
+    pub(super) xattrs: BTreeMap<XattrName, Vec<u8>>,
     pub(super) descriptor: Option<Kept>,
 }
 

@@ -6,7 +6,7 @@ use super::state::State;
 use super::{Call, Fate, Shared, disk};
 use crate::{
     Actor, AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Name, Node,
-    OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait, Wanted,
+    OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait, Wanted, XattrName,
 };
 use std::sync::Arc;
 
@@ -342,13 +342,13 @@ impl Node for MemoryNode {
         })
     }
 
-    fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<Name>> {
+    fn xattr_names(&self, _who: Actor<'_>) -> Result<Vec<XattrName>> {
         self.shared.call(Call::Xattr, |state| {
             Ok(state.inode(self.number)?.facts.xattrs.keys().cloned().collect())
         })
     }
 
-    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(Name, usize)> {
+    fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
         let found = self.shared.call(Call::Xattr, |state| {
             let directory = state.directory(self.number).ok_or(FsError::PathNotFound)?;
             let number = directory.get(name).ok_or(FsError::NotFound)?;
@@ -358,14 +358,14 @@ impl Node for MemoryNode {
         found.unwrap_or_default()
     }
 
-    fn xattr(&self, who: Actor<'_>, name: &Name) -> Result<Vec<u8>> {
+    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
         self.shared.call(Call::Xattr, |state| {
             let facts = &readable(state.inode(self.number)?, who)?.facts;
             facts.xattrs.get(name).cloned().ok_or(FsError::NotFound)
         })
     }
 
-    fn set_xattr(&self, who: Actor<'_>, name: &Name, value: Option<&[u8]>) -> Result<()> {
+    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         if value.is_some_and(|value| value.len() > XATTR_BYTES_MAX) {
             return Err(FsError::TooLarge);
         }

@@ -76,21 +76,50 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
     directory(vfs, "d");
     for at in ["a", "d"] {
         let node = open(vfs, at).unwrap().node;
-        assert_eq!(node.xattr(root(), &name("one")), Err(FsError::NotFound));
-        node.set_xattr(root(), &name("one"), Some(b"1")).unwrap();
-        node.set_xattr(root(), &name("two"), Some(&[0xFF; 600])).unwrap();
-        node.set_xattr(root(), &name("one"), Some(b"11")).unwrap();
+        assert_eq!(node.xattr(root(), &xattr_name("one")), Err(FsError::NotFound));
+        node.set_xattr(root(), &xattr_name("one"), Some(b"1")).unwrap();
+        node.set_xattr(root(), &xattr_name("two"), Some(&[0xFF; 600])).unwrap();
+        node.set_xattr(root(), &xattr_name("one"), Some(b"11")).unwrap();
         let mut names = node.xattr_names(root()).unwrap();
         names.sort();
-        assert_eq!(names, [name("one"), name("two")]);
-        assert_eq!(node.xattr(root(), &name("one")).unwrap(), b"11");
-        assert_eq!(node.xattr(root(), &name("two")).unwrap(), [0xFF; 600]);
+        assert_eq!(names, [xattr_name("one"), xattr_name("two")]);
+        assert_eq!(node.xattr(root(), &xattr_name("one")).unwrap(), b"11");
+        assert_eq!(node.xattr(root(), &xattr_name("two")).unwrap(), [0xFF; 600]);
         let mut lengths = open(vfs, "").unwrap().node.child_xattrs(root(), &name(at));
         lengths.sort();
-        assert_eq!(lengths, [(name("one"), 2), (name("two"), 600)]);
-        node.set_xattr(root(), &name("one"), None).unwrap();
-        assert_eq!(node.set_xattr(root(), &name("one"), None), Ok(()), "it is gone already");
-        assert_eq!(node.xattr_names(root()).unwrap(), [name("two")]);
+        assert_eq!(lengths, [(xattr_name("one"), 2), (xattr_name("two"), 600)]);
+        node.set_xattr(root(), &xattr_name("one"), None).unwrap();
+        assert_eq!(node.set_xattr(root(), &xattr_name("one"), None), Ok(()), "it is gone already");
+        assert_eq!(node.xattr_names(root()).unwrap(), [xattr_name("two")]);
+    }
+}
+
+pub fn extended_attributes_have_any_name_that_linux_lets_them_have(vfs: &dyn Vfs) {
+    if !vfs.features().xattrs {
+        return;
+    }
+    let node = file(vfs, "a", b"");
+    let long = [b'n'; XattrName::LENGTH_MAX];
+    let names: [&[u8]; 7] = [b"a/b", b"/", b".", b"..", b"not \xFF UTF-8", b"new\nline", &long];
+    let mut names = names.map(|name| XattrName::new(name).unwrap());
+    for name in &names {
+        node.set_xattr(root(), name, Some(name.as_bytes())).unwrap();
+    }
+    for name in &names {
+        assert_eq!(node.xattr(root(), name).unwrap(), name.as_bytes());
+    }
+    let mut listed = node.xattr_names(root()).unwrap();
+    listed.sort();
+    names.sort();
+    assert_eq!(listed, names);
+    for name in &names {
+        node.set_xattr(root(), name, None).unwrap();
+    }
+    assert_eq!(node.xattr_names(root()).unwrap(), []);
+    let longer = [b'n'; XattrName::LENGTH_MAX + 1];
+    assert_eq!(XattrName::new(longer), Err(FsError::NameTooLong));
+    for bad in [&b""[..], b"a\0b"] {
+        assert_eq!(XattrName::new(bad), Err(FsError::InvalidName));
     }
 }
 

@@ -15,7 +15,7 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind};
 use std::borrow::Cow;
-use vfs::{Name, Timestamp};
+use vfs::{Timestamp, XattrName};
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, FileTime, POSIX_EXTENSIONS, decode_posix_mode};
 use wire::ntstatus::NtStatus;
@@ -138,7 +138,7 @@ const APP_VERSION: &[u8] = &APP_INSTANCE_VERSION;
 struct Contexts {
     allocation: Option<u64>,
     descriptor: Option<Vec<u8>>,
-    xattrs: Vec<(Name, Vec<u8>)>,
+    xattrs: Vec<(XattrName, Vec<u8>)>,
     maximal_access: Option<Option<u64>>,
     disk_id: bool,
     snapshot: Option<Timestamp>,
@@ -463,7 +463,7 @@ fn decode_time(data: &[u8]) -> Result<Option<u64>, NtStatus> {
 }
 
 /// MS-SMB2 2.2.13.2.1: as a list that is set; what is to be removed is not there yet.
-fn decode_xattrs(data: &[u8]) -> Result<Vec<(Name, Vec<u8>)>, NtStatus> {
+fn decode_xattrs(data: &[u8]) -> Result<Vec<(XattrName, Vec<u8>)>, NtStatus> {
     let entries = extended_attributes::decode(data).map_err(|status| match status {
         NtStatus::EA_LIST_INCONSISTENT => NtStatus::INVALID_PARAMETER,
         other => other,
