@@ -25,6 +25,7 @@ mod location;
 mod node;
 mod ntacl;
 mod outside;
+mod packing;
 mod posix_acl;
 mod public_look;
 mod quota;

@@ -110,6 +110,11 @@ impl LocalNode {
         rustix::fs::fstat(&self.fd).map_err(|e| refusal("stat", e))
     }
 
+    /// Whether its file system has free space: what finds no room then lacks another.
+    pub fn has_free_blocks(&self) -> bool {
+        rustix::fs::fstatvfs(&self.fd).is_ok_and(|stat| stat.f_bavail > 0)
+    }
+
     /// The value of an extended attribute.
     pub fn get_xattr(&self, name: impl Arg + Copy) -> rustix::io::Result<Vec<u8>> {
         get_xattr(self.fd.as_fd(), self.path_only, name)
@@ -687,6 +692,7 @@ impl Node for LocalNode {
         match self.put_xattr(user_name(name).as_slice(), value, XattrFlags::empty()) {
             Ok(()) => Ok(()),
             Err(Errno::NODATA) if value.is_none() => Ok(()),
+            Err(Errno::NOSPC) if self.has_free_blocks() => Err(FsError::TooLarge),
             Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::TooLarge),
             Err(errno) => Err(refusal("set attribute", errno)),
         }

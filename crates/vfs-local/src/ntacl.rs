@@ -4,6 +4,11 @@
 //! While permissions change in several steps, the value has the hashes of all states on the way, in
 //! the room of both of Samba's hashes, under a description of our own. Samba takes it for a
 //! descriptor of other permissions.
+//!
+//! Where a file system has no room for Samba's form (ext4: 4 KiB for all extended attributes of a
+//! file), the value is a packed one of our own ([`encode_packed`]), which Samba does not read.
+
+use crate::packing;
 
 /// A hash's room; SHA-256 fills its first half.
 const HASH_BYTES: usize = 64;
@@ -43,8 +48,32 @@ pub enum Counts {
     Unknown,
 }
 
+/// What a packed value begins with: no version of Samba's.
+const PACKED: &[u8; 4] = b"AnP1";
+
+/// The value to store where there is no room for that of [`encode`]: the count of the states, they,
+/// and the descriptor packed.
+pub fn encode_packed(descriptor: &[u8], states: &[StateHash]) -> Option<Vec<u8>> {
+    if states.is_empty() || states.len() > STATES_MAX {
+        return None;
+    }
+    let packed = packing::pack(descriptor)?;
+    Some([&PACKED[..], &[states.len() as u8], states.as_flattened(), &packed].concat())
+}
+
+fn decode_packed(bytes: &[u8]) -> Option<Stored> {
+    let (count, rest) = bytes.split_first()?;
+    let (states, packed) = rest.split_at_checked(usize::from(*count) * STATE_BYTES)?;
+    let descriptor = packing::unpack(packed)?;
+    let counts = Counts::While(states_of(states));
+    (descriptor.len() >= DESCRIPTOR_HEAD).then_some(Stored { descriptor, counts })
+}
+
 /// Reads a stored value; none if it is of no known form.
 pub fn decode(bytes: &[u8]) -> Option<Stored> {
+    if let Some(packed) = bytes.strip_prefix(PACKED) {
+        return decode_packed(packed);
+    }
     let version = u16_at(bytes, 0)?;
     // The union's switch repeats the version. Then the pointers, of which
     // none may be missing.
@@ -225,6 +254,23 @@ mod tests {
         }
         assert_eq!(encode(&descriptor(0), &[]), None);
         assert_eq!(encode(&descriptor(0), &[[1; STATE_BYTES]; STATES_MAX + 1]), None);
+    }
+
+    #[test]
+    fn packed_value_counts_in_its_states_and_stands_any_damage() {
+        let states = [[1; STATE_BYTES], [2; STATE_BYTES]];
+        let packed = encode_packed(&descriptor(0), &states).unwrap();
+        let counts = Counts::While(states.to_vec());
+        assert_eq!(decode(&packed), Some(Stored { descriptor: descriptor(0), counts }));
+        for length in 0..packed.len() {
+            assert_eq!(decode(&packed[..length]), None);
+        }
+        for at in 0..packed.len() {
+            let mut changed = packed.clone();
+            changed[at] = !changed[at];
+            let _ = decode(&changed);
+        }
+        assert_eq!(encode_packed(&descriptor(0), &[]), None);
     }
 
     #[test]

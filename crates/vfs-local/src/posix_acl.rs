@@ -46,6 +46,15 @@ pub fn store(node: &LocalNode, list: &PosixAcl) -> Result<()> {
     store_mode(node, list.mode_without_names())
 }
 
+/// Takes the names away from a list that has some: a mode takes its place that gives no more to
+/// anyone.
+pub fn drop_names(node: &LocalNode) -> Result<()> {
+    match load(node)? {
+        Some(list) => store_mode(node, list.mode_without_names()),
+        None => Ok(()),
+    }
+}
+
 /// Sets a mode in place of a list. The mode comes first: it is the mask of the names that the list
 /// still has, which lose what they have beyond it.
 fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {

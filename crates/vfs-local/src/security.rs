@@ -161,9 +161,48 @@ fn loses_set_ids(
 ///
 /// The descriptor comes first, since there may be no room for it. A node without a name, which
 /// nobody finds before it is complete, gets it last: one call less.
+///
+/// A file system may have no room for both the descriptor and a POSIX list that says the same of
+/// named users and groups. The descriptor, which says more, is stored then, beside a mode that gives
+/// nobody more than the list does.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _telling = node.telling();
     let Some(descriptor) = change.descriptor else { return put(node, None) };
+    match store_both(node, who, descriptor, change) {
+        Err(FsError::TooLarge) => {}
+        other => return other,
+    }
+    let names = posix_acl::load(node)?;
+    let owner = as_owner(who, PermissionState::of(node)?.uid);
+    if names.is_some() {
+        let _acting = Acting::begin(owner)?;
+        posix_acl::drop_names(node)?;
+    }
+    let mode = change.permissions.map(|list| PosixAcl::of_mode(list.mode_without_names()));
+    let without_names = SecurityChange { permissions: mode.as_ref(), ..*change };
+    let stored = store_both(node, who, descriptor, &without_names);
+    if let (Err(_), Some(names)) = (&stored, &names) {
+        // What was in force counts beside these alone.
+        let _acting = Acting::begin(owner)?;
+        posix_acl::store(node, names)?;
+    }
+    if stored == Err(FsError::TooLarge) {
+        let bytes = descriptor.len();
+        tracing::warn!(
+            bytes,
+            "an access list was refused: the file system has too little room for extended \
+             attributes of one file (ext4 has 4 KiB; more with its feature ea_inode)"
+        );
+    }
+    stored
+}
+
+fn store_both(
+    node: &LocalNode,
+    who: Actor<'_>,
+    descriptor: &[u8],
+    change: &SecurityChange<'_>,
+) -> Result<()> {
     let present = PermissionState::of(node)?;
     let steps = PermissionSteps::new(&present, who, change);
     if present.is_linked {
@@ -188,19 +227,39 @@ fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
     who.user().map_or(who, |user| Actor::beyond(user, power))
 }
 
+/// Stores a descriptor that counts in these states, in Samba's form or packed, or removes it.
+///
+/// # Errors
+/// [`FsError::TooLarge`] if the file's attributes have no room for it, though the file system has.
 fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
-    let encoded = value.and_then(|(descriptor, states)| ntacl::encode(descriptor, states));
-    if value.is_some() && encoded.is_none() {
-        return Err(FsError::InvalidParameter);
-    }
     let _acting = Acting::server(ServerWork::Metadata)?;
-    match node.put_xattr(name(), encoded.as_deref(), XattrFlags::empty()) {
+    let set = |value: Option<&[u8]>| node.put_xattr(name(), value, XattrFlags::empty());
+    let result = match value {
+        None => set(None),
+        Some((descriptor, states)) => {
+            let encoded = ntacl::encode(descriptor, states).ok_or(FsError::InvalidParameter)?;
+            match set(Some(&encoded)) {
+                Err(errno) if is_without_room(errno) => {
+                    let packed = ntacl::encode_packed(descriptor, states);
+                    set(Some(&packed.ok_or(FsError::TooLarge)?))
+                }
+                other => other,
+            }
+        }
+    };
+    match result {
         Ok(()) => Ok(()),
         Err(Errno::NODATA) if value.is_none() => Ok(()),
         Err(Errno::PERM | Errno::OPNOTSUPP) => Err(FsError::NotSupported),
-        Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::NoSpace),
+        Err(errno) if is_without_room(errno) && node.has_free_blocks() => Err(FsError::TooLarge),
+        Err(Errno::RANGE | Errno::TOOBIG) => Err(FsError::TooLarge),
         Err(errno) => Err(refusal("set descriptor", errno)),
     }
+}
+
+/// Whether an attribute was refused for its length, or for want of space.
+fn is_without_room(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::RANGE | Errno::TOOBIG)
 }
 
 #[cfg(test)]
@@ -292,6 +351,75 @@ mod tests {
         node.set_security(Actor::SUPERUSER, &change).unwrap();
         let again = ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap();
         assert_eq!(again.counts, Counts::While(vec![last]), "nothing to change");
+    }
+
+    /// A descriptor with so many entries of named users, and the list that says the same.
+    fn long(names: u32) -> (Vec<u8>, PosixAcl) {
+        let mut entries = Vec::new();
+        for uid in 9802..9802 + names {
+            entries.extend_from_slice(&[0, 0, 24, 0, 0x9F, 1, 0x12, 0, 1, 2, 0, 0, 0, 0, 0, 22]);
+            entries.extend_from_slice(&1u32.to_le_bytes());
+            entries.extend_from_slice(&uid.to_le_bytes());
+        }
+        let mut descriptor = OLD.to_vec();
+        descriptor[16] = 20;
+        descriptor.extend_from_slice(&[2, 0]);
+        descriptor.extend_from_slice(&(entries.len() as u16 + 8).to_le_bytes());
+        descriptor.extend_from_slice(&names.to_le_bytes());
+        descriptor.extend_from_slice(&entries);
+        let named = (9802..9802 + names).map(|uid| (PosixName::User(uid), 6)).collect();
+        (descriptor, PosixAcl { owner: 6, group: 4, others: 0, mask: Some(6), named })
+    }
+
+    #[test]
+    fn long_list_is_stored_once_where_it_does_not_fit_twice() {
+        for kind in [FileKind::File, FileKind::Directory] {
+            // ext4 has 4 KiB for both: the first fits twice, the second packed, the third alone.
+            for names in [20, 200, 500] {
+                let Some((_folder, node)) = node(kind) else { return };
+                let (descriptor, list) = long(names);
+                let set = |descriptor: &[u8], list: &PosixAcl| {
+                    let change = SecurityChange {
+                        descriptor: Some(descriptor),
+                        permissions: Some(list),
+                        ..SecurityChange::default()
+                    };
+                    node.set_security(Actor::SUPERUSER, &change)
+                };
+                assert_eq!(set(&descriptor, &list), Ok(()), "{names} names");
+                let stored = node.security_descriptor().unwrap();
+                assert_eq!(stored.as_deref(), Some(&descriptor[..]), "{names} names");
+                let posix = node.posix_acl().unwrap();
+                assert!(posix.is_none_or(|posix| posix == list), "{names} names");
+                // A short one takes its place, and it that of a short one.
+                let short = long(1);
+                assert_eq!(set(&short.0, &short.1), Ok(()));
+                assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&short.0[..]));
+                assert_eq!(set(&descriptor, &list), Ok(()), "{names} names again");
+                let stored = node.security_descriptor().unwrap();
+                assert_eq!(stored.as_deref(), Some(&descriptor[..]), "{names} names again");
+            }
+        }
+    }
+
+    #[test]
+    fn list_without_room_is_not_refused_as_a_full_disk() {
+        let Some((_folder, node)) = node(FileKind::File) else { return };
+        let (descriptor, list) = long(2700);
+        let change = SecurityChange {
+            descriptor: Some(&descriptor),
+            permissions: Some(&list),
+            ..SecurityChange::default()
+        };
+        match node.set_security(Actor::SUPERUSER, &change) {
+            // A file system with room for 64 KiB.
+            Ok(()) => {}
+            other => {
+                assert_eq!(other, Err(FsError::TooLarge));
+                let stored = node.security_descriptor().unwrap();
+                assert_eq!(stored.as_deref(), Some(&OLD[..]), "what was stored is in force");
+            }
+        }
     }
 
     #[test]
