@@ -270,11 +270,13 @@ def disk_goes_away(scenario, _):
     answers["SETATTR"] = [put(victim), words(34) + ANONYMOUS + mode_attribute(0o600)]
     answers["WRITE"] = [put(opened), words(38) + state + long(0) + words(FILE_SYNC) + opaque(b"y" * BLOCK)]
     answers["COMMIT"] = [put(moved), words(5) + long(0) + words(0)]
+    answers["COMMIT without an open"] = [put(victim), words(5) + long(0) + words(0)]
     answers["REMOVE"] = [root, words(28) + opaque(name)]
     answers = {what: scenario.nfs.compound(*operations)[0] for what, operations in answers.items()}
     require(answers["CREATE"] == NFS_IO, "the first answer on a disk that is gone: %s" % answers)
     # RFC 8881 15.2 has no NFS4ERR_ROFS for COMMIT.
-    require(answers.pop("COMMIT") == NFS_IO, "COMMIT on a disk that is gone")
+    commits = [answers.pop(what) for what in ("COMMIT", "COMMIT without an open")]
+    require(commits == [NFS_IO, NFS_IO], "COMMIT on a disk that is gone: %s" % commits)
     require(all(status in (NFS_IO, NFS_READ_ONLY) for status in answers.values()), "a disk that is gone: %s" % answers)
     ok("NFS on a disk that is gone: COMMIT and the first CREATE are answered NFS4ERR_IO, then %s" % answers)
     status = scenario.flush(scenario.smb, written)

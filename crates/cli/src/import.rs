@@ -113,7 +113,9 @@ fn write(path: &Path, text: &str, replace: bool) -> std::io::Result<()> {
     options.write(true).create(true).create_new(!replace).truncate(replace).mode(0o644);
     let mut file = options.open(path)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()
+    file.sync_all()?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn tell(args: &Args, imported: &Imported, found: &[Found], added: usize) {

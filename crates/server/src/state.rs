@@ -10,12 +10,29 @@ use std::path::Path;
 const FILE_MODE: u32 = 0o600;
 
 /// Creates the directory, and what is missing above, for the server's user alone: password
-/// hashes are stored there, and the server trusts its contents.
+/// hashes are stored there, and the server trusts its contents. Each new directory survives a
+/// loss of power.
 ///
 /// # Errors
 /// The system's.
 pub fn make(folder: &Path) -> std::io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    let missing: Vec<&Path> = folder
+        .ancestors()
+        .take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists())
+        .collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    missing.into_iter().rev().try_for_each(|made| sync(parent(made)))
+}
+
+/// The directory that a path's last name is in.
+fn parent(path: &Path) -> &Path {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.unwrap_or(Path::new("."))
+}
+
+/// Makes the names in a directory survive a loss of power.
+fn sync(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
 }
 
 /// Opens a file of the directory as `options` say, with [`FILE_MODE`]: a file that exists with
@@ -39,8 +56,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
 /// # Errors
 /// The system's; the old file is there then.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = parent(path);
     make(folder)?;
     let beside = path.with_extension("new");
     // A file that a killed server left is open to whoever opened it then.
@@ -52,7 +68,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&beside, path)?;
-    File::open(folder)?.sync_all()?;
+    sync(folder)?;
     Ok(file)
 }
 

@@ -102,7 +102,12 @@ async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
         return Ok(PaidOpen { open: held.open, caller });
     }
     let (object, caller) = run.object().await?;
-    anonymous_open(run, object, caller, Rights::WRITE_DATA).await
+    match anonymous_open(run, object, caller, Rights::WRITE_DATA).await {
+        // COMMIT has no such error (RFC 8881 15.2), and what was written before the file system
+        // shut itself may be lost.
+        Err(NfsStatus::ROFS) => Err(NfsStatus::IO),
+        other => other,
+    }
 }
 
 /// An open for one operation.
