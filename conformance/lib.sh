@@ -62,6 +62,22 @@ skip() {
     echo "SKIPPED: $1" >&2
 }
 
+# python_environment NAME: prints the interpreter of an environment with what
+# python/NAME.requirements names. Each is checked by its content; another list, or another
+# interpreter, makes another environment.
+python_environment() {
+    local list=conformance/python/$1.requirements folder
+    folder=${ANABRANCH_CACHE:-$HOME/.cache/anabranch}/python/$1-$({ cat "$list"; python3 -VV; } | sha256sum | head -c 16)
+    if [ ! -e "$folder/complete" ]; then
+        rm -rf "$folder"
+        mkdir -p "$(dirname "$folder")" &&
+            python3 -m venv "$folder" >&2 &&
+            "$folder/bin/pip" install --quiet --require-hashes --requirement "$list" >&2 &&
+            touch "$folder/complete" || return 1
+    fi
+    echo "$folder/bin/python"
+}
+
 # wire_was signed|sealed|plain DIALECT SIGNING CIPHER: all connections since the
 # last call were so, in both directions, and carried something.
 wire_was() {
