@@ -188,8 +188,8 @@ impl DurableOpens {
     /// The open that a client comes back for; it is the caller's to go on with.
     ///
     /// # Errors
-    /// `OBJECT_NAME_NOT_FOUND` if it is not there, of another share, under another
-    /// lease, made by another CREATE, or persistent and not said to be;
+    /// `OBJECT_NAME_NOT_FOUND` if it is not there, its time is over at `now`, or it is of another
+    /// share, under another lease, made by another CREATE, or persistent and not said to be;
     /// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if it is said to be
     /// persistent and is not, and for a lease on a file of another name, which without
     /// a lease nobody looks at.
@@ -199,9 +199,10 @@ impl DurableOpens {
         session: &Session,
         share: &str,
         name: &[u8],
+        now: Instant,
     ) -> Result<Arc<Open>, NtStatus> {
         let mut reserve = self.lock();
-        let open = reserve.get(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+        let open = reserve.get_in_time(wish.id, now).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
         wish.judge(open, session, share, name)?;
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }

@@ -35,6 +35,11 @@ impl<T> Reserve<T> {
         self.waiting.get(&id).map(|waiting| &waiting.thing)
     }
 
+    /// What waits under a number and has not had its time at `now`.
+    pub fn get_in_time(&self, id: u64, now: Instant) -> Option<&T> {
+        self.waiting.get(&id).filter(|waiting| waiting.until > now).map(|waiting| &waiting.thing)
+    }
+
     /// Takes one out.
     pub fn remove(&mut self, id: u64) -> Option<T> {
         self.waiting.remove(&id).map(|waiting| waiting.thing)

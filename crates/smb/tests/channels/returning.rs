@@ -108,3 +108,16 @@ fn who_comes_back_early_with_a_wrong_name_is_told_so_at_once() {
     assert_eq!(status(&mut third, "other"), Some(NtStatus::INVALID_PARAMETER), "kept");
     assert_eq!(status(&mut third, "f"), Some(NtStatus::SUCCESS));
 }
+
+#[test]
+fn return_after_its_time_is_refused_before_the_next_tick() {
+    for (seconds, expected) in [(59, NtStatus::SUCCESS), (60, NtStatus::OBJECT_NAME_NOT_FOUND)] {
+        let net = Net::new();
+        let mut first = net.ready();
+        let file = durable(&mut first);
+        first.cut();
+        let mut second = net.ready();
+        net.set_clock(seconds);
+        assert_eq!(status_of_return(&mut second, file, GUID), Some(expected), "{seconds} seconds");
+    }
+}

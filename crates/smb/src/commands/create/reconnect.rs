@@ -88,7 +88,8 @@ pub(super) fn take_up(
 ) -> Result<Taken, NtStatus> {
     let session = request.session()?.clone();
     let server = request.server.clone();
-    let kept = server.durable.reattach(wish, &session, &tree.share.name, name)?;
+    let now = server.host.instant();
+    let kept = server.durable.reattach(wish, &session, &tree.share.name, name, now)?;
     let id = FileId { volatile: server.new_file_id().volatile, ..kept.id };
     let file = kept.file()?.clone();
     let client = client_of(request, &session, &tree, id);
