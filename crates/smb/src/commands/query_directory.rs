@@ -41,6 +41,8 @@ impl Scan {
 
 /// Longest pattern in UTF-16 units.
 const PATTERN_UNITS_MAX: usize = 1024;
+/// The pattern of a client that sends none.
+const ALL_NAMES: u16 = b'*' as u16;
 /// Names that are read at once, without a worker.
 const INLINE_NAMES_MAX: usize = 64;
 
@@ -149,7 +151,7 @@ fn start_scan(present: Option<Scan>, body: &QueryDirectoryRequest<'_>) -> Result
             let units = if units.is_empty() { scan.units } else { units };
             Ok(Scan { found_any: scan.found_any, ..Scan::new(units) })
         }
-        None if units.is_empty() => Err(NtStatus::OBJECT_NAME_INVALID),
+        None if units.is_empty() => Ok(Scan::new(vec![ALL_NAMES])),
         None => Ok(Scan::new(units)),
     }
 }

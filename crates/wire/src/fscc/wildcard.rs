@@ -1,14 +1,18 @@
-//! Names against patterns. MS-FSA 2.1.4.4.
+//! Names in expressions. MS-FSA 2.1.4.4.
+//!
+//! Windows programs write `*`, `?` and `.`; Win32 sends some of them as `<`, `>` and `"`, which
+//! follow the rules of DOS: `*.` (names without an extension) goes out as `<`.
 
 use crate::fscc::upcase;
 
 const STAR: u16 = b'*' as u16;
 const QUESTION: u16 = b'?' as u16;
-/// `<`: as many characters as there are up to the last dot.
+/// `<`: any characters before the name's last dot, and that dot, but none behind it. From behind
+/// the last dot, and in a name without one: any characters.
 const DOS_STAR: u16 = b'<' as u16;
-/// `>`: one character, or nothing before a dot or the end.
+/// `>`: one character that is no dot; nothing before a dot and at the end of the name.
 const DOS_QM: u16 = b'>' as u16;
-/// `"`: a dot, or nothing at the end.
+/// `"`: a dot; nothing at the end of the name.
 const DOS_DOT: u16 = b'"' as u16;
 const DOT: u16 = b'.' as u16;
 
@@ -43,7 +47,7 @@ enum Kind {
     /// One name.
     #[default]
     Plain,
-    /// `*`.
+    /// `*`, and `*.*`, which a name without a dot matches, too.
     All,
     Wild,
 }
@@ -53,7 +57,7 @@ impl Pattern {
     #[must_use]
     pub fn new(pattern: &[u16]) -> Self {
         let kind = match pattern {
-            [STAR] => Kind::All,
+            [STAR] | [STAR, DOT, STAR] => Kind::All,
             _ if has_wildcards(pattern) => Kind::Wild,
             _ => Kind::Plain,
         };
@@ -104,11 +108,9 @@ impl Pattern {
 fn step(pattern: &[u16], position: usize, unit: u16, is_last_dot: bool, next: &mut [bool]) {
     match pattern[position] {
         STAR => next[position] = true,
-        // DOS_STAR passes over every dot but the last.
-        DOS_STAR => {
-            next[position] = true;
-            next[position + 1] |= is_last_dot;
-        }
+        // The last dot ends it: no further character is its.
+        DOS_STAR if is_last_dot => next[position + 1] = true,
+        DOS_STAR => next[position] = true,
         QUESTION => next[position + 1] = true,
         DOS_QM if unit != DOT => next[position + 1] = true,
         DOS_DOT if unit == DOT => next[position + 1] = true,
@@ -136,40 +138,109 @@ fn pass_empty(pattern: &[u16], reachable: &mut [bool], upcoming: Option<u16>) {
 mod tests {
     use super::*;
 
+    fn units(text: &str) -> Vec<u16> {
+        text.encode_utf16().collect()
+    }
+
     fn check(pattern: &str, name: &str) -> bool {
-        let units = |t: &str| t.encode_utf16().collect::<Vec<_>>();
         matches(&units(pattern), &units(name))
     }
 
+    /// Rows of MS-FSA 2.1.4.4, and the patterns that `cmd` sends.
     #[test]
     fn patterns_match_as_the_specification_says() {
-        for (pattern, name, expected) in [
-            ("*", "anything", true),
-            ("*.txt", "A.TXT", true),
-            ("*.txt", "a.txt.bak", false),
-            ("a?c", "abc", true),
-            ("a?c", "ac", false),
-            ("abc", "ABC", true),
-            ("abc", "abcd", false),
-            ("a>>", "ab", true),
-            ("a>>", "a", true),
-            ("a>>.x", "a.x", true),
-            ("a\"", "a", true),
-            ("a\"b", "a.b", true),
-            ("<.txt", "a.b.txt", true),
-            ("<", "a.b", true),
-            ("*.*", "noext", false),
-            ("<\"*", "noext", true),
-            ("<\"*", "a.b", true),
-            ("ä*", "Äpfel", true),
+        for (pattern, names, others) in [
+            ("*", "a a.b .a a. ..", ""),
+            ("*.*", "a a.b .a a. .. .", ""),
+            ("*.txt", "A.TXT .txt a.b.txt", "a.txt.bak a txt"),
+            ("a?c", "abc a.c", "ac abcd"),
+            ("abc", "ABC", "abcd ab"),
+            ("?", "a .", "ab .."),
+            // `dir *.`: names without an extension.
+            ("<", "noext xy a. .. .", "a.b a.b.c .b"),
+            ("a<", "a ab a1 a. ab.", "a.b b"),
+            ("<.txt", "a.b.txt a.txt .txt", "a.txt.bak txt"),
+            ("<.", "a. a.b. .", "a a.b"),
+            ("<<", "a a.b a.b.c", ""),
+            ("*<", "a a.b a.b.c", ""),
+            ("<*", "a a.b", ""),
+            ("<\"*", "noext a.b a.b.c .b", ""),
+            ("<\"<", "noext a.b a.b. a.b.c", ""),
+            ("<\"", "a a.", "a.b"),
+            ("x<", "xy x", "x.y"),
+            ("<b", "ab a.b", "a.b.c a"),
+            ("a>>", "a ab abc", "a. abcd a.b"),
+            ("a>>.x", "a.x ab.x abc.x", "abcd.x a. a.b"),
+            (">>", "a ab", "abc a.b .. ."),
+            (">.>", "a.b a. .", "ab a.bc ab.c"),
+            ("a>b", "acb", "ab a.b"),
+            ("a\"", "a a.", "a.b ab"),
+            ("a\"b", "a.b", "ab a acb"),
+            ("a\"\"", "a a. a..", "a.b"),
+            ("a>\"", "a a. ab ab.", "abc a.b"),
+            ("\"", ".", "a .."),
+            ("ä*", "Äpfel", "a"),
         ] {
-            assert_eq!(check(pattern, name), expected, "{pattern} against {name}");
+            for (list, expected) in [(names, true), (others, false)] {
+                for name in list.split(' ').filter(|name| !name.is_empty()) {
+                    assert_eq!(check(pattern, name), expected, "{pattern} against {name}");
+                }
+            }
+        }
+    }
+
+    /// The specification's rules as they are written, tried one after another.
+    fn model(pattern: &[u16], name: &[u16]) -> bool {
+        let any = |from: &[u16], upto: usize| (0..=upto).any(|n| model(from, &name[n..]));
+        let Some((&first, rest)) = pattern.split_first() else { return name.is_empty() };
+        let last_dot = name.iter().rposition(|&unit| unit == DOT);
+        match (first, name.split_first()) {
+            (STAR, _) => any(rest, name.len()),
+            (DOS_STAR, _) => any(rest, last_dot.map_or(name.len(), |dot| dot + 1)),
+            (DOS_QM, None | Some((&DOT, _))) | (DOS_DOT, None) => model(rest, name),
+            (_, None) => false,
+            (unit, Some((&of_name, behind))) => {
+                let is_one = match unit {
+                    QUESTION | DOS_QM => true,
+                    DOS_DOT => of_name == DOT,
+                    unit => upcase(unit) == upcase(of_name),
+                };
+                is_one && model(rest, behind)
+            }
+        }
+    }
+
+    /// Every pattern and every name of up to four and six characters of an alphabet in which
+    /// each rule has its character.
+    #[test]
+    fn every_short_pattern_matches_as_a_brute_force_model() {
+        let words = |alphabet: &str, longest: usize| {
+            let alphabet = units(alphabet);
+            let mut words = vec![Vec::new()];
+            let mut last = words.clone();
+            for _ in 0..longest {
+                let extend = |word: &Vec<u16>| {
+                    let longer = |unit: &u16| [word.as_slice(), &[*unit]].concat();
+                    alphabet.iter().map(longer).collect::<Vec<_>>()
+                };
+                last = last.iter().flat_map(extend).collect();
+                words.extend(last.iter().cloned());
+            }
+            words
+        };
+        let names = words("a.", 6);
+        for expression in words("A.*?<>\"", 4) {
+            let mut pattern = Pattern::new(&expression);
+            for name in &names {
+                let expected = expression == units("*.*") || model(&expression, name);
+                let shown = || (String::from_utf16(&expression), String::from_utf16(name));
+                assert_eq!(pattern.matches(name), expected, "{:?}", shown());
+            }
         }
     }
 
     #[test]
     fn a_pattern_that_was_used_is_as_good_as_new() {
-        let units = |t: &str| t.encode_utf16().collect::<Vec<_>>();
         let mut pattern = Pattern::new(&units("*.txt"));
         assert!(pattern.has_wildcards());
         for (name, expected) in [("a.TXT", true), ("a.bak", false), (".txt", true), ("", false)] {

@@ -113,12 +113,12 @@ impl Entries {
         self.is_full || (self.single && self.wrote_any())
     }
 
-    /// `.` and `..`, which no backend lists. A plain name never means them.
+    /// `.` and `..`, which no backend lists.
     pub fn put_dots(&mut self) -> Result<(), NtStatus> {
         while self.scan.dots_done < 2 && !self.is_done() {
             let name: &[u16] = if self.scan.dots_done == 0 { &[0x2E] } else { &[0x2E, 0x2E] };
             self.set_name(|units| units.extend_from_slice(name));
-            if self.scan.pattern.has_wildcards() && self.is_asked_for() {
+            if self.is_asked_for() {
                 let attributes = self.files.attributes_unchecked(&self.file);
                 let attributes = attributes.map_err(status_of)?;
                 if !self.put_record(None, Some(&attributes)) {
