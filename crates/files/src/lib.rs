@@ -32,6 +32,7 @@ mod offload;
 mod open;
 mod open_file;
 mod owner_lock;
+pub mod private_use;
 mod quota;
 mod read;
 mod remove;

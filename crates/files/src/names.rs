@@ -1,5 +1,6 @@
 //! Names that a volume shows as hidden, or does not serve at all.
 
+use crate::private_use::mapped_name;
 use vfs::{Case, FsError, RelPath, Result, fold_case};
 
 /// Names by patterns: `*` stands for any letters, `?` for one.
@@ -23,9 +24,14 @@ impl NamePatterns {
         self.patterns.is_empty()
     }
 
-    /// Whether one component is such a name, as it is stored or as Windows sees it.
+    /// Whether one component is such a name, as it is stored, as Windows sees it, or as clients
+    /// do that read private characters.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
+        self.has_seen(name) || mapped_name(name).is_some_and(|mapped| self.has_seen(&mapped))
+    }
+
+    fn has_seen(&self, name: &[u8]) -> bool {
         self.has_exactly(name) || windows_view(name).is_some_and(|view| self.has_exactly(view))
     }
 
@@ -157,6 +163,20 @@ mod tests {
             assert!(!has("", name), "{name:?}: nothing is left of it");
             assert!(has("*", name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn patterns_see_private_characters_as_clients_do() {
+        for (pattern, name) in [
+            ("plan:x", "plan\u{F022}x"),
+            ("secret.txt", "secret.txt\u{F029}"),
+            ("secret.txt", "secret.txt\u{F022}s"),
+            ("secret.txt", "Secret\u{F029}txt"),
+            ("plan\u{F022}x", "plan\u{F022}x"),
+        ] {
+            assert!(has(pattern, name), "{pattern} {name}");
+        }
+        assert!(!has("plan\u{F022}x", "plan:x"), "a pattern means what it says");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use files::{CacheKey, Caching, RequestFiles};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vfs::{Case, fold_case};
+
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
 
@@ -290,11 +290,7 @@ pub fn is_named(open: &Open, name: &[u8]) -> bool {
     let Target::File(file) = &open.target else { return false };
     let named = utf16_units(name, "name").ok().and_then(|units| parse_path(&units).ok());
     let case = file.volume().options.case;
-    named.is_some_and(|named| {
-        let (named, is) = (named.path, file.path());
-        let (named, is) = (named.as_bytes(), is.as_bytes());
-        named == is || (case == Case::Insensitive && fold_case(named) == fold_case(is))
-    })
+    named.is_some_and(|named| named.may_be(&file.path(), case))
 }
 
 /// How the open is kept, if it may be: nobody needs to be asked for it.

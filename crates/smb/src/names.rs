@@ -7,40 +7,34 @@
 //! private use area, the way macOS and Linux clients spell the same names on
 //! NTFS (`:` is U+F022, a trailing dot U+F029, …), so both see the true name
 //! and Windows sees one that it can open. A byte that is not UTF-8 is shown as
-//! U+F100 plus its value. Mapping back is exact: the two spellings of a name
-//! always meet in one file.
+//! U+F100 plus its value.
+//!
+//! Names on disk that have such a character themselves, as Samba stores them, are shown as they
+//! are, too, and a path with one is read in two ways ([`AmbiguousPath`]). Where a directory has
+//! both names of which a client could mean either, the one with stored private characters is shown
+//! with their bytes, each as U+F100 plus its value. So every shown name opens the file that it is
+//! shown for, and no other.
 
-use vfs::{FsError, Name, RelPath, StreamName};
+use files::private_use::{
+    AmbiguousPath, CONTROL_BASE, PUNCTUATION, PUNCTUATION_BASE, RAW_BYTE_BASE, TRAILING_DOT,
+    TRAILING_SPACE, mapped_byte, mapped_name,
+};
+use vfs::{Case, FsError, Name, RelPath, StreamName};
 
-/// First code point for mapped control characters and punctuation.
-const CONTROL_BASE: u32 = 0xF000;
-/// U+F100 + byte: a byte that is not part of valid UTF-8.
-const RAW_BYTE_BASE: u32 = 0xF100;
-
-/// Punctuation that Windows forbids, and its private use code point.
-const PUNCTUATION: [(char, u16); 8] = [
-    ('"', 0xF020),
-    ('*', 0xF021),
-    (':', 0xF022),
-    ('<', 0xF023),
-    ('>', 0xF024),
-    ('?', 0xF025),
-    ('\\', 0xF026),
-    ('|', 0xF027),
-];
 /// Between the components of a path.
 const SEPARATOR: u16 = b'\\' as u16;
 const SLASH: u16 = b'/' as u16;
+const DOUBLED: [u16; 2] = [SEPARATOR; 2];
 /// Before a stream's name.
 const COLON: u16 = b':' as u16;
-const TRAILING_SPACE: u16 = 0xF028;
-const TRAILING_DOT: u16 = 0xF029;
 
 /// A CREATE or rename target, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmbPath {
     /// The file or directory.
     pub path: RelPath,
+    /// Set if a component has private characters, which may be stored as they are.
+    pub ambiguous: Option<Box<AmbiguousPath>>,
     /// Which stream of it, if one was spelt out.
     pub stream: Option<Stream>,
 }
@@ -54,28 +48,51 @@ pub enum Stream {
     Default,
 }
 
+impl SmbPath {
+    /// A path that has one meaning.
+    #[must_use]
+    pub fn plain(path: RelPath) -> Self {
+        Self { path, ambiguous: None, stream: None }
+    }
+
+    /// Whether `path` is what it means, or one of the two.
+    #[must_use]
+    pub fn may_be(&self, path: &RelPath, case: Case) -> bool {
+        let same = || AmbiguousPath { mapped: self.path.clone(), literal: self.path.clone() };
+        self.ambiguous
+            .as_deref()
+            .map_or_else(|| same().may_be(path, case), |a| a.may_be(path, case))
+    }
+}
+
 /// Reads a path as CREATE carries it. An empty name is the share's root.
 ///
 /// # Errors
-/// [`FsError::InvalidName`] for a leading or doubled separator, `.` or `..`
-/// components, wildcards, control characters or a bad stream part;
+/// [`FsError::InvalidName`] for a leading separator, `.` or `..` components, wildcards, control characters or a bad stream part;
 /// [`FsError::NameTooLong`] for a component the backend cannot hold.
 pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     if units.is_empty() {
-        return Ok(SmbPath { path: RelPath::root(), stream: None });
+        return Ok(SmbPath::plain(RelPath::root()));
     }
     let units = units.strip_suffix(&[SEPARATOR]).unwrap_or(units);
     if let Some(bytes) = plain_bytes(units) {
-        return Ok(SmbPath { path: RelPath::of_components(bytes)?, stream: None });
+        let is_doubled = || units.ends_with(&[SEPARATOR]) || units.windows(2).any(|p| p == DOUBLED);
+        match RelPath::of_components(bytes) {
+            Err(FsError::InvalidName) if is_doubled() => {}
+            other => return other.map(SmbPath::plain),
+        }
     }
     // No name can hold a slash, so one that is sent separates, as Samba has it.
     let is_separator = |u: &u16| *u == SEPARATOR || *u == SLASH;
     let names_stream = units.contains(&COLON);
-    let mut path = RelPath::with_capacity(units.len());
-    let mut name = Vec::with_capacity(units.len());
+    let mut path = PathBuilder::new(units);
     let mut stream = None;
     let mut parts = units.split(is_separator).peekable();
     while let Some(part) = parts.next() {
+        // Doubled separators count as one, as Samba has it.
+        if part.is_empty() && !path.mapped.is_root() {
+            continue;
+        }
         let mut component = part;
         let colon = names_stream.then(|| part.iter().position(|&u| u == COLON)).flatten();
         if let Some(colon) = colon {
@@ -84,16 +101,84 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
             }
             stream = Some(parse_stream(&part[colon + 1..])?);
             component = &part[..colon];
-            if component.is_empty() && path.is_root() && units[0] == COLON {
+            if component.is_empty() && path.mapped.is_root() && units[0] == COLON {
                 // `:stream` names a stream of the share's root.
                 break;
             }
         }
-        name.clear();
-        push_name(&mut name, component)?;
-        path.try_push(&name)?;
+        path.push(component, push_name)?;
     }
-    Ok(SmbPath { path, stream })
+    Ok(SmbPath { stream, ..path.built() })
+}
+
+/// Whether private characters stand for bytes, or for themselves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PrivateUse {
+    Mapped,
+    Literal,
+}
+
+/// Appends the bytes of a component.
+type PushName = fn(&mut Vec<u8>, &[u16], PrivateUse) -> Result<(), FsError>;
+
+/// A path under construction, in both of its meanings while they differ.
+pub(crate) struct PathBuilder {
+    mapped: RelPath,
+    literal: Option<RelPath>,
+    name: Vec<u8>,
+}
+
+impl PathBuilder {
+    /// For a path of these units.
+    pub fn new(units: &[u16]) -> Self {
+        let has_private = units.iter().any(|unit| is_mapped(*unit));
+        let root = || RelPath::with_capacity(units.len());
+        Self { mapped: root(), literal: has_private.then(root), name: Vec::new() }
+    }
+
+    /// Appends a component. One that is no name in one of its meanings has the other only, as a
+    /// lone U+F029, which does not stand for `.`.
+    ///
+    /// # Errors
+    /// Those of the mapped meaning if it is no name in either.
+    pub fn push(&mut self, units: &[u16], push_name: PushName) -> Result<(), FsError> {
+        self.name.clear();
+        let mapped = push_name(&mut self.name, units, PrivateUse::Mapped);
+        let mapped = mapped.and_then(|()| self.mapped.try_push(&self.name));
+        let Some(literal) = &mut self.literal else { return mapped };
+        if mapped.is_ok() && !units.iter().any(|unit| is_mapped(*unit)) {
+            return literal.try_push(&self.name);
+        }
+        let mut as_is = Vec::with_capacity(units.len() * 3);
+        let pushed = push_name(&mut as_is, units, PrivateUse::Literal);
+        match (mapped, pushed.and_then(|()| literal.try_push(&as_is))) {
+            (Ok(()), Ok(())) => Ok(()),
+            (Ok(()), Err(_)) => literal.try_push(&self.name),
+            (Err(_), Ok(())) => self.mapped.try_push(&as_is),
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// Takes the last component away; false if there is none.
+    pub fn pop(&mut self) -> bool {
+        let Some(parent) = self.mapped.parent() else { return false };
+        self.mapped = parent;
+        self.literal = self.literal.take().map(|path| path.parent().unwrap_or_default());
+        true
+    }
+
+    /// The path.
+    pub fn built(self) -> SmbPath {
+        let Self { mapped, literal, .. } = self;
+        let literal = literal.filter(|literal| *literal != mapped);
+        let path = mapped.clone();
+        let ambiguous = literal.map(|literal| Box::new(AmbiguousPath { mapped, literal }));
+        SmbPath { path, ambiguous, stream: None }
+    }
+}
+
+fn is_mapped(unit: u16) -> bool {
+    char::from_u32(unit.into()).and_then(mapped_byte).is_some()
 }
 
 /// `name`, `name:$DATA`, or `:$DATA`. The one type that there is may be left
@@ -136,21 +221,22 @@ pub fn stream_units(name: &StreamName) -> Option<Vec<u16>> {
     (stream_from_units(&units).as_ref() == Ok(name)).then_some(units)
 }
 
-/// One component from UTF-16 to the backend's bytes.
+/// One component from UTF-16 to the backend's bytes, private characters as the bytes that they
+/// stand for.
 ///
 /// # Errors
 /// As [`parse_path`].
 pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
     let mut bytes = Vec::with_capacity(units.len());
-    push_name(&mut bytes, units)?;
+    push_name(&mut bytes, units, PrivateUse::Mapped)?;
     Name::new(bytes)
 }
 
 /// Appends the bytes of a component.
-fn push_name(bytes: &mut Vec<u8>, units: &[u16]) -> Result<(), FsError> {
+fn push_name(bytes: &mut Vec<u8>, units: &[u16], private: PrivateUse) -> Result<(), FsError> {
     for decoded in char::decode_utf16(units.iter().copied()) {
         match decoded {
-            Ok(c) => push_char(bytes, c)?,
+            Ok(c) => push_char(bytes, c, private)?,
             // A lone surrogate is kept as the three bytes that generalized
             // UTF-8 (WTF-8) has for it, so that the name round-trips.
             Err(lone) => push_surrogate(bytes, lone.unpaired_surrogate()),
@@ -185,8 +271,8 @@ const PLAIN_BYTES: [u8; 128] = {
     table
 };
 
-fn push_char(bytes: &mut Vec<u8>, c: char) -> Result<(), FsError> {
-    if let Some(byte) = mapped_byte(c) {
+fn push_char(bytes: &mut Vec<u8>, c: char, private: PrivateUse) -> Result<(), FsError> {
+    if let Some(byte) = mapped_byte(c).filter(|_| private == PrivateUse::Mapped) {
         bytes.push(byte);
         return Ok(());
     }
@@ -195,19 +281,6 @@ fn push_char(bytes: &mut Vec<u8>, c: char) -> Result<(), FsError> {
     }
     bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
     Ok(())
-}
-
-/// The byte that a character of the private use area stands for.
-pub(crate) fn mapped_byte(c: char) -> Option<u8> {
-    let code = u32::from(c);
-    Some(match code {
-        0xF001..=0xF01F => (code - CONTROL_BASE) as u8,
-        0xF020..=0xF027 => PUNCTUATION[(code - 0xF020) as usize].0 as u8,
-        0xF028 => b' ',
-        0xF029 => b'.',
-        0xF180..=0xF1FF => (code - RAW_BYTE_BASE) as u8,
-        _ => return None,
-    })
 }
 
 pub(crate) fn push_surrogate(bytes: &mut Vec<u8>, unit: u16) {
@@ -251,7 +324,7 @@ const STANDS_FOR_ITSELF: [bool; 256] = {
     }
     let mut at = 0;
     while at < PUNCTUATION.len() {
-        table[PUNCTUATION[at].0 as usize] = false;
+        table[PUNCTUATION[at] as usize] = false;
         at += 1;
     }
     table
@@ -275,8 +348,8 @@ pub(crate) fn push_invalid<'a>(out: &mut Vec<u16>, bytes: &'a [u8]) -> &'a [u8] 
 }
 
 fn push_mapped(out: &mut Vec<u16>, c: char) {
-    if let Some(&(_, mapped)) = PUNCTUATION.iter().find(|(plain, _)| *plain == c) {
-        out.push(mapped);
+    if let Some(at) = PUNCTUATION.iter().position(|plain| char::from(*plain) == c) {
+        out.push((PUNCTUATION_BASE + at as u32) as u16);
     } else if (1..0x20).contains(&u32::from(c)) {
         out.push((CONTROL_BASE + u32::from(c)) as u16);
     } else {
@@ -289,9 +362,9 @@ fn push_mapped(out: &mut Vec<u16>, c: char) {
 fn map_trailing(out: &mut [u16]) {
     if let Some(last) = out.last_mut() {
         if *last == u16::from(b' ') {
-            *last = TRAILING_SPACE;
+            *last = TRAILING_SPACE as u16;
         } else if *last == u16::from(b'.') {
-            *last = TRAILING_DOT;
+            *last = TRAILING_DOT as u16;
         }
     }
 }
@@ -304,14 +377,75 @@ pub fn units_of(name: &[u8]) -> Vec<u16> {
     out
 }
 
+/// Appends a component as clients of POSIX or of Windows are shown it.
+pub type PushUnits = fn(&mut Vec<u16>, &[u8]);
+
+/// Appends a component as the one name by which clients open it. `has_name` says whether its
+/// directory has another name; it is asked about names with private characters only.
+pub fn push_shown(
+    out: &mut Vec<u16>,
+    name: &[u8],
+    push: PushUnits,
+    has_name: impl FnOnce(&[u8]) -> bool,
+) {
+    let start = out.len();
+    push(out, name);
+    // Before all others, a name of plain ASCII.
+    let Some(_) = mapped_name(name) else { return };
+    let shown = &out[start..];
+    let is_itself = bytes_of(shown, PrivateUse::Literal) == name;
+    let other = bytes_of(shown, PrivateUse::Mapped);
+    if is_itself && !(Name::new(&*other).is_ok() && has_name(&other)) {
+        return;
+    }
+    out.truncate(start);
+    let mut rest = name;
+    while let Some(at) = rest.windows(3).position(is_private) {
+        let (before, from) = rest.split_at(at);
+        push(out, before);
+        // A dot or a space in the middle of a name stays what it is.
+        if let (Some(last), Some(byte @ (b'.' | b' '))) = (out.last_mut(), before.last()) {
+            *last = u16::from(*byte);
+        }
+        out.extend(from[..3].iter().map(|byte| RAW_BYTE_BASE as u16 + u16::from(*byte)));
+        rest = &from[3..];
+    }
+    push(out, rest);
+}
+
+fn is_private(bytes: &[u8]) -> bool {
+    bytes[0] == 0xEF && mapped_name(bytes).is_some()
+}
+
+/// The bytes that units of a name stand for, without a look at whether they are allowed in one.
+fn bytes_of(units: &[u16], private: PrivateUse) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(units.len() * 3);
+    for decoded in char::decode_utf16(units.iter().copied()) {
+        match decoded {
+            Ok(c) => match mapped_byte(c).filter(|_| private == PrivateUse::Mapped) {
+                Some(byte) => bytes.push(byte),
+                None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+            },
+            Err(lone) => push_surrogate(&mut bytes, lone.unpaired_surrogate()),
+        }
+    }
+    bytes
+}
+
 /// A whole path with `\` before every component, as the file name
-/// information classes show it; the root is a single `\`.
+/// information classes show it; the root is a single `\`. For `has_name` see [`push_shown`].
 #[must_use]
-pub fn path_units(path: &RelPath) -> Vec<u16> {
+pub fn path_units(path: &RelPath, has_name: impl Fn(&RelPath) -> bool) -> Vec<u16> {
     let mut out = Vec::with_capacity(path.as_bytes().len() + 1);
+    let mut above = RelPath::root();
     for component in path.components() {
         out.push(u16::from(b'\\'));
-        push_units(&mut out, component);
+        push_shown(&mut out, component, push_units, |name| {
+            let mut other = above.clone();
+            other.try_push(name).is_ok() && has_name(&other)
+        });
+        // A component of a path is a name.
+        let _ = above.try_push(component);
     }
     if out.is_empty() {
         out.push(u16::from(b'\\'));
@@ -342,10 +476,18 @@ mod tests {
     #[test]
     fn a_path_cannot_climb_or_start_at_a_separator() {
         for bad in
-            [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"a\\b", "a*", "a?b", "a<b", "\u{1}", "a\\"]
+            [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"\\a", r"a\\..", "a*", "a?b", "a<b", "\u{1}"]
         {
-            let expected = if bad == "a\\" { Ok(b"a".to_vec()) } else { Err(FsError::InvalidName) };
-            assert_eq!(path_of(bad), expected, "{bad}");
+            assert_eq!(path_of(bad), Err(FsError::InvalidName), "{bad}");
+        }
+    }
+
+    #[test]
+    fn doubled_separators_count_as_one() {
+        for (path, stored) in
+            [(r"a\\b", "a/b"), (r"a\\\b:s", "a/b"), ("a\\/ä", "a/ä"), (r"a\\", "a"), (r"a\", "a")]
+        {
+            assert_eq!(path_of(path).unwrap(), stored.as_bytes(), "{path}");
         }
     }
 
@@ -420,7 +562,69 @@ mod tests {
         assert_eq!(name_from_units(&units_of(halves.as_bytes())), Ok(halves));
     }
 
+    /// What a client is shown for each name of a directory, and what it opens by that.
+    fn shown_in(directory: &[&[u8]], push: PushUnits) -> Vec<Vec<u16>> {
+        let has_name = |name: &[u8]| directory.contains(&name);
+        let show = |name: &&[u8]| {
+            let mut out = Vec::new();
+            push_shown(&mut out, name, push, has_name);
+            out
+        };
+        directory.iter().map(show).collect()
+    }
+
+    fn opened_in<'a>(directory: &[&'a [u8]], named: SmbPath) -> Option<&'a [u8]> {
+        let is_there = |path: &RelPath| directory.iter().find(|name| **name == path.as_bytes());
+        let literal = named.ambiguous.as_ref().map(|paths| &paths.literal);
+        is_there(&named.path).or_else(|| literal.and_then(is_there)).copied()
+    }
+
+    #[test]
+    fn stored_private_characters_are_shown_and_opened_as_they_are() {
+        let colon = "a\u{F022}b";
+        let named = parse_path(&units(&format!("{colon}\\in\u{F029}"))).unwrap();
+        let ambiguous = named.ambiguous.unwrap();
+        assert_eq!(ambiguous.mapped.as_bytes(), b"a:b/in.");
+        assert_eq!(ambiguous.literal.as_bytes(), "a\u{F022}b/in\u{F029}".as_bytes());
+        assert_eq!(shown_in(&[colon.as_bytes()], push_units), [units(colon)]);
+        let both = shown_in(&[b"a:b", colon.as_bytes()], push_units);
+        assert_eq!(both, [units(colon), units("a\u{F1EF}\u{F180}\u{F1A2}b")]);
+        let mixed = "a:b.\u{F022}".as_bytes();
+        assert_eq!(shown_in(&[mixed], push_units), [units("a\u{F022}b.\u{F1EF}\u{F180}\u{F1A2}")]);
+        let dot = parse_path(&units("\u{F029}")).unwrap();
+        assert_eq!((dot.path.as_bytes(), dot.ambiguous), ("\u{F029}".as_bytes(), None));
+    }
+
+    #[test]
+    fn plain_names_have_one_meaning() {
+        for name in ["a.txt", "Äpfel", "\u{F000}\u{F02A}\u{F100}", "a:stream"] {
+            assert_eq!(parse_path(&units(name)).unwrap().ambiguous, None, "{name}");
+        }
+    }
+
     proptest! {
+        /// Each file of a directory is opened by the name that is shown for it.
+        #[test]
+        fn each_shown_name_opens_its_own_file(
+            names in prop::collection::hash_set(
+                "[a.: \u{F022}\u{F029}\u{F1EF}\u{F180}\u{F1A2}\u{F1A9}]{1,4}", 1..7),
+            raw in prop::collection::vec(prop::sample::select(&b"\xEF\x80\xA2\xED:a."[..]), 1..7),
+        ) {
+            let mut directory: Vec<&[u8]> = names.iter().map(|name| name.as_bytes()).collect();
+            if !directory.contains(&&*raw) {
+                directory.push(&raw);
+            }
+            directory.retain(|name| Name::new(*name).is_ok());
+            for (name, shown) in directory.iter().zip(shown_in(&directory, push_units)) {
+                prop_assert_eq!(opened_in(&directory, parse_path(&shown).unwrap()), Some(*name));
+            }
+            let push: PushUnits = crate::posix::push_posix_units;
+            for (name, shown) in directory.iter().zip(shown_in(&directory, push)) {
+                let named = crate::posix::parse_posix_path(&shown).unwrap();
+                prop_assert_eq!(opened_in(&directory, named), Some(*name));
+            }
+        }
+
         /// By two ways: what is plain and what is not.
         #[test]
         fn path_and_its_components_read_the_same(
@@ -429,10 +633,12 @@ mod tests {
             let units = units(&text);
             let whole = parse_path(&units);
             let parts = units.strip_suffix(&[SEPARATOR]).unwrap_or(&units);
-            let parts = parts.split(|unit| [SEPARATOR, SLASH].contains(unit));
-            let names: Result<RelPath, FsError> = parts.map(name_from_units).collect();
+            let parts = parts.split(|unit| [SEPARATOR, SLASH].contains(unit)).enumerate();
+            let parts = parts.filter(|(at, part)| *at == 0 || !part.is_empty());
+            let names: Result<RelPath, FsError> =
+                parts.map(|(_, part)| name_from_units(part)).collect();
             match whole {
-                Ok(SmbPath { path, stream: None }) if !units.is_empty() => {
+                Ok(SmbPath { path, stream: None, .. }) if !units.is_empty() => {
                     prop_assert_eq!(Ok(path), names);
                 }
                 Err(error) if !text.contains(':') => prop_assert_eq!(Err(error), names),

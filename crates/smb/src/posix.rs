@@ -8,9 +8,10 @@
 //! unless it is mounted with `nomapposix`.
 
 use crate::attributes::{attribute_bits, times};
-use crate::names::{mapped_byte, push_invalid, push_surrogate};
+use crate::names::{PathBuilder, PrivateUse, SmbPath, push_invalid, push_surrogate};
+use files::private_use::mapped_byte;
 use files::{Descriptor, Semantics, Sid};
-use vfs::{Attributes, FileKind, FsError, Name, RelPath};
+use vfs::{Attributes, FileKind, FsError};
 use wire::fscc::{PosixFacts, PosixInfo, PosixKind, REPARSE_TAG_SYMLINK};
 
 /// Longest target of a symbolic link in UTF-16 units: Linux's PATH_MAX.
@@ -21,33 +22,32 @@ const TARGET_UNITS_MAX: usize = 4096;
 /// # Errors
 /// [`FsError::InvalidName`] for a NUL or for `..` beyond the root;
 /// [`FsError::NameTooLong`].
-pub fn parse_posix_path(units: &[u16]) -> Result<RelPath, FsError> {
-    let mut names: Vec<Name> = Vec::new();
+pub fn parse_posix_path(units: &[u16]) -> Result<SmbPath, FsError> {
+    let mut path = PathBuilder::new(units);
     for part in units.split(|&u| u == u16::from(b'/')) {
-        match posix_bytes(part)?.as_slice() {
-            b"" | b"." => {}
-            b".." => {
-                names.pop().ok_or(FsError::InvalidName)?;
-            }
-            bytes => names.push(Name::new(bytes)?),
+        match part {
+            [] | [DOT] => {}
+            [DOT, DOT] => path.pop().then_some(()).ok_or(FsError::InvalidName)?,
+            name => path.push(name, push_posix_name)?,
         }
     }
-    Ok(names.into_iter().collect())
+    Ok(path.built())
 }
 
-fn posix_bytes(units: &[u16]) -> Result<Vec<u8>, FsError> {
-    let mut bytes = Vec::with_capacity(units.len() + 8);
+const DOT: u16 = b'.' as u16;
+
+fn push_posix_name(bytes: &mut Vec<u8>, units: &[u16], private: PrivateUse) -> Result<(), FsError> {
     for decoded in char::decode_utf16(units.iter().copied()) {
         match decoded {
             Ok('\0') => return Err(FsError::InvalidName),
-            Ok(c) => match mapped_byte(c) {
+            Ok(c) => match mapped_byte(c).filter(|_| private == PrivateUse::Mapped) {
                 Some(byte) => bytes.push(byte),
                 None => bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             },
-            Err(lone) => push_surrogate(&mut bytes, lone.unpaired_surrogate()),
+            Err(lone) => push_surrogate(bytes, lone.unpaired_surrogate()),
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// Appends a name, or the text of a link, as POSIX clients see it: only bytes
@@ -143,13 +143,14 @@ pub fn is_posix(file: &files::OpenFile) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use vfs::Name;
 
     fn units(text: &str) -> Vec<u16> {
         text.encode_utf16().collect()
     }
 
     fn path_of(text: &str) -> Result<Vec<u8>, FsError> {
-        parse_posix_path(&units(text)).map(|p| p.as_bytes().to_vec())
+        parse_posix_path(&units(text)).map(|p| p.path.as_bytes().to_vec())
     }
 
     #[test]
@@ -172,7 +173,8 @@ mod tests {
         for bad in ["..", "a/../..", "a\0b"] {
             assert_eq!(path_of(bad), Err(FsError::InvalidName), "{bad:?}");
         }
-        assert_eq!(path_of("\u{F029}\u{F029}/a"), Err(FsError::InvalidName), "mapped dots too");
+        let private = "\u{F029}\u{F029}/a";
+        assert_eq!(path_of(private).unwrap(), private.as_bytes(), "a name, and no mapped dots");
         assert_eq!(path_of(&"n".repeat(256)), Err(FsError::NameTooLong));
     }
 
@@ -191,13 +193,13 @@ mod tests {
             push_posix_units(&mut shown, name.as_bytes());
             let private = String::from_utf8_lossy(&raw).chars().any(|c| ('\u{F000}'..='\u{F1FF}').contains(&c));
             let path = parse_posix_path(&shown);
-            prop_assert!(private || path.map(|p| p.as_bytes().to_vec()) == Ok(raw));
+            prop_assert!(private || path.map(|p| p.path.as_bytes().to_vec()) == Ok(raw));
         }
 
         #[test]
         fn any_client_path_is_refused_or_stays_in_the_share(text in prop::collection::vec(any::<u16>(), 0..20)) {
             if let Ok(path) = parse_posix_path(&text) {
-                prop_assert!(path.components().all(|c| c != b"." && c != b".."));
+                prop_assert!(path.path.components().all(|c| c != b"." && c != b".."));
             }
         }
     }

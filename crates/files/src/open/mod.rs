@@ -88,6 +88,17 @@ pub enum Semantics {
     Posix,
 }
 
+impl Semantics {
+    /// How names are compared in a volume.
+    #[must_use]
+    pub fn case(self, volume: &Volume) -> Case {
+        match self {
+            Self::Windows => volume.options.case,
+            Self::Posix => Case::Sensitive,
+        }
+    }
+}
+
 /// An open as it is asked for.
 #[derive(Clone, Debug)]
 pub struct OpenPlan {

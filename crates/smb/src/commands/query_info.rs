@@ -2,9 +2,9 @@
 
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::dispatch::{Outcome, Request, malformed};
+use crate::dispatch::{Outcome, QueryRefusal, Request, malformed};
 use crate::extended_attributes::{Shown, VALUE_BYTES_MAX, is_name, next_position, page};
-use crate::names::{path_units, stream_units, units_of};
+use crate::names::{path_units, stream_units};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
 use crate::quota;
@@ -109,13 +109,13 @@ fn file_info(
     let session = request.session()?;
     if class == FileInfoClass::NormalizedName && session.dialect != Dialect::Smb311 {
         // MS-SMB2 3.3.5.20.1: for this dialect only.
-        return Err(NtStatus::NOT_SUPPORTED);
+        return Err(NtStatus::NOT_SUPPORTED.into());
     }
     if class == FileInfoClass::AlternateName {
-        return alternate_name(file, room, data);
+        return Ok(alternate_name(files, file, room, data)?);
     }
     if needs_read_attributes(class) && !file.granted().intersects(Access::READ_ATTRIBUTES) {
-        return Err(NtStatus::ACCESS_DENIED);
+        return Err(NtStatus::ACCESS_DENIED.into());
     }
     let mut facts = file_facts(files, open, file)?;
     let mut status = NtStatus::SUCCESS;
@@ -150,9 +150,15 @@ fn posix_file_info(
 
 /// No shorter names are made up: a name is its own alternate, the only one that
 /// opens it. Programs that cannot do without 8.3 names are older than SMB2.
-fn alternate_name(file: &OpenFile, room: usize, data: &mut Vec<u8>) -> Result<NtStatus, NtStatus> {
-    let (_, name) = file.path().split().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-    let own = units_of(name.as_bytes());
+fn alternate_name(
+    files: &RequestFiles,
+    file: &OpenFile,
+    room: usize,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, NtStatus> {
+    file.path().name().ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
+    let path = path_units(&file.path(), |path| files.volume_has_name(file, path));
+    let own = path.rsplit(|unit| *unit == u16::from(b'\\')).next().unwrap_or_default();
     let mut w = Writer::new(data);
     w.u32((own.len() * 2) as u32);
     own.iter().for_each(|u| w.u16(*u));
@@ -191,7 +197,7 @@ fn file_facts(files: &RequestFiles, open: &Open, file: &OpenFile) -> Result<File
         access: file.granted().0,
         position: file.position(),
         mode: open.mode,
-        name: name_units(file),
+        name: name_units(files, file),
         streams: Vec::new(),
         reparse_tag: reparse_tag(files, file, &attributes),
     })
@@ -203,8 +209,8 @@ fn reparse_tag(files: &RequestFiles, file: &OpenFile, attributes: &Attributes) -
 }
 
 /// Path and stream of an open, with a leading `\`.
-fn name_units(file: &OpenFile) -> Vec<u16> {
-    let mut name = path_units(&file.path());
+fn name_units(files: &RequestFiles, file: &OpenFile) -> Vec<u16> {
+    let mut name = path_units(&file.path(), |path| files.volume_has_name(file, path));
     if let Some(stream) = file.stream().as_ref().and_then(stream_units) {
         name.push(u16::from(b':'));
         name.extend(stream);

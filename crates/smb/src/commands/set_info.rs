@@ -5,7 +5,7 @@ use crate::apple::{is_info, take_nfs_entries};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::extended_attributes;
 use crate::names::{SmbPath, Stream, parse_path};
-use crate::open::Target;
+use crate::open::{Open, Target};
 use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::quota;
 use crate::stable::{self, Promise};
@@ -131,7 +131,7 @@ async fn set_file_info(
         }
         FileInfoClass::Link => {
             let info = RenameInfo::decode(input).map_err(short)?;
-            let to = target(file, &info)?;
+            let to = target(files, file, &info).await?;
             if to.stream.is_some() {
                 return Err(NtStatus::NOT_SUPPORTED);
             }
@@ -211,12 +211,9 @@ fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
 }
 
 /// A name that begins with `:` is a stream's of the same file. MS-FSA 2.1.5.15.11.
-async fn rename(
-    files: &RequestFiles,
-    file: &Arc<OpenFile>,
-    info: &RenameInfo<'_>,
-) -> Result<(), NtStatus> {
-    let (to, replace) = (target(file, info)?, info.flags & 1 != 0);
+async fn rename(files: &RequestFiles, open: &Open, info: &RenameInfo<'_>) -> Result<(), NtStatus> {
+    let file = open.file()?;
+    let (to, replace) = (target(files, file, info).await?, info.flags & 1 != 0);
     let result = match &to.stream {
         Some(Stream::Named(name)) if to.path.is_root() => {
             files.rename_stream(file, name, replace).await
@@ -230,14 +227,27 @@ async fn rename(
     result.map_err(status_of)
 }
 
-fn target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
+async fn target(
+    files: &RequestFiles,
+    file: &OpenFile,
+    info: &RenameInfo<'_>,
+) -> Result<SmbPath, NtStatus> {
+    let mut target = parse_target(file, info)?;
+    if let Some(path) = target.ambiguous.take() {
+        let (volume, case) = (file.volume(), file.semantics().case(file.volume()));
+        let chosen = files.choose_stored(volume, file.caller(), case, *path).await;
+        target.path = chosen.map_err(status_of)?;
+    }
+    Ok(target)
+}
+
+fn parse_target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtStatus> {
     if info.root != 0 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let units = utf16_units(info.name, "new name").map_err(malformed)?;
     if is_posix(file) {
-        let path = parse_posix_path(&units).map_err(status_of)?;
-        return Ok(SmbPath { path, stream: None });
+        return parse_posix_path(&units).map_err(status_of);
     }
     let units = units.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&units);
     if units.is_empty() {

@@ -77,10 +77,11 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         None => None,
     };
     let mut volume = tree.volume()?.clone();
-    let plan = Plan::of(&body, request.header, may)?;
+    let mut plan = Plan::of(&body, request.header, may)?;
     if let Some(at) = plan.as_of {
         volume = request.files.snapshot(&volume, at).await.map_err(status_of)?;
     }
+    settle_path(request, &tree, &volume, &mut plan).await?;
     let mut creating = Creating::new(request, tree, plan, claim)?;
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
@@ -119,6 +120,21 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         }
         Err(error) => Err(refusal(request, &creating, &volume, error)),
     }
+}
+
+/// Chooses between the two meanings of a path with private characters.
+async fn settle_path(
+    request: &Request<'_>,
+    tree: &Tree,
+    volume: &Arc<Volume>,
+    plan: &mut Plan,
+) -> Result<(), NtStatus> {
+    let Some(path) = plan.ambiguous.take() else { return Ok(()) };
+    let caller = tree.caller(&request.session()?.user()).clone();
+    let case = plan.open.semantics.case(volume);
+    let chosen = request.files.choose_stored(volume, &caller, case, *path).await;
+    plan.open.path = chosen.map_err(status_of)?;
+    Ok(())
 }
 
 /// The answer to a CREATE that was written apart.

@@ -13,6 +13,7 @@ use crate::posix::parse_posix_path;
 use crate::previous_versions::take_token;
 use crate::status::status_of;
 use crate::tree::Tree;
+use files::private_use::AmbiguousPath;
 use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind};
 use std::borrow::Cow;
 use vfs::{Timestamp, XattrName};
@@ -30,6 +31,8 @@ use wire::smb::{
 pub struct Plan {
     /// For the file layer.
     pub open: OpenPlan,
+    /// Set while its path has two meanings.
+    pub ambiguous: Option<Box<AmbiguousPath>>,
     /// What the client would like to keep to itself of this open alone.
     pub oplock: Caching,
     /// The path is meant as of this time.
@@ -234,6 +237,7 @@ impl Plan {
         };
         Ok(Self {
             open,
+            ambiguous: parsed.ambiguous,
             as_of,
             // A level that is none is no oplock.
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
@@ -253,8 +257,7 @@ impl Plan {
 fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, NtStatus> {
     let units = if header.flags.contains(Flags::DFS) { strip_dfs(units) } else { units };
     if is_posix {
-        let path = parse_posix_path(units).map_err(status_of)?;
-        return Ok(SmbPath { path, stream: None });
+        return parse_posix_path(units).map_err(status_of);
     }
     if units.first() == Some(&u16::from(b'\\')) {
         return Err(NtStatus::INVALID_PARAMETER);

@@ -3,13 +3,14 @@
 use super::{Scan, Shape};
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
-use crate::names::{name_from_units, push_units};
+use crate::names::{PushUnits, SmbPath, parse_path, push_shown, push_units};
 use crate::posix::{parse_posix_path, posix_info, push_posix_units};
 use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
+use files::private_use::mapped_name;
 use files::{OpenFile, RequestFiles};
 use std::sync::Arc;
-use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, ServerWork};
+use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, RelPath, ServerWork};
 use wire::fscc::{
     DirectoryClass, DirectoryRecord, put_directory_record, put_posix_directory_record,
 };
@@ -135,14 +136,11 @@ impl Entries {
         if !self.goes_on() {
             return Ok(());
         }
-        let name = match self.shape {
-            Shape::Windows(_) => name_from_units(&self.scan.units),
-            Shape::Posix => parse_posix_path(&self.scan.units).and_then(|path| {
-                let split = path.split().filter(|(parent, _)| parent.is_root());
-                split.map(|(_, name)| name).ok_or(FsError::InvalidName)
-            }),
+        let parsed = match self.shape {
+            Shape::Windows(_) => parse_path(&self.scan.units),
+            Shape::Posix => parse_posix_path(&self.scan.units),
         };
-        let found = name.and_then(|name| self.files.find_child(&self.file, &name));
+        let found = parsed.and_then(|named| self.find_named(&named));
         let (name, attributes) = match found {
             Ok(found) => found,
             Err(
@@ -163,16 +161,38 @@ impl Entries {
         Ok(())
     }
 
+    /// The child that a client means: of two names it may mean, that which
+    /// [`RequestFiles::choose_stored`] chooses.
+    fn find_named(&self, named: &SmbPath) -> Result<(Name, Attributes), FsError> {
+        let name_of = |path: &RelPath| {
+            let split = path.split().filter(|(parent, _)| parent.is_root());
+            split.map(|(_, name)| name).ok_or(FsError::InvalidName)
+        };
+        if named.stream.is_some() {
+            return Err(FsError::InvalidName);
+        }
+        let mapped = name_of(&named.path)?;
+        match &named.ambiguous {
+            Some(other) if !self.files.directory_has_name(&self.file, mapped.as_bytes()) => {
+                self.files.find_child(&self.file, &name_of(&other.literal)?)
+            }
+            _ => self.files.find_child(&self.file, &mapped),
+        }
+    }
+
     fn set_name(&mut self, write: impl FnOnce(&mut Vec<u16>)) {
         self.record.name.clear();
         write(&mut self.record.name);
     }
 
     fn spell(&mut self, name: &[u8]) {
-        match self.shape {
-            Shape::Posix => self.set_name(|units| push_posix_units(units, name)),
-            Shape::Windows(_) => self.set_name(|units| push_units(units, name)),
-        }
+        let push: PushUnits = match self.shape {
+            Shape::Posix => push_posix_units,
+            Shape::Windows(_) => push_units,
+        };
+        let Self { files, file, record, .. } = self;
+        record.name.clear();
+        push_shown(&mut record.name, name, push, |other| files.directory_has_name(file, other));
     }
 
     /// A pattern of POSIX may be a name that merely looks like one.
@@ -241,6 +261,10 @@ impl ListSink for Entries {
             return Choice::Stop;
         }
         if let Some(left) = &mut self.names_left {
+            // How it is shown may take a search through the whole directory: on a worker.
+            if mapped_name(name).is_some() {
+                return Choice::Stop;
+            }
             match left.checked_sub(1) {
                 Some(less) => *left = less,
                 None => return Choice::Stop,

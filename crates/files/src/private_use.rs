@@ -1,0 +1,195 @@
+//! Characters of the Unicode private use area in names.
+//!
+//! Clients of SMB send, for what Windows cannot hold in a name, a character of the private use
+//! area: U+F022 for `:`, U+F029 for a dot at the end (MS-FSCC 2.1.5 has no such characters; macOS
+//! and Linux agree on these for NTFS). Here the true byte is stored. Samba and other servers store
+//! the private character itself, so names of both forms exist on disks that came from them.
+
+use crate::server_work::METADATA;
+use crate::{Caller, OpenFile, RequestFiles, Volume};
+use std::borrow::Cow;
+use std::sync::Arc;
+use vfs::{Actor, Case, FsError, Name, OpenHow, RelPath, Result, Wait, Wanted};
+
+/// First code point for control characters and punctuation.
+pub const CONTROL_BASE: u32 = 0xF000;
+/// U+F100 + byte: a byte that is not part of valid UTF-8.
+pub const RAW_BYTE_BASE: u32 = 0xF100;
+/// The code point of the first of [`PUNCTUATION`].
+pub const PUNCTUATION_BASE: u32 = 0xF020;
+/// Punctuation that Windows forbids, in the order of its code points.
+pub const PUNCTUATION: [u8; 8] = *b"\"*:<>?\\|";
+/// Of each private character in UTF-8.
+const FIRST_BYTE: u8 = 0xEF;
+/// A space at the end of a name.
+pub const TRAILING_SPACE: u32 = 0xF028;
+/// A dot at the end of a name.
+pub const TRAILING_DOT: u32 = 0xF029;
+
+/// The byte that a character of the private use area stands for.
+#[must_use]
+pub fn mapped_byte(c: char) -> Option<u8> {
+    let code = u32::from(c);
+    Some(match code {
+        0xF001..=0xF01F => (code - CONTROL_BASE) as u8,
+        PUNCTUATION_BASE..=0xF027 => PUNCTUATION[(code - PUNCTUATION_BASE) as usize],
+        TRAILING_SPACE => b' ',
+        TRAILING_DOT => b'.',
+        0xF180..=0xF1FF => (code - RAW_BYTE_BASE) as u8,
+        _ => return None,
+    })
+}
+
+/// The stored name with the byte in the place of each private character; none if it has no such
+/// character.
+#[must_use]
+pub fn mapped_name(name: &[u8]) -> Option<Vec<u8>> {
+    // Nearly all names have none: they cost no copy.
+    if !name.contains(&FIRST_BYTE) {
+        return None;
+    }
+    let mut mapped = Vec::with_capacity(name.len());
+    let mut rest = name;
+    let mut is_other = false;
+    while let Some(at) = rest.iter().position(|byte| *byte == FIRST_BYTE) {
+        let (before, from) = rest.split_at(at);
+        mapped.extend_from_slice(before);
+        let character = from.get(..3).and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let byte = character.and_then(|text| text.chars().next()).and_then(mapped_byte);
+        is_other |= byte.is_some();
+        mapped.push(byte.unwrap_or(FIRST_BYTE));
+        rest = &from[if byte.is_some() { 3 } else { 1 }..];
+    }
+    mapped.extend_from_slice(rest);
+    is_other.then_some(mapped)
+}
+
+/// What a path of a client means, of which a component has private characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AmbiguousPath {
+    /// Each private character replaced by the byte that it stands for.
+    pub mapped: RelPath,
+    /// Each private character stored as it is. As many components as `mapped`.
+    pub literal: RelPath,
+}
+
+impl AmbiguousPath {
+    /// Whether `path` is one of those that it may mean.
+    #[must_use]
+    pub fn may_be(&self, path: &RelPath, case: Case) -> bool {
+        let fold = |name| match case {
+            Case::Insensitive => vfs::fold_case(name),
+            Case::Sensitive => Cow::Borrowed(name),
+        };
+        let mut names = path.components();
+        self.components().all(|(mapped, literal)| {
+            let name = names.next().map(fold);
+            name.is_some_and(|name| name == fold(mapped) || name == fold(literal))
+        }) && names.next().is_none()
+    }
+
+    fn components(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.mapped.components().zip(self.literal.components())
+    }
+}
+
+impl RequestFiles {
+    /// The path that a client means by private characters: in each directory the name with the
+    /// bytes that they stand for, or, if there is none, the name that is stored with them. A name
+    /// that is neither is the former. What is found is only a choice between two names: opening
+    /// it decides whether the caller may.
+    ///
+    /// # Errors
+    /// [`FsError::TooMany`] if the workers dropped the call.
+    pub async fn choose_stored(
+        &self,
+        volume: &Arc<Volume>,
+        caller: &Arc<Caller>,
+        case: Case,
+        path: AmbiguousPath,
+    ) -> Result<RelPath> {
+        let (files, volume, caller) = (self.clone(), volume.clone(), caller.clone());
+        let choose = move || {
+            let who = files.context.call(caller.identity.actor());
+            let mut chosen = RelPath::root();
+            for (mapped, literal) in path.components() {
+                let with = |name| {
+                    let mut path = chosen.clone();
+                    path.try_push(name).map(|()| path)
+                };
+                let is_there = |path: &RelPath| has_name(&volume, who, path, case);
+                let first = with(mapped)?;
+                let is_literal = mapped != literal && !is_there(&first);
+                let second = with(literal).ok().filter(|path| is_literal && is_there(path));
+                chosen = second.unwrap_or(first);
+            }
+            Ok(chosen)
+        };
+        self.offload(choose).await
+    }
+
+    /// Whether a directory that is open for listing has a name, be it one that the caller is not
+    /// shown.
+    #[must_use]
+    pub fn directory_has_name(&self, directory: &OpenFile, name: &[u8]) -> bool {
+        let Ok(name) = Name::new(name) else { return false };
+        let who = self.context.call(directory.caller().identity.actor());
+        match directory.node.child_attributes(METADATA, &name, Wanted::default()) {
+            Err(FsError::NotFound) => {}
+            _ => return true,
+        }
+        let path = directory.path().join(&name);
+        directory.case() == Case::Insensitive
+            && has_name(directory.volume(), who, &path, Case::Insensitive)
+    }
+
+    /// Whether there is a name at `path`, as the caller of an open compares names.
+    #[must_use]
+    pub fn volume_has_name(&self, open: &OpenFile, path: &RelPath) -> bool {
+        let who = self.context.call(open.caller().identity.actor());
+        has_name(open.volume(), who, path, open.case())
+    }
+}
+
+/// Whether there is such a name; what the caller may not see counts as there.
+fn has_name(volume: &Volume, who: Actor<'_>, path: &RelPath, case: Case) -> bool {
+    let how = OpenHow { case, ..OpenHow::looking(Wait::Allowed) };
+    let missing = [FsError::NotFound, FsError::PathNotFound, FsError::NotDirectory];
+    !volume.vfs.open(who, path, how).is_err_and(|error| missing.contains(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn private_characters_are_replaced_by_their_bytes() {
+        for (stored, mapped) in [
+            ("a\u{F022}b", Some(&b"a:b"[..])),
+            ("\u{F001}\u{F020}\u{F027}", Some(b"\x01\"|")),
+            ("end\u{F029}", Some(b"end.")),
+            ("\u{F028}\u{F1FF}", Some(b" \xFF")),
+            ("\u{FF01}\u{F022}", Some(b"\xEF\xBC\x81:")),
+            ("plain", None),
+            ("\u{F000}\u{F02A}\u{F100}\u{F17F}\u{F200}\u{FF01}", None),
+        ] {
+            assert_eq!(mapped_name(stored.as_bytes()).as_deref(), mapped, "{stored:?}");
+        }
+        assert_eq!(mapped_name(b"\xEF\x80"), None, "cut off");
+        assert_eq!(mapped_name(b"\xEF\xEF\x80\xA2"), Some(b"\xEF:".to_vec()));
+    }
+
+    #[test]
+    fn either_form_of_each_component_may_be_meant() {
+        let path = |text: &str| RelPath::of_components(text.as_bytes().to_vec()).unwrap();
+        let ambiguous =
+            AmbiguousPath { mapped: path("a:b/c/d?"), literal: path("a\u{F022}b/c/d\u{F025}") };
+        for stored in ["a:b/c/d?", "a\u{F022}b/c/d?", "A:B/c/d\u{F025}"] {
+            assert!(ambiguous.may_be(&path(stored), Case::Insensitive), "{stored}");
+        }
+        assert!(!ambiguous.may_be(&path("A:b/c/d?"), Case::Sensitive));
+        for other in ["a:b/c", "a:b/c/d?/e", "a/c/d?"] {
+            assert!(!ambiguous.may_be(&path(other), Case::Insensitive), "{other}");
+        }
+    }
+}
