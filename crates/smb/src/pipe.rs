@@ -5,6 +5,7 @@ use limits::{Account, Share};
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
 
@@ -27,6 +28,11 @@ struct ChargedPipe {
 pub type Answered = (Vec<u8>, bool);
 
 impl ChargedPipe {
+    fn set_now(&mut self, now: Timestamp) {
+        let milliseconds = now.0.div_euclid(1_000_000);
+        self.pipe.set_now(i64::try_from(milliseconds).unwrap_or_default());
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), NtStatus> {
         self.pipe.write(bytes).map_err(|_| NtStatus::PIPE_DISCONNECTED)
     }
@@ -61,13 +67,14 @@ impl OpenPipe {
         Ok(Self { pipe: Mutex::new(pipe), readers: Mutex::default() })
     }
 
-    /// Takes bytes of the client.
+    /// Takes bytes of the client, at a time that calls may ask for.
     ///
     /// # Errors
     /// `PIPE_DISCONNECTED` for what is no remote procedure call and ever after,
     /// `INSUFFICIENT_RESOURCES` if the user may not have the memory that the answers need.
-    pub fn write(&self, bytes: &[u8]) -> Result<(), NtStatus> {
+    pub fn write(&self, bytes: &[u8], now: Timestamp) -> Result<(), NtStatus> {
         let mut pipe = self.pipe();
+        pipe.set_now(now);
         let written = pipe.write(bytes);
         let settled = pipe.settle();
         drop(pipe);
@@ -112,8 +119,14 @@ impl OpenPipe {
     ///
     /// # Errors
     /// `PIPE_BUSY` while an older answer waits, and those of [`OpenPipe::write`].
-    pub fn transceive(&self, bytes: &[u8], count: usize) -> Result<Answered, NtStatus> {
+    pub fn transceive(
+        &self,
+        bytes: &[u8],
+        count: usize,
+        now: Timestamp,
+    ) -> Result<Answered, NtStatus> {
         let mut pipe = self.pipe();
+        pipe.set_now(now);
         if pipe.pipe.available() > 0 {
             return Err(NtStatus::PIPE_BUSY);
         }
@@ -144,6 +157,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NOW: Timestamp = Timestamp(0);
     use futures_util::FutureExt;
     use limits::{Holder, Ledger};
     use std::pin::pin;
@@ -164,14 +179,14 @@ mod tests {
         let mut early = pin!(pipe.answer(4096));
         assert!(early.as_mut().now_or_never().is_none());
         assert_eq!(pipe.read(4096), Ok(None));
-        pipe.write(&CALL).unwrap();
+        pipe.write(&CALL, NOW).unwrap();
         let (answer, more) = early.now_or_never().expect("it was written").unwrap();
         assert!(!more && answer[2] == 3, "a fault");
         let mut late = pin!(pipe.answer(4096));
         assert!(late.as_mut().now_or_never().is_none(), "and only once");
-        assert_eq!(pipe.write(&[0; 24]), Err(NtStatus::PIPE_DISCONNECTED));
+        assert_eq!(pipe.write(&[0; 24], NOW), Err(NtStatus::PIPE_DISCONNECTED));
         assert_eq!(late.now_or_never(), Some(Err(NtStatus::PIPE_DISCONNECTED)));
-        assert_eq!(pipe.write(&CALL), Err(NtStatus::PIPE_DISCONNECTED), "ever after");
+        assert_eq!(pipe.write(&CALL, NOW), Err(NtStatus::PIPE_DISCONNECTED), "ever after");
     }
 
     #[test]
@@ -181,7 +196,7 @@ mod tests {
         let mut pipes = Vec::new();
         let refusal = loop {
             let pipe = open(&ledger, "hoarder").unwrap();
-            let written = pipe.write(&calls);
+            let written = pipe.write(&calls, NOW);
             pipes.push(pipe);
             if let Err(status) = written {
                 break status;
@@ -192,7 +207,7 @@ mod tests {
         let refused = pipes.pop().expect("the last one");
         assert_eq!(refused.read(4096), Err(NtStatus::PIPE_DISCONNECTED));
         let other = open(&ledger, "other").unwrap();
-        assert_eq!(other.write(&calls), Ok(()));
+        assert_eq!(other.write(&calls, NOW), Ok(()));
         let used = ledger.usage().used;
         assert!(other.read(usize::MAX).is_ok_and(|answer| answer.is_some()));
         assert!(ledger.usage().used + 128_000 <= used, "read is free again");

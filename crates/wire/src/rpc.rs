@@ -65,6 +65,8 @@ pub struct RpcFacts {
     pub names: Arc<Names>,
     /// Whether the caller may see what is for administrators.
     pub is_administrator: bool,
+    /// Milliseconds since 1970 at the latest request; see [`Pipe::set_now`].
+    pub now_unix_ms: i64,
 }
 
 impl RpcFacts {
@@ -160,6 +162,12 @@ impl Pipe {
         let (input, stub, output) = (Vec::new(), Vec::new(), Vec::new());
         let handles = lsarpc::Handles::default();
         Self { interface, facts, input, stub, output, handles, is_disconnected: false }
+    }
+
+    /// The time that calls which are written from now on are answered with, in milliseconds since
+    /// 1970.
+    pub fn set_now(&mut self, now_unix_ms: i64) {
+        self.facts.now_unix_ms = now_unix_ms;
     }
 
     /// Takes bytes of the client; answers are ready to be read then.

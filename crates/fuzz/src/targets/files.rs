@@ -139,6 +139,7 @@ pub fn remote_calls(bytes: &[u8]) {
             unix: Arc::new(UnixNames::new([("alice".to_owned(), 1000)], [])),
         }),
         is_administrator: true,
+        now_unix_ms: 0,
     };
     let Some((&first, rest)) = bytes.split_first() else { return };
     let interface = match first % 3 {

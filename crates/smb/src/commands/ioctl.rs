@@ -100,7 +100,7 @@ async fn on_open(
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
     if let Target::Pipe(_) = &open.target {
-        return pipe::on_pipe(open, body);
+        return pipe::on_pipe(request, open, body);
     }
     let file = open.file()?;
     match body.code {

@@ -78,7 +78,7 @@ pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let file = match &open.target {
         Target::File(file) => file,
         Target::Pipe(pipe) => {
-            pipe.write(body.data)?;
+            pipe.write(body.data, request.server.host.now().wall)?;
             WriteResponse { count: body.data.len() as u32 }.encode(&mut request.w);
             return Ok(Outcome::success());
         }

@@ -19,6 +19,7 @@ const SHARE_SET_INFO: u16 = 17;
 const SHARE_DEL: u16 = 18;
 const SHARE_DEL_STICKY: u16 = 19;
 const SERVER_GET_INFO: u16 = 21;
+const REMOTE_TOD: u16 = 28;
 /// As [`SHARE_ENUM_ALL`], without those that are there for a while only.
 const SHARE_ENUM: u16 = 36;
 
@@ -38,6 +39,7 @@ pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>,
         SHARE_ENUM_ALL | SHARE_ENUM => share_enum(&mut r, facts),
         SHARE_GET_INFO => share_get_info(&mut r, facts),
         SERVER_GET_INFO => server_get_info(&mut r, facts),
+        REMOTE_TOD => remote_time(&mut r, facts),
         CONNECTION_ENUM => refused_list(&mut r, 1),
         FILE_ENUM | SESSION_ENUM => refused_list(&mut r, 2),
         // Which parameter was wrong: none, it is the caller.
@@ -47,6 +49,49 @@ pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>,
         }
         _ => Err(Fault::Opnum),
     }
+}
+
+/// NetrRemoteTOD: TIME_OF_DAY_INFO, in UTC. MS-SRVS 2.2.4.105, 3.1.4.21.
+fn remote_time(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
+    /// Ten thousandths of a second between two ticks of the clock, as Windows and Samba say.
+    const TICK: u32 = 310;
+    unique_string(r)?;
+    let milliseconds = facts.now_unix_ms.max(0) as u64;
+    let seconds = milliseconds / 1000;
+    let (days, of_day) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = date_of(days);
+    let mut out = Vec::new();
+    let mut w = Writer::new(&mut out);
+    put_referent(&mut w, 0);
+    w.u32(seconds as u32);
+    w.u32(milliseconds as u32);
+    for number in [of_day / 3600, of_day / 60 % 60, of_day % 60, milliseconds / 10 % 100] {
+        w.u32(number as u32);
+    }
+    // Minutes from UTC.
+    w.u32(0);
+    w.u32(TICK);
+    // 1970 began on a Thursday.
+    for number in [day, month, year, (days + 4) % 7] {
+        w.u32(number as u32);
+    }
+    w.u32(WERR_OK);
+    Ok(out)
+}
+
+/// Year, month and day of the Gregorian calendar, of days since 1970. Years are counted from March
+/// on, so that a leap day is the last of its year.
+fn date_of(days: u64) -> (u64, u64, u64) {
+    /// From the first of March of the year 0 to 1970.
+    const TO_1970: u64 = 719_468;
+    let days = days + TO_1970;
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
@@ -285,6 +330,26 @@ mod tests {
         let flags = share_get_info("data", 1005, &facts(false));
         // Level, pointer, flags, error.
         assert_eq!(flags[8..12], 0x0800u32.to_le_bytes());
+    }
+
+    #[test]
+    fn remote_time_is_that_of_the_latest_request() {
+        // 2024-02-29 23:59:58.760, a Thursday, and the first of March of a year without such a day.
+        for (now_unix_ms, expected) in [
+            (1_709_251_198_760, [23, 59, 58, 76, 0, 310, 29, 2, 2024, 4]),
+            (1_677_628_800_000, [0, 0, 0, 0, 0, 310, 1, 3, 2023, 3]),
+            (0, [0, 0, 0, 0, 0, 310, 1, 1, 1970, 4]),
+        ] {
+            let facts = RpcFacts { now_unix_ms, ..facts(false) };
+            let answer = call(REMOTE_TOD, &[0; 4], &facts).unwrap();
+            let numbers: Vec<u32> = answer
+                .chunks(4)
+                .map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap()))
+                .collect();
+            assert_eq!(numbers[1], (now_unix_ms / 1000) as u32);
+            assert_eq!(numbers[3..13], expected);
+            assert_eq!(numbers[13..], [WERR_OK]);
+        }
     }
 
     #[test]

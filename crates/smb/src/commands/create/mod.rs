@@ -472,5 +472,6 @@ fn rpc_facts(request: &Request<'_>, session: &Session, interface: Interface) -> 
         comment: String::new(),
         shares: shares.filter_map(|share| share.fact_for(&user, peer)).collect(),
         is_administrator: user.is_proven() && user.account.caller.is_root(),
+        now_unix_ms: 0,
     }
 }

@@ -16,18 +16,27 @@ const CONNECTED: u32 = 3;
 const PEEK_BYTES: usize = 16;
 
 /// Whatever is asked of an open pipe.
-pub(super) fn on_pipe(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+pub(super) fn on_pipe(
+    request: &Request<'_>,
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match body.code {
-        fsctl::PIPE_TRANSCEIVE => transceive(pipe, body),
+        fsctl::PIPE_TRANSCEIVE => transceive(request, pipe, body),
         fsctl::PIPE_PEEK => peek(pipe, body),
         _ => Err(NtStatus::NOT_SUPPORTED),
     }
 }
 
 /// A call and its answer in one round trip.
-fn transceive(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
-    let (output, more) = pipe.transceive(body.input, body.output_bytes_max as usize)?;
+fn transceive(
+    request: &Request<'_>,
+    pipe: &OpenPipe,
+    body: &IoctlRequest<'_>,
+) -> Result<Answer, NtStatus> {
+    let (now, room) = (request.server.host.now().wall, body.output_bytes_max as usize);
+    let (output, more) = pipe.transceive(body.input, room, now)?;
     Ok(Answer { status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
 }
 
