@@ -85,6 +85,8 @@ pub struct Conn {
     pub(crate) negotiated: Option<Arc<Negotiated>>,
     /// SMB1's NEGOTIATE asked for SMB2 in general; a second NEGOTIATE follows.
     pub(crate) wildcard_answered: bool,
+    /// A client that speaks SMB1 alone has been answered.
+    pub(crate) smb1_refused: bool,
     /// See [`Conn::take_cancelled`].
     has_cancelled: bool,
     pub(crate) preauth: PreauthHash,
@@ -132,6 +134,7 @@ impl Conn {
             }),
             negotiated: None,
             wildcard_answered: false,
+            smb1_refused: false,
             has_cancelled: false,
             preauth: PreauthHash::default(),
             setups: HashMap::new(),

@@ -18,6 +18,7 @@ use wire::smb::negotiate::{
 };
 use wire::smb::{
     Command, Dialect, ErrorResponse, Flags, Header, MessageId, SessionId, TreeId, smb1_dialects,
+    smb1_refusal,
 };
 use wire::spnego;
 
@@ -70,13 +71,26 @@ impl Conn {
             self.negotiated = Some(Arc::new(plain_202(&config)));
             Dialect::Smb202.number()
         } else {
-            self.server.host.dialect_refused(self.shared.facts.peer, &[]);
-            return Err(Close::Refused("only SMB1 offered"));
+            return self.refuse_smb1(frame);
         };
         // Its message id is 0; the request that follows a wildcard has 0 or 1.
         let grant = self.charge(&header)?;
         let response = self.response(&config, dialect, 0, IO_BYTES_MAX_SMALL);
         self.send_negotiate(&header, grant, &response);
+        Ok(())
+    }
+
+    /// Answers once: whatever such a client sends next closes the connection.
+    fn refuse_smb1(&mut self, frame: &[u8]) -> Result<(), Close> {
+        self.server.host.dialect_refused(self.shared.facts.peer, &[]);
+        let refused = Close::Refused("only SMB1 offered");
+        if std::mem::replace(&mut self.smb1_refused, true) {
+            return Err(refused);
+        }
+        let reply = smb1_refusal(frame).ok_or(refused)?;
+        let mut buffer = new_buffer(Vec::new());
+        buffer.extend_from_slice(&reply);
+        self.answer_negotiate(buffer, NtStatus::NOT_SUPPORTED);
         Ok(())
     }
 

@@ -56,7 +56,7 @@ pub use lease::{
 pub use lock::{LockElement, LockRequest};
 pub use read::{ReadRequest, ReadResponse};
 pub use session_setup::{SessionFlags, SessionSetupRequest, SessionSetupResponse};
-pub use smb1::smb1_dialects;
+pub use smb1::{smb1_dialects, smb1_refusal};
 pub use transform::TransformHeader;
 pub use tree_connect::{TreeConnectRequest, TreeConnectResponse};
 pub use write::{WriteRequest, WriteResponse};

@@ -31,3 +31,20 @@ pub fn smb1_dialects(frame: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     }
     Ok(names)
 }
+
+/// The answer to an SMB1 NEGOTIATE of a client that speaks nothing else: none of its dialects is
+/// spoken here, so that it ends by itself. MS-CIFS 2.2.4.52.2.
+///
+/// None for what is shorter than a header.
+#[must_use]
+pub fn smb1_refusal(request: &[u8]) -> Option<Vec<u8>> {
+    const STATUS: std::ops::Range<usize> = 5..9;
+    const FLAGS: usize = 9;
+    const REPLY: u8 = 0x80;
+    let mut reply = request.get(..32)?.to_vec();
+    reply[STATUS].fill(0);
+    reply[FLAGS] |= REPLY;
+    // One word, the dialect that is none of them, and no bytes.
+    reply.extend_from_slice(&[1, 0xFF, 0xFF, 0, 0]);
+    Some(reply)
+}
