@@ -5,7 +5,7 @@ use crate::server_work::WANTED;
 use crate::table::lock;
 use crate::volume::dos;
 use crate::watch::Filter;
-use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
+use crate::{Access, Caller, Object, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
@@ -302,21 +302,44 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Stale`] if the volume's directory is gone.
     pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
-        let mut space = volume.vfs.space(caller.identity.actor())?;
-        if let Some(limit) = volume.options.size_limit_bytes {
-            space.total_bytes = space.total_bytes.min(limit);
-            space.free_bytes = space.free_bytes.min(limit);
-            space.available_bytes = space.available_bytes.min(limit);
-        }
-        if let Some((limits, size_bytes)) = volume.sized() {
-            let used = limits.room().used_bytes();
-            let left = used.map_or(size_bytes, |used| size_bytes.saturating_sub(used));
-            space.total_bytes = space.total_bytes.min(size_bytes);
-            space.free_bytes = space.free_bytes.min(left);
-            space.available_bytes = space.available_bytes.min(left);
-        }
-        Ok(space)
+        Ok(within_limits(volume, volume.vfs.space(caller.identity.actor())?))
     }
+
+    /// As [`RequestFiles::space`], of the file system that the file or directory is in.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::space`].
+    pub fn space_of(&self, open: &OpenFile, caller: &Caller) -> Result<Space> {
+        let node = open.name.stream.as_ref().map_or(&open.node, |stream| stream.file());
+        let volume = open.volume();
+        Ok(within_limits(volume, volume.vfs.space_of(caller.identity.actor(), &**node)?))
+    }
+
+    /// As [`RequestFiles::space_of`], of an object.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::space`].
+    pub fn object_space(&self, object: &Object, caller: &Caller) -> Result<Space> {
+        let (volume, node) = (&object.volume, &*object.node);
+        Ok(within_limits(volume, volume.vfs.space_of(caller.identity.actor(), node)?))
+    }
+}
+
+/// As much of it as the volume's options let clients have.
+fn within_limits(volume: &Volume, mut space: Space) -> Space {
+    if let Some(limit) = volume.options.size_limit_bytes {
+        space.total_bytes = space.total_bytes.min(limit);
+        space.free_bytes = space.free_bytes.min(limit);
+        space.available_bytes = space.available_bytes.min(limit);
+    }
+    if let Some((limits, size_bytes)) = volume.sized() {
+        let used = limits.room().used_bytes();
+        let left = used.map_or(size_bytes, |used| size_bytes.saturating_sub(used));
+        space.total_bytes = space.total_bytes.min(size_bytes);
+        space.free_bytes = space.free_bytes.min(left);
+        space.available_bytes = space.available_bytes.min(left);
+    }
+    space
 }
 
 /// As [`RequestFiles::allocated_ranges`], of a file that was made sparse.

@@ -599,6 +599,10 @@ impl Vfs for CachedVfs {
         self.inner.space(who)
     }
 
+    fn space_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<Space> {
+        self.inner.space_of(who, node)
+    }
+
     fn quota_state(&self) -> QuotaState {
         self.inner.quota_state()
     }

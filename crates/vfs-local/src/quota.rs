@@ -5,9 +5,10 @@
 //! decided here.
 
 use crate::errors::refusal;
+use crate::identity::Acting;
 use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
-use vfs::{Actor, FsError, Quota, QuotaLimits, QuotaState, Result};
+use vfs::{Actor, FsError, Quota, QuotaLimits, QuotaState, Result, Space};
 
 /// Calls, of `linux/quota.h` and `linux/dqblk_xfs.h`.
 const GET_QUOTA: u32 = 0x80_0007;
@@ -54,6 +55,25 @@ pub fn state(root: BorrowedFd<'_>) -> QuotaState {
         Ok(()) if state.flags & COUNTED != 0 => QuotaState::Counted,
         _ => QuotaState::Absent,
     }
+}
+
+/// Size and free space of the file system in which a node is open, within the user's quota there.
+pub fn space(node: BorrowedFd<'_>, who: Actor<'_>) -> Result<Space> {
+    let _acting = Acting::begin(who)?;
+    let stat = rustix::fs::fstatvfs(node).map_err(|e| refusal("statvfs", e))?;
+    let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
+    let space = Space {
+        total_bytes: bytes(stat.f_blocks),
+        free_bytes: bytes(stat.f_bfree),
+        available_bytes: bytes(stat.f_bavail),
+        block_bytes: u32::try_from(stat.f_frsize).unwrap_or(4096),
+        nodes_total: stat.f_files,
+        nodes_free: stat.f_ffree,
+    };
+    if state(node) != QuotaState::Enforced {
+        return Ok(space);
+    }
+    Ok(space.within(&get(node, who, who.creator().uid).unwrap_or_default()))
 }
 
 /// See [`vfs::Vfs::quota`].

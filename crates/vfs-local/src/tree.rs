@@ -380,20 +380,12 @@ impl Vfs for LocalVfs {
     }
 
     fn space(&self, who: Actor<'_>) -> Result<Space> {
-        let _acting = Acting::begin(who)?;
-        let stat = rustix::fs::fstatvfs(&self.root).map_err(|e| refusal("statvfs", e))?;
-        let space = Space {
-            total_bytes: stat.f_blocks * stat.f_frsize,
-            free_bytes: stat.f_bfree * stat.f_frsize,
-            available_bytes: stat.f_bavail * stat.f_frsize,
-            block_bytes: u32::try_from(stat.f_frsize).unwrap_or(4096),
-            nodes_total: stat.f_files,
-            nodes_free: stat.f_ffree,
-        };
-        if self.quota_state() != QuotaState::Enforced {
-            return Ok(space);
-        }
-        Ok(space.within(&self.quota(who, who.creator().uid).unwrap_or_default()))
+        quota::space(self.root.as_fd(), who)
+    }
+
+    fn space_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<Space> {
+        let node = LocalNode::of(node).map_or(self.root.as_fd(), |node| node.as_fd());
+        quota::space(node, who)
     }
 
     fn quota_state(&self) -> QuotaState {

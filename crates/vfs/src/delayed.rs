@@ -159,6 +159,10 @@ impl Vfs for Delayed {
         self.inner.space(who)
     }
 
+    fn space_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<Space> {
+        self.inner.space_of(who, node)
+    }
+
     fn is_read_only(&self) -> bool {
         self.inner.is_read_only()
     }

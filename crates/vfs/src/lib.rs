@@ -273,11 +273,20 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::create`].
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened>;
 
-    /// Size and free space of the file system, as `who` may use it.
+    /// Size and free space of the root's file system, as `who` may use it.
     ///
     /// # Errors
     /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
     fn space(&self, who: Actor<'_>) -> Result<Space>;
+
+    /// As [`Vfs::space`], of the file system that `node` is in: another one may be mounted below
+    /// the root.
+    ///
+    /// # Errors
+    /// As [`Vfs::space`].
+    fn space_of(&self, who: Actor<'_>, _node: &dyn Node) -> Result<Space> {
+        self.space(who)
+    }
 
     /// What is done about quotas of users; it may change while the tree is served.
     fn quota_state(&self) -> QuotaState {

@@ -45,8 +45,9 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
         return Ok(Answered { shown: Shown { handle, ..shown_root(run) }, around });
     }
     let export = run.object_place()?.export.clone();
-    if let Some(attributes) = seen_alone(run, requested) {
-        let around = around(run, Some(&export), requested)?;
+    let alone = (requested & SPACE).is_empty();
+    if let Some(attributes) = alone.then(|| seen_alone(run, requested)).flatten() {
+        let around = around(run, Some((&export, None)), requested)?;
         let mounted_on = attributes.key.inode;
         let shown = shown_on(&export, mounted_on, attributes);
         return Ok(Answered { shown: Shown { handle, ..shown }, around });
@@ -64,7 +65,7 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
         true => Box::pin(delegate::with_kept(run, &object, attributes)).await?,
         false => attributes,
     };
-    let around = around(run, Some(&export), requested)?;
+    let around = around(run, Some((&export, Some(&object))), requested)?;
     let list = match (requested & LISTS).is_empty() {
         true => None,
         false => {
@@ -132,21 +133,26 @@ pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
     Shown { attributes, fsid: FsId::default(), mounted_on: ROOT_INODE, handle: None, list }
 }
 
+/// What the server and the file system of the object say; the root of all exports is in none.
 pub(crate) fn around(
     run: &Run<'_>,
-    export: Option<&Export>,
+    export: Option<(&Export, Option<&Object>)>,
     requested: Bitmap4,
 ) -> Result<Around, NfsStatus> {
     let wants_space = !(requested & SPACE).is_empty();
     let space = match export {
-        Some(export) if wants_space => {
+        Some((export, object)) if wants_space => {
             let caller = run.caller(export);
-            Some(run.files().space(&export.volume, &caller).or_status()?)
+            let space = match object {
+                Some(object) => run.files().object_space(object, &caller),
+                None => run.files().space(&export.volume, &caller),
+            };
+            Some(space.or_status()?)
         }
         _ if wants_space => Some(Space::default()),
         _ => None,
     };
-    let features = export.map_or_else(Features::default, |export| export.volume.features());
+    let features = export.map_or_else(Features::default, |(export, _)| export.volume.features());
     Ok(Around {
         minor_version: run.minor_version,
         lease: run.config.lease,

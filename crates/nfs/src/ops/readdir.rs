@@ -50,7 +50,7 @@ pub(crate) async fn read(
     }
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
-    let around = around(run, Some(&export), args.requested)?;
+    let around = around(run, Some((&export, Some(&directory))), args.requested)?;
     let wish = wish(run, args, &around, &export);
     let mut entries = Entries::behind(answer, args, around, Some(export));
     let files = run.files().clone();
