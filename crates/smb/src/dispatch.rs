@@ -21,7 +21,7 @@ use std::time::Instant;
 use wire::codec::{Malformed, Reader, Writer};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
-use wire::smb::{Command, Dialect, FileId, Flags, Header, SessionId, TreeId};
+use wire::smb::{Command, Dialect, ErrorResponse, FileId, Flags, Header, SessionId, TreeId};
 
 /// A request and where its reply goes.
 pub struct Request<'a> {
@@ -119,7 +119,48 @@ impl Outcome {
     }
 }
 
+/// Why a query is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueryRefusal {
+    /// By a status alone.
+    Status(NtStatus),
+    /// `BUFFER_TOO_SMALL`: an answer takes at least so many bytes.
+    BufferTooSmall(usize),
+}
+
+impl From<NtStatus> for QueryRefusal {
+    fn from(status: NtStatus) -> Self {
+        Self::Status(status)
+    }
+}
+
 impl<'a> Request<'a> {
+    /// Refuses a query; clients ask again with the room that the answer takes. MS-SMB2 2.2.2.2.
+    ///
+    /// # Errors
+    /// The status, if it goes without error data.
+    pub fn refuse_query(&mut self, refusal: QueryRefusal) -> Result<Outcome, NtStatus> {
+        match refusal {
+            QueryRefusal::Status(status) => Err(status),
+            QueryRefusal::BufferTooSmall(bytes) => {
+                let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                self.write_error_data(&bytes.to_le_bytes());
+                Ok(Outcome::status(NtStatus::BUFFER_TOO_SMALL))
+            }
+        }
+    }
+
+    /// Writes the body of an error response: data of the default kind, in an error context where
+    /// the dialect has them. MS-SMB2 2.2.2.
+    pub fn write_error_data(&mut self, data: &[u8]) {
+        if self.negotiated.dialect == Dialect::Smb311 {
+            let data = ErrorResponse::context(data);
+            ErrorResponse { contexts: 1, data: &data }.encode(&mut self.w);
+        } else {
+            ErrorResponse { contexts: 0, data }.encode(&mut self.w);
+        }
+    }
+
     /// A reader that stands at the request's body.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Quotas of users: the file that they are asked for by, and what is asked.
 //! MS-SMB2 3.3.5.20.4, 3.3.5.21.4, MS-FSA 2.1.5.21, 2.1.5.22.
 
-use crate::dispatch::{Request, malformed};
+use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::open::Open;
 use crate::status::status_of;
 use crate::tree::Tree;
@@ -64,7 +64,7 @@ pub async fn query(
     quotas: &OpenQuotas,
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
-) -> Result<NtStatus, NtStatus> {
+) -> Result<NtStatus, QueryRefusal> {
     let query = QuotaQuery::decode(body.input).map_err(|_| NtStatus::INVALID_PARAMETER)?;
     let user = request.session()?.user();
     let (files, caller) = (request.files, open.tree.caller(&user));
@@ -73,7 +73,7 @@ pub async fn query(
     let found = if is_listing {
         let next = match user_of(query.start) {
             Some(uid) => u64::from(uid),
-            None if !query.start.is_empty() => return Err(NtStatus::INVALID_SID),
+            None if !query.start.is_empty() => return Err(NtStatus::INVALID_SID.into()),
             None if query.restart => 0,
             None => quotas.next.load(Ordering::Relaxed),
         };
@@ -88,9 +88,11 @@ pub async fn query(
     let found = found.map_err(status_of)?;
     let told = put(&found, data, body.output_bytes as usize);
     if told == 0 {
-        let status =
-            if found.is_empty() { NtStatus::NO_MORE_ENTRIES } else { NtStatus::BUFFER_TOO_SMALL };
-        return Err(status);
+        put(found.get(..1).unwrap_or_default(), data, usize::MAX);
+        return Err(match found.is_empty() {
+            true => NtStatus::NO_MORE_ENTRIES.into(),
+            false => QueryRefusal::BufferTooSmall(data.len()),
+        });
     }
     if is_listing {
         let last = found.get(told - 1).map_or(END, |(uid, _)| u64::from(*uid));

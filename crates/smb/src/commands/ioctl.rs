@@ -7,7 +7,7 @@ mod pipe;
 mod ranges;
 mod reparse;
 
-use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::dispatch::{Outcome, QueryRefusal, Reply, Request, malformed};
 use crate::durable::Durability;
 use crate::open::{Open, Target};
 use crate::previous_versions::snapshot_array;
@@ -57,27 +57,37 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if about_connection.contains(&body.code) && file_id != FileId::RELATED {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let answer = match body.code {
-        fsctl::VALIDATE_NEGOTIATE_INFO => network::validate_negotiate(request, &body)?,
-        fsctl::QUERY_NETWORK_INTERFACE_INFO => network::interfaces(request, &body)?,
+    match answer(request, &body, &mut file_id).await {
+        Ok(answer) => respond(request, &body, file_id, answer),
+        Err(refusal) => request.refuse_query(refusal),
+    }
+}
+
+async fn answer(
+    request: &mut Request<'_>,
+    body: &IoctlRequest<'_>,
+    file_id: &mut FileId,
+) -> Result<Answer, QueryRefusal> {
+    Ok(match body.code {
+        fsctl::VALIDATE_NEGOTIATE_INFO => network::validate_negotiate(request, body)?,
+        fsctl::QUERY_NETWORK_INTERFACE_INFO => network::interfaces(request, body)?,
         // No DFS is served: said so, clients ask no further.
         fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => {
-            return Err(NtStatus::FS_DRIVER_REQUIRED);
+            return Err(NtStatus::FS_DRIVER_REQUIRED.into());
         }
-        fsctl::PIPE_WAIT => pipe::wait(request, &body)?,
+        fsctl::PIPE_WAIT => pipe::wait(request, body)?,
         _ => {
             let open = request.open(body.file_id)?;
             let open = request.admit(open, Cost::metadata()).await?;
-            file_id = open.id;
+            *file_id = open.id;
             let stabilizing = stable::before(request, &open, Promise::of_ioctl(body.code)).await?;
-            let answer = on_open(request, &open, &body).await?;
+            let answer = on_open(request, &open, body).await?;
             if let Target::File(file) = &open.target {
                 stabilizing.after(request.files, file).await?;
             }
             answer
         }
-    };
-    respond(request, &body, file_id, answer)
+    })
 }
 
 fn respond(
@@ -98,40 +108,40 @@ async fn on_open(
     request: &mut Request<'_>,
     open: &Arc<Open>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<Answer, QueryRefusal> {
     if let Target::Pipe(_) = &open.target {
-        return pipe::on_pipe(request, open, body);
+        return Ok(pipe::on_pipe(request, open, body)?);
     }
     let file = open.file()?;
-    match body.code {
-        fsctl::LMR_REQUEST_RESILIENCY => request_resiliency(request, open, body),
-        fsctl::SRV_REQUEST_RESUME_KEY => copy_chunk::resume_key(open, body),
+    Ok(match body.code {
+        fsctl::LMR_REQUEST_RESILIENCY => request_resiliency(request, open, body)?,
+        fsctl::SRV_REQUEST_RESUME_KEY => copy_chunk::resume_key(open, body)?,
         fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => {
-            copy_chunk::copy(request, open, body).await
+            copy_chunk::copy(request, open, body).await?
         }
         fsctl::DUPLICATE_EXTENTS_TO_FILE | fsctl::DUPLICATE_EXTENTS_TO_FILE_EX => {
-            duplicate::duplicate(request, open, body).await
+            duplicate::duplicate(request, open, body).await?
         }
-        fsctl::SET_SPARSE => ranges::set_sparse(request, open, body),
-        fsctl::SET_ZERO_DATA => ranges::set_zero_data(request, open, body).await,
-        fsctl::QUERY_ALLOCATED_RANGES => ranges::allocated(request, open, body).await,
-        fsctl::QUERY_FILE_REGIONS => ranges::regions(request, open, body),
-        fsctl::FILE_LEVEL_TRIM => ranges::trim(request, open, body).await,
-        fsctl::GET_COMPRESSION => compression(request, file, body),
-        fsctl::SET_COMPRESSION => set_compression(request, file, body).await,
-        fsctl::CREATE_OR_GET_OBJECT_ID | fsctl::GET_OBJECT_ID => object_id(file, body),
-        fsctl::GET_REPARSE_POINT => reparse::get(request, open),
-        fsctl::SET_REPARSE_POINT => reparse::set(request, open, body).await,
-        fsctl::DELETE_REPARSE_POINT => reparse::delete(request, open, body).await,
-        fsctl::SRV_ENUMERATE_SNAPSHOTS => snapshots(request, file, body).await,
+        fsctl::SET_SPARSE => ranges::set_sparse(request, open, body)?,
+        fsctl::SET_ZERO_DATA => ranges::set_zero_data(request, open, body).await?,
+        fsctl::QUERY_ALLOCATED_RANGES => ranges::allocated(request, open, body).await?,
+        fsctl::QUERY_FILE_REGIONS => ranges::regions(request, open, body)?,
+        fsctl::FILE_LEVEL_TRIM => ranges::trim(request, open, body).await?,
+        fsctl::GET_COMPRESSION => compression(request, file, body)?,
+        fsctl::SET_COMPRESSION => set_compression(request, file, body).await?,
+        fsctl::CREATE_OR_GET_OBJECT_ID | fsctl::GET_OBJECT_ID => object_id(file, body)?,
+        fsctl::GET_REPARSE_POINT => reparse::get(request, open)?,
+        fsctl::SET_REPARSE_POINT => reparse::set(request, open, body).await?,
+        fsctl::DELETE_REPARSE_POINT => reparse::delete(request, open, body).await?,
+        fsctl::SRV_ENUMERATE_SNAPSHOTS => snapshots(request, file, body).await?,
         // MS-SMB2 3.3.5.15.7: there are no hashes for branch caches.
-        fsctl::SRV_READ_HASH => Err(NtStatus::NOT_SUPPORTED),
+        fsctl::SRV_READ_HASH => return Err(NtStatus::NOT_SUPPORTED.into()),
         // It is for volumes, which are not opened here.
-        fsctl::IS_VOLUME_DIRTY => Err(NtStatus::INVALID_PARAMETER),
+        fsctl::IS_VOLUME_DIRTY => return Err(NtStatus::INVALID_PARAMETER.into()),
         // What a file system does not have: integrity streams, offloaded copies,
         // journals, quotas, changes of object ids, zeros on release. MS-FSA 2.1.5.10.
-        _ => Err(NtStatus::INVALID_DEVICE_REQUEST),
-    }
+        _ => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
+    })
 }
 
 /// The open is to outlive its connection whatever others need. MS-SMB2 3.3.5.15.9.

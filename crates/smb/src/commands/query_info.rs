@@ -10,7 +10,7 @@ use crate::posix::{is_posix, posix_info};
 use crate::quota;
 use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
-use files::{Access, OpenFile, RequestFiles, SecurityParts, Volume};
+use files::{Access, Caller, OpenFile, RequestFiles, SecurityParts, Volume};
 use limits::Cost;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,33 +49,52 @@ pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> 
     request.check_payload(body.input.len(), body.output_bytes as usize)?;
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
-    let room = body.output_bytes as usize;
     let mut data = Vec::new();
-    let status = match (body.kind, &open.target) {
-        (InfoType::File, Target::Pipe(_)) => pipe_info(&open, body.class, room, &mut data)?,
+    match answer(request, &open, &body, &mut data).await {
+        Ok(status) => {
+            output_buffer_response(&mut request.w, &data);
+            Ok(Outcome::status(status))
+        }
+        Err(refusal) => request.refuse_query(refusal),
+    }
+}
+
+async fn answer(
+    request: &Request<'_>,
+    open: &Open,
+    body: &QueryInfoRequest<'_>,
+    data: &mut Vec<u8>,
+) -> Result<NtStatus, QueryRefusal> {
+    let room = body.output_bytes as usize;
+    Ok(match (body.kind, &open.target) {
+        (InfoType::File, Target::Pipe(_)) => pipe_info(open, body.class, room, data)?,
         (InfoType::Quota, Target::Quotas(quotas)) => {
-            quota::query(request, &open, quotas, &body, &mut data).await?
+            quota::query(request, open, quotas, body, data).await?
         }
         (InfoType::FileSystem, Target::Quotas(quotas)) => {
-            fs_info(request, &quotas.volume, &body, None, &mut data)?
+            let space = request.files.space(&quotas.volume, &*caller_of(request, open)?);
+            fs_info(request, &quotas.volume, body, space.map_err(status_of)?, data)?
         }
-        (_, Target::Pipe(_) | Target::Quotas(_)) => return Err(NtStatus::INVALID_DEVICE_REQUEST),
-        (InfoType::File, Target::File(file)) => file_info(request, &open, file, &body, &mut data)?,
+        (_, Target::Pipe(_) | Target::Quotas(_)) => {
+            return Err(NtStatus::INVALID_DEVICE_REQUEST.into());
+        }
+        (InfoType::File, Target::File(file)) => file_info(request, open, file, body, data)?,
         (InfoType::FileSystem, Target::File(file)) => {
-            let room = room_for_backups(request, file).await?;
+            let backups = room_for_backups(request, file).await?;
+            let space = request.files.space_of(file, &*caller_of(request, open)?);
+            let space = space.map_err(status_of)?;
             if body.class == FS_POSIX_INFORMATION && is_posix(file) {
-                posix_fs_info(request, file, body.output_bytes as usize, &mut data)?
+                posix_fs_info(request, file, space, (room, data))?
             } else {
-                fs_info(request, file.volume(), &body, room, &mut data)?
+                let space = backups.map_or(space, |backups| backups.limit(space));
+                fs_info(request, file.volume(), body, space, data)?
             }
         }
-        (InfoType::Security, Target::File(file)) => security_info(request, file, &body, &mut data)?,
+        (InfoType::Security, Target::File(file)) => security_info(request, file, body, data)?,
         // MS-SMB2 3.3.5.20.4: they have a file of their own.
-        (InfoType::Quota, _) => return Err(NtStatus::INVALID_HANDLE),
-        (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER),
-    };
-    output_buffer_response(&mut request.w, &data);
-    Ok(Outcome::status(status))
+        (InfoType::Quota, _) => return Err(NtStatus::INVALID_HANDLE.into()),
+        (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER.into()),
+    })
 }
 
 /// Cuts an answer to the client's buffer. MS-SMB2 3.3.5.20.1.
@@ -93,18 +112,18 @@ fn file_info(
     file: &Arc<OpenFile>,
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
-) -> Result<NtStatus, NtStatus> {
+) -> Result<NtStatus, QueryRefusal> {
     let files = request.files;
     let room = body.output_bytes as usize;
     if body.class == FILE_POSIX_INFORMATION && is_posix(file) {
-        return posix_file_info(files, file, room, data);
+        return Ok(posix_file_info(files, file, room, data)?);
     }
     let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
     if class == FileInfoClass::FullEa {
         return full_ea(files, open, file, body, data);
     }
     if room < class.bytes_min() {
-        return Err(NtStatus::INFO_LENGTH_MISMATCH);
+        return Err(NtStatus::INFO_LENGTH_MISMATCH.into());
     }
     let session = request.session()?;
     if class == FileInfoClass::NormalizedName && session.dialect != Dialect::Smb311 {
@@ -128,7 +147,7 @@ fn file_info(
         }
     }
     if !encode_file_info(class, &facts, &mut Writer::new(data)) {
-        return Err(NtStatus::INVALID_INFO_CLASS);
+        return Err(NtStatus::INVALID_INFO_CLASS.into());
     }
     Ok(if status == NtStatus::SUCCESS { fit(data, room) } else { status })
 }
@@ -255,7 +274,7 @@ fn full_ea(
     file: &OpenFile,
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
-) -> Result<NtStatus, NtStatus> {
+) -> Result<NtStatus, QueryRefusal> {
     let room = body.output_bytes as usize;
     let all = files.xattrs(file).map_err(status_of)?;
     let all = all.into_iter().filter(|(_, value)| value.len() <= VALUE_BYTES_MAX);
@@ -291,9 +310,13 @@ fn show_ea(
     entries: &[Shown],
     data: &mut Vec<u8>,
     room: usize,
-) -> Result<(usize, NtStatus), NtStatus> {
+) -> Result<(usize, NtStatus), QueryRefusal> {
     match put_ea_list(entries, data, room) {
-        0 => Err(NtStatus::BUFFER_TOO_SMALL),
+        // MS-FSA 2.1.5.12.12: the next one is the least that is shown.
+        0 => {
+            put_ea_list(entries.get(..1).unwrap_or_default(), data, usize::MAX);
+            Err(QueryRefusal::BufferTooSmall(data.len()))
+        }
         count if count < entries.len() => Ok((count, NtStatus::BUFFER_OVERFLOW)),
         count => Ok((count, NtStatus::SUCCESS)),
     }
@@ -345,6 +368,10 @@ impl BackupRoom {
     }
 }
 
+fn caller_of(request: &Request<'_>, open: &Open) -> Result<Arc<Caller>, NtStatus> {
+    Ok(open.tree.caller(&request.session()?.user()).clone())
+}
+
 async fn room_for_backups(
     request: &Request<'_>,
     file: &OpenFile,
@@ -361,7 +388,7 @@ fn fs_info(
     request: &Request<'_>,
     volume: &Volume,
     body: &QueryInfoRequest<'_>,
-    backups: Option<BackupRoom>,
+    space: Space,
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let room = body.output_bytes as usize;
@@ -370,9 +397,6 @@ fn fs_info(
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
     let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
-    let user = request.session()?.user();
-    let space = request.files.space(volume, open.tree.caller(&user)).map_err(status_of)?;
-    let space = backups.map_or(space, |backups| backups.limit(space));
     let unit = u64::from(space.block_bytes.max(512));
     let quotas = request.files.quota_state(volume);
     let serial = volume.vfs_serial();
@@ -400,16 +424,12 @@ fn fs_info(
 fn posix_fs_info(
     request: &Request<'_>,
     file: &OpenFile,
-    room: usize,
-    data: &mut Vec<u8>,
+    space: Space,
+    (room, data): (usize, &mut Vec<u8>),
 ) -> Result<NtStatus, NtStatus> {
     if room < PosixFsInfo::BYTES {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
-    let open = request.related.open.as_ref().ok_or(NtStatus::FILE_CLOSED)?;
-    let user = request.session()?.user();
-    let caller = open.tree.caller(&user);
-    let space = request.files.space(file.volume(), caller).map_err(status_of)?;
     let block = u64::from(space.block_bytes.max(1));
     let info = PosixFsInfo {
         transfer_bytes: request.negotiated.io_bytes_max,
@@ -451,7 +471,7 @@ fn security_info(
     file: &OpenFile,
     body: &QueryInfoRequest<'_>,
     data: &mut Vec<u8>,
-) -> Result<NtStatus, NtStatus> {
+) -> Result<NtStatus, QueryRefusal> {
     let parts = parts(body.additional);
     let files = request.files;
     let mut descriptor = files.descriptor(file, parts).map_err(status_of)?;
@@ -462,7 +482,7 @@ fn security_info(
     }
     *data = descriptor.encode();
     if data.len() > body.output_bytes as usize {
-        return Err(NtStatus::BUFFER_TOO_SMALL);
+        return Err(QueryRefusal::BufferTooSmall(data.len()));
     }
     Ok(NtStatus::SUCCESS)
 }

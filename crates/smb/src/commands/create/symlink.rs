@@ -10,7 +10,6 @@ use std::sync::Arc;
 use vfs::RelPath;
 use wire::fscc::Symlink;
 use wire::ntstatus::NtStatus;
-use wire::smb::{Dialect, ErrorResponse};
 
 /// Tells where the link that `plan` led to leads.
 ///
@@ -60,12 +59,7 @@ pub(super) async fn met(
 }
 
 fn tell(request: &mut Request<'_>, data: &[u8]) -> Outcome {
-    if request.negotiated.dialect == Dialect::Smb311 {
-        let data = ErrorResponse::context(data);
-        ErrorResponse { contexts: 1, data: &data }.encode(&mut request.w);
-    } else {
-        ErrorResponse { contexts: 0, data }.encode(&mut request.w);
-    }
+    request.write_error_data(data);
     request.related.failed = Some(NtStatus::STOPPED_ON_SYMLINK);
     request.related.open = None;
     Outcome::status(NtStatus::STOPPED_ON_SYMLINK)

@@ -2,7 +2,7 @@
 //! which addresses there are. MS-SMB2 3.3.5.15.12, 3.3.5.15.11.
 
 use super::Answer;
-use crate::dispatch::{Request, malformed};
+use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::host::InterfaceFact;
 use std::net::IpAddr;
 use wire::ntstatus::NtStatus;
@@ -45,21 +45,21 @@ pub(super) fn validate_negotiate(
 pub(super) fn interfaces(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<Answer, QueryRefusal> {
     let agreed = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
     if !agreed || !request.server.config().multichannel.enabled || !is_for_several(request)? {
         // As for any code that nothing serves; through a file it is refused by the file.
         let is_ipc = request.tree()?.free_of_charge().share.is_ipc();
         let nobody = NtStatus::FS_DRIVER_REQUIRED;
-        return Err(if is_ipc { nobody } else { NtStatus::INVALID_DEVICE_REQUEST });
+        return Err(if is_ipc { nobody } else { NtStatus::INVALID_DEVICE_REQUEST }.into());
     }
     let facts = request.server.host.interfaces(request.shared.facts.local.port());
     let output = encode(&facts);
     if output.is_empty() {
-        return Err(NtStatus::NOT_SUPPORTED);
+        return Err(NtStatus::NOT_SUPPORTED.into());
     }
     if output.len() > body.output_bytes_max as usize {
-        return Err(NtStatus::BUFFER_TOO_SMALL);
+        return Err(QueryRefusal::BufferTooSmall(output.len()));
     }
     Ok(Answer::ok(output))
 }

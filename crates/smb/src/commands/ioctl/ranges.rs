@@ -2,7 +2,7 @@
 //! 2.3.52, 2.3.55, 2.3.69, 2.3.71.
 
 use super::Answer;
-use crate::dispatch::{Request, malformed};
+use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::limits::TRIM_RANGES_MAX;
 use crate::open::Open;
 use crate::status::status_of;
@@ -18,6 +18,10 @@ const RANGES_MAX: usize = 4096;
 const VALID_CACHED_DATA: u32 = 1;
 /// Bytes of FILE_REGION_OUTPUT with one region.
 const REGION_OUTPUT_BYTES: u32 = 40;
+/// FILE_REGION_INPUT. MS-FSCC 2.3.55.
+const REGION_INPUT_BYTES: usize = 24;
+/// FILE_ALLOCATED_RANGE_BUFFER. MS-FSCC 2.3.52.
+const RANGE_BYTES: usize = 16;
 
 /// Marks a file as sparse; without input, too.
 pub(super) fn set_sparse(
@@ -79,15 +83,15 @@ pub(super) async fn allocated(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<Answer, QueryRefusal> {
     let (offset, length) = two_numbers(body)?;
     check_range(offset, length)?;
-    let room = (body.output_bytes_max as usize / 16).min(RANGES_MAX);
+    let room = (body.output_bytes_max as usize / RANGE_BYTES).min(RANGES_MAX);
     let files = request.files;
     let found = files.allocated_ranges(open.file()?, offset, length, room).await;
     let (ranges, more) = found.map_err(status_of)?;
     if room == 0 && (more || !ranges.is_empty()) {
-        return Err(NtStatus::BUFFER_TOO_SMALL);
+        return Err(QueryRefusal::BufferTooSmall(RANGE_BYTES));
     }
     let status =
         if more || ranges.len() > room { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS };
@@ -104,16 +108,16 @@ pub(super) fn regions(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<Answer, QueryRefusal> {
     let file = open.file()?;
     if file.is_directory() {
-        return Err(NtStatus::INVALID_PARAMETER);
+        return Err(NtStatus::INVALID_PARAMETER.into());
     }
     if !file.granted().intersects(Access::READ_DATA) {
-        return Err(NtStatus::ACCESS_DENIED);
+        return Err(NtStatus::ACCESS_DENIED.into());
     }
     if body.output_bytes_max < REGION_OUTPUT_BYTES {
-        return Err(NtStatus::BUFFER_TOO_SMALL);
+        return Err(QueryRefusal::BufferTooSmall(REGION_OUTPUT_BYTES as usize));
     }
     let size = request.files.attributes_unchecked(file).map_err(status_of)?.size_bytes;
     let (offset, length) = wanted_region(body.input)?.unwrap_or((0, size));
@@ -129,16 +133,17 @@ pub(super) fn regions(
 }
 
 /// FILE_REGION_INPUT; none where there is no input.
-fn wanted_region(input: &[u8]) -> Result<Option<ByteRange>, NtStatus> {
+fn wanted_region(input: &[u8]) -> Result<Option<ByteRange>, QueryRefusal> {
     if input.is_empty() {
         return Ok(None);
     }
-    let short = |_| NtStatus::BUFFER_TOO_SMALL;
+    let short = |_| QueryRefusal::BufferTooSmall(REGION_INPUT_BYTES);
     let mut r = Reader::new(input);
     let range = (r.u64("region").map_err(short)?, r.u64("region").map_err(short)?);
     let usage = r.u32("region").map_err(short)?;
     r.skip(4, "region").map_err(short)?;
-    if usage == VALID_CACHED_DATA { Ok(Some(range)) } else { Err(NtStatus::INVALID_PARAMETER) }
+    let known = usage == VALID_CACHED_DATA;
+    known.then_some(Some(range)).ok_or(NtStatus::INVALID_PARAMETER.into())
 }
 
 fn two_numbers(body: &IoctlRequest<'_>) -> Result<(u64, u64), NtStatus> {
