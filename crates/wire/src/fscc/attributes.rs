@@ -15,6 +15,12 @@ mod numbers {
     pub const FILE_ATTRIBUTE_OFFLINE: u32 = 0x1000;
     pub const FILE_ATTRIBUTE_NOT_CONTENT_INDEXED: u32 = 0x2000;
     pub const FILE_ATTRIBUTE_ENCRYPTED: u32 = 0x4000;
+    pub const FILE_ATTRIBUTE_INTEGRITY_STREAM: u32 = 0x8000;
+    pub const FILE_ATTRIBUTE_NO_SCRUB_DATA: u32 = 0x2_0000;
+    pub const FILE_ATTRIBUTE_RECALL_ON_OPEN: u32 = 0x4_0000;
+    pub const FILE_ATTRIBUTE_PINNED: u32 = 0x8_0000;
+    pub const FILE_ATTRIBUTE_UNPINNED: u32 = 0x10_0000;
+    pub const FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS: u32 = 0x40_0000;
 
     pub const FILE_SUPERSEDE: u32 = 0;
     pub const FILE_OPEN: u32 = 1;

@@ -171,8 +171,15 @@ const MODE_FLAGS: u32 = fscc::FILE_WRITE_THROUGH
 const ACCESS_UNKNOWN: u32 = 0x0CE0_FE00;
 /// Bytes of DHnQ, all of them reserved. MS-SMB2 2.2.13.2.3.
 const DURABLE_REQUEST_BYTES: usize = 16;
-/// Attributes that can be asked for.
-const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7;
+/// Attributes that can be asked for: all of MS-FSCC 2.6, as MS-SMB2 2.2.13 lets clients send what
+/// they copy from OneDrive, ReFS or another server. Those that are not stored are ignored.
+const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7
+    | fscc::FILE_ATTRIBUTE_INTEGRITY_STREAM
+    | fscc::FILE_ATTRIBUTE_NO_SCRUB_DATA
+    | fscc::FILE_ATTRIBUTE_RECALL_ON_OPEN
+    | fscc::FILE_ATTRIBUTE_PINNED
+    | fscc::FILE_ATTRIBUTE_UNPINNED
+    | fscc::FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS;
 
 impl Plan {
     /// Understands a request. Times in paths are understood where there are snapshots.
