@@ -135,7 +135,8 @@ impl Descriptor {
         })
     }
 
-    /// The self-relative bytes: lists first, then owner and group, as Windows writes them.
+    /// The self-relative bytes: owner, group, audit list, access list. Clients exist that read
+    /// them one after another and not by their offsets; Samba writes this order, too.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; 20];
@@ -148,10 +149,10 @@ impl Descriptor {
                 out.extend_from_slice(&part);
             }
         };
-        place(12, self.sacl.as_deref().map(encode_list));
-        place(16, self.dacl.as_deref().map(encode_list));
         place(4, self.owner.as_ref().map(encode_sid));
         place(8, self.group.as_ref().map(encode_sid));
+        place(12, self.sacl.as_deref().map(encode_list));
+        place(16, self.dacl.as_deref().map(encode_list));
         out
     }
 
@@ -303,12 +304,26 @@ mod tests {
         assert_eq!(everyone.owner, Some(Sid::everyone()), "only accounts are renamed");
     }
 
+    /// Of owner, group, audit list and access list.
+    fn offsets(bytes: &[u8]) -> [usize; 4] {
+        [4, 8, 12, 16].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize)
+    }
+
+    #[test]
+    fn parts_stand_in_the_order_in_which_offsets_name_them() {
+        let bytes = Descriptor { sacl: Some(Vec::new()), ..sample() }.encode();
+        let offsets = offsets(&bytes);
+        assert_eq!(offsets[0], 20, "behind the header");
+        assert!(offsets.is_sorted() && offsets[3] < bytes.len(), "{offsets:?}");
+    }
+
     #[test]
     fn lists_of_every_revision_that_windows_takes_are_read() {
         let mut bytes = sample().encode();
-        assert_eq!(bytes[20], 4, "it has an entry about an object");
+        let [.., access] = offsets(&bytes);
+        assert_eq!(bytes[access], 4, "it has an entry about an object");
         for (revision, is_taken) in [(1, false), (2, true), (3, true), (4, true), (5, false)] {
-            bytes[20] = revision;
+            bytes[access] = revision;
             assert_eq!(Descriptor::decode(&bytes).is_ok(), is_taken, "revision {revision}");
         }
     }
