@@ -352,7 +352,7 @@ impl OpenFile {
 
     /// Refuses changes on a read-only volume.
     pub(crate) fn need_writable(&self) -> Result<()> {
-        if self.volume().is_unchangeable() { Err(FsError::ReadOnly) } else { Ok(()) }
+        self.volume().check_changeable()
     }
 
     /// Closes once; removes the name if this was its last open and it is doomed.

@@ -79,9 +79,7 @@ impl RequestFiles {
         if !caller.is_root() {
             return Err(FsError::AccessDenied);
         }
-        if volume.is_unchangeable() {
-            return Err(FsError::ReadOnly);
-        }
+        volume.check_changeable()?;
         let (volume, who) = (volume.clone(), caller.identity.clone());
         let set = move |(uid, limits)| volume.vfs.set_quota(who.actor(), uid, limits);
         self.offload(move || limits.into_iter().try_for_each(set)).await

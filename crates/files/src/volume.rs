@@ -137,6 +137,18 @@ impl Volume {
         self.options.read_only || self.options.frozen
     }
 
+    /// Refuses what would change something in it.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] for a state that was kept, [`FsError::ShareReadOnly`].
+    pub fn check_changeable(&self) -> Result<()> {
+        match (self.options.frozen, self.options.read_only) {
+            (true, _) => Err(FsError::ReadOnly),
+            (false, true) => Err(FsError::ShareReadOnly),
+            (false, false) => Ok(()),
+        }
+    }
+
     /// Whether its root was removed: there is nothing to serve any more.
     #[must_use]
     pub fn is_gone(&self) -> bool {

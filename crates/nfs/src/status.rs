@@ -30,7 +30,7 @@ pub fn status_of(error: FsError) -> NfsStatus {
         FsError::NotSupported => NfsStatus::NOTSUPP,
         FsError::OpenMode => NfsStatus::OPENMODE,
         FsError::RangeNotLocked => NfsStatus::LOCK_RANGE,
-        FsError::ReadOnly => NfsStatus::ROFS,
+        FsError::ReadOnly | FsError::ShareReadOnly => NfsStatus::ROFS,
         FsError::ShareViolation => NfsStatus::SHARE_DENIED,
         FsError::Stale => NfsStatus::STALE,
         FsError::ReparsePoint => NfsStatus::WRONG_TYPE,

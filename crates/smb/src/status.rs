@@ -34,6 +34,8 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::PrivilegeNotHeld => NtStatus::PRIVILEGE_NOT_HELD,
         FsError::RangeNotLocked => NtStatus::RANGE_NOT_LOCKED,
         FsError::ReadOnly => NtStatus::MEDIA_WRITE_PROTECTED,
+        // MS-SMB2 3.3.5.9: as where the share's permissions grant reading only.
+        FsError::ShareReadOnly => NtStatus::ACCESS_DENIED,
         FsError::ReparsePoint => NtStatus::IO_REPARSE_TAG_NOT_HANDLED,
         FsError::ShareViolation => NtStatus::SHARING_VIOLATION,
         FsError::Stale => NtStatus::FILE_DELETED,

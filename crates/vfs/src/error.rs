@@ -58,8 +58,10 @@ pub enum FsError {
     PrivilegeNotHeld,
     /// No unlock matches: the range was not locked by this owner.
     RangeNotLocked,
-    /// The file system or the share is read-only.
+    /// The file system is read-only, or a state that was kept.
     ReadOnly,
+    /// The share is served read-only.
+    ShareReadOnly,
     /// Another open's share mode forbids this access, or this share mode another's access.
     ShareViolation,
     /// The handle names a file, or the share a directory, that is gone.

@@ -89,7 +89,7 @@ table! {
     ALLOTTED_SPACE_EXCEEDED = 0xC000_0099, "It would be longer than it may be.";
     INVALID_LOCK_RANGE = 0xC000_01A1, "The range wraps around.";
     INSUFFICIENT_RESOURCES = 0xC000_009A, "A limit of the server was reached.";
-    MEDIA_WRITE_PROTECTED = 0xC000_00A2, "The share or its disk is read-only.";
+    MEDIA_WRITE_PROTECTED = 0xC000_00A2, "The file system is read-only, or a previous version.";
     PIPE_NOT_AVAILABLE = 0xC000_00AC, "The pipe has no free instance.";
     PIPE_BUSY = 0xC000_00AE, "The pipe is busy.";
     PIPE_DISCONNECTED = 0xC000_00B0, "The pipe is disconnected.";

@@ -129,9 +129,7 @@ impl RequestFiles {
         by: Option<&Arc<OpenFile>>,
         (changes, lifecycle): (&ObjectChanges, Lifecycle),
     ) -> Result<()> {
-        if object.volume.is_unchangeable() {
-            return Err(FsError::ReadOnly);
-        }
+        object.volume.check_changeable()?;
         self.recall(object.key(), by.map(|open| &**open)).await?;
         let mut changes = *changes;
         if let Some(size_bytes) = changes.size_bytes {

@@ -72,9 +72,7 @@ impl RequestFiles {
         let context = self.context.clone();
         self.offload(move || {
             let volume = &directory.volume;
-            if volume.is_unchangeable() {
-                return Err(FsError::ReadOnly);
-            }
+            volume.check_changeable()?;
             if new.is_device() && !(volume.options.device_nodes && caller.is_root()) {
                 return Err(FsError::PrivilegeNotHeld);
             }

@@ -92,9 +92,7 @@ impl RequestFiles {
         value: Option<Vec<u8>>,
         wish: XattrWish,
     ) -> Result<()> {
-        if object.volume.is_unchangeable() {
-            return Err(FsError::ReadOnly);
-        }
+        object.volume.check_changeable()?;
         self.recall(object.key(), None).await?;
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         let (table, turns) = (self.table.clone(), self.xattr_turns.clone());

@@ -62,8 +62,8 @@ impl Opening {
             return Err(FsError::PrivilegeNotHeld);
         }
         if !missing.is_empty() {
-            let by_volume = self.volume.options.read_only && missing.intersects(WRITES);
-            return Err(if by_volume { FsError::ReadOnly } else { FsError::AccessDenied });
+            let by_share = self.volume.options.read_only && missing.intersects(WRITES);
+            return Err(if by_share { FsError::ShareReadOnly } else { FsError::AccessDenied });
         }
         if !maximum {
             return Ok(named);
@@ -153,9 +153,7 @@ impl Opening {
         is_directory: bool,
     ) -> Result<(Opened, Option<Descriptor>)> {
         let plan = &self.plan;
-        if self.volume.is_unchangeable() {
-            return Err(FsError::ReadOnly);
-        }
+        self.volume.check_changeable()?;
         if plan.delete_on_close && plan.dos_bits & dos::READONLY != 0 {
             return Err(FsError::CannotDelete);
         }

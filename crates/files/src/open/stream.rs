@@ -113,9 +113,7 @@ impl Opening {
 
     /// Whether a stream may be added to an existing file: that is writing to it.
     fn check_may_add(&self, file: &Opened) -> Result<()> {
-        if self.volume.is_unchangeable() {
-            return Err(FsError::ReadOnly);
-        }
+        self.volume.check_changeable()?;
         let rights = rights_to_opened(&self.volume, &self.caller, file);
         if rights.contains(Access::WRITE_DATA) { Ok(()) } else { Err(FsError::AccessDenied) }
     }

@@ -250,8 +250,8 @@ fn on_a_read_only_volume_nothing_is_made_or_opened_for_change() {
     let options = VolumeOptions { read_only: true, ..VolumeOptions::default() };
     let volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
     let open = |plan| now(served.files.open(&volume, &served.alice, plan)).map(|o| o.open);
-    assert_eq!(open(plan("file", WRITE)).unwrap_err(), FsError::ReadOnly);
-    assert_eq!(open(new_file("new")).unwrap_err(), FsError::ReadOnly);
+    assert_eq!(open(plan("file", WRITE)).unwrap_err(), FsError::ShareReadOnly);
+    assert_eq!(open(new_file("new")).unwrap_err(), FsError::ShareReadOnly);
     let most = open(plan("file", Access::MAXIMUM_ALLOWED)).unwrap();
     assert!(
         most.granted().contains(READ) && !most.granted().intersects(Access::WRITE_DATA | DELETE)

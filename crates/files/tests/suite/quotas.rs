@@ -55,7 +55,7 @@ fn only_the_superuser_sets_quotas_and_not_on_a_volume_that_is_read_only() {
     assert_eq!(told, [(4001, Quota { used_bytes: 2, limits })]);
     let options = files::VolumeOptions { read_only: true, ..Default::default() };
     served.volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
-    assert_eq!(set(&served, &root), Err(FsError::ReadOnly));
+    assert_eq!(set(&served, &root), Err(FsError::ShareReadOnly));
 }
 
 #[test]
