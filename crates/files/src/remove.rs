@@ -132,6 +132,8 @@ fn forbids(open: &OpenFile, parent: &Opened, child: &Attributes) -> bool {
 /// open's may not be for listing.
 fn is_empty(context: &RequestContext, open: &OpenFile) -> Result<bool> {
     match look(context, open, &open.path(), true) {
+        // The link goes over which the directory was opened, not the directory.
+        Ok(found) if found.attributes.kind == FileKind::Symlink => Ok(true),
         Ok(found) => found.node.is_empty(),
         // Who may not list it learns at the removal.
         Err(FsError::AccessDenied) => Ok(true),

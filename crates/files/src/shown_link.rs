@@ -36,7 +36,7 @@ pub(crate) fn with_link(
 }
 
 /// Whether a link leads to a directory of its volume, by directories that are none.
-fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool {
+pub(crate) fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool {
     let mut path = link.clone();
     for _ in 0..LINKS_MAX {
         let how = OpenHow::looking(Wait::Allowed);

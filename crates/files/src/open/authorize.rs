@@ -6,20 +6,28 @@ use crate::authorize::{
     allowed, allowed_by, certainly_unwritable, may_add_known, rights_to, rights_to_opened,
     stored_lets_remove, withheld_by_readonly,
 };
+use crate::shown_link::leads_to_directory;
 use crate::volume::dos;
 use acl::{Access, Descriptor, ExecuteRule};
 use vfs::{FileKind, FsError, Identity, KnownOpen, Opened, Result, Wait};
 
 impl Opening {
     /// Whether the node is of the kind that was asked for.
-    pub(super) fn check_kind(&self, kind: FileKind) -> Result<()> {
+    pub(super) fn check_kind(&self, opened: &Opened) -> Result<()> {
         let OpenPlan { kind: wished, no_follow, .. } = &self.plan;
+        let kind = opened.attributes.kind;
         let is_directory = kind == FileKind::Directory;
         if kind == FileKind::Symlink && self.is_posix() && !no_follow {
             return Err(FsError::IsSymlink);
         }
         match wished {
             WishedKind::File if is_directory => Err(FsError::IsDirectory),
+            // As Windows opens a link to a directory, to remove it. MS-FSCC 2.6: such a link is
+            // a directory there.
+            WishedKind::Directory if kind == FileKind::Symlink && !self.is_posix() => {
+                let leads = leads_to_directory(&self.volume, &self.caller, &opened.path);
+                leads.then_some(()).ok_or(FsError::NotDirectory)
+            }
             WishedKind::Directory if !is_directory => Err(FsError::NotDirectory),
             _ if is_directory && self.replaces() => Err(FsError::AlreadyExists),
             _ => Ok(()),

@@ -32,8 +32,8 @@ use made::Made;
 use place::Place;
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, CreationMode, FileKind, FsError, Opened, RelPath, Result, StreamName, Wait,
-    Wanted, XattrName,
+    Attributes, Case, CreationMode, FileKind, FsError, OpenHow, Opened, RelPath, Result,
+    StreamName, Wait, Wanted, XattrName,
 };
 
 /// Times that a race with another creator, remover or renamer is retried.
@@ -478,18 +478,35 @@ impl Opening {
                 Err(FsError::WouldBlock)
             }
             (None, None) => match self.create(seen) {
-                // Someone else was faster: it is there now.
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
-                    Ok(Attempt::Lost)
+                    self.found_taken(wait)
                 }
                 // Made by us: looking for it again would find it taken.
                 other => other,
             },
             (None, Some(_)) => match self.create(seen) {
                 // The file is there now, which says nothing of the stream.
-                Err(FsError::AlreadyExists) => Ok(Attempt::Lost),
+                Err(FsError::AlreadyExists) => self.found_taken(wait),
                 other => other,
             },
+        }
+    }
+
+    /// A name that was not found cannot be created: another caller was faster, or it is a symbolic
+    /// link that leads to nothing, which no further try opens.
+    fn found_taken(&self, wait: Wait) -> Result<Attempt> {
+        let how = OpenHow { case: self.case(), ..OpenHow::looking(wait) };
+        let look = |no_follow| {
+            self.volume.vfs.open(self.user(), &self.plan.path, OpenHow { no_follow, ..how })
+        };
+        match look(true) {
+            Ok(found) if found.attributes.kind == FileKind::Symlink => {}
+            Err(FsError::WouldBlock) => return Err(FsError::WouldBlock),
+            _ => return Ok(Attempt::Lost),
+        }
+        match look(false) {
+            Err(error @ (FsError::NotFound | FsError::WouldBlock)) => Err(error),
+            _ => Ok(Attempt::Lost),
         }
     }
 
@@ -537,7 +554,7 @@ impl Opening {
         if is_own && !self.was_made_for_this(opened) {
             return Err(FsError::AlreadyExists);
         }
-        self.check_kind(opened.attributes.kind)?;
+        self.check_kind(opened)?;
         // Looking is free: older Linux clients ask so for what they list.
         let uses = self.desired.intersects(READS | WRITES) || self.replaces();
         if uses && !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
