@@ -390,13 +390,13 @@ pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Authority {
 }
 
 /// With which power DOS attributes and reparse data are changed, once the right to was checked:
-/// they are extended attributes, for which POSIX asks the owner for the w bit, and
-/// WRITE_ATTRIBUTES does not.
+/// they are extended attributes, which POSIX lets the owner change by the w bit and merge with
+/// what is stored by the r bit, and WRITE_ATTRIBUTES asks for neither.
 pub(crate) fn dos_authority(caller: &Caller, attributes: &Attributes) -> Authority {
-    const OWNER_WRITES: u32 = 0o200;
-    match attributes.mode & OWNER_WRITES {
-        0 => Authority::beyond(caller, Elevated::Attributes),
-        _ => as_owner(caller, attributes),
+    const OWNER_READS_AND_WRITES: u32 = 0o600;
+    match attributes.mode & OWNER_READS_AND_WRITES {
+        OWNER_READS_AND_WRITES => as_owner(caller, attributes),
+        _ => Authority::beyond(caller, Elevated::Attributes),
     }
 }
 

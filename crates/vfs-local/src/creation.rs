@@ -69,7 +69,7 @@ fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opene
         other => other.map_err(|e| refusal("create", e))?,
     };
     if let Some(dos) = how.dos {
-        node::store_dos(fd.as_fd(), false, &dos)?;
+        node::store_new_dos(fd.as_fd(), false, &dos)?;
     }
     let (node, attributes) = LocalNode::new(fd, false, true, Wanted::default())?;
     let nameless = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
@@ -130,7 +130,7 @@ fn create_named(
         children::check_new(fd.as_fd(), &found)?;
     }
     if let Some(dos) = how.dos {
-        node::store_dos(fd.as_fd(), path_only, &dos)?;
+        node::store_new_dos(fd.as_fd(), path_only, &dos)?;
     }
     let (node, attributes) = LocalNode::new(fd, path_only, true, how.wanted)?;
     if how.kind == FileKind::Directory && !is_looked_at {

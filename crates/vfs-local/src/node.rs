@@ -250,22 +250,52 @@ fn get_xattr(
     }
 }
 
-/// Stores DOS attributes, merged with what is there.
-pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
-    let stored = get_xattr(fd, path_only, dos_attributes::NAME).ok();
-    let stored = stored.and_then(|v| dos_attributes::decode(&v)).unwrap_or_default();
+/// DOS attributes as they were stored before a change: their bytes, if there were any.
+#[derive(Debug)]
+pub struct FormerDos(Option<Vec<u8>>);
+
+/// Stores DOS attributes, merged with what is there; that is the result.
+pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<FormerDos> {
+    let former = match get_xattr(fd, path_only, dos_attributes::NAME) {
+        Ok(value) => Some(value),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
+        // What cannot be read cannot be kept.
+        Err(errno) => return Err(refusal("read DOS attributes", errno)),
+    };
+    let stored = former.as_deref().and_then(dos_attributes::decode).unwrap_or_default();
     let merged =
         DosInfo { bits: dos.bits.or(stored.bits), created: dos.created.or(stored.created) };
-    let value = dos_attributes::encode(&merged);
-    let result = if path_only {
-        rustix::fs::setxattr(proc_path(fd), dos_attributes::NAME, &value, XattrFlags::empty())
-    } else {
-        rustix::fs::fsetxattr(fd, dos_attributes::NAME, &value, XattrFlags::empty())
-    };
-    match result {
+    store_new_dos(fd, path_only, &merged)?;
+    Ok(FormerDos(former))
+}
+
+/// Stores DOS attributes in the place of those that are there, or of what was just created.
+pub fn store_new_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
+    match set_dos(fd, path_only, &dos_attributes::encode(dos)) {
         // Without extended attributes there is nothing to keep them in.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(refusal("set DOS attributes", errno)),
+    }
+}
+
+/// Takes back what [`store_dos`] has stored.
+fn restore_dos(fd: BorrowedFd<'_>, path_only: bool, former: &FormerDos) {
+    let restored = match &former.0 {
+        Some(value) => set_dos(fd, path_only, value),
+        None if path_only => rustix::fs::removexattr(proc_path(fd), dos_attributes::NAME),
+        None => rustix::fs::fremovexattr(fd, dos_attributes::NAME),
+    };
+    match restored {
+        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+        Err(error) => tracing::warn!(%error, "DOS attributes that were set alone stay"),
+    }
+}
+
+fn set_dos(fd: BorrowedFd<'_>, path_only: bool, value: &[u8]) -> rustix::io::Result<()> {
+    if path_only {
+        rustix::fs::setxattr(proc_path(fd), dos_attributes::NAME, value, XattrFlags::empty())
+    } else {
+        rustix::fs::fsetxattr(fd, dos_attributes::NAME, value, XattrFlags::empty())
     }
 }
 
@@ -380,17 +410,21 @@ impl Node for LocalNode {
             None => {}
         }
         // Links have no place for them, and are shown as links whatever is set.
-        if let Some(dos) = changes.dos.filter(|_| self.kind != FileKind::Symlink) {
-            store_dos(self.fd.as_fd(), self.path_only, &dos)?;
-        }
+        let dos = changes.dos.filter(|_| self.kind != FileKind::Symlink);
+        let store = |dos| store_dos(self.fd.as_fd(), self.path_only, &dos);
+        let former = dos.map(store).transpose()?;
         // Times last: the others would move them.
         if changes.accessed != TimeChange::Keep || changes.modified != TimeChange::Keep {
             let times = Timestamps {
                 last_access: timespec(changes.accessed),
                 last_modification: timespec(changes.modified),
             };
-            rustix::fs::utimensat(rustix::fs::CWD, &*path, &times, AtFlags::empty())
-                .map_err(|e| refusal("set times", e))?;
+            let set = rustix::fs::utimensat(rustix::fs::CWD, &*path, &times, AtFlags::empty());
+            set.map_err(|error| {
+                // The time of creation is among them: all times are set, or none.
+                former.iter().for_each(|it| restore_dos(self.fd.as_fd(), self.path_only, it));
+                refusal("set times", error)
+            })?;
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, Case, ChildName, DosInfo, FsError, Identity, Name, Node, OpenHow,
-    RelPath, SecurityChange, ServerWork, StreamName, Vfs, Wait, Wanted, XattrName,
+    RelPath, SecurityChange, ServerWork, StreamName, TimeChange, Timestamp, Vfs, Wait, Wanted,
+    XattrName,
 };
 use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 
@@ -67,6 +68,37 @@ fn closed() -> Option<Closed> {
     let change = SecurityChange { descriptor: Some(&DESCRIPTOR), ..Default::default() };
     file.set_security(who, &change).unwrap();
     Some(closed)
+}
+
+#[test]
+fn times_that_are_refused_leave_dos_attributes_as_they_were() {
+    let Some(closed) = closed() else { return };
+    let at = closed.folder.path();
+    set_mode(at, 0o755);
+    std::fs::write(at.join("file"), b"").unwrap();
+    // Anybody may store extended attributes, and the owner alone set times.
+    set_mode(&at.join("file"), 0o666);
+    let file = closed.open("file", READ);
+    let wanted = Wanted { dos: Some(ServerWork::Metadata) };
+    let dos = DosInfo { bits: Some(2), created: Some(Timestamp(5_000_000_000)) };
+    let both = AttributeChanges {
+        dos: Some(dos),
+        modified: TimeChange::Set(Timestamp(6_000_000_000)),
+        ..Default::default()
+    };
+    let user = stranger();
+    let stored = || file.attributes(wanted).unwrap().dos;
+    assert_eq!(file.set_attributes(user.actor(), &both), Err(FsError::AccessDenied));
+    assert_eq!(stored(), DosInfo::default(), "there were none");
+    file.set_attributes(
+        Actor::SUPERUSER,
+        &AttributeChanges { dos: Some(dos), ..Default::default() },
+    )
+    .unwrap();
+    let other = DosInfo { bits: Some(4), created: Some(Timestamp(7_000_000_000)) };
+    let changes = AttributeChanges { dos: Some(other), ..both };
+    assert_eq!(file.set_attributes(user.actor(), &changes), Err(FsError::AccessDenied));
+    assert_eq!(stored(), dos);
 }
 
 fn stream() -> StreamName {

@@ -359,3 +359,35 @@ fn an_extended_attribute_is_found_in_any_case_and_keeps_its_spelling() {
     let looks = served.open("file", LOOK);
     assert_eq!(served.files.xattrs(&looks), Err(FsError::AccessDenied));
 }
+
+#[test]
+fn basic_information_is_set_whatever_the_mode_says() {
+    let served = serve();
+    if !served.is_root {
+        return eprintln!("skipped: needs the superuser to act as another user");
+    }
+    served.put("file", b"");
+    served.put_directory("folder");
+    for (name, mode) in
+        [("file", 0o444), ("file", 0o200), ("file", 0), ("folder", 0o555), ("folder", 0o200)]
+    {
+        served.set_mode(name, 0o700);
+        let rights = Access::READ_ATTRIBUTES | Access::WRITE_ATTRIBUTES;
+        let open = served.open(name, rights);
+        let hide = BasicChange { dos_bits: Some(dos::HIDDEN), ..BasicChange::default() };
+        served.files.set_basic(&open, &hide).unwrap();
+        served.set_mode(name, mode);
+        let open = served.open(name, rights);
+        let times = BasicChange {
+            created: TimeSetting::Set(LONG_AGO),
+            modified: TimeSetting::Set(LONG_AGO),
+            ..BasicChange::default()
+        };
+        assert_eq!(served.files.set_basic(&open, &times), Ok(()), "{name} {mode:o}");
+        let now = served.files.attributes(&open).unwrap();
+        assert_eq!(now.dos.created, Some(LONG_AGO), "{name} {mode:o}");
+        assert_eq!(now.modified, LONG_AGO, "{name} {mode:o}");
+        let bits = now.dos.bits.unwrap();
+        assert_ne!(bits & dos::HIDDEN, 0, "{name} {mode:o}: kept beside the time");
+    }
+}
