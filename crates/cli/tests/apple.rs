@@ -4,7 +4,9 @@
 
 mod support;
 
-use support::client::{CREATE, Client, Create, QUERY_DIRECTORY, QUERY_INFO, Reply, SUCCESS, WRITE};
+use support::client::{
+    CLOSE, CREATE, Client, Create, QUERY_DIRECTORY, QUERY_INFO, Reply, SET_INFO, SUCCESS, WRITE,
+};
 use support::{PASSWORD, Running, Setup, user};
 
 const OPEN_IF: u32 = 3;
@@ -121,4 +123,44 @@ fn a_share_for_backups_has_room_up_to_its_limit() {
         std::fs::write(bundle.join("bands").join(band), "").unwrap();
     }
     assert_eq!(space(), (100 * MIB, 88 * MIB));
+}
+
+const ACCESS_DENIED: u32 = 0xC000_0022;
+const RENAME: u8 = 10;
+
+fn rename(client: &mut Client, from: &str, to: &str) -> u32 {
+    let open = create(client, from, OPEN, &[]);
+    assert_eq!(open.status, SUCCESS, "{from}");
+    let name: Vec<u8> = to.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let length = u32::try_from(name.len()).unwrap();
+    let info = [&[0; 16][..], &length.to_le_bytes(), &name].concat();
+    let status =
+        client.call(SET_INFO, &Client::set_info_body(open.file_id(), RENAME, &info)).status;
+    assert_eq!(client.call(CLOSE, &Client::close_body(open.file_id())).status, SUCCESS);
+    status
+}
+
+#[test]
+fn a_mac_renames_a_bundle_with_open_files() {
+    let mut setup = Setup::new();
+    setup.shares += "time_machine = true\n";
+    let server = setup.start();
+    std::fs::create_dir_all(server.data().join("a.sparsebundle/bands")).unwrap();
+    let (mut mac, mut other) = (ready(&server), ready(&server));
+    let root = create(&mut mac, "", OPEN, &query(24));
+    assert_eq!(mac.call(CLOSE, &Client::close_body(root.file_id())).status, SUCCESS);
+    let token = create(&mut mac, "a.sparsebundle\\token", OPEN_IF, &[]).file_id();
+    let bands = create(&mut mac, "a.sparsebundle\\bands", OPEN, &[]);
+    assert_eq!(bands.status, SUCCESS);
+    assert_eq!(rename(&mut other, "a.sparsebundle", "b.sparsebundle"), ACCESS_DENIED);
+    assert_eq!(rename(&mut mac, "a.sparsebundle", "b.sparsebundle"), SUCCESS);
+    let write = Client::write_body(token, 0, b"open");
+    assert_eq!(mac.call(WRITE, &write).status, SUCCESS);
+    let moved = server.data().join("b.sparsebundle");
+    assert_eq!(std::fs::read(moved.join("token")).unwrap(), b"open");
+    // The open knows its new name: what is removed by it is the file that was moved.
+    let dispose = Client::set_info_body(token, 13, &[1]);
+    assert_eq!(mac.call(SET_INFO, &dispose).status, SUCCESS);
+    assert_eq!(mac.call(CLOSE, &Client::close_body(token)).status, SUCCESS);
+    assert!(!moved.join("token").exists());
 }

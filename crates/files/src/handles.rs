@@ -39,7 +39,8 @@ pub(crate) struct Below(Option<VecDeque<Arc<FileState>>>);
 
 impl Below {
     /// Asks one after the other to be closed, and only those that were there
-    /// at first: as Windows does it, who opens one meanwhile stops the rename.
+    /// at first: as Windows does it, who opens one meanwhile stops the rename. Where `open` moves
+    /// what is open below its directory, only those are asked that are kept for a cache alone.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if one is open and stays so; a wait.
@@ -52,22 +53,26 @@ impl Below {
     ) -> std::result::Result<(), NotEntered> {
         if self.0.is_none() {
             let states = table.open_below(open.volume(), directory, open.is_posix());
-            if states.iter().any(|state| !state.look().grants.is_open_by_handles_only()) {
+            let (kept, used): (Vec<_>, Vec<_>) =
+                states.into_iter().partition(|state| state.look().grants.is_open_by_handles_only());
+            if !used.is_empty() && !open.moves_opens_below() {
                 return Err(FsError::AccessDenied.into());
             }
-            self.0 = Some(states.into());
+            self.0 = Some(kept.into());
         }
         let queue = self.0.get_or_insert_default();
         while let Some(state) = queue.front() {
             if let Some(wait) = ask_for_handles(context, state, CacheOwner::Open(open.id)) {
                 return Err(NotEntered::Breaking(wait));
             }
-            if state.look().grants.open_count() > 0 {
+            if state.look().grants.open_count() > 0 && !open.moves_opens_below() {
                 return Err(FsError::AccessDenied.into());
             }
             queue.pop_front();
         }
-        if table.open_below(open.volume(), directory, open.is_posix()).is_empty() {
+        if open.moves_opens_below()
+            || table.open_below(open.volume(), directory, open.is_posix()).is_empty()
+        {
             Ok(())
         } else {
             Err(FsError::AccessDenied.into())

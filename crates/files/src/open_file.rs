@@ -48,6 +48,8 @@ pub struct OpenFile {
     closed: AtomicBool,
     /// A rename by this open has been asked for: its close comes after it.
     pub(crate) renames: AtomicBool,
+    /// A rename of its directory moves what is open below.
+    pub(crate) moves_opens: AtomicBool,
     /// Who closes it wants to know whether the name was there, and went.
     tells_removal: AtomicBool,
     /// What few opens have.
@@ -147,6 +149,7 @@ impl OpenFile {
             position: AtomicU64::new(0),
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
+            moves_opens: AtomicBool::new(false),
             tells_removal: AtomicBool::new(false),
             aside: OnceLock::new(),
             table: parts.table,
@@ -278,6 +281,11 @@ impl OpenFile {
     /// Whether it was opened by a handle: then locks of owners are agreements for it.
     pub(crate) fn is_of_object(&self) -> bool {
         self.of_object
+    }
+
+    /// Whether a rename of its directory moves what is open below.
+    pub(crate) fn moves_opens_below(&self) -> bool {
+        self.moves_opens.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_posix(&self) -> bool {

@@ -36,6 +36,21 @@ impl RequestFiles {
         self.rename_into(open, to, None, replace).await
     }
 
+    /// As [`RequestFiles::rename`]; what is open below a directory moves along, as clients of
+    /// Apple need it for bundles, and does not keep it in its place.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::rename`], but for files below.
+    pub async fn rename_with_opens(
+        &self,
+        open: &Arc<OpenFile>,
+        to: &RelPath,
+        replace: bool,
+    ) -> Result<()> {
+        open.moves_opens.store(true, Ordering::Release);
+        self.rename(open, to, replace).await
+    }
+
     /// As [`RequestFiles::rename`], if the directory of the new name is still `into`.
     ///
     /// # Errors
@@ -304,7 +319,7 @@ fn replaced(context: &RequestContext, open: &OpenFile, name: &RelPath, key: File
 /// The file has another name: its opens know it, and who watches is told.
 fn renamed(context: &RequestContext, open: &OpenFile, from: &RelPath, to: &RelPath) {
     open.state.lock(context).rename(&open.volume().vfs, from, to);
-    if open.is_directory() && open.is_posix() {
+    if open.is_directory() && (open.is_posix() || open.moves_opens_below()) {
         open.table.rename_below(&open.volume().vfs, from, to);
     }
     open.report_renamed(context, from, to);

@@ -98,6 +98,13 @@ impl Tree {
         self.apple_details.store(true, Ordering::Relaxed);
     }
 
+    /// Whether a directory may be renamed while files below are open: macOS does so with the
+    /// bundles of Time Machine.
+    #[must_use]
+    pub fn moves_opens_below(&self) -> bool {
+        self.is_apple() && self.share.time_machine
+    }
+
     /// See [`Tree::set_apple_details`].
     #[must_use]
     pub fn has_apple_details(&self) -> bool {

@@ -36,7 +36,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let class =
                 FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
             let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
-            set_file_info(request, file, class, body.input).await?;
+            set_file_info(request, &open, class, body.input).await?;
             stabilizing.after(request.files, file).await?;
             if [
                 FileInfoClass::Rename,
@@ -113,11 +113,11 @@ fn set_security_of_apple(
 
 async fn set_file_info(
     request: &Request<'_>,
-    file: &Arc<OpenFile>,
+    open: &Open,
     class: FileInfoClass,
     input: &[u8],
 ) -> Result<(), NtStatus> {
-    let files = request.files;
+    let (files, file) = (request.files, open.file()?);
     let short = |_| NtStatus::INFO_LENGTH_MISMATCH;
     let mut r = Reader::new(input);
     match class {
@@ -127,7 +127,7 @@ async fn set_file_info(
         }
         FileInfoClass::Rename | FileInfoClass::RenameEx => {
             let info = RenameInfo::decode(input).map_err(short)?;
-            rename(files, file, &info).await
+            rename(files, open, &info).await
         }
         FileInfoClass::Link => {
             let info = RenameInfo::decode(input).map_err(short)?;
@@ -221,6 +221,9 @@ async fn rename(files: &RequestFiles, open: &Open, info: &RenameInfo<'_>) -> Res
         // Making a stream the file's data, or a file's data a stream.
         Some(_) if to.path.is_root() || file.stream().is_none() => {
             return Err(NtStatus::NOT_SUPPORTED);
+        }
+        _ if open.tree.moves_opens_below() => {
+            files.rename_with_opens(file, &to.path, replace).await
         }
         _ => files.rename(file, &to.path, replace).await,
     };
