@@ -161,7 +161,10 @@ fn check_ownership(
     if !may_have(parts.owner, &new.owner, &present.owner) {
         return Err(FsError::InvalidOwner);
     }
-    let may_group = may_have(parts.group, &new.group, &present.group);
+    // A group that this machine does not know, as that of a domain whose files are copied, gives
+    // nobody anything: it is stored, as on Windows, and the POSIX group stays.
+    let is_foreign = new.group.as_ref().is_some_and(|group| group.as_unix_group().is_none());
+    let may_group = is_foreign || may_have(parts.group, &new.group, &present.group);
     if may_group { Ok(()) } else { Err(FsError::AccessDenied) }
 }
 

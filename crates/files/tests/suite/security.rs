@@ -166,6 +166,26 @@ fn a_file_is_given_away_to_nobody_and_taken_by_who_may() {
 }
 
 #[test]
+fn a_foreign_primary_group_is_stored_and_the_posix_group_stays() {
+    let Some(served) = serve_two() else { return };
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    let parts = SecurityParts { group: true, ..SecurityParts::default() };
+    let set = |group: Sid| {
+        let descriptor = Descriptor { group: Some(group), ..Descriptor::default() };
+        served.files.set_descriptor(&open, &descriptor, parts)
+    };
+    let before = served.look("file", false).unwrap().attributes;
+    for foreign in [Sid::new(5, &[21, 1, 2, 3, 513]), Sid::new(5, &[32, 545])] {
+        assert_eq!(set(foreign.clone()), Ok(()));
+        assert_eq!(served.files.descriptor(&open, parts).unwrap().group, Some(foreign));
+    }
+    let after = served.look("file", false).unwrap().attributes;
+    assert_eq!((after.uid, after.gid, after.mode), (before.uid, before.gid, before.mode));
+    assert_eq!(set(Sid::unix_group(4002)), Err(FsError::AccessDenied), "a group of others");
+}
+
+#[test]
 fn a_given_descriptor_without_a_list_is_not_one_that_lets_everyone_in() {
     let Some(served) = serve_two() else { return };
     let owner_only = Descriptor {
