@@ -5,13 +5,13 @@
 
 use crate::audit;
 use crate::client::{Client, Principal, lock};
-use crate::config::{Config, Export};
+use crate::config::{Config, Export, ExportTerms, Squash};
 use crate::conn::{After, Finished, Shared, Transmit};
 use crate::credentials::Credentials;
 use crate::held::HeldOpen;
 use crate::limits::CHANGE_REPLY_BYTES;
 use crate::metering::{End, Tally};
-use crate::operations::{Stable, counted_as, is_change, stable};
+use crate::operations::{Stable, changes_files, counted_as, is_change, stable};
 use crate::ops;
 use crate::place::{ObjectPlace, Place};
 use crate::server::Server;
@@ -737,7 +737,16 @@ impl<'c> Run<'c> {
     /// Whom the caller is on a share.
     pub fn caller(&self, export: &Export) -> Arc<Caller> {
         let Call { server, conn, credentials, .. } = self.call;
-        conn.callers.get(&*server.host, export, credentials)
+        // A client whose terms are gone meanwhile is nobody in particular: it reaches nothing more.
+        let nobody = ExportTerms { squash: Squash::All, ..export.terms };
+        let terms = export.terms_of(conn.facts.peer.ip()).unwrap_or(nobody);
+        conn.callers.get(&*server.host, &terms, credentials)
+    }
+
+    /// Whether an operation would change something in a share that this client may only read.
+    pub fn is_refused_as_read_only(&self, operation: &Operation<'_>) -> bool {
+        let Some(Place::Object(place)) = &self.current else { return false };
+        changes_files(operation) && place.export.is_read_only(self.call.conn.facts.peer.ip())
     }
 
     /// Where the saved file handle leads, if there is one.

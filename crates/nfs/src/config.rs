@@ -31,6 +31,26 @@ pub trait HostFilter: Send + Sync + std::fmt::Debug {
     fn admits(&self, peer: IpAddr) -> bool;
 }
 
+/// What a share lets a client do, and whom its users act as. exports(5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExportTerms {
+    /// Nothing in the share can be changed.
+    pub read_only: bool,
+    /// See [`Squash`].
+    pub squash: Squash,
+    /// User and group that those have who are nobody in particular.
+    pub anonymous: (u32, u32),
+}
+
+/// Terms of some clients, in place of those of all.
+#[derive(Clone, Debug)]
+pub struct ClientTerms {
+    /// Those clients.
+    pub hosts: Arc<dyn HostFilter>,
+    /// Their terms.
+    pub terms: ExportTerms,
+}
+
 /// A share, as NFS clients see it: a directory in the root of all.
 #[derive(Clone, Debug)]
 pub struct Export {
@@ -40,10 +60,11 @@ pub struct Export {
     pub name: Vec<u8>,
     /// What is in it.
     pub volume: Arc<Volume>,
-    /// See [`Squash`].
-    pub squash: Squash,
-    /// User and group that those have who are nobody in particular.
-    pub anonymous: (u32, u32),
+    /// The terms of all clients.
+    pub terms: ExportTerms,
+    /// Terms by client, of which the first that is for a client counts. Clients that none is for
+    /// do not reach the share, unless there are none.
+    pub clients: Vec<ClientTerms>,
     /// Who may reach it.
     pub hosts: Arc<dyn HostFilter>,
     /// Only connections under TLS reach it.
@@ -65,7 +86,7 @@ impl Export {
     /// ACCESS for other machines; PERM, as the Linux kernel's server replies, for a source port that
     /// any program can have where it must be reserved; WRONGSEC without TLS where that is required.
     pub(crate) fn admit(&self, conn: &Shared) -> Result<(), NfsStatus> {
-        if !self.hosts.admits(conn.facts.peer.ip()) {
+        if !self.admits(conn.facts.peer.ip()) {
             return Err(NfsStatus::ACCESS);
         }
         if self.reserved_ports && !conn.facts.has_reserved_port() {
@@ -77,6 +98,35 @@ impl Export {
             return Err(NfsStatus::WRONGSEC);
         }
         Ok(())
+    }
+
+    /// Whether clients at an address may reach it.
+    #[must_use]
+    pub fn admits(&self, peer: IpAddr) -> bool {
+        self.hosts.admits(peer) && self.terms_of(peer).is_some()
+    }
+
+    /// The terms of clients at an address; none if it has none for them.
+    #[must_use]
+    pub fn terms_of(&self, peer: IpAddr) -> Option<ExportTerms> {
+        if self.clients.is_empty() {
+            return Some(self.terms);
+        }
+        self.clients.iter().find(|one| one.hosts.admits(peer)).map(|one| one.terms)
+    }
+
+    /// Whether clients at an address may change nothing.
+    #[must_use]
+    pub fn is_read_only(&self, peer: IpAddr) -> bool {
+        self.terms_of(peer).is_none_or(|terms| terms.read_only)
+    }
+}
+
+impl ExportTerms {
+    /// The superuser is nobody in particular, and all may change what permissions let them.
+    #[must_use]
+    pub fn usual(nobody: u32) -> Self {
+        Self { read_only: false, squash: Squash::Root, anonymous: (nobody, nobody) }
     }
 
     /// Whom a client's user is here.
@@ -146,38 +196,10 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-
-    #[derive(Debug)]
-    struct Anyone;
-
-    impl HostFilter for Anyone {
-        fn admits(&self, _: IpAddr) -> bool {
-            true
-        }
-    }
 
     fn squashed(squash: Squash, uid: u32, gid: u32, groups: &[u32]) -> (u32, u32, Vec<u32>) {
-        let volume = Volume {
-            vfs: Arc::new(MemoryVfs::new(
-                MemoryOptions::default(),
-                Arc::new(StillClock::default()),
-            )),
-            options: Default::default(),
-        };
-        let export = Export {
-            id: VolumeId(1),
-            name: b"a".to_vec(),
-            volume: Arc::new(volume),
-            squash,
-            anonymous: (65_534, 65_533),
-            hosts: Arc::new(Anyone),
-            tls_required: false,
-            reserved_ports: true,
-            is_stable: true,
-            counted: ShareId::NONE,
-        };
-        let who = export.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));
+        let terms = ExportTerms { squash, read_only: false, anonymous: (65_534, 65_533) };
+        let who = terms.squashed(Some(&Identity { uid, gid, groups: groups.to_vec() }));
         (who.uid, who.gid, who.groups)
     }
 

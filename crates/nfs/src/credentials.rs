@@ -2,7 +2,7 @@
 //! RFC 5531 8.2, appendix A.
 
 use crate::client::{Principal, lock};
-use crate::config::{Export, NO_ID};
+use crate::config::{ExportTerms, NO_ID};
 use crate::conn::ConnFacts;
 use crate::host::Host;
 use files::Caller;
@@ -56,9 +56,14 @@ pub struct Callers {
 const CALLERS_MAX: usize = 16;
 
 impl Callers {
-    /// Whom these credentials make on a share.
-    pub fn get(&self, host: &dyn Host, export: &Export, credentials: &Credentials) -> Arc<Caller> {
-        let identity = export.squashed(credentials.identity.as_ref());
+    /// Whom these credentials make under these terms.
+    pub fn get(
+        &self,
+        host: &dyn Host,
+        terms: &ExportTerms,
+        credentials: &Credentials,
+    ) -> Arc<Caller> {
+        let identity = terms.squashed(credentials.identity.as_ref());
         let mut latest = lock(&self.latest);
         if let Some((_, caller)) = latest.iter().find(|(known, _)| *known == identity) {
             return caller.clone();

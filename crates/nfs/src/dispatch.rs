@@ -28,6 +28,9 @@ impl Run<'_> {
         if !matches!(operation, Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh) {
             self.looked = None;
         }
+        if self.is_refused_as_read_only(operation) {
+            return results.fail(answer, number, NfsStatus::ROFS);
+        }
         match group(operation) {
             Group::Files => self.operate_files(number, operation, answer, results).await,
             Group::Names => self.operate_names(number, operation, answer, results).await,

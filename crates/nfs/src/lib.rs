@@ -43,7 +43,7 @@ mod turns;
 mod waiting_locks;
 
 pub use client::{Client, ClientFacts};
-pub use config::{Config, Export, HostFilter, Squash};
+pub use config::{ClientTerms, Config, Export, ExportTerms, HostFilter, Squash};
 pub use conn::{Close, Conn, ConnFacts, Finished, Job, Shared, Transmit, write_data_at};
 pub use holdings::Holdings;
 pub use host::{Host, Now};

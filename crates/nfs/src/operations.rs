@@ -5,6 +5,7 @@
 
 use meter::NfsOperation;
 use wire::nfs::Operation;
+use wire::nfs::ops::{OpenHow, ShareAccess};
 
 /// The operations that this server does not have.
 macro_rules! unsupported {
@@ -253,6 +254,18 @@ pub fn is_change(operation: &Operation<'_>) -> bool {
         | Operation::GetXattr(_)
         | Operation::ListXattrs(_)
         | unsupported!() => false,
+    }
+}
+
+/// Whether an operation changes a file or a name, or opens a file to do so.
+#[must_use]
+pub fn changes_files(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Open(args) => {
+            args.share_access.contains(ShareAccess::WRITE) || matches!(args.how, OpenHow::Create(_))
+        }
+        Operation::OpenDowngrade(_) | Operation::Commit(_) => false,
+        other => stable(other) != Stable::Nothing,
     }
 }
 

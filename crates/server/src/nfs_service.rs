@@ -1,6 +1,6 @@
 //! NFS in this process: its listener, and what it is configured with.
 
-use crate::config::{Config, NfsSquash, NfsStable, NfsTls, ShareConfig};
+use crate::config::{Config, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
@@ -8,14 +8,11 @@ use crate::seats::Seats;
 use crate::supervisor::Beat;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};
-use nfs::{Conn, Export, Host, HostFilter, Squash};
+use nfs::{ClientTerms, Conn, Export, ExportTerms, Host, HostFilter, Squash};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-
-/// User and group of who is nobody in particular, as everywhere.
-const NOBODY: u32 = 65_534;
 
 /// NFS, as it is served.
 #[derive(Clone)]
@@ -113,11 +110,6 @@ fn export_of(
     taken: impl Fn(VolumeId) -> bool,
 ) -> Option<Export> {
     let served = shares.share(&share.name)?;
-    let squash = match share.nfs_squash {
-        NfsSquash::All => Squash::All,
-        NfsSquash::None => Squash::None,
-        NfsSquash::Root => Squash::Root,
-    };
     let mut id = volume_id(&share.name);
     while taken(id) || id == VolumeId(0) {
         id = VolumeId(id.0.wrapping_add(1));
@@ -126,14 +118,46 @@ fn export_of(
         id,
         name: share.name.clone().into_bytes(),
         volume: served.volume.clone()?,
-        squash,
-        anonymous: (NOBODY, NOBODY),
+        terms: ExportTerms {
+            read_only: false,
+            squash: squash_of(share.nfs_squash),
+            anonymous: (share.nfs_anonuid, share.nfs_anongid),
+        },
+        clients: share.nfs_clients.iter().map(|clients| terms_of(share, clients)).collect(),
         hosts: Arc::new(Hosts(served.clone())),
         tls_required: share.nfs_tls == NfsTls::Required,
         reserved_ports: config.requires_reserved_port(share),
         is_stable: share.nfs_stable == NfsStable::Always,
         counted,
     })
+}
+
+fn squash_of(squash: NfsSquash) -> Squash {
+    match squash {
+        NfsSquash::All => Squash::All,
+        NfsSquash::None => Squash::None,
+        NfsSquash::Root => Squash::Root,
+    }
+}
+
+/// Clients of one network, or all.
+#[derive(Debug)]
+struct NetworkFilter(Option<smb::Network>);
+
+impl HostFilter for NetworkFilter {
+    fn admits(&self, peer: IpAddr) -> bool {
+        self.0.is_none_or(|network| network.has(peer))
+    }
+}
+
+fn terms_of(share: &ShareConfig, clients: &NfsClients) -> ClientTerms {
+    let anonymous = (
+        clients.anonuid.unwrap_or(share.nfs_anonuid),
+        clients.anongid.unwrap_or(share.nfs_anongid),
+    );
+    let (read_only, squash) = (!clients.may_write, squash_of(clients.squash));
+    let terms = ExportTerms { read_only, squash, anonymous };
+    ClientTerms { hosts: Arc::new(NetworkFilter(clients.network)), terms }
 }
 
 /// What a share is called in file handles: by its name, so that clients find it after a

@@ -10,7 +10,10 @@ use bytes::Bytes;
 use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
 use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
-use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Job, Now, Server, Squash, Transmit};
+use nfs::{
+    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, Job, Now, Server, Squash,
+    Transmit,
+};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -136,12 +139,16 @@ impl Rig {
             id: VolumeId(7),
             name: b"share".to_vec(),
             volume: Arc::new(Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() }),
-            squash: Squash::None,
             tls_required: false,
             reserved_ports: false,
             is_stable: true,
             counted: Default::default(),
-            anonymous: (65_534, 65_534),
+            terms: ExportTerms {
+                read_only: false,
+                squash: Squash::None,
+                anonymous: (65_534, 65_534),
+            },
+            clients: Vec::new(),
             hosts: Arc::new(Anyone),
         };
         let lease = Duration::from_secs(10);

@@ -341,7 +341,12 @@ pub(crate) async fn access(
         return Ok(AccessResult { supported, access });
     }
     let (object, caller) = run.object().await?;
-    let rights = run.files().object_access(&caller, &object).or_status()?;
+    let mut rights = run.files().object_access(&caller, &object).or_status()?;
+    let peer = run.call.conn.facts.peer.ip();
+    if run.object_place()?.export.is_read_only(peer) {
+        let changing = Rights::WRITE_DATA | Rights::APPEND_DATA | Rights::WRITE_EA;
+        rights = rights - changing - Rights::DELETE_CHILD;
+    }
     let is_directory = object.kind() == FileKind::Directory;
     let mut known = vec![
         (Access::READ, Rights::READ_DATA),

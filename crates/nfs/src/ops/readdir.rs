@@ -183,7 +183,7 @@ fn list_shares(run: &Run<'_>, args: &ReadDirArgs, entries: &mut Entries) -> bool
     let peer = run.call.conn.facts.peer.ip();
     let numbered = run.config.exports.iter().zip(COOKIE_FIRST..);
     let mut shares =
-        numbered.filter(|(export, cookie)| *cookie > args.cookie && export.hosts.admits(peer));
+        numbered.filter(|(export, cookie)| *cookie > args.cookie && export.admits(peer));
     shares.all(|(export, cookie)| entries.put(cookie, &export.name, &shown_share(run, export)))
 }
 

@@ -6,7 +6,9 @@ use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use nfs::limits::READDIR_ENTRIES_MAX;
-use nfs::{Config, Conn, ConnFacts, Export, Host, HostFilter, Job, Now, Server, Squash};
+use nfs::{
+    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, Job, Now, Server, Squash,
+};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -168,12 +170,16 @@ impl Bench {
             id: VolumeId(7),
             name: b"share".to_vec(),
             volume: Arc::new(volume),
-            squash: Squash::Root,
             tls_required: false,
             reserved_ports: true,
             is_stable: true,
             counted: meter::ShareId::NONE,
-            anonymous: (65_534, 65_534),
+            terms: ExportTerms {
+                read_only: false,
+                squash: Squash::Root,
+                anonymous: (65_534, 65_534),
+            },
+            clients: Vec::new(),
             hosts: Arc::new(Anyone),
         };
         let lease = Duration::from_secs(10);

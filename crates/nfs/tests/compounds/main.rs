@@ -8,6 +8,7 @@ mod charges;
 mod copies;
 mod delegations;
 mod directory_leases;
+mod export_terms;
 mod foreign;
 mod harness;
 mod limits;

@@ -7,6 +7,7 @@ mod admin_address;
 mod limits;
 mod logging;
 mod multichannel;
+mod nfs_clients;
 mod raw;
 pub mod reference;
 mod snapshots;
@@ -20,6 +21,7 @@ use ::limits::Provision;
 pub use admin_address::AdminAddress;
 pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
 pub use multichannel::Multichannel;
+pub use nfs_clients::{NOBODY, NfsClients};
 use serde::Deserialize;
 pub use snapshots::{Kept, SnapshotsConfig};
 use std::fmt;
@@ -306,6 +308,12 @@ pub struct ShareConfig {
     pub nfs: Option<bool>,
     /// Accounts that users of NFS clients act as.
     pub nfs_squash: NfsSquash,
+    /// The user that those of NFS clients act as who are nobody in particular.
+    pub nfs_anonuid: u32,
+    /// Their group.
+    pub nfs_anongid: u32,
+    /// Terms by client, of which the first match counts; those of the share for all if empty.
+    pub nfs_clients: Vec<NfsClients>,
     /// What SMB clients are answered only once it is on stable storage.
     pub smb_stable: SmbStable,
     /// What NFS clients are answered only once it is on stable storage.
@@ -528,6 +536,9 @@ impl ShareConfig {
             provision: Provision::default(),
             nfs: None,
             nfs_squash: NfsSquash::default(),
+            nfs_anonuid: NOBODY,
+            nfs_anongid: NOBODY,
+            nfs_clients: Vec::new(),
             smb_stable: SmbStable::default(),
             nfs_stable: NfsStable::default(),
             nfs_tls: NfsTls::default(),
@@ -566,6 +577,19 @@ impl ShareConfig {
         self.snapshots.get_or_insert_default()
     }
 
+    /// Sets one key about NFS alone.
+    fn set_nfs(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
+        let id = || nfs_clients::parse_id(key, value).map_err(ConfigError::of);
+        match key {
+            "nfs_squash" => self.nfs_squash = squash_of(value)?,
+            "nfs_anonuid" => self.nfs_anonuid = id()?,
+            "nfs_anongid" => self.nfs_anongid = id()?,
+            "nfs_stable" => self.nfs_stable = stable_of(value)?,
+            _ => self.nfs_tls = tls_of(value)?,
+        }
+        Ok(())
+    }
+
     /// Sets one key from the command line's `key=value`.
     ///
     /// # Errors
@@ -596,10 +620,10 @@ impl ShareConfig {
             "snapshot_names" => self.snapshots().names = Some(value.to_owned()),
             "snapshot_root" => self.snapshots().root = Some(value.into()),
             "nfs" => self.nfs = Some(flag()?),
-            "nfs_squash" => self.nfs_squash = squash_of(value)?,
+            "nfs_squash" | "nfs_anonuid" | "nfs_anongid" | "nfs_stable" | "nfs_tls" => {
+                self.set_nfs(key, value)?;
+            }
             "smb_stable" => self.smb_stable = smb_stable_of(value)?,
-            "nfs_stable" => self.nfs_stable = stable_of(value)?,
-            "nfs_tls" => self.nfs_tls = tls_of(value)?,
             "reserved_ports" => self.reserved_ports = Some(flag()?),
             "comment" => value.clone_into(&mut self.comment),
             "users" => self.users = Some(list()),

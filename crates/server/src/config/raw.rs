@@ -4,6 +4,7 @@ use super::AdminAddress;
 use super::limits::{RawLimits, RawProvision};
 use super::logging::RawLogging;
 use super::multichannel::RawMultichannel;
+use super::nfs_clients;
 use super::suggest;
 use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
 use super::{
@@ -43,6 +44,8 @@ pub const SHARE_KEYS: &[&str] = &[
     "metadata_cache",
     "named_streams",
     "nfs",
+    "nfs_anongid",
+    "nfs_anonuid",
     "nfs_squash",
     "nfs_stable",
     "smb_stable",
@@ -201,6 +204,12 @@ struct RawShare {
     nfs: Option<bool>,
     /// Users of NFS clients that act as nobody in particular: `root`, `all` or `none`.
     nfs_squash: Option<NfsSquash>,
+    /// Number of the user of who is nobody in particular.
+    nfs_anonuid: Option<Spanned<u32>>,
+    /// Number of the group of who is nobody in particular.
+    nfs_anongid: Option<Spanned<u32>>,
+    /// Terms by client, as words of exports(5).
+    nfs_clients: Option<Spanned<Vec<String>>>,
     nfs_stable: Option<NfsStable>,
     smb_stable: Option<SmbStable>,
     /// Whether NFS clients have to come under TLS: `offered` or `required`.
@@ -465,6 +474,7 @@ impl Meaning<'_> {
         share.snapshots = self.snapshots(&raw, path);
         share.line = Some(line_of(self.text, raw.path.span().start));
         self.names_and_hosts(&raw, &mut share);
+        self.nfs_terms(&raw, &mut share);
         self.provision(raw.take_provision(), &mut share);
         share.comment = raw.comment.unwrap_or_default();
         share.read_only = raw.read_only;
@@ -486,8 +496,6 @@ impl Meaning<'_> {
         share.read_users = raw.read_users;
         share.write_users = raw.write_users;
         share.guest_ok = raw.guest_ok;
-        share.nfs = raw.nfs;
-        share.nfs_squash = raw.nfs_squash.unwrap_or_default();
         share.nfs_stable = raw.nfs_stable.unwrap_or_default();
         share.smb_stable = raw.smb_stable.unwrap_or_default();
         share.nfs_tls = raw.nfs_tls.unwrap_or_default();
@@ -498,6 +506,24 @@ impl Meaning<'_> {
             self.wrong(raw.name.span(), what);
         }
         config.shares.push(share);
+    }
+
+    fn nfs_terms(&mut self, raw: &RawShare, share: &mut ShareConfig) {
+        share.nfs = raw.nfs;
+        share.nfs_squash = raw.nfs_squash.unwrap_or_default();
+        for (key, said, id) in [
+            ("nfs_anonuid", &raw.nfs_anonuid, &mut share.nfs_anonuid),
+            ("nfs_anongid", &raw.nfs_anongid, &mut share.nfs_anongid),
+        ] {
+            if let Some(said) = said {
+                *id = self
+                    .meant(said.span(), nfs_clients::parse_id(key, &said.get_ref().to_string()));
+            }
+        }
+        if let Some(list) = &raw.nfs_clients {
+            let entries = list.get_ref().iter().map(String::as_str);
+            share.nfs_clients = self.meant(list.span(), nfs_clients::parse(entries));
+        }
     }
 
     fn names_and_hosts(&mut self, raw: &RawShare, share: &mut ShareConfig) {

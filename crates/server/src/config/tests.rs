@@ -222,6 +222,8 @@ fn the_command_line_sets_the_same_keys() {
         ("veto_names", "*.exe"),
         ("guest_ok", "no"),
         ("reserved_ports", "no"),
+        ("nfs_anonuid", "1000"),
+        ("nfs_anongid", "100"),
         ("listed", "users"),
         ("force_user", "nobody"),
         ("force_group", "users"),
@@ -237,6 +239,7 @@ fn the_command_line_sets_the_same_keys() {
     assert_eq!(share.users.as_deref(), Some(&["alice".to_owned(), "bob".to_owned()][..]));
     assert_eq!(share.write_users, ["alice", "@writers"]);
     assert_eq!(share.reserved_ports, Some(false));
+    assert_eq!((share.nfs_anonuid, share.nfs_anongid), (1000, 100));
     assert_eq!((share.hosts_allowed.len(), share.hosts_denied.len()), (2, 1));
     assert_eq!(share.hidden_names, [".*", "hidefile"]);
     assert_eq!((share.size_limit_bytes, share.metadata_cache_bytes), (Some(10 << 30), 1 << 30));
@@ -312,6 +315,22 @@ fn mistakes_about_tls_are_named_alike() {
     ] {
         assert_eq!(wrong(text), said);
     }
+}
+
+#[test]
+fn terms_of_nfs_clients_are_taken_and_mistakes_have_their_line() {
+    let share = "[[share]]\nname = \"a\"\npath = \"/x\"\n";
+    let said = "nfs_anonuid = 1000\nnfs_clients = [\"192.0.2.7(rw)\", \"*\"]\n";
+    let config = Config::parse(&format!("{share}{said}")).unwrap();
+    let found = &config.shares[0];
+    assert_eq!((found.nfs_anonuid, found.nfs_anongid), (1000, 65_534));
+    let may_write = found.nfs_clients.iter().map(|one| one.may_write);
+    assert_eq!(may_write.collect::<Vec<_>>(), [true, false]);
+    let text = format!("{share}nfs_anongid = 4294967295\n");
+    let said = "line 4: nfs_anongid = \"4294967295\" is not the number of a user or group";
+    assert_eq!(wrong(&text), said);
+    let text = format!("{share}nfs_clients = [\"*(fast)\"]\n");
+    assert!(wrong(&text).starts_with("line 4: nfs_clients: \"fast\" is no option"), "{text}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::sessions::messages::SHARE;
 use crate::sessions::side::told;
 use crate::sessions::world::Anyone;
 use files::{Files, Volume, VolumeId, VolumeOptions};
-use nfs::{Export, Squash};
+use nfs::{Export, ExportTerms, Squash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
@@ -94,8 +94,8 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         name: SHARE.to_vec(),
         volume: volume.clone(),
         // All are the user that clients of SMB are, too: this is not about rights.
-        squash: Squash::All,
-        anonymous: (1000, 1000),
+        terms: ExportTerms { read_only: false, squash: Squash::All, anonymous: (1000, 1000) },
+        clients: Vec::new(),
         hosts: Arc::new(Anyone),
         tls_required: false,
         reserved_ports: false,

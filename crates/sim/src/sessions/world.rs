@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::runner::{Next, Outcome, Runner, Stepped};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
-use nfs::{Config, Conn, ConnFacts, Export, HostFilter, Server, Squash};
+use nfs::{Config, Conn, ConnFacts, Export, ExportTerms, HostFilter, Server, Squash};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -122,8 +122,12 @@ impl World {
             id: VolumeId(7),
             name: messages::SHARE.to_vec(),
             volume,
-            squash: Squash::None,
-            anonymous: (65_534, 65_534),
+            terms: ExportTerms {
+                read_only: false,
+                squash: Squash::None,
+                anonymous: (65_534, 65_534),
+            },
+            clients: Vec::new(),
             hosts: Arc::new(Anyone),
             tls_required: false,
             reserved_ports: false,
