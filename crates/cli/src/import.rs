@@ -24,6 +24,9 @@ and access lists are kept where Samba keeps them, so it can be started again.
 Without passdb.tdb: pdbedit -L -w > FILE, and --passwords FILE. With a configuration
 in Samba's registry: net conf list > FILE, and import that.
 
+From the kernel's NFS server: anabranch import /etc/exports; names and netgroups of
+clients are to be replaced by addresses.
+
 What it prints, by file and line: what could not be carried over and what to do
 about it; it is at the end of the new file, too. --all also shows what needs no
 counterpart.";
@@ -32,7 +35,7 @@ counterpart.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Samba's configuration
+    /// Samba's configuration, or /etc/exports
     #[arg(value_name = "SMB.CONF")]
     from: PathBuf,
     /// Samba's users: passdb.tdb, or what `pdbedit -L -w` printed

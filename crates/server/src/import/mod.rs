@@ -1,8 +1,9 @@
-//! From Samba's configuration and users to ours: `anabranch import`.
+//! From Samba's configuration and users, or the kernel's NFS exports, to ours: `anabranch import`.
 //!
 //! What cannot be carried over is told with its file, its line and what to do.
 
 mod draft;
+mod exports;
 mod meaning;
 pub mod passwords;
 mod remarks;
@@ -54,13 +55,19 @@ pub struct Imported {
     pub needless: Vec<Note>,
 }
 
-/// Reads an smb.conf and writes what it means.
+/// Reads an smb.conf, or what exports(5) describes, and writes what it means.
 ///
 /// # Errors
 /// A sentence if the file cannot be read.
 pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
-    let (sections, notes) = text::parse(path, facts.read)?;
-    let mut imported = meaning::Meaning::new(facts, notes).of(&sections);
+    let is_exports = (facts.read)(path).is_ok_and(|text| exports::is_exports(&text));
+    let mut imported = match is_exports {
+        true => exports::import(path, facts.read)?,
+        false => {
+            let (sections, notes) = text::parse(path, facts.read)?;
+            meaning::Meaning::new(facts, notes).of(&sections)
+        }
+    };
     if let Err(error) = Config::parse(&imported.config) {
         // Whatever was typed there: rather a file to correct than none.
         let place = Place { file: path.into(), line: 1 };

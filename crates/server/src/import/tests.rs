@@ -328,3 +328,41 @@ proptest! {
         }
     }
 }
+
+const EXPORTS: &str = r#"
+# The kernel's.
+/srv/data 192.0.2.7(rw,no_root_squash,sync) 192.0.2.0/255.255.255.0(ro,all_squash,anonuid=1000)
+"/srv/with blank" -rw,insecure *(async) build.example.org @machines
+/srv/other/data\
+    (ro,no_subtree_check,xprtsec=mtls)
+/srv/closed host.example.org
+/srv/all
+"#;
+
+#[test]
+fn exports_of_the_kernel_become_shares_with_terms_by_client() {
+    let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
+    let config =
+        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    assert_eq!(imported.shares, ["data", "with blank", "data-2", "all"]);
+    let data = share(&config, "data");
+    assert_eq!(data.path, Path::new("/srv/data"));
+    let clients: Vec<_> = data.nfs_clients.iter().map(|one| (one.may_write, one.anonuid)).collect();
+    assert_eq!(clients, [(true, None), (false, Some(1000))]);
+    assert_eq!(data.nfs_clients[1].network, Some(smb::Network::parse("192.0.2.0/24").unwrap()));
+    assert!(data.is_exported() && data.users.as_ref().is_some_and(Vec::is_empty));
+    let blank = share(&config, "with blank");
+    assert_eq!((blank.reserved_ports, blank.nfs_clients.len()), (Some(false), 1));
+    assert!(blank.nfs_clients[0].may_write);
+    assert!(!share(&config, "all").nfs_clients[0].may_write, "exports are read-only unless said");
+    let lost: Vec<_> = imported.lost.iter().map(ToString::to_string).collect();
+    for said in [
+        "/etc/exports:4: \"build.example.org\" is a name: ",
+        "/etc/exports:4: \"@machines\" is a netgroup: ",
+        "/etc/exports:5: \"xprtsec=mtls\" has no counterpart",
+        "/etc/exports:7: /srv/closed: no client of it can be carried over",
+    ] {
+        assert!(lost.iter().any(|line| line.starts_with(said)), "{said} in {lost:?}");
+    }
+    assert!(imported.needless.iter().any(|note| note.text.starts_with("no_subtree_check")));
+}

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Bytes of one file, files in all, depth of includes, parameters in all.
-const FILE_BYTES_MAX: usize = 1024 * 1024;
+pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 const FILES_MAX: usize = 64;
 const DEPTH_MAX: usize = 8;
 const PARAMETERS_MAX: usize = 100_000;
