@@ -1,8 +1,9 @@
 //! Files that stand for something else: symbolic links, devices, and what clients
 //! store as reparse data. MS-FSA 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
 //!
-//! A link that a client makes becomes a symbolic link on the disk, which all see. It
-//! takes the place of the empty file that it was made of, and the open goes on with it.
+//! A link that a client makes becomes a symbolic link on the disk, which all see, and a pipe or a
+//! socket becomes one. It takes the place of the empty file that it was made of, and the open
+//! goes on with it.
 
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
@@ -16,7 +17,7 @@ use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
     AttributeChanges, Attributes, Case, CreateHow, CreationMode, DosInfo, FileKind, FsError, Name,
-    Node, OpenHow, Opened, RelPath, Replace, Result, Wait, Wanted,
+    Node, OpenHow, Opened, RelPath, Replace, Result, SpecialKind, Wait, Wanted,
 };
 
 /// What a name begins with until it takes another's place.
@@ -31,6 +32,17 @@ pub enum Reparse {
     Special(Attributes),
     /// What a client stored.
     Stored(Vec<u8>),
+}
+
+/// What takes the place of an open file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Successor {
+    /// An empty file.
+    File,
+    /// A symbolic link with this text.
+    Symlink(Vec<u8>),
+    /// A pipe, a socket or a device.
+    Special(SpecialKind),
 }
 
 /// A symbolic link that a path leads over.
@@ -89,7 +101,21 @@ impl RequestFiles {
     pub async fn set_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
         need_change(open)?;
         check_target(open.volume(), &open.path(), &target)?;
-        self.turn(open, Some(target)).await
+        self.turn(open, Successor::Symlink(target)).await
+    }
+
+    /// Makes the open file a pipe, a socket or a device of the system.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for devices where the volume or
+    /// the caller may have none: what the file stands for can be stored beside it.
+    pub async fn set_special(&self, open: &Arc<OpenFile>, kind: SpecialKind) -> Result<()> {
+        need_change(open)?;
+        let may_be_device = open.volume().options.device_nodes && open.caller.is_root();
+        if matches!(kind, SpecialKind::Device(_)) && !may_be_device {
+            return Err(FsError::NotSupported);
+        }
+        self.turn(open, Successor::Special(kind)).await
     }
 
     /// Stores what the file stands for: `link_text` is its target, with `/` between components,
@@ -119,7 +145,7 @@ impl RequestFiles {
     pub async fn delete_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
         need_change(open)?;
         match self.reparse(open)? {
-            Reparse::Symlink(_) => self.turn(open, None).await,
+            Reparse::Symlink(_) => self.turn(open, Successor::File).await,
             Reparse::Special(_) => Err(FsError::NotSupported),
             Reparse::Stored(_) => self.store(open, None).await,
         }
@@ -144,15 +170,15 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Puts a link, or without a target an empty file, in the place of the open file.
-    async fn turn(&self, open: &Arc<OpenFile>, target: Option<Vec<u8>>) -> Result<()> {
+    /// Puts something else in the place of the open file.
+    async fn turn(&self, open: &Arc<OpenFile>, successor: Successor) -> Result<()> {
         need_change(open)?;
         let (table, open, context) = (self.table.clone(), open.clone(), self.context.clone());
         open.renames.store(true, std::sync::atomic::Ordering::Release);
         let turn = table.rename_turns.clone().lock_owned().await;
         let call = move || {
             let _turn = turn;
-            turn_now(&context, &table, &open, target.as_deref())
+            turn_now(&context, &table, &open, &successor)
         };
         offload_in_turn(&*self.workers, call).await
     }
@@ -222,7 +248,7 @@ fn turn_now(
     context: &RequestContext,
     table: &Table,
     open: &OpenFile,
-    target: Option<&[u8]>,
+    successor: &Successor,
 ) -> Result<()> {
     let _renaming = table.begin_rename();
     let path = open.path();
@@ -255,9 +281,13 @@ fn turn_now(
     }
     check_empty(&found)?;
     let passing = parent.join(&Name::new(format!("{PASSING_NAME}{}", open.id.0).into_bytes())?);
-    let made = match target {
-        Some(target) => vfs.symlink(identity.actor(), &passing, target)?,
-        None => make_file(open, &passing)?,
+    let made = match successor {
+        Successor::Symlink(target) => vfs.symlink(identity.actor(), &passing, target)?,
+        Successor::Special(kind) => {
+            let mode = CreationMode::exactly(present.mode & 0o777);
+            vfs.make_special(identity.actor(), &passing, *kind, mode)?
+        }
+        Successor::File => make_file(open, &passing)?,
     };
     let result = match present.kind {
         // A directory gives way to nothing but a directory.

@@ -6,8 +6,9 @@
 
 use crate::names::{name_from_units, push_units};
 use files::{MetLink, Reparse};
-use vfs::{Attributes, FileKind};
-use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, SpecialFile, Symlink};
+use vfs::{Attributes, Device, FileKind, SpecialKind};
+use wire::codec::Malformed;
+use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile, Symlink};
 
 const SEPARATOR: u16 = b'\\' as u16;
 const SLASH: u16 = b'/' as u16;
@@ -56,6 +57,20 @@ fn special(attributes: &Attributes) -> Option<SpecialFile> {
         }
         _ => return None,
     })
+}
+
+/// What a client's buffer says that a file is, if that is a pipe, a socket or a device.
+///
+/// # Errors
+/// [`Malformed`] for data of no known kind.
+pub fn special_of(buffer: &ReparseBuffer<'_>) -> Result<Option<SpecialKind>, Malformed> {
+    let device = |is_block, major, minor| SpecialKind::Device(Device { is_block, major, minor });
+    Ok(SpecialFile::decode(buffer)?.map(|special| match special {
+        SpecialFile::Character { major, minor } => device(false, major, minor),
+        SpecialFile::Block { major, minor } => device(true, major, minor),
+        SpecialFile::Fifo => SpecialKind::Fifo,
+        SpecialFile::Socket => SpecialKind::Socket,
+    }))
 }
 
 /// A link's text as clients follow it.

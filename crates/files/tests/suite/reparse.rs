@@ -5,7 +5,7 @@ use files::{Access, MetLink, NewObject, OpenFile, OpenPlan, Reparse, Volume, Vol
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::process::Command;
 use std::sync::Arc;
-use vfs::{FileKind, FsError};
+use vfs::{FileKind, FsError, SpecialKind};
 use vfs_local::LocalVfs;
 
 /// Clients see links here, and follow them themselves.
@@ -43,6 +43,35 @@ fn a_link_that_a_client_makes_is_one_of_the_disk() {
     served.close(open);
     let names: Vec<_> = std::fs::read_dir(served.dir.path()).unwrap().collect();
     assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn pipe_and_socket_that_a_client_makes_are_those_of_the_disk() {
+    let served = serve();
+    for (at, kind) in [("pipe", SpecialKind::Fifo), ("socket", SpecialKind::Socket)] {
+        let open = served.try_open(itself(new_file(at))).unwrap().open;
+        now(served.files.set_special(&open, kind)).unwrap();
+        let on_disk = std::fs::symlink_metadata(served.dir.path().join(at)).unwrap();
+        let is_fifo = kind == SpecialKind::Fifo;
+        assert_eq!(
+            (on_disk.file_type().is_fifo(), on_disk.file_type().is_socket()),
+            (is_fifo, !is_fifo)
+        );
+        assert_eq!(on_disk.ino(), open.key().inode);
+        assert!(matches!(served.files.reparse(&open), Ok(Reparse::Special(_))));
+        served.close(open);
+        let again = served.try_open(itself(plan(at, ALL))).unwrap().open;
+        assert!(matches!(served.files.reparse(&again), Ok(Reparse::Special(_))), "{at}");
+        served.close(again);
+    }
+    let device = SpecialKind::Device(vfs::Device { is_block: false, major: 1, minor: 3 });
+    let open = served.try_open(itself(new_file("device"))).unwrap().open;
+    let refused = now(served.files.set_special(&open, device));
+    assert_eq!(refused, Err(FsError::NotSupported), "it is stored, where no device may be");
+    served.put("file", b"data");
+    let open = served.try_open(itself(plan("file", ALL))).unwrap().open;
+    let refused = now(served.files.set_special(&open, SpecialKind::Fifo));
+    assert_eq!(refused, Err(FsError::NotSupported), "there is data in it");
 }
 
 #[test]

@@ -35,8 +35,9 @@ pub use quota::{
     decode_quota_users,
 };
 pub use reparse::{
-    LX_VERSION_BYTES, REPARSE_BYTES_MAX, REPARSE_TAG_LX_SYMLINK, REPARSE_TAG_NFS,
-    REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile, Symlink, decode_nfs_link,
+    LX_VERSION_BYTES, REPARSE_BYTES_MAX, REPARSE_TAG_AF_UNIX, REPARSE_TAG_LX_FIFO,
+    REPARSE_TAG_LX_SYMLINK, REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile,
+    Symlink, decode_nfs_link,
 };
 pub use time::FileTime;
 pub use upcase::upcase;

@@ -9,6 +9,10 @@ pub const REPARSE_TAG_NFS: u32 = 0x8000_0014;
 /// IO_REPARSE_TAG_LX_SYMLINK: a symbolic link of the Windows Subsystem for Linux, in which four
 /// bytes of version precede a target in UTF-8. MS-FSCC 2.1.2.1.
 pub const REPARSE_TAG_LX_SYMLINK: u32 = 0xA000_001D;
+/// IO_REPARSE_TAG_AF_UNIX: a socket of the Windows Subsystem for Linux, without data.
+pub const REPARSE_TAG_AF_UNIX: u32 = 0x8000_0023;
+/// IO_REPARSE_TAG_LX_FIFO: a pipe of the Windows Subsystem for Linux, without data.
+pub const REPARSE_TAG_LX_FIFO: u32 = 0x8000_0024;
 /// Bytes before the target of [`REPARSE_TAG_LX_SYMLINK`].
 pub const LX_VERSION_BYTES: usize = 4;
 /// Bytes of a reparse buffer at most, its header included.
@@ -162,6 +166,30 @@ impl SpecialFile {
         };
         encode(REPARSE_TAG_NFS, &data)
     }
+
+    /// What a buffer says that a file is; none for what is neither pipe, socket nor device.
+    ///
+    /// # Errors
+    /// [`Malformed`] for data of [`REPARSE_TAG_NFS`] of no known kind.
+    pub fn decode(buffer: &ReparseBuffer<'_>) -> Result<Option<Self>, Malformed> {
+        match buffer.tag {
+            REPARSE_TAG_AF_UNIX => return Ok(Some(Self::Socket)),
+            REPARSE_TAG_LX_FIFO => return Ok(Some(Self::Fifo)),
+            REPARSE_TAG_NFS => {}
+            _ => return Ok(None),
+        }
+        if decode_nfs_link(buffer.data)?.is_some() {
+            return Ok(None);
+        }
+        let mut r = Reader::new(buffer.data);
+        Ok(Some(match r.u64("special file")? {
+            NFS_CHARACTER => Self::Character { major: r.u32("device")?, minor: r.u32("device")? },
+            NFS_BLOCK => Self::Block { major: r.u32("device")?, minor: r.u32("device")? },
+            NFS_FIFO => Self::Fifo,
+            NFS_SOCKET => Self::Socket,
+            _ => return Err(r.malformed("special file")),
+        }))
+    }
 }
 
 /// The target of a symbolic link as [`REPARSE_TAG_NFS`] has it, as it is stored; none for
@@ -222,6 +250,20 @@ mod tests {
             let bytes = special.encode();
             let buffer = ReparseBuffer::decode(&bytes).unwrap();
             assert_eq!(decode_nfs_link(buffer.data), Ok(None));
+            assert_eq!(SpecialFile::decode(&buffer), Ok(Some(special)));
+        }
+        for special in [
+            SpecialFile::Character { major: 1, minor: 3 },
+            SpecialFile::Block { major: 8, minor: 0 },
+        ] {
+            let bytes = special.encode();
+            let buffer = ReparseBuffer::decode(&bytes).unwrap();
+            assert_eq!(SpecialFile::decode(&buffer), Ok(Some(special)));
+        }
+        for (tag, special) in
+            [(REPARSE_TAG_AF_UNIX, SpecialFile::Socket), (REPARSE_TAG_LX_FIFO, SpecialFile::Fifo)]
+        {
+            assert_eq!(SpecialFile::decode(&ReparseBuffer { tag, data: b"" }), Ok(Some(special)));
         }
         assert!(decode_nfs_link(b"FIFO\0\0\0\0x").is_err());
         let link = [b"LNK\x01\0\0\0\0", &b"a\0"[..]].concat();

@@ -35,13 +35,16 @@ pub(super) async fn set(
     let NewLink { target, text } = NewLink::of(&asked).map_err(invalid)?;
     let (files, file) = (request.files, open.file()?);
     let store = || files.set_reparse(file, body.input.to_vec(), text.as_deref());
-    let done = match target {
-        // What is in the file would be lost with it: then the link is stored beside it.
-        Some(target) => match files.set_symlink(file, target).await {
-            Err(FsError::NotSupported) => store().await,
-            other => other,
-        },
-        None => store().await,
+    let turned = match (target, reparse::special_of(&asked).map_err(invalid)?) {
+        (Some(target), _) => files.set_symlink(file, target).await,
+        (None, Some(kind)) => files.set_special(file, kind).await,
+        (None, None) => Err(FsError::NotSupported),
+    };
+    let done = match turned {
+        // What is in the file would be lost with it: then it is stored beside it, as are devices
+        // that the user may not create.
+        Err(FsError::NotSupported) => store().await,
+        other => other,
     };
     done.map(|()| Answer::empty()).map_err(status_of)
 }
