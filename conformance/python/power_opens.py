@@ -4,7 +4,8 @@
     power_opens.py MOUNT < FACTS
 
 starts the server on what a cut has left, comes back for every open of the run, and says which it got,
-as the tree that the model compares: an entry for each open and each lock. MS-SMB2 3.3.5.9.12.
+as the tree that the model compares: an entry for each open, one for the path that its file has, and one
+for each lock. Files are renamed by their opens, and by an NFS client beside them. MS-SMB2 3.3.5.9.12.
 """
 
 import json
@@ -16,12 +17,17 @@ import sys
 import tempfile
 
 from power_applications import ROOT_INODE, inode, observed, require
+from raw_nfs import Nfs, opaque, put, words
 from raw_smb import Refused, Smb
 
-SHARE, ACCESS = "ca", 0x12019F
+# With DELETE, which a rename takes.
+SHARE, ACCESS = "ca", 0x13019F
+SET_INFO, QUERY_INFO, RENAME, NORMALIZED_NAME = 17, 16, 10, 48
 LOCK, UNLOCK, EXCLUSIVE, AT_ONCE = 10, 4, 2, 0x10
 NOT_FOUND, NOT_GRANTED = 0xC0000034, 0xC0000055
 OPENS_MAX = 12
+# What an open's path is counted by, behind the open itself and its locks.
+PLACE = 50
 
 
 def connect(address, user, client_guid=None):
@@ -37,26 +43,40 @@ def lock_body(file, offset, flags):
     return struct.pack("<HHI", 48, 1, 0) + file + struct.pack("<QQII", offset, 1, flags, 0)
 
 
-class OpensClient:
-    """Opens, locks, unlocks and closes at random; what it still has has to be there after a cut."""
+def place(opened, path):
+    """The entry that says where the file of an open is."""
+    return "%s is %s" % (opened["name"], path)
 
-    def __init__(self, journal, address, user, random):
+
+class OpensClient:
+    """Opens, locks, unlocks, renames and closes at random; what it still has has to be there after a cut."""
+
+    def __init__(self, journal, address, nfs_address, user, random):
         self.journal, self.random, self.guid = journal, random, os.urandom(16)
         self.smb = connect(address, user, self.guid)
         self.root = journal.new("directory")
         journal.perform("setup", "setup", "opens", lambda: 0, True).made(self.root, ROOT_INODE)
+        self.nfs = Nfs(*nfs_address, 0, 0)
+        self.folder = self.nfs.find(SHARE)
         self.opens, self.all, self.count = [], [], 0
 
-    def perform(self, row, text, command, body, name, is_made, number):
+    def smb_action(self, command, body):
         def act():
             status, self.reply = self.smb.call(command, body)
             return status
 
-        record = self.journal.perform("opens", row, text, act, True)
+        return act
+
+    def nfs_action(self, *operations):
+        return lambda: self.nfs.compound(*operations)[0]
+
+    def perform(self, row, text, command, body, name, is_made, number):
+        record = self.journal.perform("opens", row, text, self.smb_action(command, body), True)
         target = self.journal.new("file") if is_made else None
         record.name(self.root, name, target)
         if is_made:
             record.made(target, inode(0, number))
+        return record
 
     def open(self):
         from raw_smb import CREATE, create_body
@@ -67,9 +87,13 @@ class OpensClient:
         guid, name = os.urandom(16), "opened%d" % self.count
         context = (b"DH2Q", struct.pack("<IIQ", 0, 2, 0) + guid)
         body = create_body(name, ACCESS, 2, 0, [context])
-        self.perform("SMB CA persistent open", name, CREATE, body, name, True, self.count * 100)
+        record = self.perform("SMB CA persistent open", name, CREATE, body, name, True, self.count * 100)
         require(b"DH2Q" in self.reply, "the open is not persistent")
-        opened = {"name": name, "guid": guid.hex(), "file": self.reply[128:144].hex(), "number": self.count * 100}
+        opened = {"name": name, "guid": guid.hex(), "file": self.reply[128:144].hex(), "number": self.count * 100,
+                  "path": name}
+        where = self.journal.new("file")
+        record.name(self.root, place(opened, name), where)
+        record.made(where, inode(0, opened["number"] + PLACE))
         self.opens.append((opened, []))
         self.all.append(opened)
         return True
@@ -82,7 +106,30 @@ class OpensClient:
         for offset in list(locks):
             self.unlock_at(opened, locks, offset)
         body = struct.pack("<HHI", 24, 0, 0) + bytes.fromhex(opened["file"])
-        self.perform("SMB CA persistent close", opened["name"], 6, body, opened["name"], False, 0)
+        record = self.perform("SMB CA persistent close", opened["name"], 6, body, opened["name"], False, 0)
+        record.name(self.root, place(opened, opened["path"]), None)
+        return True
+
+    def rename(self):
+        if not self.opens:
+            return False
+        opened, _ = self.random.choice(self.opens)
+        self.count += 1
+        old, new = opened["path"], "renamed%d" % self.count
+        if self.random.random() < 0.5:
+            row, path = "SMB CA persistent rename", new.encode("utf-16le")
+            data = struct.pack("<B7xQI", 0, 0, len(path)) + path
+            body = struct.pack("<HBBIHHI", 33, 1, RENAME, len(data), 96, 0, 0) + bytes.fromhex(opened["file"]) + data
+            act = self.smb_action(SET_INFO, body)
+        else:
+            row = "NFS rename of a persistent open's file"
+            body = words(29) + opaque(old.encode()) + opaque(new.encode())
+            act = self.nfs_action(put(self.folder), words(32), put(self.folder), body)
+        record = self.journal.perform("opens", row, "%s: %s to %s" % (opened["name"], old, new), act, True)
+        where = self.root.children[place(opened, old)]
+        record.name(self.root, place(opened, old), None)
+        record.name(self.root, place(opened, new), where)
+        opened["path"] = new
         return True
 
     def lock(self):
@@ -113,7 +160,7 @@ class OpensClient:
         return True
 
     def step(self):
-        choices = [(self.open, 3), (self.close, 2), (self.lock, 4), (self.unlock, 2)]
+        choices = [(self.open, 3), (self.close, 2), (self.lock, 4), (self.unlock, 2), (self.rename, 4)]
         names, weights = zip(*choices)
         while not self.random.choices(names, weights)[0]():
             pass
@@ -129,15 +176,29 @@ def reclaimed(smb, opened):
         return None
 
 
-def find(address, facts):
+def path_of(smb, file):
+    """The path of an open's file, as the server knows it."""
+    body = struct.pack("<HBBIHHIII", 41, 1, NORMALIZED_NAME, 4096, 0, 0, 0, 0, 0) + file + b"\0"
+    status, reply = smb.call(QUERY_INFO, body)
+    require(not status, "the name of an open: %#x" % status)
+    offset = struct.unpack_from("<H", reply, 64 + 2)[0]
+    length = struct.unpack_from("<I", reply, offset)[0]
+    return reply[offset + 4:offset + 4 + length].decode("utf-16le").lstrip("\\")
+
+
+def find(address, facts, mount):
     """Entries of what the server still has, by name."""
     smb, other = connect(address, facts["user"], bytes.fromhex(facts["client"])), connect(address, facts["user"])
     found = {}
     for opened in facts["opens"]:
-        if not reclaimed(smb, opened):
+        file = reclaimed(smb, opened)
+        if not file:
             continue
+        path = path_of(smb, file)
+        require(os.path.exists(os.path.join(mount, SHARE, path)), "%s is not at %s" % (opened["name"], path))
         found[opened["name"]] = inode(0, opened["number"])
-        beside = other.create(opened["name"], ACCESS, 1)
+        found[place(opened, path)] = inode(0, opened["number"] + PLACE)
+        beside = other.create(path, ACCESS, 1)
         for offset in range(20):
             status = other.call(LOCK, lock_body(beside, offset, EXCLUSIVE | AT_ONCE))[0]
             require(status in (0, NOT_GRANTED), "a lock beside: %#x" % status)
@@ -159,10 +220,11 @@ def main():
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="power-opens.") as folder:
         os.chmod(folder, 0o755)
+        # Without NFS, whose clients may reclaim locks first.
         config = workload.configure(folder, mount, workload.HOST, os.path.join(mount, "state"))
         server = workload.start(facts["binary"], config, os.path.join(folder, "log"))
         try:
-            found = find((workload.HOST, workload.SMB_PORT), facts)
+            found = find((workload.HOST, workload.SMB_PORT), facts, mount)
         finally:
             server.kill()
             server.wait()

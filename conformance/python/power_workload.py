@@ -68,7 +68,7 @@ def write_users(folder):
     return users
 
 
-def configure(folder, mount, host, state):
+def configure(folder, mount, host, state, exports_available=False):
     """The server's configuration; shares and state are there after a cut."""
     users = write_users(folder)
     os.makedirs(state, 0o700, exist_ok=True)
@@ -76,8 +76,9 @@ def configure(folder, mount, host, state):
     with open(config, "w", encoding="utf-8") as file:
         file.write('[server]\nsmb = ["%s:%d"]\nnfs = ["%s:%d"]\nadmin = "127.0.0.1:%d"\nusers = "%s"\nstate = "%s"\n'
                    % (host, SMB_PORT, host, NFS_PORT, ADMIN_PORT, users, state))
+        available = 'nfs = true\nnfs_squash = "none"' if exports_available else "nfs = false"
         for name, more in (("nfs", 'nfs = true\nnfs_squash = "none"'), ("smb", "nfs = false"),
-                           ("ca", "nfs = false\ncontinuously_available = true")):
+                           ("ca", "%s\ncontinuously_available = true" % available)):
             path = os.path.join(mount, name)
             if not os.path.isdir(path):
                 os.mkdir(path)
@@ -187,7 +188,7 @@ def run_raw(arguments, config, log):
 
 def run_opens(journal, arguments):
     """One client; what it has is what the program asks the server for after a cut."""
-    client = OpensClient(journal, (HOST, SMB_PORT), USER, random.Random(arguments.seed))
+    client = OpensClient(journal, (HOST, SMB_PORT), (HOST, NFS_PORT), USER, random.Random(arguments.seed))
     journal.disk.sync()
     journal.started = journal.disk.now()
     for _ in range(arguments.operations):
@@ -234,7 +235,8 @@ def main():
     os.chmod(arguments.mount, 0o755)
     # What the state's commits make stable is not to hide what the shares' own do not.
     state = os.path.join(arguments.mount if arguments.opens else arguments.work, "state")
-    config = configure(arguments.work, arguments.mount, GUEST_HOST if arguments.guest else HOST, state)
+    host = GUEST_HOST if arguments.guest else HOST
+    config = configure(arguments.work, arguments.mount, host, state, arguments.opens)
     (run_guest if arguments.guest else run_raw)(arguments, config, os.path.join(arguments.work, "log"))
 
 

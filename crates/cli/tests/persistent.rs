@@ -3,8 +3,10 @@
 
 mod support;
 
+use client::nfs::{Client as NfsClient, Export, Options as NfsOptions, Target as NfsTarget};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
+use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use support::client::{
@@ -139,6 +141,100 @@ fn names_and_fates_of_files_survive() {
     assert!(server.data().join("doomed").exists());
     assert_eq!(client.call(CLOSE, &Client::close_body(doomed)).status, SUCCESS);
     assert!(!server.data().join("doomed").exists());
+}
+
+/// The instants of a rename at which the server is killed: the file has its new name, or the journal
+/// of persistent opens has grown.
+#[derive(Clone, Copy, Debug)]
+enum Instant {
+    NameAppears,
+    JournalGrows,
+}
+
+/// Ends the server at an instant. The future is over then.
+fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver<()> {
+    let state = server.path("state");
+    let journal = if state.exists() { state.join("opens") } else { server.path("opens") };
+    let new = server.data().join("new");
+    let bytes = move || std::fs::metadata(&journal).map_or(0, |found| found.len());
+    let (before, process) = (bytes(), server.process_id());
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+    let (killed, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let is_now = || match instant {
+            Instant::NameAppears => new.exists(),
+            Instant::JournalGrows => bytes() > before,
+        };
+        while !is_now() {
+            std::hint::spin_loop();
+        }
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        // The test may have failed meanwhile.
+        let _ = killed.send(());
+    });
+    told
+}
+
+/// The persistent open of `old` comes back, wherever the file is by now, and is of that file.
+fn check_comes_back(server: Running, file: FileId, what: &str) {
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = back(&mut client, file, GUID).unwrap_or_else(|status| panic!("{what}: {status:#x}"));
+    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"x")).status, SUCCESS, "{what}");
+    let names = ["old", "new"].map(|name| std::fs::read(server.data().join(name)).ok());
+    assert_eq!(names.iter().flatten().collect::<Vec<_>>(), [b"x"], "{what}");
+}
+
+fn open_to_rename(client: &mut Client) -> FileId {
+    let body = with_access(Client::durable_body("old", GUID, LONG, true), 0x0013_019F);
+    client.call(CREATE, &body).file_id()
+}
+
+#[test]
+fn open_survives_a_kill_at_each_instant_of_its_rename() {
+    for instant in [Instant::NameAppears, Instant::JournalGrows] {
+        let server = available().start();
+        let mut client = Client::ready_3(&server, CLIENT);
+        let file = open_to_rename(&mut client);
+        let killed = kill_at(&server, instant);
+        let name: Vec<u8> = "new".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let info = [&[0; 16], &(name.len() as u32).to_le_bytes()[..], &name].concat();
+        // Answered or not.
+        let _ = client.try_call(SET_INFO, &Client::set_info_body(file, RENAME, &info));
+        killed.blocking_recv().unwrap();
+        check_comes_back(server, file, &format!("{instant:?}"));
+    }
+}
+
+#[test]
+fn open_survives_a_kill_at_each_instant_of_a_rename_by_nfs() {
+    for (instant, host) in [(Instant::NameAppears, 40), (Instant::JournalGrows, 41)] {
+        let mut setup = available();
+        setup.shares += "nfs_squash = \"none\"\n";
+        let nfs = setup.serve_nfs(host, 24459);
+        let server = setup.start();
+        let mut client = Client::ready_3(&server, CLIENT);
+        let file = open_to_rename(&mut client);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let export = runtime.block_on(over_nfs(nfs));
+        let killed = kill_at(&server, instant);
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                killed = killed => killed.unwrap(),
+                // Answered: the kill comes yet.
+                _ = async { drop(export.rename("old", "new").await); std::future::pending::<()>().await } => {}
+            }
+        });
+        check_comes_back(server, file, &format!("{instant:?}"));
+    }
+}
+
+async fn over_nfs(address: SocketAddr) -> Export {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let target = NfsTarget { name: "nfs".into(), address, uid, gid, instance: [7; 8] };
+    let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
+    Export::open(client, "data").await.unwrap()
 }
 
 /// The key of a lease, and what it may keep: reads, handles, writes.

@@ -31,6 +31,7 @@ mod object;
 mod offload;
 mod open;
 mod open_file;
+mod open_journal;
 mod owner_lock;
 pub mod private_use;
 mod quota;
@@ -88,6 +89,7 @@ pub use open::{
     WishedKind,
 };
 pub use open_file::OpenFile;
+pub use open_journal::{FURTHER_PATHS_MAX, OpenJournal};
 pub use read::ResidentRange;
 pub use reparse::{MetLink, Reparse};
 pub use restore::{FileIdentity, OpenFacts};

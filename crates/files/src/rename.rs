@@ -6,12 +6,14 @@ use crate::delegation::{ask_back, client_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
+use crate::open_journal::{AnnouncedRename, RenameNames};
 use crate::server_work::WANTED;
 use crate::table::{FileState, NotEntered, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
 use crate::{Access, OpenFile, RequestFiles};
 use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
@@ -71,31 +73,50 @@ impl RequestFiles {
         }
         open.volume().options.veto_names.check(to, true)?;
         open.renames.store(true, Ordering::Release);
-        let mut below = Below::default();
+        let mut steps = RenameSteps::default();
         for _ in 0..WAITS_MAX {
-            let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
-            let context = self.context.clone();
-            let turn = table.rename_turns.clone().lock_owned().await;
-            let is_quick = moves_at_once(&context, &open, &to);
-            let call = move || {
-                let _turn = turn;
-                let result = rename_now(&context, &table, &open, (&to, into), replace, &mut below);
-                Ok((result, below))
-            };
-            let (result, asked) = match is_quick {
-                true => call()?,
-                false => offload_in_turn(&*self.workers, call).await?,
-            };
+            let (result, done) = self.try_rename(open, (to, into), replace, steps).await?;
+            steps = done;
             match result {
-                Err(NotEntered::Refused(error)) => return Err(error),
-                Err(NotEntered::Breaking(wait)) => {
-                    wait.settled(&self.context, &*self.workers).await?
+                Ok(()) => {
+                    return match steps.announced {
+                        Some(announced) => Box::pin(self.settle_rename(open, announced)).await,
+                        None => Ok(()),
+                    };
                 }
-                Ok(()) => return Ok(()),
+                Err(NotRenamed::NotEntered(NotEntered::Refused(error))) => return Err(error),
+                Err(NotRenamed::NotEntered(NotEntered::Breaking(wait))) => {
+                    steps.announced = None;
+                    wait.settled(&self.context, &*self.workers).await?;
+                }
+                Err(NotRenamed::Unannounced(names)) => {
+                    steps.announced = Some(Box::pin(self.announce_rename(open, names)).await?);
+                }
             }
-            below = asked;
         }
         Err(FsError::ShareViolation)
+    }
+
+    async fn try_rename(
+        &self,
+        open: &Arc<OpenFile>,
+        (to, into): (&RelPath, Option<FileKey>),
+        replace: bool,
+        mut steps: RenameSteps,
+    ) -> Result<(std::result::Result<(), NotRenamed>, RenameSteps)> {
+        let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
+        let context = self.context.clone();
+        let turn = table.rename_turns.clone().lock_owned().await;
+        let is_quick = moves_at_once(&context, &open, &to);
+        let call = move || {
+            let _turn = turn;
+            let result = rename_now(&context, &table, &open, (&to, into), replace, &mut steps);
+            Ok((result, steps))
+        };
+        match is_quick {
+            true => call(),
+            false => offload_in_turn(&*self.workers, call).await,
+        }
     }
 
     /// Gives the file the further name `to`.
@@ -161,14 +182,35 @@ fn need_same_place(open: &OpenFile) -> Result<()> {
 /// What was done, or why not: for good, or before others have let go.
 type Moved<T> = std::result::Result<T, NotEntered>;
 
+/// What has been done for a rename before it is carried out. The worker has it while it tries, so
+/// that it is not undone before that has ended.
+#[derive(Debug, Default)]
+struct RenameSteps {
+    below: Below,
+    announced: Option<AnnouncedRename>,
+}
+
+/// Why a rename was not carried out.
+enum NotRenamed {
+    NotEntered(NotEntered),
+    /// Records of opens have to get these names first.
+    Unannounced(RenameNames),
+}
+
+impl<E: Into<NotEntered>> From<E> for NotRenamed {
+    fn from(error: E) -> Self {
+        Self::NotEntered(error.into())
+    }
+}
+
 fn rename_now(
     context: &RequestContext,
     table: &Table,
     open: &OpenFile,
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
-    below: &mut Below,
-) -> Moved<()> {
+    steps: &mut RenameSteps,
+) -> std::result::Result<(), NotRenamed> {
     // Before anything is looked at: opens that run meanwhile look again.
     let _renaming = table.begin_rename();
     let from = open.path();
@@ -177,7 +219,7 @@ fn rename_now(
     }
     check_open(open)?;
     if let Some(wait) = ask_for_handles(context, &open.state, open.cache_owner()) {
-        return Err(NotEntered::Breaking(wait));
+        return Err(NotEntered::Breaking(wait).into());
     }
     let held = open.state.look();
     if held.has_open_streams() {
@@ -188,7 +230,7 @@ fn rename_now(
     }
     drop(held);
     if open.is_directory() {
-        below.clear(context, table, open, &from)?;
+        steps.below.clear(context, table, open, &from)?;
     }
     if open.is_posix() && look(context, open, &from)?.attributes.key != open.key() {
         // Its name was removed, and may be another file's by now.
@@ -201,6 +243,7 @@ fn rename_now(
         if matches!(target, Target::OtherName) {
             return Ok(());
         }
+        need_announced(table, open, (&from, &to), &target, steps)?;
         let names = (&from, &to);
         let moved = match move_to(context, open, Route::Paths, names, &target) {
             Err(FsError::AccessDenied) => {
@@ -217,10 +260,32 @@ fn rename_now(
         match moved {
             // Made since we looked, and it is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
-            result => return Ok(result?),
+            result => {
+                // A rename that failed may have been carried out up to a name on the way.
+                steps.announced.iter_mut().for_each(AnnouncedRename::note_carried_out);
+                return Ok(result?);
+            }
         }
     }
     Err(FsError::AlreadyExists.into())
+}
+
+/// Records of opens name the file as it will be called, if there are any.
+fn need_announced(
+    table: &Table,
+    open: &OpenFile,
+    (from, to): (&RelPath, &RelPath),
+    target: &Target,
+    steps: &RenameSteps,
+) -> std::result::Result<(), NotRenamed> {
+    if !table.has_records() {
+        return Ok(());
+    }
+    let names = RenameNames { from: from.clone(), to: target.names(to) };
+    match table.is_announced(open, &names, steps.announced.as_ref()) {
+        true => Ok(()),
+        false => Err(NotRenamed::Unannounced(names)),
+    }
 }
 
 /// The directory out of which stored descriptors let the caller take the name and put it into
@@ -425,6 +490,16 @@ enum Target {
     OtherName,
     /// A file that goes, spelt like this.
     Replaced(RelPath, FileKey),
+}
+
+impl Target {
+    /// The names that the file has, one after the other, on its way to `to`.
+    fn names(&self, to: &RelPath) -> SmallVec<[RelPath; 2]> {
+        match self {
+            Self::Replaced(spelt, _) if spelt != to => smallvec![spelt.clone(), to.clone()],
+            _ => smallvec![to.clone()],
+        }
+    }
 }
 
 /// Whether the name `to` may be taken.

@@ -4,13 +4,16 @@
 use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenParts};
-use crate::server_work::WANTED;
+use crate::server_work::{LOCATE, WANTED};
 use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
 use crate::{Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use limits::{Account, Holder};
 use std::sync::Arc;
-use vfs::{Case, FileKind, FsError, Node, NodeHandle, OpenHow, RelPath, Result, Timestamp, Wait};
+use vfs::{
+    Case, FileKind, FsError, Node, NodeHandle, OpenHow, Opened, RelPath, Result, Timestamp, Wait,
+    Wanted,
+};
 
 /// Which file an open is of, as a later process knows it. The device number is no part of it: it
 /// may be another one after a restart of the machine.
@@ -47,6 +50,8 @@ pub struct OpenFacts {
     pub identity: FileIdentity,
     /// Where it is.
     pub path: RelPath,
+    /// Where it may be instead: renames were in flight. At most [`crate::FURTHER_PATHS_MAX`].
+    pub further_paths: Vec<RelPath>,
     /// Rights that were granted.
     pub granted: Access,
     /// What is tolerated of others.
@@ -82,11 +87,16 @@ impl OpenFile {
         if self.name.stream.is_some() {
             return None;
         }
+        // Names in flight are read first: a rename that ends meanwhile is seen by one of both looks.
+        let mut further_paths = self.table.names_in_flight.of(&self.name);
+        let path = self.path();
+        further_paths.retain(|further| *further != path);
         let held = self.state.look();
         let kept = held.grants.caches.lasting(self.cache_owner());
         Some(OpenFacts {
             identity: identity.clone(),
-            path: self.path(),
+            path,
+            further_paths,
             granted: self.granted(),
             share: self.share(),
             semantics: self.semantics(),
@@ -102,12 +112,13 @@ impl OpenFile {
 }
 
 impl RequestFiles {
-    /// Makes an open again as it was, whatever `caller` might be granted now. What
+    /// Makes an open again as it was, whatever `caller` might be granted now: at the first of its
+    /// paths that leads to its file, or where its handle does. What
     /// its client kept is brought back by [`RequestFiles::restore_caching`]; under a key
     /// `holder` is who is told of breaks, if nobody is yet. Its byte ranges are charged to `user`.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if another file is there now; those of opening it;
+    /// [`FsError::Stale`] if other files are there now; those of opening it;
     /// [`FsError::ShareViolation`] and [`FsError::LockNotGranted`] if another open
     /// that was made again forbids it.
     pub fn restore(
@@ -118,14 +129,8 @@ impl RequestFiles {
         holder: &Arc<dyn CacheHolder>,
         user: &Holder,
     ) -> Result<Arc<OpenFile>> {
-        let how = opened_again(volume, facts);
-        let opened = volume.vfs.open(caller.identity.actor(), &facts.path, how)?;
+        let opened = find_again(volume, caller, facts)?;
         let attributes = &opened.attributes;
-        let inode = attributes.key.inode;
-        let found = FileIdentity::of(volume, &*opened.node, inode, attributes.born);
-        if !found.is_same(&facts.identity) {
-            return Err(FsError::Stale);
-        }
         let is_directory = attributes.kind == FileKind::Directory;
         let entry = Entry {
             key: attributes.key,
@@ -161,7 +166,7 @@ impl RequestFiles {
             drop(self.table.close(&self.context, &state, id, false));
             return Err(error);
         }
-        Ok(Arc::new(OpenFile::new(OpenParts {
+        let open = OpenFile::new(OpenParts {
             id,
             node: opened.node,
             state,
@@ -176,7 +181,9 @@ impl RequestFiles {
             key,
             parent_key: facts.parent_key,
             table: self.table.clone(),
-        })))
+        });
+        open.note_recorded();
+        Ok(Arc::new(open))
     }
 
     /// Gives an open that was made again what its client kept, as far as the other opens
@@ -202,6 +209,33 @@ impl RequestFiles {
     pub fn set_away(&self, open: &OpenFile, away: bool) {
         open.state.lock(&self.context).grants.set_away(open.id, away);
     }
+}
+
+/// Opens the file of `facts`. What is at its paths may be others' by now; the error is that of the
+/// first path.
+fn find_again(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Opened> {
+    let who = caller.identity.actor();
+    let open_at = |path: &RelPath| {
+        let opened = volume.vfs.open(who, path, opened_again(volume, facts))?;
+        let attributes = &opened.attributes;
+        let inode = attributes.key.inode;
+        let found = FileIdentity::of(volume, &*opened.node, inode, attributes.born);
+        if found.is_same(&facts.identity) { Ok(opened) } else { Err(FsError::Stale) }
+    };
+    let first = match open_at(&facts.path) {
+        Ok(opened) => return Ok(opened),
+        Err(error) => error,
+    };
+    if let Some(opened) = facts.further_paths.iter().find_map(|path| open_at(path).ok()) {
+        return Ok(opened);
+    }
+    // A local process has renamed it, or somebody by another share. The kernel may know a name.
+    let handle = facts.identity.lasting.as_ref().ok_or(first)?;
+    let located = volume.vfs.find(LOCATE, handle, Wanted::default()).map_err(|_| first)?;
+    if located.path.is_nameless() {
+        return Err(first);
+    }
+    open_at(&located.path).map_err(|_| first)
 }
 
 /// How its file is opened.

@@ -6,6 +6,7 @@ use crate::caching::{
 use crate::context::RequestContext;
 use crate::delegation::client_owner;
 use crate::directory_lease::ParentKey;
+use crate::open_journal::{NamesInFlight, OpenJournal};
 use crate::room::Extent;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
@@ -45,6 +46,9 @@ pub(crate) struct FileState {
     /// True if the archive bit is stored as cleared: the next change sets it.
     /// Read without the mutex, too.
     lacks_archive: AtomicBool,
+    /// The journal has a record of an open of it, or may get one: read without the mutex, so that
+    /// renames of other files pay one load.
+    is_recorded: AtomicBool,
     /// What it has used of its share's limits on each file, if there are any.
     pub used: OnceLock<Box<FileUse>>,
     /// How far what it has counts for its share's size, if that has one.
@@ -420,6 +424,11 @@ impl Held {
         BreakWait { state, number, settled }
     }
 
+    /// The names by which it is open, or was.
+    pub fn names(&self) -> &[Arc<OpenName>] {
+        &self.names
+    }
+
     /// Whether a stream of the file is open.
     pub fn has_open_streams(&self) -> bool {
         !self.streams.is_empty()
@@ -466,6 +475,7 @@ impl FileState {
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
+            is_recorded: AtomicBool::new(false),
             used: OnceLock::new(),
             extent: Extent::new(),
             outside: Mutex::default(),
@@ -524,6 +534,15 @@ impl FileState {
     pub fn keeps_its_names(&self) -> bool {
         let held = self.look();
         held.grants.open_count() == 0 || !held.grants.all_posix()
+    }
+
+    /// See [`crate::OpenJournal`].
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded.load(Ordering::SeqCst)
+    }
+
+    pub fn note_recorded(&self) {
+        self.is_recorded.store(true, Ordering::SeqCst);
     }
 
     /// The archive bit is stored as cleared, or not.
@@ -591,6 +610,11 @@ pub(crate) struct Table {
     pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
     /// Who is asked before somebody is refused.
     pub courtesy: OnceLock<Weak<dyn Courtesy>>,
+    /// Where opens are recorded that outlive the process.
+    pub open_journal: OnceLock<Weak<dyn OpenJournal>>,
+    /// Some open has been recorded, in the life of the process.
+    pub has_recorded: AtomicBool,
+    pub names_in_flight: NamesInFlight,
 }
 
 impl std::fmt::Debug for Table {
@@ -610,6 +634,9 @@ impl Default for Table {
             removals: AtomicU64::new(0),
             rename_turns: Arc::default(),
             courtesy: OnceLock::new(),
+            open_journal: OnceLock::new(),
+            has_recorded: AtomicBool::new(false),
+            names_in_flight: NamesInFlight::default(),
         }
     }
 }

@@ -172,9 +172,9 @@ pub const PERSISTENT_LOCKS_MAX: usize = 4096;
 /// Bytes of a path, an account or a share's name of one.
 pub const PERSISTENT_TEXT_BYTES_MAX: usize = vfs::RelPath::LENGTH_MAX;
 
-/// Bytes of what is written down of one: its ranges, three texts and the rest.
+/// Bytes of what is written down of one: its ranges, three texts, further paths and the rest.
 pub const PERSISTENT_RECORD_BYTES_MAX: usize =
-    PERSISTENT_LOCKS_MAX * 17 + 3 * PERSISTENT_TEXT_BYTES_MAX + 1024;
+    PERSISTENT_LOCKS_MAX * 17 + (3 + files::FURTHER_PATHS_MAX) * PERSISTENT_TEXT_BYTES_MAX + 1024;
 
 /// Bytes of what is written down of all: of 65,536 opens 3 KiB each. One user may have as many as
 /// would still be free: 96 MiB.

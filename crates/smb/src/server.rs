@@ -17,10 +17,10 @@ use crate::session::Session;
 use crate::snapshot::Snapshot;
 use crate::stable;
 use crate::status::status_of;
-use files::{Files, RequestFiles};
+use files::{Files, OpenJournal, RequestFiles};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, SessionId};
@@ -104,7 +104,7 @@ impl Server {
         let ipc = Share::ipc();
         files.meter().register(&ipc.name);
         register(&files, &config);
-        Arc::new(Self {
+        let server = Arc::new(Self {
             files,
             host,
             stats: Stats::default(),
@@ -121,7 +121,10 @@ impl Server {
             persistent: PersistentOpens::default(),
             holdings: Holdings::default(),
             draining: AtomicBool::new(false),
-        })
+        });
+        let journal: Weak<dyn OpenJournal> = Arc::<Self>::downgrade(&server);
+        server.files.set_open_journal(journal);
+        server
     }
 
     /// Where accounts have logged on from by a password, for the next run of the server.

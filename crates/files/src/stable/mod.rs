@@ -17,13 +17,13 @@ use crate::context::RequestFiles;
 use crate::disk::DiskFailures;
 use crate::open_file::OpenFile;
 use crate::server_work::SYNC;
-use crate::{CallHolder, Object};
+use crate::{CallHolder, Object, Volume};
 use futures_channel::oneshot;
 use queue::{SyncBounds, SyncQueue};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{FileKey, FileKind, FsError, Node, OpenHow, Result};
+use vfs::{FileKey, FileKind, FsError, Node, OpenHow, RelPath, Result};
 
 /// Objects of one file system that are synced at the same time. A journal commits once for all
 /// that wait for it, so the more of them do, the less each costs: a client whose programs change
@@ -149,8 +149,18 @@ impl RequestFiles {
     /// # Errors
     /// It is not there any more, or cannot be looked at.
     pub async fn add_place(&self, unstable: &mut Unstable, open: &OpenFile) -> Result<()> {
-        let Some((place, _)) = open.path().split() else { return Ok(()) };
-        let (volume, context) = (open.volume().clone(), self.context.clone());
+        self.add_directory_of(unstable, open.volume(), &open.path()).await
+    }
+
+    /// Adds the directory of a path; none for what has no name.
+    pub(crate) async fn add_directory_of(
+        &self,
+        unstable: &mut Unstable,
+        volume: &Arc<Volume>,
+        path: &RelPath,
+    ) -> Result<()> {
+        let Some((place, _)) = path.split() else { return Ok(()) };
+        let (volume, context) = (volume.clone(), self.context.clone());
         let found = self.looked(move |wait| {
             let server = context.call(SYNC);
             volume.vfs.open(server, &place, OpenHow::looking(wait))

@@ -74,6 +74,7 @@ pub enum At {
     BeforeMake,
     BeforeRemove,
     BeforeRename,
+    AfterRename,
 }
 
 type Hook = Box<dyn FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send>;
@@ -185,12 +186,14 @@ impl Vfs for Hooked {
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.step_in(At::BeforeRename, from)?;
-        self.local.rename(who, from, to, replace)
+        self.local.rename(who, from, to, replace)?;
+        self.step_in(At::AfterRename, to)
     }
 
     fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
         self.step_in(At::BeforeRename, rename.from.path)?;
-        self.local.rename_in(who, rename)
+        self.local.rename_in(who, rename)?;
+        self.step_in(At::AfterRename, rename.to.path)
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {

@@ -17,6 +17,7 @@ mod moving_names;
 mod names;
 mod objects;
 mod objects_model;
+mod open_journal;
 mod oplocks;
 mod posix;
 mod quotas;

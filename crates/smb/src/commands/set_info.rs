@@ -38,15 +38,8 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
             set_file_info(request, &open, class, body.input).await?;
             stabilizing.after(request.files, file).await?;
-            if [
-                FileInfoClass::Rename,
-                FileInfoClass::RenameEx,
-                FileInfoClass::Disposition,
-                FileInfoClass::DispositionEx,
-            ]
-            .contains(&class)
-            {
-                request.server.keep_all_of(file).await?;
+            if [FileInfoClass::Disposition, FileInfoClass::DispositionEx].contains(&class) {
+                request.files.record_opens(file).await.map_err(status_of)?;
             }
         }
         InfoType::FileSystem => return Err(NtStatus::NOT_SUPPORTED),

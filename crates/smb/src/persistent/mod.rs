@@ -16,7 +16,7 @@ use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::Oplock;
 use crate::server::Server;
 use crate::tree::{Admitted, Tree};
-use files::{CacheHolder, CacheKey, OpenFacts, OpenFile};
+use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
 use limits::{Holder, Ledger, Share as Charge};
 pub use record::OpenRecord;
@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use vfs::{FileKey, FsError};
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, TreeId};
 
@@ -57,10 +58,10 @@ impl PersistentOpens {
         self.lock().get(&id).and_then(Weak::upgrade)
     }
 
-    /// The opens of the file that `file` is an open of.
-    fn of_file(&self, file: &OpenFile) -> Vec<Arc<Open>> {
-        let is_same = |open: &Arc<Open>| open.file().is_ok_and(|other| other.key() == file.key());
-        self.lock().values().filter_map(Weak::upgrade).filter(is_same).collect()
+    /// The opens of these files.
+    fn of_files(&self, files: &[FileKey]) -> Vec<Arc<Open>> {
+        let is_of = |open: &Arc<Open>| open.file().is_ok_and(|file| files.contains(&file.key()));
+        self.lock().values().filter_map(Weak::upgrade).filter(is_of).collect()
     }
 
     fn remove(&self, id: u64) {
@@ -104,6 +105,7 @@ impl Server {
     /// `INSUFFICIENT_RESOURCES` if that cannot be done.
     pub async fn keep_new(&self, open: &Arc<Open>) -> Result<Keeping<'_>, NtStatus> {
         let keeping = Keeping { server: self, open: Some(open.clone()) };
+        self.files.for_server().begin_record(open.file()?).await;
         self.persistent.enter(open)?;
         self.keep(open).await?;
         Ok(keeping)
@@ -115,19 +117,29 @@ impl Server {
     /// `INSUFFICIENT_RESOURCES` if that cannot be done.
     pub async fn keep(&self, open: &Open) -> Result<(), NtStatus> {
         let Some(persistence) = &open.origin.persistence else { return Ok(()) };
-        let queued = self.queue(open, persistence).ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
+        let queued = self.queue(open, persistence, Charging::Refusing);
+        let queued = queued.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
     }
 
-    /// Queues what is to be written down of an open; none if it is too much, or its user has too
-    /// much.
-    fn queue(&self, open: &Open, persistence: &Persistence) -> Option<BoxFuture<'static, bool>> {
+    /// Queues what is to be written down of an open; none if it is too much, its user has too
+    /// much, or the open has been closed.
+    fn queue(
+        &self,
+        open: &Open,
+        persistence: &Persistence,
+        charging: Charging,
+    ) -> Option<BoxFuture<'static, bool>> {
         // What was seen later is also written later.
         let mut charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.persistent.find(open.id.persistent)?;
         let record = record_of(open, persistence)?;
         let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
         let bytes = fits.then(|| record.to_bytes())?;
-        charged.try_resize(bytes.len() as u64).ok()?;
+        match charging {
+            Charging::Refusing => charged.try_resize(bytes.len() as u64).ok()?,
+            Charging::Forced => charged.resize(bytes.len() as u64),
+        }
         Some(self.host.keep_open(open.id.persistent, Some(bytes)))
     }
 
@@ -147,30 +159,17 @@ impl Server {
     fn note(&self, opens: &[Arc<Open>]) {
         for open in opens {
             if let Some(persistence) = &open.origin.persistence {
-                drop(self.queue(open, persistence));
+                drop(self.queue(open, persistence, Charging::Refusing));
             }
         }
-    }
-
-    /// Writes down a change that is of all opens of a file: its name, its fate.
-    ///
-    /// # Errors
-    /// As [`Server::keep`].
-    pub async fn keep_all_of(&self, file: &OpenFile) -> Result<(), NtStatus> {
-        if self.persistent.is_empty() {
-            return Ok(());
-        }
-        for open in self.persistent.of_file(file) {
-            self.keep(&open).await?;
-        }
-        Ok(())
     }
 
     /// Takes away what was written down of an open, if it is persistent: it is
     /// about to be closed. Queued when it returns.
     pub fn forget(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
-        let is_kept = open.origin.persistence.is_some();
-        let queued = is_kept.then(|| {
+        let queued = open.origin.persistence.as_deref().map(|persistence| {
+            // Nothing of it is queued any more once it has gone.
+            let _charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
             self.persistent.remove(open.id.persistent);
             self.host.keep_open(open.id.persistent, None)
         });
@@ -289,6 +288,45 @@ impl Server {
         };
         (charges, of(&self.holdings.persistent))
     }
+}
+
+impl OpenJournal for Server {
+    fn record_opens(&self, files: &[FileKey]) -> BoxFuture<'static, vfs::Result<()>> {
+        if self.persistent.is_empty() {
+            return Box::pin(async { Ok(()) });
+        }
+        let opens = self.persistent.of_files(files);
+        let queued: Vec<_> = opens
+            .iter()
+            .filter_map(|open| Some((open, open.origin.persistence.as_deref()?)))
+            // Whoever renames the file is not to be refused for what another user has too much of.
+            .map(|(open, persistence)| {
+                let queued = self.queue(open, persistence, Charging::Forced);
+                let is_closed = || self.persistent.find(open.id.persistent).is_none();
+                queued.ok_or_else(is_closed)
+            })
+            .collect();
+        Box::pin(async move {
+            let mut result = Ok(());
+            for queued in queued {
+                let is_settled = match queued {
+                    Ok(queued) => queued.await,
+                    Err(is_closed) => is_closed,
+                };
+                if !is_settled {
+                    result = Err(FsError::TooMany);
+                }
+            }
+            result
+        })
+    }
+}
+
+/// Whether a user that has too much of it is refused what is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Charging {
+    Refusing,
+    Forced,
 }
 
 /// What must be known of an open; none if it cannot be found out.

@@ -5,15 +5,17 @@ use crate::create_guids::Guid;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
 use crate::lock_sequence::PLACES;
 use files::{
-    Access, CacheKey, Caching, FileIdentity, LockKind, OpenAction, OpenFacts, Range, RangeLock,
-    Semantics, Share,
+    Access, CacheKey, Caching, FURTHER_PATHS_MAX, FileIdentity, LockKind, OpenAction, OpenFacts,
+    Range, RangeLock, Semantics, Share,
 };
 use vfs::{Name, NodeHandle, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
 
 /// The present version. The first one knew of no leases; the first two had a device number in
-/// place of [`FileIdentity::lasting`].
-const VERSION: u8 = 3;
+/// place of [`FileIdentity::lasting`]; the first three had one path.
+const VERSION: u8 = 4;
+/// The last version with one path.
+const ONE_PATH_VERSION: u8 = 3;
 /// The last version with a device number.
 const DEVICE_VERSION: u8 = 2;
 
@@ -151,6 +153,8 @@ fn put_file(w: &mut Writer<'_>, file: &OpenFacts, has_lease_v2: bool) {
     w.bytes(&born.unwrap_or_default().0.to_le_bytes());
     put_text(w, lasting.as_ref().map_or(&[], NodeHandle::as_bytes));
     put_text(w, file.path.as_bytes());
+    w.u8(file.further_paths.len() as u8);
+    file.further_paths.iter().for_each(|path| put_text(w, path.as_bytes()));
     w.u32(file.granted.0);
     w.u32(file.share.0);
     let on_close = if file.delete_on_close { DELETE_ON_CLOSE } else { 0 };
@@ -198,8 +202,12 @@ fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, Malformed> 
 /// The file, and whether a lease on it is of version 2.
 fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed> {
     let identity = identity(r, version)?;
-    let path = text_bytes(r, "record path")?;
-    let path = path_of(path).ok_or_else(|| r.malformed("record path"))?;
+    let path = path(r)?;
+    let further = if version <= ONE_PATH_VERSION { 0 } else { r.u8("record path")?.into() };
+    if further > FURTHER_PATHS_MAX {
+        return Err(r.malformed("record path"));
+    }
+    let further_paths = (0..further).map(|_| self::path(r)).collect::<Result<_, _>>()?;
     let (granted, share) = (Access(r.u32("record access")?), Share(r.u32("record share mode")?));
     let flags = r.u8("record flags")?;
     let caching = Caching(r.u8("record caching")?);
@@ -224,6 +232,7 @@ fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed>
     let file = OpenFacts {
         identity,
         path,
+        further_paths,
         granted,
         share,
         semantics: if flags & POSIX == 0 { Semantics::Windows } else { Semantics::Posix },
@@ -236,6 +245,11 @@ fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed>
         locks,
     };
     Ok((file, flags & LEASE_V2 != 0))
+}
+
+fn path(r: &mut Reader<'_>) -> Result<RelPath, Malformed> {
+    let bytes = text_bytes(r, "record path")?;
+    path_of(bytes).ok_or_else(|| r.malformed("record path"))
 }
 
 /// A path within a share: nothing in it leads out.
@@ -278,6 +292,7 @@ mod tests {
                     lasting: Some(NodeHandle::new([1, 2, 3]).unwrap()),
                 },
                 path: path_of(b"a/b").unwrap(),
+                further_paths: vec![path_of(b"a/c").unwrap(), path_of(b"d").unwrap()],
                 granted: Access(0x0012_019F),
                 share: Share::READ,
                 semantics: Semantics::Posix,
@@ -294,13 +309,19 @@ mod tests {
         }
     }
 
-    /// The bytes of a record without [`FileIdentity::lasting`], as an older version wrote them.
+    /// The bytes of a record without [`FileIdentity::lasting`] and with one path, as an older
+    /// version wrote them.
     fn of_version(version: u8, record: &OpenRecord) -> Vec<u8> {
         let mut bytes = record.to_bytes();
         bytes[0] = version;
         let inode = 50 + (2 + record.owner.len()) + (2 + record.share.len());
         let handle = inode + 8 + 1 + 16;
         assert_eq!(bytes[handle..handle + 2], [0, 0]);
+        let further = handle + 2 + (2 + record.file.path.as_bytes().len());
+        assert_eq!(bytes.remove(further), 0);
+        if version > DEVICE_VERSION {
+            return bytes;
+        }
         bytes.drain(handle..handle + 2);
         bytes.splice(inode..inode, 3u64.to_le_bytes());
         bytes
@@ -312,11 +333,12 @@ mod tests {
         assert_eq!(OpenRecord::decode(&with.to_bytes()), Ok(with.clone()));
         let (cache_key, parent_key, epoch) = (None, None, 0);
         let identity = FileIdentity { inode: 4, born: None, lasting: None };
-        let file = OpenFacts { identity, locks: Vec::new(), ..with.file.clone() };
+        let (locks, further_paths) = (Vec::new(), Vec::new());
+        let file = OpenFacts { identity, locks, further_paths, ..with.file.clone() };
         let file = OpenFacts { cache_key, parent_key, epoch, ..file };
         let without = OpenRecord { lock_sequences: None, has_lease_v2: false, file, ..with };
         assert_eq!(OpenRecord::decode(&without.to_bytes()).as_ref(), Ok(&without));
-        for version in [1, 2] {
+        for version in [1, 2, 3] {
             let bytes = of_version(version, &without);
             assert_eq!(OpenRecord::decode(&bytes).as_ref(), Ok(&without), "version {version}");
         }
@@ -325,12 +347,13 @@ mod tests {
     #[test]
     fn a_record_has_these_bytes_for_ever() {
         let bytes = record().to_bytes();
-        assert_eq!(bytes[..9], [3, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(bytes[..9], [4, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(bytes[41..50], [0x60, 0xEA, 0, 0, 2, 2, 0, 0, 0]);
         assert_eq!(bytes[50..57], [6, 0, 0xC3, 0xA4, b'l', b'i', b'c']);
         assert_eq!(bytes[64..73], [4, 0, 0, 0, 0, 0, 0, 0, 1]);
         assert_eq!(bytes[89..94], [3, 0, 1, 2, 3]);
-        assert_eq!(bytes.len(), 262);
+        assert_eq!(bytes[94..108], *b"\x03\0a/b\x02\x03\0a/c\x01\0d");
+        assert_eq!(bytes.len(), 271);
     }
 
     #[test]

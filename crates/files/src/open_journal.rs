@@ -1,0 +1,310 @@
+//! Opens that outlive the process, and renames of their files.
+//!
+//! A protocol records such opens in a journal, with the paths at which the file may be after the
+//! process or the machine has failed. Before a rename of the file, or of a directory above it, the
+//! records get the new names beside the present one. They lose the others once the rename is on
+//! stable storage. The restart tries all of them and knows the file by its identity
+//! ([`crate::FileIdentity`]).
+//!
+//! A rename of a file that no record is of pays one load.
+
+use crate::table::{FileState, OpenName, Table, lock};
+use crate::{OpenFile, RequestFiles, Unstable};
+use futures_util::future::BoxFuture;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+use vfs::{FileKey, FsError, RelPath, Result};
+
+/// Paths in the record of an open beside the present one.
+pub const FURTHER_PATHS_MAX: usize = 8;
+
+/// The journal of opens that outlive the process.
+pub trait OpenJournal: Send + Sync {
+    /// Queues the present facts of all recorded opens of these files; the future returns once they
+    /// are on stable storage.
+    ///
+    /// # Errors
+    /// They may not be.
+    fn record_opens(&self, files: &[FileKey]) -> BoxFuture<'static, Result<()>>;
+}
+
+/// The names of a rename: the present one, and those that the file has afterwards, one after the
+/// other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RenameNames {
+    pub from: RelPath,
+    pub to: SmallVec<[RelPath; 2]>,
+}
+
+/// A name that an open may have soon.
+#[derive(Debug)]
+struct NameInFlight {
+    name: Weak<OpenName>,
+    path: RelPath,
+    /// Its rename may have been carried out, and nobody knows that it is stable.
+    is_left: bool,
+}
+
+/// Names that recorded opens may have, beside their present ones.
+#[derive(Debug, Default)]
+pub(crate) struct NamesInFlight(Mutex<Vec<NameInFlight>>);
+
+impl NamesInFlight {
+    /// Paths that `name` may have, each once.
+    pub fn of(&self, name: &Arc<OpenName>) -> Vec<RelPath> {
+        let mut paths = Vec::new();
+        for one in &*lock(&self.0) {
+            if is_of(one, name) && !paths.contains(&one.path) {
+                paths.push(one.path.clone());
+            }
+        }
+        paths
+    }
+
+    /// Takes the oldest names that were left out to make room.
+    ///
+    /// # Errors
+    /// [`FsError::Unavailable`] if too many renames of one file are in flight.
+    fn add(&self, entries: &[(Arc<OpenName>, RelPath)]) -> Result<()> {
+        let mut all = lock(&self.0);
+        all.retain(|one| one.name.strong_count() > 0);
+        for (at, (name, path)) in entries.iter().enumerate() {
+            let count = |all: &[NameInFlight]| all.iter().filter(|one| is_of(one, name)).count();
+            if count(&all) >= FURTHER_PATHS_MAX
+                && let Some(oldest) = all.iter().position(|one| one.is_left && is_of(one, name))
+            {
+                all.remove(oldest);
+            }
+            if count(&all) >= FURTHER_PATHS_MAX {
+                remove(&mut all, &entries[..at]);
+                return Err(FsError::Unavailable);
+            }
+            let (name, path) = (Arc::downgrade(name), path.clone());
+            all.push(NameInFlight { name, path, is_left: false });
+        }
+        Ok(())
+    }
+
+    /// The rename was not carried out.
+    fn withdraw(&self, entries: &[(Arc<OpenName>, RelPath)]) {
+        remove(&mut lock(&self.0), entries);
+    }
+
+    /// The rename is stable: what earlier ones have left counts no more.
+    fn settle(&self, entries: &[(Arc<OpenName>, RelPath)]) {
+        let mut all = lock(&self.0);
+        remove(&mut all, entries);
+        all.retain(|one| !one.is_left || entries.iter().all(|(name, _)| !is_of(one, name)));
+    }
+
+    /// The rename was carried out, and may not be stable.
+    fn leave(&self, entries: &[(Arc<OpenName>, RelPath)]) {
+        for one in &mut *lock(&self.0) {
+            one.is_left |= entries.iter().any(|(name, path)| is_of(one, name) && one.path == *path);
+        }
+    }
+}
+
+fn is_of(one: &NameInFlight, name: &Arc<OpenName>) -> bool {
+    std::ptr::eq(one.name.as_ptr(), Arc::as_ptr(name))
+}
+
+/// Removes each entry once: another rename may have announced the same name.
+fn remove(all: &mut Vec<NameInFlight>, entries: &[(Arc<OpenName>, RelPath)]) {
+    for (name, path) in entries {
+        let is_it = |one: &NameInFlight| !one.is_left && is_of(one, name) && one.path == *path;
+        if let Some(at) = all.iter().position(is_it) {
+            all.remove(at);
+        }
+    }
+}
+
+/// A rename whose names are in the records of all opens that it concerns.
+#[derive(Debug)]
+pub(crate) struct AnnouncedRename {
+    table: Arc<Table>,
+    names: RenameNames,
+    files: Vec<FileKey>,
+    entries: Vec<(Arc<OpenName>, RelPath)>,
+    state: RenameState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RenameState {
+    Announced,
+    CarriedOut,
+    Settled,
+}
+
+impl AnnouncedRename {
+    /// The records are still to be written.
+    fn new(table: &Arc<Table>, open: &OpenFile, names: RenameNames) -> Result<Self> {
+        let concerned = table.recorded_names(open, &names.from);
+        let mut files: Vec<FileKey> = concerned.iter().map(|(key, _)| *key).collect();
+        files.sort_unstable();
+        files.dedup();
+        let entries: Vec<_> = concerned
+            .iter()
+            .flat_map(|(_, name)| moved(name, &names).map(|path| (name.clone(), path)))
+            .collect();
+        table.names_in_flight.add(&entries)?;
+        let (table, state) = (table.clone(), RenameState::Announced);
+        Ok(Self { table, names, files, entries, state })
+    }
+
+    /// Whether all opens that the rename concerns now are recorded with the names that it gives
+    /// them.
+    fn covers(&self, concerned: &[(FileKey, Arc<OpenName>)], names: &RenameNames) -> bool {
+        let is_recorded = |name: &Arc<OpenName>, path: &RelPath| {
+            self.entries.iter().any(|(known, to)| Arc::ptr_eq(known, name) && to == path)
+        };
+        self.names == *names
+            && concerned
+                .iter()
+                .all(|(_, name)| moved(name, names).all(|path| is_recorded(name, &path)))
+    }
+
+    /// The rename is carried out.
+    pub fn note_carried_out(&mut self) {
+        self.state = RenameState::CarriedOut;
+    }
+}
+
+impl Drop for AnnouncedRename {
+    fn drop(&mut self) {
+        match self.state {
+            RenameState::Announced => self.table.names_in_flight.withdraw(&self.entries),
+            RenameState::CarriedOut => self.table.names_in_flight.leave(&self.entries),
+            RenameState::Settled => self.table.names_in_flight.settle(&self.entries),
+        }
+    }
+}
+
+/// The paths that `name` has in the course of the rename, with the present one, which counts until
+/// the rename is stable; none if it lies elsewhere.
+fn moved(name: &OpenName, names: &RenameNames) -> impl Iterator<Item = RelPath> {
+    let path = name.path();
+    let all = std::iter::once(&names.from).chain(&names.to);
+    all.filter_map(move |to| path.moved(&names.from, to))
+}
+
+impl Table {
+    /// Names of recorded opens at or below `from`, which is the present name of `open`.
+    fn recorded_names(&self, open: &OpenFile, from: &RelPath) -> Vec<(FileKey, Arc<OpenName>)> {
+        let of = |state: &Arc<FileState>| {
+            let is_concerned = |name: &&Arc<OpenName>| {
+                Arc::ptr_eq(&name.volume.vfs, &open.volume().vfs) && name.path().starts_with(from)
+            };
+            let held = state.look();
+            let names: Vec<_> = held.names().iter().filter(is_concerned).cloned().collect();
+            let key = state.present_key();
+            names.into_iter().map(move |name| (key, name))
+        };
+        let below = match open.is_directory() {
+            true => self.open_below(open.volume(), from, false),
+            false => Vec::new(),
+        };
+        let recorded = std::iter::once(&open.state).chain(&below).filter(|s| s.is_recorded());
+        recorded.flat_map(of).collect()
+    }
+
+    /// Whether any open may have been recorded: one load.
+    pub(crate) fn has_records(&self) -> bool {
+        self.has_recorded.load(Ordering::SeqCst)
+    }
+
+    /// Whether the rename of `open` may be carried out: nobody has recorded an open that it concerns,
+    /// or all of these have its names in their records.
+    pub(crate) fn is_announced(
+        &self,
+        open: &OpenFile,
+        names: &RenameNames,
+        announced: Option<&AnnouncedRename>,
+    ) -> bool {
+        let concerned = self.recorded_names(open, &names.from);
+        concerned.is_empty() || announced.is_some_and(|one| one.covers(&concerned, names))
+    }
+
+    pub(crate) fn open_journal(&self) -> Option<Arc<dyn OpenJournal>> {
+        self.open_journal.get().and_then(Weak::upgrade)
+    }
+}
+
+impl crate::Files {
+    /// The journal of opens that outlive the process. Said once, before there are any.
+    pub fn set_open_journal(&self, journal: Weak<dyn OpenJournal>) {
+        let _ = self.table.open_journal.set(journal);
+    }
+}
+
+impl OpenFile {
+    /// A record of it is in the journal, or will be.
+    pub(crate) fn note_recorded(&self) {
+        self.state.note_recorded();
+        self.table.has_recorded.store(true, Ordering::SeqCst);
+    }
+}
+
+impl RequestFiles {
+    /// To be awaited before the first record of an open is written. A rename either sees that
+    /// there is to be one, or has ended when this returns.
+    pub async fn begin_record(&self, open: &OpenFile) {
+        open.note_recorded();
+        if self.table.epoch().is_none() {
+            drop(self.table.rename_turns.clone().lock_owned().await);
+        }
+    }
+
+    /// Writes a change that all opens of a file share, if the journal has any of them.
+    ///
+    /// # Errors
+    /// It may not be on stable storage.
+    pub async fn record_opens(&self, open: &OpenFile) -> Result<()> {
+        match self.table.open_journal().filter(|_| open.state.is_recorded()) {
+            Some(journal) => journal.record_opens(&[open.key()]).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Has the names of a rename recorded before it is carried out.
+    pub(crate) async fn announce_rename(
+        &self,
+        open: &OpenFile,
+        names: RenameNames,
+    ) -> Result<AnnouncedRename> {
+        let announced = AnnouncedRename::new(&self.table, open, names)?;
+        if let Some(journal) = self.table.open_journal() {
+            journal.record_opens(&announced.files).await?;
+        }
+        Ok(announced)
+    }
+
+    /// Makes a rename stable that was announced, and has the records lose the other names. Nobody
+    /// waits for that: they name the file as it is.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::make_stable`]; the records keep all names then.
+    pub(crate) async fn settle_rename(
+        &self,
+        open: &OpenFile,
+        mut announced: AnnouncedRename,
+    ) -> Result<()> {
+        let mut unstable = Unstable::default();
+        unstable.add_open(open);
+        for path in std::iter::once(&announced.names.from).chain(&announced.names.to) {
+            if self.add_directory_of(&mut unstable, open.volume(), path).await.is_err() {
+                // Renamed since. The records keep all names.
+                return Ok(());
+            }
+        }
+        self.make_stable(unstable).await?;
+        announced.state = RenameState::Settled;
+        let files = std::mem::take(&mut announced.files);
+        drop(announced);
+        if let Some(journal) = self.table.open_journal() {
+            drop(journal.record_opens(&files));
+        }
+        Ok(())
+    }
+}
