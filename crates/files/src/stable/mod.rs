@@ -23,6 +23,7 @@ use queue::{SyncBounds, SyncQueue};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use vfs::{FileKey, FileKind, FsError, Node, OpenHow, RelPath, Result};
 
 /// Objects of one file system that are synced at the same time. A journal commits once for all
@@ -30,6 +31,13 @@ use vfs::{FileKey, FileKind, FsError, Node, OpenHow, RelPath, Result};
 /// names in 32 directories at the same time has one commit for them. As many again are for the
 /// others.
 const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 64, holder: 32 };
+
+/// Between two tries of a sync that a local process's lease holds up.
+const LOCAL_LEASE_PAUSE: Duration = Duration::from_millis(50);
+
+/// Tries for such a sync: together more than twice the time after which the kernel ends the lease
+/// (`fs.lease-break-time`, 45 seconds).
+const LOCAL_LEASE_TRIES: u32 = 2000;
 
 /// What is synced at most once at a time, and once for all that wait for it by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,12 +185,35 @@ impl RequestFiles {
     /// [`FsError::Io`], [`FsError::NoSpace`]: it may not be, and whoever is told that it was done
     /// is told wrong. [`FsError::TooMany`] if too much waits.
     pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
-        let changed = unstable.0.into_iter().filter(|(_, node)| !node.syncs_at_once());
-        let calls = changed.map(|(key, node)| {
-            let call: Call = Box::new(move || node.sync(SYNC, false));
-            (key, call)
-        });
-        self.sync_all(calls).await
+        let call_of = |(key, node): &(SyncKey, Arc<dyn Node>)| -> (SyncKey, Call) {
+            let synced = node.clone();
+            (*key, Box::new(move || synced.sync(SYNC, false)))
+        };
+        self.after_local_leases(|| {
+            let changed = unstable.0.iter().filter(|(_, node)| !node.syncs_at_once());
+            let calls: SmallVec<[(SyncKey, Call); 2]> = changed.map(call_of).collect();
+            self.sync_all(calls.into_iter())
+        })
+        .await
+    }
+
+    /// Tries a sync again while a local process holds a lease on a file that has to be opened for it
+    /// (`fcntl(2)`, F_SETLEASE). The first try has the kernel break the lease. It waits without a
+    /// thread.
+    ///
+    /// # Errors
+    /// Those of the last try.
+    async fn after_local_leases<F>(&self, mut sync: impl FnMut() -> F) -> Result<()>
+    where
+        F: Future<Output = Result<()>>,
+    {
+        for _ in 0..LOCAL_LEASE_TRIES {
+            match sync().await {
+                Err(FsError::WouldBlock) => self.workers.sleep(LOCAL_LEASE_PAUSE).await,
+                other => return other,
+            }
+        }
+        sync().await
     }
 
     async fn sync_all(&self, calls: impl Iterator<Item = (SyncKey, Call)>) -> Result<()> {

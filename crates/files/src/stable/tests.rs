@@ -7,15 +7,16 @@ use crate::{
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Name, Vfs};
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Tasks wait until they are run, or are dropped.
+/// Tasks wait until they are run, or are dropped. Pauses are over at once, and counted.
 #[derive(Clone, Default)]
-struct Later(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>);
+struct Later(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>, Arc<AtomicU32>);
 
 impl crate::Workers for Later {
     fn run(&self, holder: &CallHolder, task: Task) {
@@ -24,7 +25,8 @@ impl crate::Workers for Later {
     }
 
     fn sleep(&self, _: Duration) -> BoxFuture<'static, ()> {
-        Box::pin(std::future::pending())
+        self.2.fetch_add(1, Ordering::Relaxed);
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -203,4 +205,41 @@ fn flushes_of_two_opens_of_one_file_sync_by_each() {
     for wait in waits {
         assert_eq!(wait.now_or_never(), Some(Ok(())));
     }
+}
+
+#[test]
+fn sync_of_a_locally_leased_file_waits_without_a_thread_and_succeeds() {
+    let bench = Bench::new();
+    let files = bench.files.clone();
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = tries.clone();
+    let mut wait: BoxFuture<'static, Result<()>> = Box::pin(async move {
+        let sync = || {
+            let tries = counted.clone();
+            let call: Call = Box::new(move || match tries.fetch_add(1, Ordering::Relaxed) {
+                0..3 => Err(FsError::WouldBlock),
+                _ => Ok(()),
+            });
+            files.sync_all([(object(7), call)].into_iter())
+        };
+        files.after_local_leases(sync).await
+    });
+    for done in 0..4 {
+        assert_eq!(wait.as_mut().now_or_never(), None);
+        assert_eq!(bench.later.2.load(Ordering::Relaxed), done, "it pauses after each refusal");
+        let tasks = bench.later.take();
+        assert_eq!(tasks.len(), 1, "no thread waits for the lease");
+        tasks.into_iter().for_each(|task| task());
+    }
+    assert_eq!(wait.now_or_never(), Some(Ok(())));
+    assert_eq!(tries.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn lease_that_never_ends_is_an_error_in_the_end() {
+    let bench = Bench::new();
+    let refused = || std::future::ready(Err(FsError::WouldBlock));
+    let result = bench.files.after_local_leases(refused).now_or_never();
+    assert_eq!(result, Some(Err(FsError::WouldBlock)));
+    assert_eq!(bench.later.2.load(Ordering::Relaxed), LOCAL_LEASE_TRIES);
 }

@@ -120,7 +120,7 @@ fn removal_by_a_delete_on_close_open_is_stable_or_refused() {
 
 #[test]
 fn refusal_that_is_not_the_disk_s_stops_no_share() {
-    for error in [FsError::WouldBlock, FsError::TooMany, FsError::OverQuota] {
+    for error in [FsError::TooMany, FsError::OverQuota] {
         let (net, disk) = net(error, true);
         let mut client = net.ready();
         let file = client.create("f", 0);
