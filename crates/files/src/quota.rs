@@ -1,6 +1,7 @@
 //! Quotas of users: everyone may know their own; those of others are the
 //! superuser's affair, as on Windows they are the administrators'.
 
+use crate::server_work::SYNC;
 use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
@@ -83,5 +84,15 @@ impl RequestFiles {
         let (volume, who) = (volume.clone(), caller.identity.clone());
         let set = move |(uid, limits)| volume.vfs.set_quota(who.actor(), uid, limits);
         self.offload(move || limits.into_iter().try_for_each(set)).await
+    }
+
+    /// Returns once the limits that were set are on stable storage.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::make_stable`].
+    pub async fn make_quotas_stable(&self, volume: &Arc<Volume>) -> Result<()> {
+        let root = self.root_object(volume).await?;
+        let volume = volume.clone();
+        self.sync_beside(root.key().device, move || volume.vfs.sync_quotas(SYNC)).await
     }
 }

@@ -15,8 +15,9 @@ use crate::signal::Signal;
 use crate::tree::Tree;
 use files::{FileIdentity, OpenAction, OpenFile};
 use limits::Share;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::fscc::{FILE_NO_INTERMEDIATE_BUFFERING, FILE_SEQUENTIAL_ONLY, FILE_WRITE_THROUGH};
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
@@ -29,10 +30,10 @@ pub struct Open {
     pub tree: Arc<Tree>,
     /// What is open.
     pub target: Target,
-    /// Every write is durable before it is answered.
-    pub write_through: bool,
-    /// FILE_* mode flags of CREATE that queries show again (MS-FSCC 2.4.31).
-    pub mode: u32,
+    /// Its share has all changes be stable before they are answered.
+    is_of_stable_share: bool,
+    /// FILE_* mode flags of CREATE, as SET_INFO has changed them (MS-FSCC 2.4.31).
+    mode: AtomicU32,
     /// How it came to be.
     pub origin: Arc<Origin>,
     /// How its client is asked for its oplock.
@@ -115,9 +116,9 @@ pub struct OpenParts {
     pub tree: Arc<Tree>,
     /// File or pipe.
     pub target: Target,
-    /// Write-through.
-    pub write_through: bool,
-    /// Mode flags.
+    /// See [`Open::writes_through`].
+    pub is_of_stable_share: bool,
+    /// See [`Open::mode`].
     pub mode: u32,
     /// How it came to be.
     pub origin: Arc<Origin>,
@@ -164,8 +165,8 @@ impl Open {
             id: parts.id,
             tree: parts.tree,
             target: parts.target,
-            write_through: parts.write_through,
-            mode: parts.mode,
+            is_of_stable_share: parts.is_of_stable_share,
+            mode: AtomicU32::new(parts.mode),
             origin: parts.origin,
             oplock: parts.oplock,
             lease: parts.lease,
@@ -186,8 +187,8 @@ impl Open {
             id,
             tree,
             target: Target::File(file.clone()),
-            write_through: self.write_through,
-            mode: self.mode,
+            is_of_stable_share: self.is_of_stable_share,
+            mode: self.mode(),
             origin: self.origin.clone(),
             oplock: self.oplock.clone(),
             lease: self.lease.clone(),
@@ -197,6 +198,30 @@ impl Open {
         *lock(&next.lock_sequences) = std::mem::take(&mut *lock(&self.lock_sequences));
         lock(&next.requests).claim = lock(&self.requests).claim.take();
         Some(next)
+    }
+
+    /// FILE_* mode flags, as queries show them. MS-FSCC 2.4.31.
+    pub fn mode(&self) -> u32 {
+        self.mode.load(Ordering::Relaxed)
+    }
+
+    /// Changes by FileModeInformation whether it is written through, and read in sequence.
+    /// MS-FSA 2.1.5.15.7.
+    pub fn change_mode(&self, wanted: u32) {
+        let change = |mode: u32| {
+            let is_unbuffered = mode & FILE_NO_INTERMEDIATE_BUFFERING != 0;
+            let through = if is_unbuffered { 0 } else { FILE_WRITE_THROUGH };
+            let changed = through | FILE_SEQUENTIAL_ONLY;
+            Some(mode & !changed | wanted & changed)
+        };
+        // It always gives a new value.
+        let _ = self.mode.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+
+    /// Whether all that it changes is stable before it is answered. What this decides stands in
+    /// [`crate::stable`].
+    pub fn writes_through(&self) -> bool {
+        self.is_of_stable_share || self.mode() & FILE_WRITE_THROUGH != 0
     }
 
     /// Its CREATE may be sent again.

@@ -2,14 +2,14 @@
 //!
 //! As with Windows and Samba a reply on an ordinary open promises nothing about power: FLUSH does
 //! (MS-SMB2 3.3.5.11), and WRITE_THROUGH of one WRITE (3.3.5.13). An open with FILE_WRITE_THROUGH
-//! (MS-FSA 2.1.5.1, `Mode`), each open of a share that is continuously available, whose clients go
+//! (MS-FSA 2.1.5.1, and 2.1.5.15.7 for SET_INFO, `Mode`), each open of a share that is continuously available, whose clients go
 //! on with it after the machine has failed (3.3.5.9.12), and each of a share with
 //! `smb_stable = "always"` promise that what was answered survives: see [`Promise`].
 
 use crate::dispatch::Request;
 use crate::open::{Open, Target};
 use crate::status::status_of;
-use files::{OpenAction, OpenFile, RequestFiles, Unstable};
+use files::{OpenAction, OpenFile, RequestFiles, Unstable, Volume};
 use std::sync::Arc;
 use wire::fscc::FileInfoClass;
 use wire::ntstatus::NtStatus;
@@ -114,7 +114,7 @@ pub(crate) async fn before(
     promise: Promise,
 ) -> Result<StableOperation, NtStatus> {
     let Target::File(file) = &open.target else { return Ok(StableOperation(None)) };
-    if !open.write_through || promise == Promise::Nothing {
+    if !open.writes_through() || promise == Promise::Nothing {
         return Ok(StableOperation(None));
     }
     let mut unstable = Unstable::default();
@@ -136,6 +136,22 @@ impl StableOperation {
             files.add_place(&mut unstable, file).await.map_err(status_of)?;
         }
         files.make_stable(unstable).await.map_err(status_of)
+    }
+}
+
+/// Waits until limits of quotas that were set are stable, if the open promises that. They are part of
+/// the file system: no object is synced for them.
+///
+/// # Errors
+/// They may not be.
+pub(crate) async fn after_quotas(
+    files: &RequestFiles,
+    open: &Open,
+    volume: &Arc<Volume>,
+) -> Result<(), NtStatus> {
+    match open.writes_through() {
+        true => files.make_quotas_stable(volume).await.map_err(status_of),
+        false => Ok(()),
     }
 }
 
@@ -164,7 +180,7 @@ pub(crate) async fn before_close(
 ) -> Result<Unstable, NtStatus> {
     let removes = |file: &&Arc<OpenFile>| file.may_remove_at_close();
     let mut unstable = Unstable::default();
-    for open in opens.iter().filter(|open| open.write_through) {
+    for open in opens.iter().filter(|open| open.writes_through()) {
         let Some(file) = open.file().ok().filter(removes) else { continue };
         // Each CLOSE has room for this, and few get here.
         Box::pin(files.add_place(&mut unstable, file)).await.map_err(status_of)?;

@@ -623,6 +623,10 @@ impl Vfs for CachedVfs {
         self.inner.set_quota(who, uid, limits)
     }
 
+    fn sync_quotas(&self, who: Actor<'_>) -> Result<()> {
+        self.inner.sync_quotas(who)
+    }
+
     fn watch(
         &self,
         work: ServerWork,

@@ -409,6 +409,11 @@ impl Vfs for LocalVfs {
         quota::set(self.root.as_fd(), who, uid, limits)
     }
 
+    fn sync_quotas(&self, _: Actor<'_>) -> Result<()> {
+        // The file system has them in a file that nobody can open.
+        rustix::fs::syncfs(&self.root).map_err(|e| refusal("sync", e))
+    }
+
     fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
         let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
         self.handles.of_node(self.root(), who, node)

@@ -304,8 +304,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::AccessDenied`] if that is another user than `who`, who may not
     /// ([`Actor::may_know_quota_of`]); [`FsError::NotSupported`] where there are no quotas.
-    fn quota(&self, who: Actor<'_>, uid: u32) -> Result<Quota> {
-        let _ = (who, uid);
+    fn quota(&self, _who: Actor<'_>, _uid: u32) -> Result<Quota> {
         Err(FsError::NotSupported)
     }
 
@@ -314,8 +313,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::NotFound`] if there is none; [`FsError::AccessDenied`] but for the superuser
     /// and the server; [`FsError::NotSupported`] where there are no quotas.
-    fn next_quota(&self, who: Actor<'_>, uid: u32) -> Result<(u32, Quota)> {
-        let _ = (who, uid);
+    fn next_quota(&self, _who: Actor<'_>, _uid: u32) -> Result<(u32, Quota)> {
         Err(FsError::NotSupported)
     }
 
@@ -324,9 +322,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`FsError::AccessDenied`] but for the superuser, or if the process may not;
     /// [`FsError::NotSupported`] where there are no quotas.
-    fn set_quota(&self, who: Actor<'_>, uid: u32, limits: QuotaLimits) -> Result<()> {
-        let _ = (who, uid, limits);
+    fn set_quota(&self, _who: Actor<'_>, _uid: u32, _limits: QuotaLimits) -> Result<()> {
         Err(FsError::NotSupported)
+    }
+
+    /// Makes the limits that were set survive a loss of power. Takes long.
+    ///
+    /// # Errors
+    /// [`FsError::Io`]: they may be lost.
+    fn sync_quotas(&self, _who: Actor<'_>) -> Result<()> {
+        Ok(())
     }
 
     /// Tells what others than this process do to names in `directory`, which
@@ -337,11 +342,10 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
     fn watch(
         &self,
-        work: ServerWork,
-        directory: &dyn Node,
-        tell: TellOutside,
+        _work: ServerWork,
+        _directory: &dyn Node,
+        _tell: TellOutside,
     ) -> Result<Box<dyn OutsideWatch>> {
-        let _ = (work, directory, tell);
         Err(FsError::NotSupported)
     }
 
@@ -364,12 +368,11 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// As [`Vfs::watch`]; [`FsError::NotSupported`] for what is open for looking only.
     fn watch_file(
         &self,
-        work: ServerWork,
-        file: &Arc<dyn Node>,
-        every_write: bool,
-        tell: TellChanged,
+        _work: ServerWork,
+        _file: &Arc<dyn Node>,
+        _every_write: bool,
+        _tell: TellChanged,
     ) -> Result<Box<dyn OutsideWatch>> {
-        let _ = (work, file, every_write, tell);
         Err(FsError::NotSupported)
     }
 

@@ -32,6 +32,9 @@ use vfs::{FileKey, FileKind, FsError, Node, OpenHow, RelPath, Result};
 /// others.
 const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 64, holder: 32 };
 
+/// No object has this number.
+const NO_INODE: u64 = 0;
+
 /// Between two tries of a sync that a local process's lease holds up.
 const LOCAL_LEASE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -214,6 +217,16 @@ impl RequestFiles {
             }
         }
         sync().await
+    }
+
+    /// Makes stable what a file system has beside its objects, in turn with these.
+    pub(crate) async fn sync_beside(
+        &self,
+        device: u64,
+        sync: impl FnOnce() -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let key = SyncKey { file: FileKey { device, inode: NO_INODE }, writer: None };
+        self.sync_all(std::iter::once((key, Box::new(sync) as Call))).await
     }
 
     async fn sync_all(&self, calls: impl Iterator<Item = (SyncKey, Call)>) -> Result<()> {

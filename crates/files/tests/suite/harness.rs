@@ -92,6 +92,8 @@ pub struct Hooked {
     outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
     /// Of users; none where there are no quotas.
     pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
+    /// The disk does not keep them.
+    pub loses_quotas: AtomicBool,
     /// The mount lets nothing be changed, as is told; the backend does not heed it.
     pub read_only: AtomicBool,
     /// Making something may wait for a disk.
@@ -245,6 +247,10 @@ impl Vfs for Hooked {
         Ok(())
     }
 
+    fn sync_quotas(&self, _: Actor<'_>) -> Result<()> {
+        if self.loses_quotas.load(Ordering::Relaxed) { Err(FsError::Io) } else { Ok(()) }
+    }
+
     fn watch(
         &self,
         _: vfs::ServerWork,
@@ -367,6 +373,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         outside_files: Mutex::default(),
         outside_trees: Mutex::default(),
         quotas: Mutex::default(),
+        loses_quotas: AtomicBool::default(),
         read_only: AtomicBool::default(),
         makes_slowly: AtomicBool::default(),
         device_shift: AtomicU64::default(),

@@ -4,6 +4,7 @@ use crate::harness::*;
 use files::Caller;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{FsError, Identity, Quota, QuotaLimits, QuotaState};
 
 const NO_LIMITS: QuotaLimits = QuotaLimits { soft_bytes: None, hard_bytes: None };
@@ -66,4 +67,15 @@ fn where_there_are_no_quotas_that_is_said() {
     let refused = Err(FsError::NotSupported);
     assert_eq!(now(served.files.quotas(&served.volume, &root, vec![0])), refused);
     assert_eq!(now(served.files.quotas_from(&served.volume, &root, 0, 9)), refused);
+}
+
+#[test]
+fn quotas_are_stable_or_the_answer_says_so() {
+    let (served, _) = serve_quotas();
+    let key = now(served.files.root_object(&served.volume)).unwrap().key();
+    assert_eq!(now(served.files.make_quotas_stable(&served.volume)), Ok(()));
+    let before = served.files.flushes_failed(key);
+    served.vfs.loses_quotas.store(true, Ordering::Relaxed);
+    assert_eq!(now(served.files.make_quotas_stable(&served.volume)), Err(FsError::Io));
+    assert!(served.files.flushes_failed(key) > before, "a share that stops hears of it");
 }

@@ -215,7 +215,7 @@ fn file_facts(files: &RequestFiles, open: &Open, file: &OpenFile) -> Result<File
         ea_bytes: files.xattr_bytes(file),
         access: file.granted().0,
         position: file.position(),
-        mode: open.mode,
+        mode: open.mode(),
         name: name_units(files, file),
         streams: Vec::new(),
         reparse_tag: reparse_tag(files, file, &attributes),

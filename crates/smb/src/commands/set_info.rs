@@ -27,6 +27,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let open = request.admit(open, Cost::metadata()).await?;
     if let (InfoType::Quota, Target::Quotas(quotas)) = (body.kind, &open.target) {
         quota::set(request, &open, quotas, body.input).await?;
+        Box::pin(stable::after_quotas(request.files, &open, &quotas.volume)).await?;
         request.w.u16(2);
         return Ok(Outcome::success());
     }
@@ -39,7 +40,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             set_file_info(request, &open, class, body.input).await?;
             stabilizing.after(request.files, file).await?;
             if [FileInfoClass::Disposition, FileInfoClass::DispositionEx].contains(&class) {
-                request.files.record_opens(file).await.map_err(status_of)?;
+                Box::pin(request.files.record_opens(file)).await.map_err(status_of)?;
             }
         }
         InfoType::FileSystem => return Err(NtStatus::NOT_SUPPORTED),
@@ -161,7 +162,11 @@ async fn set_file_info(
         }
         FileInfoClass::Mode => {
             let mode = r.u32("mode").map_err(short)?;
-            if mode & !0x3E != 0 { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
+            if mode & !0x3E != 0 {
+                return Err(NtStatus::INVALID_PARAMETER);
+            }
+            open.change_mode(mode);
+            Box::pin(request.server.keep(open)).await
         }
         FileInfoClass::FullEa => set_xattrs(request, file, input),
         FileInfoClass::ValidDataLength => r.u64("valid data").map(|_| ()).map_err(short),

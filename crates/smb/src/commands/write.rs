@@ -55,7 +55,7 @@ async fn write_file(
         files.write(file.caller(), file, body.offset_bytes, body.data).map_err(status_of)?;
         file.set_position(end.unwrap_or_default());
     }
-    if open.write_through || body.flags & WriteRequest::WRITE_THROUGH != 0 {
+    if open.writes_through() || body.flags & WriteRequest::WRITE_THROUGH != 0 {
         // Not as FLUSH, which also tells of the change: leases on the directory last until the
         // close.
         let mut unstable = Unstable::default();

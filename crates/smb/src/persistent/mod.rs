@@ -255,7 +255,7 @@ impl Server {
             id,
             tree: Arc::new(Tree::new(TreeId(0), admitted, None)),
             target: Target::File(file),
-            write_through: true,
+            is_of_stable_share: true,
             mode: record.mode,
             origin: Arc::new(Origin {
                 action: record.action,
@@ -338,7 +338,7 @@ fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
         create_guid: open.origin.create_guid?,
         timeout_ms: durability.timeout_ms(),
         action: open.origin.action,
-        mode: open.mode,
+        mode: open.mode(),
         owner: open.origin.owner.clone(),
         share: open.tree.share.name.clone(),
         file: open.file().ok()?.facts(&persistence.identity)?,

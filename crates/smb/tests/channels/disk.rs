@@ -8,7 +8,9 @@ use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings
 use vfs::{FsError, Timestamp};
 use wire::codec::put_utf16;
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, CreateRequest, FileId, FlushRequest};
+use wire::smb::{
+    Command, CreateRequest, FileId, FlushRequest, InfoType, SetInfoRequest, WriteRequest,
+};
 
 /// A disk that fails when it is told to.
 struct Disk {
@@ -59,6 +61,17 @@ fn open_to_delete(client: &mut Client, name: &str) -> FileId {
     let reply = client.call(Command::CREATE, |w| request.encode(w));
     assert_eq!(reply.header.status, NtStatus::SUCCESS);
     reply.file()
+}
+
+fn set_info(client: &mut Client, file_id: FileId, class: u8, input: &[u8]) -> NtStatus {
+    let kind = InfoType::File;
+    let request = SetInfoRequest { kind, class, additional: 0, file_id, input };
+    client.status(Command::SET_INFO, |w| request.encode(w))
+}
+
+fn write(client: &mut Client, file_id: FileId) -> NtStatus {
+    let request = WriteRequest { offset_bytes: 0, file_id, flags: 0, data: b"x" };
+    client.status(Command::WRITE, |w| request.encode(w))
 }
 
 fn create(client: &mut Client, name: &str) -> NtStatus {
@@ -142,4 +155,37 @@ fn removal_by_the_end_of_a_tree_or_session_is_stable_or_refused() {
         disk.fails.store(true, Ordering::Relaxed);
         assert_eq!(client.plain(command), NtStatus::UNEXPECTED_IO_ERROR, "{command:?}");
     }
+}
+
+/// FileModeInformation, FileEndOfFileInformation. MS-FSCC 2.4.
+const MODE: u8 = 16;
+const END_OF_FILE: u8 = 20;
+
+#[test]
+fn open_that_mode_makes_write_through_is_stable_or_refused() {
+    let (net, disk) = net(FsError::NoSpace, false);
+    let mut client = net.ready();
+    let file = client.create("f", 0);
+    let change = |client: &mut Client, class| match class {
+        None => write(client, file),
+        Some(class) => set_info(client, file, class, &8u64.to_le_bytes()),
+    };
+    disk.fails.store(true, Ordering::Relaxed);
+    for class in [None, Some(END_OF_FILE)] {
+        // FILE_WRITE_THROUGH, and without it.
+        assert_eq!(set_info(&mut client, file, MODE, &2u32.to_le_bytes()), NtStatus::SUCCESS);
+        assert_eq!(change(&mut client, class), NtStatus::DISK_FULL, "{class:?}");
+        assert_eq!(set_info(&mut client, file, MODE, &0u32.to_le_bytes()), NtStatus::SUCCESS);
+        assert_eq!(change(&mut client, class), NtStatus::SUCCESS, "{class:?}");
+    }
+}
+
+#[test]
+fn mode_cannot_take_the_promise_of_a_stable_share_away() {
+    let (net, disk) = net(FsError::NoSpace, true);
+    let mut client = net.ready();
+    let file = client.create("f", 0);
+    assert_eq!(set_info(&mut client, file, MODE, &0u32.to_le_bytes()), NtStatus::SUCCESS);
+    disk.fails.store(true, Ordering::Relaxed);
+    assert_eq!(write(&mut client, file), NtStatus::DISK_FULL);
 }

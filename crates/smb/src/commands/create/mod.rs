@@ -265,7 +265,7 @@ impl Creating {
         let claim = self.claim.take();
         let granted = opened.granting.take();
         let open = Arc::new(self.new_open(&opened, granted.as_ref()));
-        let by = (open.write_through, opened.action);
+        let by = (open.writes_through(), opened.action);
         stable::after_create(&self.files, &opened.open, by).await?;
         let keeping = match open.origin.persistence {
             Some(_) => Some(self.server.keep_new(&open).await?),
@@ -302,7 +302,7 @@ impl Creating {
             id: self.id,
             tree: self.tree.clone(),
             target: Target::File(opened.open.clone()),
-            write_through: self.plan.write_through || self.tree.share.is_stable(),
+            is_of_stable_share: self.tree.share.is_stable(),
             mode: self.plan.mode,
             origin: Arc::new(Origin {
                 action: opened.action,
@@ -427,7 +427,7 @@ fn enter(
         id: request.server.new_file_id(),
         tree: tree.clone(),
         target,
-        write_through: false,
+        is_of_stable_share: tree.share.is_stable(),
         mode: 0,
         origin: Arc::new(Origin {
             action: OpenAction::Opened,

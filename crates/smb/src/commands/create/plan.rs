@@ -37,9 +37,7 @@ pub struct Plan {
     pub oplock: Caching,
     /// The path is meant as of this time.
     pub as_of: Option<Timestamp>,
-    /// Every write is to be durable.
-    pub write_through: bool,
-    /// Mode flags that queries show.
+    /// Mode flags that queries show; FILE_WRITE_THROUGH has every change be stable.
     pub mode: u32,
     /// What is not there is made.
     pub makes: bool,
@@ -248,7 +246,6 @@ impl Plan {
             as_of,
             // A level that is none is no oplock.
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
-            write_through: body.options & fscc::FILE_WRITE_THROUGH != 0,
             mode: body.options & MODE_FLAGS,
             makes: if_missing == IfMissing::Create,
             asked,
