@@ -9,7 +9,9 @@ from raw_nfs import ANONYMOUS, Nfs, attributes, long, opaque, put, words
 UNSTABLE, FILE_SYNC = 0, 2
 UNCHECKED, GUARDED, EXCLUSIVE = 0, 1, 3
 SAVE = words(32)
-MODE, SIZE, OWNER, OWNER_GROUP, MODIFIED = 33, 4, 36, 37, 54
+MODE, SIZE, OWNER, OWNER_GROUP, MODIFIED, ACL = 33, 4, 36, 37, 54, 12
+# ACE4_FILE_INHERIT_ACE and ACE4_DIRECTORY_INHERIT_ACE; the stored descriptor that it becomes.
+INHERIT, DESCRIPTOR = 1 | 2, "security.NTACL"
 NOT_SUPPORTED = 10004
 
 
@@ -26,7 +28,7 @@ class NfsClient(Client):
         root.handle = self.nfs.find(export, *root.path().split(os.sep)[1:])
         self.unstable = []
         self.choices = [
-            (self.create, 6), (self.make_directory, 3), (self.make_symlink, 2), (self.link, 3), (self.rename, 4),
+            (self.create, 6), (self.make_directory, 3), (self.make_inheriting_directory, 2), (self.make_symlink, 2), (self.link, 3), (self.rename, 4),
             (self.rename_over, 3), (self.rename_directory, 2), (self.remove, 4), (self.remove_directory, 1),
             (self.set_mode, 3), (self.set_owner, 2), (self.set_owner_and_mode, 2), (self.set_size, 3), (self.set_time, 2), (self.truncating_open, 1),
             (self.set_attribute, 3), (self.remove_attribute, 1), (self.write_stable, 3), (self.write_unstable, 3),
@@ -70,7 +72,7 @@ class NfsClient(Client):
                               self.call(put(directory.handle), body), True)
         state = self.reply[16:32]
         created = self.add(record, directory, name, "file")
-        assert created.mode == mode, "created with mode %o, not %o" % (created.mode, mode)
+        assert created.mode == mode or DESCRIPTOR in directory.attributes, "created with mode %o, not %o" % (created.mode, mode)
         self.nfs.close(created.handle, state)
         return True
 
@@ -78,10 +80,32 @@ class NfsClient(Client):
         if len(self.directories) > self.DIRECTORIES_MAX:
             return False
         directory, name = self.directory(), self.new_name("d")
+        inherits = DESCRIPTOR in directory.attributes
+        row = "NFS mkdir that inherits" if inherits else "NFS mkdir"
         body = words(6, 2) + opaque(name.encode()) + mode_attribute(0o750)
-        record = self.perform("NFS mkdir", self.text(directory, name), self.call(put(directory.handle), body), True)
-        self.directories.append(self.add(record, directory, name, "directory"))
+        record = self.perform(row, self.text(directory, name), self.call(put(directory.handle), body), True)
+        created = self.add(record, directory, name, "directory")
+        assert not inherits or DESCRIPTOR in created.attributes, "the directory has inherited nothing"
+        self.directories.append(created)
         return True
+
+    def make_inheriting_directory(self):
+        """A directory that gets an access list, and one in it."""
+        if not self.make_directory():
+            return False
+        directory = self.directories[-1]
+        entries = [(0x1F01FF, b"OWNER@"), (0x1200A9, b"%d" % self.random.randrange(100, 200)), (0x120089, b"EVERYONE@")]
+        acl = words(len(entries)) + b"".join(words(0, INHERIT, mask) + opaque(who) for mask, who in entries)
+        body = words(34) + ANONYMOUS + attributes((ACL, acl))
+        record = self.perform("NFS setattr acl", directory.path(), self.call(put(directory.handle), body), True)
+        record.seen(directory, directory.path())
+        assert DESCRIPTOR in directory.attributes, "the access list is not stored"
+        # Such directories are few, and what is created in them at random inherits, too.
+        chosen, self.directory = self.directory, lambda: directory
+        try:
+            return self.make_directory() or True
+        finally:
+            self.directory = chosen
 
     def make_symlink(self):
         if self.is_full():
@@ -151,7 +175,8 @@ class NfsClient(Client):
     def set(self, row, kinds, *pairs):
         """SETATTR of a random object: the record, the object and where it is."""
         entry = self.entry(*kinds)
-        if not entry:
+        # Another owner leaves a stored descriptor void, as chown(2) does.
+        if not entry or (DESCRIPTOR in entry[2].attributes and any(one == OWNER for one, _ in pairs)):
             return None
         directory, name, target = entry
         body = words(34) + ANONYMOUS + attributes(*pairs)

@@ -6,11 +6,13 @@ import struct
 from power_journal import CELL, Client, content
 from raw_smb import CREATE, WRITE, Refused, Smb, create_body, descriptor, sid
 
-FLUSH, IOCTL = 7, 11
+LOGOFF, TREE_DISCONNECT, FLUSH, IOCTL = 2, 4, 7, 11
 FILE_ACCESS = 0x1F019F
 WRITE_THROUGH, DIRECTORY, DELETE_ON_CLOSE = 2, 1, 0x1000
 OPEN, CREATE_NEW, OPEN_IF, OVERWRITE = 1, 2, 3, 4
 SET_ZERO_DATA, REQUEST_RESUME_KEY, COPYCHUNK = 0x000980C8, 0x00140078, 0x001480F2
+# MS-FSCC 2.3.81, 2.1.2.4.
+SET_REPARSE_POINT, TAG_SYMLINK, RELATIVE = 0x000900A4, 0xA000000C, 1
 EVERYONE_ALL = (0, 0, 0x1F01FF, sid(1, 0))
 
 
@@ -29,9 +31,8 @@ class SmbClient(Client):
 
     def __init__(self, name, journal, root, random, address, share, user, uid, is_available, writes_through=0.0):
         super().__init__(name, journal, root, random)
-        self.smb = Smb(*address)
-        self.smb.log_on(user, "password")
-        self.smb.connect(share)
+        self.destination = address, user, share
+        self.smb = self.new_session()
         self.kind = "SMB CA" if is_available else "SMB"
         self.is_available, self.write_through_share = is_available, writes_through
         self.opens, self.uid = [], uid
@@ -42,12 +43,21 @@ class SmbClient(Client):
             (self.rename_over, 2), (self.rename_directory, 1), (self.set_size, 3), (self.delete, 3), (self.delete_by_open, 2),
             (self.remove_directory, 1), (self.set_security, 2), (self.set_security_of_directory, 1),
             (self.set_dos_attributes, 2), (self.set_time, 1), (self.create_stream, 2), (self.write_stream, 2),
+            (self.remove_stream, 2), (self.write_finder_information, 2), (self.set_reparse_point, 1),
+            (self.delete_by_tree_disconnect, 1), (self.delete_by_logoff, 1),
             (self.link, 1), (self.set_extended_attribute, 1), (self.overwrite, 1), (self.zero, 1), (self.copy, 1),
             (self.flush, 3), (self.flush_directory, 1),
         ]
         if not uid:
             # Only the superuser gives files away.
             self.choices.append((self.give, 4))
+
+    def new_session(self):
+        address, user, share = self.destination
+        smb = Smb(*address)
+        smb.log_on(user, "password")
+        smb.connect(share)
+        return smb
 
     # What an operation promises, and the row of the table that it is in.
 
@@ -279,6 +289,48 @@ class SmbClient(Client):
         self.perform(row, self.text(open_), act, self.promises(open_)).name(open_.directory, open_.name, None)
         return True
 
+    def delete_by_end(self, what, command):
+        """An open that is marked ends with its tree or session, which a persistent one outlives. MS-SMB2 3.3.5.6,
+        3.3.5.8."""
+        entry = self.entry("file")
+        if not entry or self.opens_of(entry[2]):
+            return False
+        open_ = SmbOpen(None, *entry, self.writes_through())
+        options = WRITE_THROUGH if open_.writes_through else 0
+        smb = self.new_session()
+        status, reply = smb.call(CREATE, create_body(self.smb_path(*entry[:2]), FILE_ACCESS, OPEN, options))
+        if not status:
+            open_.file = reply[128:144]
+            status = smb.set(open_.file, 1, 13, b"\1")
+        if status:
+            raise Refused(status)
+        act = lambda: smb.call(command, struct.pack("<HH", 4, 0))[0]  # noqa: E731
+        row = self.row("delete on close by %s" % what, open_)
+        self.perform(row, self.text(open_), act, self.promises(open_)).name(open_.directory, open_.name, None)
+        smb.close_connection()
+        return True
+
+    def delete_by_tree_disconnect(self):
+        return self.delete_by_end("TREE_DISCONNECT", TREE_DISCONNECT)
+
+    def delete_by_logoff(self):
+        return self.delete_by_end("LOGOFF", LOGOFF)
+
+    def set_reparse_point(self):
+        """An empty file becomes a symbolic link: another object takes its name."""
+        if not self.create_by("create"):
+            return False
+        open_, target = self.opens.pop(), "target%d" % self.count
+        name = target.encode("utf-16le")
+        data = struct.pack("<HHHHI", 0, len(name), len(name), len(name), RELATIVE) + name + name
+        act = self.control(open_, SET_REPARSE_POINT, struct.pack("<IHH", TAG_SYMLINK, len(data), 0) + data, 0)
+        record = self.perform(self.row("set reparse point", open_), self.text(open_), act, self.promises(open_))
+        link = self.journal.new("symlink", target)
+        record.name(open_.directory, open_.name, link)
+        record.created(link, self.text(open_))
+        self.smb.close(open_.file)
+        return True
+
     def remove_directory(self):
         entry = self.entry("directory")
         if not entry or entry[2].children:
@@ -446,6 +498,35 @@ class SmbClient(Client):
         record = self.perform(self.row("write stream", open_), self.text(open_), act, self.promises(open_))
         record.seen(open_.target, self.text(open_))
         self.smb.close(stream.file)
+        return True
+
+    def remove_stream(self):
+        opened = self.open_stream("open stream", OPEN)
+        if not opened:
+            return False
+        open_, stream = opened
+        status = self.smb.set(stream.file, 1, 13, b"\1")
+        if status:
+            raise Refused(status)
+        act = self.action(6, struct.pack("<HHI", 24, 0, 0) + stream.file)
+        record = self.perform(self.row("remove stream", open_), self.text(open_), act, self.promises(open_))
+        record.seen(open_.target, self.text(open_))
+        return True
+
+    def write_finder_information(self):
+        """As macOS does it: type and creator, in a stream that is made of an attribute."""
+        open_ = self.some_open()
+        if not open_:
+            return False
+        path = self.smb_path(open_.directory, open_.name) + ":AFP_AfpInfo"
+        act = self.create_action(path, FILE_ACCESS, OPEN_IF, WRITE_THROUGH if open_.writes_through else 0)
+        record = self.perform(self.row("open Finder information", open_), self.text(open_), act, self.promises(open_))
+        record.seen(open_.target, self.text(open_))
+        file, data = self.reply[128:144], b"AFP\0" + struct.pack(">I8x", 0x10000) + os.urandom(8) + bytes(36)
+        act = lambda: self.smb.write(file, data)  # noqa: E731
+        record = self.perform(self.row("write Finder information", open_), self.text(open_), act, self.promises(open_))
+        record.seen(open_.target, self.text(open_))
+        self.smb.close(file)
         return True
 
     # Promises.

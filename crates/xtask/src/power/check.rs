@@ -8,6 +8,9 @@ use super::observed::{ObservedInode, ObservedTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+/// How names begin that a file may leave which becomes a symbolic link. SEMANTICS, "Loss of power".
+const LINK_IN_THE_MAKING: &str = ".anabranch-link-";
+
 /// A register that is not what it may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -117,7 +120,9 @@ impl<'a> TreeCheck<'a> {
             }
             self.places.insert((directory, name), places);
         }
-        for name in entries.keys().filter(|name| !names.contains_key(*name)) {
+        let is_strange =
+            |name: &&String| !names.contains_key(*name) && !name.starts_with(LINK_IN_THE_MAKING);
+        for name in entries.keys().filter(is_strange) {
             self.report(None, format!("entry {name} is of no operation"));
         }
         reached
