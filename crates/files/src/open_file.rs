@@ -482,6 +482,17 @@ impl RequestFiles {
 
     /// As [`RequestFiles::close`]; the file has so many bytes, as far as that is known.
     async fn close_sized(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
+        let marks = open.may_remove_at_close() && open.state.is_recorded();
+        let marked = marks.then(|| open.clone());
+        let closed = self.close_in_turn(open, size_bytes).await;
+        if let Some(marked) = marked {
+            // Opens that the journal has may keep the name. They have to remove it after a restart, too.
+            Box::pin(self.record_opens(&marked)).await?;
+        }
+        closed
+    }
+
+    async fn close_in_turn(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
         let removes = open.may_remove_at_close();
         // Else the file might vanish by its old name, and stay by its new one:
         // POSIX renames what lies below, and files whose names have gone.

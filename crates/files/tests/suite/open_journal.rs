@@ -335,3 +335,25 @@ fn renames_of_one_file_in_turn_keep_each_other_s_names() {
     assert_eq!(count.load(Ordering::Relaxed), 2);
     assert_eq!(recorded.journal.paths(), [["c"]]);
 }
+
+#[test]
+fn removal_that_waits_for_a_recorded_open_is_recorded() {
+    let recorded = Recorded::new();
+    let served = &recorded.served;
+    let root = now(served.files.root_object(&served.volume)).unwrap();
+    for by_object in [true, false] {
+        served.put("file", b"recorded");
+        let open = recorded.open(plan("file", READ | DELETE));
+        if by_object {
+            now(served.files.remove_object(&served.alice, &root, &name("file"))).unwrap();
+        } else {
+            let plan = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
+            served.close(served.try_open(plan).unwrap().open);
+        }
+        assert!(served.exists("file"), "its last open has not gone");
+        assert!(recorded.journal.records.lock().unwrap()[0].delete_pending, "{by_object}");
+        served.close(open);
+        assert!(!served.exists("file"));
+        recorded.journal.opens.lock().unwrap().clear();
+    }
+}
