@@ -24,7 +24,6 @@ use vfs::{Case, FsError, Name, RelPath, StreamName};
 /// Between the components of a path.
 const SEPARATOR: u16 = b'\\' as u16;
 const SLASH: u16 = b'/' as u16;
-const DOUBLED: [u16; 2] = [SEPARATOR; 2];
 /// Before a stream's name.
 const COLON: u16 = b':' as u16;
 
@@ -75,15 +74,18 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
         return Ok(SmbPath::plain(RelPath::root()));
     }
     let units = units.strip_suffix(&[SEPARATOR]).unwrap_or(units);
+    // No name can hold a slash, so one that is sent separates, as Samba has it.
+    let is_separator = |u: &u16| *u == SEPARATOR || *u == SLASH;
     if let Some(bytes) = plain_bytes(units) {
-        let is_doubled = || units.ends_with(&[SEPARATOR]) || units.windows(2).any(|p| p == DOUBLED);
+        let is_doubled = || {
+            let is_last = units.last().is_some_and(is_separator);
+            is_last || units.windows(2).any(|pair| pair.iter().all(is_separator))
+        };
         match RelPath::of_components(bytes) {
             Err(FsError::InvalidName) if is_doubled() => {}
             other => return other.map(SmbPath::plain),
         }
     }
-    // No name can hold a slash, so one that is sent separates, as Samba has it.
-    let is_separator = |u: &u16| *u == SEPARATOR || *u == SLASH;
     let names_stream = units.contains(&COLON);
     let mut path = PathBuilder::new(units);
     let mut stream = None;
