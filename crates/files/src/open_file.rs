@@ -485,11 +485,10 @@ impl RequestFiles {
         let marks = open.may_remove_at_close() && open.state.is_recorded();
         let marked = marks.then(|| open.clone());
         let closed = self.close_in_turn(open, size_bytes).await;
-        if let Some(marked) = marked {
-            // Opens that the journal has may keep the name. They have to remove it after a restart, too.
-            Box::pin(self.record_opens(&marked)).await?;
-        }
-        closed
+        let Some(marked) = marked else { return closed };
+        // Opens that the journal has may keep the name. They have to remove it after a restart, too.
+        let recorded = Box::pin(self.record_opens(&marked)).await;
+        closed.and(recorded)
     }
 
     async fn close_in_turn(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {

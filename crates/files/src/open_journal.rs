@@ -19,6 +19,9 @@ use vfs::{FileKey, FsError, RelPath, Result};
 /// Paths in the record of an open beside the present one.
 pub const FURTHER_PATHS_MAX: usize = 8;
 
+/// Names of recorded opens that one rename may change: the records of all are written before it.
+const NAMES_CONCERNED_MAX: usize = 1024;
+
 /// The journal of opens that outlive the process.
 pub trait OpenJournal: Send + Sync {
     /// Queues the present facts of all recorded opens of these files; the future returns once they
@@ -55,7 +58,7 @@ impl NamesInFlight {
     pub fn of(&self, name: &Arc<OpenName>) -> Vec<RelPath> {
         let mut paths = Vec::new();
         for one in &*lock(&self.0) {
-            if is_of(one, name) && !paths.contains(&one.path) {
+            if std::ptr::eq(one.name.as_ptr(), Arc::as_ptr(name)) && !paths.contains(&one.path) {
                 paths.push(one.path.clone());
             }
         }
@@ -66,7 +69,7 @@ impl NamesInFlight {
     ///
     /// # Errors
     /// [`FsError::Unavailable`] if too many renames of one file are in flight.
-    fn add(&self, entries: &[(Arc<OpenName>, RelPath)]) -> Result<()> {
+    fn add(&self, entries: &[(Weak<OpenName>, RelPath)]) -> Result<()> {
         let mut all = lock(&self.0);
         all.retain(|one| one.name.strong_count() > 0);
         for (at, (name, path)) in entries.iter().enumerate() {
@@ -80,38 +83,37 @@ impl NamesInFlight {
                 remove(&mut all, &entries[..at]);
                 return Err(FsError::Unavailable);
             }
-            let (name, path) = (Arc::downgrade(name), path.clone());
-            all.push(NameInFlight { name, path, is_left: false });
+            all.push(NameInFlight { name: name.clone(), path: path.clone(), is_left: false });
         }
         Ok(())
     }
 
     /// The rename was not carried out.
-    fn withdraw(&self, entries: &[(Arc<OpenName>, RelPath)]) {
+    fn withdraw(&self, entries: &[(Weak<OpenName>, RelPath)]) {
         remove(&mut lock(&self.0), entries);
     }
 
     /// The rename is stable: what earlier ones have left counts no more.
-    fn settle(&self, entries: &[(Arc<OpenName>, RelPath)]) {
+    fn settle(&self, entries: &[(Weak<OpenName>, RelPath)]) {
         let mut all = lock(&self.0);
         remove(&mut all, entries);
         all.retain(|one| !one.is_left || entries.iter().all(|(name, _)| !is_of(one, name)));
     }
 
     /// The rename was carried out, and may not be stable.
-    fn leave(&self, entries: &[(Arc<OpenName>, RelPath)]) {
+    fn leave(&self, entries: &[(Weak<OpenName>, RelPath)]) {
         for one in &mut *lock(&self.0) {
             one.is_left |= entries.iter().any(|(name, path)| is_of(one, name) && one.path == *path);
         }
     }
 }
 
-fn is_of(one: &NameInFlight, name: &Arc<OpenName>) -> bool {
-    std::ptr::eq(one.name.as_ptr(), Arc::as_ptr(name))
+fn is_of(one: &NameInFlight, name: &Weak<OpenName>) -> bool {
+    one.name.ptr_eq(name)
 }
 
 /// Removes each entry once: another rename may have announced the same name.
-fn remove(all: &mut Vec<NameInFlight>, entries: &[(Arc<OpenName>, RelPath)]) {
+fn remove(all: &mut Vec<NameInFlight>, entries: &[(Weak<OpenName>, RelPath)]) {
     for (name, path) in entries {
         let is_it = |one: &NameInFlight| !one.is_left && is_of(one, name) && one.path == *path;
         if let Some(at) = all.iter().position(is_it) {
@@ -126,7 +128,8 @@ pub(crate) struct AnnouncedRename {
     table: Arc<Table>,
     names: RenameNames,
     files: Vec<FileKey>,
-    entries: Vec<(Arc<OpenName>, RelPath)>,
+    /// A name that is closed meanwhile counts as closed.
+    entries: Vec<(Weak<OpenName>, RelPath)>,
     state: RenameState,
 }
 
@@ -141,12 +144,15 @@ impl AnnouncedRename {
     /// The records are still to be written.
     fn new(table: &Arc<Table>, open: &OpenFile, names: RenameNames) -> Result<Self> {
         let concerned = table.recorded_names(open, &names.from);
+        if concerned.len() > NAMES_CONCERNED_MAX {
+            return Err(FsError::ShareViolation);
+        }
         let mut files: Vec<FileKey> = concerned.iter().map(|(key, _)| *key).collect();
         files.sort_unstable();
         files.dedup();
         let entries: Vec<_> = concerned
             .iter()
-            .flat_map(|(_, name)| moved(name, &names).map(|path| (name.clone(), path)))
+            .flat_map(|(_, name)| moved(name, &names).map(|path| (Arc::downgrade(name), path)))
             .collect();
         table.names_in_flight.add(&entries)?;
         let (table, state) = (table.clone(), RenameState::Announced);
@@ -157,7 +163,8 @@ impl AnnouncedRename {
     /// them.
     fn covers(&self, concerned: &[(FileKey, Arc<OpenName>)], names: &RenameNames) -> bool {
         let is_recorded = |name: &Arc<OpenName>, path: &RelPath| {
-            self.entries.iter().any(|(known, to)| Arc::ptr_eq(known, name) && to == path)
+            let is_it = |known: &Weak<OpenName>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(name));
+            self.entries.iter().any(|(known, to)| is_it(known) && to == path)
         };
         self.names == *names
             && concerned
@@ -194,7 +201,11 @@ impl Table {
     fn recorded_names(&self, open: &OpenFile, from: &RelPath) -> Vec<(FileKey, Arc<OpenName>)> {
         let of = |state: &Arc<FileState>| {
             let is_concerned = |name: &&Arc<OpenName>| {
-                Arc::ptr_eq(&name.volume.vfs, &open.volume().vfs) && name.path().starts_with(from)
+                // The state has one of each name itself.
+                let is_open = Arc::strong_count(name) > 1;
+                is_open
+                    && Arc::ptr_eq(&name.volume.vfs, &open.volume().vfs)
+                    && name.path().starts_with(from)
             };
             let held = state.look();
             let names: Vec<_> = held.names().iter().filter(is_concerned).cloned().collect();

@@ -261,8 +261,12 @@ fn rename_now(
             // Made since we looked, and it is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
             result => {
-                // A rename that failed may have been carried out up to a name on the way.
-                steps.announced.iter_mut().for_each(AnnouncedRename::note_carried_out);
+                // One that goes by a name on the way may have got so far; any other that was
+                // refused has changed nothing.
+                let has_steps = target.names(&to).len() > 1;
+                if has_steps || matches!(result, Ok(()) | Err(FsError::Io)) {
+                    steps.announced.iter_mut().for_each(AnnouncedRename::note_carried_out);
+                }
                 return Ok(result?);
             }
         }

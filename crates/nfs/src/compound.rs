@@ -734,12 +734,12 @@ impl<'c> Run<'c> {
         Ok((object, self.caller(&export)))
     }
 
-    /// Whom the caller is on a share.
+    /// The caller's identity on a share.
     pub fn caller(&self, export: &Export) -> Arc<Caller> {
         let Call { server, conn, credentials, .. } = self.call;
-        // A client whose terms are gone meanwhile is nobody in particular: it reaches nothing more.
-        let nobody = ExportTerms { squash: Squash::All, ..export.terms };
-        let terms = export.terms_of(conn.facts.peer.ip()).unwrap_or(nobody);
+        // A client that the share has no terms for any more is anonymous: it reaches nothing more.
+        let anonymous = ExportTerms { squash: Squash::All, ..export.terms };
+        let terms = export.terms_of(conn.facts.peer.ip()).unwrap_or(anonymous);
         conn.callers.get(&*server.host, &terms, credentials)
     }
 
@@ -785,16 +785,23 @@ impl<'c> Run<'c> {
             let path = held.open.path();
             self.sample = Some(String::from_utf8_lossy(path.as_bytes()).into_owned());
         }
-        let caller = self.check_open(&held, rights)?;
+        let export = self.object_place()?.export.clone();
+        let caller = self.check_open(&held, &export, rights)?;
         Ok((held, caller))
     }
 
-    /// The caller of this request, if it may do that by an open of its client.
-    fn check_open(&self, held: &HeldOpen, rights: Rights) -> Result<Arc<Caller>, NfsStatus> {
+    /// The caller of this request on the share as it is now, if it may do that by an open of its
+    /// client.
+    fn check_open(
+        &self,
+        held: &HeldOpen,
+        export: &Export,
+        rights: Rights,
+    ) -> Result<Arc<Caller>, NfsStatus> {
         if !held.open.granted().intersects(rights) {
             return Err(NfsStatus::OPENMODE);
         }
-        let caller = self.caller(&held.export);
+        let caller = self.caller(export);
         self.files().authorize_by_open(&held.open, &caller, rights).or_status()?;
         Ok(caller)
     }
@@ -808,11 +815,15 @@ impl<'c> Run<'c> {
         let files = self.files().clone();
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         let handle = place.handle(&files)?;
+        let Place::Object(ObjectPlace { export, .. }) = place else {
+            return Err(NfsStatus::BAD_STATEID);
+        };
+        let export = export.clone();
         let held = held_by(&*self.client()?, id)?;
         if held.handle != handle {
             return Err(NfsStatus::BAD_STATEID);
         }
-        let caller = self.check_open(&held, rights)?;
+        let caller = self.check_open(&held, &export, rights)?;
         Ok((held, caller))
     }
 

@@ -16,11 +16,11 @@ pub(crate) const NO_ID: u32 = u32::MAX;
 /// Whose power a client's users have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// All are nobody in particular.
+    /// All users are anonymous.
     All,
     /// What they say.
     None,
-    /// The superuser is nobody in particular.
+    /// The superuser is anonymous.
     #[default]
     Root,
 }
@@ -38,7 +38,7 @@ pub struct ExportTerms {
     pub read_only: bool,
     /// See [`Squash`].
     pub squash: Squash,
-    /// User and group that those have who are nobody in particular.
+    /// User and group id of the anonymous.
     pub anonymous: (u32, u32),
 }
 

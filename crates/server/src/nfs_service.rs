@@ -155,7 +155,8 @@ fn terms_of(share: &ShareConfig, clients: &NfsClients) -> ClientTerms {
         clients.anonuid.unwrap_or(share.nfs_anonuid),
         clients.anongid.unwrap_or(share.nfs_anongid),
     );
-    let (read_only, squash) = (!clients.may_write, squash_of(clients.squash));
+    let squash = squash_of(clients.squash.unwrap_or(share.nfs_squash));
+    let read_only = !clients.may_write;
     let terms = ExportTerms { read_only, squash, anonymous };
     ClientTerms { hosts: Arc::new(NetworkFilter(clients.network)), terms }
 }

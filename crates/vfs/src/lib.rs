@@ -858,7 +858,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// Sets, or with `None` removes, an extended attribute.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] past the file system's limit, [`FsError::AccessDenied`].
+    /// [`FsError::TooLarge`] past the file system's limit, [`FsError::AccessDenied`].
     fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()>;
 
     /// All named streams, in no order. Names and lengths are not data, but Linux asks for the

@@ -242,10 +242,15 @@ impl RequestFiles {
                 self.workers.run(&CallHolder::Syncs { device }, Box::new(move || turn.work()));
             }
         }
-        // All are heard, so that a failure of one is not told before the others have ended.
+        // All are heard, so that a failure of one is not told before the others have ended. What is
+        // tried again must not hide what failed: Linux tells each descriptor of that once.
         let mut result = Ok(());
         for wait in waits {
-            result = result.and(wait.await.unwrap_or(Err(FsError::TooMany)));
+            let one = wait.await.unwrap_or(Err(FsError::TooMany));
+            result = match (result, one) {
+                (Ok(()) | Err(FsError::WouldBlock), Err(error)) => Err(error),
+                (before, _) => before,
+            };
         }
         result
     }

@@ -98,7 +98,8 @@ async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
         held.map(|open| open.holds.clone())
     };
     if let Some(held) = own {
-        let caller = run.caller(&held.export);
+        let export = run.object_place()?.export.clone();
+        let caller = run.caller(&export);
         return Ok(PaidOpen { open: held.open, caller });
     }
     let (object, caller) = run.object().await?;

@@ -131,11 +131,11 @@ pub enum Encryption {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum NfsSquash {
-    /// All are nobody in particular.
+    /// All users are anonymous.
     All,
     /// The ids that their machines send.
     None,
-    /// The superuser is nobody in particular.
+    /// The superuser is anonymous.
     #[default]
     Root,
 }
@@ -308,7 +308,7 @@ pub struct ShareConfig {
     pub nfs: Option<bool>,
     /// Accounts that users of NFS clients act as.
     pub nfs_squash: NfsSquash,
-    /// The user that those of NFS clients act as who are nobody in particular.
+    /// User id of anonymous NFS users.
     pub nfs_anonuid: u32,
     /// Their group.
     pub nfs_anongid: u32,
@@ -664,7 +664,8 @@ impl ShareConfig {
     }
 }
 
-fn same_name(a: &str, b: &str) -> bool {
+/// Whether two shares cannot be told apart by these names.
+pub(crate) fn same_name(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 

@@ -4,12 +4,13 @@ use super::NfsSquash;
 use smb::Network;
 use vfs::Identity;
 
-/// User and group of who is nobody in particular, as everywhere.
+/// Anonymous user and group unless configured, as everywhere.
 pub const NOBODY: u32 = 65_534;
 /// Entries that a share may have: each request is held against them in their order.
 const CLIENTS_MAX: usize = 256;
 /// Options that an entry may have.
-const OPTIONS: &str = "ro, rw, root_squash, no_root_squash, all_squash, anonuid=N and anongid=N";
+const OPTIONS: &str =
+    "ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N and anongid=N";
 
 /// Clients and what they may, as `192.0.2.0/24(rw,all_squash,anonuid=1000)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,11 +19,11 @@ pub struct NfsClients {
     pub network: Option<Network>,
     /// They may change something, if the share lets anybody.
     pub may_write: bool,
-    /// Accounts that their users act as.
-    pub squash: NfsSquash,
-    /// The user of who is nobody in particular; the share's if none.
+    /// Whose users are anonymous; the share's `nfs_squash` if none.
+    pub squash: Option<NfsSquash>,
+    /// The anonymous user; the share's if none.
     pub anonuid: Option<u32>,
-    /// The group of who is nobody in particular; the share's if none.
+    /// The anonymous group; the share's if none.
     pub anongid: Option<u32>,
 }
 
@@ -53,23 +54,44 @@ fn parse_one(entry: &str) -> Result<NfsClients, String> {
             format!("{what}; names and netgroups are not known here, \"*\" is every client")
         })?),
     };
-    let (may_write, squash) = (false, NfsSquash::Root);
-    let mut clients = NfsClients { network, may_write, squash, anonuid: None, anongid: None };
+    let mut clients =
+        NfsClients { network, may_write: false, squash: None, anonuid: None, anongid: None };
+    let mut squash = SquashOptions::default();
     for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
-        clients.set(option)?;
+        clients.set(option, &mut squash)?;
     }
+    clients.squash = squash.meaning();
     Ok(clients)
 }
 
+/// Two options of which neither takes the other back, whichever is said last. exports(5).
+#[derive(Default)]
+struct SquashOptions {
+    root: Option<bool>,
+    all: Option<bool>,
+}
+
+impl SquashOptions {
+    fn meaning(&self) -> Option<NfsSquash> {
+        match (self.all, self.root) {
+            (Some(true), _) => Some(NfsSquash::All),
+            (_, Some(false)) => Some(NfsSquash::None),
+            (Some(false), None) | (_, Some(true)) => Some(NfsSquash::Root),
+            (None, None) => None,
+        }
+    }
+}
+
 impl NfsClients {
-    fn set(&mut self, option: &str) -> Result<(), String> {
+    fn set(&mut self, option: &str, squash: &mut SquashOptions) -> Result<(), String> {
         match option.split_once('=') {
             None => match option {
                 "ro" => self.may_write = false,
                 "rw" => self.may_write = true,
-                "root_squash" => self.squash = NfsSquash::Root,
-                "no_root_squash" => self.squash = NfsSquash::None,
-                "all_squash" => self.squash = NfsSquash::All,
+                "root_squash" => squash.root = Some(true),
+                "no_root_squash" => squash.root = Some(false),
+                "all_squash" => squash.all = Some(true),
+                "no_all_squash" => squash.all = Some(false),
                 _ => return Err(format!("{option:?} is no option; there are {OPTIONS}")),
             },
             Some(("anonuid", id)) => self.anonuid = Some(parse_id("anonuid", id)?),
@@ -104,14 +126,31 @@ mod tests {
         let network = |text| Some(Network::parse(text).unwrap());
         let ids = |anonuid, anongid| (anonuid, anongid);
         let expected = [
-            (network("192.0.2.7"), false, NfsSquash::Root, ids(None, None)),
-            (network("2001:db8::/32"), true, NfsSquash::None, ids(None, None)),
-            (None, false, NfsSquash::All, ids(Some(1000), Some(100))),
+            (network("192.0.2.7"), false, None, ids(None, None)),
+            (network("2001:db8::/32"), true, Some(NfsSquash::None), ids(None, None)),
+            (None, false, Some(NfsSquash::All), ids(Some(1000), Some(100))),
         ];
         let found = read
             .into_iter()
             .map(|one| (one.network, one.may_write, one.squash, ids(one.anonuid, one.anongid)));
         assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn squash_of_all_is_undone_by_no_word_about_root() {
+        for (options, squash) in [
+            ("all_squash,no_root_squash", Some(NfsSquash::All)),
+            ("no_root_squash,all_squash", Some(NfsSquash::All)),
+            ("all_squash,root_squash", Some(NfsSquash::All)),
+            ("root_squash,all_squash", Some(NfsSquash::All)),
+            ("all_squash,no_all_squash", Some(NfsSquash::Root)),
+            ("no_all_squash,no_root_squash", Some(NfsSquash::None)),
+            ("no_root_squash,root_squash", Some(NfsSquash::Root)),
+            ("rw", None),
+        ] {
+            let entry = format!("*({options})");
+            assert_eq!(parse([&*entry].into_iter()).unwrap()[0].squash, squash, "{options}");
+        }
     }
 
     #[test]
@@ -124,7 +163,7 @@ mod tests {
             ("*(rw", "\"*(rw\" does not end with \")\""),
             (
                 "*(async)",
-                "\"async\" is no option; there are ro, rw, root_squash, no_root_squash, all_squash, anonuid=N and anongid=N",
+                "\"async\" is no option; there are ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N and anongid=N",
             ),
             ("*(anonuid=-1)", "anonuid = \"-1\" is not the number of a user or group"),
             (

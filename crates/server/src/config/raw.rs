@@ -202,11 +202,11 @@ struct RawShare {
     limits: Option<RawLimits>,
     /// Whether NFS clients see it.
     nfs: Option<bool>,
-    /// Users of NFS clients that act as nobody in particular: `root`, `all` or `none`.
+    /// Which NFS users are anonymous: `root`, `all` or `none`.
     nfs_squash: Option<NfsSquash>,
-    /// Number of the user of who is nobody in particular.
+    /// User id of anonymous NFS users.
     nfs_anonuid: Option<Spanned<u32>>,
-    /// Number of the group of who is nobody in particular.
+    /// Group id of anonymous NFS users.
     nfs_anongid: Option<Spanned<u32>>,
     /// Terms by client, as words of exports(5).
     nfs_clients: Option<Spanned<Vec<String>>>,

@@ -3,30 +3,27 @@
 use super::draft::{list_of, one_line, quoted};
 use super::text::{FILE_BYTES_MAX, Place, Read};
 use super::{Imported, Note};
+use crate::config::{check_share_name, same_name};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Exports that are taken down; a server with more is set up by other means.
 const EXPORTS_MAX: usize = 1000;
-/// Options that change nothing here, as every share is so.
+/// Options that change nothing here.
 const NEEDLESS: &[&str] = &[
     "sync",
-    "secure",
     "subtree_check",
     "no_subtree_check",
     "wdelay",
     "no_wdelay",
-    "crossmnt",
-    "nohide",
-    "hide",
     "no_acl",
     "acl",
     "auth_nlm",
     "no_auth_nlm",
     "secure_locks",
     "insecure_locks",
-    "sec=sys",
+    "xprtsec=none",
     "mountpoint",
     "mp",
 ];
@@ -79,14 +76,46 @@ struct Importer {
     needless: Vec<Note>,
 }
 
-/// What the entries of one line come to.
+/// A share under construction, from the entries of one line.
 #[derive(Default)]
-struct Terms {
-    clients: Vec<String>,
-    /// A client may come from any source port.
-    insecure: bool,
+struct DraftExport {
+    clients: Vec<DraftClient>,
     /// Changes are answered before they are stable.
     relaxed: bool,
+    /// File systems mounted below are shown.
+    shows_mounts: bool,
+}
+
+/// One entry of a line, defaults included.
+#[derive(Default)]
+struct DraftClient {
+    /// An address, a network or `*`.
+    host: String,
+    /// What `nfs_clients` has, too.
+    options: Vec<String>,
+    /// It may come from any source port.
+    is_insecure: bool,
+    /// What it has to bring that the share would not ask for.
+    demands: Option<&'static str>,
+}
+
+impl DraftClient {
+    /// Hosts come before networks, and these before `*`, in whatever order they are said: the
+    /// kernel's server decides so, and the first entry counts here. exports(5).
+    fn rank(&self) -> u8 {
+        match &*self.host {
+            "*" => 2,
+            host => u8::from(host.contains('/')),
+        }
+    }
+
+    /// As `nfs_clients` has it.
+    fn entry(&self) -> String {
+        match self.options.is_empty() {
+            true => self.host.clone(),
+            false => format!("{}({})", self.host, self.options.join(",")),
+        }
+    }
 }
 
 impl Importer {
@@ -105,74 +134,129 @@ impl Importer {
         if self.shares.len() == EXPORTS_MAX {
             return self.lose(at, format!("more than {EXPORTS_MAX} exports; write it by hand"));
         }
-        let (mut terms, mut defaults, mut is_first) = (Terms::default(), String::new(), true);
+        let mut export = DraftExport::default();
+        let (mut defaults, mut is_first) = (String::new(), true);
         for word in words {
             match word.strip_prefix('-') {
                 Some(options) => options.clone_into(&mut defaults),
-                None => self.client(at, &word, &defaults, &mut terms),
+                None => self.client(at, &word, &defaults, &mut export),
             }
             is_first = false;
         }
         if is_first {
-            self.client(at, "*", "", &mut terms);
+            self.client(at, "*", "", &mut export);
         }
-        if terms.clients.is_empty() {
+        if export.clients.is_empty() {
             return self.lose(at, format!("{path}: no client of it can be carried over"));
         }
-        self.share(at, &path, &terms);
+        export.clients.sort_by_key(DraftClient::rank);
+        self.share(at, &path, &export);
     }
 
     /// One entry: a client with its options.
-    fn client(&mut self, at: usize, word: &str, defaults: &str, terms: &mut Terms) {
+    fn client(&mut self, at: usize, word: &str, defaults: &str, export: &mut DraftExport) {
         let (host, options) = word.split_once('(').unwrap_or((word, ""));
         let options = options.strip_suffix(')').unwrap_or(options);
-        let Some(host) = address_of(host) else {
+        let Some(address) = address_of(host) else {
             let what = if host.starts_with('@') { "a netgroup" } else { "a name" };
             return self.lose(
                 at,
                 format!(
-                    "{host:?} is {what}: name the addresses of its clients in nfs_clients instead"
+                    "{host:?} is {what}: name the addresses of its clients in nfs_clients, before \
+                     the networks that they are in, whose terms they have until then"
                 ),
             );
         };
-        let mut ours: Vec<&str> = Vec::new();
+        let mut client = DraftClient { host: address, ..DraftClient::default() };
         for option in defaults.split(',').chain(options.split(',')).filter(|o| !o.is_empty()) {
-            match option {
-                "ro" | "rw" | "root_squash" | "no_root_squash" | "all_squash" => ours.push(option),
-                _ if option.starts_with("anonuid=") || option.starts_with("anongid=") => {
-                    ours.push(option);
-                }
-                "insecure" => terms.insecure = true,
-                "async" => terms.relaxed = true,
-                _ if NEEDLESS.contains(&option) || option.starts_with("fsid=") => {
-                    let place = Place { file: self.file.clone(), line: at };
-                    let text = format!("{option} needs no counterpart");
-                    self.needless.push(Note { place, text });
-                }
-                _ => self.lose(at, format!("{option:?} has no counterpart; see what it did")),
-            }
+            self.option(at, option, &mut client, export);
         }
-        terms.clients.push(match ours.is_empty() {
-            true => host,
-            false => format!("{host}({})", ours.join(",")),
-        });
+        if let Some(demands) = client.demands {
+            return self.lose(at, format!("{host:?} has to {demands}; it is left out until then"));
+        }
+        export.clients.push(client);
     }
 
-    fn share(&mut self, at: usize, path: &str, terms: &Terms) {
+    /// The last of contrary options counts, but for those of squashing.
+    fn option(
+        &mut self,
+        at: usize,
+        option: &str,
+        client: &mut DraftClient,
+        export: &mut DraftExport,
+    ) {
+        match option {
+            "ro" | "rw" | "root_squash" | "no_root_squash" | "all_squash" | "no_all_squash" => {
+                client.options.push(option.to_owned());
+            }
+            _ if option.starts_with("anonuid=") || option.starts_with("anongid=") => {
+                client.options.push(option.to_owned());
+            }
+            "secure" => client.is_insecure = false,
+            "insecure" => client.is_insecure = true,
+            "async" => export.relaxed = true,
+            "crossmnt" | "nohide" => export.shows_mounts = true,
+            "hide" => export.shows_mounts = false,
+            "xprtsec=tls" | "xprtsec=mtls" | "xprtsec=tls:mtls" => {
+                client.demands = Some(
+                    "come by TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"",
+                );
+            }
+            _ if option.starts_with("sec=") && option[4..].split(':').any(|one| one == "sys") => {}
+            _ if option.starts_with("sec=") => {
+                client.demands =
+                    Some("prove its users by Kerberos, which exports here do not ask for");
+            }
+            _ if NEEDLESS.contains(&option) || option.starts_with("fsid=") => {
+                let place = Place { file: self.file.clone(), line: at };
+                let text = format!("{option} needs no counterpart");
+                self.needless.push(Note { place, text });
+            }
+            _ => self.lose(at, format!("{option:?} has no counterpart; see what it did")),
+        }
+    }
+
+    /// What holds for all clients of a share here, and for each by itself in exports(5).
+    fn of_all(&mut self, at: usize, path: &str, export: &DraftExport) -> String {
+        let mut keys = String::new();
+        let insecure = export.clients.iter().filter(|client| client.is_insecure).count();
+        if insecure == export.clients.len() {
+            keys.push_str("reserved_ports = false\n");
+        } else if insecure > 0 {
+            let text =
+                format!("{path}: insecure for some clients: all have to come from a reserved port");
+            self.lose(at, text);
+        }
+        if export.relaxed {
+            keys.push_str("nfs_stable = \"relaxed\"\n");
+        }
+        if !export.shows_mounts {
+            let text = format!(
+                "{path} has no crossmnt: file systems mounted below it were hidden, and are shown here"
+            );
+            self.lose(at, text);
+        }
+        keys
+    }
+
+    fn share(&mut self, at: usize, path: &str, export: &DraftExport) {
         let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("root");
-        let is_taken = |name: &str| self.shares.iter().any(|one| one.eq_ignore_ascii_case(name));
+        let is_taken = |name: &str| self.shares.iter().any(|one| same_name(one, name));
         let numbered = (2..).map(|number| format!("{last}-{number}"));
         let mut names = std::iter::once(last.to_owned()).chain(numbered);
         let Some(name) = names.find(|name| !is_taken(name)) else { return };
+        if let Err(what) = check_share_name(&name) {
+            return self.lose(at, format!("{what}; write the export by hand"));
+        }
         let (name_said, path_said) = (quoted(&name), quoted(path));
-        let clients = list_of(&terms.clients);
-        let insecure = if terms.insecure { "reserved_ports = false\n" } else { "" };
-        let relaxed = if terms.relaxed { "nfs_stable = \"relaxed\"\n" } else { "" };
+        let clients: Vec<String> = export.clients.iter().map(DraftClient::entry).collect();
+        let clients = list_of(&clients);
+        let keys = self.of_all(at, path, export);
         // A String takes everything.
         let _ = write!(
             self.config,
             "\n# Line {at}: mounted as SERVER:/{}.\n[[share]]\nname = {name_said}\npath = {path_said}\n\
-             nfs = true\nnfs_clients = {clients}\n{insecure}{relaxed}users = []\nlisted = \"nobody\"\n",
+             nfs = true\nnfs_clients = {clients}\n{keys}users = []\nlisted = \"nobody\"\n",
             one_line(&name)
         );
         self.shares.push(name);

@@ -1,7 +1,7 @@
 //! Files as people have them.
 
 use super::*;
-use crate::config::ShareConfig;
+use crate::config::{NfsSquash, ShareConfig};
 use proptest::prelude::*;
 use smb::Listed;
 use std::io::{Error, ErrorKind};
@@ -334,9 +334,11 @@ const EXPORTS: &str = r#"
 /srv/data 192.0.2.7(rw,no_root_squash,sync) 192.0.2.0/255.255.255.0(ro,all_squash,anonuid=1000)
 "/srv/with blank" -rw,insecure *(async) build.example.org @machines
 /srv/other/data\
-    (ro,no_subtree_check,xprtsec=mtls)
+    (ro,no_subtree_check) 192.0.2.10(rw,xprtsec=mtls)
 /srv/closed host.example.org
 /srv/all
+/srv/order *(rw,no_root_squash,insecure) 192.0.2.0/24(rw,secure) 192.0.2.66(ro,all_squash)
+/srv/kerberos 192.0.2.8(rw,sec=krb5p) 192.0.2.9(rw,sec=sys:krb5)
 "#;
 
 #[test]
@@ -344,7 +346,8 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
     let config =
         Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
-    assert_eq!(imported.shares, ["data", "with blank", "data-2", "all"]);
+    assert_eq!(imported.shares, ["data", "with blank", "data-2", "all", "order", "kerberos"]);
+    assert!(!imported.config.contains("192.0.2.10"), "it is not served in the clear");
     let data = share(&config, "data");
     assert_eq!(data.path, Path::new("/srv/data"));
     let clients: Vec<_> = data.nfs_clients.iter().map(|one| (one.may_write, one.anonuid)).collect();
@@ -359,10 +362,26 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
     for said in [
         "/etc/exports:4: \"build.example.org\" is a name: ",
         "/etc/exports:4: \"@machines\" is a netgroup: ",
-        "/etc/exports:5: \"xprtsec=mtls\" has no counterpart",
+        "/etc/exports:5: \"192.0.2.10\" has to come by TLS: ",
+        "/etc/exports:9: /srv/order: insecure for some clients: ",
+        "/etc/exports:9: /srv/order has no crossmnt: ",
+        "/etc/exports:10: \"192.0.2.8\" has to prove its users by Kerberos, ",
         "/etc/exports:7: /srv/closed: no client of it can be carried over",
     ] {
         assert!(lost.iter().any(|line| line.starts_with(said)), "{said} in {lost:?}");
     }
     assert!(imported.needless.iter().any(|note| note.text.starts_with("no_subtree_check")));
+    assert_eq!(share(&config, "kerberos").nfs_clients.len(), 1);
+}
+
+/// The first entry counts here; the kernel's server goes by kind, whatever the order.
+#[test]
+fn hosts_of_an_export_come_before_networks_and_all() {
+    let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
+    let config = Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}"));
+    let order = share(&config, "order");
+    let found: Vec<_> = order.nfs_clients.iter().map(|one| (one.may_write, one.squash)).collect();
+    let expected = [(false, Some(NfsSquash::All)), (true, None), (true, Some(NfsSquash::None))];
+    assert_eq!(found, expected);
+    assert_eq!(order.reserved_ports, None, "insecure for some is insecure for none");
 }

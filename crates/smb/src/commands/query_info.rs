@@ -137,6 +137,9 @@ fn file_info(
         return Err(NtStatus::ACCESS_DENIED.into());
     }
     let mut facts = file_facts(files, open, file)?;
+    if shows_name(class) {
+        facts.name = name_units(files, file);
+    }
     let mut status = NtStatus::SUCCESS;
     if class == FileInfoClass::Stream {
         facts.streams = streams(files, file, open.tree.is_apple())?;
@@ -195,6 +198,11 @@ fn needs_read_attributes(class: FileInfoClass) -> bool {
     )
 }
 
+/// Classes with a name, which may take looks at directories.
+fn shows_name(class: FileInfoClass) -> bool {
+    matches!(class, FileInfoClass::All | FileInfoClass::Name | FileInfoClass::NormalizedName)
+}
+
 fn file_facts(files: &RequestFiles, open: &Open, file: &OpenFile) -> Result<FileFacts, NtStatus> {
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
     let delete_pending = file.is_delete_pending();
@@ -216,7 +224,7 @@ fn file_facts(files: &RequestFiles, open: &Open, file: &OpenFile) -> Result<File
         access: file.granted().0,
         position: file.position(),
         mode: open.mode(),
-        name: name_units(files, file),
+        name: Vec::new(),
         streams: Vec::new(),
         reparse_tag: reparse_tag(files, file, &attributes),
     })

@@ -20,7 +20,7 @@ use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
 use limits::{Holder, Ledger, Share as Charge};
 pub use record::OpenRecord;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -60,6 +60,7 @@ impl PersistentOpens {
 
     /// The opens of these files.
     fn of_files(&self, files: &[FileKey]) -> Vec<Arc<Open>> {
+        let files: HashSet<FileKey> = files.iter().copied().collect();
         let is_of = |open: &Arc<Open>| open.file().is_ok_and(|file| files.contains(&file.key()));
         self.lock().values().filter_map(Weak::upgrade).filter(is_of).collect()
     }

@@ -169,7 +169,12 @@ impl Rig {
             assert!(first_payload(frame, bytes_max).unwrap().is_some());
         }
         let frame = &frame[PREFIX_BYTES..];
-        if !frame.starts_with(b"\xFDSMB") {
+        if frame.starts_with(b"\xFFSMB") {
+            // The one answer to a client that speaks SMB1 alone: a response, which chooses none of
+            // its dialects. MS-CIFS 2.2.3.1, 2.2.4.52.2.
+            let (flags, chosen) = (frame[9], &frame[33..35]);
+            assert!(flags & 0x80 != 0 && chosen == [0xFF, 0xFF]);
+        } else if !frame.starts_with(b"\xFDSMB") {
             let mut start = 0;
             loop {
                 let header = Header::decode(&mut Reader::new(&frame[start..])).unwrap();

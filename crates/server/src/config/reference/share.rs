@@ -177,25 +177,26 @@ pub(super) const SHARE: &[Key] = &[
         form: "the number of a user",
         default: Is("65534"),
         counts: Reload,
-        text: "The user that users of NFS clients act as who are nobody in particular: see `nfs_squash`.",
+        text: "User id of anonymous (squashed) NFS users: see `nfs_squash`.",
     },
     Key {
         name: "nfs_anongid",
         form: "the number of a group",
         default: Is("65534"),
         counts: Reload,
-        text: "Their group.",
+        text: "Group id of anonymous NFS users.",
     },
     Key {
         name: "nfs_clients",
         form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"192.0.2.0/24(rw)\", \"*(ro,all_squash)\"]`",
         default: Said("all clients by `nfs_squash`, `nfs_anonuid` and `nfs_anongid`"),
         counts: Reload,
-        text: "What NFS clients may by their addresses, in the words of exports(5): an address, a network or \
-               `*`, and in brackets `rw` or `ro`, `root_squash`, `no_root_squash` or `all_squash`, \
-               `anonuid=N` and `anongid=N`. The first entry that is for a client counts; clients that none \
-               is for do not reach the share. As in exports(5), a client may only read, and its superuser \
-               is nobody in particular, unless its entry says otherwise.",
+        text: "Access of NFS clients by address, in the words of exports(5): an address, a network or `*`, \
+               and in brackets `rw` or `ro`, `root_squash`, `no_root_squash`, `all_squash` or \
+               `no_all_squash`, `anonuid=N` and `anongid=N`. The first matching entry counts; a client \
+               without one does not reach the share. As in exports(5), a client may only read unless its \
+               entry says `rw`, and `all_squash` holds whatever is said of root. An entry that says \
+               nothing of squashing has the share's `nfs_squash`.",
     },
     Key {
         name: "nfs_stable",
