@@ -103,6 +103,19 @@ fn failed_sync_is_told_to_all_that_waited_for_it_and_counted() {
     assert!(after > before, "a write verifier is another one now");
 }
 
+/// What waits for a local process is tried again, and by then the other descriptor has told of its
+/// loss.
+#[test]
+fn failure_of_one_object_is_told_though_another_is_to_be_tried_again() {
+    let bench = Bench::new();
+    for results in [[Err(FsError::WouldBlock), Err(FsError::Io)], [Err(FsError::Io), Ok(())]] {
+        let mut wait = bench.wait(&[(7, results[0]), (8, results[1])]);
+        assert_eq!(wait.as_mut().now_or_never(), None);
+        bench.later.take().into_iter().for_each(|task| task());
+        assert_eq!(wait.now_or_never(), Some(Err(FsError::Io)));
+    }
+}
+
 #[test]
 fn workers_that_drop_the_task_are_a_failure_and_not_a_wait() {
     let bench = Bench::new();

@@ -235,6 +235,28 @@ fn rename_that_cannot_be_recorded_is_not_carried_out() {
     assert_eq!(recorded.journal.paths(), [["old"]], "the names in flight are withdrawn");
 }
 
+/// Else whoever repeats it fills the records of others, and names that are needed make room.
+#[test]
+fn rename_that_is_refused_leaves_no_name_in_the_records() {
+    for (refusal, paths) in [
+        (FsError::CrossDevice, vec!["old".to_owned()]),
+        // It may have been carried out.
+        (FsError::Io, vec!["old".to_owned(), "new".to_owned()]),
+    ] {
+        let recorded = Recorded::new();
+        recorded.served.put("old", b"recorded");
+        let open = recorded.open(plan("old", READ | DELETE));
+        recorded.served.hook(move |_, at, _| match at {
+            At::BeforeRename => Err(refusal),
+            _ => Ok(()),
+        });
+        let renamed = now(recorded.served.files.rename(&open, &path("new"), false));
+        assert_eq!(renamed, Err(refusal));
+        recorded.journal.record_all();
+        assert_eq!(recorded.journal.paths(), [paths]);
+    }
+}
+
 #[test]
 fn rename_of_an_unrecorded_file_writes_no_record() {
     let recorded = Recorded::new();
