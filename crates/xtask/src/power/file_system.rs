@@ -45,7 +45,8 @@ impl FileSystem {
 
     /// Whether a name that is replaced by a file that was never synced may be gone after a cut, the old
     /// file and the new one. A sync of a third file on btrfs keeps that the name has left the old one:
-    /// seen without any server, and not if the new file was synced before it was moved.
+    /// seen without any server, and not if the new file was synced before it was moved. If it was
+    /// synced afterwards, and has left the name again without a promise, the old file may have it.
     pub fn loses_replaced_names(self) -> bool {
         self == Self::Btrfs
     }

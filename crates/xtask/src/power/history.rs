@@ -47,6 +47,11 @@ impl<T: PartialEq> History<T> {
         self.versions.len() - 1
     }
 
+    /// The version before the one at a place.
+    pub fn before(&self, place: usize) -> Option<&Version<T>> {
+        self.versions.get(place.checked_sub(1)?)
+    }
+
     /// The operation that was the first.
     pub fn first_operation(&self) -> Option<usize> {
         self.versions.first().map(|version| version.operation)

@@ -228,6 +228,28 @@ fn name_is_lost_to_an_unsynced_file_on_btrfs_alone() {
 }
 
 #[test]
+fn replaced_file_is_back_on_btrfs_alone_once_the_name_is_changed_again() {
+    for (loses, promises, is_removed, expected) in [
+        (true, false, true, 0),
+        (false, false, true, 1),
+        (true, true, true, 1),
+        (true, false, false, 1),
+    ] {
+        let mut planted = with_file();
+        planted.loses_replaced_names = loses;
+        let new = vec![name("b", Some(3)), created(3, ObjectKind::File, 13, 0o600)];
+        planted.add(true, new);
+        let replacement = planted.add(promises, vec![name("b", None), name("a", Some(3))]);
+        let flush = planted.settle(true, Some(Settled::Object(3)), Vec::new());
+        let last = if is_removed { planted.add(false, vec![name("a", None)]) } else { flush };
+        let found = planted.after(last);
+        let text = format!("row {replacement}: operation {replacement}: entry a is another");
+        let count = found.iter().filter(|one| one.starts_with(&text)).count();
+        assert_eq!(count, expected, "{found:?}");
+    }
+}
+
+#[test]
 fn other_mode_owner_and_size_are_found() {
     let mut planted = with_file();
     let change = planted.add(
