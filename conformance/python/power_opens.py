@@ -26,7 +26,7 @@ SET_INFO, QUERY_INFO, RENAME, NORMALIZED_NAME = 17, 16, 10, 48
 LOCK, UNLOCK, EXCLUSIVE, AT_ONCE = 10, 4, 2, 0x10
 NOT_FOUND, NOT_GRANTED = 0xC0000034, 0xC0000055
 OPENS_MAX = 12
-# What an open's path is counted by, behind the open itself and its locks.
+# The number by which an open's path is counted, behind the open itself and its locks.
 PLACE = 50
 
 

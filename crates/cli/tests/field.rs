@@ -1,4 +1,4 @@
-//! What clients in the field ask for: cases from public reports, message by message.
+//! Requests of clients in the field: cases from public reports, message by message.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod support;

@@ -64,7 +64,7 @@ pub fn mapped_name(name: &[u8]) -> Option<Vec<u8>> {
     is_other.then_some(mapped)
 }
 
-/// What a path of a client means, of which a component has private characters.
+/// The two readings of a client's path of which a component has private characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
     /// Each private character replaced by the byte that it stands for.

@@ -182,8 +182,8 @@ fn need_same_place(open: &OpenFile) -> Result<()> {
 /// What was done, or why not: for good, or before others have let go.
 type Moved<T> = std::result::Result<T, NotEntered>;
 
-/// What has been done for a rename before it is carried out. The worker has it while it tries, so
-/// that it is not undone before that has ended.
+/// The steps of a rename before it is carried out. The worker has them while it tries, so
+/// that they are not undone before that has ended.
 #[derive(Debug, Default)]
 struct RenameSteps {
     below: Below,

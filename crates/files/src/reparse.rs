@@ -34,7 +34,7 @@ pub enum Reparse {
     Stored(Vec<u8>),
 }
 
-/// What takes the place of an open file.
+/// The node that takes the place of an open file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Successor {
     /// An empty file.

@@ -225,13 +225,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     };
     let slow: Arc<dyn Surroundings> = Arc::new(Quick);
     let inner: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow));
-    let how = vfs::CreateHow {
-        kind: vfs::FileKind::Directory,
-        mode: vfs::CreationMode::exactly(0o777),
-        dos: None,
-        wanted: vfs::Wanted::default(),
-        initialiser: None,
-    };
+    let how = vfs::CreateHow::plain(vfs::FileKind::Directory, 0o777);
     let case = vfs::Case::Sensitive;
     inner.create(Actor::SUPERUSER, &path("Dir"), case, how).unwrap();
     let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::Delayed::new(inner, Arc::new(pause)));

@@ -31,7 +31,7 @@ pub trait HostFilter: Send + Sync + std::fmt::Debug {
     fn admits(&self, peer: IpAddr) -> bool;
 }
 
-/// What a share lets a client do, and whom its users act as. exports(5).
+/// Terms of a client on a share: its access, and the identities of its users. exports(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportTerms {
     /// Nothing in the share can be changed.
@@ -45,7 +45,7 @@ pub struct ExportTerms {
 /// Terms of some clients, in place of those of all.
 #[derive(Clone, Debug)]
 pub struct ClientTerms {
-    /// Those clients.
+    /// The addresses of the clients.
     pub hosts: Arc<dyn HostFilter>,
     /// Their terms.
     pub terms: ExportTerms,

@@ -1,6 +1,5 @@
 //! What the states of a client hold.
 
-use crate::config::Export;
 use crate::delegations::Entry;
 use crate::stateids::States;
 use files::{Delegation, OpenFile, RequestFiles};
@@ -15,8 +14,6 @@ pub struct HeldOpen {
     pub open: Arc<OpenFile>,
     /// The handle of its file: requests name both.
     pub handle: FileHandle,
-    /// The share that it is in.
-    pub export: Arc<Export>,
     /// What its client's address is charged for it; none for what a delegation has open.
     pub charge: Option<Arc<limits::Share>>,
 }
@@ -41,8 +38,6 @@ pub struct HeldDelegation {
     pub delegation: Delegation,
     /// See [`HeldOpen::handle`].
     pub handle: FileHandle,
-    /// See [`HeldOpen::export`].
-    pub export: Arc<Export>,
     /// The request that it came by: its answer may come after the recall.
     pub referring: Option<ReferringCalls>,
 }
@@ -51,12 +46,7 @@ impl HeldDelegation {
     /// The open to read and write by.
     #[must_use]
     pub fn open(&self) -> HeldOpen {
-        HeldOpen {
-            open: self.delegation.open().clone(),
-            handle: self.handle,
-            export: self.export.clone(),
-            charge: None,
-        }
+        HeldOpen { open: self.delegation.open().clone(), handle: self.handle, charge: None }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::random::Random;
 use crate::server_side::ServerSide;
 use std::time::Instant;
-use vfs::{Actor, Case, CreateHow, CreationMode, FileKind, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{
@@ -73,13 +73,7 @@ impl Crowd {
     /// If they cannot be made.
     pub fn make_files(&self, count: u32) -> Result<(), String> {
         let make = |path: &str, kind| {
-            let how = CreateHow {
-                kind,
-                mode: CreationMode::exactly(0o777),
-                dos: None,
-                wanted: Wanted::default(),
-                initialiser: None,
-            };
+            let how = CreateHow::plain(kind, 0o777);
             let names = path.split('\\').map(|part| Name::new(part.as_bytes().to_vec()));
             let names: Result<Vec<Name>, _> = names.collect();
             let path = RelPath::from_iter(names.map_err(|e| e.to_string())?);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Actor, Case, CreateHow, CreationMode, FileKind, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 
 /// One life of the process.
 pub struct Process {
@@ -32,13 +32,7 @@ impl Process {
         let options = MemoryOptions { has_disk, capacity_bytes, ..MemoryOptions::default() };
         let still = Arc::new(vfs::memory::StillClock::default());
         let tree = MemoryVfs::new(options, still);
-        let how = CreateHow {
-            kind: FileKind::Directory,
-            mode: CreationMode::exactly(0o777),
-            dos: None,
-            wanted: Wanted::default(),
-            initialiser: None,
-        };
+        let how = CreateHow::plain(FileKind::Directory, 0o777);
         let name = Name::new(&b"d"[..]).map_err(|e| e.to_string())?;
         let path = RelPath::from_iter([name]);
         let made = tree.create(Actor::SUPERUSER, &path, Case::Sensitive, how);

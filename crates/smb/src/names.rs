@@ -564,7 +564,7 @@ mod tests {
         assert_eq!(name_from_units(&units_of(halves.as_bytes())), Ok(halves));
     }
 
-    /// What a client is shown for each name of a directory, and what it opens by that.
+    /// The spelling that a client is shown for each name of a directory, and the name that it opens by that.
     fn shown_in(directory: &[&[u8]], push: PushUnits) -> Vec<Vec<u16>> {
         let has_name = |name: &[u8]| directory.contains(&name);
         let show = |name: &&[u8]| {

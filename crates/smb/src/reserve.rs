@@ -35,7 +35,7 @@ impl<T> Reserve<T> {
         self.waiting.get(&id).map(|waiting| &waiting.thing)
     }
 
-    /// What waits under a number and has not had its time at `now`.
+    /// The thing that waits under a number and has not had its time at `now`.
     pub fn get_in_time(&self, id: u64, now: Instant) -> Option<&T> {
         self.waiting.get(&id).filter(|waiting| waiting.until > now).map(|waiting| &waiting.thing)
     }

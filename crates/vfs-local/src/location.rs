@@ -47,7 +47,7 @@ pub fn known_path(
     opened_at.filter(leads_here).cloned()
 }
 
-/// What the kernel says where an open node is.
+/// The path of an open node as the kernel says it.
 pub fn kernel_path(fd: BorrowedFd<'_>) -> rustix::io::Result<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     rustix::fs::readlink(link, Vec::new()).map(std::ffi::CString::into_bytes)
@@ -62,7 +62,7 @@ pub fn name_of(parent: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Option<Name
     }
 }
 
-/// What follows the path of the root.
+/// The rest of a path below that of the root.
 fn below(root: &[u8], path: &[u8]) -> Option<RelPath> {
     let below = match path.strip_prefix(root)? {
         below if root == b"/" => below,
@@ -127,7 +127,7 @@ fn find_name(
     directory: BorrowedFd<'_>,
 ) -> rustix::io::Result<Option<Name>> {
     let wanted = rustix::fs::fstat(directory)?;
-    // What is mounted shows the number of the directory that it covers.
+    // A mount point shows the number of the directory that it covers.
     let is_mounted = rustix::fs::fstat(parent)?.st_dev != wanted.st_dev;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let list = rustix::fs::openat(parent, c".", flags, Mode::empty())?;

@@ -48,7 +48,7 @@ pub enum Counts {
     Unknown,
 }
 
-/// What a packed value begins with: no version of Samba's.
+/// The first bytes of a packed value: no version of Samba's.
 const PACKED: &[u8; 4] = b"AnP1";
 
 /// The value to store where there is no room for that of [`encode`]: the count of the states, they,

@@ -41,7 +41,7 @@ fn pack_by(bytes: &[u8], length: u32, stride: usize) -> Vec<u8> {
     out
 }
 
-/// What was packed; none if the value is of no such form.
+/// The value that was packed; none if this is of no such form.
 pub fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = packed.split_first_chunk()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
     use crate::LocalVfs;
     use std::sync::Arc;
-    use vfs::{CreateHow, CreationMode, FileKind, Identity, Name, Node, RelPath, Vfs, Wanted};
+    use vfs::{CreateHow, FileKind, Identity, Name, Node, RelPath, Vfs};
 
     struct Fixture {
         folder: tempfile::TempDir,
@@ -268,13 +268,7 @@ mod tests {
             return None;
         }
         let who = Identity::root();
-        let how = CreateHow {
-            kind: FileKind::File,
-            mode: CreationMode::exactly(0o600),
-            dos: None,
-            wanted: Wanted::default(),
-            initialiser: None,
-        };
+        let how = CreateHow::plain(FileKind::File, 0o600);
         let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
         let node = vfs.create(who.actor(), &path, Case::Sensitive, how).unwrap().node;
         Some(Fixture { folder, node, who })

@@ -44,6 +44,15 @@ pub struct CreateHow<'a> {
     pub initialiser: Option<&'a dyn NodeInitialiser>,
 }
 
+impl CreateHow<'_> {
+    /// With exactly these permission bits, and nothing more.
+    #[must_use]
+    pub fn plain(kind: FileKind, mode: u32) -> Self {
+        let mode = CreationMode::exactly(mode);
+        Self { kind, mode, dos: None, wanted: Wanted::default(), initialiser: None }
+    }
+}
+
 /// Permission bits of a new node. Where the directory has a default access list, that list limits
 /// them in place of the umask. RFC 8275 4; acl(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

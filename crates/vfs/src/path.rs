@@ -54,6 +54,14 @@ impl fmt::Debug for Name {
     }
 }
 
+/// Checks the name of a stream or an extended attribute, which may have a `/`: not empty, no NUL.
+pub(crate) fn check_label(bytes: &[u8], length_max: usize) -> Result<(), FsError> {
+    if bytes.is_empty() || bytes.contains(&0) {
+        return Err(FsError::InvalidName);
+    }
+    if bytes.len() > length_max { Err(FsError::NameTooLong) } else { Ok(()) }
+}
+
 /// The name of an extended attribute of users, without the `user.` of Linux: any bytes but NUL.
 /// xattr(7); RFC 8276 5.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,12 +78,7 @@ impl XattrName {
     /// [`XattrName::LENGTH_MAX`].
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, FsError> {
         let bytes = bytes.into();
-        if bytes.is_empty() || bytes.contains(&0) {
-            return Err(FsError::InvalidName);
-        }
-        if bytes.len() > Self::LENGTH_MAX {
-            return Err(FsError::NameTooLong);
-        }
+        check_label(&bytes, Self::LENGTH_MAX)?;
         Ok(Self(bytes))
     }
 

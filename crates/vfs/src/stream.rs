@@ -1,6 +1,7 @@
 //! Named streams: further bytes that a node keeps under names of their own.
 
 use crate::FsError;
+use crate::path::check_label;
 use std::fmt;
 
 /// Name of a stream: not empty, no NUL, at most 255 bytes. A backend may store less.
@@ -18,12 +19,7 @@ impl StreamName {
     /// [`FsError::NameTooLong`] past [`StreamName::LENGTH_MAX`].
     pub fn new(bytes: impl Into<Box<[u8]>>) -> Result<Self, FsError> {
         let bytes = bytes.into();
-        if bytes.is_empty() || bytes.contains(&0) {
-            return Err(FsError::InvalidName);
-        }
-        if bytes.len() > Self::LENGTH_MAX {
-            return Err(FsError::NameTooLong);
-        }
+        check_label(&bytes, Self::LENGTH_MAX)?;
         Ok(Self(bytes))
     }
 

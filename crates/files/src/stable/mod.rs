@@ -42,7 +42,7 @@ const LOCAL_LEASE_PAUSE: Duration = Duration::from_millis(50);
 /// (`fs.lease-break-time`, 45 seconds).
 const LOCAL_LEASE_TRIES: u32 = 2000;
 
-/// What is synced at most once at a time, and once for all that wait for it by then.
+/// The object of a sync: synced at most once at a time, and once for all that wait for it by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SyncKey {
     file: FileKey,
@@ -205,7 +205,7 @@ impl RequestFiles {
     /// thread.
     ///
     /// # Errors
-    /// Those of the last try.
+    /// The error of the last try.
     async fn after_local_leases<F>(&self, mut sync: impl FnMut() -> F) -> Result<()>
     where
         F: Future<Output = Result<()>>,

@@ -103,8 +103,8 @@ fn failed_sync_is_told_to_all_that_waited_for_it_and_counted() {
     assert!(after > before, "a write verifier is another one now");
 }
 
-/// What waits for a local process is tried again, and by then the other descriptor has told of its
-/// loss.
+/// A sync that waits for a local process is tried again, and by then the other descriptor has told
+/// of its loss.
 #[test]
 fn failure_of_one_object_is_told_though_another_is_to_be_tried_again() {
     let bench = Bench::new();

@@ -592,13 +592,7 @@ impl Served {
 
 /// Makes a file beneath the file layer.
 pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
-    let how = CreateHow {
-        kind: vfs::FileKind::File,
-        mode: CreationMode::exactly(0o666),
-        dos: None,
-        wanted: Wanted::default(),
-        initialiser: None,
-    };
+    let how = CreateHow::plain(vfs::FileKind::File, 0o666);
     vfs.create(Actor::SUPERUSER, &path(at), Case::Sensitive, how).unwrap();
 }
 

@@ -114,7 +114,7 @@ fn with_other_name(vfs: &dyn Vfs, (from, to): (&str, &str), check: impl FnOnce()
     rename(to, from).unwrap();
 }
 
-/// What the next process does with the records of now.
+/// A restart: the next process with the records of now.
 struct Restart {
     journal: Arc<Journal>,
     volume: Arc<Volume>,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, AttributeChanges, Case, CreateHow, CreationMode, FileKey, FileKind, OpenHow, RelPath,
-    Vfs, Wait, Wanted,
+    Actor, AttributeChanges, Case, CreateHow, FileKey, FileKind, OpenHow, RelPath, Vfs, Wait,
+    Wanted,
 };
 use wire::codec::{Writer, put_utf16};
 use wire::fscc::{FILE_NON_DIRECTORY_FILE, FILE_OPEN};
@@ -151,13 +151,7 @@ pub fn create_tree(vfs: &MemoryVfs) {
     root.unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
     let alice = User::Alice.identity();
     for (path, kind, mode) in TREE {
-        let how = CreateHow {
-            kind,
-            mode: CreationMode::exactly(mode),
-            dos: None,
-            wanted: Wanted::default(),
-            initialiser: None,
-        };
+        let how = CreateHow::plain(kind, mode);
         let path = RelPath::of_bytes(path.as_bytes()).unwrap();
         let made = vfs.create(alice.actor(), &path, Case::Sensitive, how).unwrap();
         if kind == FileKind::File {

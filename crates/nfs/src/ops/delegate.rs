@@ -130,8 +130,7 @@ fn grant_alone(
         entry.writes(file, client, change_of(run, &open.object()));
     }
     let referring = run.referring();
-    let (export, is_asked_back) = (export.clone(), false);
-    let held = HeldDelegation { entry, is_asked_back, delegation, handle, export, referring };
+    let held = HeldDelegation { entry, is_asked_back: false, delegation, handle, referring };
     let is_write = kind == Delegate::Write;
     let id = client.with_states(|states| {
         let number = states.add_delegation(file, is_write, held).ok()?;

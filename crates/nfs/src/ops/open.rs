@@ -257,9 +257,8 @@ impl Taking<'_> {
         let handle = place.handle(run.files())?;
         self.client.with_states(|states| {
             let Some(number) = states.open_of(key, self.owner) else {
-                let export = self.wish.export.clone();
                 let charge = Some(Arc::new(run.server().charge_open(self.client)?));
-                let holds = HeldOpen { open: opened.open.clone(), handle, export, charge };
+                let holds = HeldOpen { open: opened.open.clone(), handle, charge };
                 let state = OpenState { owner: self.owner.into(), share: self.wish.share, holds };
                 let number = states.add_open(key, state).map_err(|_| NfsStatus::DELAY)?;
                 return Ok(Some(states.id(number)));

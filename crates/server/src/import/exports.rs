@@ -91,11 +91,11 @@ struct DraftExport {
 struct DraftClient {
     /// An address, a network or `*`.
     host: String,
-    /// What `nfs_clients` has, too.
+    /// Options that `nfs_clients` has, too.
     options: Vec<String>,
     /// It may come from any source port.
     is_insecure: bool,
-    /// What it has to bring that the share would not ask for.
+    /// A demand on the client that the share would not make.
     demands: Option<&'static str>,
 }
 
@@ -216,7 +216,7 @@ impl Importer {
         }
     }
 
-    /// What holds for all clients of a share here, and for each by itself in exports(5).
+    /// Keys that hold for all clients of a share here, and for each by itself in exports(5).
     fn of_all(&mut self, at: usize, path: &str, export: &DraftExport) -> String {
         let mut keys = String::new();
         let insecure = export.clients.iter().filter(|client| client.is_insecure).count();

@@ -11,7 +11,7 @@ use nfs::{Export, ExportTerms, Squash};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Actor, Case, CreateHow, CreationMode, FileKind, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 
 /// The directory that all work in.
 pub const DIRECTORY: &str = "d";
@@ -113,13 +113,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
 
 fn make_tree(vfs: &MemoryVfs) -> vfs::Result<()> {
     let make = |names: &[&str], kind, mode| {
-        let how = CreateHow {
-            kind,
-            mode: CreationMode::exactly(mode),
-            dos: None,
-            wanted: Wanted::default(),
-            initialiser: None,
-        };
+        let how = CreateHow::plain(kind, mode);
         let names = names.iter().map(|name| Name::new(name.as_bytes().to_vec()));
         let path = RelPath::from_iter(names.collect::<Result<Vec<_>, _>>()?);
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).map(drop)

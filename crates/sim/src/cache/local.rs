@@ -4,8 +4,8 @@ use super::Op;
 use super::side::{Answer, Side, either};
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Case, CreateHow, CreationMode, DosInfo, FileKind, FsError, Identity,
-    Node, OpenHow, RelPath, Replace, TimeChange, Timestamp, Vfs, Wait, Wanted,
+    Actor, AttributeChanges, Case, CreateHow, DosInfo, FileKind, FsError, Identity, Node, OpenHow,
+    RelPath, Replace, TimeChange, Timestamp, Vfs, Wait, Wanted,
 };
 
 impl Side {
@@ -78,13 +78,7 @@ impl Side {
 
     fn make(&self, who: Actor<'_>, at: &RelPath, kind: FileKind) -> vfs::Result<Arc<dyn Node>> {
         let mode = if kind == FileKind::Directory { 0o777 } else { 0o666 };
-        let how = CreateHow {
-            kind,
-            mode: CreationMode::exactly(mode),
-            dos: None,
-            wanted: Wanted::default(),
-            initialiser: None,
-        };
+        let how = CreateHow::plain(kind, mode);
         Ok(self.backend.create(who, at, Case::Sensitive, how)?.node)
     }
 }

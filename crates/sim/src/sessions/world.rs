@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{Actor, Case, CreateHow, CreationMode, FileKind, Name, RelPath, Vfs, Wanted};
+use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 use wire::nfs::ops::ChannelFromClient;
 
 /// Connections that a machine has at most.
@@ -495,13 +495,7 @@ impl World {
 /// Each machine's own directory, and the files that all open.
 fn make_tree(vfs: &MemoryVfs, plan: &Plan) -> vfs::Result<()> {
     let make = |name: String, kind, mode| {
-        let how = CreateHow {
-            kind,
-            mode: CreationMode::exactly(mode),
-            dos: None,
-            wanted: Wanted::default(),
-            initialiser: None,
-        };
+        let how = CreateHow::plain(kind, mode);
         let path = RelPath::from_iter([Name::new(name.into_bytes())?]);
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).map(drop)
     };

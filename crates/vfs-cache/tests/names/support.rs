@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
-    Actor, Attributes, Case, ChangeFeed, Choice, CreateHow, CreationMode, Features, FileKey,
-    FileKind, FollowId, FsError, ListSink, ListWanted, Listed, ListingFeed, Name, NameChange, Node,
-    OpenHow, Opened, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
+    Actor, Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FollowId,
+    FsError, ListSink, ListWanted, Listed, ListingFeed, Name, NameChange, Node, OpenHow, Opened,
+    RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -61,13 +61,7 @@ pub fn make(vfs: &dyn Vfs, at: &str, kind: FileKind) -> Result<()> {
 }
 
 pub fn make_for(vfs: &dyn Vfs, who: Actor<'_>, at: &str, kind: FileKind) -> Result<()> {
-    let how = CreateHow {
-        kind,
-        mode: CreationMode::exactly(0o755),
-        dos: None,
-        wanted: Wanted::default(),
-        initialiser: None,
-    };
+    let how = CreateHow::plain(kind, 0o755);
     vfs.create(who, &path(at), Case::Insensitive, how).map(drop)
 }
 

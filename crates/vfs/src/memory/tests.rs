@@ -1,7 +1,7 @@
 //! The suite, and what only this backend can do.
 
 use super::*;
-use crate::{Actor, Case, CreateHow, CreationMode, FileKind, Node, RelPath, Replace, Vfs, Wanted};
+use crate::{Actor, Case, CreateHow, FileKind, Node, RelPath, Replace, Vfs, Wanted};
 
 fn fresh(case: &dyn Fn(&dyn Vfs)) {
     case(&MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
@@ -29,13 +29,7 @@ fn path(text: &str) -> RelPath {
 }
 
 fn make(vfs: &MemoryVfs, name: &str) -> Arc<dyn Node> {
-    let how = CreateHow {
-        kind: FileKind::File,
-        mode: CreationMode::exactly(0o644),
-        dos: None,
-        wanted: Wanted::default(),
-        initialiser: None,
-    };
+    let how = CreateHow::plain(FileKind::File, 0o644);
     vfs.create(Actor::SUPERUSER, &path(name), Case::Sensitive, how).unwrap().node
 }
 

@@ -23,13 +23,7 @@ pub fn a_name_is_made_once(vfs: &dyn Vfs) {
     assert_eq!((made.attributes.links, made.attributes.size_bytes), (1, 0));
     assert_eq!(make(vfs, "a", FileKind::File).unwrap_err(), FsError::AlreadyExists);
     assert_eq!(make(vfs, "a", FileKind::Directory).unwrap_err(), FsError::AlreadyExists);
-    let how = CreateHow {
-        kind: FileKind::File,
-        mode: CreationMode::exactly(0o644),
-        dos: None,
-        wanted: Wanted::default(),
-        initialiser: None,
-    };
+    let how = CreateHow::plain(FileKind::File, 0o644);
     let by_case = vfs.create(root(), &path("A"), Case::Insensitive, how);
     assert_eq!(by_case.unwrap_err(), FsError::AlreadyExists);
     assert!(vfs.create(root(), &path("A"), Case::Sensitive, how).is_ok());
@@ -47,13 +41,7 @@ pub fn names_are_found_by_case_only_where_that_is_wanted(vfs: &dyn Vfs) {
     assert_eq!(insensitive(vfs, "dir/Name").unwrap().node.key(), node.key());
     // Of several the first in byte order.
     assert_eq!(insensitive(vfs, "dir/name").unwrap().node.key(), other.key());
-    let made = CreateHow {
-        kind: FileKind::File,
-        mode: CreationMode::exactly(0o644),
-        dos: None,
-        wanted: Wanted::default(),
-        initialiser: None,
-    };
+    let made = CreateHow::plain(FileKind::File, 0o644);
     let made = vfs.create(root(), &path("DIR/new"), Case::Insensitive, made).unwrap();
     assert_eq!(made.path, path("Dir/new"), "the directory as it is spelt");
 }

@@ -166,13 +166,7 @@ pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
     let user = Identity { uid: USER, gid: USER, groups: vec![54_322] };
     let top = open(vfs, "").unwrap().node;
     change(&*top, AttributeChanges { mode: Some(0o1777), ..Default::default() }).unwrap();
-    let how = CreateHow {
-        kind: FileKind::File,
-        mode: CreationMode::exactly(0o640),
-        dos: None,
-        wanted: Wanted::default(),
-        initialiser: None,
-    };
+    let how = CreateHow::plain(FileKind::File, 0o640);
     let own = vfs.create(user.actor(), &path("own"), Case::Sensitive, how).unwrap();
     if own.attributes.uid != USER {
         return; // The process may not act as others.

@@ -16,7 +16,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// What a thread may separate from others: umask, working and root directory.
+/// State that a thread may separate from others: umask, working and root directory.
 const SEPARATED: u64 = libc::CLONE_FS.unsigned_abs() as u64;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
