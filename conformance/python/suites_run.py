@@ -1,0 +1,204 @@
+"""Runs a suite for file systems in a folder, in the guest of conformance/suites.
+
+    suites_run.py SUITE SOURCES PLACE REPORT SHARE_OF SEED ONLY
+
+A line of REPORT is `TEST<tab>passed|failed|skipped<tab>WHY`. Of the test files every SHARE_OFth is
+run, from the one that SEED chooses; those that match the shell pattern ONLY, if that is not empty.
+"""
+
+import concurrent.futures
+import fnmatch
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+
+# Most of what pjdfstest does is to sleep until a time stamp differs, and to start processes.
+JOBS = 6
+SECONDS_MAX = 300
+XFSTESTS_SECONDS_MAX = int(os.environ.get("XFSTESTS_SECONDS_MAX", "3000"))
+
+
+def chosen(names, share_of, seed, only):
+    names = [name for name in sorted(names) if not only or any(fnmatch.fnmatch(name, one) for one in only.split())]
+    return names[seed % share_of :: share_of]
+
+
+def run(command, seconds=SECONDS_MAX, **options):
+    """Exit status and everything said; the whole group of processes ends with the time."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", start_new_session=True, umask=0o022, **options,
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return 124, f"{output}\nnot finished after {seconds} s\n"
+
+
+def run_aloud(command, seconds, **options):
+    """As `run`, with what is said passed on as it comes: where it hangs shows."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        errors="replace", start_new_session=True, umask=0o022, **options,
+    )
+    timer = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
+    timer.start()
+    output = []
+    for line in process.stdout:
+        output.append(line)
+        if os.environ.get("ALOUD"):
+            print(line, end="", flush=True)
+    timer.cancel()
+    return "".join(output)
+
+
+def one_line(text, characters=300):
+    return " ".join(text.split())[-characters:]
+
+
+def run_shell_test(sources, name, place):
+    """One file of pjdfstest, in a folder of its own: what it says is TAP."""
+    environment = os.environ | {"PATH": f"{sources}:{os.environ['PATH']}"}
+    with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)
+        command = [sources / "sh", sources / "pjdfstest" / "tests" / f"{name}.t"]
+        return run(command, cwd=folder, env=environment)[1]
+
+
+def tap_outcomes(name, output):
+    planned = re.search(r"^1\.\.(\d+)", output, re.MULTILINE)
+    seen = set()
+    for line in output.splitlines():
+        result = re.match(r"(not )?ok (\d+)(.*)", line)
+        if result:
+            seen.add(int(result[2]))
+            yield f"{name} {result[2]}", "failed" if result[1] else "passed", result[3].strip(" -")
+    if not planned:
+        yield f"{name} plan", "failed", one_line(output)
+        return
+    for missing in sorted(set(range(1, int(planned[1]) + 1)) - seen):
+        yield f"{name} {missing}", "failed", "it did not come to this"
+
+
+def pjdfstest(sources, place, choose):
+    tests = sources / "pjdfstest" / "tests"
+    names = choose(str(path.relative_to(tests).with_suffix("")) for path in tests.glob("*/*.t"))
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        outputs = pool.map(lambda name: run_shell_test(sources, name, place), names)
+        for name, output in zip(names, outputs, strict=True):
+            yield from tap_outcomes(name, output)
+
+
+def pjdfstest_rs(sources, place, _choose):
+    """All of it in one process: a minute."""
+    program = sources / "pjdfstest-rs" / "bin" / "pjdfstest"
+    configuration = sources / "pjdfstest-rs.toml"
+    configuration.write_text(
+        "[features]\nposix_fallocate = {}\nrename_ctime = {}\nutime_now = {}\nutimensat = {}\n"
+        "[settings]\nnaptime = 0.02\n[dummy_auth]\n"
+        'entries = [["alice", "alice"], ["bob", "bob"]]\n',
+        encoding="utf-8",
+    )
+    command = [program, "--configuration-file", configuration, "--path", place]
+    outcomes = []
+    for line in run(command, env=os.environ | {"NO_COLOR": "1"})[1].splitlines():
+        result = re.match(r"(\S+) +(ok|FAILED|skipped)$", line)
+        if result:
+            outcomes.append([result[1], {"ok": "passed", "FAILED": "failed"}.get(result[2], result[2]), ""])
+        elif outcomes and line.strip() and not line.startswith("Summary"):
+            outcomes[-1][2] = f"{outcomes[-1][2]} {line.strip()}".strip()[:300]
+    yield from outcomes
+
+
+# What its scripts `runtests` run, as they do; each goes on in the folder that the one before left.
+CTHON04 = {
+    "basic": [f"test{number} -t" for number in range(1, 10)],
+    "special": [
+        "op_unlk", "op_ren", "op_chmod", "dupreq 100 testfile", "excltest", "negseek testfile", "rename 100",
+        "truncate", "holey", "nfsidem 50 testdir", "rewind", "telldir", "freesp", "bigfile -s 30 bigfile0",
+        "bigfile2 bigfile0",
+    ],
+    "lock": ["tlocklfs .", "tlock64 ."],
+}  # fmt: skip
+
+
+def cthon04(sources, place, choose):
+    suite = sources / "cthon04"
+    tests = {f"{part}/{words.split()[0]}": words for part, lines in CTHON04.items() for words in lines}
+    names = choose([*tests, "general"])
+    for name in names:
+        part, _, program = name.partition("/")
+        folder = pathlib.Path(place) / part
+        environment = os.environ | {"NFSTESTDIR": str(folder), "TMPDIR": ""}
+        if part == "general":
+            shutil.rmtree(folder, ignore_errors=True)
+            status, output = run(["sh", "runtests"], 2 * SECONDS_MAX, cwd=suite / part, env=environment)
+        else:
+            folder.mkdir(exist_ok=True)
+            command = [suite / part / program, *tests[name].split()[1:]]
+            status, output = run(command, cwd=folder, env=environment)
+        yield name, "failed" if status else "passed", one_line(output)
+
+
+def xfstests(sources, place, choose):
+    """`place` is `ADDRESS:` before the exports `test` and `scratch`."""
+    suite = sources / "xfstests"
+    wanted = [
+        f"{kind}/{line.split()[0]}"
+        for kind in ("generic", "nfs")
+        for line in (suite / f"tests/{kind}/group.list").read_text(encoding="utf-8").splitlines()
+        if line and line[0] != "#" and {"auto", "quick"} & set(line.split()) and not XFSTESTS_LEFT_OUT & set(line.split())
+    ]
+    names = choose(wanted)
+    for folder in ("/mnt/xfs-test", "/mnt/xfs-scratch"):
+        os.makedirs(folder, exist_ok=True)
+    (suite / "local.config").write_text(
+        f"export FSTYP=nfs\nexport TEST_DEV={place}/test TEST_DIR=/mnt/xfs-test\n"
+        f"export SCRATCH_DEV={place}/scratch SCRATCH_MNT=/mnt/xfs-scratch\n"
+        'export NFS_MOUNT_OPTIONS="-o vers=4.2"\nexport TEST_FS_MOUNT_OPTS="-o vers=4.2"\n',
+        encoding="utf-8",
+    )
+    shutil.rmtree(suite / "results", ignore_errors=True)
+    output = run_aloud(["./check", "-nfs", *names], XFSTESTS_SECONDS_MAX, cwd=suite)
+    pathlib.Path(f"/mnt/out/xfstests-{place.strip('[:]')}.log").write_text(output, encoding="utf-8")
+    bad = set()
+    for failures in re.findall(r"^Failures: (.*)$", output, re.MULTILINE):
+        bad |= set(failures.split())
+    parts = re.split(r"^((?:generic|nfs)/\d+)\s", output, flags=re.MULTILINE)
+    said = dict(zip(parts[1::2], parts[2::2], strict=True))
+    for name in names:
+        text = said.get(name, "it did not come to this").split("\nRan:")[0]
+        reason = re.match(r".*\[not run\]\s*(.*)", text)
+        if reason:
+            yield name, "skipped", one_line(reason[1])
+        elif name in bad or name not in said:
+            yield name, "failed", one_line(text, 600)
+        else:
+            yield name, "passed", ""
+
+
+# Tests of what is not the file system's, or that want more than one disk.
+XFSTESTS_LEFT_OUT = {"dangerous", "dangerous_fuzzers", "soak", "stress_rw"}
+
+
+def main(suite, sources, place, report, share_of, seed, only):
+    run_suite = {"cthon04": cthon04, "pjdfstest": pjdfstest, "pjdfstest-rs": pjdfstest_rs, "xfstests": xfstests}[suite]
+
+    def choose(names):
+        return chosen(names, int(share_of), int(seed), only)
+
+    with open(report, "w", encoding="utf-8") as file:
+        for outcome in run_suite(pathlib.Path(sources), place, choose):
+            print(*outcome, sep="\t", file=file)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,60 @@
+#!/bin/bash
+# Runs in the guest of conformance/suites: each suite on what it is held against, then on the server.
+#   suites-guest.sh FOLDER SHARE-OF SEED ONLY CACHE PLACES ALOUD SUITE...
+set -euo pipefail
+folder=$1 share_of=$2 seed=$3 only=$4 cache=$5 wanted=$6
+export ALOUD=$7
+shift 7
+tools=/mnt/tools
+mkdir -p $tools /mnt/local /mnt/nfs
+mount -t ext4 /dev/ubda /mnt/local
+mount -i -t nfs4 -o vers=4.2,addr=192.0.2.1,clientaddr=192.0.2.2 192.0.2.1:/data /mnt/nfs
+# The shell scripts of pjdfstest start some hundred thousand small programs, each of which costs
+# User-Mode Linux a multiple of its work: they are one of few pages, and in memory.
+cp "$(command -v busybox)" $tools/busybox
+for name in awk cat cut dd expr grep head md5sum mkdir rm rmdir sed sh sleep tail tr wc; do
+    ln -s busybox $tools/$name
+done
+cat > $tools/openssl << 'END'
+#!/mnt/tools/sh
+[ "$1" = md5 ] || exit 1
+read -r sum rest << SUM
+$(md5sum)
+SUM
+echo "$sum"
+END
+chmod +x $tools/openssl
+
+# The kernel's own server of the same exports on the guest's ext4.
+start_knfsd() {
+    mount -t nfsd nfsd /proc/fs/nfsd
+    mkdir -p /var/lib/nfs/v4recovery /mnt/local/test /mnt/local/scratch
+    echo 10 > /proc/fs/nfsd/nfsv4gracetime
+    touch /var/lib/nfs/etab /var/lib/nfs/rmtab
+    "$cache/knfsd/usr/sbin/rpc.mountd" --no-nfs-version 3 -F > /mnt/out/mountd 2>&1 &
+    echo "/mnt/local *(rw,sync,no_subtree_check,no_root_squash,fsid=0,insecure)" > /etc/exports
+    "$cache/knfsd/usr/sbin/exportfs" -ra
+    "$cache/knfsd/usr/sbin/rpc.nfsd" --no-udp --no-nfs-version 3 --nfs-version 4.2 8
+    until (exec 3<> /dev/tcp/127.0.0.1/2049) 2> /dev/null; do sleep 0.1; done
+}
+for user in fsgqa fsgqa2 123456-fsgqa; do
+    useradd -M --badname "$user" 2> /dev/null || useradd -M --badnames "$user" 2> /dev/null || true
+done
+for suite in "$@"; do
+    cp -r "$cache/$suite" $tools
+    places="local nfs"
+    if [ "$suite" = xfstests ]; then places=$wanted; fi
+    if [[ $places = *knfsd* ]]; then start_knfsd; fi
+    for place in $places; do
+        begin=$SECONDS
+        case $suite-$place in
+            xfstests-knfsd) at=127.0.0.1: ;;
+            xfstests-nfs) at=192.0.2.1: ;;
+            *) at=/mnt/$place/$suite; mkdir -m 755 "$at" ;;
+        esac
+        python3 "$folder/suites_run.py" "$suite" $tools "$at" "/mnt/out/$suite.$place" "$share_of" "$seed" "$only"
+        echo "$suite on $place: $((SECONDS - begin)) s"
+    done
+    rm -r "${tools:?}/$suite"
+done
+umount /mnt/nfs
