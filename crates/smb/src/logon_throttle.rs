@@ -6,8 +6,9 @@
 //! account has logged on from a network, failures elsewhere do not delay it there.
 //!
 //! A guesser must not keep others from being judged either. Attempts that wait are judged in
-//! order: first those with the fewest failures behind them, then those that came first. Where
-//! there is no place, one with more waiting or more failures behind it makes room.
+//! order: first those with the fewest failures behind them, then those from whose network the
+//! account was judged longest ago, then those that came first. Where there is no place, one with
+//! more waiting or more failures behind it makes room.
 //!
 //! Before it is judged, nothing tells the owner of an account from a guesser at the same address.
 //! So the delays are a second at most, and an attempt waits for 15: beside few connections of
@@ -123,6 +124,10 @@ struct Waiter {
 /// By what a waiter is chosen to make room: what its connection has waiting, what its network
 /// has waiting, failures behind it.
 type Burden = (usize, usize, u32);
+
+/// In what order those who wait are judged: failures behind them, when their network was last
+/// served, turn, arrival.
+type Rank = (u32, Option<Instant>, Instant, u64);
 
 #[derive(Debug, Default)]
 struct State {
@@ -404,17 +409,30 @@ impl State {
         count(&waiter.failures_of_connection).saturating_add(of_pair.map_or(0, count))
     }
 
-    /// Whether an attempt that may be judged now comes before this one: by failures, turn and
-    /// arrival, as of now. One order for all, so that no two wait for each other.
+    /// Whether an attempt that may be judged now comes before this one, as of now. One order for
+    /// all, so that no two wait for each other.
     fn has_before(&self, arrival: u64, waiter: &Waiter, now: Instant) -> bool {
-        let rank = (self.failures_behind(waiter, now), waiter.turn, arrival);
+        let rank = self.rank(arrival, waiter, now);
         self.waiters.iter().any(|(arrival, other)| {
             waiter.competes(other)
-                && (self.failures_behind(other, now), other.turn, *arrival) < rank
+                && self.rank(*arrival, other, now) < rank
                 && self
                     .delay(other.attempt, other.is_usual, &other.failures_of_connection, now)
                     .is_none()
         })
+    }
+
+    fn rank(&self, arrival: u64, waiter: &Waiter, now: Instant) -> Rank {
+        (self.failures_behind(waiter, now), self.served(waiter), waiter.turn, arrival)
+    }
+
+    /// When the account was last judged from the waiter's network; at the earliest as long before
+    /// its turn as an attempt waits, so that networks that were never seen do not come before an
+    /// owner who mistyped a while ago. Else whoever has many networks would have a turn by each.
+    fn served(&self, waiter: &Waiter) -> Option<Instant> {
+        let earliest = waiter.turn.checked_sub(LOGON_WAITS);
+        let judged = self.pairs.get(&waiter.attempt.pair()).filter(|_| !waiter.is_usual);
+        judged.and_then(|count| count.judged.max(count.last)).max(earliest)
     }
 
     fn is_in(crowd: Crowd, waiter: &Waiter, other: &Waiter) -> bool {
