@@ -1,7 +1,6 @@
 //! Before a name changes or goes: whoever keeps the file open only for its
 //! cache is asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
 
-use crate::caching::BreakWait;
 use crate::context::RequestContext;
 use crate::table::{FileState, NotEntered, Table};
 use crate::{Access, OpenFile, RequestFiles};
@@ -14,22 +13,22 @@ use vfs::{FsError, RelPath, Result};
 /// again what it has just given back does not hold it up for ever.
 pub(crate) const WAITS_MAX: u32 = 64;
 
-/// Asks all leases on a file but that of `by` to let go of handles; what to
-/// wait for, if anybody must. One load where nobody keeps anything.
+/// Asks all leases on a file but that of `by` to let go of handles. One load where nobody keeps
+/// anything.
+///
+/// # Errors
+/// [`NotEntered::Breaking`] if that must be waited for.
 pub(crate) fn ask_for_handles(
     context: &RequestContext,
     state: &Arc<FileState>,
     by: CacheOwner,
-) -> Option<BreakWait> {
+) -> std::result::Result<(), NotEntered> {
     if !state.has_caches() {
-        return None;
+        return Ok(());
     }
     let mut held = state.lock(context);
-    if !held.grants.caches.handle_name_change(by) {
-        return None;
-    }
-    let number = held.grants.caches.latest_break();
-    Some(held.wait_for(state.clone(), number, Awaited::NameChange(by)))
+    let asked = held.grants.ask_for_handles(by);
+    asked.map_err(|refusal| held.not_entered(state.clone(), refusal, Awaited::NameChange(by)))
 }
 
 /// The files below a directory that is to be renamed, as far as they are kept
@@ -62,9 +61,7 @@ impl Below {
         }
         let queue = self.0.get_or_insert_default();
         while let Some(state) = queue.front() {
-            if let Some(wait) = ask_for_handles(context, state, CacheOwner::Open(open.id)) {
-                return Err(NotEntered::Breaking(wait));
-            }
+            ask_for_handles(context, state, CacheOwner::Open(open.id))?;
             if state.look().grants.open_count() > 0 && !open.moves_opens_below() {
                 return Err(FsError::AccessDenied.into());
             }
@@ -108,8 +105,11 @@ impl RequestFiles {
     async fn have_handles_given_back(&self, open: &OpenFile) -> Result<()> {
         for _ in 0..WAITS_MAX {
             match ask_for_handles(&self.context, &open.state, open.cache_owner()) {
-                Some(wait) => wait.settled(&self.context, &*self.workers).await?,
-                None => break,
+                Ok(()) => break,
+                Err(NotEntered::Breaking(wait)) => {
+                    wait.settled(&self.context, &*self.workers).await?;
+                }
+                Err(NotEntered::Refused(refused)) => return Err(refused),
             }
         }
         Ok(())

@@ -74,8 +74,8 @@ pub use delegation::{Delegate, Delegation, delegation_key};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
 pub use grants::{
-    AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockHeld, LockKind,
-    LockOwner, OpenId, OwnerLocking, Range, RangeLock, Share,
+    Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockHeld,
+    LockKind, LockOwner, OpenId, OwnerLocking, Range, RangeLock, Share,
 };
 pub use list::Child;
 pub use names::NamePatterns;

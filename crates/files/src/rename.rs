@@ -218,9 +218,7 @@ fn rename_now(
         return Err(FsError::AccessDenied.into());
     }
     check_open(open)?;
-    if let Some(wait) = ask_for_handles(context, &open.state, open.cache_owner()) {
-        return Err(NotEntered::Breaking(wait).into());
-    }
+    ask_for_handles(context, &open.state, open.cache_owner())?;
     let held = open.state.look();
     if held.has_open_streams() {
         return Err(FsError::AccessDenied.into());
@@ -543,8 +541,8 @@ fn target(
     }
     let used = table.find(target.attributes.key).filter(|state| state.keeps_its_names());
     if let Some(state) = used {
-        let wait = ask_for_handles(context, &state, CacheOwner::Open(open.id));
-        return Err(wait.map_or(FsError::AccessDenied.into(), NotEntered::Breaking));
+        ask_for_handles(context, &state, CacheOwner::Open(open.id))?;
+        return Err(FsError::AccessDenied.into());
     }
     let key = target.attributes.key;
     let recalled =

@@ -6,7 +6,7 @@ use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::server_work::{LOCATE, WANTED};
 use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
-use crate::{Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
+use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use limits::{Account, Holder};
 use std::sync::Arc;
@@ -206,8 +206,8 @@ impl RequestFiles {
 
     /// The client of an open goes away for a while, or is back: see
     /// [`grants::FileGrants::set_away`].
-    pub fn set_away(&self, open: &OpenFile, away: bool) {
-        open.state.lock(&self.context).grants.set_away(open.id, away);
+    pub fn set_away(&self, open: &OpenFile, absence: Option<Absence>) {
+        open.state.lock(&self.context).grants.set_away(open.id, absence);
     }
 }
 

@@ -399,7 +399,7 @@ impl Held {
     }
 
     /// What comes of a refusal: the end, or a wait.
-    fn not_entered(
+    pub fn not_entered(
         &mut self,
         state: Arc<FileState>,
         refusal: Refusal,

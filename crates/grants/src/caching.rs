@@ -326,14 +326,35 @@ impl Caches {
 
     /// Whether an open that waited must wait on. MS-FSA 2.1.4.12.
     pub(crate) fn holds_up(&self, demanding: &Demanding) -> bool {
-        let mask = demanding.demand.waits_for();
         self.concerns_others(demanding)
-            && self.holders.iter().any(|holder| {
-                let keeps = holder.is_breaking_lease() || holder.has.intersects(mask);
-                let is_in_the_way =
-                    if holder.firm { holder.is_recalled_by(demanding) } else { keeps };
-                holder.is_asked_by(demanding) && is_in_the_way
-            })
+            && self.holders.iter().any(|holder| holder.is_in_the_way(demanding))
+    }
+
+    /// Whose answers a demand waits for.
+    pub(crate) fn owners_in_the_way(&self, demanding: &Demanding) -> Vec<CacheOwner> {
+        let in_the_way = |holder: &&Holder| holder.is_in_the_way(demanding);
+        self.holders.iter().filter(in_the_way).map(|holder| holder.owner).collect()
+    }
+
+    /// Whose answers the change of a name waits for: leases of others than `by`.
+    pub(crate) fn keepers_of_handles(&self, by: CacheOwner) -> Vec<CacheOwner> {
+        let keeps = |holder: &&Holder| {
+            holder.is_lease() && holder.owner != by && holder.has.contains(Caching::HANDLE)
+        };
+        self.holders.iter().filter(keeps).map(|holder| holder.owner).collect()
+    }
+
+    /// `owner`, who cannot answer, has nothing from now on, and is told so.
+    pub(crate) fn end_break(&mut self, owner: CacheOwner) {
+        let Ok(at) = self.find(owner) else { return };
+        self.breaks.retain(|told| told.owner != owner);
+        self.tell(at, self.holders[at].has, Caching::NONE, false);
+        self.settle(at, Caching::NONE);
+    }
+
+    /// Who waits is to look whether it may go on.
+    pub(crate) fn note_settled(&mut self) {
+        self.settled = true;
     }
 
     /// Whether anybody but `by` may have to answer a demand.

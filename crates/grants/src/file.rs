@@ -1,11 +1,15 @@
 //! Opens of one file, what they tolerate of each other, and which of the
 //! file's names are about to vanish. MS-FSA 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
 
+mod absence;
+
 use crate::caching::{Demand, Demanding, Wanting};
 use crate::{
     Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, Caching, RangeLocks,
     insert_snugly,
 };
+
+pub use absence::Absence;
 
 /// Number of an open, unique in the process. Later opens have larger numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -134,7 +138,8 @@ pub enum Refusal {
     /// Others were asked to give back what they keep; try again once
     /// [`Caches::poll_settled`] says so, or after [`Caches::handle_timeout`] with this number.
     Breaking(BreakNumber),
-    /// Somebody who is away has it open, and nothing that could be asked back.
+    /// Somebody who is away has it open, and nothing that could be asked back: see
+    /// [`Absence::Keeps`].
     Away,
     /// [`FileGrants::OPENS_MAX`] was reached.
     TooMany,
@@ -161,7 +166,7 @@ struct Held {
     posix: bool,
     key: Option<CacheKey>,
     /// Its client is away and will come back: see [`FileGrants::set_away`].
-    away: bool,
+    away: Option<Absence>,
     /// See [`OpenWish::firm`].
     firm: bool,
 }
@@ -262,7 +267,7 @@ impl FileGrants {
         let state = self.grant(wish, is_beyond_looking);
         // Two opens race to the table with numbers taken before: nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
-        let away = false;
+        let away = None;
         let held = Held { id, link, access, share, delete_on_close, key, posix, away, firm };
         insert_snugly(&mut self.opens, at, held);
         self.counts.add(access, share);
@@ -304,17 +309,35 @@ impl FileGrants {
     /// # Errors
     /// See [`Refusal`].
     pub fn ask(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
-        let fits = self.check_open(wish);
-        let waits = match self.demand(wish, fits) {
-            Some(demanding) => self.caches.handle_demand(&demanding),
-            None => false,
-        };
-        if waits { Err(Refusal::Breaking(self.caches.latest_break())) } else { fits }
+        loop {
+            let fits = self.check_open(wish);
+            let Some(demanding) = self.demand(wish, fits) else { return fits };
+            if !self.caches.handle_demand(&demanding) {
+                return fits;
+            }
+            self.await_answers(&Awaited::Open(*wish))?;
+        }
+    }
+
+    /// Asks all leases but that of `by` to let go of handles: the file's name is about to change
+    /// or to go. MS-FSA 2.1.5.15.3, 2.1.5.15.11.
+    ///
+    /// # Errors
+    /// [`Refusal::Breaking`] if that must be waited for.
+    pub fn ask_for_handles(&mut self, by: CacheOwner) -> Result<(), Refusal> {
+        while self.caches.handle_name_change(by) {
+            self.await_answers(&Awaited::NameChange(by))?;
+        }
+        Ok(())
     }
 
     /// Whether somebody must wait on.
     #[must_use]
     pub fn holds_up(&self, awaited: &Awaited) -> bool {
+        self.is_held_up(awaited) && self.yielding_in_the_way(awaited).is_none()
+    }
+
+    fn is_held_up(&self, awaited: &Awaited) -> bool {
         match awaited {
             Awaited::Open(wish) => self
                 .demand(wish, self.check_open(wish))
@@ -402,7 +425,7 @@ impl FileGrants {
         self.counts.remove(open.access, open.share);
         let was_beyond_looking = !LOOKS.contains(open.access);
         self.beyond_looking -= usize::from(was_beyond_looking);
-        self.away -= usize::from(open.away);
+        self.away -= usize::from(open.away.is_some());
         self.locks.handle_close(id);
         self.caches.handle_close(owner(id, open.key), was_beyond_looking);
         if open.delete_on_close {
@@ -475,25 +498,6 @@ impl FileGrants {
     #[must_use]
     pub fn all_posix(&self) -> bool {
         self.opens.iter().all(|held| held.posix)
-    }
-
-    /// The client of an open goes away for a while, or is back. Until then nobody
-    /// else gets at the file: what it cannot be asked to give back it keeps.
-    /// MS-SMB2 3.3.5.9 (FILE_NOT_AVAILABLE), as Windows has it.
-    pub fn set_away(&mut self, id: OpenId, away: bool) {
-        let Some(at) = self.find(id) else { return };
-        self.away -= usize::from(self.opens[at].away);
-        self.away += usize::from(away);
-        self.opens[at].away = away;
-    }
-
-    /// Whether somebody who is away cannot be asked to give way: not having kept
-    /// the handle, or keeping locks without the data under them.
-    fn is_kept_by_absent(&self) -> bool {
-        let needed =
-            if self.locks.is_empty() { Caching::HANDLE } else { Caching::HANDLE | Caching::WRITE };
-        let has = |open: &Held| self.caches.state(owner(open.id, open.key)).has;
-        self.opens.iter().any(|open| open.away && !has(open).contains(needed))
     }
 
     /// Number of opens.

@@ -15,7 +15,7 @@ pub use acl::Access;
 pub use caching::{
     AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caches, Caching,
 };
-pub use file::{Awaited, Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
+pub use file::{Absence, Awaited, Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
 pub use ranges::{
     Decided, LockHeld, LockKind, LockOwner, LockRefusal, Locking, OwnerLocking, Range, RangeLock,
     RangeLocks, WaitId,

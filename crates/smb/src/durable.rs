@@ -8,14 +8,15 @@
 
 use crate::create_guids::Guid;
 use crate::limits::{
-    DETACHED_MAX, DURABLE_FOR, DURABLE_V2_FOR, DURABLE_V2_FOR_MAX, RESILIENT_FOR, RESILIENT_FOR_MAX,
+    DETACHED_MAX, DURABLE_FOR, DURABLE_V2_FOR, DURABLE_V2_FOR_MAX, RESILIENT_FOR,
+    RESILIENT_FOR_MAX, RESILIENT_FOR_MIN,
 };
 use crate::names::parse_path;
 use crate::open::{Open, Target};
 use crate::reserve::Reserve;
 use crate::session::Session;
 use crate::signal::Signal;
-use files::{CacheKey, Caching, RequestFiles};
+use files::{Absence, CacheKey, Caching, RequestFiles};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,7 +39,8 @@ pub enum DurableKind {
 
 impl DurableKind {
     /// Whether an open is kept whatever others need.
-    fn lasts(self) -> bool {
+    #[must_use]
+    pub fn lasts(self) -> bool {
         matches!(self, Self::Resilient | Self::Persistent)
     }
 }
@@ -64,7 +66,7 @@ impl Durability {
         Self { kind: DurableKind::DurableV2, timeout }
     }
 
-    /// Resilient, for the time that was asked for; 0 leaves it to us.
+    /// Resilient, for the time that was asked for or [`RESILIENT_FOR_MIN`]; 0 leaves it to us.
     ///
     /// # Errors
     /// `INVALID_PARAMETER` for more than [`RESILIENT_FOR_MAX`]. MS-SMB2 3.3.5.15.9.
@@ -73,7 +75,7 @@ impl Durability {
         if asked > RESILIENT_FOR_MAX {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        let timeout = if asked.is_zero() { RESILIENT_FOR } else { asked };
+        let timeout = if asked.is_zero() { RESILIENT_FOR } else { asked.max(RESILIENT_FOR_MIN) };
         Ok(Self { kind: DurableKind::Resilient, timeout })
     }
 
@@ -166,8 +168,8 @@ impl DurableOpens {
                 gone.push(open);
                 continue;
             };
-            if let (DurableKind::Persistent, Ok(file)) = (durability.kind, open.file()) {
-                files.set_away(file, true);
+            if let (Some(absence), Ok(file)) = (absence(&open, durability), open.file()) {
+                files.set_away(file, Some(absence));
             }
             // What waits on it has lost its asker.
             open.closed.raise();
@@ -291,6 +293,16 @@ pub fn is_named(open: &Open, name: &[u8]) -> bool {
     let named = utf16_units(name, "name").ok().and_then(|units| parse_path(&units).ok());
     let case = file.volume().options.case;
     named.is_some_and(|named| named.may_be(&file.path(), case))
+}
+
+/// What others meet who need what an open keeps while its client is away. MS-SMB2 3.3.4.6,
+/// 3.3.4.7: the break of a resilient one is completed at once. One that lasts for nobody is closed:
+/// none.
+fn absence(open: &Open, durability: Durability) -> Option<Absence> {
+    // Resilience that its client asked for besides changes its time, and no more.
+    let is_persistent = open.origin.persistence.is_some();
+    let lasting = if is_persistent { Absence::Keeps } else { Absence::Yields };
+    durability.kind.lasts().then_some(lasting)
 }
 
 /// How the open is kept, if it may be: nobody needs to be asked for it.

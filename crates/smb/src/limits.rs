@@ -163,6 +163,9 @@ pub const DURABLE_V2_FOR_MAX: Duration = Duration::from_mins(5);
 /// The same for resilient ones (MS-SMB2 3.3.3 leaves both to the server; Windows
 /// has these).
 pub const RESILIENT_FOR: Duration = Duration::from_mins(2);
+/// See [`RESILIENT_FOR`]: at least this, since a client that asks for less than it needs to
+/// connect would have nothing (MS-SMB2 3.3.2.2: the time is no less than was asked for).
+pub const RESILIENT_FOR_MIN: Duration = Duration::from_secs(1);
 /// See [`RESILIENT_FOR`].
 pub const RESILIENT_FOR_MAX: Duration = Duration::from_mins(5);
 

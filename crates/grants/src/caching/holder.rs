@@ -61,6 +61,13 @@ impl Holder {
         self.owner != demanding.by && !is_spared
     }
 
+    /// Whether an open that demands this must wait for this one. MS-FSA 2.1.4.12.
+    pub fn is_in_the_way(&self, demanding: &Demanding) -> bool {
+        let keeps = self.is_breaking_lease() || self.has.intersects(demanding.demand.waits_for());
+        let is_in_the_way = if self.firm { self.is_recalled_by(demanding) } else { keeps };
+        self.is_asked_by(demanding) && is_in_the_way
+    }
+
     /// Has read something, and was not told yet to forget it.
     fn reads_on(&self) -> bool {
         let forgets = self.breaking.is_some_and(|b| b.required == Caching::NONE);

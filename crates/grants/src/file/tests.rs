@@ -461,27 +461,105 @@ fn who_is_away_keeps_others_from_the_file_until_back_or_closed() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, Share::ALL)).unwrap();
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
-    file.set_away(OpenId(1), true);
-    file.set_away(OpenId(1), true);
-    file.set_away(OpenId(2), true);
+    file.set_away(OpenId(1), Some(Absence::Keeps));
+    file.set_away(OpenId(1), Some(Absence::Keeps));
+    file.set_away(OpenId(2), Some(Absence::Keeps));
     assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::Away));
     assert_eq!(file.check_open(&wish(3, Access::READ_ATTRIBUTES, Share::ALL)), Ok(()));
-    file.set_away(OpenId(1), false);
+    file.set_away(OpenId(1), None);
     assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::Away));
     file.handle_close(OpenId(2));
     assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Ok(()));
 }
 
 #[test]
-fn who_is_away_and_keeps_the_handle_is_asked_unless_it_has_locks_without_the_data() {
+fn who_is_away_and_has_locks_without_the_data_keeps_others_out() {
     let lock = RangeLock { range: Range::new(0, 1).unwrap(), kind: LockKind::Exclusive };
     let mut file = FileGrants::default();
     file.handle_open(&OpenWish { caching: Caching::BATCH, ..wish(1, READ, Share::ALL) }).unwrap();
-    file.set_away(OpenId(1), true);
     file.locks.handle_locks(OpenId(1), &[lock]).unwrap();
     let second = wish(2, READ, Share::ALL);
     assert!(matches!(file.handle_open(&second), Err(Refusal::Breaking(_))));
-    // It gives back all but what it has read: its locks are nobody's to disturb.
     file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), Caching::READ).unwrap();
+    file.set_away(OpenId(1), Some(Absence::Keeps));
+    // It has given back all but what it has read: its locks are nobody's to disturb.
     assert_eq!(file.handle_open(&second), Err(Refusal::Away));
+}
+
+/// A client that opened the file under a lease, by two opens.
+fn leased() -> (FileGrants, CacheKey) {
+    let key = CacheKey { client: [1; 16], key: [1; 16] };
+    let mut file = FileGrants::default();
+    for id in [1, 2] {
+        let caching = Caching::BATCH;
+        file.handle_open(&OpenWish { caching, key: Some(key), ..wish(id, READ, Share::ALL) })
+            .unwrap();
+    }
+    (file, key)
+}
+
+#[test]
+fn the_break_of_an_absent_lease_that_yields_is_complete_at_once() {
+    for conflict in [false, true] {
+        let (mut file, key) = leased();
+        file.set_away(OpenId(1), Some(Absence::Yields));
+        file.set_away(OpenId(2), Some(Absence::Yields));
+        let share = if conflict { Share::WRITE } else { Share::ALL };
+        let expected = if conflict { Err(Refusal::ShareViolation) } else { Ok(()) };
+        assert_eq!(file.handle_open(&wish(3, WRITE, share)).map(|_| ()), expected);
+        assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::NONE);
+        let told = file.caches.poll_break().unwrap();
+        assert_eq!((told.to, told.acknowledge), (Caching::NONE, false));
+        assert_eq!(file.caches.poll_break(), None);
+    }
+}
+
+#[test]
+fn an_absent_lease_that_keeps_is_waited_for() {
+    let (mut file, key) = leased();
+    for id in [1, 2] {
+        file.set_away(OpenId(id), Some(Absence::Keeps));
+    }
+    let others = wish(3, READ, Share::ALL);
+    for _ in 0..2 {
+        assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));
+        assert!(file.holds_up(&Awaited::Open(others)));
+    }
+    let renamer = CacheOwner::Open(OpenId(9));
+    assert!(matches!(file.ask_for_handles(renamer), Err(Refusal::Breaking(_))));
+    assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
+}
+
+#[test]
+fn a_lease_is_asked_as_long_as_one_of_its_opens_is_not_away() {
+    for absence in [Absence::Yields, Absence::Keeps] {
+        let (mut file, _) = leased();
+        file.set_away(OpenId(1), Some(absence));
+        let refused = file.handle_open(&wish(3, READ, Share::ALL));
+        assert!(matches!(refused, Err(Refusal::Breaking(_))));
+    }
+}
+
+#[test]
+fn a_lease_is_waited_for_as_long_as_one_of_its_opens_keeps_it() {
+    let (mut file, key) = leased();
+    file.set_away(OpenId(1), Some(Absence::Yields));
+    file.set_away(OpenId(2), Some(Absence::Keeps));
+    let refused = file.handle_open(&wish(3, READ, Share::ALL));
+    assert!(matches!(refused, Err(Refusal::Breaking(_))));
+    assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
+}
+
+#[test]
+fn who_waits_for_a_client_that_goes_away_and_yields_goes_on() {
+    let (mut file, _) = leased();
+    let others = wish(3, READ, Share::ALL);
+    assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));
+    assert!(file.holds_up(&Awaited::Open(others)));
+    file.caches.poll_settled();
+    for id in [1, 2] {
+        file.set_away(OpenId(id), Some(Absence::Yields));
+    }
+    assert!(file.caches.poll_settled() && !file.holds_up(&Awaited::Open(others)));
+    file.handle_open(&others).unwrap();
 }

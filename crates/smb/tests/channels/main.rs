@@ -2,6 +2,7 @@
 //! end of each part leaves to the others. Every order of events is made on purpose.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
+mod absent;
 mod agreement;
 mod binding;
 mod chaos;

@@ -11,7 +11,6 @@ use crate::tree::Tree;
 use files::{OpenAction, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
-use wire::smb::FileId;
 
 /// Goes on with an open on this connection, as it was. If its own connection is there still, waits
 /// up to [`RECONNECT_WAITS`] and a tick for the end of that.
@@ -90,14 +89,16 @@ pub(super) fn take_up(
     let server = request.server.clone();
     let now = server.host.instant();
     let kept = server.durable.reattach(wish, &session, &tree.share.name, name, now)?;
-    let id = FileId { volatile: server.new_file_id().volatile, ..kept.id };
+    // The volatile half may change (MS-SMB2 2.2.14.1), and clients exist that compare it.
+    let id = kept.id;
     let file = kept.file()?.clone();
     let client = client_of(request, &session, &tree, id);
     let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client));
     let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent));
     let is_untold = lease.or(oplock).unwrap_or(false);
     // Asked for its oplock on the way here, when nobody could be told: over.
-    if kept.origin.persistence.is_none() && file.is_breaking() {
+    let lasts = kept.durability().is_some_and(|durability| durability.kind.lasts());
+    if !lasts && file.is_breaking() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
     let open = kept.successor(id, tree, request.header.channel_sequence());
@@ -109,7 +110,9 @@ pub(super) fn take_up(
     }
     if open.origin.persistence.is_some() {
         server.persistent.enter(&open)?;
-        request.files.set_away(&file, false);
+    }
+    if lasts {
+        request.files.set_away(&file, None);
     }
     open.answer_replays();
     Ok(Taken { open, is_untold })

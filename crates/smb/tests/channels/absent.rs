@@ -1,0 +1,143 @@
+//! What others meet at a file that a client which is gone has open for good: MS-SMB2 3.3.4.6,
+//! 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
+
+use crate::harness::{ALICE, BOB, Client, Net};
+use wire::codec::{Writer, put_utf16};
+use wire::ntstatus::NtStatus;
+use wire::smb::negotiate::capabilities;
+use wire::smb::{Command, CreateRequest, DurableRequestV2, FileId, fsctl, put_context};
+
+const GUID: [u8; 16] = *b"a create's guid.";
+const BATCH: u8 = 9;
+
+fn net() -> Net {
+    let net = Net::new();
+    net.reload(|_, share| share.continuously_available = true);
+    net
+}
+
+fn ready(net: &Net, user: &str) -> Client {
+    let mut client = net.connect_with(capabilities::PERSISTENT_HANDLES);
+    assert_eq!(client.log_on(user), NtStatus::SUCCESS);
+    assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
+    client
+}
+
+/// Opens a file so that the open outlives the server, with an oplock of this level.
+fn open_persistent(client: &mut Client, name: &str, oplock: u8) -> FileId {
+    let (mut units, mut contexts, mut data) = (Vec::new(), Vec::new(), Vec::new());
+    put_utf16(&mut units, name);
+    let durable = DurableRequestV2 { timeout_ms: 0, persistent: true, create_guid: GUID };
+    durable.encode(&mut Writer::new(&mut data));
+    put_context(&mut contexts, b"DH2Q", &data);
+    let request = CreateRequest {
+        oplock,
+        impersonation: 2,
+        desired_access: 0x12_019F,
+        attributes: 0,
+        share_access: 7,
+        disposition: wire::fscc::FILE_OPEN_IF,
+        options: 0x40,
+        name: &units,
+        contexts: &contexts,
+    };
+    let reply = client.call(Command::CREATE, |w| request.encode(w));
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+    reply.file()
+}
+
+/// Asks that an open outlives the connection by so long. MS-SMB2 2.2.31.3.
+fn make_resilient(client: &mut Client, file: FileId, timeout_ms: u32) {
+    let status = client.status(Command::IOCTL, |w| {
+        w.u16(57);
+        w.u16(0);
+        w.u32(fsctl::LMR_REQUEST_RESILIENCY);
+        file.encode(w);
+        // Behind the header and what is fixed of the body.
+        w.u32(64 + 56);
+        w.u32(8);
+        w.zeros(4 + 4 + 4 + 4);
+        w.u32(1);
+        w.zeros(4);
+        w.u32(timeout_ms);
+        w.zeros(4);
+    });
+    assert_eq!(status, NtStatus::SUCCESS);
+}
+
+fn status_of_open(client: &mut Client, name: &str) -> Option<NtStatus> {
+    let id = client.send_create(name, 0);
+    client.reply_to(id).map(|reply| reply.header.status)
+}
+
+#[test]
+fn absent_persistent_open_is_waited_for_and_asked_once_its_client_is_back() {
+    for also_resilient in [false, true] {
+        let net = net();
+        let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
+        let file = open_persistent(&mut alice, "f", BATCH);
+        if also_resilient {
+            make_resilient(&mut alice, file, 10_000);
+        }
+        alice.cut();
+        let id = bob.send_create("f", 0);
+        assert!(bob.reply_to(id).is_none(), "it waits");
+        net.tick(300);
+        let status = bob.reply_to(id).map(|reply| reply.header.status);
+        assert_eq!(status, Some(NtStatus::SUCCESS), "its time is over");
+    }
+}
+
+#[test]
+fn absent_persistent_open_that_could_not_be_asked_leaves_its_file_unavailable() {
+    let net = net();
+    let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
+    open_persistent(&mut alice, "f", 0);
+    assert_eq!(status_of_open(&mut bob, "f"), Some(NtStatus::SUCCESS));
+    alice.cut();
+    assert_eq!(status_of_open(&mut bob, "f"), Some(NtStatus::FILE_NOT_AVAILABLE));
+    net.tick(300);
+    assert_eq!(status_of_open(&mut bob, "f"), Some(NtStatus::SUCCESS));
+}
+
+#[test]
+fn who_waits_for_a_resilient_open_when_its_client_goes_has_the_file() {
+    let net = net();
+    let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
+    let file = alice.create_new_leased("f", GUID);
+    make_resilient(&mut alice, file, 10_000);
+    let id = bob.send_create("f", 0);
+    assert!(bob.reply_to(id).is_none(), "alice is asked");
+    alice.cut();
+    let status = bob.reply_to(id).map(|reply| reply.header.status);
+    assert_eq!(status, Some(NtStatus::SUCCESS));
+}
+
+#[test]
+fn absent_resilient_open_gives_way_at_once_and_is_given_back() {
+    let net = net();
+    let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
+    let file = alice.create_new_leased("f", GUID);
+    make_resilient(&mut alice, file, 10_000);
+    alice.cut();
+    assert_eq!(status_of_open(&mut bob, "f"), Some(NtStatus::SUCCESS));
+    let mut alice = ready(&net, ALICE);
+    let id = alice.send_leased_return(file, GUID, "f");
+    let reply = alice.reply_to(id).expect("a reply");
+    assert_eq!((reply.header.status, reply.file()), (NtStatus::SUCCESS, file));
+    assert_eq!(alice.close(file), NtStatus::SUCCESS);
+}
+
+#[test]
+fn resilient_open_lasts_for_as_long_as_it_takes_to_connect() {
+    let net = net();
+    let mut alice = ready(&net, ALICE);
+    let file = alice.create_new_leased("f", GUID);
+    make_resilient(&mut alice, file, 1);
+    alice.cut();
+    let mut alice = ready(&net, ALICE);
+    net.set_clock(0);
+    let id = alice.send_leased_return(file, GUID, "f");
+    let reply = alice.reply_to(id).expect("a reply");
+    assert_eq!(reply.header.status, NtStatus::SUCCESS);
+}
