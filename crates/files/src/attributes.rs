@@ -284,7 +284,7 @@ impl RequestFiles {
             return Err(FsError::InvalidParameter);
         }
         if open.name.stream.is_some() {
-            // Streams have no holes to keep, and the mark is the file's.
+            // The mark is the file's, and holes of streams are kept without.
             return Ok(());
         }
         let present = open.node.attributes(WANTED)?;

@@ -3,7 +3,7 @@
 //! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
 use crate::authorize::{Authority, as_granted};
-use crate::server_work::{METADATA, WANTED};
+use crate::server_work::{METADATA, SYNC, WANTED};
 use crate::table::lock;
 use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
@@ -15,6 +15,12 @@ use vfs::{
     Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
     Wanted, XattrName,
 };
+
+/// Bytes of zeros that are written at once over a stream that is kept beside its file: more than
+/// such a one has. MS-FSCC 2.3.71.
+const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
+/// Bytes of a stream that are copied at once.
+const COPY_BYTES: usize = 1024 * 1024;
 
 /// A stream that somebody has open: one for all opens of it, so that a
 /// rename reaches them all.
@@ -134,9 +140,6 @@ impl RequestFiles {
         let target = target.clone();
         self.offload(move || {
             for stream in from.streams(METADATA)? {
-                let mut data = Vec::new();
-                let length = usize::try_from(stream.size_bytes).map_err(|_| FsError::TooLarge)?;
-                from.read_stream(reader.actor(), &stream.name, 0, length, &mut data)?;
                 let (kind, what) =
                     match to.create_stream(writer.actor(), &stream.name, Case::Insensitive) {
                         Ok(()) => (ChangeKind::AddedStream, Filter::STREAM_NAME),
@@ -147,7 +150,8 @@ impl RequestFiles {
                     };
                 let name = to.find_stream(METADATA, &stream.name, Case::Insensitive)?.name;
                 to.set_stream_size(writer.actor(), &name, 0)?;
-                to.write_stream(writer.actor(), &name, 0, &data)?;
+                let (from, to) = ((&*from, &stream.name), (&*to, &name));
+                copy_data((reader.actor(), from), (writer.actor(), to), stream.size_bytes)?;
                 target.report_streams(what, &[(kind, &name)]);
             }
             Ok(())
@@ -191,6 +195,26 @@ impl RequestFiles {
         };
         self.offload(call).await
     }
+}
+
+/// Copies what is in a stream to another one, which is empty.
+fn copy_data(
+    (reader, (from, source)): (Actor<'_>, (&dyn Node, &StreamName)),
+    (writer, (to, target)): (Actor<'_>, (&dyn Node, &StreamName)),
+    length: u64,
+) -> Result<()> {
+    let (mut at, mut piece) = (0, Vec::new());
+    while at < length {
+        piece.clear();
+        let wanted = usize::try_from(length - at).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
+        let count = from.read_stream(reader, source, at, wanted, &mut piece)?;
+        if count == 0 {
+            break;
+        }
+        to.write_stream(writer, target, at, &piece)?;
+        at += count as u64;
+    }
+    Ok(())
 }
 
 fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
@@ -261,6 +285,12 @@ impl StreamNode {
         Ok(found.map_err(gone)?.size_bytes)
     }
 
+    /// The file that has the data, if they are in one: see [`Node::stream_data`].
+    fn data(&self, writes: bool) -> Result<Option<Arc<dyn Node>>> {
+        let name = self.stream.reachable()?;
+        self.file.stream_data(self.who.actor(), &name, writes).map_err(gone)
+    }
+
     /// The file has changed: its backend sees no write in that of a stream.
     fn touch(&self) {
         let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
@@ -314,7 +344,13 @@ impl Node for StreamNode {
         Ok(())
     }
 
-    fn sync(&self, who: Actor<'_>, _data_only: bool) -> Result<()> {
+    fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
+        // One that is removed has no data left.
+        let data =
+            self.stream.reachable().and_then(|name| self.file.stream_data(SYNC, &name, false));
+        if let Ok(Some(data)) = data {
+            data.sync(who, data_only)?;
+        }
         // What is data here may be an attribute there.
         self.file.sync(who, false)
     }
@@ -328,18 +364,32 @@ impl Node for StreamNode {
         Ok(())
     }
 
-    fn allocate(&self, _: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        // Nothing is reserved, but what can never be stored is refused now.
-        if offset.saturating_add(length) > self.bytes_max { Err(FsError::NoSpace) } else { Ok(()) }
+    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+        // What can never be stored is refused now.
+        if offset.saturating_add(length) > self.bytes_max {
+            return Err(FsError::TooLarge);
+        }
+        match self.data(true)? {
+            Some(data) => data.allocate(who, offset, length),
+            // An attribute has no room of its own.
+            None => Ok(()),
+        }
     }
 
     fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        let size = self.size_bytes()?;
-        let count = size.saturating_sub(offset).min(length).min(self.bytes_max);
+        if let Some(data) = self.data(true)? {
+            data.punch_hole(who, offset, length)?;
+            self.touch();
+            return Ok(());
+        }
+        let count = self.size_bytes()?.saturating_sub(offset).min(length).min(ZEROS_BYTES_MAX);
         self.write(who, offset, &vec![0; count as usize])
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
+        if let Some(data) = self.data(false)? {
+            return data.next_data(offset);
+        }
         let size = self.size_bytes()?;
         Ok((offset < size).then_some((offset, size)))
     }

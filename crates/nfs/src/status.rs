@@ -35,6 +35,8 @@ pub fn status_of(error: FsError) -> NfsStatus {
         FsError::Stale => NfsStatus::STALE,
         FsError::ReparsePoint => NfsStatus::WRONG_TYPE,
         FsError::SymlinkEscapes => NfsStatus::ACCESS,
+        // RFC 8276 8.4.2.
+        FsError::AttributesFull => NfsStatus::NOSPC,
         FsError::TooLarge => NfsStatus::FBIG,
         FsError::TooManyLinks => NfsStatus::MLINK,
         FsError::TooMany | FsError::TooManyHandles => NfsStatus::DELAY,

@@ -11,6 +11,7 @@ pub fn status_of(error: FsError) -> NtStatus {
             NtStatus::ACCESS_DENIED
         }
         FsError::AlreadyExists => NtStatus::OBJECT_NAME_COLLISION,
+        FsError::AttributesFull => NtStatus::FILE_SYSTEM_LIMITATION,
         FsError::CannotDelete => NtStatus::CANNOT_DELETE,
         FsError::Cancelled => NtStatus::CANCELLED,
         FsError::CrossDevice => NtStatus::NOT_SAME_DEVICE,

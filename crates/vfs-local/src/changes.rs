@@ -8,6 +8,7 @@
 
 use crate::identity::Acting;
 use crate::node::LocalNode;
+use crate::stream_store;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
@@ -183,6 +184,9 @@ fn deliver(
 ) {
     if what.contains(ReadFlags::QUEUE_OVERFLOW) {
         return tell(NameChange::Lost);
+    }
+    if stream_store::is_store_name(name) {
+        return;
     }
     if what.contains(ReadFlags::IGNORED) {
         tell(NameChange::Ended(directory));

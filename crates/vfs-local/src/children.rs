@@ -13,6 +13,7 @@ use crate::identity::as_server;
 use crate::listing_changes;
 use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
+use crate::stream_store::{self, LosingHost};
 use crate::umask::create_with;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Stat};
@@ -30,9 +31,22 @@ const LIST_BYTES: usize = 1024;
 type ParentAndName<'a> = (BorrowedFd<'a>, &'a Name);
 
 /// The descriptor of the directory, and the name.
+///
+/// # Errors
+/// [`FsError::AccessDenied`] for that of a store of streams, which clients neither make nor remove.
 pub fn of(child: ChildName<'_>) -> Result<(BorrowedFd<'_>, Name)> {
     let directory = LocalNode::of(child.directory).ok_or(FsError::NotSupported)?;
-    Ok((directory.as_fd(), child.name()?))
+    let name = child.name()?;
+    check_name(&name)?;
+    Ok((directory.as_fd(), name))
+}
+
+/// See [`of`].
+pub fn check_name(name: &Name) -> Result<()> {
+    match stream_store::is_store_name(name.as_bytes()) {
+        true => Err(FsError::AccessDenied),
+        false => Ok(()),
+    }
 }
 
 fn look((parent, name): ParentAndName<'_>) -> rustix::io::Result<Stat> {
@@ -57,7 +71,10 @@ pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result
         }
         flags.set(AtFlags::REMOVEDIR, is_directory(&stat));
     }
-    rustix::fs::unlinkat(parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))
+    let host = LosingHost::at(parent, name, Some(expected.key));
+    rustix::fs::unlinkat(parent, name.as_bytes(), flags).map_err(|e| refusal("remove", e))?;
+    host.into_iter().for_each(LosingHost::has_lost);
+    Ok(())
 }
 
 /// Gives a node a further name.
@@ -114,6 +131,8 @@ fn rename_at(
     flags: RenameFlags,
     replace: Replace,
 ) -> Result<()> {
+    let may_replace = replace != Replace::Never;
+    let replaced = may_replace.then(|| LosingHost::at(to.0, to.1, None)).flatten();
     rustix::fs::renameat_with(from.0, from.1.as_bytes(), to.0, to.1.as_bytes(), flags).map_err(
         |e| match e {
             Errno::NOTDIR if replace == Replace::Any => FsError::NotDirectory,
@@ -122,7 +141,9 @@ fn rename_at(
             Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
             other => refusal_of_name("rename", other),
         },
-    )
+    )?;
+    replaced.into_iter().for_each(LosingHost::has_lost);
+    Ok(())
 }
 
 /// Makes a directory and opens it, for looking only if its mode keeps its maker from reading it.

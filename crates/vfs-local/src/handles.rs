@@ -16,6 +16,7 @@ use crate::identity::{Acting, as_server};
 use crate::location::{kernel_path, known_path, path_below};
 use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
+use crate::stream_store;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -68,6 +69,15 @@ struct Places {
 pub fn lasting_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
     let (handle, _) = Kernel::of(fd, b"")?;
     handle.encode().ok()
+}
+
+/// Opens what [`lasting_id`] was of, for looking, on the file system that `mount` is of.
+///
+/// # Errors
+/// `STALE` if it is gone; `PERM` if the process may not.
+pub fn open_lasting(mount: BorrowedFd<'_>, id: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let handle = id.strip_prefix(&[KERNEL]).and_then(Kernel::decode).ok_or(Errno::INVAL)?;
+    handle.open(mount)
 }
 
 /// A `file_handle` with as much room as there can be.
@@ -179,6 +189,9 @@ impl Handles {
         (directory, name): (&LocalNode, &Name),
         child: &Attributes,
     ) -> Result<NodeHandle> {
+        if stream_store::is_store_name(name.as_bytes()) {
+            return Err(FsError::NotFound);
+        }
         let _acting = Acting::begin(who)?;
         if let Some(handle) = self.noted(root, child.key, child.born) {
             return Ok(handle);
@@ -272,7 +285,10 @@ impl Handles {
             Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => return Err(FsError::Stale),
             other => other.map_err(|e| refusal("open handle", e))?,
         };
-        let (mut node, attributes) = LocalNode::new(opened, true, false, wanted)?;
+        let (mut node, attributes) = match LocalNode::new(opened, true, false, wanted) {
+            Err(FsError::NotFound) => return Err(FsError::Stale),
+            other => other?,
+        };
         let is_directory = node.kind() == vfs::FileKind::Directory;
         let (path, is_certain) = match whereabouts(root, &node)? {
             Whereabouts::At(path) => (path, true),

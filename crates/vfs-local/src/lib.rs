@@ -33,6 +33,7 @@ mod resident;
 mod resolve;
 mod security;
 mod snapshots;
+mod stream_store;
 mod streams;
 mod tree;
 mod umask;

@@ -4,6 +4,7 @@
 use crate::errors::refusal;
 use crate::identity::Acting;
 use crate::node::{LocalNode, attributes_of};
+use crate::stream_store;
 use crate::xattr_notes;
 use crate::xattrs::{self, Place};
 use rustix::fd::BorrowedFd;
@@ -89,7 +90,11 @@ fn read_entries(
     let mut buffer = vec![MaybeUninit::uninit(); bytes];
     let mut entries = rustix::fs::RawDir::new(fd, &mut buffer);
     while let Some(entry) = entries.next() {
-        if !each(&entry.map_err(|e| refusal("list", e))?)? {
+        let entry = entry.map_err(|e| refusal("list", e))?;
+        if stream_store::is_store_name(entry.file_name().to_bytes()) {
+            continue;
+        }
+        if !each(&entry)? {
             return Ok(false);
         }
     }

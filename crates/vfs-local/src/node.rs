@@ -6,7 +6,7 @@ use crate::listing_changes::Unheard;
 use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
-use crate::{dos_attributes, listing, posix_acl, security, streams};
+use crate::{dos_attributes, listing, posix_acl, security, stream_store, streams};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, IFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
     FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, RelPath, Replace,
@@ -56,6 +56,9 @@ pub struct LocalNode {
 
 impl LocalNode {
     /// Wraps a descriptor.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] for a store of streams, and for what is in one.
     pub fn new(
         fd: OwnedFd,
         path_only: bool,
@@ -63,14 +66,25 @@ impl LocalNode {
         wanted: Wanted,
     ) -> Result<(Self, Attributes)> {
         let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
+        if stream_store::is_reserved(fd.as_fd(), path_only, &attributes) {
+            return Err(FsError::NotFound);
+        }
+        Ok((Self::of_stat(fd, path_only, readable, &attributes), attributes))
+    }
+
+    /// Wraps the file that has a stream's data, and is open for reading.
+    pub fn of_stream(fd: OwnedFd) -> Result<Self> {
+        let attributes = stat(fd.as_fd(), c"", Wanted::default(), false)?;
+        Ok(Self::of_stat(fd, false, true, &attributes))
+    }
+
+    fn of_stat(fd: OwnedFd, path_only: bool, readable: bool, attributes: &Attributes) -> Self {
         let kind = attributes.kind;
         let readable = readable && !path_only && kind == FileKind::File;
         let (key, born, listing) = (attributes.key, attributes.born, Mutex::new(()));
         let is_unheard = kind != FileKind::Directory && attributes.links > 1;
         let opened_at = None;
-        let node =
-            Self { fd, key, born, kind, path_only, readable, opened_at, is_unheard, listing };
-        Ok((node, attributes))
+        Self { fd, key, born, kind, path_only, readable, opened_at, is_unheard, listing }
     }
 
     /// The node, which was opened by this path.
@@ -167,7 +181,9 @@ impl LocalNode {
         let uid = owner.uid.map(rustix::fs::Uid::from_raw);
         let gid = owner.gid.map(rustix::fs::Gid::from_raw);
         rustix::fs::chownat(rustix::fs::CWD, self.proc_path(), uid, gid, AtFlags::empty())
-            .map_err(|e| refusal("chown", e))
+            .map_err(|e| refusal("chown", e))?;
+        streams::give(self, owner);
+        Ok(())
     }
 
     fn change_mode(&self, mode: u32) -> Result<()> {
@@ -638,6 +654,9 @@ impl Node for LocalNode {
     }
 
     fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes> {
+        if stream_store::is_store_name(name.as_bytes()) {
+            return Err(FsError::NotFound);
+        }
         let _acting = Acting::begin(who)?;
         let name = std::ffi::CString::new(name.as_bytes()).map_err(|_| FsError::InvalidName)?;
         stat(self.fd.as_fd(), &name, wanted, self.path_only)
@@ -763,6 +782,15 @@ impl Node for LocalNode {
         data: &[u8],
     ) -> Result<()> {
         streams::write(self, who, name, offset, data)
+    }
+
+    fn stream_data(
+        &self,
+        who: Actor<'_>,
+        name: &StreamName,
+        writes: bool,
+    ) -> Result<Option<Arc<dyn Node>>> {
+        streams::data(self, who, name, writes)
     }
 
     fn set_stream_size(&self, who: Actor<'_>, name: &StreamName, size_bytes: u64) -> Result<()> {

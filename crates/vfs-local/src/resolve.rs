@@ -2,6 +2,7 @@
 
 use crate::case;
 use crate::errors::refusal;
+use crate::stream_store;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
@@ -21,7 +22,8 @@ pub struct Root<'a> {
     pub stops_at_links: bool,
 }
 
-/// Opens `path` below `root`: in one system call, if it takes so long a path.
+/// Opens `path` below `root`: in one system call, if it takes so long a path. Stores of streams are
+/// not there.
 pub fn open_beneath(
     root: Root<'_>,
     path: &[u8],
@@ -29,6 +31,9 @@ pub fn open_beneath(
     mode: Mode,
     wait: Wait,
 ) -> rustix::io::Result<OwnedFd> {
+    if stream_store::leads_into_store(path) {
+        return Err(Errno::NOENT);
+    }
     match path.len() {
         0..=PIECE_BYTES_MAX => open_piece(root, path, flags, mode, wait),
         _ => open_long(root, path, (flags, mode), wait, || {}),

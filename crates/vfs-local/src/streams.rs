@@ -3,19 +3,28 @@
 //! one byte more. That byte keeps empty streams apart from missing ones, and
 //! counts the attributes `user.DosStreamExt.N.NAME:$DATA` in which Samba, where
 //! it is told to, continues a long stream. Those are read; what is written
-//! fits one attribute or is refused, for no Samba reads more by default.
+//! fits one attribute.
+//!
+//! What does not fit goes into a file, to which the attribute refers from then on
+//! ([`crate::stream_store`]), however short the stream becomes. It goes there in one step, the
+//! replacement of the attribute: whoever looks finds all of the stream here or there.
 //!
 //! An attribute is replaced as a whole, so that a change of a part is reading,
-//! changing and writing, one at a time for a node.
+//! changing and writing, one at a time for a node. Who may use a stream in a file is asked of the
+//! kernel by reading and replacing the attribute, as of every other.
 
 use crate::errors::refusal;
 use crate::identity::{Acting, as_server};
 use crate::node;
 use crate::node::LocalNode;
+use crate::stream_store::{self, StoredFile, StoredId, turn};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use vfs::{Actor, Case, FileKey, FsError, Replace, Result, ServerWork, StreamEntry, StreamName};
+use std::sync::Arc;
+use vfs::{
+    Actor, Case, FsError, Node, OwnerChange, Replace, Result, ServerWork, StreamEntry, StreamName,
+    Wait,
+};
 
 const PREFIX: &[u8] = b"user.DosStream.";
 const EXTENT_PREFIX: &str = "user.DosStreamExt.";
@@ -24,18 +33,11 @@ const TYPE: &[u8] = b":$DATA";
 const XATTR_NAME_BYTES_MAX: usize = 255;
 /// Attributes in which Samba continues a stream, at most.
 const EXTENTS_MAX: u8 = 15;
-/// Longest stream: the largest extended attribute of Linux without the byte
+/// Longest stream in an attribute: the largest extended attribute of Linux without the byte
 /// behind the data. ext4 takes less, a block for all attributes of a file.
-pub const STREAM_BYTES_MAX: u64 = node::XATTR_BYTES_MAX as u64 - 1;
-
-/// Nodes whose streams may be changed at the same time.
-const TURNS: usize = 16;
-static TURN: [Mutex<()>; TURNS] = [const { Mutex::new(()) }; TURNS];
-
-/// Who holds it may change streams of the node.
-fn turn(key: FileKey) -> MutexGuard<'static, ()> {
-    TURN[key.inode as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
-}
+const KEPT_BYTES_MAX: u64 = node::XATTR_BYTES_MAX as u64 - 1;
+/// Longest stream: the longest file of ext4 with blocks of 4 KiB. A file system may take less.
+pub const STREAM_BYTES_MAX: u64 = 1 << 44;
 
 /// Whether an attribute (without `user.`) is part of a stream.
 pub fn is_stream(name: &[u8]) -> bool {
@@ -51,24 +53,44 @@ fn extent_of(name: &StreamName, number: u8) -> Vec<u8> {
     [format!("{EXTENT_PREFIX}{number}.").as_bytes(), name.as_bytes(), TYPE].concat()
 }
 
-fn refused(operation: &'static str, errno: Errno) -> FsError {
+/// Whether an attribute is refused because of its length, or that of all attributes of the file.
+fn is_too_long(node: &LocalNode, errno: Errno) -> bool {
     match errno {
-        // Larger than Linux takes; a file system that takes less says "no space".
-        Errno::TOOBIG | Errno::RANGE => FsError::NoSpace,
-        other => refusal(operation, other),
+        Errno::TOOBIG | Errno::RANGE => true,
+        Errno::NOSPC => node.has_free_blocks(),
+        _ => false,
     }
 }
 
-/// A stream's data, and in how many further attributes it goes on.
-struct Value {
-    data: Vec<u8>,
-    extents: u8,
+fn refused(node: &LocalNode, operation: &'static str, errno: Errno) -> FsError {
+    if is_too_long(node, errno) { FsError::AttributesFull } else { refusal(operation, errno) }
 }
 
-/// Reads all of a stream, as whom the thread acts as.
+/// Where a stream's data are.
+enum Value {
+    /// In attributes: all of it, and in how many further ones.
+    Attributes { data: Vec<u8>, extents: u8 },
+    /// In a file.
+    File(StoredId),
+}
+
+impl Value {
+    fn extents(&self) -> u8 {
+        if let Self::Attributes { extents, .. } = self { *extents } else { 0 }
+    }
+
+    fn id(&self) -> Option<StoredId> {
+        if let Self::File(id) = self { Some(*id) } else { None }
+    }
+}
+
+/// Reads what there is of a stream in attributes, as whom the thread acts as.
 fn load(node: &LocalNode, name: &StreamName) -> Result<Value> {
-    let failed = |errno| refused("read stream", errno);
+    let failed = |errno| refused(node, "read stream", errno);
     let mut data = node.get_xattr(&*xattr_of(name)?).map_err(failed)?;
+    if let Some(id) = StoredId::of_attribute(&data) {
+        return Ok(Value::File(id));
+    }
     let extents = data.pop().unwrap_or(0).min(EXTENTS_MAX);
     for number in 1..=extents {
         match node.get_xattr(&*extent_of(name, number)) {
@@ -78,13 +100,29 @@ fn load(node: &LocalNode, name: &StreamName) -> Result<Value> {
             Err(errno) => return Err(failed(errno)),
         }
     }
-    Ok(Value { data, extents })
+    Ok(Value::Attributes { data, extents })
 }
 
-/// Stores `data` as the whole stream, as whom the thread acts as.
-fn store(node: &LocalNode, name: &StreamName, mut data: Vec<u8>, flags: XattrFlags) -> Result<()> {
-    data.push(0);
-    node.put_xattr(&*xattr_of(name)?, Some(&data), flags).map_err(|e| refused("write stream", e))
+fn load_as_server(node: &LocalNode, name: &StreamName) -> Result<Value> {
+    as_server(ServerWork::Metadata, || load(node, name))
+}
+
+/// Stores `data` as the whole stream in an attribute, as whom the thread acts as. False if that is
+/// too long for one.
+fn try_store(node: &LocalNode, name: &StreamName, data: &[u8], flags: XattrFlags) -> Result<bool> {
+    let value = [data, &[0]].concat();
+    match node.put_xattr(&*xattr_of(name)?, Some(&value), flags) {
+        Ok(()) => Ok(true),
+        Err(errno) if is_too_long(node, errno) => Ok(false),
+        Err(errno) => Err(refusal("write stream", errno)),
+    }
+}
+
+/// Has a stream's attribute refer to a file, as whom the thread acts as: whoever may not write the
+/// attribute is refused. The same again changes nothing.
+fn refer(node: &LocalNode, name: &StreamName, id: StoredId, flags: XattrFlags) -> Result<()> {
+    node.put_xattr(&*xattr_of(name)?, Some(&id.attribute()), flags)
+        .map_err(|errno| refused(node, "write stream", errno))
 }
 
 /// Removes what a longer stream went on in.
@@ -92,6 +130,15 @@ fn drop_extents(node: &LocalNode, name: &StreamName, count: u8) {
     for number in 1..=count {
         // Nothing refers to one that stays.
         let _ = node.put_xattr(&*extent_of(name, number), None, XattrFlags::empty());
+    }
+}
+
+/// Removes a file that no stream of the node refers to any more.
+fn drop_file(node: &LocalNode, id: Option<StoredId>) {
+    if let Some(id) = id
+        && refers_to(node, id) == Ok(false)
+    {
+        stream_store::remove(node, id);
     }
 }
 
@@ -105,8 +152,30 @@ fn names(node: &LocalNode) -> Result<Vec<StreamName>> {
     Ok(named.filter_map(|name| StreamName::new(name).ok()).collect())
 }
 
+/// The files that a node's streams refer to.
+fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
+    let names = names(node)?;
+    Ok(names.iter().filter_map(|name| load_as_server(node, name).ok()?.id()).collect())
+}
+
+/// Whether a stream of the node is in the file with this id.
+pub fn refers_to(node: &LocalNode, id: StoredId) -> Result<bool> {
+    Ok(ids_of(node)?.contains(&id))
+}
+
+/// The node has another owner, to whom the files of its streams are to be counted.
+pub fn give(node: &LocalNode, owner: OwnerChange) {
+    stream_store::give(node, ids_of(node).unwrap_or_default(), owner);
+}
+
 fn entry(node: &LocalNode, name: StreamName) -> Result<StreamEntry> {
-    let size_bytes = load(node, &name)?.data.len() as u64;
+    let size_bytes = match load(node, &name)? {
+        Value::Attributes { data, .. } => data.len() as u64,
+        Value::File(id) => {
+            let stat = StoredFile::open(node, id, false)?.stat()?;
+            u64::try_from(stat.st_size).unwrap_or(0)
+        }
+    };
     Ok(StreamEntry { name, size_bytes })
 }
 
@@ -147,8 +216,14 @@ pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) ->
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
     }
+    // A reference that was copied from another file is none to a stream.
+    let is_copied = load_as_server(node, name).is_ok_and(|value| value.id().is_some());
+    let flags = if is_copied { XattrFlags::REPLACE } else { XattrFlags::CREATE };
     let _acting = Acting::begin(who)?;
-    store(node, name, Vec::new(), XattrFlags::CREATE)
+    match try_store(node, name, &[], flags)? {
+        true => Ok(()),
+        false => Err(FsError::AttributesFull),
+    }
 }
 
 /// See [`vfs::Node::read_stream`].
@@ -161,28 +236,99 @@ pub fn read(
     into: &mut Vec<u8>,
 ) -> Result<usize> {
     let _acting = Acting::begin(who)?;
-    let data = load(node, name)?.data;
+    let data = match load(node, name)? {
+        Value::File(_) if offset >= STREAM_BYTES_MAX => return Ok(0),
+        Value::File(id) => {
+            let file = StoredFile::open(node, id, false)?.into_node()?;
+            return file.read(offset, length, into, Wait::Allowed);
+        }
+        Value::Attributes { data, .. } => data,
+    };
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
     let count = length.min(data.len() - start);
     into.extend_from_slice(&data[start..start + count]);
     Ok(count)
 }
 
-/// Replaces a stream by what `change` makes of it.
-fn modify(
+/// See [`vfs::Node::stream_data`].
+pub fn data(
     node: &LocalNode,
     who: Actor<'_>,
     name: &StreamName,
-    change: impl FnOnce(&mut Vec<u8>),
-) -> Result<()> {
+    writes: bool,
+) -> Result<Option<Arc<dyn Node>>> {
     let _turn = turn(node.key);
+    let value = match writes {
+        true => load_as_server(node, name)?,
+        false => Acting::begin(who).and_then(|_acting| load(node, name))?,
+    };
+    let Value::File(id) = value else { return Ok(None) };
+    if writes {
+        let _acting = Acting::begin(who)?;
+        refer(node, name, id, XattrFlags::REPLACE)?;
+    }
+    Ok(Some(Arc::new(StoredFile::open(node, id, writes)?.into_node()?)))
+}
+
+/// Changes a stream to one of `length` bytes at least: in its attribute by `in_attribute`, in its
+/// file by `in_file`. One that the attribute cannot take any more goes into a file.
+fn modify(
+    node: &LocalNode,
+    who: Actor<'_>,
+    (name, length): (&StreamName, u64),
+    in_attribute: impl FnOnce(&mut Vec<u8>),
+    in_file: impl FnOnce(&LocalNode) -> Result<()>,
+) -> Result<()> {
+    let turn = turn(node.key);
     // Who may write need not be able to read, and is not shown anything.
-    let Value { mut data, extents } = as_server(ServerWork::Metadata, || load(node, name))?;
-    change(&mut data);
+    let (data, extents) = match load_as_server(node, name)? {
+        Value::Attributes { data, extents } => (data, extents),
+        Value::File(id) => {
+            let acting = Acting::begin(who)?;
+            refer(node, name, id, XattrFlags::REPLACE)?;
+            drop(acting);
+            let file = StoredFile::open(node, id, true)?.into_node()?;
+            // Data are changed at the same time as those of files are.
+            drop(turn);
+            return in_file(&file);
+        }
+    };
+    if length <= KEPT_BYTES_MAX {
+        let mut changed = data.clone();
+        in_attribute(&mut changed);
+        let _acting = Acting::begin(who)?;
+        if try_store(node, name, &changed, XattrFlags::REPLACE)? {
+            drop_extents(node, name, extents);
+            return Ok(());
+        }
+    }
+    move_to_file(node, who, &data, |id, file| {
+        in_file(file)?;
+        let _acting = Acting::begin(who)?;
+        refer(node, name, id, XattrFlags::REPLACE)
+    })?;
     let _acting = Acting::begin(who)?;
-    store(node, name, data, XattrFlags::REPLACE)?;
     drop_extents(node, name, extents);
     Ok(())
+}
+
+/// Puts a stream's data into a file, to which `finish` has its attribute refer; or nothing has
+/// changed.
+fn move_to_file(
+    node: &LocalNode,
+    who: Actor<'_>,
+    data: &[u8],
+    finish: impl FnOnce(StoredId, &LocalNode) -> Result<()>,
+) -> Result<()> {
+    // Refused before anything is made for an actor that is nobody.
+    drop(Acting::begin(who)?);
+    let stored = StoredFile::create(node, data)?;
+    let id = stored.id();
+    let finished = stored.into_node().and_then(|file| finish(id, &file));
+    if finished.is_err() {
+        stream_store::remove(node, id);
+    }
+    finished
 }
 
 /// See [`vfs::Node::write_stream`].
@@ -197,32 +343,37 @@ pub fn write(
         return Ok(());
     }
     let end = offset.checked_add(written.len() as u64).filter(|end| *end <= STREAM_BYTES_MAX);
-    let end = end.ok_or(FsError::NoSpace)? as usize;
-    modify(node, who, name, |data| {
+    let end = end.ok_or(FsError::TooLarge)?;
+    let in_attribute = |data: &mut Vec<u8>| {
+        let end = end as usize;
         data.resize(data.len().max(end), 0);
         data[end - written.len()..end].copy_from_slice(written);
-    })
+    };
+    modify(node, who, (name, end), in_attribute, |file| file.write(who, offset, written))
 }
 
 /// See [`vfs::Node::set_stream_size`].
 pub fn set_size(node: &LocalNode, who: Actor<'_>, name: &StreamName, size: u64) -> Result<()> {
     if size > STREAM_BYTES_MAX {
-        return Err(FsError::NoSpace);
+        return Err(FsError::TooLarge);
     }
-    modify(node, who, name, |data| data.resize(size as usize, 0))
+    let in_attribute = |data: &mut Vec<u8>| data.resize(size as usize, 0);
+    modify(node, who, (name, size), in_attribute, |file| file.set_size(who, size))
 }
 
 /// See [`vfs::Node::remove_stream`].
 pub fn remove(node: &LocalNode, who: Actor<'_>, name: &StreamName) -> Result<()> {
     let _turn = turn(node.key);
-    let extents = as_server(ServerWork::Metadata, || load(node, name))?.extents;
+    let value = load_as_server(node, name)?;
     let _acting = Acting::begin(who)?;
-    take_away(node, name, extents)
+    take_away(node, name, value.extents())?;
+    drop_file(node, value.id());
+    Ok(())
 }
 
 fn take_away(node: &LocalNode, name: &StreamName, extents: u8) -> Result<()> {
     node.put_xattr(&*xattr_of(name)?, None, XattrFlags::empty())
-        .map_err(|e| refused("remove stream", e))?;
+        .map_err(|e| refused(node, "remove stream", e))?;
     drop_extents(node, name, extents);
     Ok(())
 }
@@ -237,13 +388,23 @@ pub fn rename(
     replace: Replace,
 ) -> Result<()> {
     let _turn = turn(node.key);
-    let value = as_server(ServerWork::Metadata, || load(node, from))?;
-    let replaced = as_server(ServerWork::Metadata, || Ok(load(node, to).map_or(0, |v| v.extents)))?;
+    let value = load_as_server(node, from)?;
+    let replaced = load_as_server(node, to).ok();
     let _acting = Acting::begin(who)?;
     let flags = if replace == Replace::Never { XattrFlags::CREATE } else { XattrFlags::empty() };
-    store(node, to, value.data, flags)?;
-    drop_extents(node, to, replaced);
-    take_away(node, from, value.extents)
+    match &value {
+        Value::File(id) => refer(node, to, *id, flags)?,
+        Value::Attributes { data, .. } if try_store(node, to, data, flags)? => {}
+        // There is no room for both.
+        Value::Attributes { data, .. } => {
+            move_to_file(node, who, data, |id, _| refer(node, to, id, flags))?;
+        }
+    }
+    if let Some(replaced) = replaced {
+        drop_extents(node, to, replaced.extents());
+        drop_file(node, replaced.id());
+    }
+    take_away(node, from, value.extents())
 }
 
 #[cfg(test)]
@@ -347,11 +508,10 @@ mod tests {
         let Some(f) = fixture() else { return };
         f.create("s").unwrap();
         f.write("s", 0, b"kept").unwrap();
-        let large = vec![1; STREAM_BYTES_MAX as usize];
-        assert_eq!(f.write("s", 1, &large), Err(FsError::NoSpace));
-        assert_eq!(f.write("s", u64::MAX - 1, b"abc"), Err(FsError::NoSpace));
+        assert_eq!(f.write("s", STREAM_BYTES_MAX - 1, b"ab"), Err(FsError::TooLarge));
+        assert_eq!(f.write("s", u64::MAX - 1, b"abc"), Err(FsError::TooLarge));
         let size = STREAM_BYTES_MAX + 1;
-        assert_eq!(f.node.set_stream_size(f.who.actor(), &name("s"), size), Err(FsError::NoSpace));
+        assert_eq!(f.node.set_stream_size(f.who.actor(), &name("s"), size), Err(FsError::TooLarge));
         assert_eq!(f.read("s").unwrap(), b"kept");
         assert_eq!(f.create(&"n".repeat(235)), Err(FsError::NameTooLong));
         f.create(&"n".repeat(234)).unwrap();

@@ -12,6 +12,7 @@ use crate::outside::Source;
 use crate::public_look::PublicLooks;
 use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
+use crate::stream_store::{self, LosingHost, ServedRoot};
 use crate::streams::STREAM_BYTES_MAX;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, IFlags, Mode, OFlags, StatVfsMountFlags};
@@ -35,6 +36,8 @@ pub struct LocalVfs {
     outside: OnceLock<Option<Source>>,
     pub(crate) handles: Handles,
     public_looks: PublicLooks,
+    /// Long streams of the tree are found while this lives.
+    _streams: Arc<ServedRoot>,
 }
 
 /// Why a directory cannot be served.
@@ -73,17 +76,23 @@ impl LocalVfs {
         rustix::process::umask(Mode::empty());
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(path, flags, Mode::empty()).map_err(error)?;
-        Self::of_directory(root, follows_links).map_err(error)
+        Self::of_directory(root, follows_links, true).map_err(error)
     }
 
-    /// Serves what is open as `root`.
+    /// Serves what is open as `root`, a snapshot.
     pub(crate) fn of(root: OwnedFd, follows_links: bool) -> Result<Self> {
-        Self::of_directory(root, follows_links).map_err(|e| refusal("serve", e))
+        Self::of_directory(root, follows_links, false).map_err(|e| refusal("serve", e))
     }
 
-    fn of_directory(root: OwnedFd, follows_links: bool) -> rustix::io::Result<Self> {
+    fn of_directory(
+        root: OwnedFd,
+        follows_links: bool,
+        is_swept: bool,
+    ) -> rustix::io::Result<Self> {
         let features = Features { follows_links, ..probe(&root)? };
+        let streams = stream_store::serve(root.as_fd(), is_swept)?;
         Ok(Self {
+            _streams: streams,
             root,
             features,
             outside: OnceLock::new(),
@@ -182,6 +191,7 @@ impl LocalVfs {
     /// The directory a name is to be made or changed in, and the name.
     fn parent_of(&self, path: &RelPath, case: Case) -> Result<(OwnedFd, RelPath, Name)> {
         let (parent, name) = path.split().ok_or(FsError::AccessDenied)?;
+        children::check_name(&name)?;
         let opened = open_directory(self.root(), &parent, case, Wait::Allowed);
         let (fd, spelt) = opened.map_err(|e| self.refusal(e))?;
         Ok((fd, spelt, name))
@@ -348,8 +358,10 @@ impl Vfs for LocalVfs {
         }
         let (parent, _, name) = self.parent_of(to, Case::Sensitive)?;
         if replace == Replace::File {
+            let replaced = LosingHost::at(parent.as_fd(), &name, None);
             match rustix::fs::unlinkat(&parent, name.as_bytes(), AtFlags::empty()) {
-                Ok(()) | Err(Errno::NOENT) => {}
+                Ok(()) => replaced.into_iter().for_each(LosingHost::has_lost),
+                Err(Errno::NOENT) => {}
                 Err(errno) => return Err(refusal("link", errno)),
             }
         }

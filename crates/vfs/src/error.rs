@@ -14,6 +14,9 @@ pub enum FsError {
     AccessDenied,
     /// The name is taken.
     AlreadyExists,
+    /// What is kept beside a file's data, such as the names of its streams, takes all the room that
+    /// the file system has for it; or the file system keeps nothing of this kind.
+    AttributesFull,
     /// The file, or its directory, cannot be removed: it is in use, read-only, or a mount point.
     CannotDelete,
     /// The wait was given up at the caller's wish.

@@ -251,8 +251,8 @@ impl Elevated {
     pub const ALL: [Self; 3] = [Self::Attributes, Self::StoredData, Self::TakeOwnership];
 }
 
-/// Why the server looks at or opens something for itself. None of it creates or removes a name,
-/// or changes an owner, a group, a mode or data.
+/// Why the server looks at or opens something for itself. None of it creates or removes a name that
+/// a user sees, or changes an owner, a group, a mode or data of a user's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerWork {
     /// What a cache keeps for all users; whom it is shown is decided for each of them.
@@ -275,6 +275,9 @@ pub enum ServerWork {
     /// streams and extended attributes, verifiers, reparse data. Linux asks for the right to
     /// read data, and they are shown to all who may look at the file.
     Metadata,
+    /// Files of the backend's own, in which it keeps streams that are too long for an attribute.
+    /// Who may use the stream was asked of its file.
+    StreamStore,
     /// Hearing of changes to a directory or a file. Linux asks for the right to read it; whom the
     /// server tells of a change is decided for each of them.
     Watch,

@@ -15,6 +15,7 @@ mod changes;
 mod child;
 mod delayed;
 mod error;
+mod features;
 pub mod freshness;
 mod handle;
 mod identity;
@@ -45,6 +46,7 @@ pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
 pub use child::{ChildName, ChildRename, Expected, NameActor, NewChild, Replace};
 pub use delayed::Delayed;
 pub use error::{FsError, Result};
+pub use features::{Features, SecurityChange};
 pub use freshness::ArrivalOrder;
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
@@ -570,44 +572,6 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     fn features(&self) -> Features;
 }
 
-/// What a tree can store. Constant while it is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
-    /// Holes are kept as holes.
-    pub sparse: bool,
-    /// [`Node::clone_range`] shares extents.
-    pub reflink: bool,
-    /// [`Node::set_compressed`] works.
-    pub compression: bool,
-    /// Symbolic links in paths are followed, within the tree; else every one that is met
-    /// is [`FsError::SymlinkMet`].
-    pub follows_links: bool,
-    /// Extended attributes, and with them DOS attributes and descriptors, are stored.
-    pub xattrs: bool,
-    /// Longest named stream that can be stored, in bytes: a file may take less.
-    /// Zero where there are no streams.
-    pub stream_bytes_max: u64,
-    /// Other machines or processes change files without this one hearing of it: what a client
-    /// keeps of them could not be asked back.
-    pub changed_unheard: bool,
-    /// Calls by a path, and those that change names, take longer than other requests of a
-    /// connection can wait for, always: none is made at once.
-    pub waits: bool,
-    /// A number that tells this file system from others on the machine.
-    pub serial: u64,
-}
-
-/// What [`Node::set_security`] is to store.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SecurityChange<'a> {
-    /// The descriptor, self-relative; none to remove what is stored.
-    pub descriptor: Option<&'a [u8]>,
-    /// POSIX owner and group.
-    pub owner: OwnerChange,
-    /// What local users may do.
-    pub permissions: Option<&'a PosixAcl>,
-}
-
 /// An open file or directory.
 ///
 /// Calls may run concurrently. Rights were checked when it was opened; calls that take an
@@ -885,7 +849,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::NoSpace`],
-    /// [`FsError::NameTooLong`], [`FsError::NotSupported`].
+    /// [`FsError::NameTooLong`], [`FsError::NotSupported`], [`FsError::AttributesFull`].
     fn create_stream(&self, who: Actor<'_>, name: &StreamName, case: Case) -> Result<()> {
         let _ = (who, name, case);
         Err(FsError::NotSupported)
@@ -911,8 +875,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// Writes all of `data` at `offset` of the stream `name`, or nothing.
     ///
     /// # Errors
-    /// As [`Node::read_stream`]; [`FsError::NoSpace`] if it would grow past
-    /// what can be stored.
+    /// As [`Node::read_stream`]; [`FsError::NoSpace`]; [`FsError::TooLarge`] if it would grow past
+    /// what can be stored; [`FsError::AttributesFull`].
     fn write_stream(
         &self,
         who: Actor<'_>,
@@ -922,6 +886,22 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     ) -> Result<()> {
         let _ = (who, name, offset, data);
         Err(FsError::NotSupported)
+    }
+
+    /// The file that has the data of the stream `name`, for calls that go to data alone; none where
+    /// they are kept beside those of the node. It stays when the stream is renamed. With `writes`
+    /// the actor must be allowed to write the stream, and data may be changed by way of it.
+    ///
+    /// # Errors
+    /// As [`Node::read_stream`].
+    fn stream_data(
+        &self,
+        who: Actor<'_>,
+        name: &StreamName,
+        writes: bool,
+    ) -> Result<Option<Arc<dyn Node>>> {
+        let _ = (who, name, writes);
+        Ok(None)
     }
 
     /// Sets the length of the stream `name` in bytes; new bytes read as zero.

@@ -120,6 +120,7 @@ table! {
     FILE_CLOSED = 0xC000_0128, "The handle was closed.";
     INVALID_LEVEL = 0xC000_0148, "The information level does not exist.";
     TOO_MANY_LINKS = 0xC000_0265, "The file has as many names as it may have.";
+    FILE_SYSTEM_LIMITATION = 0xC000_0427, "The file system cannot store this.";
     WRONG_VOLUME = 0xC000_0012, "Another volume is in the device.";
     UNEXPECTED_IO_ERROR = 0xC000_00E9, "The disk failed.";
     INTERNAL_ERROR = 0xC000_00E5, "The server found itself in a state that must not be.";

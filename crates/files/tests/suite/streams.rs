@@ -379,16 +379,86 @@ fn what_a_stream_cannot_hold_is_refused_and_changes_nothing() {
     served.put_stream("file", "s", b"data");
     let open = served.open_stream("file", "s", ALL);
     let most = served.volume.vfs.features().stream_bytes_max;
-    assert_eq!(now(served.files.set_size(open.caller(), &open, most + 1)), Err(FsError::NoSpace));
+    assert_eq!(now(served.files.set_size(open.caller(), &open, most + 1)), Err(FsError::TooLarge));
     assert_eq!(
         now(served.files.set_allocation(open.caller(), &open, most + 1)),
-        Err(FsError::NoSpace)
+        Err(FsError::TooLarge)
     );
-    assert_eq!(served.files.write(open.caller(), &open, most, b"x"), Err(FsError::NoSpace));
+    assert_eq!(served.files.write(open.caller(), &open, most, b"x"), Err(FsError::TooLarge));
     assert_eq!(served.read(&open).unwrap(), b"data");
     now(served.files.set_size(open.caller(), &open, 2)).unwrap();
     now(served.files.zero_range(open.caller(), &open, 1, most)).unwrap();
     assert_eq!(served.read(&open).unwrap(), b"d\0");
+}
+
+/// Longer than an extended attribute of Linux.
+const LONG: usize = 300_000;
+
+fn long(seed: u8) -> Vec<u8> {
+    (0..LONG).map(|at| (at as u8).wrapping_mul(13).wrapping_add(seed)).collect()
+}
+
+#[test]
+fn long_stream_is_a_stream_like_any_other() {
+    let Some(served) = serve_streams() else { return };
+    let data = long(1);
+    served.put_stream("file", "fork", &data);
+    assert_eq!(served.get_stream("file", "fork").unwrap(), data);
+    let open = served.open_stream("file", "fork", ALL);
+    assert_eq!(served.files.streams(&open).unwrap()[0].size_bytes, LONG as u64);
+    now(served.files.rename_stream(&open, &stream("moved"), false)).unwrap();
+    served.files.write(open.caller(), &open, 7, b"x").unwrap();
+    assert_eq!(served.read(&open).unwrap()[..9], [&data[..7], b"x", &data[8..9]].concat());
+    now(served.files.set_size(open.caller(), &open, 10)).unwrap();
+    now(served.files.set_size(open.caller(), &open, 12)).unwrap();
+    assert_eq!(served.read(&open).unwrap()[10..], [0, 0]);
+    now(served.files.set_allocation(open.caller(), &open, 1 << 20)).unwrap();
+    assert_eq!(served.read(&open).unwrap().len(), 12, "reserved room is not data");
+    now(served.files.flush(&open)).unwrap();
+    served.close(open);
+    assert_eq!(served.names("file"), ["moved"]);
+    let overwritten = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", ALL) };
+    served.close(served.try_open(overwritten).unwrap().open);
+    assert_eq!(served.names("file"), [""; 0]);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn long_stream_that_is_replaced_or_deleted_on_close_is_gone() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", &long(2));
+    for if_exists in [IfExists::Overwrite, IfExists::Supersede] {
+        let made = served.try_open(of(OpenPlan { if_exists, ..plan("file", ALL) }, "s")).unwrap();
+        assert_eq!(served.read(&made.open).unwrap(), b"");
+        served.files.write(made.open.caller(), &made.open, 0, &long(3)).unwrap();
+        served.close(made.open);
+        assert_eq!(served.get_stream("file", "s").unwrap(), long(3));
+    }
+    let last = served.try_open(doomed(of(plan("file", ALL), "s"))).unwrap().open;
+    assert_eq!(served.read(&last).unwrap(), long(3));
+    served.close(last);
+    assert_eq!(served.names("file"), [""; 0]);
+}
+
+#[test]
+fn holes_of_a_long_stream_are_holes() {
+    let Some(served) = serve_streams() else { return };
+    served.put_stream("file", "s", b"x");
+    let open = served.open_stream("file", "s", ALL);
+    let far = 100 << 20;
+    served.files.write(open.caller(), &open, far, b"y").unwrap();
+    assert_eq!(served.files.streams(&open).unwrap()[0].size_bytes, far + 1);
+    let file = served.open("file", ALL);
+    served.files.set_sparse(&file, true).unwrap();
+    let data = || {
+        let (ranges, _) = now(served.files.allocated_ranges(&open, 0, u64::MAX, 16)).unwrap();
+        ranges.iter().map(|(_, length)| length).sum::<u64>()
+    };
+    assert!(data() < far / 2);
+    now(served.files.zero_range(open.caller(), &open, far, 1)).unwrap();
+    let mut last = Vec::new();
+    now(served.files.read(&open, far - 1, 9, &mut last)).unwrap();
+    assert_eq!(last, [0, 0]);
 }
 
 #[test]
@@ -434,12 +504,15 @@ fn all_streams_of_a_file_are_copied_to_another() {
         served.files.write(made.caller(), &made, 0, data.as_bytes()).unwrap();
         served.close(made);
     }
+    served.put_stream("from", "long", &long(4));
     let (from, to) = (served.open("from", READ), served.open("to", WRITE));
     now(served.files.copy_streams(&from, &to)).unwrap();
+    assert_eq!(served.get_stream("to", "long").unwrap(), long(4));
     let mut names: Vec<_> = served.files.streams(&to).unwrap();
     names.sort_by(|a, b| a.name.cmp(&b.name));
     let shown: Vec<_> = names.iter().map(|s| (s.name.as_bytes().to_vec(), s.size_bytes)).collect();
-    assert_eq!(shown, [(b"A".to_vec(), 3), (b"b".to_vec(), 0)]);
+    let expected = [("A", 3), ("b", 0), ("long", LONG as u64)];
+    assert_eq!(shown, expected.map(|(name, size)| (name.as_bytes().to_vec(), size)));
     let reader = served.open("to", READ);
     assert_eq!(now(served.files.copy_streams(&from, &reader)), Err(FsError::AccessDenied));
 }

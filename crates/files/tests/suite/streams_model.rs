@@ -11,6 +11,9 @@ use vfs::{Actor, FsError, Result, StreamName};
 /// What is opened: the file itself, or a stream of it.
 const NAMES: [Option<&str>; 4] = [None, Some("a"), Some("A"), Some("b")];
 
+/// Offsets and sizes are multiples of it: a few of them are more than ext4 takes in attributes.
+const UNIT: usize = 700;
+
 #[derive(Clone, Debug)]
 enum Step {
     Open { name: usize, access: u32, share: u32, if_exists: u8, create: bool, doomed: bool },
@@ -283,11 +286,11 @@ fn run_one(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, st
             let real = served.files.write(
                 opens[at].real.caller(),
                 &opens[at].real,
-                u64::from(byte % 8),
+                u64::from(byte % 8) * UNIT as u64,
                 &[byte],
             );
             let expected = reference.change(&opens[at], |bytes| {
-                let offset = usize::from(byte % 8);
+                let offset = usize::from(byte % 8) * UNIT;
                 bytes.resize(bytes.len().max(offset + 1), 0);
                 bytes[offset] = byte;
             });
@@ -295,9 +298,10 @@ fn run_one(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, st
         }
         Step::SetSize(n, size) => {
             let Some(at) = pick(n, opens) else { return };
-            let real =
-                now(served.files.set_size(opens[at].real.caller(), &opens[at].real, size.into()));
-            let expected = reference.change(&opens[at], |bytes| bytes.resize(size.into(), 0));
+            let size = usize::from(size) * UNIT;
+            let (caller, open) = (opens[at].real.caller(), &opens[at].real);
+            let real = now(served.files.set_size(caller, open, size as u64));
+            let expected = reference.change(&opens[at], |bytes| bytes.resize(size, 0));
             assert_eq!(real, expected, "{step:?}");
         }
         Step::SetDelete(n, delete) => {

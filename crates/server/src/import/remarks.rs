@@ -303,7 +303,9 @@ const FAMILIES: &[(&str, Fate)] = &[
     ("smbdprofiling", LOGS),
     (
         "streams_depot:",
-        Lost("streams are kept in extended attributes; those in .streams are not found"),
+        Lost(
+            "streams are kept in extended attributes, long ones in .anabranch-streams; those in .streams are not found",
+        ),
     ),
     ("tls", DOMAIN),
     ("winbind", DOMAIN),
@@ -349,7 +351,7 @@ pub fn module(name: &str) -> Option<&'static str> {
         "recycle" => "deleted files are gone; use snapshots or backups",
         "scannedonly" | "virusfilter" => "files are not scanned; scan the directory itself",
         "streams_depot" => {
-            "streams are kept in extended attributes; those in .streams are not found"
+            "streams are kept in extended attributes, long ones in .anabranch-streams; those in .streams are not found"
         }
         "worm" => "files do not become unchangeable by age; use chattr +i",
         _ => "this module is not known here; see what it did for you",

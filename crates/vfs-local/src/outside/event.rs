@@ -1,6 +1,7 @@
 //! Events as the kernel writes them: fanotify(7). Numbers are in the machine's
 //! own order.
 
+use crate::stream_store;
 use vfs::Name;
 
 /// Bytes of an event before its records.
@@ -32,6 +33,13 @@ pub enum Happening {
     Renamed { from: Name, to: Name },
     /// Attributes of the directory itself.
     Itself,
+}
+
+impl Happening {
+    /// Whether it is to a directory that clients do not see.
+    pub fn is_of_store(&self) -> bool {
+        matches!(self, Self::Names { name, .. } if stream_store::is_store_name(name.as_bytes()))
+    }
 }
 
 /// A name and the handle of the directory that it is in.

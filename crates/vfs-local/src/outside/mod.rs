@@ -18,6 +18,7 @@ mod handle;
 use crate::identity::Acting;
 use crate::location::path_below;
 use crate::node::LocalNode;
+use crate::stream_store;
 use event::{Event, Happening};
 use file::WatchedFile;
 use handle::{handle_of, place_of};
@@ -317,6 +318,9 @@ impl Shared {
         let named = |name| OutsideName { name, is_directory: event.is_directory };
         for (handle, happening) in event.happenings() {
             let Some((handle, happening)) = self.with_name(handle, happening) else { continue };
+            if happening.is_of_store() {
+                continue;
+            }
             let hearers = self.look_up(&handle, &happening);
             if hearers.watches.is_empty() && hearers.place.is_none() {
                 continue;
@@ -361,7 +365,8 @@ impl Shared {
         if !trees.is_empty()
             && let Some(found) = handle::open(self.root.as_fd(), handle)
         {
-            place = path_below(self.root.as_fd(), found.as_fd(), None);
+            let path = path_below(self.root.as_fd(), found.as_fd(), None);
+            place = path.filter(|path| !stream_store::leads_into_store(path.as_bytes()));
             directory = directory.or(Some(found));
         }
         let exists = match happening {

@@ -60,7 +60,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
 
 /// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why
 /// the caller cannot.
-const OWN_WORK: [(&str, usize, &str); 9] = [
+const OWN_WORK: [(&str, usize, &str); 11] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
     ("handles.rs", 1, "whether the process may open handles at all"),
@@ -73,7 +73,9 @@ const OWN_WORK: [(&str, usize, &str); 9] = [
     ("outside/mod.rs", 1, "the thread that reads events"),
     ("security.rs", 1, "only the superuser writes descriptors, which are part of SET security"),
     ("snapshots.rs", 3, "snapshots are listed and opened for all"),
-    ("streams.rs", 5, "what is left of a stream of which a part is changed"),
+    ("stream_store/mod.rs", 5, "files of long streams, which are the server's own to reach"),
+    ("stream_store/sweep.rs", 1, "the thread that removes what is left of removed files"),
+    ("streams.rs", 2, "what is left of a stream of which a part is changed"),
 ];
 
 /// Looks at the traits and at vfs-local.

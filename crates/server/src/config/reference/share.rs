@@ -349,7 +349,8 @@ pub(super) const SHARE: &[Key] = &[
         form: "`true` or `false`",
         default: Is("true"),
         counts: Reload,
-        text: "Files may have named streams.",
+        text: "Files may have named streams. Those that are too long for an extended attribute are in \
+               `.anabranch-streams` in the share, which a backup needs with the files.",
     },
     Key {
         name: "snapshots",

@@ -1,0 +1,175 @@
+//! What ties a stream's file to the file that it is a stream of: the reference that the latter
+//! has in the stream's attribute, and the record that the former has of it.
+//!
+//! Users may write attributes of their own files, and programs copy them from file to file. So a
+//! reference says nothing by itself: it counts if the record names that very file.
+
+use crate::node::LocalNode;
+use crate::xattr_notes;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Last byte of an attribute that refers to a file. Samba has the number of the attributes there
+/// in which a stream goes on, which is at most 15.
+const REFERENCE: u8 = 0xF0;
+/// What a reference begins with.
+const MAGIC: &[u8] = b"\0anabranch-stream:1\0";
+/// Layout of a record.
+const VERSION: u8 = 1;
+/// Bytes of one of the kernel's handles in a record.
+const HANDLE_BYTES_MAX: usize = vfs::NodeHandle::BYTES_MAX;
+/// Bytes of a record.
+pub const RECORD_BYTES_MAX: usize = 1 + 8 + 8 + 2 * (1 + HANDLE_BYTES_MAX);
+
+/// Names a stream's file in its store, and in no other store of the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StoredId([u8; 16]);
+
+impl StoredId {
+    /// An id that this process has not given before. It is no secret.
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (now, count) = (xattr_notes::now() as u64, COUNT.fetch_add(1, Ordering::Relaxed));
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&now.to_be_bytes());
+        id[8..12].copy_from_slice(&std::process::id().to_be_bytes());
+        id[12..].copy_from_slice(&count.to_be_bytes());
+        Self(id)
+    }
+
+    /// The id in the value of a stream's attribute, if that refers to a file.
+    pub fn of_attribute(value: &[u8]) -> Option<Self> {
+        let id = value.strip_prefix(MAGIC)?.strip_suffix(&[REFERENCE])?;
+        id.try_into().ok().map(Self)
+    }
+
+    /// The value of the attribute of a stream that is in the file with this id.
+    pub fn attribute(self) -> Vec<u8> {
+        [MAGIC, &self.0, &[REFERENCE]].concat()
+    }
+
+    /// The name of the file in its store.
+    pub fn file_name(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The id that a file in a store is named by.
+    pub fn of_file_name(name: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(name).ok().filter(|text| text.len() == 32)?;
+        let id = Self(u128::from_str_radix(text, 16).ok()?.to_be_bytes());
+        (id.file_name() == text).then_some(id)
+    }
+}
+
+/// Which file on its file system, over a new mount and in a snapshot of it: a number is given
+/// again, but not at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Host {
+    inode: u64,
+    /// When it was made, in nanoseconds; 0 where the file system does not tell.
+    born: i64,
+}
+
+impl Host {
+    /// The file that a node is.
+    pub fn of(node: &LocalNode) -> Self {
+        let born = node.born.map_or(0, |born| i64::try_from(born.0).unwrap_or(0));
+        Self { inode: node.key.inode, born }
+    }
+
+    /// The file's number.
+    pub fn inode(self) -> u64 {
+        self.inode
+    }
+}
+
+/// What a stream's file has recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The file that it is a stream of.
+    pub host: Host,
+    /// The kernel's handle of that file; empty where there is none.
+    pub host_handle: Vec<u8>,
+    /// The kernel's handle of the stream's file itself: another one has been copied from it, as
+    /// out of a backup.
+    pub own_handle: Vec<u8>,
+}
+
+impl Record {
+    /// As it is stored.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&self.host.inode.to_le_bytes());
+        bytes.extend_from_slice(&self.host.born.to_le_bytes());
+        for handle in [&self.host_handle, &self.own_handle] {
+            let handle = handle.get(..HANDLE_BYTES_MAX).unwrap_or(handle);
+            bytes.push(u8::try_from(handle.len()).unwrap_or(0));
+            bytes.extend_from_slice(handle);
+        }
+        bytes
+    }
+
+    /// From what is stored, which a local program may have written.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let rest = bytes.strip_prefix(&[VERSION])?;
+        let (inode, rest) = rest.split_first_chunk()?;
+        let (born, rest) = rest.split_first_chunk()?;
+        let (host_handle, rest) = split_handle(rest)?;
+        let (own_handle, rest) = split_handle(rest)?;
+        let host = Host { inode: u64::from_le_bytes(*inode), born: i64::from_le_bytes(*born) };
+        let is_whole = rest.is_empty();
+        is_whole.then(|| Self {
+            host,
+            host_handle: host_handle.to_vec(),
+            own_handle: own_handle.to_vec(),
+        })
+    }
+}
+
+fn split_handle(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first()?;
+    rest.split_at_checked(usize::from(*length))
+        .filter(|(handle, _)| handle.len() <= HANDLE_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_is_told_from_every_value_that_samba_writes() {
+        let id = StoredId::new();
+        assert_ne!(id, StoredId::new());
+        let value = id.attribute();
+        assert_eq!(StoredId::of_attribute(&value), Some(id));
+        assert_eq!(StoredId::of_file_name(id.file_name().as_bytes()), Some(id));
+        for last in 0..=15 {
+            let mut data = value.clone();
+            *data.last_mut().unwrap() = last;
+            assert_eq!(StoredId::of_attribute(&data), None, "a stream's data with {last} extents");
+        }
+        for length in 0..value.len() {
+            assert_eq!(StoredId::of_attribute(&value[..length]), None);
+        }
+        for name in
+            ["", "lost+found", &"0".repeat(33), &"A".repeat(32), &format!("+{}", "1".repeat(31))]
+        {
+            assert_eq!(StoredId::of_file_name(name.as_bytes()), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn record_round_trips_and_no_part_of_it_is_one() {
+        let host = Host { inode: 7, born: -3 };
+        let record =
+            Record { host, host_handle: vec![1; 20], own_handle: vec![2; HANDLE_BYTES_MAX] };
+        let bytes = record.encode();
+        assert!(bytes.len() <= RECORD_BYTES_MAX);
+        assert_eq!(Record::decode(&bytes), Some(record));
+        for length in 0..bytes.len() {
+            assert_eq!(Record::decode(&bytes[..length]), None);
+        }
+        assert_eq!(Record::decode(&[&bytes[..], b"x"].concat()), None);
+        let long = [&[VERSION][..], &[0; 16], &[200], &[0; 200], &[0]].concat();
+        assert_eq!(Record::decode(&long), None);
+    }
+}
