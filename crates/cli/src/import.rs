@@ -24,8 +24,7 @@ and access lists are kept where Samba keeps them, so it can be started again.
 Without passdb.tdb: pdbedit -L -w > FILE, and --passwords FILE. With a configuration
 in Samba's registry: net conf list > FILE, and import that.
 
-From the kernel's NFS server: anabranch import /etc/exports; names and netgroups of
-clients are to be replaced by addresses.
+From the kernel's NFS server: anabranch import /etc/exports
 
 What it prints, by file and line: what could not be carried over and what to do
 about it; it is at the end of the new file, too. --all also shows what needs no
@@ -55,7 +54,7 @@ pub struct Args {
     all: bool,
 }
 
-/// Reads Samba's files, writes ours, and says what is missing.
+/// Reads another server's files, writes ours, and says what is missing.
 pub fn run(args: &Args) -> Result<ExitCode> {
     if args.output.exists() && !args.force {
         bail!(

@@ -17,6 +17,7 @@ mod dashboard;
 mod doctor;
 mod drain;
 mod export_url;
+mod exports;
 mod feature;
 mod generate;
 mod import;
@@ -67,12 +68,14 @@ enum Command {
     Check(check::Args),
     /// Look at this machine: is it fit to serve, and what would help
     Doctor(doctor::Args),
-    /// Take over shares and users of Samba
+    /// Take over shares and users of Samba, or exports of an NFS server
     Import(import::Args),
     /// Show sessions, connections and open files of a running server
     Status(status::Args),
     /// Show the channels of a running server, or those that any server gives to us
     Channels(channels::Args),
+    /// List NFS exports with their clients' terms, of a running server or a configuration
+    Exports(exports::Args),
     /// Show features of a running server, or switch one
     Feature(feature::Args),
     /// Show sessions of a running server, or close one
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         Command::Import(args) => import::run(&args),
         Command::Status(args) => status::run(&args),
         Command::Channels(args) => channels::run(&args),
+        Command::Exports(args) => exports::run(&args),
         Command::Feature(args) => feature::run(&args),
         Command::Sessions(args) => sessions::run(&args),
         Command::Share(args) => share_limits::run(&args),

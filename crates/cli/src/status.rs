@@ -75,6 +75,7 @@ fn shown(status: &Value) -> String {
                 plain(&channel["server"])
             );
         }
+        out += &shares_line("shares", &session["shares"]);
         let opens = list(&session["opens"]);
         for open in opens {
             let (share, path, access) =
@@ -126,6 +127,12 @@ fn refused_calls(status: &Value) -> &'static str {
     }
 }
 
+/// What a client has mounted, or connected.
+fn shares_line(what: &str, names: &Value) -> String {
+    let names: Vec<_> = list(names).iter().map(plain).collect();
+    if names.is_empty() { String::new() } else { format!("  {what} {}\n", names.join(", ")) }
+}
+
 fn nfs_client(client: &Value) -> String {
     let text = |key: &str| plain(&client[key]);
     let is = |key: &str| client[key].as_bool().unwrap_or_default();
@@ -137,6 +144,7 @@ fn nfs_client(client: &Value) -> String {
         (true, true) => "  not heard of for its lease\n",
         (true, false) => "\n",
     };
+    out += &shares_line("exports", &client["exports"]);
     for session in list(&client["sessions"]) {
         let text = |key: &str| plain(&session[key]);
         out += &format!("  session {}  slots {}  busy {}", text("id"), text("slots"), text("busy"));
@@ -167,6 +175,20 @@ mod tests {
         let line = "share data: what was written was not kept (I/O error; failures: 2); \
                     the share has stopped: look into the system's log, check the file system, \
                     then start the server again\n";
+        assert!(shown.contains(line), "{shown}");
+    }
+
+    #[test]
+    fn client_is_shown_with_what_it_has_mounted() {
+        let session = serde_json::json!({"id": "1", "shares": ["data", "home"]});
+        let client = serde_json::json!({
+            "id": "2", "owner": "Linux NFSv4.1\u{1b} a", "client": "192.0.2.7:700", "states": 3,
+            "exports": ["data", "a\nb"], "confirmed": true, "expired": false,
+        });
+        let nfs = serde_json::json!({"clients": [client]});
+        let shown = shown(&serde_json::json!({"sessions": [session], "nfs": nfs}));
+        assert!(shown.contains("\n  shares data, home\n"), "{shown}");
+        let line = "NFS client 2  Linux NFSv4.1\\u{1b} a  from 192.0.2.7:700  3 states\n  exports data, a\\nb\n";
         assert!(shown.contains(line), "{shown}");
     }
 

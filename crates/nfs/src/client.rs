@@ -7,13 +7,14 @@ use crate::copies::Copies;
 use crate::create_session::CreateSessionSlot;
 use crate::held::ClientStates;
 use crate::holdings::Holdings;
-use crate::limits::SESSIONS_PER_CLIENT_MAX;
+use crate::limits::{EXPORTS_NOTED_MAX, SESSIONS_PER_CLIENT_MAX};
 use crate::session::Session;
 use crate::stateids::Owner;
 use crate::turns::Turns;
 use crate::waiting_locks::WaitingLocks;
+use files::VolumeId;
 use limits::{Account, Holder, Ledger, Share};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use vfs::FileKey;
@@ -108,6 +109,10 @@ pub struct Client {
     common: Common,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
+    /// Shares that it has reached, in the order in which it did.
+    exports: Mutex<Vec<VolumeId>>,
+    /// The latest of them.
+    latest_export: AtomicU32,
 }
 
 impl Client {
@@ -142,6 +147,8 @@ impl Client {
             owner_bytes: AtomicUsize::new(0),
             revoked: AtomicBool::new(false),
             renewed: Mutex::new(now),
+            exports: Mutex::default(),
+            latest_export: AtomicU32::new(0),
         }
     }
 
@@ -174,6 +181,27 @@ impl Client {
     pub fn renew(&self, now: Instant) {
         let mut renewed = lock(&self.renewed);
         *renewed = now.max(*renewed);
+    }
+
+    /// It has reached a share.
+    pub fn note_export(&self, export: VolumeId) {
+        // Almost always that of its latest request: no lock is taken for it.
+        if self.latest_export.swap(export.0, Ordering::Relaxed) == export.0 {
+            return;
+        }
+        let mut exports = lock(&self.exports);
+        if !exports.contains(&export) {
+            if exports.len() == EXPORTS_NOTED_MAX {
+                exports.remove(0);
+            }
+            exports.push(export);
+        }
+    }
+
+    /// Shares that it has reached, of which the latest [`EXPORTS_NOTED_MAX`] are known.
+    #[must_use]
+    pub fn exports(&self) -> Vec<VolumeId> {
+        lock(&self.exports).clone()
     }
 
     /// When it was last heard of.

@@ -719,12 +719,12 @@ impl<'c> Run<'c> {
     /// The current file handle's place in a share.
     pub fn object_place(&mut self) -> Result<&mut ObjectPlace, NfsStatus> {
         match self.place()? {
-            Place::Root => Err(NfsStatus::ROFS),
+            Place::Pseudo(_) => Err(NfsStatus::ROFS),
             Place::Object(place) => Ok(place),
         }
     }
 
-    /// The object of the current file handle, and who asks for it. The root of all shares
+    /// The object of the current file handle, and who asks for it. A directory above the shares
     /// is none: nothing can be changed in it.
     pub async fn object(&mut self) -> Result<(Object, Arc<Caller>), NfsStatus> {
         let files = self.files.clone();
@@ -758,7 +758,7 @@ impl<'c> Run<'c> {
     pub async fn saved_object(&mut self) -> Result<(Object, Arc<Export>), NfsStatus> {
         let (place, _) = self.saved.as_mut().ok_or(NfsStatus::NOFILEHANDLE)?;
         match place {
-            Place::Root => Err(NfsStatus::ROFS),
+            Place::Pseudo(_) => Err(NfsStatus::ROFS),
             Place::Object(place) => Ok((place.object(&self.files).await?, place.export.clone())),
         }
     }
@@ -829,6 +829,9 @@ impl<'c> Run<'c> {
 
     /// Goes to another place: the current state id was of the one before.
     pub fn go(&mut self, place: Place) {
+        if let (Place::Object(place), Some(session)) = (&place, &self.session) {
+            session.client.note_export(place.export.id);
+        }
         self.current = Some(place);
         self.current_id = None;
         self.looked = None;

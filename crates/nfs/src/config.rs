@@ -1,6 +1,7 @@
 //! What the NFS layer is configured with.
 
 use crate::conn::Shared;
+use crate::pseudo::PseudoTree;
 use files::{Volume, VolumeId};
 use meter::ShareId;
 use std::net::IpAddr;
@@ -25,10 +26,27 @@ pub enum Squash {
     Root,
 }
 
+/// Whether an address is let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostVerdict {
+    /// It is.
+    Admitted,
+    /// It is not.
+    Refused,
+    /// That is being found out, by a look-up of the client's name: it is to come again.
+    Unknown,
+}
+
+impl From<bool> for HostVerdict {
+    fn from(is_admitted: bool) -> Self {
+        if is_admitted { Self::Admitted } else { Self::Refused }
+    }
+}
+
 /// Which addresses are let in.
 pub trait HostFilter: Send + Sync + std::fmt::Debug {
-    /// Whether this one is.
-    fn admits(&self, peer: IpAddr) -> bool;
+    /// Whether this one is. Never waits.
+    fn verdict(&self, peer: IpAddr) -> HostVerdict;
 }
 
 /// Terms of a client on a share: its access, and the identities of its users. exports(5).
@@ -47,8 +65,8 @@ pub struct ExportTerms {
 pub struct ClientTerms {
     /// The addresses of the clients.
     pub hosts: Arc<dyn HostFilter>,
-    /// Their terms.
-    pub terms: ExportTerms,
+    /// Their terms; none if they do not reach the share, whatever other entries say.
+    pub terms: Option<ExportTerms>,
 }
 
 /// A share, as NFS clients see it: a directory in the root of all.
@@ -83,11 +101,13 @@ impl Export {
     /// Whether a connection may reach it.
     ///
     /// # Errors
-    /// ACCESS for other machines; PERM, as the Linux kernel's server replies, for a source port that
+    /// ACCESS for other machines; DELAY while it is looked up whether this is one; PERM, as the Linux kernel's server replies, for a source port that
     /// any program can have where it must be reserved; WRONGSEC without TLS where that is required.
     pub(crate) fn admit(&self, conn: &Shared) -> Result<(), NfsStatus> {
-        if !self.admits(conn.facts.peer.ip()) {
-            return Err(NfsStatus::ACCESS);
+        match self.verdict(conn.facts.peer.ip()) {
+            HostVerdict::Admitted => {}
+            HostVerdict::Refused => return Err(NfsStatus::ACCESS),
+            HostVerdict::Unknown => return Err(NfsStatus::DELAY),
         }
         if self.reserved_ports && !conn.facts.has_reserved_port() {
             conn.warn_of_unreserved_port(&self.name);
@@ -102,17 +122,33 @@ impl Export {
 
     /// Whether clients at an address may reach it.
     #[must_use]
-    pub fn admits(&self, peer: IpAddr) -> bool {
-        self.hosts.admits(peer) && self.terms_of(peer).is_some()
+    pub fn verdict(&self, peer: IpAddr) -> HostVerdict {
+        match self.hosts.verdict(peer) {
+            HostVerdict::Admitted => self.find_terms(peer).0,
+            other => other,
+        }
     }
 
-    /// The terms of clients at an address; none if it has none for them.
+    /// The terms of clients at an address; none if it has none for them, or that is being found out.
     #[must_use]
     pub fn terms_of(&self, peer: IpAddr) -> Option<ExportTerms> {
+        self.find_terms(peer).1
+    }
+
+    /// Whether there are terms for clients at an address, and if so, which: those of the first entry
+    /// that is for them, or of none before it is known whether the entry is.
+    fn find_terms(&self, peer: IpAddr) -> (HostVerdict, Option<ExportTerms>) {
         if self.clients.is_empty() {
-            return Some(self.terms);
+            return (HostVerdict::Admitted, Some(self.terms));
         }
-        self.clients.iter().find(|one| one.hosts.admits(peer)).map(|one| one.terms)
+        for ClientTerms { hosts, terms } in &self.clients {
+            match hosts.verdict(peer) {
+                HostVerdict::Admitted => return (terms.is_some().into(), *terms),
+                HostVerdict::Refused => {}
+                HostVerdict::Unknown => return (HostVerdict::Unknown, None),
+            }
+        }
+        (HostVerdict::Refused, None)
     }
 
     /// Whether clients at an address may change nothing.
@@ -168,6 +204,8 @@ fn without(groups: &[u32], left_out: [u32; 2]) -> Vec<u32> {
 pub struct Config {
     /// All shares.
     pub exports: Vec<Arc<Export>>,
+    /// Directories that lead to them by their paths, beside their names in the root.
+    pub tree: PseudoTree,
     /// How long a client that says nothing keeps what it has.
     pub lease: Duration,
     /// The server's name for clients that reach it at several addresses: the same at

@@ -154,3 +154,7 @@ pub const COPY_LATER_BYTES_MIN: u64 = 16 * 1024 * 1024;
 pub const COPY_PIECE_BYTES: u64 = 16 * 1024 * 1024;
 /// What one COPY copies at most before it answers: the client asks for the rest.
 pub const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Shares that a client has reached, as administrators are shown them: 4 bytes each. Who mounts more has
+/// the latest shown.
+pub const EXPORTS_NOTED_MAX: usize = 256;

@@ -1,23 +1,21 @@
-//! What a file handle leads to: the root of all shares, or an object in one of them.
+//! What a file handle leads to: a directory above the shares, or an object in one of them.
 //! RFC 8881 4, 7.3.
 
-use crate::config::{Config, Export};
+use crate::config::{Config, Export, HostVerdict};
 use crate::conn::Shared;
+use crate::pseudo::{self, PseudoId};
 use crate::status::OrStatus;
 use files::{Files, Handle, Object, RequestFiles};
 use std::sync::Arc;
 use vfs::FsError;
 use wire::nfs::{FileHandle, NfsStatus};
 
-/// The handle of the root of all shares: of volume zero, which no share has.
-const ROOT_HANDLE: [u8; 8] = [0; 8];
-
 /// What a handle leads to. An object is looked for once it is needed: many requests get
 /// on with an open of it.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// The directory of all shares.
-    Root,
+    /// A directory of the pseudo file system: the root of all shares, or on the way to one.
+    Pseudo(PseudoId),
     /// An object in a share.
     Object(ObjectPlace),
 }
@@ -35,16 +33,24 @@ impl Place {
     /// What a handle from the wire leads to.
     ///
     /// # Errors
-    /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more;
-    /// those of [`Export::admit`].
+    /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more, or the
+    /// directory leads this client to none; DELAY while that is looked up; those of
+    /// [`Export::admit`].
     pub fn parse(
         files: &Files,
         config: &Config,
         conn: &Shared,
         handle: &FileHandle,
     ) -> Result<Self, NfsStatus> {
-        if handle.as_bytes() == ROOT_HANDLE {
-            return Ok(Self::Root);
+        if let Some(id) = config.tree.of_handle(handle.as_bytes()) {
+            return match config.tree.verdict(id, &config.exports, conn.facts.peer.ip()) {
+                HostVerdict::Admitted => Ok(Self::Pseudo(id)),
+                HostVerdict::Refused => Err(NfsStatus::STALE),
+                HostVerdict::Unknown => Err(NfsStatus::DELAY),
+            };
+        }
+        if pseudo::is_handle(handle.as_bytes()) {
+            return Err(NfsStatus::STALE);
         }
         let handle = files.parse_handle(handle.as_bytes()).map_err(|_| NfsStatus::BADHANDLE)?;
         let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();
@@ -70,7 +76,9 @@ impl Place {
     /// Those of [`Files::handle`].
     pub fn handle(&mut self, files: &Files) -> Result<FileHandle, NfsStatus> {
         let bytes = match self {
-            Self::Root => return FileHandle::new(&ROOT_HANDLE).ok_or(NfsStatus::SERVERFAULT),
+            Self::Pseudo(id) => {
+                return FileHandle::new(&id.handle()).ok_or(NfsStatus::SERVERFAULT);
+            }
             Self::Object(place) => place.handle(files)?,
         };
         FileHandle::new(bytes.as_bytes()).ok_or(NfsStatus::SERVERFAULT)

@@ -38,6 +38,8 @@ pub struct ClientFact {
     pub states: usize,
     /// Of these, the delegations.
     pub delegations: usize,
+    /// Shares that it has reached since it came.
+    pub exports: Vec<String>,
     /// Its sessions.
     pub sessions: Vec<SessionFact>,
 }
@@ -72,7 +74,9 @@ impl Server {
     /// What `status` shows.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let (now, lease) = (self.host.now().instant, self.config().lease);
+        let config = self.config();
+        let (now, lease) = (self.host.now().instant, config.lease);
+        let name = |id| Some(String::from_utf8_lossy(&config.export(id)?.name).into_owned());
         let fact = |client: &std::sync::Arc<Client>| {
             let facts = client.facts();
             ClientFact {
@@ -83,6 +87,7 @@ impl Server {
                 is_confirmed: client.is_confirmed(),
                 is_expired: client.is_expired(now, lease),
                 states: client.state_count(),
+                exports: client.exports().into_iter().filter_map(name).collect(),
                 delegations: client.with_states(|states| states.delegation_count()),
                 sessions: client.sessions().iter().map(|session| session_fact(session)).collect(),
             }

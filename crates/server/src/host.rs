@@ -5,6 +5,7 @@ use crate::interfaces::Interfaces;
 use crate::journal::{Journal, Records};
 use crate::kerberos::Judge;
 use crate::limits::{LOGGED_NAME_CHARS_MAX, LOGGED_PATH_CHARS_MAX};
+use crate::names::HostNames;
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_records::{NfsRecords, OWN_RECORD};
 use crate::sid_pins::SidPins;
@@ -44,6 +45,7 @@ pub struct ProcessHost {
     /// Callers by system user, so that a logon reads no file twice.
     callers: Mutex<HashMap<String, SystemUser>>,
     interfaces: Arc<Interfaces>,
+    names: Arc<HostNames>,
     runtime: tokio::runtime::Handle,
     journal: RwLock<Option<Journal>>,
     /// NFS clients that have something here, and those that had when the last run ended.
@@ -66,6 +68,7 @@ impl ProcessHost {
             pins: RwLock::default(),
             callers: Mutex::default(),
             interfaces: Arc::default(),
+            names: Arc::new(HostNames::of_system()),
             runtime: tokio::runtime::Handle::current(),
             journal: RwLock::default(),
             nfs_clients: RwLock::default(),
@@ -73,6 +76,11 @@ impl ProcessHost {
             tls: RwLock::default(),
             connections: OnceLock::new(),
         }
+    }
+
+    /// What is known of clients' names.
+    pub fn names(&self) -> &Arc<HostNames> {
+        &self.names
     }
 
     /// Where connections that are doubted are found.

@@ -4,10 +4,10 @@
 //! them, as the user that the thread acts as, and threads that serve act as one user or another.
 
 use crate::config::KerberosKeys;
+use crate::site_line::SiteLine;
 use gss::{Accepted, Acceptor, Keytab};
 use limits::site_of;
 use smb::limits::WAITING_TICKETS_MAX;
-use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -28,77 +28,22 @@ const JUDGED_WITHIN: Duration = Duration::from_secs(10);
 /// A ticket, and where the verdict goes.
 type Case = (Vec<u8>, oneshot::Sender<Result<Accepted, gss::Error>>);
 
-/// What waits for a judge: addresses take turns. `T` is a ticket.
+/// Tickets that wait for a judge.
 #[derive(Debug)]
-struct TicketLine<T> {
-    sites: HashMap<IpAddr, Site<T>>,
-    /// Addresses with tickets waiting, each once.
-    turns: VecDeque<IpAddr>,
-    waiting: usize,
+struct TicketLine {
+    line: SiteLine<Case>,
     has_ended: bool,
-}
-
-/// The tickets of one address.
-#[derive(Debug)]
-struct Site<T> {
-    waiting: VecDeque<T>,
-    judged: usize,
-}
-
-impl<T> TicketLine<T> {
-    fn new() -> Self {
-        Self { sites: HashMap::new(), turns: VecDeque::new(), waiting: 0, has_ended: false }
-    }
-
-    /// A ticket joins; false if too many wait.
-    fn join(&mut self, site: IpAddr, ticket: T) -> bool {
-        if self.waiting >= WAITING_TICKETS_MAX {
-            return false;
-        }
-        let of = || Site { waiting: VecDeque::new(), judged: 0 };
-        let waiting = &mut self.sites.entry(site).or_insert_with(of).waiting;
-        waiting.push_back(ticket);
-        self.waiting += 1;
-        if waiting.len() == 1 {
-            self.turns.push_back(site);
-        }
-        true
-    }
-
-    /// The next ticket that may be judged; to be followed by [`TicketLine::end`].
-    fn begin(&mut self) -> Option<(IpAddr, T)> {
-        let has_room =
-            |site: &IpAddr| self.sites.get(site).is_some_and(|s| s.judged < JUDGES_PER_SITE);
-        let at = self.turns.iter().position(has_room)?;
-        let site = self.turns.remove(at)?;
-        let of_site = self.sites.get_mut(&site)?;
-        let ticket = of_site.waiting.pop_front()?;
-        of_site.judged += 1;
-        self.waiting -= 1;
-        if !of_site.waiting.is_empty() {
-            self.turns.push_back(site);
-        }
-        Some((site, ticket))
-    }
-
-    fn end(&mut self, site: IpAddr) {
-        let Some(of_site) = self.sites.get_mut(&site) else { return };
-        of_site.judged -= 1;
-        if of_site.judged == 0 && of_site.waiting.is_empty() {
-            self.sites.remove(&site);
-        }
-    }
 }
 
 /// The line, and how judges wait for it.
 #[derive(Debug)]
 struct Desk {
-    line: Mutex<TicketLine<Case>>,
+    line: Mutex<TicketLine>,
     arrival: Condvar,
 }
 
 impl Desk {
-    fn lock(&self) -> MutexGuard<'_, TicketLine<Case>> {
+    fn lock(&self) -> MutexGuard<'_, TicketLine> {
         // No ticket is judged under the lock; what is in it is whole.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,13 +52,13 @@ impl Desk {
     fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, Case)> {
         let mut line = self.lock();
         if let Some(site) = judged {
-            line.end(site);
+            line.line.end(site);
         }
         loop {
             if line.has_ended {
                 return None;
             }
-            if let Some(next) = line.begin() {
+            if let Some(next) = line.line.begin() {
                 return Some(next);
             }
             line = self.arrival.wait(line).unwrap_or_else(PoisonError::into_inner);
@@ -142,7 +87,9 @@ impl Judge {
     /// # Errors
     /// In words: no library, or no keytab that can be read.
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
-        let desk = Desk { line: Mutex::new(TicketLine::new()), arrival: Condvar::new() };
+        let line = SiteLine::new(WAITING_TICKETS_MAX, JUDGES_PER_SITE);
+        let line = Mutex::new(TicketLine { line, has_ended: false });
+        let desk = Desk { line, arrival: Condvar::new() };
         // Dropped where a later thread cannot be made, it ends the earlier ones.
         let judge = Self { desk: Arc::new(desk), realm: keys.realm.as_str().into() };
         for _ in 0..JUDGES {
@@ -169,7 +116,7 @@ impl Judge {
         ticket: Vec<u8>,
     ) -> impl Future<Output = Result<Shown, String>> + Send + 'static {
         let (verdict, judged) = oneshot::channel();
-        let has_place = self.desk.lock().join(site_of(from), (ticket, verdict));
+        let has_place = self.desk.lock().line.join(site_of(from), (ticket, verdict));
         if has_place {
             self.desk.arrival.notify_one();
         }
@@ -252,42 +199,6 @@ mod tests {
         for principal in others {
             assert!(user(principal).is_err(), "{principal}");
         }
-    }
-
-    #[test]
-    fn slow_tickets_of_one_address_leave_judges_for_others() {
-        let site = |n: u8| IpAddr::from([192, 0, 2, n]);
-        let mut line = TicketLine::new();
-        for ticket in 0..10 {
-            assert!(line.join(site(1), ticket));
-        }
-        let of_first: Vec<_> = std::iter::from_fn(|| line.begin()).collect();
-        assert_eq!(of_first, [(site(1), 0), (site(1), 1)], "half of the judges");
-        assert!(line.join(site(2), 100));
-        assert_eq!(line.begin(), Some((site(2), 100)), "whatever the other has waiting");
-        assert_eq!(line.begin(), None);
-        line.end(site(1));
-        assert_eq!(line.begin(), Some((site(1), 2)));
-    }
-
-    #[test]
-    fn addresses_take_turns_and_leave_nothing_behind() {
-        let site = |n: u8| IpAddr::from([192, 0, 2, n]);
-        let mut line = TicketLine::new();
-        for (at, ticket) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30)] {
-            assert!(line.join(site(at), ticket));
-        }
-        let mut order = Vec::new();
-        while let Some((at, ticket)) = line.begin() {
-            order.push(ticket);
-            line.end(at);
-        }
-        assert_eq!(order, [10, 20, 30, 11, 12]);
-        assert!(line.sites.is_empty() && line.turns.is_empty() && line.waiting == 0);
-        for ticket in 0..WAITING_TICKETS_MAX {
-            assert!(line.join(site(1), ticket));
-        }
-        assert!(!line.join(site(2), 0));
     }
 
     #[test]

@@ -256,3 +256,38 @@ pub const TOKEN_BYTES_MIN: usize = 32;
 
 /// The longest time that clients are waited for before a shutdown.
 pub const DRAIN_WITHIN_MAX: Duration = Duration::from_hours(24);
+
+/// The addresses of a host that the configuration names are looked up again after this time, and at
+/// each reload: a name service that changes counts as soon as its usual times to live, and a thousand
+/// names cost three look-ups a second.
+pub const HOST_REFRESH: Duration = Duration::from_mins(5);
+
+/// The same after a look-up that failed or found nothing.
+pub const HOST_RETRY: Duration = Duration::from_secs(30);
+
+/// An answer of the name services counts for so long while new ones fail; then nothing is known.
+pub const HOST_ANSWER_MAX_AGE: Duration = Duration::from_hours(1);
+
+/// Hosts that the configuration may name. Each look-up may take half a minute where servers are
+/// silent, and two threads look up: with more, a refresh would not end in that time.
+pub const HOSTS_MAX: usize = 4096;
+
+/// Netgroups that the configuration may name: each is asked for each client.
+pub const NETGROUPS_MAX: usize = 256;
+
+/// Client addresses whose names are remembered, some 300 bytes each.
+pub const CLIENT_NAMES_MAX: usize = 8192;
+
+/// Of these, addresses of one IPv6 site (an IPv4 address is a site): it has more than anybody counts,
+/// and must not drive out all others.
+pub const CLIENT_NAMES_PER_SITE_MAX: usize = CLIENT_NAMES_MAX / 8;
+
+/// Client addresses that wait for their look-up; more are asked to come again.
+pub const LOOKUPS_WAITING_MAX: usize = 1024;
+
+/// Threads that look up: half of them serve names of the configuration at most, so that clients
+/// get their turn while those time out.
+pub const LOOKUP_THREADS: usize = 4;
+
+/// Of those, the ones that one site may have at once.
+pub const LOOKUPS_PER_SITE: usize = LOOKUP_THREADS / 2;

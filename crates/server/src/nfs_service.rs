@@ -1,15 +1,19 @@
 //! NFS in this process: its listener, and what it is configured with.
 
-use crate::config::{Config, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
+use crate::config::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
+use crate::names::HostNames;
 use crate::seats::Seats;
 use crate::supervisor::Beat;
 use files::{Files, VolumeId};
 use meter::{Meter, ShareId};
-use nfs::{ClientTerms, Conn, Export, ExportTerms, Host, HostFilter, Squash};
+use nfs::{
+    ClientTerms, Conn, Export, ExportTerms, Host, HostFilter, HostVerdict, PseudoTree, Squash,
+};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -29,8 +33,8 @@ pub struct NfsService {
 struct Hosts(Arc<smb::Share>);
 
 impl HostFilter for Hosts {
-    fn admits(&self, peer: IpAddr) -> bool {
-        self.0.admission.admits_host(peer)
+    fn verdict(&self, peer: IpAddr) -> HostVerdict {
+        self.0.admission.admits_host(peer).map_or(HostVerdict::Unknown, HostVerdict::from)
     }
 }
 
@@ -90,7 +94,8 @@ fn nfs_config(
     let mut exports: Vec<Arc<Export>> = Vec::new();
     for share in config.shares.iter().filter(|share| share.is_exported()) {
         let taken = |id| exports.iter().any(|export| export.id == id);
-        if let Some(export) = export_of(config, share, shares, meter.register(&share.name), taken) {
+        let counted = meter.register(&share.name);
+        if let Some(export) = export_of(config, share, (shares, host), counted, taken) {
             exports.push(Arc::new(export));
         }
     }
@@ -99,13 +104,14 @@ fn nfs_config(
     let owner = format!("anabranch {guid}").into_bytes();
     let offers_tls = host.tls().is_some();
     let states_max = nfs::limits::STATES_MAX;
-    nfs::Config { exports, lease: config.nfs_lease, owner, offers_tls, states_max }
+    let tree = tree_of(config, &exports);
+    nfs::Config { exports, tree, lease: config.nfs_lease, owner, offers_tls, states_max }
 }
 
 fn export_of(
     config: &Config,
     share: &ShareConfig,
-    shares: &smb::Config,
+    (shares, host): (&smb::Config, &ProcessHost),
     counted: ShareId,
     taken: impl Fn(VolumeId) -> bool,
 ) -> Option<Export> {
@@ -114,6 +120,7 @@ fn export_of(
     while taken(id) || id == VolumeId(0) {
         id = VolumeId(id.0.wrapping_add(1));
     }
+    let (clients, names) = (share.nfs_clients.iter(), host.names());
     Some(Export {
         id,
         name: share.name.clone().into_bytes(),
@@ -123,13 +130,25 @@ fn export_of(
             squash: squash_of(share.nfs_squash),
             anonymous: (share.nfs_anonuid, share.nfs_anongid),
         },
-        clients: share.nfs_clients.iter().map(|clients| terms_of(share, clients)).collect(),
+        clients: clients.map(|clients| terms_of(share, clients, names)).collect(),
         hosts: Arc::new(Hosts(served.clone())),
         tls_required: share.nfs_tls == NfsTls::Required,
         reserved_ports: config.requires_reserved_port(share),
         is_stable: share.nfs_stable == NfsStable::Always,
         counted,
     })
+}
+
+/// The directories by which shares are found by their paths, where that is wanted.
+fn tree_of(config: &Config, exports: &[Arc<Export>]) -> PseudoTree {
+    if !config.nfs_paths {
+        return PseudoTree::default();
+    }
+    let path_of = |(at, export): (usize, &Arc<Export>)| {
+        let share = config.shares.iter().find(|share| share.name.as_bytes() == export.name)?;
+        Some((at, share.path.as_os_str().as_bytes()))
+    };
+    PseudoTree::new(exports.iter().enumerate().filter_map(path_of))
 }
 
 fn squash_of(squash: NfsSquash) -> Squash {
@@ -140,25 +159,29 @@ fn squash_of(squash: NfsSquash) -> Squash {
     }
 }
 
-/// Clients of one network, or all.
+/// Clients of one entry.
 #[derive(Debug)]
-struct NetworkFilter(Option<smb::Network>);
+struct RuleFilter {
+    rule: HostRule,
+    names: Arc<HostNames>,
+}
 
-impl HostFilter for NetworkFilter {
-    fn admits(&self, peer: IpAddr) -> bool {
-        self.0.is_none_or(|network| network.has(peer))
+impl HostFilter for RuleFilter {
+    fn verdict(&self, peer: IpAddr) -> HostVerdict {
+        self.names.is_for(&self.rule, peer).map_or(HostVerdict::Unknown, HostVerdict::from)
     }
 }
 
-fn terms_of(share: &ShareConfig, clients: &NfsClients) -> ClientTerms {
+fn terms_of(share: &ShareConfig, clients: &NfsClients, names: &Arc<HostNames>) -> ClientTerms {
     let anonymous = (
         clients.anonuid.unwrap_or(share.nfs_anonuid),
         clients.anongid.unwrap_or(share.nfs_anongid),
     );
     let squash = squash_of(clients.squash.unwrap_or(share.nfs_squash));
     let read_only = !clients.may_write;
-    let terms = ExportTerms { read_only, squash, anonymous };
-    ClientTerms { hosts: Arc::new(NetworkFilter(clients.network)), terms }
+    let terms = (!clients.is_refused).then_some(ExportTerms { read_only, squash, anonymous });
+    let filter = RuleFilter { rule: clients.hosts.clone(), names: names.clone() };
+    ClientTerms { hosts: Arc::new(filter), terms }
 }
 
 /// What a share is called in file handles: by its name, so that clients find it after a

@@ -2,7 +2,9 @@
 
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
 use crate::audit::Audit;
-use crate::config::{AdminAddress, Config, Encryption, Ntlm, ShareConfig, Signing, SmbStable};
+use crate::config::{
+    AdminAddress, Config, Encryption, HostRule, Ntlm, ShareConfig, Signing, SmbStable,
+};
 use crate::connections::Connections;
 use crate::descriptors::{self, DescriptorPlan};
 use crate::drain::{Drain, flushed};
@@ -14,6 +16,7 @@ use crate::kerberos::Judge;
 use crate::limits::{CONNECTIONS_MAX, END_WITHIN, FLUSH_WITHIN};
 use crate::listener::Listener;
 use crate::metadata_cache::MetadataCaches;
+use crate::names::{HostNames, WantedNames};
 use crate::nfs_identity::NfsIdentity;
 use crate::nfs_service::NfsService;
 use crate::observer::{Observer, Told};
@@ -90,10 +93,7 @@ impl Service {
     /// [`StartError`].
     pub async fn start(config: &Config, extra: &Users, passed: Passed) -> Result<Self, StartError> {
         let plan = descriptor_plan(config)?;
-        let users = load_users(config, extra)?;
-        let host = Arc::new(ProcessHost::new(users, config.guest.clone()));
-        host.set_tls(load_tls(config)?);
-        host.set_tickets(load_tickets(config)?, config.state_folder());
+        let host = Arc::new(host_of(config, load_users(config, extra)?)?);
         let mut records = open_journal(config, &host)?;
         let guid = own_guid(&host, records.remove(&OWN_GUID)).await;
         remember_nfs_clients(config, &host, guid).await;
@@ -101,7 +101,8 @@ impl Service {
         let files = Arc::new(files_of(&host, &workers, plan.opens));
         let caches = Arc::new(MetadataCaches::new(plan.kept_nodes));
         let limits = Arc::new(LimitsBook::open(config.state_folder()));
-        let around = Around { caches: &caches, limits: &limits, now: Host::now(&*host).instant };
+        let now = Host::now(&*host).instant;
+        let around = Around { caches: &caches, names: host.names(), limits: &limits, now };
         let smb_config = smb_config(config, guid, None, &around)?;
         limits.configure(&config.shares, around.now);
         let server = Server::new(smb_config, files.clone(), host.clone());
@@ -267,10 +268,12 @@ impl Service {
         let present = self.listener.server.config();
         self.limits.check(&config.shares).map_err(StartError)?;
         let now = Host::now(&*self.host).instant;
-        let around = Around { caches: &self.caches, limits: &self.limits, now };
+        let names = self.host.names();
+        let around = Around { caches: &self.caches, names, limits: &self.limits, now };
         let next = smb_config(config, present.server_guid, Some(&present), &around)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
+        look_up_names(config, &self.host)?;
         self.host.configure(users, config.guest.clone());
         self.host.set_tls(tls);
         self.host.set_tickets(tickets, config.state_folder());
@@ -552,6 +555,21 @@ fn load_tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, StartE
     files.map(tls::load).transpose().map_err(StartError)
 }
 
+/// The process around the protocols, with what it needs beside sockets.
+fn host_of(config: &Config, users: Users) -> Result<ProcessHost, StartError> {
+    let host = ProcessHost::new(users, config.guest.clone());
+    host.set_tls(load_tls(config)?);
+    host.set_tickets(load_tickets(config)?, config.state_folder());
+    look_up_names(config, &host)?;
+    Ok(host)
+}
+
+/// Has the names of clients in the configuration looked up.
+fn look_up_names(config: &Config, host: &ProcessHost) -> Result<(), StartError> {
+    let (wanted, looks_up_clients) = WantedNames::of(config);
+    host.names().configure(&wanted, looks_up_clients).map_err(StartError)
+}
+
 fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
     let mut users = Users::load(&config.users).map_err(|e| StartError(e.to_string()))?;
     users.merge(extra);
@@ -601,6 +619,7 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
 /// What a share keeps over reloads.
 struct Around<'a> {
     caches: &'a MetadataCaches,
+    names: &'a Arc<HostNames>,
     limits: &'a LimitsBook,
     now: Instant,
 }
@@ -689,7 +708,7 @@ fn open_share(
         comment: share.comment.clone(),
         volume: Some(Arc::new(volume)),
         encryption_required: share.encryption_required,
-        admission: admission(share),
+        admission: admission(share, around.names),
         access_based_enumeration: share.hide_unreadable,
         posix: share.posix,
         time_machine: share.time_machine,
@@ -716,14 +735,20 @@ fn with_latency(share: &ShareConfig, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
     Arc::new(vfs::Delayed::new(vfs, Arc::new(move || std::thread::sleep(latency))))
 }
 
-fn admission(share: &ShareConfig) -> Admission {
+fn admission(share: &ShareConfig, names: &Arc<HostNames>) -> Admission {
     let accounts = |of: &[String]| Accounts(of.to_vec());
+    let network =
+        |rule: &HostRule| if let HostRule::Network(one) = rule { Some(*one) } else { None };
+    let hosts = &share.hosts_allowed;
+    let named: Vec<_> = hosts.iter().filter(|rule| network(rule).is_none()).cloned().collect();
+    let named = (!named.is_empty()).then(|| names.of_rules(named));
     Admission {
         users: share.users.as_deref().map(accounts),
         denied_users: accounts(&share.denied_users),
         read_users: accounts(&share.read_users),
         write_users: accounts(&share.write_users),
-        hosts_allowed: share.hosts_allowed.clone(),
+        hosts_allowed: hosts.iter().filter_map(network).collect(),
+        named_hosts_allowed: named,
         hosts_denied: share.hosts_denied.clone(),
         guests: share.guest_ok,
     }

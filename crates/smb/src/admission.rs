@@ -2,7 +2,9 @@
 //! TREE_CONNECT. MS-SMB2 3.3.5.7.
 
 use crate::host::Account;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Accounts by their names, and `@NAME` for the members of a system group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +50,12 @@ impl Network {
         Ok(Self { address, prefix_bits })
     }
 
+    /// Whether it is of one address.
+    #[must_use]
+    pub fn is_one_address(&self) -> bool {
+        self.prefix_bits == if self.address.is_ipv4() { 32 } else { 128 }
+    }
+
     /// Whether `peer` is in it. IPv4 that comes by an IPv6 socket is IPv4.
     #[must_use]
     pub fn has(&self, peer: IpAddr) -> bool {
@@ -65,6 +73,22 @@ impl Network {
     }
 }
 
+/// As [`Network::parse`] reads it.
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.is_one_address() {
+            true => write!(f, "{}", self.address),
+            false => write!(f, "{}/{}", self.address, self.prefix_bits),
+        }
+    }
+}
+
+/// Clients by name.
+pub trait NamedHosts: Send + Sync + fmt::Debug {
+    /// Whether an address is one of theirs; none while that is looked up. Never waits.
+    fn has(&self, peer: IpAddr) -> Option<bool>;
+}
+
 /// What a share asks of those who connect.
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
@@ -78,6 +102,8 @@ pub struct Admission {
     pub write_users: Accounts,
     /// Networks that may connect; all if empty. Named here counts more than denied.
     pub hosts_allowed: Vec<Network>,
+    /// Clients that may connect beside these networks, if there are any.
+    pub named_hosts_allowed: Option<Arc<dyn NamedHosts>>,
     /// Networks that may not.
     pub hosts_denied: Vec<Network>,
     /// Whether those may connect who have proven nothing.
@@ -85,13 +111,20 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Whether `peer` may connect. Where both lists are given, who is in neither may.
+    /// Whether `peer` may connect; none while a look-up of its name has to tell. Where both lists
+    /// are given, who is in neither may.
     #[must_use]
-    pub fn admits_host(&self, peer: IpAddr) -> bool {
+    pub fn admits_host(&self, peer: IpAddr) -> Option<bool> {
         let is_in = |networks: &[Network]| networks.iter().any(|network| network.has(peer));
-        is_in(&self.hosts_allowed)
-            || !is_in(&self.hosts_denied)
-                && (self.hosts_allowed.is_empty() || !self.hosts_denied.is_empty())
+        if is_in(&self.hosts_allowed) {
+            return Some(true);
+        }
+        let names = self.named_hosts_allowed.as_ref();
+        let is_limited = !self.hosts_allowed.is_empty() || names.is_some();
+        if !is_in(&self.hosts_denied) && (!is_limited || !self.hosts_denied.is_empty()) {
+            return Some(true);
+        }
+        names.map_or(Some(false), |names| names.has(peer))
     }
 
     /// Whether the user may connect; `is_proven` says that it is them.
@@ -198,8 +231,42 @@ mod tests {
             (of(&["10.0.0.1"], &["0.0.0.0/0"]), true, false),
             (of(&["10.0.0.1"], &["10.0.0.0/8"]), true, true),
         ] {
-            assert_eq!(admission.admits_host(near), near_may, "{admission:?}");
-            assert_eq!(admission.admits_host(far), far_may, "{admission:?}");
+            assert_eq!(admission.admits_host(near), Some(near_may), "{admission:?}");
+            assert_eq!(admission.admits_host(far), Some(far_may), "{admission:?}");
+        }
+    }
+
+    /// Clients by name, as a look-up has told of them.
+    #[derive(Debug)]
+    struct Told(Option<bool>);
+
+    impl NamedHosts for Told {
+        fn has(&self, _: IpAddr) -> Option<bool> {
+            self.0
+        }
+    }
+
+    #[test]
+    fn host_by_name_is_admitted_once_that_is_known() {
+        let near = "10.0.0.1".parse().unwrap();
+        for (told, allowed, denied, expected) in [
+            (Some(true), "", "", Some(true)),
+            (Some(false), "", "", Some(false)),
+            (None, "", "", None),
+            (None, "10.0.0.0/8", "", Some(true)),
+            (Some(false), "192.0.2.0/24", "", Some(false)),
+            (Some(true), "", "10.0.0.0/8", Some(true)),
+            (None, "", "10.0.0.0/8", None),
+            (None, "", "192.0.2.0/24", Some(true)),
+        ] {
+            let networks = |text: &str| Network::parse(text).into_iter().collect();
+            let admission = Admission {
+                hosts_allowed: networks(allowed),
+                hosts_denied: networks(denied),
+                named_hosts_allowed: Some(Arc::new(Told(told))),
+                ..Admission::default()
+            };
+            assert_eq!(admission.admits_host(near), expected, "{admission:?}");
         }
     }
 }

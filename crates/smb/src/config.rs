@@ -179,8 +179,8 @@ impl Share {
     #[must_use]
     pub fn fact_for(&self, user: &SessionUser, peer: IpAddr) -> Option<ShareFact> {
         let admission = &self.admission;
-        let is_admitted =
-            admission.admits_host(peer) && admission.admits(&user.account, user.is_proven());
+        let is_of_these = admission.admits_host(peer) == Some(true);
+        let is_admitted = is_of_these && admission.admits(&user.account, user.is_proven());
         if self.listed == Listed::Users && !is_admitted {
             return None;
         }

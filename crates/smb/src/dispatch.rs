@@ -313,7 +313,7 @@ pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         Command::ECHO => commands::echo::echo(request),
         Command::CHANGE_NOTIFY => commands::change_notify::change_notify(request).await,
         Command::OPLOCK_BREAK => commands::oplock_break::oplock_break(request),
-        Command::TREE_CONNECT => commands::tree_connect::tree_connect(request),
+        Command::TREE_CONNECT => Box::pin(commands::tree_connect::tree_connect(request)).await,
         Command::TREE_DISCONNECT => {
             Box::pin(commands::tree_disconnect::tree_disconnect(request)).await
         }

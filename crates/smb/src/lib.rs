@@ -61,7 +61,7 @@ mod transmit;
 mod tree;
 mod trouble;
 
-pub use admission::{Accounts, Admission, Network};
+pub use admission::{Accounts, Admission, NamedHosts, Network};
 pub use chain::{Finished, Job};
 pub use config::{Config, Encryption, Listed, Multichannel, Share};
 pub use conn::{Close, Conn, ConnFacts, Shared};

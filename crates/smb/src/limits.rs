@@ -101,6 +101,13 @@ pub const WAITING_TICKETS_PER_NETWORK: usize = 256;
 /// take to log on.
 pub const LOGON_WAITS: Duration = Duration::from_secs(15);
 
+/// How long a TREE_CONNECT waits until the name of the client's machine is looked up: less than clients
+/// wait for a reply.
+pub const NAME_WAITS: Duration = Duration::from_secs(15);
+
+/// How often it looks meanwhile: a name service answers within milliseconds, or within seconds.
+pub const NAME_LOOKS_EVERY: Duration = Duration::from_millis(20);
+
 /// SESSION_SETUPs of one connection that wait.
 pub const WAITING_SETUPS_PER_CONNECTION: usize = 8;
 

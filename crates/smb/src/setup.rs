@@ -474,7 +474,8 @@ impl Conn {
         let (peer, config) = (self.shared.facts.peer.ip(), self.server.config());
         for tree in session.trees() {
             let admission = &config.share(&tree.share.name).unwrap_or(&tree.share).admission;
-            if admission.admits_host(peer) && admission.admits(account, true) {
+            // A client whose name is being looked up keeps what it was let into.
+            if admission.admits_host(peer) != Some(false) && admission.admits(account, true) {
                 continue;
             }
             if let Ok(opens) = session.remove_tree(tree.id) {

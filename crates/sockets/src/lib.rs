@@ -1,11 +1,15 @@
-//! System calls that no safe library offers: an option of sockets, and logged filters.
+//! Calls that no safe library offers: an option of sockets, logged filters, names of hosts.
 //!
 //! A home of `unsafe`, since the C library is called; each block says why it is sound.
 #![allow(unsafe_code)]
 
 mod filter;
+mod names;
 
 pub use filter::install_logged_filter;
+pub use names::{
+    HOST_ADDRESSES_MAX, HOST_NAME_BYTES_MAX, is_in_netgroup, look_up_addresses, look_up_name,
+};
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

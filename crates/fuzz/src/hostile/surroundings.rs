@@ -246,8 +246,8 @@ pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> Served {
 struct AnyHost;
 
 impl nfs::HostFilter for AnyHost {
-    fn admits(&self, _: IpAddr) -> bool {
-        true
+    fn verdict(&self, _: IpAddr) -> nfs::HostVerdict {
+        nfs::HostVerdict::Admitted
     }
 }
 
@@ -274,5 +274,6 @@ fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
         owner: b"server".to_vec(),
         offers_tls: false,
         states_max: nfs::limits::STATES_MAX,
+        tree: nfs::PseudoTree::default(),
     }
 }

@@ -11,8 +11,8 @@ use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use futures_util::FutureExt;
 use nfs::limits::{COURTESY, MESSAGE_BYTES_MAX};
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, Job, Now, Server, Squash,
-    Transmit,
+    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Now, Server,
+    Squash, Transmit,
 };
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
@@ -82,8 +82,8 @@ impl Host for StillHost {
 struct Anyone;
 
 impl HostFilter for Anyone {
-    fn admits(&self, _: IpAddr) -> bool {
-        true
+    fn verdict(&self, _: IpAddr) -> HostVerdict {
+        HostVerdict::Admitted
     }
 }
 
@@ -154,7 +154,8 @@ impl Rig {
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
         let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
-        let config = Config { exports, lease, owner, offers_tls: true, states_max };
+        let tree = nfs::PseudoTree::new([(0, &b"/srv/deep/share"[..])]);
+        let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(StillHost { random: AtomicU8::new(1), now: Mutex::new(now) });
         let files = Arc::new(Files::new(Arc::new(Inline)));

@@ -8,6 +8,7 @@ use crate::attributes::{
 use crate::compound::Run;
 use crate::config::Export;
 use crate::place::Place;
+use crate::pseudo::PseudoId;
 use crate::status::OrStatus;
 use files::{
     Access as Rights, Caller, NamedAce, NamedList, NamedWho, NewMode, Object, ObjectChanges,
@@ -19,9 +20,6 @@ use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, ModeMasked, SetTim
 use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, VerifyArgs};
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Access, Bitmap4, NfsStatus};
-
-/// Number of the root of all shares in its file system, which has no other.
-const ROOT_INODE: u64 = 1;
 
 /// What GETATTR answers: written behind its status.
 pub(crate) struct Answered {
@@ -40,9 +38,9 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     let files = run.files().clone();
     let wants_handle = requested.contains(attribute::FILEHANDLE);
     let handle = if wants_handle { Some(run.place()?.handle(&files)?) } else { None };
-    if matches!(run.place()?, Place::Root) {
+    if let Place::Pseudo(id) = *run.place()? {
         let around = around(run, None, requested)?;
-        return Ok(Answered { shown: Shown { handle, ..shown_root(run) }, around });
+        return Ok(Answered { shown: Shown { handle, ..shown_pseudo(run, id) }, around });
     }
     let export = run.object_place()?.export.clone();
     let alone = (requested & SPACE).is_empty();
@@ -104,11 +102,11 @@ pub(crate) fn mount_point(export: &Export) -> u64 {
     (1 << 32) | u64::from(export.id.0)
 }
 
-/// The root of all shares: a directory that nobody changes.
-pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
+/// A directory above the shares, which nobody changes.
+pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
     let started = run.server().started;
     let attributes = Attributes {
-        key: FileKey { device: 0, inode: ROOT_INODE },
+        key: FileKey { device: 0, inode: id.inode() },
         kind: FileKind::Directory,
         mode: 0o555,
         uid: 0,
@@ -130,7 +128,7 @@ pub(crate) fn shown_root(run: &Run<'_>) -> Shown {
     let access = Rights::FILE_READ | Rights::FILE_EXECUTE;
     let everyone = NamedAce { allows: true, flags: 0, access, who: NamedWho::Everyone };
     let list = Some(NamedList { entries: vec![everyone], ..NamedList::default() });
-    Shown { attributes, fsid: FsId::default(), mounted_on: ROOT_INODE, handle: None, list }
+    Shown { attributes, fsid: FsId::default(), mounted_on: id.inode(), handle: None, list }
 }
 
 /// What the server and the file system of the object say; the root of all exports is in none.
@@ -335,7 +333,7 @@ pub(crate) async fn access(
     args: &AccessArgs,
 ) -> Result<AccessResult, NfsStatus> {
     let asked = args.access;
-    if matches!(run.place()?, Place::Root) {
+    if matches!(run.place()?, Place::Pseudo(_)) {
         let supported = asked & Access(0x1F);
         let access = supported & (Access::READ | Access::LOOKUP);
         return Ok(AccessResult { supported, access });

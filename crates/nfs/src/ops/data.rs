@@ -87,7 +87,7 @@ pub(crate) async fn commit(run: &mut Run<'_>, args: &CommitArgs) -> Result<Verif
     if args.offset.checked_add(u64::from(args.count)).is_none() {
         return Err(NfsStatus::INVAL);
     }
-    if matches!(run.place()?, Place::Root) {
+    if matches!(run.place()?, Place::Pseudo(_)) {
         return Err(NfsStatus::ISDIR);
     }
     let PaidOpen { open, .. } = any_open(run, Cost::metadata()).await?;

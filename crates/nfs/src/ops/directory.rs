@@ -3,9 +3,12 @@
 
 use super::attributes::{Wished, set_list, wished};
 use crate::compound::Run;
+use crate::config::{Export, HostVerdict};
 use crate::place::Place;
+use crate::pseudo::{Found, PseudoId, ROOT};
 use crate::status::{OrStatus, status_of};
 use files::{NewObject, Object};
+use std::sync::Arc;
 use vfs::{Device, FileKind, FsError, Name, SpecialKind};
 use wire::nfs::ops::{
     CreateArgs, CreateResult, CreateType, LinkArgs, LookupArgs, RemoveArgs, RenameArgs,
@@ -28,7 +31,10 @@ pub(crate) fn name_of(bytes: &[u8]) -> Result<Name, NfsStatus> {
 
 pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<(), NfsStatus> {
     let name = match run.place()? {
-        Place::Root => return enter_share(run, args.name).await,
+        Place::Pseudo(id) => {
+            let id = *id;
+            return walk_pseudo(run, id, args.name).await;
+        }
         Place::Object(_) => name_of(args.name)?,
     };
     let (directory, caller) = run.object().await?;
@@ -47,9 +53,30 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     Ok(())
 }
 
-async fn enter_share(run: &mut Run<'_>, name: &[u8]) -> Result<(), NfsStatus> {
+/// Goes where a name above the shares leads: in the root to a share of this name, else by the path of
+/// one. A share of this name that the client may not reach does not hide a path that it may.
+async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
-    let export = run.config.export_named(name).ok_or(NfsStatus::NOENT)?.clone();
+    let (config, peer) = (run.config.clone(), run.call.conn.facts.peer.ip());
+    let named = if id.is_root() { config.export_named(name) } else { None };
+    if let Some(export) = named
+        && export.verdict(peer) != HostVerdict::Refused
+    {
+        return enter_share(run, export).await;
+    }
+    match config.tree.find(id, name, &config.exports, peer) {
+        Some(Found::Export(export)) => enter_share(run, export).await,
+        Some(Found::Directory(id)) => {
+            run.go(Place::Pseudo(id));
+            Ok(())
+        }
+        Some(Found::Unknown) => Err(NfsStatus::DELAY),
+        None => Err(if named.is_some() { NfsStatus::ACCESS } else { NfsStatus::NOENT }),
+    }
+}
+
+async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
+    let export = export.clone();
     export.admit(&run.call.conn)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
     run.go(Place::of(export, root));
@@ -57,8 +84,13 @@ async fn enter_share(run: &mut Run<'_>, name: &[u8]) -> Result<(), NfsStatus> {
 }
 
 pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
-    if matches!(run.place()?, Place::Root) {
-        return Err(NfsStatus::NOENT);
+    if let Place::Pseudo(id) = *run.place()? {
+        if id.is_root() {
+            return Err(NfsStatus::NOENT);
+        }
+        let parent = run.config.tree.parent(id);
+        run.go(Place::Pseudo(parent));
+        return Ok(());
     }
     let (directory, caller) = run.object().await?;
     if directory.kind() != FileKind::Directory {
@@ -67,7 +99,8 @@ pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
         return Err(if is_link { NfsStatus::SYMLINK } else { NfsStatus::NOTDIR });
     }
     if directory.is_root() {
-        run.go(Place::Root);
+        // Whichever way the client came: the share has one directory above it.
+        run.go(Place::Pseudo(ROOT));
         return Ok(());
     }
     let export = run.object_place()?.export.clone();
@@ -77,7 +110,7 @@ pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
 }
 
 pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
-    if matches!(run.place()?, Place::Root) {
+    if matches!(run.place()?, Place::Pseudo(_)) {
         return Err(NfsStatus::WRONG_TYPE);
     }
     let (object, caller) = run.object().await?;

@@ -2,6 +2,7 @@
 
 use crate::compound::Run;
 use crate::place::Place;
+use crate::pseudo::ROOT;
 use wire::nfs::ops::PutFhArgs;
 use wire::nfs::{FileHandle, NfsStatus};
 
@@ -15,7 +16,7 @@ pub(crate) fn put(run: &mut Run<'_>, args: &PutFhArgs) -> Result<(), NfsStatus> 
 }
 
 pub(crate) fn put_root(run: &mut Run<'_>) -> Result<(), NfsStatus> {
-    run.go(Place::Root);
+    run.go(Place::Pseudo(ROOT));
     Ok(())
 }
 

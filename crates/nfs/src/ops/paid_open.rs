@@ -74,7 +74,7 @@ async fn admitted(
 }
 
 async fn find(run: &mut Run<'_>, id: StateId, rights: Rights) -> Result<PaidOpen, NfsStatus> {
-    if matches!(run.place()?, Place::Root) {
+    if matches!(run.place()?, Place::Pseudo(_)) {
         return Err(NfsStatus::ISDIR);
     }
     let id = run.resolve_id(id)?;

@@ -3,14 +3,15 @@
 //! Entries are written where they are found, on whichever thread that is, behind a copy of the
 //! little that stands before them in the answer: a long listing is never in memory twice.
 
-use super::attributes::{around, fsid, mount_point, shown_root};
+use super::attributes::{around, fsid, mount_point, shown_pseudo};
 use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_unseen};
 use crate::compound::{Answer, Run};
-use crate::config::Export;
+use crate::config::{Export, HostVerdict};
 use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
 use crate::place::Place;
+use crate::pseudo::{Found, PseudoId, ROOT};
 use crate::status::{OrStatus, status_of};
 use files::{
     Caller, ListWish, ListedObject, NamedList, Object, RequestFiles, TakeListed, UnseenObject,
@@ -42,10 +43,13 @@ pub(crate) async fn read(
     if matches!(args.cookie, 1 | 2) {
         return Err(NfsStatus::BAD_COOKIE);
     }
-    if matches!(run.place()?, Place::Root) {
+    if let Place::Pseudo(id) = *run.place()? {
         let around = around(run, None, args.requested)?;
         let mut entries = Entries::behind(answer, args, around, None);
-        let is_end = list_shares(run, args, &mut entries);
+        let is_end = match id.is_root() {
+            true => list_shares(run, args, &mut entries)?,
+            false => list_pseudo(run, args, id, &mut entries)?,
+        };
         return entries.finish(answer, is_end);
     }
     let (directory, caller) = run.object().await?;
@@ -173,24 +177,67 @@ async fn find_list(
 fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize {
     let handle = FileHandle::new(&[0; HANDLE_BYTES_MIN]);
     let mut written = Vec::new();
-    let shown = Shown { handle, ..shown_root(run) };
+    let shown = Shown { handle, ..shown_pseudo(run, ROOT) };
     put(&mut XdrWriter::new(&mut written), args.requested, &shown, around);
     16 + written.len()
 }
 
-/// The shares that the client's machine may reach, as directories; whether those were all.
-fn list_shares(run: &Run<'_>, args: &ReadDirArgs, entries: &mut Entries) -> bool {
+/// The shares that the client's machine may reach, as directories; whether those were all. What leads
+/// to them by their paths is not listed in the root: whoever walks through all of it, as for a backup,
+/// meets each share once.
+///
+/// # Errors
+/// DELAY while it is looked up whether the client may reach one: it would keep the list without it.
+fn list_shares(
+    run: &Run<'_>,
+    args: &ReadDirArgs,
+    entries: &mut Entries,
+) -> Result<bool, NfsStatus> {
     let peer = run.call.conn.facts.peer.ip();
     let numbered = run.config.exports.iter().zip(COOKIE_FIRST..);
-    let mut shares =
-        numbered.filter(|(export, cookie)| *cookie > args.cookie && export.admits(peer));
-    shares.all(|(export, cookie)| entries.put(cookie, &export.name, &shown_share(run, export)))
+    for (export, cookie) in numbered.filter(|(_, cookie)| *cookie > args.cookie) {
+        match export.verdict(peer) {
+            HostVerdict::Admitted => {}
+            HostVerdict::Refused => continue,
+            HostVerdict::Unknown => return Err(NfsStatus::DELAY),
+        }
+        if !entries.put(cookie, &export.name, &shown_share(run, export)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// What leads the client to its shares by their paths; whether that was all.
+///
+/// # Errors
+/// DELAY while it is looked up whether the client may know of an entry.
+fn list_pseudo(
+    run: &Run<'_>,
+    args: &ReadDirArgs,
+    id: PseudoId,
+    entries: &mut Entries,
+) -> Result<bool, NfsStatus> {
+    let (config, peer) = (&run.config, run.call.conn.facts.peer.ip());
+    for (at, name, found) in config.tree.list(id, &config.exports, peer) {
+        let cookie = COOKIE_FIRST + at as u64;
+        let shown = match found {
+            _ if cookie <= args.cookie => continue,
+            Found::Directory(id) => shown_pseudo(run, id),
+            Found::Export(export) => shown_share(run, export),
+            Found::Unknown => return Err(NfsStatus::DELAY),
+        };
+        if !entries.put(cookie, name, &shown) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// A share's own root, as it is listed: a client that asks for attributes sees that
 /// another file system begins.
 fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
-    let mut shown = shown_root(run);
+    let mut shown = shown_pseudo(run, ROOT);
     shown.attributes.key.inode = mount_point(export);
     shown.mounted_on = mount_point(export);
     shown.fsid = fsid(export, vfs::FileKey { device: 0, inode: 0 });

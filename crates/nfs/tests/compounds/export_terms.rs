@@ -1,9 +1,9 @@
 //! Terms of an export by client: exports(5).
 
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
-use nfs::{ClientTerms, Export, ExportTerms, HostFilter, Squash};
+use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::*;
 use wire::nfs::{Access, NfsStatus, StateId};
@@ -13,14 +13,14 @@ use wire::nfs::{Access, NfsStatus, StateId};
 struct Machine([u8; 4]);
 
 impl HostFilter for Machine {
-    fn admits(&self, peer: IpAddr) -> bool {
-        peer == IpAddr::from(self.0)
+    fn verdict(&self, peer: IpAddr) -> HostVerdict {
+        (peer == IpAddr::from(self.0)).into()
     }
 }
 
 /// The machines of [`Bench::client_from`].
 fn machine(host: u8, terms: ExportTerms) -> ClientTerms {
-    ClientTerms { hosts: Arc::new(Machine([198, 51, 100, host])), terms }
+    ClientTerms { hosts: Arc::new(Machine([198, 51, 100, host])), terms: Some(terms) }
 }
 
 const FULL: ExportTerms =
@@ -92,4 +92,65 @@ fn terms_of_the_first_match_decide_on_users_and_others_stay_out() {
     assert_eq!((made.owner, made.owner_group), (Some(&b"4100"[..]), Some(&b"4200"[..])));
     let mut other = bench.client_from("other", 3);
     assert_eq!(open(&mut other, 1, false), NfsStatus::ACCESS);
+}
+
+#[test]
+fn client_without_access_reaches_nothing_though_later_entries_are_for_it() {
+    let bench = Bench::new();
+    let refused = ClientTerms { terms: None, ..machine(1, FULL) };
+    export_to(&bench, vec![refused, machine(1, FULL), machine(2, FULL)]);
+    let mut refused = bench.client_from("refused", 1);
+    assert_eq!(open(&mut refused, 1, false), NfsStatus::ACCESS);
+    assert_eq!(listed(&mut refused), Ok(vec![]));
+    let mut other = bench.client_from("other", 2);
+    assert_eq!(listed(&mut other), Ok(vec![b"share".to_vec()]));
+}
+
+/// A machine whose name is being looked up, until the test says what it is.
+#[derive(Debug)]
+struct LookedUp(Arc<Mutex<HostVerdict>>);
+
+impl HostFilter for LookedUp {
+    fn verdict(&self, _: IpAddr) -> HostVerdict {
+        *self.0.lock().unwrap()
+    }
+}
+
+/// What READDIR of the root lists.
+fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
+    let mut operations = client.walk(&[]);
+    operations.push(Operation::ReadDir(ReadDirArgs {
+        cookie: 0,
+        cookie_verifier: Default::default(),
+        directory_bytes: 1000,
+        bytes_max: 10_000,
+        requested: Default::default(),
+    }));
+    match client.status(&operations) {
+        NfsStatus::OK => Ok(client.list(&[])),
+        status => Err(status),
+    }
+}
+
+#[test]
+fn client_whose_name_is_looked_up_is_told_to_come_again() {
+    let bench = Bench::new();
+    let verdict = Arc::new(Mutex::new(HostVerdict::Unknown));
+    let hosts = Arc::new(LookedUp(verdict.clone()));
+    export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }, machine(1, FULL)]);
+    let mut client = bench.client_from("client", 1);
+    assert_eq!(open(&mut client, 1, false), NfsStatus::DELAY);
+    assert_eq!(
+        listed(&mut client),
+        Err(NfsStatus::DELAY),
+        "a list without the share would be kept"
+    );
+    let secinfo = SecInfoArgs { name: b"share" };
+    let asked = [Operation::PutRootFh, Operation::SecInfo(secinfo)];
+    assert_eq!(client.status(&asked), NfsStatus::DELAY);
+    *verdict.lock().unwrap() = HostVerdict::Refused;
+    assert_eq!(open(&mut client, READ_WRITE, true), NfsStatus::OK, "by the next entry");
+    assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
+    *verdict.lock().unwrap() = HostVerdict::Admitted;
+    assert_eq!(open(&mut client, READ_WRITE, false), NfsStatus::ROFS, "by its own");
 }

@@ -7,7 +7,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use nfs::limits::READDIR_ENTRIES_MAX;
 use nfs::{
-    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, Job, Now, Server, Squash,
+    Config, Conn, ConnFacts, Export, ExportTerms, Host, HostFilter, HostVerdict, Job, Now, Server,
+    Squash,
 };
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -147,8 +148,8 @@ impl Host for StillHost {
 struct Anyone;
 
 impl HostFilter for Anyone {
-    fn admits(&self, _: IpAddr) -> bool {
-        true
+    fn verdict(&self, _: IpAddr) -> HostVerdict {
+        HostVerdict::Admitted
     }
 }
 
@@ -185,7 +186,8 @@ impl Bench {
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
         let (owner, states_max) = (b"server".to_vec(), nfs::limits::STATES_MAX);
-        let config = Config { exports, lease, owner, offers_tls: true, states_max };
+        let tree = nfs::PseudoTree::default();
+        let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
         let clock = Clock { now: Mutex::new(Instant::now()), sleeps: Mutex::default() };
         let host = StillHost {
             random: AtomicU64::new(1),

@@ -14,6 +14,7 @@ mod harness;
 mod limits;
 mod locks;
 mod opens;
+mod paths;
 mod reserved_ports;
 mod sessions;
 mod tls;

@@ -48,6 +48,7 @@ fn shown(client: &ClientFact) -> Value {
         "expired": client.is_expired,
         "states": client.states,
         "delegations": client.delegations,
+        "exports": client.exports,
         "sessions": client.sessions.iter().map(session).collect::<Vec<_>>(),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
-use crate::config::ShareConfig;
+use crate::config::{ExportLine, ShareConfig};
 use crate::share_limits::ChangeRefusal;
 use crate::system_users;
 use limits::{Provision, Rates, Snapshot};
@@ -21,6 +21,19 @@ pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
         let limits = limits.iter().find(|(name, _)| *name == share.name);
         shown(state, share, limits.map(|(_, snapshot)| snapshot))
     })))
+}
+
+/// Shares as NFS clients have them.
+pub fn exports(state: &State, input: &Input) -> Result<Answer, Refusal> {
+    let config = state.nfs.config();
+    let has_paths = config.tree.has_paths();
+    let shares = state.shares.all();
+    let line = |export: &std::sync::Arc<nfs::Export>| {
+        let share = shares.iter().find(|share| share.name.as_bytes() == export.name)?;
+        Some(ExportLine::new(share, has_paths, export.reserved_ports))
+    };
+    let lines: Vec<ExportLine> = config.exports.iter().filter_map(line).collect();
+    Ok(Answer::Json(input.page(&lines, ExportLine::json)))
 }
 
 /// What one share may take.

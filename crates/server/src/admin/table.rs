@@ -159,6 +159,9 @@ pub static OPERATIONS: &[Operation] = &[
     get("/v1/channels", "channels", "Channels", channels::all)
         .says("Sessions with their channels, by the names that Windows has for them."),
     get("/v1/shares", "shares", "ShareList", shares::list).list().says("Shares, and their space."),
+    get("/v1/exports", "exports", "ExportList", shares::exports)
+        .list()
+        .says("NFS exports with their clients' terms, in the words of exports(5)."),
     get("/v1/shares/{share}/limits", "shareLimits", "ShareLimits", shares::limits)
         .says("Class and limits of a share, what is throttled by them, and burst credits."),
     get("/v1/shares/{share}/limits", "changeShareLimits", "ShareLimits", shares::change)

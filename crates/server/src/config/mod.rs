@@ -4,6 +4,8 @@
 //! finds every mistake, with its line and remedy.
 
 mod admin_address;
+mod export_line;
+mod host_rule;
 mod limits;
 mod logging;
 mod multichannel;
@@ -16,9 +18,12 @@ mod values;
 
 pub(crate) use self::limits::change_provision;
 use crate::connections::Patience;
-use crate::limits::{CONNECTIONS_MAX, MEMORY_BYTES_MAX};
+use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, MEMORY_BYTES_MAX, NETGROUPS_MAX};
+use crate::names::WantedNames;
 use ::limits::Provision;
 pub use admin_address::AdminAddress;
+pub use export_line::ExportLine;
+pub use host_rule::{HostRule, NamePattern};
 pub use logging::{AuditTarget, LogFormat, Logging, TraceTarget};
 pub use multichannel::Multichannel;
 pub use nfs_clients::{NOBODY, NfsClients};
@@ -279,8 +284,8 @@ pub struct ShareConfig {
     pub read_users: Vec<String>,
     /// Users that may write where others may not.
     pub write_users: Vec<String>,
-    /// Networks that may connect; all if empty.
-    pub hosts_allowed: Vec<smb::Network>,
+    /// Clients that may connect; all if empty.
+    pub hosts_allowed: Vec<HostRule>,
     /// Networks that may not.
     pub hosts_denied: Vec<smb::Network>,
     /// Patterns of names that are shown as hidden.
@@ -337,6 +342,8 @@ pub struct Config {
     pub nfs: Vec<SocketAddr>,
     /// How long an NFS client that says nothing keeps what it has.
     pub nfs_lease: Duration,
+    /// Whether NFS clients find shares by the paths of their directories, too.
+    pub nfs_paths: bool,
     /// PEM files for NFS under TLS, if it is offered.
     pub nfs_tls: Option<TlsFiles>,
     /// Whether NFS clients have to come from a reserved source port where a share does not say.
@@ -409,6 +416,7 @@ impl Config {
             smb: Vec::new(),
             nfs: Vec::new(),
             nfs_lease: nfs::limits::LEASE,
+            nfs_paths: true,
             nfs_tls: None,
             reserved_ports: true,
             admin: None,
@@ -459,6 +467,26 @@ impl Config {
         many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
     }
 
+    /// Every client that a share is for, in no order.
+    pub fn host_rules(&self) -> impl Iterator<Item = &HostRule> {
+        self.shares.iter().flat_map(|share| {
+            let of_nfs = share.nfs_clients.iter().map(|clients| &clients.hosts);
+            share.hosts_allowed.iter().chain(of_nfs)
+        })
+    }
+
+    fn too_many_names(&self) -> Option<String> {
+        let WantedNames { hosts, netgroups } = WantedNames::of(self).0;
+        let (hosts, netgroups) = (hosts.len(), netgroups.len());
+        let is_many = hosts > HOSTS_MAX || netgroups > NETGROUPS_MAX;
+        is_many.then(|| {
+            format!(
+                "{hosts} hosts by name and {netgroups} netgroups in nfs_clients and hosts_allowed, and \
+                 there may be {HOSTS_MAX} and {NETGROUPS_MAX}; name networks or wildcards instead"
+            )
+        })
+    }
+
     /// Whether NFS clients of `share` must connect from a port below 1024.
     #[must_use]
     pub fn requires_reserved_port(&self, share: &ShareConfig) -> bool {
@@ -489,6 +517,11 @@ impl Config {
         });
         tls.into_iter().chain(kerberos).chain(self.shares.iter().flat_map(of)).collect()
     }
+}
+
+/// A list of clients on the command line, separated by plus signs.
+fn hosts_of(key: &str, value: &str) -> Result<Vec<HostRule>, ConfigError> {
+    values::parse_hosts(key, value.split('+')).map_err(ConfigError::of)
 }
 
 /// A list of networks on the command line, separated by plus signs.
@@ -630,7 +663,7 @@ impl ShareConfig {
             "denied_users" => self.denied_users = list(),
             "read_users" => self.read_users = list(),
             "write_users" => self.write_users = list(),
-            "hosts_allowed" => self.hosts_allowed = networks_of(key, value)?,
+            "hosts_allowed" => self.hosts_allowed = hosts_of(key, value)?,
             "hosts_denied" => self.hosts_denied = networks_of(key, value)?,
             "hidden_names" | "veto_names" => {
                 let patterns = value.split('+').filter(|p| !p.is_empty());

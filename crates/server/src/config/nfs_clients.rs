@@ -1,7 +1,6 @@
-//! Terms of NFS clients by their addresses, each as one word of exports(5).
+//! Terms of NFS clients, each as one word of exports(5).
 
-use super::NfsSquash;
-use smb::Network;
+use super::{HostRule, NfsSquash};
 use vfs::Identity;
 
 /// Anonymous user and group unless configured, as everywhere.
@@ -9,16 +8,18 @@ pub const NOBODY: u32 = 65_534;
 /// Entries that a share may have: each request is held against them in their order.
 const CLIENTS_MAX: usize = 256;
 /// Options that an entry may have.
-const OPTIONS: &str =
-    "ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N and anongid=N";
+const OPTIONS: &str = "ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N, \
+     anongid=N and no_access";
 
 /// Clients and what they may, as `192.0.2.0/24(rw,all_squash,anonuid=1000)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsClients {
-    /// Where they are; none for all.
-    pub network: Option<Network>,
+    /// Which clients.
+    pub hosts: HostRule,
     /// They may change something, if the share lets anybody.
     pub may_write: bool,
+    /// They do not reach the share, whatever later entries say.
+    pub is_refused: bool,
     /// Whose users are anonymous; the share's `nfs_squash` if none.
     pub squash: Option<NfsSquash>,
     /// The anonymous user; the share's if none.
@@ -48,19 +49,20 @@ fn parse_one(entry: &str) -> Result<NfsClients, String> {
             (host, options.ok_or_else(|| format!("{entry:?} does not end with \")\""))?)
         }
     };
-    let network = match host {
-        "*" => None,
-        host => Some(Network::parse(host).map_err(|what| {
-            format!("{what}; names and netgroups are not known here, \"*\" is every client")
-        })?),
-    };
-    let mut clients =
-        NfsClients { network, may_write: false, squash: None, anonuid: None, anongid: None };
+    let hosts = HostRule::parse(host)?;
+    let mut clients = NfsClients::new(hosts, false);
     let mut squash = SquashOptions::default();
     for option in options.split(',').map(str::trim).filter(|option| !option.is_empty()) {
         clients.set(option, &mut squash)?;
     }
     clients.squash = squash.meaning();
+    let is_named = !matches!(clients.hosts, HostRule::All | HostRule::Network(_));
+    if clients.is_refused && is_named {
+        return Err(format!(
+            "{entry:?}: no_access needs an address or a network; a name that cannot be looked up would \
+             be let in by a later entry"
+        ));
+    }
     Ok(clients)
 }
 
@@ -83,11 +85,18 @@ impl SquashOptions {
 }
 
 impl NfsClients {
+    /// Clients of a rule, of whom nothing else is said.
+    #[must_use]
+    pub fn new(hosts: HostRule, may_write: bool) -> Self {
+        Self { hosts, may_write, is_refused: false, squash: None, anonuid: None, anongid: None }
+    }
+
     fn set(&mut self, option: &str, squash: &mut SquashOptions) -> Result<(), String> {
         match option.split_once('=') {
             None => match option {
                 "ro" => self.may_write = false,
                 "rw" => self.may_write = true,
+                "no_access" => self.is_refused = true,
                 "root_squash" => squash.root = Some(true),
                 "no_root_squash" => squash.root = Some(false),
                 "all_squash" => squash.all = Some(true),
@@ -120,19 +129,24 @@ mod tests {
 
     #[test]
     fn entries_are_read_as_exports_has_them() {
+        let names = ["Build.example", "*.example(rw)", "@builders(rw)"].into_iter();
+        let hosts = parse(names).unwrap().into_iter().map(|one| one.hosts.to_string());
+        assert_eq!(hosts.collect::<Vec<_>>(), ["build.example", "*.example", "@builders"]);
         let entries = ["192.0.2.7", "2001:db8::/32(rw, no_root_squash)"];
         let all = "*(ro,all_squash,anonuid=1000,anongid=100)";
         let read = parse(entries.into_iter().chain([all]).collect::<Vec<_>>().into_iter()).unwrap();
-        let network = |text| Some(Network::parse(text).unwrap());
         let ids = |anonuid, anongid| (anonuid, anongid);
         let expected = [
-            (network("192.0.2.7"), false, None, ids(None, None)),
-            (network("2001:db8::/32"), true, Some(NfsSquash::None), ids(None, None)),
-            (None, false, Some(NfsSquash::All), ids(Some(1000), Some(100))),
+            ("192.0.2.7", false, None, ids(None, None)),
+            ("2001:db8::/32", true, Some(NfsSquash::None), ids(None, None)),
+            ("*", false, Some(NfsSquash::All), ids(Some(1000), Some(100))),
         ];
         let found = read
             .into_iter()
-            .map(|one| (one.network, one.may_write, one.squash, ids(one.anonuid, one.anongid)));
+            .map(|one| (one.hosts, one.may_write, one.squash, ids(one.anonuid, one.anongid)));
+        let expected = expected.map(|(hosts, may_write, squash, ids)| {
+            (HostRule::parse(hosts).unwrap(), may_write, squash, ids)
+        });
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
@@ -157,13 +171,17 @@ mod tests {
     fn mistakes_in_entries_are_named() {
         for (entry, said) in [
             (
-                "host.example(rw)",
-                "\"host.example\" is not an address or a network, as \"192.0.2.0/24\"; names and netgroups are not known here, \"*\" is every client",
+                "192.0.2.0/99(rw)",
+                "\"192.0.2.0/99\" is not an address or a network, as \"192.0.2.0/24\"",
+            ),
+            (
+                "*.example(no_access)",
+                "\"*.example(no_access)\": no_access needs an address or a network; a name that cannot be looked up would be let in by a later entry",
             ),
             ("*(rw", "\"*(rw\" does not end with \")\""),
             (
                 "*(async)",
-                "\"async\" is no option; there are ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N and anongid=N",
+                "\"async\" is no option; there are ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N, anongid=N and no_access",
             ),
             ("*(anonuid=-1)", "anonuid = \"-1\" is not the number of a user or group"),
             (

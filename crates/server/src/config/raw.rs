@@ -6,7 +6,9 @@ use super::logging::RawLogging;
 use super::multichannel::RawMultichannel;
 use super::nfs_clients;
 use super::suggest;
-use super::values::{parse_cache, parse_listed, parse_networks, parse_patterns, parse_size};
+use super::values::{
+    parse_cache, parse_hosts, parse_listed, parse_networks, parse_patterns, parse_size,
+};
 use super::{
     Config, ConfigError, Confinement, Encryption, Kept, KerberosKeys, NAME_CHARS_MAX, NfsSquash,
     NfsStable, NfsTls, Ntlm, Problem, ShareConfig, Signing, SmbStable, SnapshotsConfig, TlsFiles,
@@ -103,6 +105,8 @@ struct RawServer {
     nfs: Option<Vec<SocketAddr>>,
     /// Seconds that an NFS client which says nothing keeps what it has.
     nfs_lease_seconds: Option<Spanned<u64>>,
+    /// Whether NFS clients find shares by the paths of their directories, too.
+    nfs_paths: Option<bool>,
     /// The server's certificate for NFS under TLS, with those that it needs, as PEM.
     nfs_tls_certificate: Option<Spanned<PathBuf>>,
     /// Its key, as PEM.
@@ -281,6 +285,8 @@ pub fn parse(text: &str) -> Result<Config, ConfigError> {
     for share in raw.share {
         reader.share(share, &mut config);
     }
+    let too_many = config.too_many_names().map(|text| Problem { line: None, text });
+    reader.problems.extend(too_many);
     if reader.problems.is_empty() {
         return Ok(config);
     }
@@ -341,6 +347,7 @@ impl Meaning<'_> {
             let seconds = self.bounded("nfs_lease_seconds", &seconds, NFS_LEASE_SECONDS);
             config.nfs_lease = Duration::from_secs(seconds);
         }
+        config.nfs_paths = raw.nfs_paths.unwrap_or(config.nfs_paths);
         config.reserved_ports = raw.reserved_ports.unwrap_or(config.reserved_ports);
         config.admin = raw.admin.and_then(|admin| self.admin(&admin));
         config.signing = raw.signing.unwrap_or_default();
@@ -529,7 +536,7 @@ impl Meaning<'_> {
     fn names_and_hosts(&mut self, raw: &RawShare, share: &mut ShareConfig) {
         if let Some(list) = &raw.hosts_allowed {
             share.hosts_allowed =
-                self.meant(list.span(), parse_networks("hosts_allowed", texts(list)));
+                self.meant(list.span(), parse_hosts("hosts_allowed", texts(list)));
         }
         if let Some(list) = &raw.hosts_denied {
             share.hosts_denied =

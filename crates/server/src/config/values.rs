@@ -1,6 +1,6 @@
 //! Meanings of single values of a share's keys.
 
-use super::{Config, Encryption, NfsTls, Ntlm, Problem, ShareConfig, Signing};
+use super::{Config, Encryption, HostRule, NfsTls, Ntlm, Problem, ShareConfig, Signing};
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use crate::system_users;
 use smb::{Listed, Network};
@@ -30,6 +30,15 @@ pub(super) fn parse_patterns<'a>(
         }
     }
     Ok(patterns)
+}
+
+/// Clients, as exports(5) names them.
+pub(super) fn parse_hosts<'a>(
+    key: &str,
+    hosts: impl IntoIterator<Item = &'a str>,
+) -> Result<Vec<HostRule>, String> {
+    let one = |text| HostRule::parse(text).map_err(|what| format!("{key}: {what}"));
+    hosts.into_iter().map(one).collect()
 }
 
 /// Networks, as `192.0.2.0/24`.

@@ -1,15 +1,12 @@
 //! The kernel server's exports(5): a share for each directory, with its clients' terms.
 
-use super::draft::{list_of, one_line, quoted};
+use super::Imported;
+use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft, last_part};
 use super::text::{FILE_BYTES_MAX, Place, Read};
-use super::{Imported, Note};
-use crate::config::{check_share_name, same_name};
-use std::fmt::Write;
+use crate::config::HostRule;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Exports that are taken down; a server with more is set up by other means.
-const EXPORTS_MAX: usize = 1000;
 /// Options that change nothing here.
 const NEEDLESS: &[&str] = &[
     "sync",
@@ -44,17 +41,9 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
     if text.len() > FILE_BYTES_MAX {
         return Err(format!("{}: longer than {FILE_BYTES_MAX} bytes", path.display()));
     }
-    let mut importer = Importer {
-        file: path.into(),
-        config: format!(
-            "# Written by anabranch import, from {}.\n# Nobody reaches the shares over SMB: name their \
-             `users`, or leave `users` out.\n\n[server]\nnfs = [\"0.0.0.0:2049\", \"[::]:2049\"]\n",
-            one_line(&path.display().to_string())
-        ),
-        shares: Vec::new(),
-        lost: Vec::new(),
-        needless: Vec::new(),
-    };
+    let listening = ["0.0.0.0:2049".to_owned(), "[::]:2049".to_owned()];
+    let draft = NfsDraft::new(&path.display().to_string(), &listening);
+    let mut importer = Importer { file: path.into(), draft };
     let mut lines = text.lines().enumerate();
     while let Some((at, first)) = lines.next() {
         let mut line = first.to_owned();
@@ -64,16 +53,12 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
         }
         importer.line(at + 1, &line);
     }
-    let Importer { config, shares, lost, needless, .. } = importer;
-    Ok(Imported { config, shares, lost, needless })
+    Ok(importer.draft.finish())
 }
 
 struct Importer {
     file: Arc<Path>,
-    config: String,
-    shares: Vec<String>,
-    lost: Vec<Note>,
-    needless: Vec<Note>,
+    draft: NfsDraft,
 }
 
 /// A share under construction, from the entries of one line.
@@ -86,42 +71,13 @@ struct DraftExport {
     shows_mounts: bool,
 }
 
-/// One entry of a line, defaults included.
-#[derive(Default)]
-struct DraftClient {
-    /// An address, a network or `*`.
-    host: String,
-    /// Options that `nfs_clients` has, too.
-    options: Vec<String>,
-    /// It may come from any source port.
-    is_insecure: bool,
-    /// A demand on the client that the share would not make.
-    demands: Option<&'static str>,
-}
-
-impl DraftClient {
-    /// Hosts come before networks, and these before `*`, in whatever order they are said: the
-    /// kernel's server decides so, and the first entry counts here. exports(5).
-    fn rank(&self) -> u8 {
-        match &*self.host {
-            "*" => 2,
-            host => u8::from(host.contains('/')),
-        }
-    }
-
-    /// As `nfs_clients` has it.
-    fn entry(&self) -> String {
-        match self.options.is_empty() {
-            true => self.host.clone(),
-            false => format!("{}({})", self.host, self.options.join(",")),
-        }
-    }
-}
-
 impl Importer {
+    fn place(&self, line: usize) -> Place {
+        Place { file: self.file.clone(), line }
+    }
+
     fn lose(&mut self, line: usize, text: impl Into<String>) {
-        let place = Place { file: self.file.clone(), line };
-        self.lost.push(Note { place, text: text.into() });
+        self.draft.lose(self.place(line), text);
     }
 
     fn line(&mut self, at: usize, line: &str) {
@@ -131,7 +87,7 @@ impl Importer {
         if !path.starts_with('/') {
             return self.lose(at, format!("{path:?} is no path; write the export by hand"));
         }
-        if self.shares.len() == EXPORTS_MAX {
+        if !self.draft.has_room() {
             return self.lose(at, format!("more than {EXPORTS_MAX} exports; write it by hand"));
         }
         let mut export = DraftExport::default();
@@ -146,10 +102,9 @@ impl Importer {
         if is_first {
             self.client(at, "*", "", &mut export);
         }
-        if export.clients.is_empty() {
-            return self.lose(at, format!("{path}: no client of it can be carried over"));
-        }
-        export.clients.sort_by_key(DraftClient::rank);
+        // Hosts come before networks, and these before `*`, in whatever order they are said: the
+        // kernel's server decides so, and the first entry counts here. exports(5).
+        export.clients.sort_by_key(|client| client.rule.rank());
         self.share(at, &path, &export);
     }
 
@@ -157,22 +112,19 @@ impl Importer {
     fn client(&mut self, at: usize, word: &str, defaults: &str, export: &mut DraftExport) {
         let (host, options) = word.split_once('(').unwrap_or((word, ""));
         let options = options.strip_suffix(')').unwrap_or(options);
-        let Some(address) = address_of(host) else {
-            let what = if host.starts_with('@') { "a netgroup" } else { "a name" };
-            return self.lose(
-                at,
-                format!(
-                    "{host:?} is {what}: name the addresses of its clients in nfs_clients, before \
-                     the networks that they are in, whose terms they have until then"
-                ),
-            );
+        let rule = match rule_of(host) {
+            Ok(rule) => rule,
+            Err(what) => return self.lose(at, format!("{what}; write the client by hand")),
         };
-        let mut client = DraftClient { host: address, ..DraftClient::default() };
+        let (options_of, mut demands) = (Vec::new(), None);
+        let mut client =
+            DraftClient { rule, options: options_of, is_insecure: false, is_refused: false };
         for option in defaults.split(',').chain(options.split(',')).filter(|o| !o.is_empty()) {
-            self.option(at, option, &mut client, export);
+            self.option(at, option, (&mut client, &mut demands), export);
         }
-        if let Some(demands) = client.demands {
-            return self.lose(at, format!("{host:?} has to {demands}; it is left out until then"));
+        if let Some(demands) = demands {
+            client.is_refused = true;
+            self.lose(at, format!("{host:?} has to {demands}; it is left out until then"));
         }
         export.clients.push(client);
     }
@@ -182,7 +134,7 @@ impl Importer {
         &mut self,
         at: usize,
         option: &str,
-        client: &mut DraftClient,
+        (client, demands): (&mut DraftClient, &mut Option<&'static str>),
         export: &mut DraftExport,
     ) {
         match option {
@@ -198,35 +150,23 @@ impl Importer {
             "crossmnt" | "nohide" => export.shows_mounts = true,
             "hide" => export.shows_mounts = false,
             "xprtsec=tls" | "xprtsec=mtls" | "xprtsec=tls:mtls" => {
-                client.demands = Some(
+                *demands = Some(
                     "come by TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"",
                 );
             }
             _ if option.starts_with("sec=") && option[4..].split(':').any(|one| one == "sys") => {}
             _ if option.starts_with("sec=") => {
-                client.demands =
-                    Some("prove its users by Kerberos, which exports here do not ask for");
+                *demands = Some("prove its users by Kerberos, which exports here do not ask for");
             }
             _ if NEEDLESS.contains(&option) || option.starts_with("fsid=") => {
-                let place = Place { file: self.file.clone(), line: at };
-                let text = format!("{option} needs no counterpart");
-                self.needless.push(Note { place, text });
+                self.draft.need_not(self.place(at), format!("{option} needs no counterpart"));
             }
             _ => self.lose(at, format!("{option:?} has no counterpart; see what it did")),
         }
     }
 
-    /// Keys that hold for all clients of a share here, and for each by itself in exports(5).
-    fn of_all(&mut self, at: usize, path: &str, export: &DraftExport) -> String {
-        let mut keys = String::new();
-        let insecure = export.clients.iter().filter(|client| client.is_insecure).count();
-        if insecure == export.clients.len() {
-            keys.push_str("reserved_ports = false\n");
-        } else if insecure > 0 {
-            let text =
-                format!("{path}: insecure for some clients: all have to come from a reserved port");
-            self.lose(at, text);
-        }
+    fn share(&mut self, at: usize, path: &str, export: &DraftExport) {
+        let mut keys = self.draft.ports(&self.place(at), path, &export.clients);
         if export.relaxed {
             keys.push_str("nfs_stable = \"relaxed\"\n");
         }
@@ -236,48 +176,22 @@ impl Importer {
             );
             self.lose(at, text);
         }
-        keys
-    }
-
-    fn share(&mut self, at: usize, path: &str, export: &DraftExport) {
-        let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("root");
-        let is_taken = |name: &str| self.shares.iter().any(|one| same_name(one, name));
-        let numbered = (2..).map(|number| format!("{last}-{number}"));
-        let mut names = std::iter::once(last.to_owned()).chain(numbered);
-        let Some(name) = names.find(|name| !is_taken(name)) else { return };
-        if let Err(what) = check_share_name(&name) {
-            return self.lose(at, format!("{what}; write the export by hand"));
-        }
-        let (name_said, path_said) = (quoted(&name), quoted(path));
-        let clients: Vec<String> = export.clients.iter().map(DraftClient::entry).collect();
-        let clients = list_of(&clients);
-        let keys = self.of_all(at, path, export);
-        // A String takes everything.
-        let _ = write!(
-            self.config,
-            "\n# Line {at}: mounted as SERVER:/{}.\n[[share]]\nname = {name_said}\npath = {path_said}\n\
-             nfs = true\nnfs_clients = {clients}\n{keys}users = []\nlisted = \"nobody\"\n",
-            one_line(&name)
-        );
-        self.shares.push(name);
+        let (place, name, clients) = (self.place(at), last_part(path), &export.clients[..]);
+        self.draft.share(DraftShare { place, name, path, clients, keys });
     }
 }
 
-/// An address, a network or `*`, as `nfs_clients` takes it.
-fn address_of(host: &str) -> Option<String> {
-    if matches!(host, "" | "*") {
-        return Some("*".into());
+/// A client, as `nfs_clients` takes it: networks may have a mask.
+fn rule_of(host: &str) -> Result<HostRule, String> {
+    if host.is_empty() {
+        return Ok(HostRule::All);
     }
-    let (address, mask) = host.split_once('/').map_or((host, None), |(a, m)| (a, Some(m)));
-    let text = match mask.map(|mask| mask.parse::<std::net::Ipv4Addr>()) {
-        Some(Ok(mask)) => {
-            let bits = mask.to_bits();
-            let is_prefix = bits.leading_ones() + bits.trailing_zeros() == 32 || bits == 0;
-            format!("{address}/{}", is_prefix.then(|| bits.leading_ones())?)
-        }
-        Some(Err(_)) | None => host.to_owned(),
-    };
-    smb::Network::parse(&text).ok().map(|_| text)
+    let masked = host.split_once('/').and_then(|(address, mask)| {
+        let bits = mask.parse::<std::net::Ipv4Addr>().ok()?.to_bits();
+        let is_prefix = bits.leading_ones() + bits.trailing_zeros() == 32 || bits == 0;
+        is_prefix.then(|| format!("{address}/{}", bits.leading_ones()))
+    });
+    HostRule::parse(masked.as_deref().unwrap_or(host))
 }
 
 /// Words between blanks; quotes keep blanks, and a backslash with three digits is that byte.

@@ -5,6 +5,7 @@
 mod draft;
 mod exports;
 mod meaning;
+mod nfs_draft;
 pub mod passwords;
 mod remarks;
 mod text;
@@ -60,13 +61,12 @@ pub struct Imported {
 /// # Errors
 /// A sentence if the file cannot be read.
 pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
-    let is_exports = (facts.read)(path).is_ok_and(|text| exports::is_exports(&text));
-    let mut imported = match is_exports {
-        true => exports::import(path, facts.read)?,
-        false => {
-            let (sections, notes) = text::parse(path, facts.read)?;
-            meaning::Meaning::new(facts, notes).of(&sections)
-        }
+    let text = (facts.read)(path).unwrap_or_default();
+    let mut imported = if exports::is_exports(&text) {
+        exports::import(path, facts.read)?
+    } else {
+        let (sections, notes) = text::parse(path, facts.read)?;
+        meaning::Meaning::new(facts, notes).of(&sections)
     };
     if let Err(error) = Config::parse(&imported.config) {
         // Whatever was typed there: rather a file to correct than none.

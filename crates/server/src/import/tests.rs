@@ -1,7 +1,7 @@
 //! Files as people have them.
 
 use super::*;
-use crate::config::{NfsSquash, ShareConfig};
+use crate::config::{ExportLine, NfsSquash, ShareConfig};
 use proptest::prelude::*;
 use smb::Listed;
 use std::io::{Error, ErrorKind};
@@ -335,7 +335,7 @@ const EXPORTS: &str = r#"
 "/srv/with blank" -rw,insecure *(async) build.example.org @machines
 /srv/other/data\
     (ro,no_subtree_check) 192.0.2.10(rw,xprtsec=mtls)
-/srv/closed host.example.org
+/srv/closed *.example.org "a b"(rw)
 /srv/all
 /srv/order *(rw,no_root_squash,insecure) 192.0.2.0/24(rw,secure) 192.0.2.66(ro,all_squash)
 /srv/kerberos 192.0.2.8(rw,sec=krb5p) 192.0.2.9(rw,sec=sys:krb5)
@@ -346,32 +346,53 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
     let config =
         Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
-    assert_eq!(imported.shares, ["data", "with blank", "data-2", "all", "order", "kerberos"]);
-    assert!(!imported.config.contains("192.0.2.10"), "it is not served in the clear");
+    let expected = ["data", "with blank", "data-2", "closed", "all", "order", "kerberos"];
+    assert_eq!(imported.shares, expected);
+    let other = clients_of(share(&config, "data-2"));
+    assert_eq!(other, ["192.0.2.10(no_access)", "*(ro,root_squash)"], "not served in the clear");
     let data = share(&config, "data");
     assert_eq!(data.path, Path::new("/srv/data"));
     let clients: Vec<_> = data.nfs_clients.iter().map(|one| (one.may_write, one.anonuid)).collect();
     assert_eq!(clients, [(true, None), (false, Some(1000))]);
-    assert_eq!(data.nfs_clients[1].network, Some(smb::Network::parse("192.0.2.0/24").unwrap()));
+    assert_eq!(data.nfs_clients[1].hosts.to_string(), "192.0.2.0/24");
     assert!(data.is_exported() && data.users.as_ref().is_some_and(Vec::is_empty));
     let blank = share(&config, "with blank");
-    assert_eq!((blank.reserved_ports, blank.nfs_clients.len()), (Some(false), 1));
-    assert!(blank.nfs_clients[0].may_write);
+    assert_eq!(blank.reserved_ports, Some(false));
+    let named =
+        ["build.example.org", "@machines", "*"].map(|host| format!("{host}(rw,async,root_squash)"));
+    assert_eq!(clients_of(blank), named);
+    assert_eq!(clients_of(share(&config, "closed")), ["*.example.org(ro,root_squash)"]);
     assert!(!share(&config, "all").nfs_clients[0].may_write, "exports are read-only unless said");
     let lost: Vec<_> = imported.lost.iter().map(ToString::to_string).collect();
     for said in [
-        "/etc/exports:4: \"build.example.org\" is a name: ",
-        "/etc/exports:4: \"@machines\" is a netgroup: ",
         "/etc/exports:5: \"192.0.2.10\" has to come by TLS: ",
         "/etc/exports:9: /srv/order: insecure for some clients: ",
         "/etc/exports:9: /srv/order has no crossmnt: ",
         "/etc/exports:10: \"192.0.2.8\" has to prove its users by Kerberos, ",
-        "/etc/exports:7: /srv/closed: no client of it can be carried over",
+        "/etc/exports:7: \"a b\" is no client",
     ] {
         assert!(lost.iter().any(|line| line.starts_with(said)), "{said} in {lost:?}");
     }
     assert!(imported.needless.iter().any(|note| note.text.starts_with("no_subtree_check")));
-    assert_eq!(share(&config, "kerberos").nfs_clients.len(), 1);
+    assert_eq!(
+        clients_of(share(&config, "kerberos")),
+        ["192.0.2.8(no_access)", "192.0.2.9(rw,root_squash)"]
+    );
+}
+
+/// The terms of a share's clients, in the words of exports(5).
+fn clients_of(share: &ShareConfig) -> Vec<String> {
+    let ExportLine { clients, .. } = ExportLine::new(share, false, true);
+    let is_usual = |option: &&String| {
+        !matches!(&***option, "sync" | "secure" | "anonuid=65534" | "anongid=65534")
+    };
+    let word = |(hosts, options): (String, Vec<String>)| {
+        format!(
+            "{hosts}({})",
+            options.iter().filter(is_usual).cloned().collect::<Vec<_>>().join(",")
+        )
+    };
+    clients.into_iter().map(word).collect()
 }
 
 /// The first entry counts here; the kernel's server goes by kind, whatever the order.

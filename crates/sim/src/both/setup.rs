@@ -108,6 +108,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         owner: b"sim".to_vec(),
         offers_tls: false,
         states_max: nfs::limits::STATES_MAX,
+        tree: nfs::PseudoTree::default(),
     }
 }
 

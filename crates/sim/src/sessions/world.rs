@@ -9,7 +9,7 @@ use crate::random::Random;
 use crate::runner::{Next, Outcome, Runner, Stepped};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
-use nfs::{Config, Conn, ConnFacts, Export, ExportTerms, HostFilter, Server, Squash};
+use nfs::{Config, Conn, ConnFacts, Export, ExportTerms, HostFilter, HostVerdict, Server, Squash};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -80,8 +80,8 @@ enum Action {
 pub(crate) struct Anyone;
 
 impl HostFilter for Anyone {
-    fn admits(&self, _: IpAddr) -> bool {
-        true
+    fn verdict(&self, _: IpAddr) -> HostVerdict {
+        HostVerdict::Admitted
     }
 }
 
@@ -140,6 +140,7 @@ impl World {
             owner: b"sim".to_vec(),
             offers_tls: false,
             states_max: nfs::limits::STATES_MAX,
+            tree: nfs::PseudoTree::default(),
         };
         let files = Arc::new(Files::new(environment.clone()));
         Ok(Self {

@@ -3,6 +3,7 @@
 use crate::audit;
 use crate::config::Share;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::limits::{NAME_LOOKS_EVERY, NAME_WAITS};
 use crate::session::SessionUser;
 use crate::tree::Admitted;
 use crate::trouble::tell_gone;
@@ -20,17 +21,21 @@ const PATH_UNITS_MAX: usize = 1024;
 const SHARE_NAME_MAX: usize = 80;
 
 /// Connects a share, and has it written down.
-pub fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+pub async fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = TreeConnectRequest::decode(&mut request.body()?).map_err(malformed)?;
-    let connected = connect(request, &body);
+    let connected = connect(request, &body).await;
     let status = connected.as_ref().err().copied().unwrap_or_default();
     let whose = (request.header.message_id, request.channel.map(|channel| &channel.session));
     audit::tree_connect(request.server, request.shared, whose, body.path, status);
     connected
 }
 
-fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<Outcome, NtStatus> {
+async fn connect(
+    request: &mut Request<'_>,
+    body: &TreeConnectRequest<'_>,
+) -> Result<Outcome, NtStatus> {
     let share = find_share(request, body.path)?;
+    know_host(request, &share).await;
     let counted = request.files.meter().share(&share.name);
     request.related.counted = counted;
     let session = request.session()?;
@@ -58,6 +63,17 @@ fn connect(request: &mut Request<'_>, body: &TreeConnectRequest<'_>) -> Result<O
     Ok(Outcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))
 }
 
+/// Waits until a look-up has told whether the client's machine may reach the share: SMB has no word
+/// for "ask again". A client that is looked up for too long is not admitted.
+async fn know_host(request: &Request<'_>, share: &Share) {
+    let peer = request.shared.facts.peer.ip();
+    let mut left = NAME_WAITS.as_millis() / NAME_LOOKS_EVERY.as_millis();
+    while left > 0 && share.admission.admits_host(peer).is_none() {
+        request.server.files.pause(NAME_LOOKS_EVERY).await;
+        left -= 1;
+    }
+}
+
 /// The share as this user may use it from there.
 fn admit(
     share: Arc<Share>,
@@ -66,7 +82,9 @@ fn admit(
     peer: IpAddr,
 ) -> Result<Admitted, NtStatus> {
     let admission = &share.admission;
-    if !admission.admits_host(peer) || !admission.admits(&user.account, user.is_proven()) {
+    if admission.admits_host(peer) != Some(true)
+        || !admission.admits(&user.account, user.is_proven())
+    {
         return Err(NtStatus::ACCESS_DENIED);
     }
     let volume = share.volume.as_ref().map(|volume| {

@@ -29,6 +29,18 @@ pub(super) const SERVER: &[Key] = &[
         text: "Seconds after which an NFS client that says nothing may lose what it holds.",
     },
     Key {
+        name: "nfs_paths",
+        form: "`true` or `false`",
+        default: Is("true"),
+        counts: Reload,
+        text: "NFS clients mount a share by the path of its directory, too, as from the Linux kernel's \
+               server: with `path = \"/srv/data\"` both `SERVER:/data` and `SERVER:/srv/data` are the share \
+               `data`. A share's name counts before the first part of a path, and of a share within \
+               another the outer one is reached by the path, if the client may reach that. A client \
+               finds those directories alone that lead to its shares; the root of all shares lists their \
+               names, not paths. With `false` there are names alone.",
+    },
+    Key {
         name: "nfs_tls_certificate",
         form: "a path of a PEM file",
         default: Said("none: TLS is not offered below NFS"),

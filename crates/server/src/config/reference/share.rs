@@ -71,18 +71,19 @@ pub(super) const SHARE: &[Key] = &[
     },
     Key {
         name: "hosts_allowed",
-        form: "a list of networks, as `[\"192.0.2.0/24\", \"2001:db8::/32\"]`",
+        form: "a list of clients, as `[\"192.0.2.0/24\", \"2001:db8::/32\", \"*.example.org\"]`",
         default: Said("all, or with `hosts_denied` all others"),
         counts: Reload,
-        text: "Networks that may connect. With it alone all others may not; an address that is also in \
-               `hosts_denied` may.",
+        text: "Clients that may connect: addresses, networks, and by name as in `nfs_clients`. With it \
+               alone all others may not; one that is also in `hosts_denied` may.",
     },
     Key {
         name: "hosts_denied",
         form: "a list of networks",
         default: Is("[]"),
         counts: Reload,
-        text: "Networks that may not connect.",
+        text: "Networks that may not connect. They have no names: one that cannot be looked up would deny \
+               nobody.",
     },
     Key {
         name: "guest_ok",
@@ -188,15 +189,22 @@ pub(super) const SHARE: &[Key] = &[
     },
     Key {
         name: "nfs_clients",
-        form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"192.0.2.0/24(rw)\", \"*(ro,all_squash)\"]`",
+        form: "a list, as `[\"192.0.2.7(rw,no_root_squash)\", \"*.example.org(rw)\", \"*(ro,all_squash)\"]`",
         default: Said("all clients by `nfs_squash`, `nfs_anonuid` and `nfs_anongid`"),
         counts: Reload,
-        text: "Access of NFS clients by address, in the words of exports(5): an address, a network or `*`, \
-               and in brackets `rw` or `ro`, `root_squash`, `no_root_squash`, `all_squash` or \
-               `no_all_squash`, `anonuid=N` and `anongid=N`. The first matching entry counts; a client \
+        text: "Access of NFS clients, in the words of exports(5): an address, a network, a host's name, a \
+               wildcard of names (`*`, which matches dots too, `?`, `[a-z]`), a netgroup (`@builders`) or \
+               `*` for all, and in brackets `rw` or `ro`, `root_squash`, `no_root_squash`, `all_squash` or \
+               `no_all_squash`, `anonuid=N` and `anongid=N`, or `no_access`, which keeps \
+               out an address or a network whatever comes behind it. The first matching entry counts, \
+               so put hosts before networks, and these before wildcards, netgroups and `*`; a client \
                without one does not reach the share. As in exports(5), a client may only read unless its \
                entry says `rw`, and `all_squash` holds whatever is said of root. An entry that says \
-               nothing of squashing has the share's `nfs_squash`.",
+               nothing of squashing has the share's `nfs_squash`. Names are looked up by the system \
+               (nsswitch.conf) at the start, at a reload and every five minutes. A client's own name \
+               counts only if it leads back to its address, and netgroups have it with or without its \
+               domain, or have the address. What cannot be looked up is no match; the last answer \
+               counts for an hour.",
     },
     Key {
         name: "nfs_stable",

@@ -1,0 +1,273 @@
+//! The pseudo file system: the root of all shares, and the directories that lead to shares by the
+//! paths of their directories on the server. RFC 8881 7.3, 7.4.
+//!
+//! A client mounts `server:/srv/data` as it mounts `server:/data`: both lead to the same root of the
+//! same share. The directories between are of no file system, and a client finds those alone that
+//! lead to a share that it may reach.
+
+use crate::config::{Export, HostVerdict};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A directory of the pseudo file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PseudoId {
+    index: usize,
+    /// What it is called in file handles: the same after a restart, zero for the root.
+    number: u64,
+}
+
+/// The root of all shares.
+pub const ROOT: PseudoId = PseudoId { index: 0, number: 0 };
+
+/// Bit of the numbers of directories, which no share's mount point has.
+const INODE_BIT: u64 = 1 << 63;
+/// Number of the root in its file system.
+const ROOT_INODE: u64 = 1;
+
+/// Whether bytes are the handle of such a directory, of this configuration or another.
+pub fn is_handle(handle: &[u8]) -> bool {
+    handle.len() == 16 && handle[..8] == [0; 8]
+}
+
+impl PseudoId {
+    /// Whether it is the root of all shares.
+    pub fn is_root(self) -> bool {
+        self == ROOT
+    }
+
+    /// Its number in the pseudo file system.
+    pub fn inode(self) -> u64 {
+        if self.is_root() { ROOT_INODE } else { INODE_BIT | self.number >> 1 }
+    }
+
+    /// Its file handle: of volume zero, which no share has.
+    pub fn handle(self) -> Vec<u8> {
+        let number = self.number.to_be_bytes();
+        if self.is_root() { vec![0; 8] } else { [[0; 8], number].concat() }
+    }
+}
+
+/// What a name in a directory leads to.
+#[derive(Clone, Debug, Default)]
+struct Child {
+    /// A share whose path ends here.
+    export: Option<usize>,
+    /// A directory that leads to shares further down.
+    directory: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct Directory {
+    id: PseudoId,
+    parent: PseudoId,
+    children: BTreeMap<Vec<u8>, Child>,
+    /// The shares below.
+    exports: Vec<usize>,
+}
+
+/// All directories; the first is the root.
+#[derive(Clone, Debug)]
+pub struct PseudoTree(Vec<Directory>);
+
+impl Default for PseudoTree {
+    fn default() -> Self {
+        let root =
+            Directory { id: ROOT, parent: ROOT, children: BTreeMap::new(), exports: Vec::new() };
+        Self(vec![root])
+    }
+}
+
+/// What a name leads a client to.
+#[derive(Debug)]
+pub enum Found<'a> {
+    Directory(PseudoId),
+    Export(&'a Arc<Export>),
+    /// It is looked up whether the client may know.
+    Unknown,
+}
+
+impl PseudoTree {
+    /// The directories that lead to shares, each by its place among all and its absolute path.
+    /// Paths that have parts such as `..`, and the path `/`, lead nowhere.
+    #[must_use]
+    pub fn new<'a>(paths: impl IntoIterator<Item = (usize, &'a [u8])>) -> Self {
+        let mut tree = Self::default();
+        for (export, path) in paths {
+            let parts: Vec<&[u8]> =
+                path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+            let is_plain = parts.iter().all(|part| !matches!(*part, b"." | b".."));
+            if path.first() == Some(&b'/') && is_plain {
+                tree.add(export, &parts);
+            }
+        }
+        tree
+    }
+
+    fn add(&mut self, export: usize, parts: &[&[u8]]) {
+        let Some((last, above)) = parts.split_last() else { return };
+        let mut at = 0;
+        let mut number = FNV_START;
+        for part in above {
+            number = fnv(fnv(number, part), b"/");
+            let Some(next) = self.enter(at, part, number) else { return };
+            at = next;
+        }
+        let child = self.0[at].children.entry(last.to_vec()).or_default();
+        // Of two shares of one directory the first has its path.
+        if child.export.is_none() {
+            child.export = Some(export);
+            self.note_below(at, export);
+        }
+    }
+
+    /// The directory of this name, new if need be; none if its number is another's.
+    fn enter(&mut self, at: usize, name: &[u8], number: u64) -> Option<usize> {
+        if let Some(known) = self.0[at].children.get(name).and_then(|child| child.directory) {
+            return Some(known);
+        }
+        let id = PseudoId { index: self.0.len(), number };
+        if number == 0 || self.0.iter().any(|other| other.id.inode() == id.inode()) {
+            return None;
+        }
+        let parent = self.0[at].id;
+        self.0.push(Directory { id, parent, children: BTreeMap::new(), exports: Vec::new() });
+        self.0[at].children.entry(name.to_vec()).or_default().directory = Some(id.index);
+        Some(id.index)
+    }
+
+    fn note_below(&mut self, mut at: usize, export: usize) {
+        loop {
+            self.0[at].exports.push(export);
+            if at == 0 {
+                return;
+            }
+            at = self.0[at].parent.index;
+        }
+    }
+
+    /// Whether any path leads to a share.
+    #[must_use]
+    pub fn has_paths(&self) -> bool {
+        !self.0[0].exports.is_empty()
+    }
+
+    /// The directory with this handle.
+    #[must_use]
+    pub fn of_handle(&self, handle: &[u8]) -> Option<PseudoId> {
+        self.0.iter().map(|directory| directory.id).find(|id| id.handle() == handle)
+    }
+
+    /// The directory above.
+    #[must_use]
+    pub fn parent(&self, id: PseudoId) -> PseudoId {
+        self.0.get(id.index).map_or(ROOT, |directory| directory.parent)
+    }
+
+    /// Whether a directory leads a client to a share that it may reach.
+    #[must_use]
+    pub fn verdict(&self, id: PseudoId, exports: &[Arc<Export>], peer: IpAddr) -> HostVerdict {
+        if id.is_root() {
+            return HostVerdict::Admitted;
+        }
+        let below = self.0.get(id.index).into_iter().flat_map(|directory| &directory.exports);
+        let mut verdict = HostVerdict::Refused;
+        for export in below.filter_map(|export| exports.get(*export)) {
+            match export.verdict(peer) {
+                HostVerdict::Admitted => return HostVerdict::Admitted,
+                HostVerdict::Refused => {}
+                HostVerdict::Unknown => verdict = HostVerdict::Unknown,
+            }
+        }
+        verdict
+    }
+
+    /// What a name in a directory leads a client to, if it may know. Where a share is within
+    /// another, the outer one counts: what the client finds there is its directory.
+    #[must_use]
+    pub fn find<'a>(
+        &self,
+        id: PseudoId,
+        name: &[u8],
+        exports: &'a [Arc<Export>],
+        peer: IpAddr,
+    ) -> Option<Found<'a>> {
+        let child = self.0.get(id.index)?.children.get(name)?;
+        self.found(child, exports, peer)
+    }
+
+    fn found<'a>(
+        &self,
+        child: &Child,
+        exports: &'a [Arc<Export>],
+        peer: IpAddr,
+    ) -> Option<Found<'a>> {
+        if let Some(export) = child.export.and_then(|export| exports.get(export)) {
+            match export.verdict(peer) {
+                HostVerdict::Admitted => return Some(Found::Export(export)),
+                HostVerdict::Unknown => return Some(Found::Unknown),
+                HostVerdict::Refused => {}
+            }
+        }
+        let directory = self.0.get(child.directory?)?.id;
+        match self.verdict(directory, exports, peer) {
+            HostVerdict::Admitted => Some(Found::Directory(directory)),
+            HostVerdict::Unknown => Some(Found::Unknown),
+            HostVerdict::Refused => None,
+        }
+    }
+
+    /// What a client finds in a directory, in an order that stays: its number, its name, and what
+    /// it is.
+    pub fn list<'a>(
+        &'a self,
+        id: PseudoId,
+        exports: &'a [Arc<Export>],
+        peer: IpAddr,
+    ) -> impl Iterator<Item = (usize, &'a [u8], Found<'a>)> {
+        let children = self.0.get(id.index).into_iter().flat_map(|directory| &directory.children);
+        children.enumerate().filter_map(move |(at, (name, child))| {
+            Some((at, &name[..], self.found(child, exports, peer)?))
+        })
+    }
+}
+
+const FNV_START: u64 = 0xCBF2_9CE4_8422_2325;
+
+/// FNV-1a of 64 bits: what a path is called must not change with the process.
+fn fnv(number: u64, bytes: &[u8]) -> u64 {
+    let step = |number: u64, byte: &u8| (number ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
+    bytes.iter().fold(number, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_has_its_handle_whatever_else_is_served() {
+        let one = PseudoTree::new([(0, &b"/srv/deep/data"[..])]);
+        let two = PseudoTree::new([(0, &b"/home"[..]), (1, b"/srv/a"), (2, b"//srv//deep/x/")]);
+        for tree in [&one, &two] {
+            let handles: Vec<_> = tree.0.iter().map(|directory| directory.id.handle()).collect();
+            for handle in &handles {
+                let found = tree.of_handle(handle).unwrap();
+                assert_eq!(found.handle(), *handle);
+            }
+        }
+        let deep = one.0.last().unwrap().id.handle();
+        assert!(two.of_handle(&deep).is_some());
+        assert_eq!(two.of_handle(&[0; 8]), Some(ROOT));
+        assert_eq!(two.of_handle(&[0; 16]), None);
+        assert_eq!(two.of_handle(&[0; 4]), None);
+    }
+
+    #[test]
+    fn path_that_is_not_plain_leads_nowhere() {
+        for path in [&b"/"[..], b"", b"srv/a", b"/srv/../a", b"/./a"] {
+            let tree = PseudoTree::new([(0, path)]);
+            assert!(tree.0.len() == 1 && tree.0[0].children.is_empty(), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Shares by the paths of their directories, beside their names. RFC 8881 7.3.
+
+use crate::harness::{Bench, Client, READ_WRITE, open_args};
+use files::VolumeId;
+use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, PseudoTree, Squash};
+use std::net::IpAddr;
+use std::sync::Arc;
+use wire::nfs::attributes::attribute;
+use wire::nfs::ops::*;
+use wire::nfs::{FileHandle, NfsStatus, OperationNumber};
+
+/// One machine, of those of [`Bench::client_from`].
+#[derive(Debug)]
+struct Machine(u8);
+
+impl HostFilter for Machine {
+    fn verdict(&self, peer: IpAddr) -> HostVerdict {
+        (peer == IpAddr::from([198, 51, 100, self.0])).into()
+    }
+}
+
+const TERMS: ExportTerms =
+    ExportTerms { read_only: false, squash: Squash::None, anonymous: (65_534, 65_534) };
+
+/// Shares with their paths and the machines that each is for. All are of one directory.
+fn serve(bench: &Bench, shares: &[(&str, &str, &[u8])]) {
+    bench.configure(|config| {
+        let of = |(at, (name, _, machines)): (usize, &(&str, &str, &[u8]))| {
+            let client =
+                |host: &u8| ClientTerms { hosts: Arc::new(Machine(*host)), terms: Some(TERMS) };
+            Arc::new(Export {
+                id: VolumeId(7 + at as u32),
+                name: name.as_bytes().to_vec(),
+                clients: machines.iter().map(client).collect(),
+                ..(*config.exports[0]).clone()
+            })
+        };
+        let exports = shares.iter().enumerate().map(of).collect();
+        let paths = shares.iter().enumerate().map(|(at, (_, path, _))| (at, path.as_bytes()));
+        config.tree = PseudoTree::new(paths);
+        config.exports = exports;
+    });
+}
+
+fn status(client: &mut Client, path: &[&[u8]]) -> NfsStatus {
+    let operations = client.walk(path);
+    client.status(&operations)
+}
+
+fn names(client: &mut Client, path: &[&[u8]]) -> Vec<String> {
+    client.list(path).into_iter().map(|name| String::from_utf8(name).unwrap()).collect()
+}
+
+#[test]
+fn path_and_name_lead_to_the_same_share() {
+    let bench = Bench::new();
+    serve(&bench, &[("data", "/srv/deep/files", &[1])]);
+    let mut client = bench.client_from("client", 1);
+    let path: [&[u8]; 3] = [b"srv", b"deep", b"files"];
+    assert_eq!(client.handle(&path), client.handle(&[b"data"]));
+    let wanted = &[attribute::FSID, attribute::MOUNTED_ON_FILEID, attribute::FILEID];
+    let by = |client: &mut Client, path: &[&[u8]]| {
+        let found = client.attributes(path, wanted);
+        (found.fsid, found.mounted_on_fileid, found.fileid)
+    };
+    assert_eq!(by(&mut client, &path), by(&mut client, &[b"data"]));
+    // The directories between are of the root's file system: the client mounts nothing there.
+    let (root, between) = (by(&mut client, &[]), by(&mut client, &[&b"srv"[..], b"deep"]));
+    assert_eq!(root.0, between.0);
+    assert_ne!(root.2, between.2);
+    assert_ne!(by(&mut client, &path).0, root.0);
+    let mut operations = client.walk(&path);
+    operations.push(Operation::Open(open_args(b"file", READ_WRITE, 0, true)));
+    assert_eq!(client.status(&operations), NfsStatus::OK);
+    assert_eq!(status(&mut client, &[b"data", b"file"]), NfsStatus::OK);
+}
+
+#[test]
+fn directories_are_walked_by_handle_listed_and_never_changed() {
+    let bench = Bench::new();
+    serve(&bench, &[("a", "/srv/x/a", &[1]), ("b", "/srv/b", &[1]), ("c", "/srv/x/c", &[1])]);
+    let mut client = bench.client_from("client", 1);
+    assert_eq!(names(&mut client, &[]), ["a", "b", "c"], "the root lists each share once");
+    assert_eq!(names(&mut client, &[b"srv"]), ["b", "x"]);
+    assert_eq!(names(&mut client, &[b"srv", b"x"]), ["a", "c"]);
+    let object = client.handle(&[b"srv", b"x"]);
+    let up = [Operation::PutFh(PutFhArgs { object }), Operation::LookupParent, Operation::GetFh];
+    let parent: FileHandle = client.last(&up, |r| r.get().unwrap());
+    assert_eq!(parent, client.handle(&[b"srv"]));
+    assert_eq!(status(&mut client, &[b"srv", b"y"]), NfsStatus::NOENT);
+    for change in [
+        Operation::Remove(RemoveArgs { name: b"b" }),
+        Operation::Open(open_args(b"new", READ_WRITE, 0, true)),
+    ] {
+        let mut operations = client.walk(&[b"srv"]);
+        operations.push(change);
+        assert_eq!(client.status(&operations), NfsStatus::ROFS);
+    }
+    let secinfo = Operation::SecInfo(SecInfoArgs { name: b"b" });
+    let mut operations = client.walk(&[b"srv"]);
+    operations.push(secinfo);
+    assert_eq!(client.compound(&operations).last(), Some(&Ok(OperationNumber::SECINFO)));
+}
+
+#[test]
+fn client_finds_no_directory_that_leads_to_others_shares() {
+    let bench = Bench::new();
+    serve(&bench, &[("a", "/srv/x/a", &[1]), ("b", "/srv/y/b", &[2])]);
+    let mut one = bench.client_from("one", 1);
+    let mut other = bench.client_from("other", 3);
+    assert_eq!(names(&mut one, &[b"srv"]), ["x"]);
+    assert_eq!(status(&mut one, &[b"srv", b"y"]), NfsStatus::NOENT);
+    assert_eq!(status(&mut one, &[b"srv", b"y", b"b"]), NfsStatus::NOENT);
+    assert_eq!(status(&mut other, &[b"srv"]), NfsStatus::NOENT);
+    let object = one.handle(&[b"srv", b"x"]);
+    assert_eq!(other.status(&[Operation::PutFh(PutFhArgs { object })]), NfsStatus::STALE);
+}
+
+#[test]
+fn name_counts_before_a_path_unless_the_client_may_not_have_it() {
+    let bench = Bench::new();
+    serve(&bench, &[("srv", "/other", &[1]), ("b", "/srv/b", &[1, 2])]);
+    let mut one = bench.client_from("one", 1);
+    let mut two = bench.client_from("two", 2);
+    assert_eq!(one.handle(&[b"srv"]), one.handle(&[b"other"]));
+    assert_eq!(status(&mut one, &[b"srv", b"b"]), NfsStatus::NOENT, "the share has no such file");
+    assert_eq!(two.handle(&[b"srv", b"b"]), two.handle(&[b"b"]));
+    let mut three = bench.client_from("three", 3);
+    assert_eq!(status(&mut three, &[b"srv"]), NfsStatus::ACCESS);
+}
+
+#[test]
+fn outer_share_counts_for_clients_that_may_have_it() {
+    let bench = Bench::new();
+    serve(&bench, &[("outer", "/srv", &[1]), ("inner", "/srv/in/ner", &[1, 2])]);
+    let mut one = bench.client_from("one", 1);
+    let mut two = bench.client_from("two", 2);
+    assert_eq!(one.handle(&[b"srv"]), one.handle(&[b"outer"]));
+    assert_eq!(two.handle(&[b"srv", b"in", b"ner"]), two.handle(&[b"inner"]));
+    assert_eq!(names(&mut two, &[b"srv"]), ["in"]);
+}
+
+#[test]
+fn without_paths_there_are_names_alone() {
+    let bench = Bench::new();
+    serve(&bench, &[("a", "/srv/a", &[1])]);
+    let mut client = bench.client_from("client", 1);
+    let object = client.handle(&[b"srv"]);
+    bench.configure(|_| {});
+    let mut client = bench.client("other");
+    assert_eq!(status(&mut client, &[b"srv"]), NfsStatus::NOENT);
+    assert_eq!(client.status(&[Operation::PutFh(PutFhArgs { object })]), NfsStatus::STALE);
+    assert_eq!(status(&mut client, &[b"share"]), NfsStatus::OK);
+}
+
+#[test]
+fn client_is_shown_with_the_shares_that_it_has_reached() {
+    let bench = Bench::new();
+    serve(&bench, &[("a", "/srv/a", &[1]), ("b", "/srv/b", &[1]), ("c", "/srv/c", &[2])]);
+    let mut client = bench.client_from("client", 1);
+    for path in [&[b"srv", &b"b"[..]][..], &[b"a"], &[b"c"], &[b"b"]] {
+        status(&mut client, path);
+    }
+    let clients = bench.server.snapshot().clients;
+    assert_eq!(clients[0].exports, ["b", "a"]);
+}

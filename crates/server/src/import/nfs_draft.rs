@@ -1,0 +1,185 @@
+//! Shares under construction from another NFS server's exports.
+
+use super::draft::{list_of, one_line, quoted};
+use super::text::Place;
+use super::{Imported, Note};
+use crate::config::{HostRule, check_share_name, same_name};
+use std::fmt::Write;
+
+/// Exports that are taken; a server with more is set up by other means.
+pub const EXPORTS_MAX: usize = 1000;
+
+/// A client with its terms, in the order in which they count.
+#[derive(Debug)]
+pub struct DraftClient {
+    pub rule: HostRule,
+    /// Options of `nfs_clients`.
+    pub options: Vec<String>,
+    /// It may come from any source port.
+    pub is_insecure: bool,
+    /// It does not reach the share here: it must bring something first, or reached it never.
+    pub is_refused: bool,
+}
+
+/// The entries of `nfs_clients`.
+pub struct Entries {
+    pub words: Vec<String>,
+    /// The entry by name that ends them, since what comes behind it would let in a client that is to
+    /// be refused and that no entry by name refuses for certain.
+    pub cut_at: Option<HostRule>,
+}
+
+/// What clients become. A client that is refused must not be let in by a later entry: it would be
+/// served in the clear, or at all, against what the other server did.
+pub fn entries(clients: &[DraftClient]) -> Entries {
+    let mut words = Vec::new();
+    let last = clients.iter().rposition(|client| !client.is_refused);
+    let served = &clients[..last.map_or(0, |last| last + 1)];
+    for DraftClient { rule, options, is_refused, .. } in served {
+        match rule {
+            HostRule::All | HostRule::Network(_) if *is_refused => {
+                words.push(format!("{rule}(no_access)"));
+            }
+            _ if *is_refused => return Entries { words, cut_at: Some(rule.clone()) },
+            _ if options.is_empty() => words.push(rule.to_string()),
+            _ => words.push(format!("{rule}({})", options.join(","))),
+        }
+    }
+    Entries { words, cut_at: None }
+}
+
+/// The result, as it grows.
+pub struct NfsDraft {
+    config: String,
+    shares: Vec<String>,
+    lost: Vec<Note>,
+    needless: Vec<Note>,
+}
+
+/// A share to be added.
+pub struct DraftShare<'a> {
+    /// Where its export is.
+    pub place: Place,
+    /// Its name, if nothing has it.
+    pub name: &'a str,
+    pub path: &'a str,
+    pub clients: &'a [DraftClient],
+    /// More keys, a line each.
+    pub keys: String,
+}
+
+impl NfsDraft {
+    /// Of the file `from`, served on these addresses.
+    pub fn new(from: &str, listening: &[String]) -> Self {
+        let config = format!(
+            "# Written by anabranch import, from {}.\n# Nobody reaches the shares over SMB: name their \
+             `users`, or leave `users` out.\n\n[server]\nnfs = {}\n",
+            one_line(from),
+            list_of(listening)
+        );
+        Self { config, shares: Vec::new(), lost: Vec::new(), needless: Vec::new() }
+    }
+
+    pub fn has_room(&self) -> bool {
+        self.shares.len() < EXPORTS_MAX
+    }
+
+    pub fn lose(&mut self, place: Place, text: impl Into<String>) {
+        self.lost.push(Note { place, text: text.into() });
+    }
+
+    pub fn need_not(&mut self, place: Place, text: impl Into<String>) {
+        self.needless.push(Note { place, text: text.into() });
+    }
+
+    /// Source ports hold for all clients of a share here, and for each by itself elsewhere.
+    pub fn ports(&mut self, place: &Place, path: &str, clients: &[DraftClient]) -> String {
+        let served = || clients.iter().filter(|client| !client.is_refused);
+        match served().filter(|client| client.is_insecure).count() {
+            0 => String::new(),
+            all if all == served().count() => "reserved_ports = false\n".into(),
+            _ => {
+                let text = format!(
+                    "{path}: insecure for some clients: all have to come from a reserved port"
+                );
+                self.lose(place.clone(), text);
+                String::new()
+            }
+        }
+    }
+
+    /// Adds a share; the name that it has.
+    pub fn share(&mut self, share: DraftShare<'_>) -> Option<String> {
+        let DraftShare { place, name, path, clients, keys } = share;
+        let Entries { words, cut_at } = entries(clients);
+        if let Some(rule) = cut_at {
+            let text = format!(
+                "{path}: {:?} is refused by its name, so the clients behind it are left out; name its address",
+                rule.to_string()
+            );
+            self.lose(place.clone(), text);
+        }
+        if words.is_empty() {
+            self.lose(place, format!("{path}: no client of it can be carried over"));
+            return None;
+        }
+        let is_taken = |name: &str| self.shares.iter().any(|one| same_name(one, name));
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let name = names.find(|name| !is_taken(name))?;
+        if let Err(what) = check_share_name(&name) {
+            self.lose(place, format!("{what}; write the export by hand"));
+            return None;
+        }
+        let (name_said, path_said, clients) = (quoted(&name), quoted(path), list_of(&words));
+        // A String takes everything.
+        let _ = write!(
+            self.config,
+            "\n# Line {}: mounted as SERVER:/{}.\n[[share]]\nname = {name_said}\npath = {path_said}\n\
+             nfs = true\nnfs_clients = {clients}\n{keys}users = []\nlisted = \"nobody\"\n",
+            place.line,
+            one_line(&name)
+        );
+        self.shares.push(name.clone());
+        Some(name)
+    }
+
+    pub fn finish(self) -> Imported {
+        let Self { config, shares, lost, needless } = self;
+        Imported { config, shares, lost, needless }
+    }
+}
+
+/// The last part of a path, as a share's name.
+pub fn last_part(path: &str) -> &str {
+    path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("root")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(rule: &str, is_refused: bool) -> DraftClient {
+        let rule = HostRule::parse(rule).unwrap();
+        DraftClient { rule, options: vec!["rw".into()], is_insecure: false, is_refused }
+    }
+
+    #[test]
+    fn refused_client_is_let_in_by_no_later_entry() {
+        let of = |clients: &[(&str, bool)]| {
+            let clients: Vec<_> = clients.iter().map(|(rule, no)| client(rule, *no)).collect();
+            let Entries { words, cut_at } = entries(&clients);
+            (words, cut_at.map(|rule| rule.to_string()))
+        };
+        assert_eq!(
+            of(&[("192.0.2.1", true), ("*", false)]),
+            (vec!["192.0.2.1(no_access)".into(), "*(rw)".into()], None)
+        );
+        assert_eq!(of(&[("192.0.2.1", false), ("*", true)]), (vec!["192.0.2.1(rw)".into()], None));
+        assert_eq!(
+            of(&[("192.0.2.1", false), ("@x", true), ("*", false)]),
+            (vec!["192.0.2.1(rw)".into()], Some("@x".into()))
+        );
+        assert_eq!(of(&[("@x", true)]), (vec![], None));
+    }
+}

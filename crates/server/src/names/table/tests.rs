@@ -1,0 +1,188 @@
+//! The table, with a clock of the test's own.
+
+use super::*;
+
+fn address(last: u8) -> IpAddr {
+    IpAddr::from([192, 0, 2, last])
+}
+
+fn wanted(hosts: &[&str], netgroups: &[&str]) -> WantedNames {
+    let hosts = hosts.iter().map(|name| (*name).to_owned()).collect();
+    WantedNames { hosts, netgroups: netgroups.iter().map(|name| (*name).to_owned()).collect() }
+}
+
+fn table(hosts: &[&str], netgroups: &[&str]) -> (NameTable, Instant) {
+    let now = Instant::now();
+    let mut table = NameTable::new(now);
+    table.configure(&wanted(hosts, netgroups), now);
+    (table, now)
+}
+
+fn host(name: &str, addresses: Option<&[IpAddr]>) -> Answer {
+    Answer::Host { name: name.into(), addresses: addresses.map(<[IpAddr]>::to_vec) }
+}
+
+/// Begins the look-up of a client and answers it.
+fn answer_client(table: &mut NameTable, names: &[&str], has_failed: bool, now: Instant) {
+    let Some(Lookup::Client(client, netgroups)) = table.next(now) else { panic!("no look-up") };
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    let found = ClientNames { names, netgroups: Vec::new() };
+    table.handle_answer(Answer::Client { client, netgroups, found, has_failed }, now);
+}
+
+fn names_of(table: &NameTable, client: IpAddr, now: Instant) -> Option<Vec<String>> {
+    table.find(client, now).0.map(|found| found.names.clone())
+}
+
+#[test]
+fn host_is_unknown_until_the_first_answer_and_asked_again_in_time() {
+    let (mut table, now) = table(&["build"], &[]);
+    assert_eq!(table.is_host("build", address(1), now), None);
+    assert_eq!(table.next(now), Some(Lookup::Host("build".into())));
+    assert_eq!(table.next(now), None, "it is asked already");
+    table.handle_answer(host("build", Some(&[address(1)])), now);
+    assert_eq!(table.is_host("build", address(1), now), Some(true));
+    assert_eq!(table.is_host("build", address(2), now), Some(false));
+    let later = now + HOST_REFRESH;
+    assert_eq!(table.next(later - Duration::from_millis(1)), None);
+    assert_eq!(table.idle_for(now), Some(HOST_REFRESH));
+    assert_eq!(table.next(later), Some(Lookup::Host("build".into())));
+    assert_eq!(table.is_host("build", address(1), later), Some(true), "meanwhile");
+    table.handle_answer(host("build", Some(&[address(2)])), later);
+    assert_eq!(table.is_host("build", address(1), later), Some(false));
+    assert_eq!(table.is_host("build", address(2), later), Some(true));
+}
+
+#[test]
+fn last_address_counts_while_look_ups_fail_and_no_longer_than_an_hour() {
+    let (mut table, start) = table(&["build"], &[]);
+    table.next(start);
+    table.handle_answer(host("build", Some(&[address(1)])), start);
+    let mut now = start + HOST_REFRESH;
+    while now < start + HOST_ANSWER_MAX_AGE {
+        assert_eq!(table.is_host("build", address(1), now), Some(true));
+        assert!(table.next(now).is_some());
+        table.handle_answer(host("build", None), now);
+        assert_eq!(table.idle_for(now), Some(HOST_RETRY));
+        now += HOST_RETRY;
+    }
+    assert_eq!(table.is_host("build", address(1), now), Some(false), "closed, not unknown");
+    table.next(now);
+    table.handle_answer(host("build", Some(&[address(1)])), now);
+    assert_eq!(table.is_host("build", address(1), now), Some(true));
+}
+
+#[test]
+fn host_that_never_was_found_is_no_client() {
+    for answer in [host("build", None), host("build", Some(&[]))] {
+        let (mut table, now) = table(&["build"], &[]);
+        table.next(now);
+        table.handle_answer(answer, now);
+        assert_eq!(table.is_host("build", address(1), now), Some(false));
+        assert_eq!(table.idle_for(now), Some(HOST_RETRY));
+    }
+}
+
+#[test]
+fn removed_name_counts_at_once() {
+    let (mut table, now) = table(&["build"], &[]);
+    table.next(now);
+    table.handle_answer(host("build", Some(&[address(1)])), now);
+    let later = now + HOST_REFRESH;
+    table.next(later);
+    table.handle_answer(host("build", Some(&[])), later);
+    assert_eq!(table.is_host("build", address(1), later), Some(false));
+}
+
+#[test]
+fn client_is_looked_up_once_and_its_names_count_while_they_are_refreshed() {
+    let (mut table, now) = table(&[], &["builders"]);
+    assert_eq!(table.find(address(1), now), (None, true));
+    assert!(table.ask(address(1), now));
+    assert!(!table.ask(address(1), now), "it waits already");
+    assert_eq!(table.find(address(1), now), (None, false));
+    answer_client(&mut table, &["a.lab"], false, now);
+    assert_eq!(names_of(&table, address(1), now), Some(vec!["a.lab".into()]));
+    assert!(!table.ask(address(1), now + HOST_REFRESH / 2));
+    let later = now + HOST_REFRESH;
+    assert!(table.ask(address(1), later));
+    assert_eq!(names_of(&table, address(1), later), Some(vec!["a.lab".into()]));
+    answer_client(&mut table, &[], true, later);
+    assert_eq!(names_of(&table, address(1), later), Some(vec!["a.lab".into()]), "a failure");
+    let later = later + HOST_RETRY;
+    assert!(table.ask(address(1), later));
+    answer_client(&mut table, &["b.lab"], false, later);
+    assert_eq!(names_of(&table, address(1), later), Some(vec!["b.lab".into()]));
+}
+
+#[test]
+fn client_whose_look_up_fails_has_no_name() {
+    let (mut table, now) = table(&[], &[]);
+    table.ask(address(1), now);
+    answer_client(&mut table, &[], true, now);
+    assert_eq!(names_of(&table, address(1), now), Some(vec![]), "known: no entry is for it");
+    assert!(table.ask(address(1), now + HOST_RETRY));
+}
+
+#[test]
+fn old_answer_is_unknown_again() {
+    let (mut table, now) = table(&[], &[]);
+    table.ask(address(1), now);
+    answer_client(&mut table, &["a.lab"], false, now);
+    let later = now + HOST_ANSWER_MAX_AGE;
+    assert_eq!(table.find(address(1), later), (None, true));
+}
+
+#[test]
+fn other_netgroups_are_asked_for_after_a_reload() {
+    let (mut table, now) = table(&[], &["one"]);
+    table.ask(address(1), now);
+    answer_client(&mut table, &["a.lab"], false, now);
+    table.configure(&wanted(&[], &["one"]), now);
+    assert!(names_of(&table, address(1), now).is_some(), "the same ones");
+    assert!(table.find(address(1), now).1, "a reload has all looked up anew");
+    table.configure(&wanted(&[], &["one", "two"]), now);
+    assert_eq!(table.find(address(1), now), (None, true));
+    table.ask(address(1), now);
+    let Some(Lookup::Client(_, groups)) = table.next(now) else { panic!("no look-up") };
+    assert_eq!(*groups, ["one", "two"]);
+}
+
+#[test]
+fn slow_look_ups_of_hosts_and_of_one_site_leave_threads_for_others() {
+    let (mut table, now) = table(&["a", "b", "c", "d", "e"], &[]);
+    let begun: Vec<_> = std::iter::from_fn(|| table.next(now)).collect();
+    assert_eq!(begun.len(), LOOKUP_THREADS / 2, "{begun:?}");
+    let site = |last: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]);
+    (1..9).for_each(|last| assert!(table.ask(site(last), now)));
+    let begun: Vec<_> = std::iter::from_fn(|| table.next(now)).collect();
+    assert_eq!(begun.len(), LOOKUPS_PER_SITE, "{begun:?}");
+    assert!(table.ask(address(1), now));
+    assert!(matches!(table.next(now), Some(Lookup::Client(client, _)) if client == address(1)));
+}
+
+#[test]
+fn one_site_drives_out_its_own_addresses_only() {
+    let (mut table, now) = table(&[], &[]);
+    table.ask(address(1), now);
+    answer_client(&mut table, &["a.lab"], false, now);
+    for last in 0..2 * CLIENT_NAMES_PER_SITE_MAX as u16 {
+        let later = now + Duration::from_millis(u64::from(last) + 1);
+        assert!(table.ask(IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]), later));
+        answer_client(&mut table, &["b.lab"], false, later);
+    }
+    assert_eq!(table.clients.len(), CLIENT_NAMES_PER_SITE_MAX + 1);
+    assert!(names_of(&table, address(1), now).is_some());
+}
+
+#[test]
+fn waiting_look_ups_are_bounded_and_refused_clients_may_ask_again() {
+    let (mut table, now) = table(&[], &[]);
+    let client = |n: usize| IpAddr::from([10, 0, (n >> 8) as u8, n as u8]);
+    (0..LOOKUPS_WAITING_MAX).for_each(|n| assert!(table.ask(client(n), now)));
+    let late = client(LOOKUPS_WAITING_MAX);
+    assert!(!table.ask(late, now));
+    assert_eq!(table.find(late, now), (None, true));
+    answer_client(&mut table, &[], false, now);
+    assert!(table.ask(late, now));
+}

@@ -1,0 +1,179 @@
+//! Rules held against clients, by name services of the tests' own.
+
+use super::*;
+use std::collections::HashMap;
+use std::sync::mpsc;
+
+/// Zones of a test: what addresses claim, what names lead to, and netgroups.
+#[derive(Default)]
+struct Zones {
+    claims: HashMap<IpAddr, &'static str>,
+    addresses: HashMap<&'static str, Vec<IpAddr>>,
+    netgroups: Vec<(&'static str, &'static str)>,
+    /// Whoever asks for this name waits until the test lets them go on.
+    slow: Option<(&'static str, Mutex<mpsc::Receiver<()>>)>,
+}
+
+impl NameService for Zones {
+    fn name_of(&self, address: IpAddr) -> io::Result<Option<String>> {
+        match self.claims.get(&address) {
+            Some(&"fails") => Err(io::Error::other("no server answers")),
+            claim => Ok(claim.map(|name| (*name).to_owned())),
+        }
+    }
+
+    fn addresses_of(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if let Some((_, wait)) = self.slow.as_ref().filter(|(slow, _)| *slow == name) {
+            let _ = wait.lock().unwrap().recv();
+        }
+        Ok(self.addresses.get(name).cloned().unwrap_or_default())
+    }
+
+    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> bool {
+        self.netgroups.iter().any(|(group, member)| (*group, *member) == (netgroup, host))
+    }
+}
+
+const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(203, 0, 113, 1));
+
+fn rule(text: &str) -> HostRule {
+    HostRule::parse(text).unwrap()
+}
+
+/// What a rule says once it is known.
+fn verdict(names: &HostNames, text: &str, client: IpAddr) -> bool {
+    for _ in 0..1000 {
+        if let Some(is) = names.is_for(&rule(text), client) {
+            return is;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{text} is never known for {client}")
+}
+
+fn of(zones: Zones, rules: &[&str]) -> HostNames {
+    let names = HostNames::new(Arc::new(zones));
+    let clients = rules.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
+    let text = format!("[[share]]\nname = \"a\"\npath = \"/\"\nnfs_clients = [{clients}]\n");
+    let (wanted, looks_up_clients) = WantedNames::of(&Config::parse(&text).unwrap());
+    names.configure(&wanted, looks_up_clients).unwrap();
+    names
+}
+
+#[test]
+fn each_kind_of_rule_finds_its_clients() {
+    let zones = Zones {
+        claims: HashMap::from([(NEAR, "a.lab.example"), (FAR, "a.far.example")]),
+        addresses: HashMap::from([
+            ("a.lab.example", vec![NEAR]),
+            ("a", vec![NEAR]),
+            ("a.far.example", vec![FAR]),
+            ("build", vec![FAR, NEAR]),
+        ]),
+        netgroups: vec![("full", "a.lab.example"), ("short", "a"), ("number", "192.0.2.1")],
+        ..Zones::default()
+    };
+    let rules = ["build", "*.lab.example", "@full", "@short", "@number"];
+    let names = of(zones, &rules);
+    for (text, near, far) in [
+        ("build", true, true),
+        ("*.lab.example", true, false),
+        ("@full", true, false),
+        ("@short", true, false),
+        ("@number", true, false),
+        ("*", true, true),
+        ("192.0.2.0/24", true, false),
+    ] {
+        assert_eq!(verdict(&names, text, NEAR), near, "{text}");
+        assert_eq!(verdict(&names, text, FAR), far, "{text}");
+    }
+}
+
+#[test]
+fn claimed_name_that_does_not_lead_back_does_not_count() {
+    let zones = Zones {
+        claims: HashMap::from([(FAR, "a.lab.example")]),
+        addresses: HashMap::from([("a.lab.example", vec![NEAR]), ("a", vec![NEAR])]),
+        netgroups: vec![("full", "a.lab.example"), ("short", "a")],
+        ..Zones::default()
+    };
+    let names = of(zones, &["*.lab.example", "@full", "@short"]);
+    for text in ["*.lab.example", "@full", "@short"] {
+        assert!(!verdict(&names, text, FAR), "{text}");
+    }
+}
+
+/// Whoever has a domain writes `a` before it; that is not the `a` of this network.
+#[test]
+fn short_name_of_a_foreign_domain_is_in_no_netgroup() {
+    let zones = Zones {
+        claims: HashMap::from([(FAR, "a.evil.example")]),
+        addresses: HashMap::from([("a.evil.example", vec![FAR]), ("a", vec![NEAR])]),
+        netgroups: vec![("short", "a")],
+        ..Zones::default()
+    };
+    let names = of(zones, &["@short"]);
+    assert!(!verdict(&names, "@short", FAR));
+}
+
+#[test]
+fn client_that_cannot_be_looked_up_is_none_of_the_named() {
+    let zones = Zones {
+        claims: HashMap::from([(FAR, "fails")]),
+        netgroups: vec![("number", "203.0.113.1")],
+        ..Zones::default()
+    };
+    let names = of(zones, &["*.lab.example", "@full", "@number"]);
+    assert!(!verdict(&names, "*.lab.example", FAR));
+    assert!(!verdict(&names, "@full", FAR));
+    assert!(verdict(&names, "@number", FAR), "an address needs no name");
+}
+
+#[test]
+fn slow_look_up_of_one_client_holds_up_no_other() {
+    let (go_on, wait) = mpsc::channel();
+    let zones = Zones {
+        claims: HashMap::from([(NEAR, "slow.example"), (FAR, "a.lab.example")]),
+        addresses: HashMap::from([("slow.example", vec![NEAR]), ("a.lab.example", vec![FAR])]),
+        slow: Some(("slow.example", Mutex::new(wait))),
+        ..Zones::default()
+    };
+    let names = of(zones, &["*.example"]);
+    assert_eq!(names.is_for(&rule("*.example"), NEAR), None);
+    assert!(verdict(&names, "*.example", FAR));
+    assert_eq!(names.is_for(&rule("*.example"), NEAR), None, "unknown, and not refused");
+    go_on.send(()).unwrap();
+    assert!(verdict(&names, "*.example", NEAR));
+}
+
+#[test]
+fn shares_of_smb_know_any_of_their_hosts() {
+    let zones = Zones {
+        claims: HashMap::from([(NEAR, "a.lab.example")]),
+        addresses: HashMap::from([("a.lab.example", vec![NEAR]), ("build", vec![FAR])]),
+        ..Zones::default()
+    };
+    let names = Arc::new(of(zones, &["build", "*.lab.example"]));
+    let hosts = names.of_rules(vec![rule("build"), rule("*.lab.example")]);
+    for (client, is) in [(NEAR, true), (FAR, true), (IpAddr::from([198, 51, 100, 1]), false)] {
+        assert_eq!(
+            verdict(&names, "build", client) || verdict(&names, "*.lab.example", client),
+            is
+        );
+        assert_eq!(hosts.has(client), Some(is), "{client}");
+    }
+}
+
+#[test]
+fn names_of_shares_are_wanted_once_each() {
+    let text = "[[share]]\nname = \"a\"\npath = \"/\"\nnfs_clients = [\"build\", \"@x\", \"192.0.2.1\"]\n\
+                hosts_allowed = [\"@x\", \"Build\", \"@y\"]\n";
+    let (wanted, looks_up_clients) = WantedNames::of(&Config::parse(text).unwrap());
+    assert_eq!(wanted.hosts.into_iter().collect::<Vec<_>>(), ["build"]);
+    assert_eq!(wanted.netgroups, ["x", "y"]);
+    assert!(looks_up_clients);
+    let text =
+        text.replace("\"@x\", \"192", "\"192").replace("\"@x\", \"Build\", \"@y\"", "\"build\"");
+    assert!(!WantedNames::of(&Config::parse(&text).unwrap()).1, "hosts are looked up, not clients");
+}
