@@ -25,6 +25,7 @@ Without passdb.tdb: pdbedit -L -w > FILE, and --passwords FILE. With a configura
 in Samba's registry: net conf list > FILE, and import that.
 
 From the kernel's NFS server: anabranch import /etc/exports
+From NFS-Ganesha: anabranch import /etc/ganesha/ganesha.conf
 
 What it prints, by file and line: what could not be carried over and what to do
 about it; it is at the end of the new file, too. --all also shows what needs no
@@ -34,7 +35,7 @@ counterpart.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Samba's configuration, or /etc/exports
+    /// Samba's configuration, /etc/exports, or NFS-Ganesha's configuration
     #[arg(value_name = "SMB.CONF")]
     from: PathBuf,
     /// Samba's users: passdb.tdb, or what `pdbedit -L -w` printed

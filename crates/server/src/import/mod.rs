@@ -1,9 +1,11 @@
-//! From Samba's configuration and users, or the kernel's NFS exports, to ours: `anabranch import`.
+//! From Samba's configuration and users, or the exports of the kernel's NFS server or of NFS-Ganesha,
+//! to ours: `anabranch import`.
 //!
 //! What cannot be carried over is told with its file, its line and what to do.
 
 mod draft;
 mod exports;
+mod ganesha;
 mod meaning;
 mod nfs_draft;
 pub mod passwords;
@@ -56,7 +58,7 @@ pub struct Imported {
     pub needless: Vec<Note>,
 }
 
-/// Reads an smb.conf, or what exports(5) describes, and writes what it means.
+/// Reads an smb.conf, what exports(5) describes, or a ganesha.conf, and writes what it means.
 ///
 /// # Errors
 /// A sentence if the file cannot be read.
@@ -64,6 +66,8 @@ pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
     let text = (facts.read)(path).unwrap_or_default();
     let mut imported = if exports::is_exports(&text) {
         exports::import(path, facts.read)?
+    } else if ganesha::is_ganesha(&text) {
+        ganesha::import(path, facts.read)?
     } else {
         let (sections, notes) = text::parse(path, facts.read)?;
         meaning::Meaning::new(facts, notes).of(&sections)

@@ -1,0 +1,360 @@
+//! NFS-Ganesha's exports: a share for each, with its clients' terms. ganesha-export-config(8).
+//!
+//! What is said in a CLIENT block counts before its EXPORT block, and that before EXPORT_DEFAULTS.
+//! The first CLIENT block that is for a client counts; clients without one have the export's terms.
+
+mod parse;
+mod terms;
+
+use super::Imported;
+use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft, last_part};
+use super::text::{Place, Read};
+use crate::config::HostRule;
+use parse::{Body, Item};
+use std::path::Path;
+use terms::Terms;
+
+/// File systems that are directories of this machine, by the name of their FSAL.
+const LOCAL: &[&str] = &["VFS", "XFS", "ZFS", "LUSTRE", "GPFS"];
+
+/// Settings of exports that change nothing here.
+const NEEDLESS: &[&str] = &[
+    "export_id",
+    "filesystem_id",
+    "tag",
+    "maxread",
+    "maxwrite",
+    "prefread",
+    "prefwrite",
+    "prefreaddir",
+    "maxoffsetread",
+    "maxoffsetwrite",
+    "disablereaddirplus",
+    "trust_readdir_negative_cache",
+    "usecookieverifier",
+    "attr_expiration_time",
+    "delegations",
+    "nfs_commit",
+    "transports",
+];
+
+/// Blocks about the server's own workings.
+const OWN_BLOCKS: &[&str] = &[
+    "9p",
+    "cacheinode",
+    "ceph",
+    "directory_services",
+    "export_defaults",
+    "gpfs",
+    "log",
+    "mdcache",
+    "nfs_ip_name",
+    "nfs_krb5",
+    "nfsv4",
+    "pseudofs",
+    "rados_kv",
+    "rados_urls",
+    "rgw",
+    "vfs",
+    "xfs",
+];
+
+/// Whether a file is of Ganesha: it begins with one of its blocks, or includes a file.
+pub fn is_ganesha(text: &str) -> bool {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let mut said = lines.filter(|line| !line.is_empty());
+    let Some(first) = said.next() else { return false };
+    let (name, rest) = first.split_at(first.find([' ', '\t', '{']).unwrap_or(first.len()));
+    let mut blocks = OWN_BLOCKS.iter().chain(&["export", "nfs_core_param"]);
+    let is_name = blocks.any(|block| name.eq_ignore_ascii_case(block));
+    let opens = |text: &str| text.trim_start().starts_with('{');
+    let is_directive = ["%include", "%dir", "%url"].iter().any(|d| name.eq_ignore_ascii_case(d));
+    is_directive
+        || is_name && (opens(rest) || rest.trim().is_empty() && said.next().is_some_and(opens))
+}
+
+/// Reads a configuration of Ganesha and writes what its exports mean.
+///
+/// # Errors
+/// A sentence if a file cannot be read or understood.
+pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
+    let items = parse::parse(path, read)?;
+    let from = path.display().to_string();
+    let mut importer = Importer { draft: NfsDraft::new(&from, &listening(&items)) };
+    let mut defaults = (Terms::default(), Vec::new());
+    for item in items.iter().filter(|item| item.is("export_defaults")) {
+        if let Body::Block(items) = &item.body {
+            importer.terms_of(items, &mut defaults.0, &mut defaults.1);
+        }
+    }
+    for item in &items {
+        importer.top(item, &defaults);
+    }
+    Ok(importer.draft.finish())
+}
+
+/// Addresses to serve on, by NFS_CORE_PARAM.
+fn listening(items: &[Item]) -> Vec<String> {
+    let (mut port, mut address) = (2049_u16, None);
+    let cores = items.iter().filter(|item| item.is("nfs_core_param"));
+    let blocks =
+        cores.filter_map(|item| if let Body::Block(b) = &item.body { Some(b) } else { None });
+    for Item { name, body, .. } in blocks.flatten() {
+        let Body::Values(values) = body else { continue };
+        let Some(value) = values.first() else { continue };
+        match &*name.to_ascii_lowercase() {
+            "nfs_port" => port = value.parse().unwrap_or(port),
+            "bind_addr" => address = value.parse::<std::net::IpAddr>().ok(),
+            _ => {}
+        }
+    }
+    match address.filter(|address| !address.is_unspecified()) {
+        Some(address) => vec![std::net::SocketAddr::new(address, port).to_string()],
+        None => vec![format!("0.0.0.0:{port}"), format!("[::]:{port}")],
+    }
+}
+
+/// A CLIENT block.
+#[derive(Clone, Debug)]
+struct ClientBlock {
+    place: Place,
+    rules: Vec<HostRule>,
+    terms: Terms,
+}
+
+/// An EXPORT block.
+#[derive(Default)]
+struct ExportBlock {
+    path: Option<String>,
+    pseudo: Option<String>,
+    fsal: Option<String>,
+    terms: Terms,
+    clients: Vec<ClientBlock>,
+    /// Why it is left out.
+    refusal: Option<String>,
+}
+
+struct Importer {
+    draft: NfsDraft,
+}
+
+impl Importer {
+    fn top(&mut self, item: &Item, defaults: &(Terms, Vec<ClientBlock>)) {
+        let (name, place) = (&item.name, || item.place.clone());
+        match &item.body {
+            Body::Block(items) if item.is("export") => self.export(&item.place, items, defaults),
+            Body::Block(items) if item.is("nfs_core_param") => self.core(items),
+            Body::Block(_) if OWN_BLOCKS.iter().any(|own| item.is(own)) => {
+                self.draft.need_not(place(), format!("{name} needs no counterpart"));
+            }
+            Body::Block(_) => {
+                self.draft.lose(place(), format!("{name:?} has no counterpart; see what it did"));
+            }
+            Body::Values(_) => {
+                self.draft.lose(place(), format!("{name:?} stands in no block; it was left out"));
+            }
+            Body::Unread(what) => {
+                let text = format!("{name} {what} was not read; import its exports by themselves");
+                self.draft.lose(place(), text);
+            }
+        }
+    }
+
+    /// What holds for the whole server there.
+    fn core(&mut self, items: &[Item]) {
+        for item in items {
+            let place = item.place.clone();
+            match &item.body {
+                Body::Values(values) if terms::demands_tls(&item.name, values) => self.draft.lose(
+                    place,
+                    "TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\" where it was demanded",
+                ),
+                _ => self.draft.need_not(place, format!("{} needs no counterpart", item.name)),
+            }
+        }
+    }
+
+    fn export(&mut self, place: &Place, items: &[Item], defaults: &(Terms, Vec<ClientBlock>)) {
+        if !self.draft.has_room() {
+            let text = format!("more than {EXPORTS_MAX} exports; write it by hand");
+            return self.draft.lose(place.clone(), text);
+        }
+        let mut export = ExportBlock::default();
+        for item in items {
+            self.setting(item, &mut export);
+        }
+        self.terms_of(items, &mut export.terms, &mut export.clients);
+        if export.clients.is_empty() {
+            export.clients.clone_from(&defaults.1);
+        }
+        let Some(path) = export.path.clone() else {
+            return self.draft.lose(place.clone(), "an export without Path; it was left out");
+        };
+        let fsal = export.fsal.clone().unwrap_or_default();
+        if !LOCAL.iter().any(|local| fsal.eq_ignore_ascii_case(local)) {
+            let text = format!(
+                "{path}: FSAL {fsal:?} is no directory of this machine; mount it here and write the export by hand"
+            );
+            return self.draft.lose(place.clone(), text);
+        }
+        if let Some(why) = &export.refusal {
+            return self.draft.lose(place.clone(), format!("{path}: {why}; it was left out"));
+        }
+        let clients = self.clients(place, &path, &export, &defaults.0);
+        self.share(place, &path, &export, &clients);
+    }
+
+    /// What is of an export alone.
+    fn setting(&mut self, item: &Item, export: &mut ExportBlock) {
+        let (place, name) = (item.place.clone(), item.name.to_ascii_lowercase());
+        let values = match &item.body {
+            Body::Block(items) if name == "fsal" => {
+                let named = items.iter().filter(|item| item.is("name"));
+                let mut values = named
+                    .filter_map(|i| if let Body::Values(v) = &i.body { v.first() } else { None });
+                export.fsal = values.next_back().cloned();
+                return;
+            }
+            Body::Block(_) if name == "client" => return,
+            Body::Values(values) => values,
+            Body::Block(_) | Body::Unread(_) => {
+                return self.draft.lose(place, format!("{:?} has no counterpart", item.name));
+            }
+        };
+        let value = values.first().cloned().unwrap_or_default();
+        match &*name {
+            "path" => export.path = Some(value),
+            "pseudo" => export.pseudo = Some(value),
+            "disable_acl" | "security_label" if terms::boolean(&value) == Some(false) => {}
+            "security_label" => self.draft.lose(place, "security labels are not served"),
+            "disable_acl" => {
+                self.draft.lose(place, "access lists cannot be hidden; they are shown")
+            }
+            _ if terms::is_term(&name) => {}
+            _ if NEEDLESS.contains(&&*name) => {
+                self.draft.need_not(place, format!("{} needs no counterpart", item.name));
+            }
+            _ if terms::demands_tls(&name, values) => {
+                export.refusal = Some(format!(
+                    "{} has clients come by TLS, so set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"",
+                    item.name
+                ));
+            }
+            _ => self
+                .draft
+                .lose(place, format!("{:?} has no counterpart; see what it did", item.name)),
+        }
+    }
+
+    /// The terms of a block, and its CLIENT blocks.
+    fn terms_of(&mut self, items: &[Item], terms: &mut Terms, clients: &mut Vec<ClientBlock>) {
+        for item in items {
+            match &item.body {
+                Body::Values(values) => {
+                    if let Err(what) = terms.set(&item.name, values) {
+                        self.draft.lose(item.place.clone(), what);
+                    }
+                }
+                Body::Block(items) if item.is("client") => {
+                    let client = self.client_block(&item.place, items);
+                    clients.push(client);
+                }
+                Body::Block(_) | Body::Unread(_) => {}
+            }
+        }
+    }
+
+    fn client_block(&mut self, place: &Place, items: &[Item]) -> ClientBlock {
+        let mut terms = Terms::default();
+        self.terms_of(items, &mut terms, &mut Vec::new());
+        let mut rules = Vec::new();
+        for item in items {
+            let Body::Values(values) = &item.body else { continue };
+            match &*item.name.to_ascii_lowercase() {
+                "clients" => {
+                    for value in values {
+                        match rule_of(value) {
+                            Ok(rule) => rules.push(rule),
+                            Err(what) => {
+                                // Its terms may be narrower than those behind it.
+                                terms.refuse();
+                                rules.push(HostRule::All);
+                                let text = format!(
+                                    "{what}; write the client by hand: clients behind it are left out until then"
+                                );
+                                self.draft.lose(item.place.clone(), text);
+                            }
+                        }
+                    }
+                }
+                name if terms::is_term(name) || NEEDLESS.contains(&name) => {}
+                name if terms::demands_tls(name, values) => {
+                    terms.refuse();
+                    let text = "its clients have to come by TLS; they are left out until then";
+                    self.draft.lose(item.place.clone(), text);
+                }
+                _ => {
+                    let text = format!("{:?} has no counterpart; see what it did", item.name);
+                    self.draft.lose(item.place.clone(), text);
+                }
+            }
+        }
+        ClientBlock { place: place.clone(), rules, terms }
+    }
+
+    /// All entries of an export, in the order in which they count.
+    fn clients(
+        &mut self,
+        place: &Place,
+        path: &str,
+        export: &ExportBlock,
+        defaults: &Terms,
+    ) -> Vec<DraftClient> {
+        let of_export = export.terms.or(defaults);
+        let all = ClientBlock {
+            place: place.clone(),
+            rules: vec![HostRule::All],
+            terms: of_export.clone(),
+        };
+        let mut clients = Vec::new();
+        for block in export.clients.iter().chain([&all]) {
+            let meaning = block.terms.or(&of_export).meaning();
+            if let Some(why) = meaning.refusal {
+                let hosts: Vec<_> = block.rules.iter().map(ToString::to_string).collect();
+                let text = format!("{path}: {} {why}", hosts.join(", "));
+                self.draft.lose(block.place.clone(), text);
+            }
+            clients.extend(block.rules.iter().map(|rule| DraftClient {
+                rule: rule.clone(),
+                options: meaning.options.clone(),
+                is_insecure: meaning.is_insecure,
+                is_refused: meaning.is_refused,
+            }));
+        }
+        clients
+    }
+
+    fn share(&mut self, place: &Place, path: &str, export: &ExportBlock, clients: &[DraftClient]) {
+        let keys = self.draft.ports(place, path, clients);
+        let pseudo = export.pseudo.as_deref().unwrap_or(path);
+        let share =
+            DraftShare { place: place.clone(), name: last_part(pseudo), path, clients, keys };
+        let Some(name) = self.draft.share(share) else { return };
+        if export.pseudo.is_some() && pseudo != format!("/{name}") && pseudo != path {
+            let text =
+                format!("{pseudo:?} is mounted as SERVER:/{name} here; change the clients' fstab");
+            self.draft.lose(place.clone(), text);
+        }
+    }
+}
+
+/// A client, as `nfs_clients` takes it. Ganesha's wildcards have a `*` or a `?`.
+fn rule_of(text: &str) -> Result<HostRule, String> {
+    if text == "0.0.0.0" || text.eq_ignore_ascii_case("0.0.0.0/0") {
+        return Ok(HostRule::All);
+    }
+    HostRule::parse(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,361 @@
+//! The syntax of NFS-Ganesha's configuration: blocks, settings, and files that it includes.
+//! ganesha-config(8).
+
+use crate::import::text::{FILE_BYTES_MAX, Place, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Blocks within blocks: Ganesha's own have three levels.
+const DEPTH_MAX: usize = 8;
+/// Files that a configuration may have, and how deep they may include each other.
+const FILES_MAX: usize = 1000;
+const INCLUDES_DEPTH_MAX: usize = 8;
+/// Bytes of all files together.
+const BYTES_MAX: usize = 16 * FILE_BYTES_MAX;
+
+/// What stands in a block, or in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub place: Place,
+    /// As it is written: names have no case.
+    pub name: String,
+    pub body: Body,
+}
+
+/// See [`Item`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// `NAME { ... }`
+    Block(Vec<Item>),
+    /// `NAME = VALUE, VALUE;`
+    Values(Vec<String>),
+    /// `%dir FOLDER` and the like: what it names was not read.
+    Unread(String),
+}
+
+impl Item {
+    pub fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+/// Reads a configuration with all that it includes.
+///
+/// # Errors
+/// A sentence with file and line: Ganesha takes a configuration whole or not at all.
+pub fn parse(path: &Path, read: Read<'_>) -> Result<Vec<Item>, String> {
+    let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
+    let mut files = Files { read, folder, count: 0, bytes: 0 };
+    files.items(path, 0)
+}
+
+struct Files<'a> {
+    read: Read<'a>,
+    /// Where names of files that do not begin with `/` are: beside the first file.
+    folder: PathBuf,
+    count: usize,
+    bytes: usize,
+}
+
+impl Files<'_> {
+    fn items(&mut self, path: &Path, depth: usize) -> Result<Vec<Item>, String> {
+        let of_file = |what: String| format!("{}: {what}", path.display());
+        self.count += 1;
+        if self.count > FILES_MAX || depth > INCLUDES_DEPTH_MAX {
+            return Err(of_file("too many files include each other".into()));
+        }
+        let text = (self.read)(path).map_err(|error| of_file(error.to_string()))?;
+        self.bytes += text.len();
+        if text.len() > FILE_BYTES_MAX || self.bytes > BYTES_MAX {
+            return Err(of_file(format!("longer than {FILE_BYTES_MAX} bytes")));
+        }
+        let mut parser = Parser { file: path.into(), text: &text, at: 0, line: 1 };
+        let mut items = Vec::new();
+        while let Some(token) = parser.token()? {
+            let place = parser.place();
+            match token {
+                Token::Word(word) if word.starts_with('%') => {
+                    let name = parser.value("a file")?;
+                    if !word.eq_ignore_ascii_case("%include") {
+                        items.push(Item { place, name: word, body: Body::Unread(name) });
+                        continue;
+                    }
+                    let path = self.folder.join(name);
+                    items.extend(self.items(&path, depth + 1)?);
+                }
+                Token::Word(name) => items.push(parser.item(place, name, 0)?),
+                // Some write one behind a block.
+                Token::Sign(';') => {}
+                _ => return Err(parser.expected("the name of a block")),
+            }
+        }
+        Ok(items)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Token {
+    Quoted(String),
+    /// One of `{ } = , ;`.
+    Sign(char),
+    Word(String),
+}
+
+struct Parser<'a> {
+    file: Arc<Path>,
+    text: &'a str,
+    at: usize,
+    /// Of what was read last.
+    line: usize,
+}
+
+impl Parser<'_> {
+    fn place(&self) -> Place {
+        Place { file: self.file.clone(), line: self.line }
+    }
+
+    fn expected(&self, what: &str) -> String {
+        format!(
+            "{}:{}: expected {what}; Ganesha refuses this file, too",
+            self.file.display(),
+            self.line
+        )
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let letter = self.text[self.at..].chars().next()?;
+        self.at += letter.len_utf8();
+        self.line += usize::from(letter == '\n');
+        Some(letter)
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
+    }
+
+    /// The next token; none at the end of the file.
+    fn token(&mut self) -> Result<Option<Token>, String> {
+        loop {
+            match self.peek() {
+                None => return Ok(None),
+                Some('#') => {
+                    while self.peek().is_some_and(|letter| letter != '\n') {
+                        self.next();
+                    }
+                }
+                Some(letter) if letter.is_whitespace() => {
+                    self.next();
+                }
+                Some(quote @ ('"' | '\'')) => return self.quoted(quote).map(Some),
+                Some(sign @ ('{' | '}' | '=' | ',' | ';')) => {
+                    self.next();
+                    return Ok(Some(Token::Sign(sign)));
+                }
+                Some(_) => {
+                    let ends =
+                        |letter: char| letter.is_whitespace() || "{}=,;#\"'".contains(letter);
+                    let rest = &self.text[self.at..];
+                    let length = rest.find(ends).unwrap_or(rest.len());
+                    self.at += length;
+                    return Ok(Some(Token::Word(rest[..length].to_owned())));
+                }
+            }
+        }
+    }
+
+    /// Between double quotes a backslash takes the meaning from the next letter, or gives it one.
+    fn quoted(&mut self, quote: char) -> Result<Token, String> {
+        let mut text = String::new();
+        self.next();
+        while let Some(letter) = self.next() {
+            match letter {
+                _ if letter == quote => return Ok(Token::Quoted(text)),
+                '\\' if quote == '"' => match self.next() {
+                    Some('n') => text.push('\n'),
+                    Some('t') => text.push('\t'),
+                    Some('r') => text.push('\r'),
+                    Some(other) => text.push(other),
+                    None => break,
+                },
+                _ => text.push(letter),
+            }
+        }
+        Err(self.expected(&format!("{quote} at the end of a text")))
+    }
+
+    /// What follows the name of a block or of a setting.
+    fn item(&mut self, place: Place, name: String, depth: usize) -> Result<Item, String> {
+        match self.token()? {
+            Some(Token::Sign('=')) => Ok(Item { place, name, body: Body::Values(self.values()?) }),
+            Some(Token::Sign('{')) if depth < DEPTH_MAX => {
+                Ok(Item { place, name, body: Body::Block(self.block(depth + 1)?) })
+            }
+            Some(Token::Sign('{')) => Err(self.expected("fewer blocks within blocks")),
+            _ => Err(self.expected(&format!("\"=\" or \"{{\" behind {name:?}"))),
+        }
+    }
+
+    fn block(&mut self, depth: usize) -> Result<Vec<Item>, String> {
+        let mut items = Vec::new();
+        loop {
+            match self.token()? {
+                Some(Token::Sign('}')) => return Ok(items),
+                Some(Token::Sign(';')) => {}
+                Some(Token::Word(name)) => {
+                    let place = self.place();
+                    items.push(self.item(place, name, depth)?);
+                }
+                _ => return Err(self.expected("a setting, a block or \"}\"")),
+            }
+        }
+    }
+
+    fn values(&mut self) -> Result<Vec<String>, String> {
+        let mut values = Vec::new();
+        loop {
+            match self.token()? {
+                Some(Token::Sign(';')) => return Ok(values),
+                Some(Token::Sign(',')) => {}
+                Some(Token::Word(text) | Token::Quoted(text)) => {
+                    values.push(text);
+                    match self.token()? {
+                        Some(Token::Sign(';')) => return Ok(values),
+                        Some(Token::Sign(',')) => {}
+                        _ => return Err(self.expected("\",\" or \";\" behind a value")),
+                    }
+                }
+                _ => return Err(self.expected("a value or \";\"")),
+            }
+        }
+    }
+
+    fn value(&mut self, what: &str) -> Result<String, String> {
+        match self.token()? {
+            Some(Token::Word(text) | Token::Quoted(text)) => Ok(text),
+            _ => Err(self.expected(what)),
+        }
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::{Error, ErrorKind};
+
+    pub fn parse_files(files: &[(&str, &str)]) -> Result<Vec<Item>, String> {
+        let read = |path: &Path| {
+            let found = files.iter().find(|(name, _)| Path::new(name) == path);
+            found
+                .map(|(_, text)| (*text).to_owned())
+                .ok_or_else(|| Error::from(ErrorKind::NotFound))
+        };
+        parse(Path::new(files[0].0), &read)
+    }
+
+    /// A configuration as text: what it says, without where.
+    fn written(items: &[Item]) -> String {
+        let quoted = |text: &String| {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("\"{text}\"")
+        };
+        let one = |item: &Item| match &item.body {
+            Body::Block(items) => format!("{} {{\n{}}}\n", item.name, written(items)),
+            Body::Values(values) => {
+                let values: Vec<_> = values.iter().map(quoted).collect();
+                format!("{} = {};\n", item.name, values.join(", "))
+            }
+            Body::Unread(name) => format!("{} {}\n", item.name, quoted(name)),
+        };
+        items.iter().map(one).collect()
+    }
+
+    #[test]
+    fn blocks_values_comments_and_quotes_are_read() {
+        let text = "# A comment\nEXPORT {\n  Export_Id = 1; # another\n  Path = \"/srv/a b\\\"#\";\n  \
+                    Clients = 192.0.2.0/24, @group,*.lab; FSAL { Name = 'VFS'; }\n}\n";
+        let items = parse_files(&[("/e/g.conf", text)]).unwrap();
+        let [Item { name, body: Body::Block(inner), place }] = &items[..] else {
+            panic!("{items:?}")
+        };
+        assert_eq!((&**name, place.line), ("EXPORT", 2));
+        let lines: Vec<_> = inner.iter().map(|item| item.place.line).collect();
+        assert_eq!(lines, [3, 4, 5, 5]);
+        let values = |at: usize| match &inner[at].body {
+            Body::Values(values) => values.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(values(1), ["/srv/a b\"#"]);
+        assert_eq!(values(2), ["192.0.2.0/24", "@group", "*.lab"]);
+        assert_eq!(written(&items).matches("\"VFS\"").count(), 1);
+    }
+
+    #[test]
+    fn included_files_stand_where_they_are_included() {
+        let items = parse_files(&[
+            ("/e/g.conf", "A { }\n%include \"b.conf\"\n%dir /e/d\n%include /x/c.conf\n"),
+            ("/e/b.conf", "B { }"),
+            ("/x/c.conf", "C { }"),
+        ]);
+        let items = items.unwrap();
+        let said: Vec<_> = items
+            .iter()
+            .map(|item| (&*item.name, item.place.file.to_str().unwrap(), item.place.line))
+            .collect();
+        let main = "/e/g.conf";
+        assert_eq!(
+            said,
+            [("A", main, 1), ("B", "/e/b.conf", 1), ("%dir", main, 3), ("C", "/x/c.conf", 1)]
+        );
+    }
+
+    #[test]
+    fn mistakes_have_file_and_line() {
+        for (text, said) in [
+            ("EXPORT {\n a = 1;\n", "/g:3: expected a setting, a block or \"}\""),
+            ("EXPORT\n{ a = 1 b }", "/g:2: expected \",\" or \";\" behind a value"),
+            ("EXPORT = \"a", "/g:1: expected \" at the end of a text"),
+            ("EXPORT a;", "/g:1: expected \"=\" or \"{\" behind \"EXPORT\""),
+            ("}", "/g:1: expected the name of a block"),
+            ("%include /none", "/none: "),
+            ("%include /g", "/g: too many files include each other"),
+            (&"a{".repeat(20), "/g:1: expected fewer blocks within blocks"),
+        ] {
+            let error = parse_files(&[("/g", text)]).unwrap_err();
+            assert!(error.starts_with(said), "{error}");
+        }
+    }
+
+    fn any_items() -> impl Strategy<Value = Vec<Item>> {
+        let place = || Place { file: Path::new("/g").into(), line: 0 };
+        let values = proptest::collection::vec("[ -~\t]{0,8}", 0..3).prop_map(Body::Values);
+        let leaf = ("[A-Za-z_]{1,6}", values).prop_map(move |(name, body)| Item {
+            place: place(),
+            name,
+            body,
+        });
+        let items = proptest::collection::vec(leaf, 0..4);
+        items.prop_recursive(3, 20, 4, move |inner| {
+            let block = ("[A-Za-z_]{1,6}", inner).prop_map(move |(name, items)| Item {
+                place: place(),
+                name,
+                body: Body::Block(items),
+            });
+            proptest::collection::vec(block, 0..4)
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn written_configuration_is_read_as_it_was(items in any_items()) {
+            let text = written(&items);
+            let read = parse_files(&[("/g", &text)]).unwrap();
+            prop_assert_eq!(written(&read), text);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in "([a-zA-Z0-9%/.@*?\\[\\]{}=,;#'\"\\\\ \n]|\\PC){0,60}") {
+            let _ = parse_files(&[("/g", &text)]);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What Ganesha calls export permissions, of a CLIENT, an EXPORT or the EXPORT_DEFAULTS block.
+
+use vfs::Identity;
+
+/// Ganesha's anonymous user and group, -2.
+const ANONYMOUS: u32 = u32::MAX - 1;
+
+/// As they are said; none where a block says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    access: Option<Access>,
+    squash: Option<&'static str>,
+    anonuid: Option<u32>,
+    anongid: Option<u32>,
+    /// AUTH_SYS is taken, or a proof by Kerberos wanted.
+    security: Option<Security>,
+    /// Version 4 is served.
+    has_version_4: Option<bool>,
+    privileged_port: Option<bool>,
+    is_refused: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    None,
+    Other,
+    ReadOnly,
+    ReadWrite,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Security {
+    Sys,
+    Kerberos,
+    Nobody,
+}
+
+/// What terms become here.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Meaning {
+    /// Options of `nfs_clients`.
+    pub options: Vec<String>,
+    pub is_insecure: bool,
+    pub is_refused: bool,
+    /// Why, unless Ganesha refuses them, too.
+    pub refusal: Option<&'static str>,
+}
+
+/// Whether a setting is about terms.
+pub fn is_term(name: &str) -> bool {
+    const NAMES: &[&str] = &[
+        "access_type",
+        "anonymous_gid",
+        "anonymous_uid",
+        "clients",
+        "manage_gids",
+        "privilegedport",
+        "protocols",
+        "sectype",
+        "squash",
+    ];
+    NAMES.iter().any(|one| name.eq_ignore_ascii_case(one))
+}
+
+/// Whether a setting, whatever its name in this version, has clients come by TLS.
+pub fn demands_tls(name: &str, values: &[String]) -> bool {
+    let name = name.to_ascii_lowercase();
+    let is_about_tls = name.contains("tls") || name.contains("xprtsec");
+    let is_off =
+        |value: &String| boolean(value) == Some(false) || value.eq_ignore_ascii_case("none");
+    is_about_tls && !values.iter().all(is_off)
+}
+
+/// A value that says yes or no.
+pub fn boolean(value: &str) -> Option<bool> {
+    let is = |words: [&str; 3]| words.iter().any(|word| value.eq_ignore_ascii_case(word));
+    match () {
+        () if is(["yes", "true", "on"]) => Some(true),
+        () if is(["no", "false", "off"]) => Some(false),
+        () => None,
+    }
+}
+
+impl Terms {
+    /// Takes a setting, if it is about terms.
+    ///
+    /// # Errors
+    /// What is not carried over, in a sentence. A value that is not understood refuses the clients.
+    pub fn set(&mut self, name: &str, values: &[String]) -> Result<(), String> {
+        let value = values.first().map(|value| value.to_ascii_lowercase()).unwrap_or_default();
+        let known = match &*name.to_ascii_lowercase() {
+            "access_type" => set(&mut self.access, access_of(&value)),
+            "squash" => set(&mut self.squash, squash_of(&value)),
+            "anonymous_uid" => set(&mut self.anonuid, id_of(&value)),
+            "anonymous_gid" => set(&mut self.anongid, id_of(&value)),
+            "sectype" => set(&mut self.security, security_of(values)),
+            "protocols" => {
+                let is_4 =
+                    |value: &String| value.trim_start_matches(|c: char| !c.is_ascii_digit()) == "4";
+                set(&mut self.has_version_4, Some(values.iter().any(is_4)))
+            }
+            "privilegedport" => set(&mut self.privileged_port, boolean(&value)),
+            "manage_gids" if boolean(&value) != Some(false) => {
+                return Err(
+                    "groups of users are those that clients say; Manage_Gids has no counterpart"
+                        .into(),
+                );
+            }
+            _ => true,
+        };
+        if known {
+            return Ok(());
+        }
+        self.refuse();
+        Err(format!(
+            "{name} = {:?} is not known; its clients are left out until then",
+            values.join(", ")
+        ))
+    }
+
+    /// They reach nothing.
+    pub fn refuse(&mut self) {
+        self.is_refused = true;
+    }
+
+    /// These, and what they do not say by `others`.
+    pub fn or(&self, others: &Self) -> Self {
+        Self {
+            access: self.access.or(others.access),
+            squash: self.squash.or(others.squash),
+            anonuid: self.anonuid.or(others.anonuid),
+            anongid: self.anongid.or(others.anongid),
+            security: self.security.or(others.security),
+            has_version_4: self.has_version_4.or(others.has_version_4),
+            privileged_port: self.privileged_port.or(others.privileged_port),
+            is_refused: self.is_refused || others.is_refused,
+        }
+    }
+
+    /// What they become here, where Ganesha's own defaults count for the rest.
+    pub fn meaning(&self) -> Meaning {
+        let access = self.access.unwrap_or(Access::None);
+        let refusal = match (access, self.security.unwrap_or(Security::Sys)) {
+            (Access::None, _) => None,
+            (Access::Other, _) => Some("may see names alone, which has no counterpart; left out"),
+            (_, Security::Kerberos) => Some(
+                "has to prove its users by Kerberos, which exports here do not ask for; left out",
+            ),
+            (_, Security::Nobody) => Some("is served without users (SecType none), left out"),
+            _ if self.has_version_4 == Some(false) => Some(
+                "is not served by NFS version 4, and other versions are not served here; left out",
+            ),
+            _ => None,
+        };
+        let may_write = if access == Access::ReadWrite { "rw" } else { "ro" };
+        let squash = self.squash.unwrap_or("root_squash");
+        let mut options = vec![may_write.to_owned(), squash.to_owned()];
+        options.push(format!("anonuid={}", self.anonuid.unwrap_or(ANONYMOUS)));
+        options.push(format!("anongid={}", self.anongid.unwrap_or(ANONYMOUS)));
+        let is_refused = self.is_refused || access == Access::None || refusal.is_some();
+        let is_insecure = self.privileged_port != Some(true);
+        Meaning { options, is_insecure, is_refused, refusal }
+    }
+}
+
+/// Takes a value; false if it is none.
+fn set<T>(place: &mut Option<T>, value: Option<T>) -> bool {
+    let is_known = value.is_some();
+    if is_known {
+        *place = value;
+    }
+    is_known
+}
+
+fn access_of(value: &str) -> Option<Access> {
+    Some(match value {
+        "none" => Access::None,
+        "rw" => Access::ReadWrite,
+        "ro" => Access::ReadOnly,
+        "mdonly" | "mdonly_ro" => Access::Other,
+        _ => return None,
+    })
+}
+
+fn squash_of(value: &str) -> Option<&'static str> {
+    Some(match value {
+        "root" | "root_squash" | "rootsquash" | "rootid" | "root_id_squash" | "rootidsquash" => {
+            "root_squash"
+        }
+        "all" | "all_squash" | "allsquash" | "all_anonymous" | "all_anomnymous"
+        | "allanonymous" => "all_squash",
+        "no_root_squash" | "none" | "noidsquash" => "no_root_squash",
+        _ => return None,
+    })
+}
+
+/// Negative numbers are those of 32 bits. It must be an id that a thread can act as.
+fn id_of(value: &str) -> Option<u32> {
+    let number: i64 = value.parse().ok()?;
+    let id = match number {
+        ..0 => i32::try_from(number).ok()?.cast_unsigned(),
+        0.. => u32::try_from(number).ok()?,
+    };
+    Identity { uid: id, gid: id, groups: Vec::new() }.is_valid().then_some(id)
+}
+
+fn security_of(values: &[String]) -> Option<Security> {
+    let has = |word: &str| values.iter().any(|value| value.eq_ignore_ascii_case(word));
+    match () {
+        () if has("sys") => Some(Security::Sys),
+        () if ["krb5", "krb5i", "krb5p"].into_iter().any(has) => Some(Security::Kerberos),
+        () if has("none") => Some(Security::Nobody),
+        () => None,
+    }
+}

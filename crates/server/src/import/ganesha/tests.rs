@@ -1,0 +1,209 @@
+//! Configurations as people have them.
+
+use super::*;
+use crate::config::{Config, ExportLine, ShareConfig};
+use proptest::prelude::*;
+use std::io::{Error, ErrorKind};
+
+fn import_files(files: &[(&str, &str)]) -> Result<Imported, String> {
+    let read = |path: &Path| {
+        let found = files.iter().find(|(name, _)| Path::new(name) == path);
+        found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| Error::from(ErrorKind::NotFound))
+    };
+    import(Path::new(files[0].0), &read)
+}
+
+const MAIN: &str = "/etc/ganesha/ganesha.conf";
+
+/// The valid configuration of a text, and what was lost.
+fn imported(text: &str) -> (Config, Vec<String>) {
+    let imported = import_files(&[(MAIN, text)]).unwrap();
+    let config =
+        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    (config, imported.lost.iter().map(ToString::to_string).collect())
+}
+
+fn words(share: &ShareConfig) -> Vec<String> {
+    let ExportLine { clients, .. } = ExportLine::new(share, false, true);
+    let is_usual = |option: &&String| {
+        !matches!(&***option, "sync" | "secure" | "anonuid=65534" | "anongid=65534")
+    };
+    let word = |(hosts, options): (String, Vec<String>)| {
+        format!(
+            "{hosts}({})",
+            options.iter().filter(is_usual).cloned().collect::<Vec<_>>().join(",")
+        )
+    };
+    clients.into_iter().map(word).collect()
+}
+
+#[test]
+fn exports_become_shares_with_terms_by_client() {
+    let (config, lost) = imported(
+        "NFS_CORE_PARAM { NFS_Port = 20490; Bind_addr = 127.0.0.1; }\n\
+         EXPORT_DEFAULTS { Access_Type = RO; Anonymous_Uid = 1000; SecType = sys; }\n\
+         EXPORT {\n Export_Id = 1; Path = /srv/data; Pseudo = /data; FSAL { Name = VFS; }\n\
+         Squash = All; PrivilegedPort = true;\n\
+         CLIENT { Clients = 192.0.2.7, *.lab.example; Access_Type = RW; Squash = No_Root_Squash; }\n\
+         CLIENT { Clients = 192.0.2.0/24; Access_Type = None; }\n\
+         CLIENT { Clients = @builders; Anonymous_Gid = -2; }\n}\n",
+    );
+    assert_eq!(config.nfs.iter().map(ToString::to_string).collect::<Vec<_>>(), ["127.0.0.1:20490"]);
+    let share = &config.shares[0];
+    assert_eq!((&*share.name, share.path.as_path()), ("data", Path::new("/srv/data")));
+    let anonymous = "anonuid=1000,anongid=4294967294";
+    assert_eq!(
+        words(share),
+        [
+            format!("192.0.2.7(rw,no_root_squash,{anonymous})"),
+            format!("*.lab.example(rw,no_root_squash,{anonymous})"),
+            "192.0.2.0/24(no_access)".into(),
+            format!("@builders(ro,all_squash,{anonymous})"),
+            format!("*(ro,all_squash,{anonymous})"),
+        ]
+    );
+    assert_eq!(share.reserved_ports, None, "they stay privileged");
+    assert!(share.is_exported() && share.users.as_ref().is_some_and(Vec::is_empty));
+    assert_eq!(lost, [""; 0]);
+}
+
+#[test]
+fn export_without_access_type_is_for_its_clients_alone() {
+    let (config, _) = imported(
+        "EXPORT { Path = /srv/a; FSAL { Name = VFS; } CLIENT { Clients = 192.0.2.1; Access_Type = RW; } }",
+    );
+    assert_eq!(words(&config.shares[0]).len(), 1);
+    assert_eq!(config.shares[0].reserved_ports, Some(false), "Ganesha asks for none");
+    let imported =
+        import_files(&[(MAIN, "EXPORT { Path = /srv/a; FSAL { Name = VFS; } }")]).unwrap();
+    assert!(imported.shares.is_empty());
+}
+
+#[test]
+fn nothing_that_demands_a_proof_or_tls_is_served_in_the_clear() {
+    let export = |inner: &str| {
+        format!("EXPORT {{ Path = /srv/a; Access_Type = RW; FSAL {{ Name = VFS; }} {inner} }}")
+    };
+    for refused in [
+        "SecType = krb5, krb5p;",
+        "Enable_TLS = true;",
+        "XprtSec = tls, mtls;",
+        "Protocols = 3;",
+        "SecType = none;",
+        "SecType = sy;",
+        "Access_Type = MDONLY;",
+        "Squash = some;",
+        "Anonymous_Uid = -1;",
+        "Anonymous_Gid = -3;",
+    ] {
+        let imported = import_files(&[(MAIN, &export(refused))]).unwrap();
+        assert!(imported.shares.is_empty(), "{refused}\n{}", imported.config);
+        assert!(!imported.lost.is_empty(), "{refused}");
+    }
+}
+
+#[test]
+fn client_that_needs_kerberos_does_not_get_the_terms_of_all() {
+    let clients = "CLIENT { Clients = 192.0.2.8; SecType = krb5p; }";
+    let text =
+        format!("EXPORT {{ Path = /srv/a; Access_Type = RO; FSAL {{ Name = VFS; }} {clients} }}");
+    let (config, lost) = imported(&text);
+    let words = words(&config.shares[0]);
+    assert_eq!((words.len(), &*words[0]), (2, "192.0.2.8(no_access)"));
+    assert!(lost.iter().any(|line| line.contains("192.0.2.8 has to prove its users by Kerberos")));
+    let (config, lost) = {
+        let text = text.replace("192.0.2.8", "a.example, 192.0.2.8");
+        let imported = import_files(&[(MAIN, &text)]).unwrap();
+        (imported.config, imported.lost)
+    };
+    assert!(!config.contains("[[share]]"), "a name cannot be kept out for certain: {config}");
+    assert!(lost.iter().any(|note| note.text.contains("is refused by its name")));
+}
+
+#[test]
+fn what_is_not_taken_is_said_with_its_line() {
+    let (config, lost) = imported(
+        "EXPORT {\n Path = /ceph;\n Access_Type = RW;\n FSAL { Name = CEPH; }\n}\n\
+         EXPORT {\n Path = /srv/a; Pseudo = /deep/other; FSAL { Name = VFS; } Access_Type = RW;\n\
+         Manage_Gids = true;\n Odd = 1;\n}\nODD { }\n%dir /etc/ganesha/more\n",
+    );
+    assert_eq!(config.shares.len(), 1);
+    for said in [
+        ":1: /ceph: FSAL \"CEPH\" is no directory of this machine",
+        ":6: \"/deep/other\" is mounted as SERVER:/other here",
+        ":8: groups of users are those that clients say",
+        ":9: \"Odd\" has no counterpart",
+        ":11: \"ODD\" has no counterpart",
+        ":12: %dir /etc/ganesha/more was not read",
+    ] {
+        assert!(
+            lost.iter().any(|line| line.starts_with(&format!("{MAIN}{said}"))),
+            "{said} in {lost:?}"
+        );
+    }
+}
+
+#[test]
+fn ganesha_is_told_from_samba_and_exports() {
+    for text in ["EXPORT\n{\n", "# c\nNFS_CORE_PARAM {", "%include \"a\"", "EXPORT{}"] {
+        assert!(is_ganesha(text), "{text}");
+    }
+    for text in ["[global]\n a = {", "/srv *(rw)", "", "workgroup = A", "a\nb"] {
+        assert!(!is_ganesha(text), "{text}");
+    }
+}
+
+fn any_setting() -> impl Strategy<Value = String> {
+    let names = proptest::sample::select(vec![
+        "Path",
+        "Pseudo",
+        "Access_Type",
+        "Squash",
+        "SecType",
+        "Protocols",
+        "Clients",
+        "Anonymous_Uid",
+        "PrivilegedPort",
+        "Odd",
+    ]);
+    let value = "[ -~]{0,12}";
+    let known = proptest::sample::select(vec![
+        "/srv/a",
+        "RW",
+        "RO",
+        "None",
+        "All",
+        "krb5",
+        "sys",
+        "4",
+        "192.0.2.0/24",
+        "*.a",
+        "@b",
+        "*",
+        "-2",
+        "true",
+    ]);
+    let value =
+        prop_oneof![value.prop_map(|v| v.replace(['\\', '"'], "")), known.prop_map(str::to_owned)];
+    (names, value).prop_map(|(name, value)| format!("{name} = \"{value}\";"))
+}
+
+proptest! {
+    #[test]
+    fn any_exports_become_a_valid_configuration(
+        exports in proptest::collection::vec((proptest::collection::vec(any_setting(), 0..8), proptest::collection::vec(any_setting(), 0..4)), 0..4)
+    ) {
+        let text: String = exports
+            .iter()
+            .map(|(of_export, of_client)| {
+                format!("EXPORT {{ {} CLIENT {{ {} }} FSAL {{ Name = VFS; }} }}\n", of_export.join(" "), of_client.join(" "))
+            })
+            .collect();
+        let imported = import_files(&[(MAIN, &text)]).unwrap();
+        if let Err(error) = Config::parse(&imported.config) {
+            // A path that cannot be one is to be corrected; nothing else is wrong.
+            let is_path = error.problems.iter().all(|problem| problem.text.contains("must begin with /"));
+            prop_assert!(is_path, "{}\n{}", error, imported.config);
+        }
+    }
+}
