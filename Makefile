@@ -64,6 +64,7 @@ clients: built ## Foreign clients against the built server
 
 servers: built ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
 	$(call lane,2) conformance/ganesha-root
+	$(call lane,2) conformance/exports
 	$(call lane,2) cargo test --package cli --test client --test bench --test copy --test probe --locked --quiet -- --ignored --test-threads 1
 
 kernel: kernel-uml kernel-channels kernel-nfs ## The Linux kernel's own client, in a virtual machine

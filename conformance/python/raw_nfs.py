@@ -42,8 +42,8 @@ class NfsStatus(Exception):
 class Nfs:
     """A client with a session, whose requests are of the credentials set last."""
 
-    def __init__(self, host, port, uid, gid, groups=(), is_nobody=False):
-        self.socket = connected(host, port)
+    def __init__(self, host, port, uid, gid, groups=(), is_nobody=False, source=""):
+        self.socket = connected(host, port, source)
         self.buffer, self.xid, self.sequence = b"", int.from_bytes(os.urandom(3), "big"), 0
         self.is_nobody = is_nobody
         self.act_as(uid, gid, groups)
@@ -137,13 +137,13 @@ class Nfs:
         return self.compound(put(handle), words(4, 0) + state)[0]
 
 
-def connected(host, port):
+def connected(host, port, source=""):
     """From a reserved port, where this process may have one."""
     for local in range(1023, 600, -1):
         try:
-            return socket.create_connection((host, port), 15, ("", local))
+            return socket.create_connection((host, port), 15, (source, local))
         except PermissionError:
             break
         except OSError:
             continue
-    return socket.create_connection((host, port), 15)
+    return socket.create_connection((host, port), 15, (source, 0))
