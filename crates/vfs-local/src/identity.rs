@@ -153,14 +153,16 @@ impl Acting {
     /// Lets the calling thread change data of a file that is open for writing, on behalf of
     /// `actor`: as the actor, or without power. The kernel asks for no permission then, but it
     /// looks whether the caller may use what the file system reserves and may keep
-    /// set-user-ID bits, which neither may.
+    /// set-user-ID bits, which neither may. Only of a file for which `is_group_marked` holds does it
+    /// ask for the caller's groups, and so the call is made as the actor.
     ///
     /// # Errors
     /// As [`Acting::begin`].
-    pub fn on_open_file(actor: Actor<'_>) -> Result<Self> {
+    pub fn on_open_file(actor: Actor<'_>, is_group_marked: impl FnOnce() -> bool) -> Result<Self> {
         match actor.user() {
             Some(user) if user.is_valid() && user.uid != 0 => Self::guard(|thread| {
-                if thread.present.as_ref().is_some_and(|now| now.identity == POWERLESS) {
+                let present = thread.present.as_ref();
+                if present.is_some_and(|now| now.identity == POWERLESS) && !is_group_marked() {
                     return Ok(());
                 }
                 thread.become_actor(user.actor())

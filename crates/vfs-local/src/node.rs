@@ -394,6 +394,13 @@ fn timespec(change: TimeChange) -> Timespec {
     }
 }
 
+/// Whether the file has the set-group-ID bit without that of execution by its group, which once meant
+/// mandatory locks: a change of data by a member of that group leaves it. chmod(2).
+fn is_group_marked(file: &OwnedFd) -> bool {
+    // An error leaves the call to the kernel's own judgement of nobody.
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o2010 == 0o2000)
+}
+
 impl Node for LocalNode {
     fn key(&self) -> FileKey {
         self.key
@@ -470,8 +477,9 @@ impl Node for LocalNode {
     }
 
     fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
-        let _acting = Acting::on_open_file(who)?;
-        let (fd, _telling) = (self.file()?, self.telling());
+        let fd = self.file()?;
+        let _acting = Acting::on_open_file(who, || is_group_marked(fd))?;
+        let _telling = self.telling();
         let mut done = 0;
         while done < data.len() {
             match rustix::io::pwrite(fd, &data[done..], offset + done as u64) {
@@ -485,8 +493,9 @@ impl Node for LocalNode {
     }
 
     fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
-        let _acting = Acting::on_open_file(who)?;
-        let (fd, _telling) = (self.file()?, self.telling());
+        let fd = self.file()?;
+        let _acting = Acting::on_open_file(who, || is_group_marked(fd))?;
+        let _telling = self.telling();
         let mut rest = data;
         while !rest.is_empty() {
             // The kernel finds the end and writes there, under one lock.

@@ -335,3 +335,34 @@ fn host_s_protection_of_hard_links_is_no_rule_of_posix() {
         rustix::fs::ioctl_setflags(&file, rustix::fs::IFlags::empty()).unwrap();
     }
 }
+
+/// A set-group-ID bit beside no right of the group to execute has nobody run as the group: the kernel
+/// leaves it to the group's members, and takes it away with a change of anybody else's.
+#[test]
+fn group_mark_outlasts_writes_of_the_group() {
+    let Some(closed) = closed() else { return };
+    let at = closed.folder.path();
+    set_mode(at, 0o755);
+    std::fs::write(at.join("file"), b"").unwrap();
+    std::os::unix::fs::chown(at.join("file"), None, Some(4001)).unwrap();
+    let file = closed.open("file", OpenHow { write: true, ..READ });
+    let member = stranger();
+    let other = Identity { uid: 4002, gid: 4002, groups: Vec::new() };
+    let mark = |mode| {
+        let changes = AttributeChanges { mode: Some(mode), ..Default::default() };
+        file.set_attributes(Actor::SUPERUSER, &changes).unwrap();
+    };
+    let mode_left = || file.attributes(Wanted::default()).unwrap().mode;
+    without_power(|| {
+        for (who, mode, left) in
+            [(&member, 0o6666, 0o2666), (&member, 0o6676, 0o676), (&other, 0o6666, 0o666)]
+        {
+            mark(mode);
+            file.write(who.actor(), 0, b"data").unwrap();
+            assert_eq!(mode_left(), left, "{mode:o}, written");
+            mark(mode);
+            file.append(who.actor(), b"data").unwrap();
+            assert_eq!(mode_left(), left, "{mode:o}, appended");
+        }
+    });
+}

@@ -123,7 +123,7 @@ fn invalid_ids_are_refused_and_change_nothing() {
         ] {
             let denied = Some(FsError::AccessDenied);
             assert_eq!(Acting::begin(identity.actor()).err(), denied);
-            assert_eq!(Acting::on_open_file(identity.actor()).err(), denied);
+            assert_eq!(Acting::on_open_file(identity.actor(), || false).err(), denied);
             assert_eq!(Acting::on_names(NameActor::Granted(&identity)).err(), denied);
             assert_eq!(of_thread(), before);
         }
@@ -251,7 +251,7 @@ fn write_to_open_file_is_made_without_power_but_for_root() {
                 Ok(())
             })
             .unwrap();
-            let acting = Acting::on_open_file(who).unwrap();
+            let acting = Acting::on_open_file(who, || false).unwrap();
             let uid = of_thread().0;
             file.write_all(b"data").unwrap();
             drop(acting);
@@ -270,7 +270,7 @@ fn write_to_open_file_is_not_made_as_another_user() {
     at_rest(|| {
         keep_identity(|| {
             drop(Acting::begin(user(54_321).actor()).unwrap());
-            drop(Acting::on_open_file(user(54_331).actor()).unwrap());
+            drop(Acting::on_open_file(user(54_331).actor(), || false).unwrap());
             assert_eq!(of_thread().0, 54_331);
         });
     });

@@ -170,11 +170,15 @@ impl Inode {
     }
 
     /// Takes set-user-ID and set-group-ID bits away as a change of data does. A directory has
-    /// them for another purpose.
+    /// them for another purpose, and so has a file that its group may not execute, from which only
+    /// callers outside that group take the latter.
     pub(super) fn drop_set_ids(&mut self, who: Actor<'_>) {
         let keeps = matches!(who.role(), Role::User(user) if user.uid == 0);
         if !keeps && self.kind() == FileKind::File {
-            self.facts.mode &= !0o6000;
+            let group = self.facts.gid;
+            let marks =
+                self.facts.mode & 0o10 == 0 && who.user().is_some_and(|it| it.in_group(group));
+            self.facts.mode &= if marks { !0o4000 } else { !0o6000 };
         }
     }
 
