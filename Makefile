@@ -57,6 +57,7 @@ package: built ## The Debian package in a fresh root: installed, served, upgrade
 clients: built ## Foreign clients against the built server
 	$(call lane,1) conformance/clients
 	$(call lane,1) conformance/shares
+	$(call lane,1) conformance/space
 	$(call lane,1) conformance/samba
 	$(call lane,1) conformance/nfs-tls
 	$(call lane,1) conformance/kerberos
