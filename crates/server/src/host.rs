@@ -341,7 +341,10 @@ impl Host for ProcessHost {
 
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
         let offered = offered.iter().map(|number| Dialect::from_number(*number));
-        let best = offered.flatten().max().map_or("1".to_owned(), |best| best.to_string());
+        let Some(best) = offered.flatten().max() else {
+            tracing::warn!(%peer, "the client speaks SMB 1 alone, which is not served; update the client, or have it offer SMB 2 or 3");
+            return;
+        };
         tracing::warn!(%peer, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
     }
 

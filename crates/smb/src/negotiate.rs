@@ -71,7 +71,12 @@ impl Conn {
             self.negotiated = Some(Arc::new(plain_202(&config)));
             Dialect::Smb202.number()
         } else {
-            return self.refuse_smb1(frame);
+            let offers = |name: &[u8]| names.iter().any(|offered| *offered == name);
+            return match (offers(b"SMB 2.???"), offers(b"SMB 2.002")) {
+                (true, _) => self.refuse_smb1(frame, &[Dialect::Smb210.number()]),
+                (false, true) => self.refuse_smb1(frame, &[Dialect::Smb202.number()]),
+                (false, false) => self.refuse_smb1(frame, &[]),
+            };
         };
         // Its message id is 0; the request that follows a wildcard has 0 or 1.
         let grant = self.charge(&header)?;
@@ -80,9 +85,10 @@ impl Conn {
         Ok(())
     }
 
-    /// Answers once: whatever such a client sends next closes the connection.
-    fn refuse_smb1(&mut self, frame: &[u8]) -> Result<(), Close> {
-        self.server.host.dialect_refused(self.shared.facts.peer, &[]);
+    /// Answers once: whatever such a client sends next closes the connection. `offered` are the
+    /// dialects of SMB2 that it has named.
+    fn refuse_smb1(&mut self, frame: &[u8], offered: &[u16]) -> Result<(), Close> {
+        self.server.host.dialect_refused(self.shared.facts.peer, offered);
         let refused = Close::Refused("only SMB1 offered");
         if std::mem::replace(&mut self.smb1_refused, true) {
             return Err(refused);
