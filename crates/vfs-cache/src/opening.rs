@@ -350,7 +350,7 @@ impl CachedVfs {
     ) -> Result<KnownOpen> {
         let child = prior.directory.as_ref().map(|node| ChildName { directory: &**node, path });
         match child.and_then(|child| self.inner.look_in(who, child, how)) {
-            Some(opened) => Ok(opened.into()),
+            Some(looked) => looked.map(KnownOpen::from),
             None => self.inner.open_known(who, path, how),
         }
     }
@@ -436,17 +436,25 @@ impl CachedVfs {
     }
 
     /// Keeps what a handle leads to, from the second time on, where it is heard when its
-    /// path leads elsewhere.
+    /// path leads elsewhere. `told`: [`State::told`] before it was looked for.
     pub(crate) fn keep_found(
         &self,
         who: Actor<'_>,
         handle: &NodeHandle,
         Located { node, path, .. }: &Located,
+        told: u64,
     ) {
         if path.is_nameless() || !self.stale().places.is_seen_again(path.as_bytes()) {
             return;
         }
         let above = path.parent().unwrap_or_default();
+        let mut state = self.present();
+        if state.told() == told && state.places.directory(above.as_bytes()).is_some() {
+            // It was followed before, and nothing has happened since.
+            state.places.keep_found(path.as_bytes(), handle, node);
+            return state.settle();
+        }
+        drop(state);
         let order = ArrivalOrder::next();
         if !self.establish(order, &above, Wait::Allowed) {
             return;

@@ -12,9 +12,10 @@ use vfs::freshness::{self, Listener};
 use vfs::{
     Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
     CreationMode, Expected, Features, FileKey, FileKind, FsError, Keyed, KnownOpen, ListSink,
-    ListWanted, ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened,
-    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
-    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait, Wanted, fold_case,
+    ListWanted, ListingFeed, Located, Name, NameActor, NameLook, NewChild, Node, NodeHandle,
+    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
+    ServerWork, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait,
+    Wanted, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -384,6 +385,18 @@ impl CachedVfs {
         self.stale().forget_name(path);
     }
 
+    /// Has the backend rename, and takes in what that has changed.
+    fn renamed(&self, rename: impl FnOnce() -> Result<()>) -> Result<()> {
+        let (begun, changing) = (self.now(), freshness::changing());
+        let renamed = rename();
+        self.pace.took(begun, self.now());
+        // Over, so that the request need not ask again for what is taken in now.
+        drop(changing);
+        renamed?;
+        drop(self.present());
+        Ok(())
+    }
+
     /// Where a node is, if it is a directory of which that is known; else the backend says it.
     fn path_by<'a>(
         &'a self,
@@ -465,7 +478,7 @@ impl Vfs for CachedVfs {
         }
     }
 
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
         self.inner.look_in(who, child, how)
     }
 
@@ -563,21 +576,11 @@ impl Vfs for CachedVfs {
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        let (begun, _changing) = (self.now(), freshness::changing());
-        let renamed = self.inner.rename(who, from, to, replace);
-        self.pace.took(begun, self.now());
-        renamed?;
-        drop(self.present());
-        Ok(())
+        self.renamed(|| self.inner.rename(who, from, to, replace))
     }
 
     fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
-        let (begun, _changing) = (self.now(), freshness::changing());
-        let renamed = self.inner.rename_in(who, rename);
-        self.pace.took(begun, self.now());
-        renamed?;
-        drop(self.present());
-        Ok(())
+        self.renamed(|| self.inner.rename_in(who, rename))
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -694,9 +697,10 @@ impl Vfs for CachedVfs {
     }
 
     fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+        let told = self.is_active().then(|| self.fresh(who.order()).told());
         let located = self.inner.find(who, handle, wanted)?;
-        if located.is_certain && self.is_active() {
-            self.keep_found(who, handle, &located);
+        if let Some(told) = told.filter(|_| located.is_certain) {
+            self.keep_found(who, handle, &located, told);
         }
         Ok(located)
     }

@@ -109,12 +109,15 @@ pub fn rename_expected(change: &ChildRename<'_>) -> Result<()> {
     if key_of(&look(from).map_err(|e| refusal("rename", e))?) != change.moved {
         return Err(FsError::NotFound);
     }
+    if change.replace == Replace::Never {
+        // The file system refuses a name that is taken.
+        return rename_at(from, to, RenameFlags::NOREPLACE, Replace::Never);
+    }
     match look(to) {
         // Taken meanwhile, it is not replaced.
         Err(Errno::NOENT) => rename_at(from, to, RenameFlags::NOREPLACE, Replace::Never),
         Err(errno) => Err(refusal("rename", errno)),
         Ok(stat) if change.replaced != Some(key_of(&stat)) => Err(FsError::AlreadyExists),
-        Ok(_) if change.replace == Replace::Never => Err(FsError::AlreadyExists),
         Ok(stat) => {
             let is_same = key_of(&stat) == change.moved;
             if change.replace == Replace::File && is_directory(&stat) && !is_same {

@@ -13,7 +13,7 @@
 use crate::errors::refusal;
 use crate::handle_notes;
 use crate::identity::{Acting, as_server};
-use crate::location::{kernel_path, known_path, path_below};
+use crate::location::{kernel_path, known_path, path_below, path_of_link};
 use crate::node::LocalNode;
 use crate::resolve::{Root, open_beneath};
 use crate::stream_store;
@@ -420,9 +420,13 @@ fn whereabouts(root: Root<'_>, node: &LocalNode) -> Result<Whereabouts> {
     if link == b"/" && !is_directory {
         return Ok(Whereabouts::Unknown);
     }
-    let Some(path) = path_below(root.fd, node.as_fd(), node.opened_at()) else {
-        return Ok(Whereabouts::Elsewhere);
+    let path = match link.as_slice() {
+        // Of a deep directory, whose names are gathered.
+        [] => path_below(root.fd, node.as_fd(), node.opened_at()),
+        // What is gone has words behind its path, where nothing is or another node.
+        link => path_of_link(root.fd, link),
     };
+    let Some(path) = path else { return Ok(Whereabouts::Elsewhere) };
     match look(root, &path, Wanted::default()) {
         Ok(found) if found.key == node.key => Ok(Whereabouts::At(path)),
         _ => Ok(Whereabouts::Elsewhere),

@@ -181,6 +181,17 @@ impl Acting {
         is_powerless.then(|| Self::guard(|_| Ok(())).ok()).flatten()
     }
 
+    /// Keeps the calling thread what it is, if that is `actor` with a user's own rights by now. None
+    /// if it is anything else.
+    pub fn on_present(actor: Actor<'_>) -> Option<Self> {
+        let Role::User(user) = actor.role() else { return None };
+        let is_present = THREAD.with_borrow(|thread| {
+            let is_it = |now: &Credentials| now.identity == *user && now.power.is_none();
+            user.is_valid() && thread.present.as_ref().is_some_and(is_it)
+        });
+        is_present.then(|| Self::guard(|_| Ok(())).ok()).flatten()
+    }
+
     /// Makes the calling thread act for the server itself.
     ///
     /// # Errors

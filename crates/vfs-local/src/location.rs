@@ -36,6 +36,11 @@ pub fn path_below(
     }
 }
 
+/// What the kernel says of a node ([`kernel_path`]), as a path below the directory `root`.
+pub fn path_of_link(root: BorrowedFd<'_>, link: &[u8]) -> Option<RelPath> {
+    below(&kernel_path(root).ok()?, link)
+}
+
 /// As [`path_below`], of any open node whose path is too long for the kernel: only the path by which
 /// it was opened can be tried of what is no directory.
 pub fn known_path(

@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{
     Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
     FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, RelPath, Replace,
@@ -52,6 +52,11 @@ pub struct LocalNode {
     pub is_unheard: bool,
     /// The directory position belongs to the descriptor: one listing at a time.
     pub listing: Mutex<()>,
+    /// Of a directory that is open for looking only: by which it is synced, from the first time on.
+    /// Names are changed in few directories, and each change is synced.
+    syncing: OnceLock<OwnedFd>,
+    /// Whether its file system is in memory alone, once that was asked.
+    of_memory: OnceLock<bool>,
 }
 
 impl LocalNode {
@@ -83,8 +88,19 @@ impl LocalNode {
         let readable = readable && !path_only && kind == FileKind::File;
         let (key, born, listing) = (attributes.key, attributes.born, Mutex::new(()));
         let is_unheard = kind != FileKind::Directory && attributes.links > 1;
-        let opened_at = None;
-        Self { fd, key, born, kind, path_only, readable, opened_at, is_unheard, listing }
+        Self {
+            fd,
+            key,
+            born,
+            kind,
+            path_only,
+            readable,
+            opened_at: None,
+            is_unheard,
+            listing,
+            syncing: OnceLock::new(),
+            of_memory: OnceLock::new(),
+        }
     }
 
     /// The node, which was opened by this path.
@@ -208,6 +224,18 @@ impl LocalNode {
         given.and_then(|()| self.change_mode(mode))
     }
 
+    /// The descriptor by which a directory that is open for looking only is synced.
+    fn syncing(&self, who: Actor<'_>) -> Result<&OwnedFd> {
+        if let Some(syncing) = self.syncing.get() {
+            return Ok(syncing);
+        }
+        let _acting = Acting::begin(who)?;
+        let opened = rustix::fs::open(self.proc_path(), SYNC_FLAGS, Mode::empty());
+        let opened = opened.map_err(|e| refusal("sync", e))?;
+        // Another thread may have been faster.
+        Ok(self.syncing.get_or_init(|| opened))
+    }
+
     fn file(&self) -> Result<&OwnedFd> {
         match self.kind {
             FileKind::File if !self.path_only => Ok(&self.fd),
@@ -217,10 +245,13 @@ impl LocalNode {
     }
 }
 
+/// As what is open for looking only is opened once more to be synced.
+const SYNC_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
 /// Syncs what is open for looking only, which takes a descriptor of another kind.
 fn sync_looked_at(fd: BorrowedFd<'_>, kind: FileKind) -> rustix::io::Result<()> {
-    let (path, flags) = (proc_path(fd), OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC);
-    if matches!(kind, FileKind::File | FileKind::Directory) {
+    let (path, flags) = (proc_path(fd), SYNC_FLAGS);
+    if kind == FileKind::File {
         return rustix::fs::fsync(rustix::fs::open(path, flags, Mode::empty())?);
     }
     // Links cannot be opened, and opening pipes and devices does something to them: the whole file
@@ -511,7 +542,9 @@ impl Node for LocalNode {
     }
 
     fn syncs_at_once(&self) -> bool {
-        is_of_memory(&self.fd)
+        // tmpfs has no device; what has one is not asked.
+        let has_device = rustix::fs::major(self.key.device) != 0;
+        !has_device && *self.of_memory.get_or_init(|| is_of_memory(&self.fd))
     }
 
     fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
@@ -520,6 +553,7 @@ impl Node for LocalNode {
                 true => rustix::fs::fdatasync(&self.fd),
                 false => rustix::fs::fsync(&self.fd),
             },
+            FileKind::Directory => rustix::fs::fsync(self.syncing(who)?),
             kind => {
                 let _acting = Acting::begin(who)?;
                 sync_looked_at(self.fd.as_fd(), kind)

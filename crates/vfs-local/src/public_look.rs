@@ -12,7 +12,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
-use vfs::{Name, OpenHow};
+use vfs::{Actor, Name, OpenHow, Wait};
 
 /// Looks that are not tried after one was refused: below directories that are closed to others
 /// most would be.
@@ -25,28 +25,43 @@ pub struct PublicLooks {
     passed_over: AtomicU32,
 }
 
+/// What a look has shown.
+#[derive(Debug)]
+pub enum Look {
+    /// What has the name. The guard is for what else is asked of the node.
+    Found(OwnedFd, Acting),
+    /// Nothing has it, or the directory has gone.
+    Absent,
+    /// It is not in memory, and is not to be waited for: the user would be told the same.
+    WouldBlock,
+}
+
 impl PublicLooks {
-    /// Looks at a name without power and through no symbolic link. None if that is not worth
-    /// trying or does not succeed. The guard is for what else is asked of the node.
+    /// Looks at a name in a directory, without power or as `who`, if the thread acts as that by
+    /// now, and through no symbolic link. None if that is not worth trying or is refused.
     pub fn look(
         &self,
-        parent: BorrowedFd<'_>,
-        name: &Name,
+        who: Actor<'_>,
+        (parent, name): (BorrowedFd<'_>, &Name),
         how: &OpenHow,
-    ) -> Option<(OwnedFd, Acting)> {
+    ) -> Option<Look> {
         if how.read || how.write {
             return None;
         }
-        let acting = Acting::on_public_name()?;
-        if self.is_passed_over() {
+        let own = Acting::on_present(who);
+        let is_public = own.is_none();
+        let acting = own.or_else(Acting::on_public_name)?;
+        if is_public && self.is_passed_over() {
             return None;
         }
         let root = Root { fd: parent, stops_at_links: true };
         let flags = if how.no_follow { OFlags::NOFOLLOW } else { OFlags::empty() };
         match open_beneath(root, name.as_bytes(), flags | OFlags::PATH, Mode::empty(), how.wait) {
-            Ok(fd) => Some((fd, acting)),
+            Ok(fd) => Some(Look::Found(fd, acting)),
+            Err(Errno::NOENT) => Some(Look::Absent),
+            Err(Errno::AGAIN) if how.wait == Wait::Never => Some(Look::WouldBlock),
             Err(errno) => {
-                if errno == Errno::ACCESS {
+                if is_public && errno == Errno::ACCESS {
                     self.passed_over.store(LOOKS_PASSED_OVER, Ordering::Relaxed);
                 }
                 None

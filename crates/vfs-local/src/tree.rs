@@ -9,7 +9,7 @@ use crate::identity::Acting;
 use crate::listing_changes::LocalListings;
 use crate::node::{LocalNode, set_compressed};
 use crate::outside::Source;
-use crate::public_look::PublicLooks;
+use crate::public_look::{Look, PublicLooks};
 use crate::quota;
 use crate::resolve::{self, Root, open_beneath, open_directory};
 use crate::stream_store::{self, LosingHost, ServedRoot};
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
     Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, CreationMode, Expected,
-    Features, FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node,
-    NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace,
-    Result, ServerWork, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait,
-    Wanted,
+    Features, FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NameLook,
+    NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState,
+    RelPath, Replace, Result, ServerWork, Space, SpecialKind, TellChanged, TellOutside,
+    TellOutsideIn, Vfs, Wait, Wanted,
 };
 
 /// A served directory.
@@ -266,10 +266,15 @@ impl Vfs for LocalVfs {
         self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
 
-    fn look_in(&self, _: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
         let (parent, name) = children::of(child).ok()?;
-        let (fd, _acting) = self.public_looks.look(parent, &name, &how)?;
-        self.finish(fd, true, &how, child.path.clone()).ok()
+        match self.public_looks.look(who, (parent, &name), &how)? {
+            Look::Found(fd, _acting) => {
+                self.finish(fd, true, &how, child.path.clone()).ok().map(Ok)
+            }
+            Look::Absent => Some(Err(FsError::NotFound)),
+            Look::WouldBlock => Some(Err(FsError::WouldBlock)),
+        }
     }
 
     fn create(

@@ -266,9 +266,27 @@ fn graded() -> Option<Graded> {
 impl Graded {
     /// Whether a look at a name succeeds, and as whom the thread made it.
     fn look(&self, directory: &Arc<dyn Node>, name: &str, how: OpenHow) -> (bool, u32) {
-        let (user, path) = (stranger(), path(name));
+        let (found, who) = self.look_as(&stranger(), directory, name, how);
+        (found == Some(true), who)
+    }
+
+    /// Whether a look at a name finds something, if it is not refused.
+    fn look_as(
+        &self,
+        user: &Identity,
+        directory: &Arc<dyn Node>,
+        name: &str,
+        how: OpenHow,
+    ) -> (Option<bool>, u32) {
+        let path = path(name);
         let child = ChildName { directory: &**directory, path: &path };
-        keep_identity(|| (self.vfs.look_in(user.actor(), child, how).is_some(), fsuid()))
+        let look = || {
+            self.vfs.look_in(user.actor(), child, how).map(|looked| match looked {
+                Err(FsError::NotFound) => false,
+                found => found.is_ok(),
+            })
+        };
+        keep_identity(|| (look(), fsuid()))
     }
 }
 
@@ -289,6 +307,43 @@ fn look_at_a_public_name_makes_the_thread_nobody_else() {
         assert_eq!(graded.look(&graded.own, "f", LOOK), (false, nobody));
     });
     assert_eq!(graded.look(&graded.open, "f", LOOK), (false, 0), "a thread that has power");
+}
+
+#[test]
+fn look_that_finds_nothing_needs_no_second_one_as_the_user() {
+    let Some(graded) = graded() else { return };
+    without_power(|| {
+        let look = |directory| graded.look_as(&stranger(), directory, "none", LOOK);
+        let nobody = Identity::POWERLESS_ID;
+        assert_eq!(look(&graded.open), (Some(false), nobody));
+        assert_eq!(look(&graded.own), (None, nobody), "nothing is said of a closed directory");
+    });
+}
+
+#[test]
+fn look_is_made_as_the_user_that_the_thread_is_and_as_no_other() {
+    let Some(graded) = graded() else { return };
+    let other = Identity { uid: stranger().uid + 1, gid: 1, groups: Vec::new() };
+    without_power(|| {
+        keep_identity(|| {
+            let user = stranger();
+            graded.vfs.open(user.actor(), &path("own/f"), LOOK).unwrap();
+            let look = |who, name| graded.look_as(who, &graded.own, name, LOOK);
+            assert_eq!(look(&user, "f"), (Some(true), user.uid));
+            assert_eq!(look(&user, "none"), (Some(false), user.uid));
+            assert_eq!(look(&other, "f"), (None, user.uid), "another user's");
+        });
+    });
+}
+
+#[test]
+fn directory_is_synced_by_one_descriptor_from_the_first_time_on() {
+    let Some(graded) = graded() else { return };
+    let other = Identity { uid: stranger().uid + 1, gid: 1, groups: Vec::new() };
+    let sync = |who| graded.own.sync(who, false);
+    assert_eq!(sync(other.actor()), Err(FsError::AccessDenied), "it opens the directory");
+    assert_eq!(sync(Actor::server(ServerWork::Sync)), Ok(()));
+    assert_eq!(sync(other.actor()), Ok(()), "it opens nothing");
 }
 
 #[test]

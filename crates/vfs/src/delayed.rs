@@ -8,7 +8,7 @@
 use crate::{
     Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
     CreationMode, Expected, Features, FileKey, FsError, KnownOpen, ListSink, ListWanted,
-    ListingFeed, Located, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, Opened,
+    ListingFeed, Located, Name, NameActor, NameLook, NewChild, Node, NodeHandle, OpenHow, Opened,
     OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
     SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
 };
@@ -54,7 +54,7 @@ impl Vfs for Delayed {
         self.inner.open_known(who, path, how)
     }
 
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
         let opened = self.inner.look_in(who, child, how)?;
         // Where it finds nothing the path is asked for, which takes its time then.
         self.look(how.wait).ok().map(|()| opened)

@@ -23,6 +23,10 @@ impl From<Opened> for KnownOpen {
     }
 }
 
+/// What a look at a name in an open directory has shown, if it was worth trying:
+/// [`crate::Vfs::look_in`].
+pub type NameLook = Option<Result<Opened>>;
+
 /// What all that is known comes to.
 #[derive(Debug, Default)]
 pub struct KnownTotals {

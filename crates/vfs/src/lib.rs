@@ -51,7 +51,7 @@ pub use freshness::ArrivalOrder;
 pub use handle::{Located, NodeHandle, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
 pub use keyed::Keyed;
-pub use known::{KnownOpen, KnownSecurity, KnownTotals};
+pub use known::{KnownOpen, KnownSecurity, KnownTotals, NameLook};
 pub use listed::{Choice, ListSink, ListWanted, Listed};
 pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, OpenHow, Opened};
 pub use outside::{
@@ -117,11 +117,11 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.open(who, path, how).map(KnownOpen::from)
     }
 
-    /// Looks at a name in a directory that is open, on behalf of an actor that is known to be let
-    /// through it, by rights that everybody has: that takes no identity of the actor's. None where
-    /// the backend knows no such way, where everybody has no such right, and for a symbolic link
-    /// that is to be followed; [`Vfs::open`] then says what the actor may.
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> Option<Opened> {
+    /// Looks at a name in an open directory, for an actor that is known to be let through it, by rights
+    /// that everybody has or as whom the thread acts already. What it found, or
+    /// [`FsError::NotFound`] or [`FsError::WouldBlock`]; None where that is refused, or for a symbolic
+    /// link that is to be followed: [`Vfs::open`] then says what the actor may.
+    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
         let _ = (who, child, how);
         None
     }
