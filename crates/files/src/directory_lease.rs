@@ -12,6 +12,12 @@ use vfs::{Actor, FileKey, FsError, OpenHow, RelPath, ServerWork, Vfs, Wait};
 pub(crate) type ParentKey = [u8; 16];
 
 impl Table {
+    /// Whether anybody is to be told that a file was changed: by a watch, or by a lease on its
+    /// directory.
+    pub fn tells_of_changes(&self) -> bool {
+        !self.watches.is_empty() || self.keys.has_directories()
+    }
+
     /// The name `path`, or what it names, was changed. One load where nobody
     /// has a lease on a directory.
     pub fn break_directory_of(

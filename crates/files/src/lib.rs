@@ -119,6 +119,8 @@ pub struct Files {
     seal: Option<Arc<dyn HandleSeal>>,
     /// Directories that were found by handles.
     known: Arc<object::Known>,
+    /// Files that are open, by their handles.
+    open_handles: Arc<object::OpenHandles>,
     /// What protocols count of their requests.
     meter: Arc<Meter>,
     /// Held from the look whether an extended attribute is there until it is set or removed,
@@ -152,6 +154,7 @@ impl Files {
             next_open: AtomicU64::new(1),
             seal: None,
             known: Arc::default(),
+            open_handles: Arc::default(),
             meter: Arc::default(),
             xattr_turns: Arc::default(),
             opens: Ledger::new(u64::MAX, OPENS_FLOOR),

@@ -1,6 +1,6 @@
 //! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
-use crate::authorize::{may_add, rights_to_opened, stored, stored_lets_remove};
+use crate::authorize::{may_add_known, rights_to_opened, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::delegation::{ask_back, client_owner};
 use crate::handles::{Below, WAITS_MAX, ask_for_handles};
@@ -17,8 +17,8 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Case, ChildName, ChildRename, FileKey, FileKind, FsError, NameActor, OpenHow, Opened, RelPath,
-    Replace, Result, Wait, Wanted,
+    Case, ChildName, ChildRename, FileKey, FileKind, FsError, KnownOpen, NameActor, OpenHow,
+    Opened, RelPath, Replace, Result, Wait, Wanted,
 };
 
 /// Times that a name is looked for again because it was made meanwhile.
@@ -92,6 +92,10 @@ impl RequestFiles {
                 Err(NotRenamed::Unannounced(names)) => {
                     steps.announced = Some(Box::pin(self.announce_rename(open, names)).await?);
                 }
+                Err(NotRenamed::Taken) => {
+                    steps.announced = None;
+                    steps.is_taken = true;
+                }
             }
         }
         Err(FsError::ShareViolation)
@@ -107,7 +111,8 @@ impl RequestFiles {
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         let context = self.context.clone();
         let turn = table.rename_turns.clone().lock_owned().await;
-        let is_quick = moves_at_once(&context, &open, &to);
+        steps.foreseen = foresee(&context, &open, &to, &steps);
+        let is_quick = moves_at_once(&open, steps.foreseen);
         let call = move || {
             let _turn = turn;
             let result = rename_now(&context, &table, &open, (&to, into), replace, &mut steps);
@@ -150,11 +155,16 @@ impl RequestFiles {
             let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
             let context = self.context.clone();
             let turn = table.rename_turns.clone().lock_owned().await;
+            let is_quick = open.is_of_object() && open.volume().vfs.creates_at_once();
             let call = move || {
                 let _turn = turn;
                 Ok(link_now(&context, &table, &open, (&to, into), replace))
             };
-            match offload_in_turn(&*self.workers, call).await? {
+            let linked = match is_quick {
+                true => call(),
+                false => offload_in_turn(&*self.workers, call).await,
+            };
+            match linked? {
                 Err(NotEntered::Refused(error)) => return Err(error),
                 Err(NotEntered::Breaking(wait)) => {
                     wait.settled(&self.context, &*self.workers).await?
@@ -166,12 +176,42 @@ impl RequestFiles {
     }
 }
 
-/// Whether giving a file the name `to` takes no longer than others can wait for: it is known to be
-/// free, so nothing is looked for on a disk, and no file goes whose blocks are to be given back.
-/// All renames take turns, so going to a worker and back would be waited for by all.
-fn moves_at_once(context: &RequestContext, open: &OpenFile, to: &RelPath) -> bool {
+/// What is known of the new name before a rename is tried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Foreseen {
+    /// Nothing: it is looked for.
+    #[default]
+    Unknown,
+    /// It was looked for, and is free.
+    Free,
+    /// Nobody has looked, and it is taken if it is free: NFS compares names byte for byte, so the
+    /// file system finds out in the same step.
+    Untried,
+}
+
+/// Looks at the new name as far as that takes no time.
+fn foresee(
+    context: &RequestContext,
+    open: &OpenFile,
+    to: &RelPath,
+    steps: &RenameSteps,
+) -> Foreseen {
+    if open.is_of_object() {
+        return if steps.is_taken { Foreseen::Unknown } else { Foreseen::Untried };
+    }
     let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
-    is_plain && matches!(look_for(context, open, to, Wait::Never), Err(FsError::NotFound))
+    match is_plain && matches!(look_for(context, open, to, Wait::Never), Err(FsError::NotFound)) {
+        true => Foreseen::Free,
+        false => Foreseen::Unknown,
+    }
+}
+
+/// Whether giving a file its new name takes no longer than others can wait for: nothing is looked
+/// for on a disk, or no more than to create a file takes, and no file goes whose blocks are to be
+/// given back. All renames take turns, so going to a worker and back would be waited for by all.
+fn moves_at_once(open: &OpenFile, foreseen: Foreseen) -> bool {
+    let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
+    is_plain && foreseen != Foreseen::Unknown
 }
 
 /// A name out of a kept state would be one of the volume as it is now.
@@ -188,11 +228,16 @@ type Moved<T> = std::result::Result<T, NotEntered>;
 struct RenameSteps {
     below: Below,
     announced: Option<AnnouncedRename>,
+    foreseen: Foreseen,
+    /// The new name was found taken when it was tried.
+    is_taken: bool,
 }
 
 /// Why a rename was not carried out.
 enum NotRenamed {
     NotEntered(NotEntered),
+    /// The new name, which nobody had looked at, is not free.
+    Taken,
     /// Records of opens have to get these names first.
     Unannounced(RenameNames),
 }
@@ -230,32 +275,26 @@ fn rename_now(
     if open.is_directory() {
         steps.below.clear(context, table, open, &from)?;
     }
-    if open.is_posix() && look(context, open, &from)?.attributes.key != open.key() {
+    let is_untried = steps.foreseen == Foreseen::Untried;
+    // Where nobody looks at the new name the present one is looked at as it is changed.
+    let is_looked_at = open.is_posix() && !is_untried;
+    if is_looked_at && look(context, open, &from)?.attributes.key != open.key() {
         // Its name was removed, and may be another file's by now.
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(context, table, open, to, into)?;
     check_moved(open, (&from, &to))?;
-    for _ in 0..RENAME_TRIES_MAX {
-        let target = target(context, table, open, &from, &parent, &to, replace)?;
+    for attempt in 0..RENAME_TRIES_MAX {
+        let target = match (steps.foreseen, attempt) {
+            (Foreseen::Untried, _) | (Foreseen::Free, 0) => Target::Free,
+            _ => target(context, table, open, &from, &parent, &to, replace)?,
+        };
         if matches!(target, Target::OtherName) {
             return Ok(());
         }
         need_announced(table, open, (&from, &to), &target, steps)?;
-        let names = (&from, &to);
-        let moved = match move_to(context, open, Route::Paths, names, &target) {
-            Err(FsError::AccessDenied) => {
-                match directory_to_move_from(context, open, &from, &parent) {
-                    Some(directory) => {
-                        let route = Route::Directories(&directory, &parent);
-                        move_to(context, open, route, names, &target)
-                    }
-                    None => Err(FsError::AccessDenied),
-                }
-            }
-            other => other,
-        };
-        match moved {
+        match move_with_rights(context, open, &parent, (&from, &to), &target) {
+            Err(FsError::AlreadyExists) if is_untried => return Err(NotRenamed::Taken),
             // Made since we looked, and it is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
             result => {
@@ -290,6 +329,37 @@ fn need_announced(
     }
 }
 
+/// Renames by the caller's own rights, or else by what stored descriptors grant.
+fn move_with_rights(
+    context: &RequestContext,
+    open: &OpenFile,
+    parent: &Opened,
+    names: (&RelPath, &RelPath),
+    target: &Target,
+) -> Result<()> {
+    let own = open.is_of_object().then(|| directory_of(context, open, names.0)).transpose()?;
+    let route =
+        own.as_ref().map_or(Route::Paths, |own| Route::Directories(Right::Own, own, parent));
+    match move_to(context, open, route, names, target) {
+        Err(FsError::AccessDenied) => {
+            let directory = directory_to_move_from(context, open, names.0, parent);
+            let directory = directory.ok_or(FsError::AccessDenied)?;
+            let route = Route::Directories(Right::Granted, &directory, parent);
+            move_to(context, open, route, names, target)
+        }
+        other => other,
+    }
+}
+
+/// The directory that a path is in, as the caller reaches it.
+fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {
+    let who = context.call(open.caller.identity.actor());
+    let (directory, _) = path.split().ok_or(FsError::AccessDenied)?;
+    let vfs = &open.volume().vfs;
+    let found = vfs.open_directory(who, &directory, Case::Sensitive, Wait::Allowed)?;
+    Ok(found.opened)
+}
+
 /// The directory out of which stored descriptors let the caller take the name and put it into
 /// `parent`, which POSIX refuses. That it may be made there was checked.
 fn directory_to_move_from(
@@ -298,11 +368,7 @@ fn directory_to_move_from(
     from: &RelPath,
     parent: &Opened,
 ) -> Option<Opened> {
-    let who = context.call(open.caller.identity.actor());
-    let (directory, _) = from.split()?;
-    let vfs = &open.volume().vfs;
-    let found = vfs.open_directory(who, &directory, Case::Sensitive, Wait::Allowed);
-    let directory = found.ok()?.opened;
+    let directory = directory_of(context, open, from).ok()?;
     let attributes = open.node.attributes(Wanted::default()).ok()?;
     let file = (&*open.node, &attributes);
     let lets = stored(&*parent.node).is_some()
@@ -315,9 +381,17 @@ fn directory_to_move_from(
 enum Route<'a> {
     /// By their paths, with the caller's own rights.
     Paths,
-    /// Those that were judged, beyond what POSIX lets the caller do: their paths may lead
-    /// elsewhere by now.
-    Directories(&'a Opened, &'a Opened),
+    /// Those that were found or judged: their paths may lead elsewhere by now.
+    Directories(Right, &'a Opened, &'a Opened),
+}
+
+/// By what right names in open directories are changed.
+#[derive(Clone, Copy)]
+enum Right {
+    /// The caller's own.
+    Own,
+    /// What a stored descriptor grants beyond what POSIX lets the caller do.
+    Granted,
 }
 
 /// Renames by a route; `replaced` is the node that `to` may name.
@@ -331,12 +405,16 @@ fn rename_by(
     let (vfs, user) = (&open.volume().vfs, &open.caller.identity);
     match route {
         Route::Paths => vfs.rename(context.call(user.actor()), from, to, replace),
-        Route::Directories(directory, parent) => {
+        Route::Directories(right, directory, parent) => {
+            let who = match right {
+                Right::Own => NameActor::Own(context.call(user.actor())),
+                Right::Granted => NameActor::Granted(user),
+            };
             let from = ChildName { directory: &*directory.node, path: from };
             let to = ChildName { directory: &*parent.node, path: to };
             let moved = open.key();
             let rename = ChildRename { from, moved, to, replace, replaced };
-            vfs.rename_in(NameActor::Granted(user), rename)
+            vfs.rename_in(who, rename)
         }
     }
 }
@@ -362,7 +440,7 @@ fn move_to(
             renamed(context, open, from, spelt);
             let route = match route {
                 Route::Paths => route,
-                Route::Directories(_, parent) => Route::Directories(parent, parent),
+                Route::Directories(right, _, parent) => Route::Directories(right, parent, parent),
             };
             if spelt != to && rename(route, (spelt, to), over_itself).is_ok() {
                 renamed(context, open, spelt, to);
@@ -405,7 +483,12 @@ fn link_now(
     check_moved(open, (&open.path(), &to))?;
     let vfs = &open.volume().vfs;
     let who = context.call(open.caller.identity.actor());
-    match target(context, table, open, &open.path(), &parent, &to, replace)? {
+    let target = match open.is_of_object() && !replace {
+        // Not looked at: the file system refuses a name that is taken.
+        true => Target::Free,
+        false => target(context, table, open, &open.path(), &parent, &to, replace)?,
+    };
+    match target {
         Target::Free if open.is_of_object() => vfs.link_as_posix(who, &*open.node, &to)?,
         Target::Free => vfs.link(who, &*open.node, &to, Replace::Never)?,
         Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
@@ -439,7 +522,15 @@ fn target_directory(
     into: Option<FileKey>,
 ) -> Moved<(Opened, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
-    let found = match look(context, open, &parent) {
+    let found = match into {
+        // A directory that is known by its handle, so that no link counts as one.
+        Some(_) => {
+            let who = context.call(open.caller.identity.actor());
+            open.volume().vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed)
+        }
+        None => look(context, open, &parent).map(KnownOpen::from),
+    };
+    let KnownOpen { opened: found, security } = match found {
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
@@ -458,7 +549,8 @@ fn target_directory(
     if table.is_vanishing(found.attributes.key, &open.volume().vfs, &found.path) {
         return Err(FsError::DeletePending.into());
     }
-    may_add(open.volume(), &open.caller, &found, open.is_directory())?;
+    let known = (&found, security.as_deref());
+    may_add_known(open.volume(), &open.caller, known, open.is_directory())?;
     if let Some(state) = table.find(found.attributes.key) {
         check_directory_share(context, &state)?;
     }

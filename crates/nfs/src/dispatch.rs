@@ -24,8 +24,12 @@ impl Run<'_> {
         results: &mut Results,
     ) {
         let number = operation.number();
-        // What was seen before any other operation may not be so after it.
-        if !matches!(operation, Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh) {
+        // What was seen before any operation that may change it may not be so after it.
+        let changes_nothing = matches!(
+            operation,
+            Operation::Access(_) | Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh
+        );
+        if !changes_nothing {
             self.looked = None;
         }
         if self.is_refused_as_read_only(operation) {

@@ -111,7 +111,17 @@ impl ObjectPlace {
         Ok(object)
     }
 
-    fn handle(&mut self, files: &Files) -> Result<&Handle, NfsStatus> {
+    /// The handle from the wire, of what was not looked for yet.
+    #[must_use]
+    pub fn unseen_handle(&self) -> Option<&Handle> {
+        self.handle.as_ref().filter(|_| self.object.is_none())
+    }
+
+    /// The handle.
+    ///
+    /// # Errors
+    /// Those of [`Files::handle`].
+    pub fn handle(&mut self, files: &Files) -> Result<&Handle, NfsStatus> {
         if self.handle.is_none() {
             let object = self.object.as_ref().ok_or(NfsStatus::SERVERFAULT)?;
             self.handle = Some(files.handle(self.export.id, object).or_status()?);

@@ -12,7 +12,7 @@ use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
 use vfs::{
     Actor, AttributeChanges, Attributes, DosInfo, Elevated, FileKind, FsError, Node, OwnerChange,
-    RelPath, Result, SecurityChange, ServerWork, TimeChange, Wanted,
+    RelPath, Result, SecurityChange, ServerWork, Stored, TimeChange, Wanted,
 };
 
 /// What to change of an object; the default changes nothing.
@@ -77,10 +77,27 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn object_access(&self, caller: &Caller, object: &Object) -> Result<Access> {
+        self.object_access_as_seen(caller, object, None)
+    }
+
+    /// The same of an object whose attributes this request may have seen.
+    ///
+    /// # Errors
+    /// [`FsError::Io`].
+    pub fn object_access_as_seen(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        seen: Option<Attributes>,
+    ) -> Result<Access> {
         // DOS attributes of a directory forbid nothing here.
         let is_directory = object.kind() == FileKind::Directory;
         let wanted = if is_directory { Wanted::default() } else { WANTED };
-        let attributes = object.node.attributes(wanted)?;
+        let is_all = |seen: &Attributes| is_directory || seen.stored != Stored::UNKNOWN;
+        let attributes = match seen.filter(is_all) {
+            Some(seen) => seen,
+            None => object.node.attributes(wanted)?,
+        };
         let subject = (&*object.node, &attributes, None);
         let rights = rights_to(&object.volume, caller, subject, ExecuteRule::ByBit);
         let withheld =
@@ -145,15 +162,20 @@ impl RequestFiles {
         }
         let (caller, object) = (caller.clone(), object.clone());
         let (table, context) = (self.table.clone(), self.context.clone());
-        self.offload(move || {
+        // It is open: no more is read for that, or written, than to create a file takes.
+        let is_quick = object.volume.vfs.creates_at_once();
+        let call = move || {
             change(&caller, &object, &changes, lifecycle)?;
+            if !table.tells_of_changes() {
+                return Ok(());
+            }
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             let vfs = &object.volume.vfs;
             table.break_directory_of(&context, vfs, &caller, &path, None);
             table.watches.report(vfs, Some(&caller), what, &[(ChangeKind::Modified, &path)]);
             Ok(())
-        })
-        .await
+        };
+        if is_quick { call() } else { self.offload(call).await }
     }
 
     /// Moves the times of a file that another client has changed by its write delegation and not

@@ -19,6 +19,7 @@ mod list;
 mod make;
 mod names;
 mod open;
+mod open_handles;
 mod remembered;
 mod xattr;
 
@@ -32,6 +33,7 @@ pub(crate) use known::Known;
 pub use list::{ListWish, Listed, ListedObject, TakeListed, UnseenObject};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};
+pub(crate) use open_handles::OpenHandles;
 pub(crate) use xattr::XattrTurns;
 pub use xattr::XattrWish;
 

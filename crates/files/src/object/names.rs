@@ -4,7 +4,7 @@ use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
 use crate::{Access, Caller, OpenPlan, OpenResult, RequestFiles, Share};
 use std::sync::Arc;
-use vfs::{FileKind, FsError, Name, Result};
+use vfs::{FileKind, FsError, Name, RelPath, Result};
 
 impl RequestFiles {
     /// Removes a name. What is open as POSIX has it goes on without; while somebody has
@@ -56,8 +56,8 @@ impl RequestFiles {
         }
         let open = self.open_name(caller, from.0, from.1, Access::DELETE).await?.open;
         let mut result = Err(FsError::Stale);
-        for _ in 0..TRIES_MAX {
-            let to = directory.present_path()?.join(name);
+        for attempt in 0..TRIES_MAX {
+            let to = self.path_to_try(directory, attempt)?.join(name);
             let is_within = to != open.path() && to.starts_with(&open.path());
             result = match open.is_directory() && is_within {
                 true => Err(FsError::InvalidParameter),
@@ -96,8 +96,8 @@ impl RequestFiles {
         let at = OpenAt::Object(object.clone());
         let open = self.open_object(caller, &at, plan, ObjectOpen::default()).await?.open;
         let mut result = Err(FsError::Stale);
-        for _ in 0..TRIES_MAX {
-            let to = directory.present_path()?.join(name);
+        for attempt in 0..TRIES_MAX {
+            let to = self.path_to_try(directory, attempt)?.join(name);
             result = self.link_into(&open, &to, Some(directory.key()), false).await;
             if !matches!(result, Err(FsError::Stale | FsError::PathNotFound)) {
                 break;
@@ -114,6 +114,15 @@ impl RequestFiles {
     pub async fn read_object_link(&self, caller: &Arc<Caller>, object: &Object) -> Result<Vec<u8>> {
         let (node, caller) = (object.node.clone(), caller.clone());
         self.offload(move || node.read_link(caller.identity.actor())).await
+    }
+
+    /// Where a directory is. Whoever goes there checks that it is this one, and asks again if it
+    /// is not: so first of what was heard since the request came.
+    fn path_to_try(&self, directory: &Object, attempt: u32) -> Result<RelPath> {
+        match attempt {
+            0 => directory.path_since(self.context.order()),
+            _ => directory.present_path(),
+        }
     }
 
     async fn open_name(

@@ -60,8 +60,11 @@ impl NodeInitialiser for RequestInitialiser<'_> {
         }
         opening.set_xattrs(new)?;
         if let Some(verifier) = opening.with.verifier {
-            // The mode that the file is created with may forbid its creator to write.
-            new.node.set_verifier(METADATA, verifier)?;
+            match new.node.set_verifier(opening.user(), verifier) {
+                // The mode that the file is created with may forbid its creator to write.
+                Err(FsError::AccessDenied) => new.node.set_verifier(METADATA, verifier)?,
+                other => other?,
+            }
         }
         if let Some(name) = &opening.plan.stream {
             let who = as_granted(&opening.caller, &*new.node);

@@ -15,6 +15,7 @@ mod locks;
 mod model;
 mod moving_names;
 mod names;
+mod object_renames;
 mod objects;
 mod objects_model;
 mod open_journal;

@@ -76,11 +76,22 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
 
 /// What was seen of what a name leads to, if nothing else is asked for: the object need not be
 /// looked for then.
+///
+/// Else of a file that is open the open tells.
 fn seen_alone(run: &mut Run<'_>, requested: Bitmap4) -> Option<Attributes> {
-    let (key, attributes) = run.looked?;
     let is_all = (requested & LISTS).is_empty() && !requested.contains(attribute::TIME_CREATE);
-    let is_known = !run.object_place().ok()?.has_object();
-    (is_all && is_known && !delegate::may_be_kept(run, requested, key)).then_some(attributes)
+    if !is_all || run.object_place().ok()?.has_object() {
+        return None;
+    }
+    let attributes = match run.looked {
+        Some((_, attributes)) => attributes,
+        None => {
+            let files = run.files().clone();
+            let place = run.object_place().ok()?;
+            files.attributes_of_open(&place.export.volume, place.unseen_handle()?)?
+        }
+    };
+    (!delegate::may_be_kept(run, requested, attributes.key)).then_some(attributes)
 }
 
 pub(crate) fn shown(export: &Export, object: &Object, attributes: Attributes) -> Shown {
@@ -339,7 +350,8 @@ pub(crate) async fn access(
         return Ok(AccessResult { supported, access });
     }
     let (object, caller) = run.object().await?;
-    let mut rights = run.files().object_access(&caller, &object).or_status()?;
+    let seen = run.looked.filter(|(key, _)| *key == object.key()).map(|(_, seen)| seen);
+    let mut rights = run.files().object_access_as_seen(&caller, &object, seen).or_status()?;
     let peer = run.call.conn.facts.peer.ip();
     if run.object_place()?.export.is_read_only(peer) {
         let changing = Rights::WRITE_DATA | Rights::APPEND_DATA | Rights::WRITE_EA;

@@ -218,10 +218,12 @@ pub(crate) async fn rename(
         other => in_use(other),
     })?;
     run.note_changed(&[&source, &target]);
-    Ok(RenameResult {
-        source: change_info(run, &source, before.0),
-        target: change_info(run, &target, before.1),
-    })
+    let in_source = change_info(run, &source, before.0);
+    let in_target = match source.key() == target.key() {
+        true => in_source,
+        false => change_info(run, &target, before.1),
+    };
+    Ok(RenameResult { source: in_source, target: in_target })
 }
 
 pub(crate) async fn link(run: &mut Run<'_>, args: &LinkArgs<'_>) -> Result<ChangeInfo, NfsStatus> {

@@ -41,7 +41,12 @@ struct Wish {
 impl Wish {
     /// Whether a new file has all that is wished for once it is made.
     fn changes_nothing_more(&self) -> bool {
-        self.verifier.is_none() && self.wished.list.is_none() && self.rest().is_none()
+        self.wished.list.is_none() && self.rest().is_none()
+    }
+
+    /// Whether all that a new file has is its name and what is stored with any file.
+    fn stores_nothing_more(&self) -> bool {
+        self.verifier.is_none() && self.changes_nothing_more()
     }
 
     /// What a new file still lacks.
@@ -129,7 +134,7 @@ pub(crate) async fn open(
 /// What an OPEN has changed: the name that it made, and what was set or cut of the file.
 fn note_changed(run: &mut Run<'_>, wish: &Wish, opened: &Opened, directory: Option<&Object>) {
     let (has_made, file) = match opened.action {
-        OpenAction::Created => (true, !wish.changes_nothing_more()),
+        OpenAction::Created => (true, !wish.stores_nothing_more()),
         OpenAction::Overwritten | OpenAction::Superseded => (false, true),
         // Made by the same request before, whose answer has not arrived: it may have been waiting.
         OpenAction::Opened if wish.verifier.is_some() => (true, true),
@@ -255,6 +260,9 @@ impl Taking<'_> {
     ) -> Result<Option<StateId>, NfsStatus> {
         let key = opened.open.key();
         let handle = place.handle(run.files())?;
+        if let Place::Object(place) = place {
+            run.files().note_open(place.handle(run.files())?, &opened.open);
+        }
         self.client.with_states(|states| {
             let Some(number) = states.open_of(key, self.owner) else {
                 let charge = Some(Arc::new(run.server().charge_open(self.client)?));

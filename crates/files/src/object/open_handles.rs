@@ -1,0 +1,62 @@
+//! Files that clients have open, by their handles. To find a file by its handle takes a worker and a
+//! walk; its open has it already. The open is not kept from being closed.
+
+use super::Handle;
+use crate::table::lock;
+use crate::{OpenFile, RequestFiles, Volume};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, Weak};
+use vfs::{Attributes, Keyed, NodeHandle, Wanted};
+
+/// Handles that are noted at most.
+const NOTED_MAX: usize = 4096;
+
+/// The latest opens of all volumes, by the handles of their files.
+#[derive(Debug, Default)]
+pub(crate) struct OpenHandles(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    by_handle: HashMap<NodeHandle, Weak<OpenFile>, Keyed>,
+    /// In the order in which they were noted first.
+    order: VecDeque<NodeHandle>,
+}
+
+impl OpenHandles {
+    fn note(&self, handle: &NodeHandle, open: &Arc<OpenFile>) {
+        let mut inner = lock(&self.0);
+        if inner.by_handle.insert(handle.clone(), Arc::downgrade(open)).is_some() {
+            return;
+        }
+        inner.order.push_back(handle.clone());
+        if inner.order.len() > NOTED_MAX
+            && let Some(oldest) = inner.order.pop_front()
+        {
+            inner.by_handle.remove(&oldest);
+        }
+    }
+
+    fn find(&self, handle: &NodeHandle) -> Option<Arc<OpenFile>> {
+        lock(&self.0).by_handle.get(handle)?.upgrade()
+    }
+}
+
+impl RequestFiles {
+    /// Notes that the file with this handle is open.
+    pub fn note_open(&self, handle: &Handle, open: &Arc<OpenFile>) {
+        self.open_handles.note(handle.node(), open);
+    }
+
+    /// Attributes as [`RequestFiles::object_attributes_alone`] has them, of a file that somebody has
+    /// open. None if it has to be looked for.
+    #[must_use]
+    pub fn attributes_of_open(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Attributes> {
+        let open = self.open_handles.find(handle.node())?;
+        let is_open = open.state.look().grants.is_open(open.id);
+        let is_this = Arc::ptr_eq(open.volume(), volume) && is_open && !open.is_turned();
+        // As of what is found by its handle.
+        let is_served = || volume.options.veto_names.check(&open.path(), false).is_ok();
+        let is_looked_at = is_this && is_served();
+        is_looked_at.then(|| open.node.attributes(Wanted::default()).ok()).flatten()
+    }
+}

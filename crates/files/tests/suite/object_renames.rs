@@ -1,0 +1,68 @@
+//! Renames of objects: nobody looks at the new name before it is tried, nor at the present one
+//! before it is changed.
+
+use crate::harness::*;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vfs::FsError;
+
+fn rename(served: &Served, old: &str, new: &str) -> vfs::Result<()> {
+    let root = served.root();
+    now(served.files.rename_object(&served.alice, (&root, &name(old)), (&root, &name(new))))
+}
+
+/// Counts the renames that the backend is asked for.
+fn counted(served: &Served) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let counting = count.clone();
+    served.hook(move |_, at, _| {
+        counting.fetch_add(u32::from(at == At::BeforeRename), Ordering::Relaxed);
+        Ok(())
+    });
+    count
+}
+
+#[test]
+fn free_name_takes_one_rename_and_taken_name_two() {
+    let served = serve();
+    served.put("file", b"x");
+    served.put("taken", b"y");
+    let count = counted(&served);
+    rename(&served, "file", "free").unwrap();
+    assert_eq!(count.swap(0, Ordering::Relaxed), 1);
+    rename(&served, "free", "taken").unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 2);
+    served.unhook();
+    assert_eq!(served.get("taken").unwrap(), b"x");
+    assert!(!served.exists("free") && !served.exists("file"));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn file_that_took_the_present_name_is_not_moved() {
+    let served = serve();
+    served.put("file", b"x");
+    let other = served.dir.path().join("other");
+    std::fs::write(&other, b"y").unwrap();
+    let at = served.dir.path().join("file");
+    served.hook_once(At::BeforeRename, move |_| std::fs::rename(&other, &at).unwrap());
+    assert_eq!(rename(&served, "file", "moved"), Err(FsError::NotFound));
+    assert!(!served.exists("moved"));
+    assert_eq!(served.get("file").unwrap(), b"y");
+    served.assert_nothing_held();
+}
+
+#[test]
+fn what_forbids_its_removal_is_asked_of_a_name_that_appears() {
+    let served = serve();
+    served.put("file", b"x");
+    served.put("kept", b"y");
+    let kept = served.open("kept", READ);
+    let (from, to) = (served.dir.path().join("kept"), served.dir.path().join("taken"));
+    served.hook_once(At::BeforeRename, move |_| std::fs::hard_link(&from, &to).unwrap());
+    assert!(rename(&served, "file", "taken").is_err(), "somebody has the file open");
+    assert_eq!(served.get("taken").unwrap(), b"y");
+    assert_eq!(served.get("file").unwrap(), b"x");
+    served.close(kept);
+    served.assert_nothing_held();
+}
