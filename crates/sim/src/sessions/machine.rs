@@ -179,9 +179,13 @@ impl Machine {
         self.session.is_some() && !matches!(self.presence, Presence::Away { .. })
     }
 
-    /// Whether it has a delegation that another's open of this file ends.
+    /// Whether it has a delegation that another's open of this file ends. One whose return is in
+    /// flight may be met by an open that overtakes the return.
     pub fn has_against(&self, file: u8, writes: bool) -> bool {
-        self.delegations.values().any(|one| one.file == file && (one.writes || writes))
+        let returns = |of: &UnderWay| matches!(of.op, Op::GiveBack { file: at, .. } if at == file);
+        let is_returning = self.under_way().any(|(_, one)| returns(one));
+        let has = |one: &Delegation| one.file == file && (one.writes || writes);
+        is_returning || self.delegations.values().any(has)
     }
 
     /// A slot that it may use and does not.
