@@ -42,14 +42,14 @@ class NfsStatus(Exception):
 class Nfs:
     """A client with a session, whose requests are of the credentials set last."""
 
-    def __init__(self, host, port, uid, gid, groups=(), is_nobody=False, source=""):
+    def __init__(self, host, port, uid, gid, groups=(), is_nobody=False, source="", slots=4):
         self.socket = connected(host, port, source)
         self.buffer, self.xid, self.sequence = b"", int.from_bytes(os.urandom(3), "big"), 0
         self.is_nobody = is_nobody
         self.act_as(uid, gid, groups)
         reply = self._succeed([words(42) + os.urandom(8) + opaque(os.urandom(8)) + words(0, 0, 0)])
         self.client, first = reply[8:16], struct.unpack(">I", reply[16:20])[0]
-        channel = words(0, 1 << 20, 1 << 20, 8192, 16, 4, 0)
+        channel = words(0, 1 << 20, 1 << 20, 8192, 16, slots, 0)
         back = words(0, 4096, 4096, 0, 2, 1, 0)
         body = words(43) + self.client + words(first, 0) + channel + back
         reply = self._succeed([body + words(0x40000000, 1, 0)])
