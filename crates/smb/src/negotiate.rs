@@ -71,7 +71,7 @@ impl Conn {
             self.negotiated = Some(Arc::new(plain_202(&config)));
             Dialect::Smb202.number()
         } else {
-            let offers = |name: &[u8]| names.iter().any(|offered| *offered == name);
+            let offers = |name: &[u8]| names.contains(&name);
             return match (offers(b"SMB 2.???"), offers(b"SMB 2.002")) {
                 (true, _) => self.refuse_smb1(frame, &[Dialect::Smb210.number()]),
                 (false, true) => self.refuse_smb1(frame, &[Dialect::Smb202.number()]),

@@ -38,7 +38,8 @@ pub fn look_up_name(address: IpAddr) -> io::Result<Option<String>> {
         libc::EAI_NONAME => return Ok(None),
         code => return Err(failure(code)),
     }
-    let bytes: Vec<u8> = name.iter().map(|byte| byte.cast_unsigned()).collect();
+    // C's characters are signed on some machines and not on others.
+    let bytes: Vec<u8> = name.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
     let name = CStr::from_bytes_until_nul(&bytes).ok().and_then(|name| name.to_str().ok());
     Ok(name.and_then(host_name))
 }
