@@ -400,8 +400,10 @@ impl Node for MemoryNode {
         self.change_facts(METADATA, Call::Xattr, |inode, _| {
             if change.permissions.is_some()
                 && !who.creator().actor().acts_as_owner_of(inode.facts.uid)
+                && inode.kind() == FileKind::File
             {
-                inode.drop_set_ids(who);
+                // Whatever they mark now: the new permissions may let the group execute.
+                inode.facts.mode &= !0o6000;
             }
             let facts = &mut inode.facts;
             facts.uid = change.owner.uid.unwrap_or(facts.uid);

@@ -1,7 +1,11 @@
 //! The suite, and what only this backend can do.
 
 use super::*;
-use crate::{Actor, Case, CreateHow, FileKind, Node, RelPath, Replace, Vfs, Wanted};
+use crate::{
+    Actor, AttributeChanges, Case, CreateHow, FileKind, Identity, Node, OwnerChange, RelPath,
+    Replace, SecurityChange, Vfs, Wanted,
+};
+use acl::PosixAcl;
 
 fn fresh(case: &dyn Fn(&dyn Vfs)) {
     case(&MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default())));
@@ -136,4 +140,23 @@ fn a_call_fails_as_its_surroundings_say() {
     assert_eq!(node.sync(Actor::SUPERUSER, false), Err(FsError::Io));
     assert_eq!(vfs.files(), [("a".into(), vec![1; 4])]);
     assert_eq!(node.attributes(Wanted::default()).unwrap().modified, crate::Timestamp(5));
+}
+
+/// Permissions that somebody else than the owner may change take the bits away, also one that
+/// marks nothing yet: what is granted may make it a set-group-ID program.
+#[test]
+fn permissions_by_another_take_set_id_bits_away() {
+    let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
+    let node = make(&vfs, "f");
+    let owner = OwnerChange { uid: Some(7), gid: Some(8) };
+    node.set_attributes(Actor::SUPERUSER, &AttributeChanges { owner, ..Default::default() })
+        .unwrap();
+    let mode = Some(0o2644);
+    node.set_attributes(Actor::SUPERUSER, &AttributeChanges { mode, ..Default::default() })
+        .unwrap();
+    let member = Identity { uid: 9, gid: 8, groups: Vec::new() };
+    let permissions = PosixAcl { owner: 7, group: 5, others: 4, ..PosixAcl::default() };
+    let change = SecurityChange { permissions: Some(&permissions), ..Default::default() };
+    node.set_security(member.actor(), &change).unwrap();
+    assert_eq!(node.attributes(Wanted::default()).unwrap().mode, 0o754);
 }
