@@ -85,6 +85,14 @@ impl SquashOptions {
 }
 
 impl NfsClients {
+    /// Reads one entry.
+    ///
+    /// # Errors
+    /// A sentence for people.
+    pub(crate) fn parse(entry: &str) -> Result<Self, String> {
+        parse_one(entry)
+    }
+
     /// Clients of a rule, of whom nothing else is said.
     #[must_use]
     pub fn new(hosts: HostRule, may_write: bool) -> Self {

@@ -1,9 +1,11 @@
 //! The kernel server's exports(5): a share for each directory, with its clients' terms.
 
 use super::Imported;
-use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft, last_part};
+use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
 use super::text::{FILE_BYTES_MAX, Place, Read};
+use super::width;
 use crate::config::HostRule;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -25,6 +27,9 @@ const NEEDLESS: &[&str] = &[
     "mp",
 ];
 
+/// Options that keep something from clients, and that nothing here does.
+const RESTRICTING: &[&str] = &["refer=", "replicas=", "squash_gids=", "squash_uids="];
+
 /// Whether a file is of exports(5): its first word is a path.
 pub fn is_exports(text: &str) -> bool {
     let lines = text.lines().map(str::trim);
@@ -43,7 +48,8 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
     }
     let listening = ["0.0.0.0:2049".to_owned(), "[::]:2049".to_owned()];
     let draft = NfsDraft::new(&path.display().to_string(), &listening);
-    let mut importer = Importer { file: path.into(), draft };
+    let (exports, by_path) = (Vec::new(), HashMap::new());
+    let mut importer = Importer { file: path.into(), draft, exports, by_path };
     let mut lines = text.lines().enumerate();
     while let Some((at, first)) = lines.next() {
         let mut line = first.to_owned();
@@ -53,18 +59,34 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
         }
         importer.line(at + 1, &line);
     }
+    let exports = std::mem::take(&mut importer.exports);
+    exports.into_iter().for_each(|export| importer.share(export));
     Ok(importer.draft.finish())
 }
 
 struct Importer {
     file: Arc<Path>,
     draft: NfsDraft,
+    exports: Vec<DraftExport>,
+    /// Their numbers by the parts of their paths.
+    by_path: HashMap<Vec<String>, usize>,
 }
 
-/// A share under construction, from the entries of one line.
+/// A client as it stands in the file.
+struct Entry {
+    line: usize,
+    /// Of several that are for a client the one of the lowest kind counts, see [`kind_of`].
+    kind: u8,
+    client: DraftClient,
+}
+
+/// A share under construction, from the entries of all lines of a path.
 #[derive(Default)]
 struct DraftExport {
-    clients: Vec<DraftClient>,
+    /// The first line, and the path there.
+    line: usize,
+    path: String,
+    entries: Vec<Entry>,
     /// Changes are answered before they are stable.
     relaxed: bool,
     /// File systems mounted below are shown.
@@ -87,10 +109,20 @@ impl Importer {
         if !path.starts_with('/') {
             return self.lose(at, format!("{path:?} is no path; write the export by hand"));
         }
-        if !self.draft.has_room() {
-            return self.lose(at, format!("more than {EXPORTS_MAX} exports; write it by hand"));
-        }
-        let mut export = DraftExport::default();
+        let parts = width::parts_of(&path).into_iter().map(str::to_owned).collect();
+        let number = match self.by_path.get(&parts) {
+            Some(number) => *number,
+            None if self.exports.len() == EXPORTS_MAX => {
+                self.draft.close(&path);
+                return self.lose(at, format!("more than {EXPORTS_MAX} exports; write it by hand"));
+            }
+            None => {
+                self.by_path.insert(parts, self.exports.len());
+                self.exports.push(DraftExport { line: at, path, ..DraftExport::default() });
+                self.exports.len() - 1
+            }
+        };
+        let mut export = std::mem::take(&mut self.exports[number]);
         let (mut defaults, mut is_first) = (String::new(), true);
         for word in words {
             match word.strip_prefix('-') {
@@ -102,23 +134,27 @@ impl Importer {
         if is_first {
             self.client(at, "*", "", &mut export);
         }
-        // Hosts come before networks, and these before `*`, in whatever order they are said: the
-        // kernel's server decides so, and the first entry counts here. exports(5).
-        export.clients.sort_by_key(|client| client.rule.rank());
-        self.share(at, &path, &export);
+        self.exports[number] = export;
     }
 
     /// One entry: a client with its options.
     fn client(&mut self, at: usize, word: &str, defaults: &str, export: &mut DraftExport) {
         let (host, options) = word.split_once('(').unwrap_or((word, ""));
         let options = options.strip_suffix(')').unwrap_or(options);
-        let rule = match rule_of(host) {
-            Ok(rule) => rule,
-            Err(what) => return self.lose(at, format!("{what}; write the client by hand")),
+        let (rule, is_known) = match rule_of(host) {
+            Ok(rule) => (rule, true),
+            Err(what) => {
+                // Its terms may be narrower than those of the kinds behind it.
+                let text = format!(
+                    "{what}; write the client by hand: clients of its kind and of the next ones are left out until then"
+                );
+                self.lose(at, text);
+                (HostRule::All, false)
+            }
         };
         let (options_of, mut demands) = (Vec::new(), None);
-        let mut client =
-            DraftClient { rule, options: options_of, is_insecure: false, is_refused: false };
+        let is_refused = !is_known;
+        let mut client = DraftClient { rule, options: options_of, is_insecure: false, is_refused };
         for option in defaults.split(',').chain(options.split(',')).filter(|o| !o.is_empty()) {
             self.option(at, option, (&mut client, &mut demands), export);
         }
@@ -126,7 +162,8 @@ impl Importer {
             client.is_refused = true;
             self.lose(at, format!("{host:?} has to {demands}; it is left out until then"));
         }
-        export.clients.push(client);
+        let kind = kind_of(host, &client.rule);
+        export.entries.push(Entry { line: at, kind, client });
     }
 
     /// The last of contrary options counts, but for those of squashing.
@@ -158,6 +195,9 @@ impl Importer {
             _ if option.starts_with("sec=") => {
                 *demands = Some("prove its users by Kerberos, which exports here do not ask for");
             }
+            _ if RESTRICTING.iter().any(|name| option.starts_with(name)) => {
+                *demands = Some("be served by options that have no counterpart here");
+            }
             _ if NEEDLESS.contains(&option) || option.starts_with("fsid=") => {
                 self.draft.need_not(self.place(at), format!("{option} needs no counterpart"));
             }
@@ -165,19 +205,70 @@ impl Importer {
         }
     }
 
-    fn share(&mut self, at: usize, path: &str, export: &DraftExport) {
-        let mut keys = self.draft.ports(&self.place(at), path, &export.clients);
-        if export.relaxed {
+    /// Puts hosts before networks, and these before `*`, in whatever order they are said: the kernel's
+    /// server decides so, and the first entry counts here. exports(5).
+    fn ordered(&mut self, path: &str, mut entries: Vec<Entry>) -> Vec<DraftClient> {
+        for at in 0..entries.len() {
+            let (before, Some(own)) = (&entries[..at], entries.get(at)) else { continue };
+            let HostRule::Network(address) = own.client.rule else { continue };
+            let is_wider = |other: &&Entry| {
+                let HostRule::Network(network) = other.client.rule else { return false };
+                own.kind == KIND_HOST
+                    && other.kind == KIND_NETWORK
+                    && network.has(address.address)
+                    && !width::grants_no_more(&own.client, &other.client)
+            };
+            // exports(5) puts an address before the network that has it, and the tools of the kernel's
+            // server take both for networks, of which the first counts.
+            if let Some(network) = before.iter().find(is_wider) {
+                let text = format!(
+                    "{path}: {} has the terms of {}, which stands before it and grants less; put it first if that is meant",
+                    own.client.rule, network.client.rule
+                );
+                let line = own.line;
+                entries[at].kind = KIND_NETWORK;
+                self.lose(line, text);
+            }
+        }
+        entries.sort_by_key(|entry| entry.kind);
+        entries.into_iter().map(|entry| entry.client).collect()
+    }
+
+    fn share(&mut self, export: DraftExport) {
+        let DraftExport { line, path, entries, relaxed, shows_mounts } = export;
+        let clients = self.ordered(&path, entries);
+        let place = self.place(line);
+        let mut keys = self.draft.ports(&place, &path, &clients);
+        if relaxed {
             keys.push_str("nfs_stable = \"relaxed\"\n");
         }
-        if !export.shows_mounts {
+        if !shows_mounts {
             let text = format!(
                 "{path} has no crossmnt: file systems mounted below it were hidden, and are shown here"
             );
-            self.lose(at, text);
+            self.lose(line, text);
         }
-        let (place, name, clients) = (self.place(at), last_part(path), &export.clients[..]);
-        self.draft.share(DraftShare { place, name, path, clients, keys });
+        self.draft.share(DraftShare { place, path, pseudo: None, clients, keys });
+    }
+}
+
+const KIND_HOST: u8 = 0;
+const KIND_NETWORK: u8 = 1;
+const KIND_WILDCARD: u8 = 2;
+const KIND_NETGROUP: u8 = 3;
+const KIND_ALL: u8 = 4;
+const KIND_KERBEROS: u8 = 5;
+
+/// What kind of client is written: of several that are for a client the lowest counts. For what is not
+/// understood, the lowest that it may be. exports(5), "Machine Name Formats".
+fn kind_of(host: &str, rule: &HostRule) -> u8 {
+    match rule {
+        HostRule::All if matches!(host, "" | "*") => KIND_ALL,
+        _ if host.starts_with("gss/") => KIND_KERBEROS,
+        _ if host.starts_with('@') => KIND_NETGROUP,
+        _ if host.contains('/') => KIND_NETWORK,
+        _ if host.contains(['*', '?', '[']) => KIND_WILDCARD,
+        _ => KIND_HOST,
     }
 }
 
@@ -191,7 +282,7 @@ fn rule_of(host: &str) -> Result<HostRule, String> {
         let is_prefix = bits.leading_ones() + bits.trailing_zeros() == 32 || bits == 0;
         is_prefix.then(|| format!("{address}/{}", bits.leading_ones()))
     });
-    HostRule::parse(masked.as_deref().unwrap_or(host))
+    HostRule::parse(masked.as_deref().unwrap_or(host)).and_then(width::check_wildcard)
 }
 
 /// Words between blanks; quotes keep blanks, and a backslash with three digits is that byte.

@@ -11,6 +11,7 @@ mod nfs_draft;
 pub mod passwords;
 mod remarks;
 mod text;
+mod width;
 
 use crate::config::Config;
 use std::path::{Path, PathBuf};

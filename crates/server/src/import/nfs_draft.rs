@@ -2,15 +2,16 @@
 
 use super::draft::{list_of, one_line, quoted};
 use super::text::Place;
-use super::{Imported, Note};
-use crate::config::{HostRule, check_share_name, same_name};
+use super::{Imported, Note, width};
+use crate::config::{HostRule, check_share_name};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Exports that are taken; a server with more is set up by other means.
 pub const EXPORTS_MAX: usize = 1000;
 
 /// A client with its terms, in the order in which they count.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DraftClient {
     pub rule: HostRule,
     /// Options of `nfs_clients`.
@@ -33,9 +34,7 @@ pub struct Entries {
 /// served in the clear, or at all, against what the other server did.
 pub fn entries(clients: &[DraftClient]) -> Entries {
     let mut words = Vec::new();
-    let last = clients.iter().rposition(|client| !client.is_refused);
-    let served = &clients[..last.map_or(0, |last| last + 1)];
-    for DraftClient { rule, options, is_refused, .. } in served {
+    for DraftClient { rule, options, is_refused, .. } in width::counting(clients) {
         match rule {
             HostRule::All | HostRule::Network(_) if *is_refused => {
                 words.push(format!("{rule}(no_access)"));
@@ -51,21 +50,53 @@ pub fn entries(clients: &[DraftClient]) -> Entries {
 /// The result, as it grows.
 pub struct NfsDraft {
     config: String,
-    shares: Vec<String>,
+    exports: Vec<DraftShare>,
+    /// Exports that are not carried over, each with its path.
+    closed: Vec<String>,
     lost: Vec<Note>,
     needless: Vec<Note>,
 }
 
 /// A share to be added.
-pub struct DraftShare<'a> {
+pub struct DraftShare {
     /// Where its export is.
     pub place: Place,
-    /// Its name, if nothing has it.
-    pub name: &'a str,
-    pub path: &'a str,
-    pub clients: &'a [DraftClient],
+    pub path: String,
+    /// Its path in the other server's name space, if it has one there: its last part is the name.
+    pub pseudo: Option<String>,
+    pub clients: Vec<DraftClient>,
     /// More keys, a line each.
     pub keys: String,
+}
+
+impl DraftShare {
+    /// What it opens, and to whom.
+    fn reach(&self) -> (&str, &[DraftClient]) {
+        (&self.path, &self.clients)
+    }
+}
+
+fn nested_text(outer: &str, inner: &str, is_opened: bool) -> String {
+    if is_opened {
+        return format!(
+            "{outer} was left out: {inner} lies within it, and its clients would reach that beside its own terms; serve them from directories apart"
+        );
+    }
+    format!("{inner} lies within {outer}, whose clients reach it there by the terms of {outer}")
+}
+
+/// Names that shares have.
+#[derive(Default)]
+struct ShareNames(HashSet<String>);
+
+impl ShareNames {
+    /// The name, or with a number behind it if it is taken: names have no case.
+    fn take(&mut self, name: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name}-{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        let is_new = |name: &String| self.0.insert(name.to_lowercase());
+        names.find(is_new).unwrap_or_default()
+    }
 }
 
 impl NfsDraft {
@@ -77,11 +108,12 @@ impl NfsDraft {
             one_line(from),
             list_of(listening)
         );
-        Self { config, shares: Vec::new(), lost: Vec::new(), needless: Vec::new() }
+        let (exports, closed) = (Vec::new(), Vec::new());
+        Self { config, exports, closed, lost: Vec::new(), needless: Vec::new() }
     }
 
     pub fn has_room(&self) -> bool {
-        self.shares.len() < EXPORTS_MAX
+        self.exports.len() < EXPORTS_MAX
     }
 
     pub fn lose(&mut self, place: Place, text: impl Into<String>) {
@@ -108,9 +140,44 @@ impl NfsDraft {
         }
     }
 
-    /// Adds a share; the name that it has.
-    pub fn share(&mut self, share: DraftShare<'_>) -> Option<String> {
-        let DraftShare { place, name, path, clients, keys } = share;
+    /// Adds a share.
+    pub fn share(&mut self, share: DraftShare) {
+        self.exports.push(share);
+    }
+
+    /// Takes notice of an export that is not carried over: no other one is to open its directory.
+    pub fn close(&mut self, path: &str) {
+        self.closed.push(path.to_owned());
+    }
+
+    /// Writes all shares, but for those that would open an export within them to more than its own
+    /// clients.
+    pub fn finish(mut self) -> Imported {
+        let exports = std::mem::take(&mut self.exports);
+        let closed = std::mem::take(&mut self.closed);
+        let of_closed = closed.iter().map(|path| (&**path, &[][..]));
+        let all: Vec<_> = exports.iter().map(DraftShare::reach).chain(of_closed).collect();
+        let (mut names, mut shares) = (ShareNames::default(), Vec::new());
+        let mut nested = width::nested(&all, exports.len()).into_iter().peekable();
+        for (at, share) in exports.iter().enumerate() {
+            let one = nested.next_if(|one| one.outer == at);
+            if let Some(one) = &one {
+                self.lose(
+                    share.place.clone(),
+                    nested_text(&share.path, all[one.inner].0, one.is_opened),
+                );
+            }
+            if !one.is_some_and(|one| one.is_opened) {
+                shares.extend(self.write(share, &mut names));
+            }
+        }
+        let Self { config, lost, needless, .. } = self;
+        Imported { config, shares, lost, needless }
+    }
+
+    /// Writes a share; the name that it has.
+    fn write(&mut self, share: &DraftShare, names: &mut ShareNames) -> Option<String> {
+        let DraftShare { place, path, pseudo, clients, keys } = share;
         let Entries { words, cut_at } = entries(clients);
         if let Some(rule) = cut_at {
             let text = format!(
@@ -120,17 +187,15 @@ impl NfsDraft {
             self.lose(place.clone(), text);
         }
         if words.is_empty() {
-            self.lose(place, format!("{path}: no client of it can be carried over"));
+            self.lose(place.clone(), format!("{path}: no client of it can be carried over"));
             return None;
         }
-        let is_taken = |name: &str| self.shares.iter().any(|one| same_name(one, name));
-        let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let mut names = std::iter::once(name.to_owned()).chain(numbered);
-        let name = names.find(|name| !is_taken(name))?;
-        if let Err(what) = check_share_name(&name) {
-            self.lose(place, format!("{what}; write the export by hand"));
+        let name = last_part(pseudo.as_ref().unwrap_or(path));
+        if let Err(what) = check_share_name(name) {
+            self.lose(place.clone(), format!("{what}; write the export by hand"));
             return None;
         }
+        let name = names.take(name);
         let (name_said, path_said, clients) = (quoted(&name), quoted(path), list_of(&words));
         // A String takes everything.
         let _ = write!(
@@ -140,18 +205,19 @@ impl NfsDraft {
             place.line,
             one_line(&name)
         );
-        self.shares.push(name.clone());
+        let other =
+            pseudo.as_ref().filter(|pseudo| **pseudo != format!("/{name}") && *pseudo != path);
+        if let Some(pseudo) = other {
+            let text =
+                format!("{pseudo:?} is mounted as SERVER:/{name} here; change the clients' fstab");
+            self.lose(place.clone(), text);
+        }
         Some(name)
-    }
-
-    pub fn finish(self) -> Imported {
-        let Self { config, shares, lost, needless } = self;
-        Imported { config, shares, lost, needless }
     }
 }
 
 /// The last part of a path, as a share's name.
-pub fn last_part(path: &str) -> &str {
+fn last_part(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("root")
 }
 

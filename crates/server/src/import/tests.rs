@@ -346,7 +346,7 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
     let config =
         Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
-    let expected = ["data", "with blank", "data-2", "closed", "all", "order", "kerberos"];
+    let expected = ["data", "with blank", "data-2", "all", "order", "kerberos"];
     assert_eq!(imported.shares, expected);
     let other = clients_of(share(&config, "data-2"));
     assert_eq!(other, ["192.0.2.10(no_access)", "*(ro,root_squash)"], "not served in the clear");
@@ -361,7 +361,6 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
     let named =
         ["build.example.org", "@machines", "*"].map(|host| format!("{host}(rw,async,root_squash)"));
     assert_eq!(clients_of(blank), named);
-    assert_eq!(clients_of(share(&config, "closed")), ["*.example.org(ro,root_squash)"]);
     assert!(!share(&config, "all").nfs_clients[0].may_write, "exports are read-only unless said");
     let lost: Vec<_> = imported.lost.iter().map(ToString::to_string).collect();
     for said in [
@@ -405,4 +404,59 @@ fn hosts_of_an_export_come_before_networks_and_all() {
     let expected = [(false, Some(NfsSquash::All)), (true, None), (true, Some(NfsSquash::None))];
     assert_eq!(found, expected);
     assert_eq!(order.reserved_ports, None, "insecure for some is insecure for none");
+}
+
+/// The terms of the shares that exports become, and what was lost.
+fn exported(text: &str) -> (Vec<Vec<String>>, Vec<String>) {
+    let imported = import_files(&[("/etc/exports", text)], &[]);
+    let config =
+        Config::parse(&imported.config).unwrap_or_else(|e| panic!("{e}\n{}", imported.config));
+    let lost = imported.lost.iter().map(ToString::to_string).collect();
+    (config.shares.iter().map(clients_of).collect(), lost)
+}
+
+#[test]
+fn client_that_is_not_understood_leaves_no_wider_one() {
+    for (text, expected) in [
+        ("/srv 192.0.2.7(rw) 10.0.0.*(ro) *(rw)", vec!["192.0.2.7(rw,root_squash)"]),
+        ("/srv 192.0.2.7(rw) 10.0.0.0/255.0.255.0(ro) *(rw)", vec!["192.0.2.7(rw,root_squash)"]),
+        ("/srv a_!(ro) *(rw)", vec![]),
+        ("/srv fd*(ro) *(rw)", vec![]),
+        ("/srv *(rw,refer=/srv@192.0.2.9)", vec![]),
+        ("/srv gss/krb5(rw) *(ro)", vec!["*(ro,root_squash)"]),
+        (
+            "/srv 192.0.2.0/24(ro) 10.*(rw) 192.0.2.7(rw,all_squash)",
+            vec!["192.0.2.0/24(ro,root_squash)", "192.0.2.7(rw,all_squash)"],
+        ),
+    ] {
+        let (shares, lost) = exported(text);
+        assert_eq!(shares.into_iter().flatten().collect::<Vec<_>>(), expected, "{text}");
+        assert!(lost.iter().any(|line| line.starts_with("/etc/exports:1: ")), "{lost:?}");
+    }
+}
+
+#[test]
+fn lines_of_one_path_are_one_export() {
+    let (shares, _) = exported("/srv *(rw)\n/srv/ 192.0.2.7(ro)\n");
+    assert_eq!(shares, [["192.0.2.7(ro,root_squash)", "*(rw,root_squash)"]]);
+}
+
+#[test]
+fn network_of_one_address_is_a_network() {
+    let (shares, _) = exported("/srv 192.0.2.0/24(ro) 192.0.2.7/32(rw)\n");
+    assert_eq!(shares, [["192.0.2.0/24(ro,root_squash)", "192.0.2.7(rw,root_squash)"]]);
+}
+
+#[test]
+fn export_that_opens_one_within_it_is_left_out() {
+    for (inner, expected) in [
+        ("192.0.2.7(rw)", vec!["192.0.2.7(rw,root_squash)"]),
+        ("*(rw,sec=krb5)", vec![]),
+        ("*(rw,xprtsec=tls)", vec![]),
+        ("*(rw)", vec!["*(ro,root_squash)", "*(rw,root_squash)"]),
+    ] {
+        let (shares, lost) = exported(&format!("/srv *(ro)\n/srv/secret {inner}\n"));
+        assert_eq!(shares.into_iter().flatten().collect::<Vec<_>>(), expected, "{inner}");
+        assert!(lost.iter().any(|line| line.contains("/srv/secret lies within")), "{lost:?}");
+    }
 }

@@ -7,8 +7,9 @@ mod parse;
 mod terms;
 
 use super::Imported;
-use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft, last_part};
+use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
 use super::text::{Place, Read};
+use super::width;
 use crate::config::HostRule;
 use parse::{Body, Item};
 use std::path::Path;
@@ -82,9 +83,16 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
     let from = path.display().to_string();
     let mut importer = Importer { draft: NfsDraft::new(&from, &listening(&items)) };
     let mut defaults = (Terms::default(), Vec::new());
-    for item in items.iter().filter(|item| item.is("export_defaults")) {
-        if let Body::Block(items) = &item.body {
-            importer.terms_of(items, &mut defaults.0, &mut defaults.1);
+    for item in &items {
+        match &item.body {
+            Body::Block(items) if item.is("export_defaults") => {
+                importer.terms_of(items, &mut defaults.0, &mut defaults.1);
+                importer.demands_of_all(items, &mut defaults.0);
+            }
+            Body::Block(items) if item.is("nfs_core_param") => {
+                importer.core(items, &mut defaults.0);
+            }
+            _ => {}
         }
     }
     for item in &items {
@@ -134,6 +142,14 @@ struct ExportBlock {
     refusal: Option<String>,
 }
 
+impl ExportBlock {
+    /// Whether it is of a directory of this machine.
+    fn is_local(&self) -> bool {
+        let fsal = self.fsal.as_deref().unwrap_or_default();
+        LOCAL.iter().any(|local| fsal.eq_ignore_ascii_case(local))
+    }
+}
+
 struct Importer {
     draft: NfsDraft,
 }
@@ -143,7 +159,7 @@ impl Importer {
         let (name, place) = (&item.name, || item.place.clone());
         match &item.body {
             Body::Block(items) if item.is("export") => self.export(&item.place, items, defaults),
-            Body::Block(items) if item.is("nfs_core_param") => self.core(items),
+            Body::Block(_) if item.is("nfs_core_param") || item.is("export_defaults") => {}
             Body::Block(_) if OWN_BLOCKS.iter().any(|own| item.is(own)) => {
                 self.draft.need_not(place(), format!("{name} needs no counterpart"));
             }
@@ -161,24 +177,53 @@ impl Importer {
     }
 
     /// What holds for the whole server there.
-    fn core(&mut self, items: &[Item]) {
+    fn core(&mut self, items: &[Item], all: &mut Terms) {
         for item in items {
-            let place = item.place.clone();
-            match &item.body {
-                Body::Values(values) if terms::demands_tls(&item.name, values) => self.draft.lose(
-                    place,
-                    "TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\" where it was demanded",
-                ),
-                _ => self.draft.need_not(place, format!("{} needs no counterpart", item.name)),
+            let (place, name) = (item.place.clone(), &item.name);
+            let Body::Values(values) = &item.body else {
+                self.draft.need_not(place, format!("{name} needs no counterpart"));
+                continue;
+            };
+            if terms::demands_tls(name, values) {
+                self.refuse_all(place, name, all);
+            } else if item.is("protocols") && !terms::has_version_4(values) {
+                all.refuse();
+                let text = "NFS version 4 is not served there, and other versions are not served here; all exports are left out";
+                self.draft.lose(place, text);
+            } else {
+                self.draft.need_not(place, format!("{name} needs no counterpart"));
             }
         }
     }
 
-    fn export(&mut self, place: &Place, items: &[Item], defaults: &(Terms, Vec<ClientBlock>)) {
-        if !self.draft.has_room() {
-            let text = format!("more than {EXPORTS_MAX} exports; write it by hand");
-            return self.draft.lose(place.clone(), text);
+    /// What the defaults demand of the clients of all exports, beside their terms.
+    fn demands_of_all(&mut self, items: &[Item], all: &mut Terms) {
+        for item in items {
+            let name = item.name.to_ascii_lowercase();
+            let Body::Values(values) = &item.body else { continue };
+            if terms::is_term(&name) || NEEDLESS.contains(&&*name) {
+            } else if terms::demands_tls(&name, values) || terms::restricts(&name) {
+                self.refuse_all(item.place.clone(), &item.name, all);
+            } else {
+                self.lose_setting(item);
+            }
         }
+    }
+
+    fn refuse_all(&mut self, place: Place, name: &str, all: &mut Terms) {
+        all.refuse();
+        let text = format!(
+            "{name} demands something of all clients (TLS: set nfs_tls_certificate and nfs_tls_key, and nfs_tls = \"required\"); all exports are left out until it is gone from here"
+        );
+        self.draft.lose(place, text);
+    }
+
+    fn lose_setting(&mut self, item: &Item) {
+        let text = format!("{:?} has no counterpart; see what it did", item.name);
+        self.draft.lose(item.place.clone(), text);
+    }
+
+    fn export(&mut self, place: &Place, items: &[Item], defaults: &(Terms, Vec<ClientBlock>)) {
         let mut export = ExportBlock::default();
         for item in items {
             self.setting(item, &mut export);
@@ -190,18 +235,32 @@ impl Importer {
         let Some(path) = export.path.clone() else {
             return self.draft.lose(place.clone(), "an export without Path; it was left out");
         };
-        let fsal = export.fsal.clone().unwrap_or_default();
-        if !LOCAL.iter().any(|local| fsal.eq_ignore_ascii_case(local)) {
-            let text = format!(
-                "{path}: FSAL {fsal:?} is no directory of this machine; mount it here and write the export by hand"
-            );
-            return self.draft.lose(place.clone(), text);
-        }
-        if let Some(why) = &export.refusal {
-            return self.draft.lose(place.clone(), format!("{path}: {why}; it was left out"));
+        if let Some(why) = self.obstacle(&path, &export) {
+            // Of another file system the path is none of this machine.
+            if export.fsal.is_none() || export.is_local() {
+                self.draft.close(&path);
+            }
+            return self.draft.lose(place.clone(), why);
         }
         let clients = self.clients(place, &path, &export, &defaults.0);
-        self.share(place, &path, &export, &clients);
+        let keys = self.draft.ports(place, &path, &clients);
+        let (place, pseudo) = (place.clone(), export.pseudo);
+        self.draft.share(DraftShare { place, path, pseudo, clients, keys });
+    }
+
+    /// Why an export is left out, if it is.
+    fn obstacle(&self, path: &str, export: &ExportBlock) -> Option<String> {
+        if !self.draft.has_room() {
+            return Some(format!("{path}: more than {EXPORTS_MAX} exports; write it by hand"));
+        }
+        if !export.is_local() {
+            let fsal = export.fsal.as_deref().unwrap_or_default();
+            return Some(format!(
+                "{path}: FSAL {fsal:?} is no directory of this machine; mount it here and write the export by hand"
+            ));
+        }
+        let why = export.refusal.as_ref()?;
+        Some(format!("{path}: {why}; it was left out"))
     }
 
     /// What is of an export alone.
@@ -240,9 +299,11 @@ impl Importer {
                     item.name
                 ));
             }
-            _ => self
-                .draft
-                .lose(place, format!("{:?} has no counterpart; see what it did", item.name)),
+            _ if terms::restricts(&name) => {
+                export.refusal =
+                    Some(format!("{} keeps clients out and has no counterpart", item.name));
+            }
+            _ => self.lose_setting(item),
         }
     }
 
@@ -293,10 +354,14 @@ impl Importer {
                     let text = "its clients have to come by TLS; they are left out until then";
                     self.draft.lose(item.place.clone(), text);
                 }
-                _ => {
-                    let text = format!("{:?} has no counterpart; see what it did", item.name);
+                name if terms::restricts(name) => {
+                    terms.refuse();
+                    let text = format!(
+                        "{name} keeps clients out and has no counterpart; they are left out until then"
+                    );
                     self.draft.lose(item.place.clone(), text);
                 }
+                _ => self.lose_setting(item),
             }
         }
         ClientBlock { place: place.clone(), rules, terms }
@@ -333,27 +398,17 @@ impl Importer {
         }
         clients
     }
-
-    fn share(&mut self, place: &Place, path: &str, export: &ExportBlock, clients: &[DraftClient]) {
-        let keys = self.draft.ports(place, path, clients);
-        let pseudo = export.pseudo.as_deref().unwrap_or(path);
-        let share =
-            DraftShare { place: place.clone(), name: last_part(pseudo), path, clients, keys };
-        let Some(name) = self.draft.share(share) else { return };
-        if export.pseudo.is_some() && pseudo != format!("/{name}") && pseudo != path {
-            let text =
-                format!("{pseudo:?} is mounted as SERVER:/{name} here; change the clients' fstab");
-            self.draft.lose(place.clone(), text);
-        }
-    }
 }
 
-/// A client, as `nfs_clients` takes it. Ganesha's wildcards have a `*` or a `?`.
+/// A client, as `nfs_clients` takes it. Ganesha's wildcards have a `*` or a `?`, and are held against
+/// addresses, too.
 fn rule_of(text: &str) -> Result<HostRule, String> {
-    if text == "0.0.0.0" || text.eq_ignore_ascii_case("0.0.0.0/0") {
-        return Ok(HostRule::All);
+    if text == "0.0.0.0" {
+        return Err(format!(
+            "{text:?} is nobody's address; write \"*\" for all, \"0.0.0.0/0\" for all of IPv4"
+        ));
     }
-    HostRule::parse(text)
+    HostRule::parse(text).and_then(width::check_wildcard)
 }
 
 #[cfg(test)]

@@ -71,6 +71,22 @@ pub fn demands_tls(name: &str, values: &[String]) -> bool {
     is_about_tls && !values.iter().all(is_off)
 }
 
+/// Whether a setting without a counterpart may keep clients out, by words in its name.
+pub fn restricts(name: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "access", "addr", "allow", "auth", "deny", "encrypt", "gss", "ha_proxy", "haproxy", "host",
+        "krb", "protocol", "require", "restrict", "sec_",
+    ];
+    let name = name.to_ascii_lowercase();
+    WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Whether version 4 is one of these protocols.
+pub fn has_version_4(values: &[String]) -> bool {
+    let is_4 = |value: &String| value.trim_start_matches(|c: char| !c.is_ascii_digit()) == "4";
+    values.iter().any(is_4)
+}
+
 /// A value that says yes or no.
 pub fn boolean(value: &str) -> Option<bool> {
     let is = |words: [&str; 3]| words.iter().any(|word| value.eq_ignore_ascii_case(word));
@@ -94,11 +110,7 @@ impl Terms {
             "anonymous_uid" => set(&mut self.anonuid, id_of(&value)),
             "anonymous_gid" => set(&mut self.anongid, id_of(&value)),
             "sectype" => set(&mut self.security, security_of(values)),
-            "protocols" => {
-                let is_4 =
-                    |value: &String| value.trim_start_matches(|c: char| !c.is_ascii_digit()) == "4";
-                set(&mut self.has_version_4, Some(values.iter().any(is_4)))
-            }
+            "protocols" => set(&mut self.has_version_4, Some(has_version_4(values))),
             "privilegedport" => set(&mut self.privileged_port, boolean(&value)),
             "manage_gids" if boolean(&value) != Some(false) => {
                 return Err(

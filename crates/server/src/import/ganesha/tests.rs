@@ -103,6 +103,76 @@ fn nothing_that_demands_a_proof_or_tls_is_served_in_the_clear() {
 }
 
 #[test]
+fn what_the_server_demands_of_all_holds_for_each_export() {
+    let export = "EXPORT { Path = /srv/a; Access_Type = RW; FSAL { Name = VFS; } }\n";
+    for refused in [
+        "EXPORT_DEFAULTS { XprtSec = tls; }",
+        "EXPORT_DEFAULTS { HAProxy_Hosts = 192.0.2.1; }",
+        "NFS_CORE_PARAM { Protocols = 3; }",
+        "NFS_CORE_PARAM { Enable_TLS = true; }",
+    ] {
+        let imported = import_files(&[(MAIN, &format!("{export}{refused}"))]).unwrap();
+        assert!(imported.shares.is_empty(), "{refused}\n{}", imported.config);
+        assert!(!imported.lost.is_empty(), "{refused}");
+    }
+    let text = format!(
+        "{export}NFS_CORE_PARAM {{ Protocols = 3, 4; Enable_TLS = false; }}\nEXPORT_DEFAULTS {{ Odd = 1; }}"
+    );
+    let (config, lost) = imported(&text);
+    assert_eq!(config.shares.len(), 1);
+    assert!(lost[0].contains("\"Odd\" has no counterpart"), "{lost:?}");
+}
+
+#[test]
+fn setting_that_keeps_clients_out_is_not_dropped_in_silence() {
+    let of_export = "EXPORT { Path = /srv/a; Access_Type = RW; Server_Addrs = 192.0.2.1; FSAL { Name = VFS; } }";
+    let of_client = "EXPORT { Path = /srv/a; FSAL { Name = VFS; } CLIENT { Clients = *; Access_Type = RW; HA_Proxy = 192.0.2.1; } }";
+    for text in [of_export, of_client] {
+        let imported = import_files(&[(MAIN, text)]).unwrap();
+        assert!(imported.shares.is_empty(), "{text}\n{}", imported.config);
+    }
+}
+
+#[test]
+fn all_of_ipv4_is_not_all_and_wildcard_of_addresses_is_refused() {
+    let of = |clients: &str| {
+        let text = format!(
+            "EXPORT {{ Path = /srv/a; FSAL {{ Name = VFS; }} CLIENT {{ Clients = 192.0.2.1; Access_Type = RW; }} \
+             CLIENT {{ Clients = {clients}; Access_Type = RO; }} CLIENT {{ Clients = 198.51.100.0/24; Access_Type = RW; }} }}"
+        );
+        words(&imported(&text).0.shares[0])
+            .iter()
+            .map(|word| word.split('(').next().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("0.0.0.0/0"), ["192.0.2.1", "0.0.0.0/0", "198.51.100.0/24"]);
+    for clients in ["fd*", "0.0.0.0", "192.0.2.*"] {
+        assert_eq!(of(clients), ["192.0.2.1"], "{clients}: refused, and so is what is behind");
+    }
+}
+
+#[test]
+fn outer_export_that_opens_an_inner_one_is_left_out() {
+    let inner = |terms: &str| {
+        let outer =
+            "EXPORT { Path = /srv; Pseudo = /all; Access_Type = RW; FSAL { Name = VFS; } }\n";
+        let text =
+            format!("{outer}EXPORT {{ Path = /srv/secret; FSAL {{ Name = VFS; }} {terms} }}");
+        let imported = import_files(&[(MAIN, &text)]).unwrap();
+        assert!(
+            imported.lost.iter().any(|note| note.text.contains("/srv/secret lies within")),
+            "{terms}"
+        );
+        imported.shares
+    };
+    assert_eq!(inner("CLIENT { Clients = 192.0.2.7; Access_Type = RW; }"), ["secret"]);
+    assert_eq!(inner("Access_Type = RO;"), ["secret"]);
+    assert_eq!(inner("Access_Type = RW; SecType = krb5p;"), [""; 0]);
+    assert_eq!(inner("Access_Type = RW; XprtSec = tls;"), [""; 0]);
+    assert_eq!(inner("Access_Type = RW;"), ["all", "secret"], "as wide: a note alone");
+}
+
+#[test]
 fn client_that_needs_kerberos_does_not_get_the_terms_of_all() {
     let clients = "CLIENT { Clients = 192.0.2.8; SecType = krb5p; }";
     let text =

@@ -1,0 +1,168 @@
+//! Which of two exports lets in more: what is imported must never end wider than what it was made from.
+
+use super::nfs_draft::DraftClient;
+use crate::config::{HostRule, NfsClients, NfsSquash};
+use std::collections::HashMap;
+
+/// An export within another.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Nested {
+    /// The number of the outer one.
+    pub outer: usize,
+    /// The number of the inner one.
+    pub inner: usize,
+    /// Some client gets more of the inner one by the outer one's terms than by its own.
+    pub is_opened: bool,
+}
+
+/// A path by its parts, without regard to what is on the disk: symbolic links are not followed.
+pub fn parts_of(path: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts
+}
+
+/// Of exports by path and clients, of which the first `served` are to be served: which of these have
+/// others within them. Of each, the first that it opens, else the first alone.
+pub fn nested(exports: &[(&str, &[DraftClient])], served: usize) -> Vec<Nested> {
+    let parts: Vec<_> = exports.iter().map(|(path, _)| parts_of(path)).collect();
+    let mut outer_ones: HashMap<&[&str], Vec<usize>> = HashMap::new();
+    for (at, parts) in parts.iter().take(served).enumerate() {
+        outer_ones.entry(parts).or_default().push(at);
+    }
+    let mut found: HashMap<usize, Nested> = HashMap::new();
+    for (inner, parts) in parts.iter().enumerate() {
+        let above = (0..parts.len()).filter_map(|length| outer_ones.get(&parts[..length]));
+        for outer in above.flatten().copied() {
+            if found.get(&outer).is_some_and(|known| known.is_opened) {
+                continue;
+            }
+            let is_opened = !is_no_wider(exports[outer].1, exports[inner].1);
+            if is_opened || !found.contains_key(&outer) {
+                found.insert(outer, Nested { outer, inner, is_opened });
+            }
+        }
+    }
+    let mut found: Vec<_> = found.into_values().collect();
+    found.sort_by_key(|one| one.outer);
+    found
+}
+
+/// The entries that decide: nothing counts behind one for all, and refusals at the end refuse those
+/// alone that no entry is for.
+pub fn counting(clients: &[DraftClient]) -> &[DraftClient] {
+    let all = clients.iter().position(|client| client.rule == HostRule::All);
+    let clients = &clients[..all.map_or(clients.len(), |all| all + 1)];
+    let last = clients.iter().rposition(|client| !client.is_refused);
+    &clients[..last.map_or(0, |last| last + 1)]
+}
+
+/// Whether every client gets by one list of entries at most what it gets by the other. Lists that
+/// cannot be compared entry by entry are taken for wider.
+fn is_no_wider(one: &[DraftClient], other: &[DraftClient]) -> bool {
+    let counts = counting(one);
+    let is_within = |(one, other): (&DraftClient, &DraftClient)| {
+        one.rule == other.rule && grants_no_more(one, other)
+    };
+    counts.len() <= other.len() && counts.iter().zip(other).all(is_within)
+}
+
+/// Whether an entry grants at most what another grants to the same client.
+pub fn grants_no_more(one: &DraftClient, other: &DraftClient) -> bool {
+    let [Some(of_one), Some(of_other)] = [one, other].map(terms_of) else { return false };
+    let is_within = !other.is_refused
+        && (other.is_insecure || !one.is_insecure)
+        && (of_other.may_write || !of_one.may_write)
+        && power_of(of_one.squash) <= power_of(of_other.squash)
+        && (of_one.anonuid, of_one.anongid) == (of_other.anonuid, of_other.anongid);
+    one.is_refused || is_within
+}
+
+fn terms_of(client: &DraftClient) -> Option<NfsClients> {
+    NfsClients::parse(&format!("*({})", client.options.join(","))).ok()
+}
+
+fn power_of(squash: Option<NfsSquash>) -> u8 {
+    match squash {
+        Some(NfsSquash::All) => 0,
+        None | Some(NfsSquash::Root) => 1,
+        Some(NfsSquash::None) => 2,
+    }
+}
+
+/// Refuses a wildcard that addresses in digits could match: other servers hold wildcards against
+/// these, too, and here against names alone.
+///
+/// # Errors
+/// A sentence for people.
+pub fn check_wildcard(rule: HostRule) -> Result<HostRule, String> {
+    let HostRule::Wildcard(_) = rule else { return Ok(rule) };
+    let text = rule.to_string();
+    let is_of_digits =
+        |text: &str| text.bytes().all(|b| !b.is_ascii_alphabetic() || b.is_ascii_hexdigit());
+    // An address has no letter behind its dots.
+    let has_letter = |text: &str| text.bytes().any(|b| b.is_ascii_alphabetic());
+    let is_name =
+        text.split_once('.').is_some_and(|(_, behind)| has_letter(behind) && !behind.contains('['));
+    match is_of_digits(&text) && !is_name {
+        true => Err(format!("{text:?} may be meant for addresses, and is for names here")),
+        false => Ok(rule),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(entry: &str) -> DraftClient {
+        let (rule, options) = entry.split_once(' ').unwrap();
+        let is_refused = options == "no_access";
+        let options = if is_refused { Vec::new() } else { vec![options.to_owned()] };
+        let rule = HostRule::parse(rule).unwrap();
+        DraftClient { rule, options, is_insecure: false, is_refused }
+    }
+
+    #[test]
+    fn outer_export_that_grants_no_more_opens_nothing() {
+        for (outer, inner, is_opened) in [
+            ("* ro", "* rw", false),
+            ("* rw", "* ro", true),
+            ("* rw", "192.0.2.7 rw", true),
+            ("* rw", "* no_access", true),
+            ("* no_access", "* no_access", false),
+            ("* all_squash", "* root_squash", false),
+            ("* no_root_squash", "* root_squash", true),
+            ("* anonuid=7", "* anonuid=8", true),
+        ] {
+            let (outer_one, inner_one) = ([client(outer)], [client(inner)]);
+            let exports = [("/srv/", &outer_one[..]), ("/srv//x/../a", &inner_one[..])];
+            let expected = [Nested { outer: 0, inner: 1, is_opened }];
+            assert_eq!(nested(&exports, 2), expected, "{outer} {inner}");
+            assert_eq!(nested(&[exports[0], ("/srv2/a", &inner_one[..])], 2), []);
+        }
+        let more = [client("192.0.2.1 ro"), client("192.0.2.7 rw")];
+        assert!(!nested(&[("/", &more[..1]), ("/a", &more[..])], 2)[0].is_opened);
+        assert!(nested(&[("/", &more[..]), ("/a", &more[..1])], 2)[0].is_opened);
+        assert!(nested(&[("/", &more[..1]), ("/a/b", &[])], 1)[0].is_opened, "closed");
+    }
+
+    #[test]
+    fn wildcard_that_an_address_matches_is_refused() {
+        for (text, is_taken) in [
+            ("fd*", false),
+            ("*a*", false),
+            ("fd??.*", false),
+            ("*.de", true),
+            ("node*", true),
+            ("*.lab.example", true),
+            ("@fd", true),
+        ] {
+            assert_eq!(check_wildcard(HostRule::parse(text).unwrap()).is_ok(), is_taken, "{text}");
+        }
+    }
+}
