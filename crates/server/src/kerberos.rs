@@ -87,7 +87,7 @@ impl Judge {
     /// # Errors
     /// In words: no library, or no keytab that can be read.
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
-        let line = SiteLine::new(WAITING_TICKETS_MAX, JUDGES_PER_SITE);
+        let line = SiteLine::new(WAITING_TICKETS_MAX, WAITING_TICKETS_MAX, JUDGES_PER_SITE);
         let line = Mutex::new(TicketLine { line, has_ended: false });
         let desk = Desk { line, arrival: Condvar::new() };
         // Dropped where a later thread cannot be made, it ends the earlier ones.
@@ -116,7 +116,8 @@ impl Judge {
         ticket: Vec<u8>,
     ) -> impl Future<Output = Result<Shown, String>> + Send + 'static {
         let (verdict, judged) = oneshot::channel();
-        let has_place = self.desk.lock().line.join(site_of(from), (ticket, verdict));
+        // One that is displaced hears of it by the end of its channel.
+        let has_place = self.desk.lock().line.join(site_of(from), (ticket, verdict)).is_ok();
         if has_place {
             self.desk.arrival.notify_one();
         }
@@ -127,7 +128,8 @@ impl Judge {
             }
             let judged = tokio::time::timeout(JUDGED_WITHIN, judged).await;
             let judged = judged.map_err(|_| "the system's Kerberos does not answer; see whether the keytab and the replay cache can be read")?;
-            let accepted = judged.map_err(|_| "the thread for Kerberos has ended")?;
+            let accepted = judged
+                .map_err(|_| "too many tickets wait to be judged, or the keys are replaced")?;
             shown(accepted.map_err(|error| error.to_string())?, &realm)
         }
     }

@@ -285,9 +285,30 @@ pub const CLIENT_NAMES_PER_SITE_MAX: usize = CLIENT_NAMES_MAX / 8;
 /// Client addresses that wait for their look-up; more are asked to come again.
 pub const LOOKUPS_WAITING_MAX: usize = 1024;
 
-/// Threads that look up: half of them serve names of the configuration at most, so that clients
-/// get their turn while those time out.
-pub const LOOKUP_THREADS: usize = 4;
+/// Of those, the ones of one site: an IPv4 address, or a /48 of IPv6, which one owner has.
+pub const LOOKUPS_WAITING_PER_SITE: usize = 16;
 
-/// Of those, the ones that one site may have at once.
-pub const LOOKUPS_PER_SITE: usize = LOOKUP_THREADS / 2;
+/// Bits of an IPv6 address that such a site has in common.
+pub const LOOKUP_SITE_BITS: u32 = 48;
+
+/// Threads that look up names of the configuration, and clients that no entry by name is for yet, on all
+/// but one: each kind gets its turn while the other times out.
+pub const LOOKUP_THREADS: usize = 6;
+
+/// Of those, the ones for names of the configuration at once.
+pub const HOST_LOOKUPS_MAX: usize = LOOKUP_THREADS / 3;
+
+/// Threads that look up clients again that an entry by name is for: strangers never hold them up.
+pub const REFRESH_THREADS: usize = 2;
+
+/// Of the threads for clients, the ones that one site may have at once: some are left beside the names
+/// of the configuration and one slow site.
+pub const LOOKUPS_PER_SITE: usize = LOOKUP_THREADS / 3;
+const _: () = assert!(HOST_LOOKUPS_MAX + LOOKUPS_PER_SITE < LOOKUP_THREADS);
+
+/// The same of the threads that look up again.
+pub const REFRESHES_PER_SITE: usize = REFRESH_THREADS / 2;
+
+/// A name or a client without any answer is waited for so long; then it is no match. A client that is
+/// told to come again does so some times in that time.
+pub const FIRST_ANSWER_WITHIN: Duration = Duration::from_secs(15);

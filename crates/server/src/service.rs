@@ -273,13 +273,15 @@ impl Service {
         let next = smb_config(config, present.server_guid, Some(&present), &around)?;
         let tls = load_tls(config)?;
         let tickets = load_tickets(config)?;
-        look_up_names(config, &self.host)?;
+        let plan = descriptor_plan(config)?;
+        let (wanted, looks_up_clients) = WantedNames::of(config);
+        // The last that may be refused; what the present configuration names counts until it goes.
+        self.host.names().prepare(&wanted, looks_up_clients).map_err(StartError)?;
         self.host.configure(users, config.guest.clone());
         self.host.set_tls(tls);
         self.host.set_tickets(tickets, config.state_folder());
         self.limits.configure(&config.shares, now);
         self.host.interfaces().configure(config.multichannel.addresses.clone());
-        let plan = descriptor_plan(config)?;
         self.listener.connections.configure(plan.connections, config.patience);
         let memory = self.listener.connections.memory();
         memory.ledger().set_max(config.request_memory_bytes);
@@ -287,6 +289,7 @@ impl Service {
         self.nfs.configure(config, &next);
         self.shares.set(&config.shares);
         self.listener.server.configure(next);
+        self.host.names().settle(&wanted);
         for connection in self.listener.server.end_refused_sessions() {
             self.listener.connections.cut(connection);
         }

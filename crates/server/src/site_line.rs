@@ -1,5 +1,5 @@
 //! A line of work for few threads, in which addresses take turns: slow work of one of them leaves
-//! threads for the others.
+//! threads for the others, and much work of one leaves places for the others.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -12,8 +12,13 @@ pub struct SiteLine<T> {
     turns: VecDeque<IpAddr>,
     waiting: usize,
     waiting_max: usize,
+    waiting_per_site_max: usize,
     begun_per_site_max: usize,
 }
+
+/// The line has no place for a piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
 
 /// The work of one address.
 #[derive(Debug)]
@@ -23,18 +28,27 @@ struct Site<T> {
 }
 
 impl<T> SiteLine<T> {
-    /// An empty line of at most `waiting_max` pieces, of which `begun_per_site_max` of one address
-    /// are worked on at once.
-    pub fn new(waiting_max: usize, begun_per_site_max: usize) -> Self {
+    /// An empty line of at most `waiting_max` pieces, `waiting_per_site_max` of them of one address, of
+    /// which `begun_per_site_max` are worked on at once.
+    pub fn new(waiting_max: usize, waiting_per_site_max: usize, begun_per_site_max: usize) -> Self {
         let (sites, turns) = (HashMap::new(), VecDeque::new());
-        Self { sites, turns, waiting: 0, waiting_max, begun_per_site_max }
+        Self { sites, turns, waiting: 0, waiting_max, waiting_per_site_max, begun_per_site_max }
     }
 
-    /// A piece of work joins; false if too much waits.
-    pub fn join(&mut self, site: IpAddr, work: T) -> bool {
-        if self.waiting >= self.waiting_max {
-            return false;
+    /// A piece of work joins. Where too much waits, the last piece of the address with the most makes
+    /// room for that of an address with less, and is given back.
+    ///
+    /// # Errors
+    /// [`Full`]: this address has its share waiting.
+    pub fn join(&mut self, site: IpAddr, work: T) -> Result<Option<T>, Full> {
+        let own = self.sites.get(&site).map_or(0, |site| site.waiting.len());
+        if own >= self.waiting_per_site_max {
+            return Err(Full);
         }
+        let displaced = match self.waiting < self.waiting_max {
+            true => None,
+            false => Some(self.displace(own + 1)?),
+        };
         let of = || Site { waiting: VecDeque::new(), begun: 0 };
         let waiting = &mut self.sites.entry(site).or_insert_with(of).waiting;
         waiting.push_back(work);
@@ -42,7 +56,34 @@ impl<T> SiteLine<T> {
         if waiting.len() == 1 {
             self.turns.push_back(site);
         }
-        true
+        Ok(displaced)
+    }
+
+    /// Takes the last piece of the address with the most, if it has more than `than`.
+    fn displace(&mut self, than: usize) -> Result<T, Full> {
+        let most = self.sites.values_mut().max_by_key(|site| site.waiting.len());
+        let most = most.filter(|site| site.waiting.len() > than).ok_or(Full)?;
+        // Of more than one some are left: the address keeps its turn.
+        let work = most.waiting.pop_back().ok_or(Full)?;
+        self.waiting -= 1;
+        Ok(work)
+    }
+
+    /// A piece of work that waits is not wanted any more.
+    pub fn leave(&mut self, site: IpAddr, work: &T)
+    where
+        T: PartialEq,
+    {
+        let Some(of_site) = self.sites.get_mut(&site) else { return };
+        let Some(at) = of_site.waiting.iter().position(|other| other == work) else { return };
+        of_site.waiting.remove(at);
+        self.waiting -= 1;
+        if of_site.waiting.is_empty() {
+            self.turns.retain(|turn| *turn != site);
+            if of_site.begun == 0 {
+                self.sites.remove(&site);
+            }
+        }
     }
 
     /// The next piece that may begin; to be followed by [`SiteLine::end`].
@@ -81,13 +122,13 @@ mod tests {
 
     #[test]
     fn slow_work_of_one_address_leaves_threads_for_others() {
-        let mut line = SiteLine::new(100, 2);
+        let mut line = SiteLine::new(100, 100, 2);
         for work in 0..10 {
-            assert!(line.join(site(1), work));
+            assert_eq!(line.join(site(1), work), Ok(None));
         }
         let of_first: Vec<_> = std::iter::from_fn(|| line.begin()).collect();
         assert_eq!(of_first, [(site(1), 0), (site(1), 1)], "as many as one may have");
-        assert!(line.join(site(2), 100));
+        assert_eq!(line.join(site(2), 100), Ok(None));
         assert_eq!(line.begin(), Some((site(2), 100)), "whatever the other has waiting");
         assert_eq!(line.begin(), None);
         line.end(site(1));
@@ -96,9 +137,9 @@ mod tests {
 
     #[test]
     fn addresses_take_turns_and_leave_nothing_behind() {
-        let mut line = SiteLine::new(100, 2);
+        let mut line = SiteLine::new(100, 100, 2);
         for (at, work) in [(1, 10), (1, 11), (1, 12), (2, 20), (3, 30)] {
-            assert!(line.join(site(at), work));
+            assert_eq!(line.join(site(at), work), Ok(None));
         }
         let mut order = Vec::new();
         while let Some((at, work)) = line.begin() {
@@ -108,8 +149,27 @@ mod tests {
         assert_eq!(order, [10, 20, 30, 11, 12]);
         assert!(line.sites.is_empty() && line.turns.is_empty() && line.waiting == 0);
         for work in 0..100 {
-            assert!(line.join(site(1), work));
+            assert_eq!(line.join(site(1), work), Ok(None));
         }
-        assert!(!line.join(site(2), 0));
+        assert_eq!(line.join(site(1), 100), Err(Full));
+    }
+
+    #[test]
+    fn address_with_the_most_makes_room_and_has_its_own_bound() {
+        let mut line = SiteLine::new(8, 6, 2);
+        (0..6).for_each(|work| assert_eq!(line.join(site(1), work), Ok(None)));
+        assert_eq!(line.join(site(1), 6), Err(Full), "its own bound");
+        (0..2).for_each(|work| assert_eq!(line.join(site(2), 20 + work), Ok(None)));
+        assert_eq!(line.join(site(3), 30), Ok(Some(5)), "the last of the first");
+        assert_eq!(line.join(site(3), 31), Ok(Some(4)));
+        assert_eq!(line.join(site(3), 32), Ok(Some(3)));
+        assert_eq!(line.join(site(3), 33), Err(Full), "now all have the same");
+        line.leave(site(2), &20);
+        line.leave(site(2), &21);
+        line.leave(site(2), &21);
+        assert_eq!(line.join(site(3), 33), Ok(None));
+        let order: Vec<_> = std::iter::from_fn(|| line.begin()).map(|(_, work)| work).collect();
+        assert_eq!(order, [0, 30, 1, 31]);
+        assert_eq!(line.waiting, 3);
     }
 }

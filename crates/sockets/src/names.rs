@@ -45,14 +45,47 @@ pub fn look_up_name(address: IpAddr) -> io::Result<Option<String>> {
 }
 
 /// Looks up the addresses of a name (getaddrinfo(3)), of which [`HOST_ADDRESSES_MAX`] count;
-/// empty if there is no such name.
+/// empty if there is no such name. A name with dots is taken as it is: the search list of
+/// resolv.conf(5) is for single labels.
 ///
 /// # Errors
 /// No answer: a server cannot be reached, or failed.
 pub fn look_up_addresses(name: &str) -> io::Result<Vec<IpAddr>> {
-    let Ok(name) = CString::new(name) else { return Ok(Vec::new()) };
+    addresses_by(resolve, name)
+}
+
+/// See [`look_up_addresses`].
+fn addresses_by(
+    resolve: impl Fn(&str) -> io::Result<(Vec<IpAddr>, Option<String>)>,
+    name: &str,
+) -> io::Result<Vec<IpAddr>> {
+    let (addresses, canonical) = resolve(name)?;
+    let canonical = canonical.unwrap_or_default();
+    let is_plain = !name.contains('.') || name.ends_with('.') || name.parse::<IpAddr>().is_ok();
+    if is_plain || addresses.is_empty() || canonical.eq_ignore_ascii_case(name) {
+        return Ok(addresses);
+    }
+    // Another name: an alias, of /etc/hosts or DNS, or a domain of the search list was put behind it.
+    match resolve(&format!("{name}.")) {
+        Ok((absolute, _)) if !absolute.is_empty() => Ok(absolute),
+        none if is_of_search_list(name, &canonical) => none.map(|_| Vec::new()),
+        // Files such as /etc/hosts have names without the dot.
+        _ => Ok(addresses),
+    }
+}
+
+/// Whether a name was found with a domain of the search list behind it.
+fn is_of_search_list(name: &str, canonical: &str) -> bool {
+    let (name, canonical) = (name.to_ascii_lowercase(), canonical.to_ascii_lowercase());
+    let behind = canonical.strip_prefix(&name).and_then(|rest| rest.strip_prefix('.'));
+    behind.is_some_and(|domain| !domain.is_empty())
+}
+
+/// The addresses of a name, and the name that it leads to.
+fn resolve(name: &str) -> io::Result<(Vec<IpAddr>, Option<String>)> {
+    let Ok(name) = CString::new(name) else { return Ok((Vec::new(), None)) };
     let hints = libc::addrinfo {
-        ai_flags: 0,
+        ai_flags: libc::AI_CANONNAME,
         ai_family: libc::AF_UNSPEC,
         ai_socktype: libc::SOCK_STREAM,
         ai_protocol: 0,
@@ -67,43 +100,61 @@ pub fn look_up_addresses(name: &str) -> io::Result<Vec<IpAddr>> {
         unsafe { libc::getaddrinfo(name.as_ptr(), null(), &raw const hints, &raw mut list) };
     match result {
         0 => {}
-        libc::EAI_NONAME | libc::EAI_NODATA => return Ok(Vec::new()),
+        libc::EAI_NONAME | libc::EAI_NODATA => return Ok((Vec::new(), None)),
         code => return Err(failure(code)),
     }
-    let (mut addresses, mut next) = (Vec::new(), list.cast_const());
+    let (mut addresses, mut canonical, mut next) = (Vec::new(), None, list.cast_const());
     // SAFETY: the list is the call's, and whole until `freeaddrinfo`.
     while let Some(entry) = unsafe { next.as_ref() } {
         if addresses.len() < HOST_ADDRESSES_MAX {
             addresses.extend(address_of(entry));
         }
+        if canonical.is_none() && !entry.ai_canonname.is_null() {
+            // SAFETY: a string of the call's, that ends with a zero and lives as the list does.
+            let text = unsafe { CStr::from_ptr(entry.ai_canonname) };
+            canonical = Some(text.to_string_lossy().into_owned());
+        }
         next = entry.ai_next;
     }
     // SAFETY: the list is freed once, and nothing refers to it any more.
     unsafe { libc::freeaddrinfo(list) };
-    Ok(addresses)
+    Ok((addresses, canonical))
 }
 
 /// Whether a host is a member of a netgroup (innetgr(3)): by its name, or by its address in
-/// numbers. `false` where the C library has no netgroups.
-#[must_use]
-pub fn is_in_netgroup(group: &str, host: &str) -> bool {
+/// numbers.
+///
+/// # Errors
+/// There is no such netgroup: its service has none, does not answer, or the C library has no
+/// netgroups, which it does not tell apart.
+pub fn is_in_netgroup(group: &str, host: &str) -> io::Result<bool> {
     /// The C library reads groups at one place, for all threads.
     static TURN: Mutex<()> = Mutex::new(());
-    let (Ok(group), Ok(host)) = (CString::new(group), CString::new(host)) else { return false };
+    let (Ok(group), Ok(host)) = (CString::new(group), CString::new(host)) else { return Ok(false) };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: both strings live until the call returns; null stands for any user and domain. No
     // other thread is in a call about netgroups.
-    unsafe { innetgr(group.as_ptr(), host.as_ptr(), null(), null()) == 1 }
+    if unsafe { innetgr(group.as_ptr(), host.as_ptr(), null(), null()) } == 1 {
+        return Ok(true);
+    }
+    // SAFETY: as above; what the call opens is closed before another thread has its turn.
+    let is_found = unsafe { setnetgrent(group.as_ptr()) } == 1;
+    // SAFETY: as above.
+    unsafe { endnetgrent() };
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "no name service has this netgroup");
+    is_found.then_some(false).ok_or_else(missing)
 }
 
 #[cfg(target_env = "gnu")]
 unsafe extern "C" {
+    fn endnetgrent();
     fn innetgr(
         group: *const c_char,
         host: *const c_char,
         user: *const c_char,
         domain: *const c_char,
     ) -> c_int;
+    fn setnetgrent(group: *const c_char) -> c_int;
 }
 
 /// Other C libraries have no netgroups.
@@ -111,6 +162,14 @@ unsafe extern "C" {
 unsafe fn innetgr(_: *const c_char, _: *const c_char, _: *const c_char, _: *const c_char) -> c_int {
     0
 }
+
+#[cfg(not(target_env = "gnu"))]
+unsafe fn setnetgrent(_: *const c_char) -> c_int {
+    0
+}
+
+#[cfg(not(target_env = "gnu"))]
+unsafe fn endnetgrent() {}
 
 /// A name that can be a host's: in lower case, without the dot at its end. A reverse zone can
 /// have any bytes.
@@ -195,10 +254,35 @@ mod tests {
         Ok(())
     }
 
+    /// The claim of a reverse zone must not be made true by a domain of this network behind it.
+    #[test]
+    fn name_with_dots_is_not_looked_up_by_the_search_list() {
+        assert!(is_of_search_list("a.lab", "A.lab.corp.example"));
+        for canonical in ["a.lab", "a.lab.", "host", "alias.example", "a.laboratory"] {
+            assert!(!is_of_search_list("a.lab", canonical), "{canonical}");
+        }
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let by = |zone: &[(&str, &str)], name: &str| {
+            let resolve = |asked: &str| {
+                let found = zone.iter().find(|(name, _)| *name == asked);
+                Ok(found.map_or((Vec::new(), None), |(_, to)| (vec![address], Some((*to).into()))))
+            };
+            addresses_by(resolve, name).is_ok_and(|found| found == [address])
+        };
+        assert!(!by(&[("a.lab", "a.lab.corp.example")], "a.lab"), "the search list");
+        assert!(by(&[("a", "a.corp.example")], "a"), "a single label has it");
+        assert!(by(&[("a.lab", "a.lab")], "a.lab"));
+        assert!(by(&[("a.lab", "b.lab"), ("a.lab.", "b.lab")], "a.lab"), "an alias of DNS");
+        assert!(by(&[("a.lab", "a")], "a.lab"), "an alias of /etc/hosts");
+    }
+
     #[test]
     fn group_that_does_not_exist_has_no_members() {
-        assert!(!is_in_netgroup("anabranch-no-such-group", "localhost"));
-        assert!(!is_in_netgroup("nul\0nul", "localhost"));
+        assert!(
+            is_in_netgroup("anabranch-no-such-group", "localhost").is_err(),
+            "not a certain no"
+        );
+        assert!(matches!(is_in_netgroup("nul\0nul", "localhost"), Ok(false)));
     }
 
     #[test]

@@ -7,14 +7,14 @@
 mod table;
 
 use crate::config::{Config, HostRule};
-use crate::limits::LOOKUP_THREADS;
+use crate::limits::{LOOKUP_THREADS, REFRESH_THREADS};
 use smb::NamedHosts;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 pub use table::WantedNames;
-use table::{Answer, ClientNames, Lookup, NameTable};
+use table::{Answer, ClientNames, Lookup, NameTable, Outcome};
 
 /// An idle thread looks for work so often, whatever the table says.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -34,7 +34,10 @@ pub trait NameService: Send + Sync + 'static {
     fn addresses_of(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 
     /// Whether a netgroup has a host, by name or by address.
-    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> bool;
+    ///
+    /// # Errors
+    /// There is no such netgroup, or no answer: that is not told apart.
+    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> io::Result<bool>;
 }
 
 /// By nsswitch.conf(5).
@@ -49,7 +52,7 @@ impl NameService for SystemNames {
         sockets::look_up_addresses(name)
     }
 
-    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> bool {
+    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> io::Result<bool> {
         sockets::is_in_netgroup(netgroup, host)
     }
 }
@@ -77,7 +80,7 @@ struct Desk {
 #[derive(Default)]
 struct Calls {
     count: u64,
-    has_threads: bool,
+    threads: usize,
     has_ended: bool,
 }
 
@@ -165,25 +168,40 @@ impl HostNames {
     /// # Errors
     /// No threads can be started; in words.
     pub fn configure(&self, wanted: &WantedNames, looks_up_clients: bool) -> Result<(), String> {
-        self.desk.table().configure(wanted, Instant::now());
+        self.prepare(wanted, looks_up_clients)?;
+        self.settle(wanted);
+        Ok(())
+    }
+
+    /// Adds the names of a configuration that is to come, and has all looked up anew. What the present
+    /// one names counts on until [`HostNames::settle`].
+    ///
+    /// # Errors
+    /// No threads can be started; in words. Nothing has changed then.
+    pub fn prepare(&self, wanted: &WantedNames, looks_up_clients: bool) -> Result<(), String> {
         if looks_up_clients || !wanted.hosts.is_empty() {
             self.start()?;
         }
+        self.desk.table().prepare(wanted, Instant::now());
         self.desk.call();
         Ok(())
     }
 
-    /// Starts the threads, once.
+    /// Takes away names that the configuration, which was prepared, does not have.
+    pub fn settle(&self, wanted: &WantedNames) {
+        self.desk.table().settle(wanted);
+    }
+
+    /// Starts the threads that do not run yet.
     fn start(&self) -> Result<(), String> {
-        if std::mem::replace(&mut self.desk.calls().has_threads, true) {
-            return Ok(());
-        }
-        for _ in 0..LOOKUP_THREADS {
+        let mut calls = self.desk.calls();
+        while calls.threads < LOOKUP_THREADS + REFRESH_THREADS {
             let (desk, service) = (self.desk.clone(), self.service.clone());
             std::thread::Builder::new()
                 .name("names".into())
                 .spawn(move || serve(&desk, &*service))
                 .map_err(|e| format!("no thread to look up names of hosts: {e}"))?;
+            calls.threads += 1;
         }
         Ok(())
     }
@@ -200,11 +218,19 @@ impl HostNames {
                 table.is_host(name, address, Instant::now())
             }
             HostRule::Wildcard(pattern) => {
-                let of = self.of_client(address)?;
-                Some(of.names.iter().any(|name| pattern.has(name)))
+                self.is_client(address, |of| of.names.iter().any(|name| pattern.has(name)))
             }
-            HostRule::Netgroup(group) => Some(self.of_client(address)?.netgroups.contains(group)),
+            HostRule::Netgroup(group) => self.is_client(address, |of| of.netgroups.contains(group)),
         }
+    }
+
+    fn is_client(&self, address: IpAddr, is: impl FnOnce(&ClientNames) -> bool) -> Option<bool> {
+        let is = is(&*self.of_client(address)?);
+        if is {
+            let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
+            table.note_match(address);
+        }
+        Some(is)
     }
 
     /// The clients of some rules, as a share of SMB has them.
@@ -274,54 +300,76 @@ fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
             }
             Answer::Host { name, addresses: addresses.ok() }
         }
-        Lookup::Client(client, netgroups) => {
-            let names = confirmed_names(service, client, !netgroups.is_empty());
-            let has_failed = names.is_err();
-            let names = names.unwrap_or_default();
-            let address = client.to_string();
-            let is_member = |group: &&String| {
-                let mut hosts = names.iter().chain([&address]);
-                hosts.any(|host| service.is_in_netgroup(group, host))
-            };
-            let of_client = netgroups.iter().filter(is_member).cloned().collect();
-            let found = ClientNames { names, netgroups: of_client };
-            Answer::Client { client, netgroups, found, has_failed }
-        }
+        Lookup::Client(client, netgroups) => look_up_client(service, client, netgroups),
+    }
+}
+
+fn look_up_client(service: &dyn NameService, client: IpAddr, netgroups: Arc<[String]>) -> Answer {
+    let (names, has_failed) = confirmed_names(service, client, !netgroups.is_empty());
+    let address = client.to_string();
+    let mut are_groups_missing = false;
+    let mut is_member = |group: &&String| {
+        let mut hosts = names.iter().chain([&address]);
+        hosts.any(|host| match service.is_in_netgroup(group, host) {
+            Ok(is) => is,
+            Err(error) => {
+                if !std::mem::replace(&mut are_groups_missing, true) {
+                    tracing::warn!(
+                        netgroup = **group, %error,
+                        "a netgroup of the configuration cannot be looked up; correct its name, or the name service"
+                    );
+                }
+                false
+            }
+        })
+    };
+    let of_client = netgroups.iter().filter(&mut is_member).cloned().collect();
+    let outcome = match (has_failed, are_groups_missing) {
+        (true, _) => Outcome::Failed,
+        (false, true) => Outcome::GroupsMissing,
+        (false, false) => Outcome::Complete,
+    };
+    Answer::Client {
+        client,
+        netgroups,
+        found: ClientNames { names, netgroups: of_client },
+        outcome,
     }
 }
 
 /// The names of a client that lead to its address: the one that it claims, and with `short` its first
-/// part, as netgroups have it.
-fn confirmed_names(
-    service: &dyn NameService,
-    client: IpAddr,
-    short: bool,
-) -> Result<Vec<String>, ()> {
+/// part, as netgroups have it. Whether a look-up failed, so that there may be more.
+fn confirmed_names(service: &dyn NameService, client: IpAddr, short: bool) -> (Vec<String>, bool) {
     let failed = |error: io::Error| {
         tracing::warn!(
             peer = %client, %error,
             "a client's name cannot be looked up; entries of nfs_clients and hosts_allowed by name are not for it until it can"
         );
     };
-    let Some(claimed) = service.name_of(client).map_err(failed)? else { return Ok(Vec::new()) };
-    let mut names = Vec::new();
-    if service.addresses_of(&claimed).map_err(failed)?.contains(&client) {
-        names.push(claimed.clone());
-    } else {
-        tracing::warn!(
+    let claimed = match service.name_of(client).map_err(failed) {
+        Ok(Some(claimed)) => claimed,
+        other => return (Vec::new(), other.is_err()),
+    };
+    let (mut names, mut has_failed) = (Vec::new(), false);
+    let mut leads_here = |name: &str| {
+        let found = service.addresses_of(name).map_err(failed);
+        has_failed |= found.is_err();
+        found.ok().map(|found| found.contains(&client))
+    };
+    match leads_here(&claimed) {
+        Some(true) => names.push(claimed.clone()),
+        Some(false) => tracing::warn!(
             peer = %client, name = claimed,
             "a client's address claims a name that does not lead back to it; the name does not count"
-        );
+        ),
+        None => {}
     }
     // Whatever the claim: only what the short name leads to here counts.
     let first = claimed.split_once('.').map(|(first, _)| first).filter(|_| short);
-    if let Some(first) = first {
-        let leads_here = |found: Vec<IpAddr>| found.contains(&client);
-        if service.addresses_of(first).is_ok_and(leads_here) {
-            names.push(first.to_owned());
-        }
+    if let Some(first) = first.filter(|first| leads_here(first) == Some(true)) {
+        names.push(first.to_owned());
     }
-    Ok(names)
+    (names, has_failed)
 }
 
 #[cfg(test)]

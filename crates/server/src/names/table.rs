@@ -4,15 +4,16 @@
 //! work never waits for a name service, and one that fails for a while changes nothing.
 
 use crate::limits::{
-    CLIENT_NAMES_MAX, CLIENT_NAMES_PER_SITE_MAX, HOST_ANSWER_MAX_AGE, HOST_REFRESH, HOST_RETRY,
-    LOOKUP_THREADS, LOOKUPS_PER_SITE, LOOKUPS_WAITING_MAX,
+    CLIENT_NAMES_MAX, CLIENT_NAMES_PER_SITE_MAX, FIRST_ANSWER_WITHIN, HOST_ANSWER_MAX_AGE,
+    HOST_LOOKUPS_MAX, HOST_REFRESH, HOST_RETRY, LOOKUP_SITE_BITS, LOOKUP_THREADS, LOOKUPS_PER_SITE,
+    LOOKUPS_WAITING_MAX, LOOKUPS_WAITING_PER_SITE, REFRESH_THREADS, REFRESHES_PER_SITE,
 };
 use crate::site_line::SiteLine;
 use ::limits::site_of;
 use std::collections::{HashMap, HashSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The names of the configuration.
@@ -33,6 +34,14 @@ pub struct ClientNames {
     pub netgroups: Vec<String>,
 }
 
+impl ClientNames {
+    /// Whether something of it is not in `other`.
+    fn loses_by(&self, other: &Self) -> bool {
+        let is_lost = |own: &[String], other: &[String]| own.iter().any(|one| !other.contains(one));
+        is_lost(&self.names, &other.names) || is_lost(&self.netgroups, &other.netgroups)
+    }
+}
+
 /// A look-up to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
@@ -45,10 +54,21 @@ pub enum Lookup {
 /// A look-up that was made, to be handed back.
 #[derive(Debug)]
 pub enum Answer {
-    /// The names of a client, and whether a name service failed: then there may be more.
-    Client { client: IpAddr, netgroups: Arc<[String]>, found: ClientNames, has_failed: bool },
+    /// The names of a client.
+    Client { client: IpAddr, netgroups: Arc<[String]>, found: ClientNames, outcome: Outcome },
     /// The addresses of a host; none if a name service failed.
     Host { name: String, addresses: Option<Vec<IpAddr>> },
+}
+
+/// How a look-up of a client ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// There is nothing more.
+    Complete,
+    /// A netgroup was not found: it does not exist, or its service does not answer.
+    GroupsMissing,
+    /// A name service failed: there may be more.
+    Failed,
 }
 
 /// When something was found out, and is to be asked again.
@@ -68,9 +88,11 @@ impl Age {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Host {
     addresses: Option<(Vec<IpAddr>, Age)>,
+    /// Since when it is wanted.
+    since: Instant,
     is_asked: bool,
 }
 
@@ -85,11 +107,47 @@ impl Host {
 #[derive(Debug)]
 struct Client {
     found: Option<(Arc<ClientNames>, Age)>,
+    /// What the last look-up found, where it lost something of `found`: it counts once another agrees.
+    doubted: Option<ClientNames>,
     /// The netgroups that were asked for.
     netgroups: Arc<[String]>,
-    is_asked: bool,
+    /// Since when these are wanted.
+    since: Instant,
+    /// Where it waits or is looked up.
+    queue: Option<Queue>,
+    /// A rule by name was for it since it was found.
+    is_matched: AtomicBool,
     /// When it was asked for last, in milliseconds of the table.
     used: AtomicU64,
+}
+
+impl Client {
+    /// Whether it has waited for an answer for as long as it may.
+    fn is_overdue(&self, now: Instant) -> bool {
+        let lapsed = self.found.as_ref().map(|(_, age)| age.known + HOST_ANSWER_MAX_AGE);
+        let since = lapsed.map_or(self.since, |lapsed| lapsed.max(self.since));
+        now.saturating_duration_since(since) >= FIRST_ANSWER_WITHIN
+    }
+}
+
+/// Whose turn it is among the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    /// Of those that no entry is for yet: anybody's.
+    Newcomers,
+    /// Of those that an entry was for, to be refreshed.
+    Regulars,
+}
+
+/// What clients are counted by in line: the owner of a /48 has as many of its parts as it likes.
+fn lookup_site(address: IpAddr) -> IpAddr {
+    match site_of(address) {
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX << (128 - LOOKUP_SITE_BITS);
+            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
 }
 
 /// See the module.
@@ -99,7 +157,10 @@ pub struct NameTable {
     hosts: HashMap<String, Host>,
     netgroups: Arc<[String]>,
     clients: HashMap<IpAddr, Client>,
-    line: SiteLine<IpAddr>,
+    newcomers: SiteLine<IpAddr>,
+    regulars: SiteLine<IpAddr>,
+    /// Look-ups of clients at work: as many as there are threads at most.
+    clients_asked: Vec<(IpAddr, Queue)>,
     /// Look-ups of hosts at work.
     hosts_asked: usize,
 }
@@ -112,31 +173,70 @@ impl NameTable {
             hosts: HashMap::new(),
             netgroups: Arc::default(),
             clients: HashMap::new(),
-            line: SiteLine::new(LOOKUPS_WAITING_MAX, LOOKUPS_PER_SITE),
+            newcomers: SiteLine::new(
+                LOOKUPS_WAITING_MAX,
+                LOOKUPS_WAITING_PER_SITE,
+                LOOKUPS_PER_SITE,
+            ),
+            // Of what is remembered all may be due at once.
+            regulars: SiteLine::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, REFRESHES_PER_SITE),
+            clients_asked: Vec::new(),
             hosts_asked: 0,
         }
     }
 
-    /// Takes the names of a configuration. All are looked up anew; what is known counts meanwhile.
-    pub fn configure(&mut self, wanted: &WantedNames, now: Instant) {
-        self.hosts.retain(|name, _| wanted.hosts.contains(name));
+    /// Adds the names of a configuration. All are looked up anew; what is known counts meanwhile.
+    pub fn prepare(&mut self, wanted: &WantedNames, now: Instant) {
         for name in &wanted.hosts {
-            let host = self.hosts.entry(name.clone()).or_default();
+            let new = || Host { addresses: None, since: now, is_asked: false };
+            let host = self.hosts.entry(name.clone()).or_insert_with(new);
             host.addresses.iter_mut().for_each(|(_, age)| age.due = now);
         }
-        if *self.netgroups != wanted.netgroups[..] {
-            self.netgroups = wanted.netgroups.as_slice().into();
+        let known = self.netgroups.clone();
+        let new: Vec<_> =
+            wanted.netgroups.iter().filter(|group| !known.contains(group)).cloned().collect();
+        if !new.is_empty() {
+            self.netgroups = known.iter().cloned().chain(new).collect();
+            self.clients.values_mut().for_each(|client| client.since = now);
         }
         let found = self.clients.values_mut().filter_map(|client| client.found.as_mut());
         found.for_each(|(_, age)| age.due = now);
     }
 
-    /// Whether an address is one of a host's; none while that is not known.
+    /// Takes away names that a configuration does not have.
+    pub fn settle(&mut self, wanted: &WantedNames) {
+        self.hosts.retain(|name, _| wanted.hosts.contains(name));
+        if *self.netgroups == wanted.netgroups[..] {
+            return;
+        }
+        let netgroups: Arc<[String]> = wanted.netgroups.as_slice().into();
+        // What is known of more netgroups is known of these.
+        for client in self.clients.values_mut() {
+            if Arc::ptr_eq(&client.netgroups, &self.netgroups) {
+                client.netgroups = netgroups.clone();
+            }
+        }
+        self.netgroups = netgroups;
+    }
+
+    /// Whether an address is one of a host's; none while that is not known. A name that is not wanted
+    /// is nobody's, and one without an answer in time neither.
     pub fn is_host(&self, name: &str, address: IpAddr, now: Instant) -> Option<bool> {
-        let Some((addresses, age)) = &self.hosts.get(name)?.addresses else { return None };
+        let Some(host) = self.hosts.get(name) else { return Some(false) };
+        let Some((addresses, age)) = &host.addresses else {
+            let is_overdue = now.saturating_duration_since(host.since) >= FIRST_ANSWER_WITHIN;
+            return is_overdue.then_some(false);
+        };
         // What has not been confirmed for so long does not count, and a failure is no answer to
         // wait for.
         Some(age.counts(now) && addresses.contains(&address.to_canonical()))
+    }
+
+    /// An entry by name is for a client: its next look-up is not held up by those of others.
+    pub fn note_match(&self, client: IpAddr) {
+        if let Some(client) = self.clients.get(&client.to_canonical()) {
+            client.is_matched.store(true, Ordering::Relaxed);
+        }
     }
 
     /// What is known of a client, and whether [`NameTable::ask`] is to be called.
@@ -147,13 +247,14 @@ impl NameTable {
         let is_of_these = Arc::ptr_eq(&client.netgroups, &self.netgroups);
         let is_due = known.is_none_or(|(_, age)| age.due <= now) || !is_of_these;
         let names = known.filter(|_| is_of_these).map(|(names, _)| names.clone());
-        (names, is_due && !client.is_asked)
+        let names = names.or_else(|| client.is_overdue(now).then(Arc::default));
+        (names, is_due && client.queue.is_none())
     }
 
     /// A client is looked up, unless it is already or too many wait; whether there is work.
     pub fn ask(&mut self, client: IpAddr, now: Instant) -> bool {
         let address = client.to_canonical();
-        if !self.find(address, now).1 || !self.line.join(site_of(address), address) {
+        if !self.find(address, now).1 {
             return false;
         }
         if !self.clients.contains_key(&address) {
@@ -161,24 +262,67 @@ impl NameTable {
         }
         let used = self.millis(now).into();
         let netgroups = self.netgroups.clone();
-        let new = || Client { found: None, netgroups, is_asked: true, used };
-        self.clients.entry(address).or_insert_with(new).is_asked = true;
+        let new = || Client {
+            found: None,
+            doubted: None,
+            netgroups,
+            since: now,
+            queue: None,
+            is_matched: AtomicBool::new(false),
+            used,
+        };
+        let client = self.clients.entry(address).or_insert_with(new);
+        let (queue, line) = match *client.is_matched.get_mut() {
+            true => (Queue::Regulars, &mut self.regulars),
+            false => (Queue::Newcomers, &mut self.newcomers),
+        };
+        let Ok(displaced) = line.join(lookup_site(address), address) else { return false };
+        client.queue = Some(queue);
+        if let Some(displaced) = displaced.and_then(|address| self.clients.get_mut(&address)) {
+            displaced.queue = None;
+        }
         true
     }
 
     /// The next look-up that may begin.
     pub fn next(&mut self, now: Instant) -> Option<Lookup> {
-        if self.hosts_asked < LOOKUP_THREADS / 2 {
+        let of_queue = |queue| self.clients_asked.iter().filter(|(_, of)| *of == queue).count();
+        let (newcomers, regulars) = (of_queue(Queue::Newcomers), of_queue(Queue::Regulars));
+        if regulars < REFRESH_THREADS
+            && let Some((_, client)) = self.regulars.begin()
+        {
+            return Some(self.begin(client, Queue::Regulars));
+        }
+        if self.hosts_asked + newcomers >= LOOKUP_THREADS {
+            return None;
+        }
+        if self.hosts_asked < HOST_LOOKUPS_MAX {
             let due = |(name, host): (&String, &Host)| Some((host.due(now)?, name.clone()));
             let first = self.hosts.iter().filter_map(due).min();
-            if let Some((_, name)) = first.filter(|(due, _)| *due <= now) {
-                self.hosts.entry(name.clone()).or_default().is_asked = true;
+            let first = first.filter(|(due, _)| *due <= now).map(|(_, name)| name);
+            if let Some(name) = first {
+                self.hosts.get_mut(&name)?.is_asked = true;
                 self.hosts_asked += 1;
                 return Some(Lookup::Host(name));
             }
         }
-        let (_, client) = self.line.begin()?;
-        Some(Lookup::Client(client, self.netgroups.clone()))
+        if newcomers >= LOOKUP_THREADS - 1 {
+            return None;
+        }
+        let (_, client) = self.newcomers.begin()?;
+        Some(self.begin(client, Queue::Newcomers))
+    }
+
+    fn begin(&mut self, client: IpAddr, queue: Queue) -> Lookup {
+        self.clients_asked.push((client, queue));
+        Lookup::Client(client, self.netgroups.clone())
+    }
+
+    fn line_of(&mut self, queue: Queue) -> &mut SiteLine<IpAddr> {
+        match queue {
+            Queue::Newcomers => &mut self.newcomers,
+            Queue::Regulars => &mut self.regulars,
+        }
     }
 
     /// For how long there is nothing to do, if nobody asks.
@@ -190,9 +334,12 @@ impl NameTable {
     /// Takes an answer.
     pub fn handle_answer(&mut self, answer: Answer, now: Instant) {
         match answer {
-            Answer::Client { client, netgroups, found, has_failed } => {
-                self.line.end(site_of(client));
-                self.take_names(client, (netgroups, found), has_failed, now);
+            Answer::Client { client, netgroups, found, outcome } => {
+                let at = self.clients_asked.iter().position(|(asked, _)| *asked == client);
+                if let Some((_, queue)) = at.map(|at| self.clients_asked.swap_remove(at)) {
+                    self.line_of(queue).end(lookup_site(client));
+                }
+                self.take_names(client, (netgroups, found), outcome, now);
             }
             Answer::Host { name, addresses } => {
                 self.hosts_asked -= 1;
@@ -205,20 +352,29 @@ impl NameTable {
         &mut self,
         client: IpAddr,
         (netgroups, found): (Arc<[String]>, ClientNames),
-        has_failed: bool,
+        outcome: Outcome,
         now: Instant,
     ) {
         // It has given way to others.
         let Some(client) = self.clients.get_mut(&client) else { return };
-        client.is_asked = false;
+        client.queue = None;
         let is_of_these = Arc::ptr_eq(&client.netgroups, &netgroups);
         let former = client.found.as_mut().filter(|(_, age)| is_of_these && age.counts(now));
-        if let (true, Some((_, age))) = (has_failed, former) {
-            age.due = now + HOST_RETRY;
-            return;
+        if let Some((known, age)) = former {
+            // A netgroup service that starts anew says "no" as one that knows.
+            let is_new_loss = known.loses_by(&found) && client.doubted.as_ref() != Some(&found);
+            if outcome == Outcome::Failed || is_new_loss {
+                if outcome != Outcome::Failed {
+                    client.doubted = Some(found);
+                }
+                age.due = now + HOST_RETRY;
+                return;
+            }
         }
-        let is_certain = !has_failed && !found.names.is_empty();
+        let is_certain = outcome == Outcome::Complete && !found.names.is_empty();
+        client.doubted = None;
         client.netgroups = netgroups;
+        client.is_matched = AtomicBool::new(false);
         client.found = Some((Arc::new(found), Age::new(now, is_certain)));
     }
 
@@ -235,7 +391,8 @@ impl NameTable {
         }
     }
 
-    /// Of a site that has its share, else of all, that which was not asked for the longest goes.
+    /// Of a site that has its share, else of all, that which was not asked for the longest goes, and
+    /// before those that an entry was for the others.
     fn make_room(&mut self, address: IpAddr) {
         let site = site_of(address);
         let of_site = self.clients.keys().filter(|client| site_of(**client) == site).count();
@@ -244,9 +401,15 @@ impl NameTable {
             return;
         }
         let may_go = |(client, _): &(&IpAddr, &Client)| !is_site_full || site_of(**client) == site;
-        let used = |(_, client): &(&IpAddr, &Client)| client.used.load(Ordering::Relaxed);
-        let oldest = self.clients.iter().filter(may_go).min_by_key(used).map(|(client, _)| *client);
-        oldest.map(|client| self.clients.remove(&client));
+        let worth = |(_, client): &(&IpAddr, &Client)| {
+            (client.is_matched.load(Ordering::Relaxed), client.used.load(Ordering::Relaxed))
+        };
+        let least = self.clients.iter().filter(may_go).min_by_key(worth).map(|(client, _)| *client);
+        let Some(address) = least else { return };
+        let queue = self.clients.remove(&address).and_then(|client| client.queue);
+        if let Some(queue) = queue {
+            self.line_of(queue).leave(lookup_site(address), &address);
+        }
     }
 
     fn millis(&self, now: Instant) -> u64 {

@@ -29,8 +29,8 @@ impl NameService for Zones {
         Ok(self.addresses.get(name).cloned().unwrap_or_default())
     }
 
-    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> bool {
-        self.netgroups.iter().any(|(group, member)| (*group, *member) == (netgroup, host))
+    fn is_in_netgroup(&self, netgroup: &str, host: &str) -> io::Result<bool> {
+        Ok(self.netgroups.iter().any(|(group, member)| (*group, *member) == (netgroup, host)))
     }
 }
 

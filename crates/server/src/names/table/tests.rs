@@ -14,8 +14,13 @@ fn wanted(hosts: &[&str], netgroups: &[&str]) -> WantedNames {
 fn table(hosts: &[&str], netgroups: &[&str]) -> (NameTable, Instant) {
     let now = Instant::now();
     let mut table = NameTable::new(now);
-    table.configure(&wanted(hosts, netgroups), now);
+    configure(&mut table, &wanted(hosts, netgroups), now);
     (table, now)
+}
+
+fn configure(table: &mut NameTable, wanted: &WantedNames, now: Instant) {
+    table.prepare(wanted, now);
+    table.settle(wanted);
 }
 
 fn host(name: &str, addresses: Option<&[IpAddr]>) -> Answer {
@@ -27,7 +32,8 @@ fn answer_client(table: &mut NameTable, names: &[&str], has_failed: bool, now: I
     let Some(Lookup::Client(client, netgroups)) = table.next(now) else { panic!("no look-up") };
     let names = names.iter().map(|name| (*name).to_owned()).collect();
     let found = ClientNames { names, netgroups: Vec::new() };
-    table.handle_answer(Answer::Client { client, netgroups, found, has_failed }, now);
+    let outcome = if has_failed { Outcome::Failed } else { Outcome::Complete };
+    table.handle_answer(Answer::Client { client, netgroups, found, outcome }, now);
 }
 
 fn names_of(table: &NameTable, client: IpAddr, now: Instant) -> Option<Vec<String>> {
@@ -111,8 +117,92 @@ fn client_is_looked_up_once_and_its_names_count_while_they_are_refreshed() {
     assert_eq!(names_of(&table, address(1), later), Some(vec!["a.lab".into()]), "a failure");
     let later = later + HOST_RETRY;
     assert!(table.ask(address(1), later));
-    answer_client(&mut table, &["b.lab"], false, later);
-    assert_eq!(names_of(&table, address(1), later), Some(vec!["b.lab".into()]));
+    answer_client(&mut table, &["a.lab", "b.lab"], false, later);
+    let both = vec!["a.lab".into(), "b.lab".into()];
+    assert_eq!(names_of(&table, address(1), later), Some(both), "more counts at once");
+}
+
+/// A netgroup service that starts anew has no members, and gives no error.
+#[test]
+fn lost_name_counts_until_a_second_look_up_agrees() {
+    let (mut table, now) = table(&[], &[]);
+    table.ask(address(1), now);
+    answer_client(&mut table, &["a.lab"], false, now);
+    let mut later = now + HOST_REFRESH;
+    for (names, has_failed) in [(&["b.lab"], false), (&["c.lab"], false), (&["c.lab"], true)] {
+        assert!(table.ask(address(1), later));
+        answer_client(&mut table, names, has_failed, later);
+        assert_eq!(names_of(&table, address(1), later), Some(vec!["a.lab".into()]));
+        assert!(!table.ask(address(1), later), "not at once");
+        later += HOST_RETRY;
+    }
+    assert!(table.ask(address(1), later));
+    answer_client(&mut table, &["c.lab"], false, later);
+    assert_eq!(names_of(&table, address(1), later), Some(vec!["c.lab".into()]));
+}
+
+#[test]
+fn name_or_client_without_an_answer_in_time_is_no_match() {
+    let (mut table, now) = table(&["build"], &["builders"]);
+    table.ask(address(1), now);
+    while table.next(now).is_some() {}
+    let late = now + FIRST_ANSWER_WITHIN;
+    let early = late - Duration::from_millis(1);
+    assert_eq!(table.is_host("build", address(1), early), None);
+    assert_eq!(table.is_host("build", address(1), late), Some(false));
+    assert_eq!(names_of(&table, address(1), early), None);
+    assert_eq!(names_of(&table, address(1), late), Some(vec![]));
+    let (netgroups, found) =
+        (table.netgroups.clone(), ClientNames { names: vec!["a.lab".into()], netgroups: vec![] });
+    let answer =
+        Answer::Client { client: address(1), netgroups, found, outcome: Outcome::Complete };
+    table.handle_answer(answer, late);
+    assert_eq!(names_of(&table, address(1), late), Some(vec!["a.lab".into()]), "whenever it comes");
+}
+
+#[test]
+fn names_of_the_present_configuration_count_until_the_next_is_in_force() {
+    let (mut table, now) = table(&["build"], &["one"]);
+    table.next(now);
+    table.handle_answer(host("build", Some(&[address(1)])), now);
+    table.ask(address(1), now);
+    answer_client(&mut table, &["a.lab"], false, now);
+    table.prepare(&wanted(&[], &[]), now);
+    assert_eq!(table.is_host("build", address(1), now), Some(true), "a reload that is refused");
+    assert!(names_of(&table, address(1), now).is_some());
+    table.settle(&wanted(&[], &[]));
+    assert_eq!(table.is_host("build", address(1), now), Some(false), "not wanted, not unknown");
+    assert!(names_of(&table, address(1), now).is_some(), "of fewer netgroups all is known");
+}
+
+#[test]
+fn one_network_does_not_fill_the_line_nor_hold_up_known_clients() {
+    let (mut table, now) = table(&["a", "b"], &[]);
+    while table.next(now).is_some() {}
+    table.ask(address(1), now);
+    answer_client(&mut table, &["a.lab"], false, now);
+    table.note_match(address(1));
+    let later = now + HOST_REFRESH;
+    let of_48 = |n: u16| IpAddr::from([0x2001, 0xdb8, 0, n, 0, 0, 0, 1]);
+    let waiting = (0..4096).filter(|n| table.ask(of_48(*n), later)).count();
+    assert_eq!(waiting, LOOKUPS_WAITING_PER_SITE);
+    while table.next(later).is_some() {}
+    for last in 10..20 {
+        assert!(table.ask(address(last), later), "strangers have their places");
+    }
+    while table.next(later).is_some() {}
+    assert!(table.ask(address(1), later));
+    assert!(matches!(table.next(later), Some(Lookup::Client(client, _)) if client == address(1)));
+}
+
+#[test]
+fn slow_strangers_leave_a_thread_for_names_of_the_configuration() {
+    let (mut table, now) = table(&[], &[]);
+    (1..9).for_each(|last| assert!(table.ask(address(last), now)));
+    let begun = std::iter::from_fn(|| table.next(now)).count();
+    assert_eq!(begun, LOOKUP_THREADS - 1);
+    table.prepare(&wanted(&["build"], &[]), now);
+    assert_eq!(table.next(now), Some(Lookup::Host("build".into())));
 }
 
 #[test]
@@ -138,10 +228,10 @@ fn other_netgroups_are_asked_for_after_a_reload() {
     let (mut table, now) = table(&[], &["one"]);
     table.ask(address(1), now);
     answer_client(&mut table, &["a.lab"], false, now);
-    table.configure(&wanted(&[], &["one"]), now);
+    configure(&mut table, &wanted(&[], &["one"]), now);
     assert!(names_of(&table, address(1), now).is_some(), "the same ones");
     assert!(table.find(address(1), now).1, "a reload has all looked up anew");
-    table.configure(&wanted(&[], &["one", "two"]), now);
+    configure(&mut table, &wanted(&[], &["one", "two"]), now);
     assert_eq!(table.find(address(1), now), (None, true));
     table.ask(address(1), now);
     let Some(Lookup::Client(_, groups)) = table.next(now) else { panic!("no look-up") };
@@ -152,7 +242,7 @@ fn other_netgroups_are_asked_for_after_a_reload() {
 fn slow_look_ups_of_hosts_and_of_one_site_leave_threads_for_others() {
     let (mut table, now) = table(&["a", "b", "c", "d", "e"], &[]);
     let begun: Vec<_> = std::iter::from_fn(|| table.next(now)).collect();
-    assert_eq!(begun.len(), LOOKUP_THREADS / 2, "{begun:?}");
+    assert_eq!(begun.len(), HOST_LOOKUPS_MAX, "{begun:?}");
     let site = |last: u16| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, last]);
     (1..9).for_each(|last| assert!(table.ask(site(last), now)));
     let begun: Vec<_> = std::iter::from_fn(|| table.next(now)).collect();
