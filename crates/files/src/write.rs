@@ -46,6 +46,25 @@ impl RequestFiles {
         Ok(())
     }
 
+    /// As [`RequestFiles::write`], on a worker if the open is of a named stream: one that outgrows
+    /// its attribute goes into a file, which is synced, and meanwhile this thread would serve no
+    /// other request. An append stays here: those of one client follow each other.
+    ///
+    /// # Errors
+    /// As [`RequestFiles::write`]; [`FsError::TooMany`] if the workers dropped it.
+    pub async fn write_waiting(
+        &self,
+        open: &Arc<OpenFile>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        if open.stream().is_none() || offset == APPEND {
+            return self.write(open.caller(), open, offset, data);
+        }
+        let (files, open, data) = (self.clone(), open.clone(), data.to_vec());
+        self.offload(move || files.write(open.caller(), &open, offset, &data)).await
+    }
+
     /// Makes everything written to the file so far survive power loss. Waits without a thread.
     ///
     /// # Errors

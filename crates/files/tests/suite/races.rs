@@ -218,6 +218,27 @@ fn finish<T>(later: &Later, work: impl Future<Output = T>) -> (T, usize) {
 }
 
 #[test]
+fn write_to_a_stream_waits_on_a_worker() {
+    let later = Arc::new(Later::default());
+    let served = serve_with(VolumeOptions::default(), later.clone());
+    if !served.volume.has_streams() {
+        return;
+    }
+    let stream = Some(vfs::StreamName::new(*b"s").unwrap());
+    let how = OpenPlan { stream, ..new_file("file") };
+    let opening = served.files.open(&served.volume, &served.alice, how);
+    let open = finish(&later, opening).0.unwrap().open;
+    // Too long for an attribute: it goes into a file, which is synced.
+    let data = vec![1; 300_000];
+    let (written, turns) = finish(&later, served.files.write_waiting(&open, 0, &data));
+    assert_eq!((written, turns), (Ok(()), 1));
+    let mut seen = Vec::new();
+    finish(&later, served.files.read(&open, 0, 1 << 20, &mut seen)).0.unwrap();
+    assert!(seen == data);
+    finish(&later, served.files.close(open)).0.unwrap();
+}
+
+#[test]
 fn long_copy_gives_way_between_its_turns() {
     const MIB: u64 = 1 << 20;
     let later = Arc::new(Later::default());

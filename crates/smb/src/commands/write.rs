@@ -7,6 +7,7 @@ use crate::posix::is_posix;
 use crate::status::status_of;
 use files::{Access, OpenFile, RequestFiles, Unstable};
 use limits::Cost;
+use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{WriteRequest, WriteResponse};
 
@@ -36,7 +37,7 @@ fn write_info(
 /// Writes to a file, and waits until that is stable if the open or the request promises it.
 async fn write_file(
     request: &Request<'_>,
-    (open, file): (&Open, &OpenFile),
+    (open, file): (&Open, &Arc<OpenFile>),
     body: &WriteRequest<'_>,
 ) -> Result<(), NtStatus> {
     let files = request.files;
@@ -52,7 +53,7 @@ async fn write_file(
         if end.is_none() && !(is_posix(file) && body.offset_bytes == APPEND) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        files.write(file.caller(), file, body.offset_bytes, body.data).map_err(status_of)?;
+        files.write_waiting(file, body.offset_bytes, body.data).await.map_err(status_of)?;
         file.set_position(end.unwrap_or_default());
     }
     if open.writes_through() || body.flags & WriteRequest::WRITE_THROUGH != 0 {
