@@ -22,8 +22,7 @@ const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
 /// Bytes of a stream that are copied at once.
 const COPY_BYTES: usize = 1024 * 1024;
 
-/// A stream that somebody has open: one for all opens of it, so that a
-/// rename reaches them all.
+/// An open stream: one for all opens of it, so that a rename reaches them all.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
     /// The file it belongs to.
@@ -345,13 +344,15 @@ impl Node for StreamNode {
     }
 
     fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
-        // One that is removed has no data left.
-        let data =
-            self.stream.reachable().and_then(|name| self.file.stream_data(SYNC, &name, false));
-        if let Ok(Some(data)) = data {
-            data.sync(who, data_only)?;
+        if let Ok(name) = self.stream.reachable() {
+            match self.file.stream_data(SYNC, &name, false) {
+                Ok(Some(data)) => data.sync(who, data_only)?,
+                // A stream that was removed has no data left.
+                Ok(None) | Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
         }
-        // What is data here may be an attribute there.
+        // Data of a stream may be an attribute of its file.
         self.file.sync(who, false)
     }
 

@@ -198,7 +198,7 @@ impl LocalNode {
         let gid = owner.gid.map(rustix::fs::Gid::from_raw);
         rustix::fs::chownat(rustix::fs::CWD, self.proc_path(), uid, gid, AtFlags::empty())
             .map_err(|e| refusal("chown", e))?;
-        streams::give(self, owner);
+        streams::give(self);
         Ok(())
     }
 
@@ -463,6 +463,9 @@ impl Node for LocalNode {
             None if changes.owner != OwnerChange::default() => self.change_owner(changes.owner)?,
             None => {}
         }
+        if changes.mode.is_some() {
+            stream_store::record_known_rights(self);
+        }
         // Links have no place for them, and are shown as links whatever is set.
         let dos = changes.dos.filter(|_| self.kind != FileKind::Symlink);
         let store = |dos| store_dos(self.fd.as_fd(), self.path_only, &dos);
@@ -548,6 +551,8 @@ impl Node for LocalNode {
     }
 
     fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
+        // The attributes that refer to long streams are no data of this file's.
+        let data_only = !streams::sync(self, data_only)? && data_only;
         let result = match self.kind {
             FileKind::File | FileKind::Directory if !self.path_only => match data_only {
                 true => rustix::fs::fdatasync(&self.fd),
@@ -864,7 +869,9 @@ impl Node for LocalNode {
 
     fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
         let _changing = vfs::freshness::changing();
-        security::store(self, who, change)
+        let stored = security::store(self, who, change);
+        stream_store::record_known_rights(self);
+        stored
     }
 
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {

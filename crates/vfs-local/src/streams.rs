@@ -7,24 +7,21 @@
 //!
 //! What does not fit goes into a file, to which the attribute refers from then on
 //! ([`crate::stream_store`]), however short the stream becomes. It goes there in one step, the
-//! replacement of the attribute: whoever looks finds all of the stream here or there.
+//! replacement of the attribute: a reader finds all of the stream here or there.
 //!
 //! An attribute is replaced as a whole, so that a change of a part is reading,
-//! changing and writing, one at a time for a node. Who may use a stream in a file is asked of the
-//! kernel by reading and replacing the attribute, as of every other.
+//! changing and writing, one at a time for a node. The kernel decides which users may use a stream
+//! in a file: it is asked by reading and replacing the attribute, as of every other.
 
 use crate::errors::refusal;
 use crate::identity::{Acting, as_server};
 use crate::node;
 use crate::node::LocalNode;
-use crate::stream_store::{self, StoredFile, StoredId, turn};
+use crate::stream_store::{self, StoredFile, StoredId, lock_streams};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::sync::Arc;
-use vfs::{
-    Actor, Case, FsError, Node, OwnerChange, Replace, Result, ServerWork, StreamEntry, StreamName,
-    Wait,
-};
+use vfs::{Actor, Case, FsError, Node, Replace, Result, ServerWork, StreamEntry, StreamName, Wait};
 
 const PREFIX: &[u8] = b"user.DosStream.";
 const EXTENT_PREFIX: &str = "user.DosStreamExt.";
@@ -67,14 +64,14 @@ fn refused(node: &LocalNode, operation: &'static str, errno: Errno) -> FsError {
 }
 
 /// Where a stream's data are.
-enum Value {
+enum StreamValue {
     /// In attributes: all of it, and in how many further ones.
     Attributes { data: Vec<u8>, extents: u8 },
     /// In a file.
     File(StoredId),
 }
 
-impl Value {
+impl StreamValue {
     fn extents(&self) -> u8 {
         if let Self::Attributes { extents, .. } = self { *extents } else { 0 }
     }
@@ -84,12 +81,12 @@ impl Value {
     }
 }
 
-/// Reads what there is of a stream in attributes, as whom the thread acts as.
-fn load(node: &LocalNode, name: &StreamName) -> Result<Value> {
+/// Reads the part of a stream that is in attributes, as whom the thread acts as.
+fn load(node: &LocalNode, name: &StreamName) -> Result<StreamValue> {
     let failed = |errno| refused(node, "read stream", errno);
     let mut data = node.get_xattr(&*xattr_of(name)?).map_err(failed)?;
     if let Some(id) = StoredId::of_attribute(&data) {
-        return Ok(Value::File(id));
+        return Ok(StreamValue::File(id));
     }
     let extents = data.pop().unwrap_or(0).min(EXTENTS_MAX);
     for number in 1..=extents {
@@ -100,10 +97,10 @@ fn load(node: &LocalNode, name: &StreamName) -> Result<Value> {
             Err(errno) => return Err(failed(errno)),
         }
     }
-    Ok(Value::Attributes { data, extents })
+    Ok(StreamValue::Attributes { data, extents })
 }
 
-fn load_as_server(node: &LocalNode, name: &StreamName) -> Result<Value> {
+fn load_as_server(node: &LocalNode, name: &StreamName) -> Result<StreamValue> {
     as_server(ServerWork::Metadata, || load(node, name))
 }
 
@@ -118,14 +115,14 @@ fn try_store(node: &LocalNode, name: &StreamName, data: &[u8], flags: XattrFlags
     }
 }
 
-/// Has a stream's attribute refer to a file, as whom the thread acts as: whoever may not write the
-/// attribute is refused. The same again changes nothing.
+/// Has a stream's attribute refer to a file, as whom the thread acts as: users that may not write
+/// the attribute are refused. The same again changes nothing.
 fn refer(node: &LocalNode, name: &StreamName, id: StoredId, flags: XattrFlags) -> Result<()> {
     node.put_xattr(&*xattr_of(name)?, Some(&id.attribute()), flags)
         .map_err(|errno| refused(node, "write stream", errno))
 }
 
-/// Removes what a longer stream went on in.
+/// Removes the attributes in which a longer stream went on.
 fn drop_extents(node: &LocalNode, name: &StreamName, count: u8) {
     for number in 1..=count {
         // Nothing refers to one that stays.
@@ -154,8 +151,45 @@ fn names(node: &LocalNode) -> Result<Vec<StreamName>> {
 
 /// The files that a node's streams refer to.
 fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
-    let names = names(node)?;
-    Ok(names.iter().filter_map(|name| load_as_server(node, name).ok()?.id()).collect())
+    let mut ids = Vec::new();
+    for name in names(node)? {
+        ids.extend(load_present(node, &name)?.and_then(|value| value.id()));
+    }
+    Ok(ids)
+}
+
+/// As the server, a stream's value; none if there is no such attribute.
+fn load_present(node: &LocalNode, name: &StreamName) -> Result<Option<StreamValue>> {
+    match load_as_server(node, name) {
+        Ok(value) => Ok(Some(value)),
+        Err(FsError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the long streams of a node survive power loss, with the attributes that refer to them.
+/// False if there are none, and at no cost while the process uses no store.
+///
+/// # Errors
+/// [`FsError::Io`]: data may be lost. [`FsError::AccessDenied`]: the store is out of reach.
+pub fn sync(node: &LocalNode, data_only: bool) -> Result<bool> {
+    if !stream_store::may_be_used() {
+        return Ok(false);
+    }
+    let mut has_long = false;
+    for id in ids_of(node)? {
+        // No write of this process went to a file that is not there.
+        let present = StoredFile::open_present(node, id).map_err(|error| match error {
+            // The same again will not do, as it would for what is held by an absent client.
+            FsError::Unavailable => FsError::AccessDenied,
+            other => other,
+        })?;
+        if let Some(stored) = present {
+            stored.sync(data_only)?;
+            has_long = true;
+        }
+    }
+    Ok(has_long)
 }
 
 /// Whether a stream of the node is in the file with this id.
@@ -164,14 +198,17 @@ pub fn refers_to(node: &LocalNode, id: StoredId) -> Result<bool> {
 }
 
 /// The node has another owner, to whom the files of its streams are to be counted.
-pub fn give(node: &LocalNode, owner: OwnerChange) {
-    stream_store::give(node, ids_of(node).unwrap_or_default(), owner);
+pub fn give(node: &LocalNode) {
+    match ids_of(node) {
+        Ok(ids) => stream_store::record_rights(node, ids),
+        Err(error) => tracing::warn!(%error, "long streams are counted to a former owner"),
+    }
 }
 
 fn entry(node: &LocalNode, name: StreamName) -> Result<StreamEntry> {
     let size_bytes = match load(node, &name)? {
-        Value::Attributes { data, .. } => data.len() as u64,
-        Value::File(id) => {
+        StreamValue::Attributes { data, .. } => data.len() as u64,
+        StreamValue::File(id) => {
             let stat = StoredFile::open(node, id, false)?.stat()?;
             u64::try_from(stat.st_size).unwrap_or(0)
         }
@@ -209,16 +246,24 @@ pub fn find(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> R
 
 /// See [`vfs::Node::create_stream`].
 pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<()> {
-    let _turn = turn(node.key);
-    // Whether the name is taken is told to all who may look at the file.
+    let _lock = lock_streams(node.key);
+    // All users that may look at the file may know whether the name is taken.
     match find(node, Actor::server(ServerWork::Metadata), name, how) {
         Ok(_) => return Err(FsError::AlreadyExists),
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
     }
-    // A reference that was copied from another file is none to a stream.
-    let is_copied = load_as_server(node, name).is_ok_and(|value| value.id().is_some());
-    let flags = if is_copied { XattrFlags::REPLACE } else { XattrFlags::CREATE };
+    // A reference that was copied from another file is none to a stream: it may be replaced only if
+    // that is certain.
+    let flags = match load_present(node, name)? {
+        None => XattrFlags::CREATE,
+        Some(StreamValue::Attributes { .. }) => return Err(FsError::AlreadyExists),
+        Some(StreamValue::File(id)) => match StoredFile::open(node, id, false) {
+            Err(FsError::NotFound) => XattrFlags::REPLACE,
+            Err(error) => return Err(error),
+            Ok(_) => return Err(FsError::AlreadyExists),
+        },
+    };
     let _acting = Acting::begin(who)?;
     match try_store(node, name, &[], flags)? {
         true => Ok(()),
@@ -237,12 +282,12 @@ pub fn read(
 ) -> Result<usize> {
     let _acting = Acting::begin(who)?;
     let data = match load(node, name)? {
-        Value::File(_) if offset >= STREAM_BYTES_MAX => return Ok(0),
-        Value::File(id) => {
+        StreamValue::File(_) if offset >= STREAM_BYTES_MAX => return Ok(0),
+        StreamValue::File(id) => {
             let file = StoredFile::open(node, id, false)?.into_node()?;
             return file.read(offset, length, into, Wait::Allowed);
         }
-        Value::Attributes { data, .. } => data,
+        StreamValue::Attributes { data, .. } => data,
     };
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(data.len());
     let count = length.min(data.len() - start);
@@ -257,12 +302,12 @@ pub fn data(
     name: &StreamName,
     writes: bool,
 ) -> Result<Option<Arc<dyn Node>>> {
-    let _turn = turn(node.key);
+    let _lock = lock_streams(node.key);
     let value = match writes {
         true => load_as_server(node, name)?,
         false => Acting::begin(who).and_then(|_acting| load(node, name))?,
     };
-    let Value::File(id) = value else { return Ok(None) };
+    let StreamValue::File(id) = value else { return Ok(None) };
     if writes {
         let _acting = Acting::begin(who)?;
         refer(node, name, id, XattrFlags::REPLACE)?;
@@ -279,17 +324,17 @@ fn modify(
     in_attribute: impl FnOnce(&mut Vec<u8>),
     in_file: impl FnOnce(&LocalNode) -> Result<()>,
 ) -> Result<()> {
-    let turn = turn(node.key);
-    // Who may write need not be able to read, and is not shown anything.
+    let lock = lock_streams(node.key);
+    // A user that may write need not be able to read, and is not shown anything.
     let (data, extents) = match load_as_server(node, name)? {
-        Value::Attributes { data, extents } => (data, extents),
-        Value::File(id) => {
+        StreamValue::Attributes { data, extents } => (data, extents),
+        StreamValue::File(id) => {
             let acting = Acting::begin(who)?;
             refer(node, name, id, XattrFlags::REPLACE)?;
             drop(acting);
             let file = StoredFile::open(node, id, true)?.into_node()?;
             // Data are changed at the same time as those of files are.
-            drop(turn);
+            drop(lock);
             return in_file(&file);
         }
     };
@@ -363,7 +408,7 @@ pub fn set_size(node: &LocalNode, who: Actor<'_>, name: &StreamName, size: u64) 
 
 /// See [`vfs::Node::remove_stream`].
 pub fn remove(node: &LocalNode, who: Actor<'_>, name: &StreamName) -> Result<()> {
-    let _turn = turn(node.key);
+    let _lock = lock_streams(node.key);
     let value = load_as_server(node, name)?;
     let _acting = Acting::begin(who)?;
     take_away(node, name, value.extents())?;
@@ -378,7 +423,15 @@ fn take_away(node: &LocalNode, name: &StreamName, extents: u8) -> Result<()> {
     Ok(())
 }
 
-/// See [`vfs::Node::rename_stream`]. Whoever looks meanwhile may see both names,
+/// Refuses to replace a stream that may only be out of reach.
+fn check_replaceable(node: &LocalNode, id: StoredId) -> Result<()> {
+    match StoredFile::open(node, id, false) {
+        Ok(_) | Err(FsError::NotFound) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// See [`vfs::Node::rename_stream`]. Callers that look meanwhile may see both names,
 /// never none.
 pub fn rename(
     node: &LocalNode,
@@ -387,16 +440,19 @@ pub fn rename(
     to: &StreamName,
     replace: Replace,
 ) -> Result<()> {
-    let _turn = turn(node.key);
+    let _lock = lock_streams(node.key);
     let value = load_as_server(node, from)?;
-    let replaced = load_as_server(node, to).ok();
+    let replaced = load_present(node, to)?;
+    if let Some(StreamValue::File(id)) = &replaced {
+        check_replaceable(node, *id)?;
+    }
     let _acting = Acting::begin(who)?;
     let flags = if replace == Replace::Never { XattrFlags::CREATE } else { XattrFlags::empty() };
     match &value {
-        Value::File(id) => refer(node, to, *id, flags)?,
-        Value::Attributes { data, .. } if try_store(node, to, data, flags)? => {}
+        StreamValue::File(id) => refer(node, to, *id, flags)?,
+        StreamValue::Attributes { data, .. } if try_store(node, to, data, flags)? => {}
         // There is no room for both.
-        Value::Attributes { data, .. } => {
+        StreamValue::Attributes { data, .. } => {
             move_to_file(node, who, data, |id, _| refer(node, to, id, flags))?;
         }
     }

@@ -148,10 +148,11 @@ impl Opening {
     pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
         let present = &opened.attributes;
         let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
+        // Nothing changes if a stream is out of reach.
+        let streams = opened.node.streams(METADATA)?;
         // The data goes first: a stream may say what others have to know of it, such as where it
         // comes from, and the power may go in between.
         opened.node.set_size(self.user(), 0)?;
-        let streams = opened.node.streams(METADATA)?;
         if !streams.is_empty() {
             let who = as_granted(&self.caller, &*opened.node);
             for stream in &streams {

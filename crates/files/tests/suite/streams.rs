@@ -461,6 +461,41 @@ fn holes_of_a_long_stream_are_holes() {
     assert_eq!(last, [0, 0]);
 }
 
+/// Has the files of long streams lead nowhere that they may, until what is returned is called.
+fn hide_long_streams(root: &std::path::Path) -> impl FnOnce() + use<> {
+    let store = root.join(".anabranch-streams");
+    let file = std::fs::read_dir(&store).unwrap().next().unwrap().unwrap().path();
+    let aside = root.join("aside");
+    std::fs::rename(&file, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &file).unwrap();
+    move || {
+        std::fs::remove_file(&file).unwrap();
+        std::fs::rename(&aside, &file).unwrap();
+    }
+}
+
+#[test]
+fn long_stream_out_of_reach_fails_what_needs_it_and_stays() {
+    let Some(served) = serve_streams() else { return };
+    served.put("file", b"data");
+    served.put_stream("file", "s", &[7; 300_000]);
+    let open = served.open_stream("file", "s", ALL);
+    let show = hide_long_streams(served.dir.path());
+    assert_eq!(now(served.files.flush(&open)), Err(FsError::Unavailable));
+    let file = served.open("file", ALL);
+    assert_eq!(now(served.files.flush(&file)), Err(FsError::AccessDenied));
+    served.close(file);
+    served.close(open);
+    let created = served.try_open(of(new_file("file"), "s"));
+    assert_eq!(created.map(|_| ()), Err(FsError::Unavailable));
+    let overwrite = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", ALL) };
+    let overwritten = served.try_open(overwrite);
+    assert_eq!(overwritten.map(|_| ()), Err(FsError::Unavailable));
+    show();
+    assert_eq!(served.get("file").unwrap(), b"data");
+    assert_eq!(served.get_stream("file", "s").unwrap(), [7; 300_000]);
+}
+
 #[test]
 fn data_is_copied_between_files_and_streams() {
     let Some(served) = serve_streams() else { return };

@@ -9,9 +9,14 @@
 //! and [`is_reserved`] of whatever was opened. Local users do not pass the directory, which is the
 //! superuser's. A stream's file is of the owner of its file, to whom its bytes are counted.
 //!
-//! The caller decides who may use a stream, by asking the kernel for the attribute as that user.
-//! What is done here is done for the server, but that data are written without its powers.
+//! The caller decides which users may use a stream, by asking the kernel for the attribute as that
+//! user. The store itself is used as the server, but data are written without its powers.
+//!
+//! A reference whose file cannot be reached is an error and never a missing stream: the store may be
+//! not mounted, out of reach or not restored yet. Only a record that names another file, which is
+//! there, shows that a reference was copied and means nothing.
 
+mod adoption;
 mod record;
 mod roots;
 mod sweep;
@@ -20,16 +25,20 @@ use crate::errors::refusal;
 use crate::handles::lasting_id;
 use crate::identity::as_server;
 use crate::node::LocalNode;
+use crate::posix_acl::PermissionState;
 use crate::xattrs::Place;
+use adoption::Claim;
 pub use record::StoredId;
 use record::{Host, RECORD_BYTES_MAX, Record};
 pub use roots::{ServedRoot, serve};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
 pub use sweep::LosingHost;
-use vfs::{Attributes, FileKey, FileKind, FsError, OwnerChange, Result, ServerWork};
+use vfs::{Attributes, FileKey, FileKind, FsError, Result, ServerWork};
 
 /// The directory's name.
 pub const NAME: &str = ".anabranch-streams";
@@ -40,13 +49,41 @@ const STORE_MODE: u32 = 0o1700;
 /// The same of a stream's file.
 const FILE_MODE: u32 = 0o1600;
 
-/// Files whose streams may be changed at the same time.
-const TURNS: usize = 16;
-static TURN: [Mutex<()>; TURNS] = [const { Mutex::new(()) }; TURNS];
+/// Files whose streams are being changed.
+static LOCKED: LazyLock<Mutex<HashSet<FileKey>>> = LazyLock::new(Mutex::default);
+static UNLOCKED: Condvar = Condvar::new();
 
-/// The holder may change streams of the file.
-pub fn turn(key: FileKey) -> MutexGuard<'static, ()> {
-    TURN[key.inode as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
+/// Whether this process has opened a store: no stream that it wrote can be in one before.
+static HAS_STORE: AtomicBool = AtomicBool::new(false);
+
+/// The right to change the streams of one file, until it is dropped. It may be held while data are
+/// synced, which holds up changes of that file's streams and of no others.
+#[derive(Debug)]
+pub struct StreamsLock(FileKey);
+
+/// Waits for the right to change the streams of a file.
+pub fn lock_streams(key: FileKey) -> StreamsLock {
+    let mut locked = locked();
+    while !locked.insert(key) {
+        locked = UNLOCKED.wait(locked).unwrap_or_else(PoisonError::into_inner);
+    }
+    StreamsLock(key)
+}
+
+impl Drop for StreamsLock {
+    fn drop(&mut self) {
+        locked().remove(&self.0);
+        UNLOCKED.notify_all();
+    }
+}
+
+fn locked() -> MutexGuard<'static, HashSet<FileKey>> {
+    LOCKED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a file may have long streams that are not stable. Costs nothing.
+pub fn may_be_used() -> bool {
+    HAS_STORE.load(Ordering::Relaxed)
 }
 
 /// Whether a name is a store's, in any case: a file system may compare so.
@@ -78,13 +115,32 @@ pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes)
     )
 }
 
-/// What has become of the store for the server's calls on it.
+/// The refusal when a store cannot be created or a file in it.
 fn refused(operation: &'static str, errno: Errno) -> FsError {
     match errno {
         // The process may not keep a store there, or the file system takes no attributes.
         Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP => FsError::AttributesFull,
         other => refusal(operation, other),
     }
+}
+
+/// The refusal when a stream's file cannot be reached: never one that says it is not there.
+fn unreachable(operation: &'static str, errno: Errno) -> FsError {
+    match refusal(operation, errno) {
+        error @ (FsError::Io | FsError::TooMany | FsError::WouldBlock) => error,
+        _ => FsError::Unavailable,
+    }
+}
+
+/// Result of a search for a stream's file.
+enum Lookup {
+    Found(StoredFile),
+    /// Its record names another file, which is there: the reference was copied.
+    Foreign,
+    /// It is not certain that it is another file's.
+    Unclear,
+    /// No store that can be found has it.
+    Missing,
 }
 
 /// A stream's file, open.
@@ -96,23 +152,63 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// Opens the file of a stream of `node`.
+    /// Opens the file of a stream of `node`. A file out of a backup becomes that of `node` if it
+    /// may: see [`adoption`].
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if there is none, or it is another file's.
+    /// [`FsError::NotFound`] if it is another file's for certain. [`FsError::Unavailable`] and
+    /// others if that is not certain: the stream may be there.
     pub fn open(node: &LocalNode, id: StoredId, writes: bool) -> Result<Self> {
+        match Self::look(node, id, writes)? {
+            Lookup::Found(stored) => Ok(stored),
+            Lookup::Foreign => Err(FsError::NotFound),
+            Lookup::Unclear => Err(FsError::Unavailable),
+            Lookup::Missing => {
+                let (inode, id) = (node.key.inode, id.file_name());
+                tracing::error!(
+                    inode,
+                    id,
+                    "no directory {NAME} has the file of a long stream: is one not mounted, or not \
+                     restored? Remove the attribute by which the file refers to it to give it up"
+                );
+                Err(FsError::Unavailable)
+            }
+        }
+    }
+
+    /// As [`StoredFile::open`] for reading; none if no store that can be found has it for the node:
+    /// no write of this process went there.
+    ///
+    /// # Errors
+    /// As [`StoredFile::open`].
+    pub fn open_present(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
+        match Self::look(node, id, false)? {
+            Lookup::Found(stored) => Ok(Some(stored)),
+            Lookup::Foreign | Lookup::Unclear | Lookup::Missing => Ok(None),
+        }
+    }
+
+    /// Looks through the known stores, then through those above the file. Copies of a store may be
+    /// served, too, so that one of several files with the id is the node's.
+    fn look(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
         as_server(ServerWork::StreamStore, || {
-            let mut refusal = FsError::NotFound;
-            for store in roots::stores_of(node) {
-                let Ok(file) = open_file(store.as_fd(), id, writes) else { continue };
-                let stored = Self { file, store, id };
-                // A copy of the store may be served, too, as from a backup.
-                match stored.check_host(node, writes) {
-                    Ok(()) => return Ok(stored),
-                    Err(error) => refusal = error,
+            let (mut error, mut is_unclear, mut is_foreign) = (None, false, false);
+            let known = roots::stores_on(node.key.device);
+            for store in known.chain(roots::stores_above(node)) {
+                match look_in(store, node, id, writes) {
+                    Ok(Lookup::Found(stored)) => return Ok(Lookup::Found(stored)),
+                    Ok(Lookup::Foreign) => is_foreign = true,
+                    Ok(Lookup::Unclear) => is_unclear = true,
+                    Ok(Lookup::Missing) => {}
+                    Err(failed) => error = error.or(Some(failed)),
                 }
             }
-            Err(refusal)
+            match error {
+                Some(error) => Err(error),
+                None if is_unclear => Ok(Lookup::Unclear),
+                None if is_foreign => Ok(Lookup::Foreign),
+                None => Ok(Lookup::Missing),
+            }
         })
     }
 
@@ -125,9 +221,11 @@ impl StoredFile {
     pub fn create(node: &LocalNode, data: &[u8]) -> Result<Self> {
         as_server(ServerWork::StreamStore, || {
             let store = roots::store_for(node).map_err(|e| refused("open stream store", e))?;
-            let (file, id) = new_file(store.as_fd()).map_err(|e| refused("create stream", e))?;
+            HAS_STORE.store(true, Ordering::Relaxed);
+            let new = NewFile::create(store.as_fd()).map_err(|e| refused("create stream", e))?;
+            let (file, id, is_named) = (new.file, new.id, new.is_named);
             let stored = Self { file, store, id };
-            let filled = stored.fill(node, data);
+            let filled = stored.fill(node, data).and_then(|()| stored.make_named(is_named));
             if let Err(error) = filled {
                 stored.remove();
                 return Err(error);
@@ -137,51 +235,51 @@ impl StoredFile {
         })
     }
 
+    /// Gives the file its owner, its record and its data.
     fn fill(&self, node: &LocalNode, data: &[u8]) -> Result<()> {
         let failed = |errno| refused("create stream", errno);
         let owner = node.raw_stat()?;
         give_file(self.file.as_fd(), owner.st_uid, owner.st_gid).map_err(failed)?;
         // Sticky, which neither a write nor a new owner takes away.
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(FILE_MODE)).map_err(failed)?;
-        self.record_host(node).map_err(failed)?;
-        write_all(&self.file, 0, data).map_err(failed)?;
+        self.record_host(node)?;
+        write_all(&self.file, 0, data).map_err(failed)
+    }
+
+    /// Gives the file its name, if it has none yet, and makes both stable: a file without a name may
+    /// not be synced at all, as on btrfs.
+    fn make_named(&self, is_named: bool) -> Result<()> {
+        let failed = |errno| refused("create stream", errno);
+        if !is_named {
+            let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+            let (store, name) = (&self.store, self.id.file_name());
+            rustix::fs::linkat(CWD, file, store, name, AtFlags::SYMLINK_FOLLOW).map_err(failed)?;
+        }
         rustix::fs::fsync(&self.file).map_err(failed)?;
         sync_directory(self.store.as_fd()).map_err(failed)
     }
 
-    fn record_host(&self, node: &LocalNode) -> rustix::io::Result<()> {
-        let handle_of = |fd| lasting_id(fd).map(|h| h.as_bytes().to_vec()).unwrap_or_default();
+    fn record_host(&self, node: &LocalNode) -> Result<()> {
         let record = Record {
             host: Host::of(node),
+            host_rights: Some(PermissionState::of(node)?.hash()),
             host_handle: handle_of(node.as_fd()),
             own_handle: handle_of(self.file.as_fd()),
         };
         rustix::fs::fsetxattr(&self.file, RECORD, &record.encode(), XattrFlags::empty())
+            .map_err(|e| refused("record stream", e))
     }
 
-    /// Whether the stream is one of `node`'s. A file that came out of a backup with its streams
-    /// takes them over with the first that is written, if both are of one owner.
-    fn check_host(&self, node: &LocalNode, writes: bool) -> Result<()> {
-        let record = record_of(self.file.as_fd()).ok_or(FsError::NotFound)?;
-        if record.host == Host::of(node) {
-            return Ok(());
-        }
-        let (own, host) = (self.stat()?, node.raw_stat()?);
-        let is_free = self.is_copied(&record) || sweep::is_host_gone(self.store.as_fd(), &record);
-        if own.st_uid != host.st_uid || !is_free {
-            return Err(FsError::NotFound);
-        }
-        if writes {
-            self.record_host(node).map_err(|e| refused("take over stream", e))?;
-            sweep::host_added(node.key, self.id);
-        }
-        Ok(())
-    }
-
-    /// Whether the file is not the one that its record was written to.
-    fn is_copied(&self, record: &Record) -> bool {
-        let own = lasting_id(self.file.as_fd());
-        !record.own_handle.is_empty() && own.is_some_and(|id| id.as_bytes() != record.own_handle)
+    /// Makes the data survive power loss, and unless `data_only` the attributes.
+    pub fn sync(&self, data_only: bool) -> Result<()> {
+        let synced = match data_only {
+            true => rustix::fs::fdatasync(&self.file),
+            false => rustix::fs::fsync(&self.file),
+        };
+        // A read-only file system has nothing to sync: this one has shut itself after an error.
+        synced
+            .map_err(|errno| if errno == Errno::ROFS { Errno::IO } else { errno })
+            .map_err(|errno| unreachable("sync stream", errno))
     }
 
     /// The id by which the stream's attribute refers to it.
@@ -205,29 +303,64 @@ impl StoredFile {
     }
 }
 
-/// Removes the file of a stream that `node` had, if it is there and that node's.
-pub fn remove(node: &LocalNode, id: StoredId) {
-    if let Ok(stored) = StoredFile::open(node, id, false) {
-        // The attribute is gone by now, and nothing leads to a file that stays but the sweep.
-        let _ = as_server(ServerWork::StreamStore, || {
-            stored.remove();
-            Ok(())
-        });
+/// Looks for a stream's file in one store.
+fn look_in(
+    store: rustix::io::Result<OwnedFd>,
+    node: &LocalNode,
+    id: StoredId,
+    writes: bool,
+) -> Result<Lookup> {
+    let failed = |errno| unreachable("open stream", errno);
+    let store = store.map_err(failed)?;
+    HAS_STORE.store(true, Ordering::Relaxed);
+    let file = match open_file(store.as_fd(), id, writes) {
+        Err(Errno::NOENT) => return Ok(Lookup::Missing),
+        other => other.map_err(failed)?,
+    };
+    let stored = StoredFile { file, store, id };
+    match stored.claim_for(node, writes)? {
+        Claim::Own | Claim::Adopted => Ok(Lookup::Found(stored)),
+        Claim::Foreign => Ok(Lookup::Foreign),
+        Claim::Unclear => Ok(Lookup::Unclear),
     }
 }
 
-/// Gives the files of a file's long streams to the owner that the file was given to.
-pub fn give(node: &LocalNode, ids: impl IntoIterator<Item = StoredId>, owner: OwnerChange) {
+/// Removes the file of a stream that `node` had, if its record names that very node. A file that is
+/// out of reach stays, and the sweep finds it.
+pub fn remove(node: &LocalNode, id: StoredId) {
+    let _ = as_server(ServerWork::StreamStore, || {
+        for store in roots::stores_on(node.key.device).chain(roots::stores_above(node)) {
+            let Ok(store) = store else { continue };
+            let Ok(file) = open_file(store.as_fd(), id, false) else { continue };
+            let stored = StoredFile { file, store, id };
+            if stored.is_own(node) {
+                stored.remove();
+                sweep::host_dropped(node.key, id);
+                break;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// As [`record_rights`] for the streams that the file is known to have. Costs nothing while no file
+/// is known to have any.
+pub fn record_known_rights(node: &LocalNode) {
+    record_rights(node, sweep::ids_of_host(node.key));
+}
+
+/// Counts a file's long streams to its owner, and records the rights to it in their files, which a
+/// backup then has.
+pub fn record_rights(node: &LocalNode, ids: Vec<StoredId>) {
     for id in ids {
-        let given = StoredFile::open(node, id, false).and_then(|stored| {
-            as_server(ServerWork::StreamStore, || {
-                let uid = owner.uid.map(Uid::from_raw);
-                let gid = owner.gid.map(Gid::from_raw);
-                rustix::fs::fchown(&stored.file, uid, gid).map_err(|e| refusal("chown stream", e))
-            })
+        let recorded = StoredFile::open_present(node, id).and_then(|stored| {
+            let refresh = |stored: StoredFile| {
+                as_server(ServerWork::StreamStore, || stored.refresh_record(node))
+            };
+            stored.map_or(Ok(()), refresh)
         });
-        if let Err(error) = given {
-            tracing::warn!(%error, "a long stream is counted to the former owner of its file");
+        if let Err(error) = recorded {
+            tracing::warn!(%error, "a long stream has the former owner and rights of its file");
         }
     }
 }
@@ -238,18 +371,35 @@ fn open_file(store: BorrowedFd<'_>, id: StoredId, writes: bool) -> rustix::io::R
     rustix::fs::openat(store, id.file_name(), flags, Mode::empty())
 }
 
-fn new_file(store: BorrowedFd<'_>) -> rustix::io::Result<(OwnedFd, StoredId)> {
-    const TRIES_MAX: u32 = 16;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    for _ in 0..TRIES_MAX {
-        let id = StoredId::new();
-        match rustix::fs::openat(store, id.file_name(), flags, Mode::RUSR | Mode::WUSR) {
-            // Restored from a backup, or another server's.
-            Err(Errno::EXIST) => {}
-            other => return other.map(|file| (file, id)),
+/// A new file in a store.
+struct NewFile {
+    file: OwnedFd,
+    id: StoredId,
+    is_named: bool,
+}
+
+impl NewFile {
+    /// Creates one without a name, which it gets when it has its record: a file without a record may
+    /// come from a backup and is never removed. Some file systems cannot do that.
+    fn create(store: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        match rustix::fs::openat(store, c".", access | OFlags::TMPFILE, mode) {
+            Ok(file) => return Ok(Self { file, id: StoredId::new(), is_named: false }),
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {}
+            Err(errno) => return Err(errno),
         }
+        const TRIES_MAX: u32 = 16;
+        let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        for _ in 0..TRIES_MAX {
+            let id = StoredId::new();
+            match rustix::fs::openat(store, id.file_name(), flags, mode) {
+                // Restored from a backup, or another server's.
+                Err(Errno::EXIST) => {}
+                other => return other.map(|file| Self { file, id, is_named: true }),
+            }
+        }
+        Err(Errno::EXIST)
     }
-    Err(Errno::EXIST)
 }
 
 /// A process that may not give files away owns all of them.
@@ -260,10 +410,18 @@ fn give_file(file: BorrowedFd<'_>, uid: u32, gid: u32) -> rustix::io::Result<()>
     }
 }
 
-fn record_of(file: BorrowedFd<'_>) -> Option<Record> {
+/// The record of a stream's file; none if it has none, or one that no version here has written.
+fn record_of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<Record>> {
     let mut value = [0; RECORD_BYTES_MAX];
-    let length = rustix::fs::fgetxattr(file, RECORD, &mut value).ok()?;
-    Record::decode(&value[..length])
+    match rustix::fs::fgetxattr(file, RECORD, &mut value) {
+        Ok(length) => Ok(Record::decode(&value[..length])),
+        Err(Errno::NODATA | Errno::RANGE) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn handle_of(fd: BorrowedFd<'_>) -> Vec<u8> {
+    lasting_id(fd).map(|handle| handle.as_bytes().to_vec()).unwrap_or_default()
 }
 
 fn remove_file(store: BorrowedFd<'_>, id: StoredId) {
@@ -296,7 +454,7 @@ fn open_listable(directory: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat(directory, c".", flags, Mode::empty())
 }
 
-/// Opens the store that is in a directory. One that is not the server's alone is nobody's: a local
+/// Opens the store that is in a directory. One that is not the server's alone is refused: a local
 /// user may have made it, to be given others' streams.
 fn open_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

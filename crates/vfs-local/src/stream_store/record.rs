@@ -1,5 +1,5 @@
-//! What ties a stream's file to the file that it is a stream of: the reference that the latter
-//! has in the stream's attribute, and the record that the former has of it.
+//! The two ties between a stream's file and its host, the file that it is a stream of: the
+//! reference in the host's attribute, and the record in an attribute of the stream's file.
 //!
 //! Users may write attributes of their own files, and programs copy them from file to file. So a
 //! reference says nothing by itself: it counts if the record names that very file.
@@ -11,14 +11,18 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Last byte of an attribute that refers to a file. Samba has the number of the attributes there
 /// in which a stream goes on, which is at most 15.
 const REFERENCE: u8 = 0xF0;
-/// What a reference begins with.
+/// First bytes of a reference.
 const MAGIC: &[u8] = b"\0anabranch-stream:1\0";
 /// Layout of a record.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// The layout without the host's rights.
+const VERSION_WITHOUT_RIGHTS: u8 = 1;
 /// Bytes of one of the kernel's handles in a record.
 const HANDLE_BYTES_MAX: usize = vfs::NodeHandle::BYTES_MAX;
+/// Bytes of a hash of a file's owner, group, mode and access list.
+const RIGHTS_BYTES: usize = 32;
 /// Bytes of a record.
-pub const RECORD_BYTES_MAX: usize = 1 + 8 + 8 + 2 * (1 + HANDLE_BYTES_MAX);
+pub const RECORD_BYTES_MAX: usize = 1 + 8 + 8 + RIGHTS_BYTES + 2 * (1 + HANDLE_BYTES_MAX);
 
 /// Names a stream's file in its store, and in no other store of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,17 +80,25 @@ impl Host {
         Self { inode: node.key.inode, born }
     }
 
+    /// Whether a number that is given again cannot be told from the file that had it before.
+    pub fn is_ambiguous(self) -> bool {
+        self.born == 0
+    }
+
     /// The file's number.
     pub fn inode(self) -> u64 {
         self.inode
     }
 }
 
-/// What a stream's file has recorded.
+/// The record that a stream's file has of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The file that it is a stream of.
     pub host: Host,
+    /// Hash of that file's owner, group, mode and access list, if it was recorded: equal ones give
+    /// the same users the same rights.
+    pub host_rights: Option<[u8; RIGHTS_BYTES]>,
     /// The kernel's handle of that file; empty where there is none.
     pub host_handle: Vec<u8>,
     /// The kernel's handle of the stream's file itself: another one has been copied from it, as
@@ -97,9 +109,11 @@ pub struct Record {
 impl Record {
     /// As it is stored.
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION];
+        let version = self.host_rights.map_or(VERSION_WITHOUT_RIGHTS, |_| VERSION);
+        let mut bytes = vec![version];
         bytes.extend_from_slice(&self.host.inode.to_le_bytes());
         bytes.extend_from_slice(&self.host.born.to_le_bytes());
+        bytes.extend(self.host_rights.into_iter().flatten());
         for handle in [&self.host_handle, &self.own_handle] {
             let handle = handle.get(..HANDLE_BYTES_MAX).unwrap_or(handle);
             bytes.push(u8::try_from(handle.len()).unwrap_or(0));
@@ -110,15 +124,21 @@ impl Record {
 
     /// From what is stored, which a local program may have written.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let rest = bytes.strip_prefix(&[VERSION])?;
+        let (version, rest) = bytes.split_first()?;
         let (inode, rest) = rest.split_first_chunk()?;
         let (born, rest) = rest.split_first_chunk()?;
+        let (host_rights, rest) = match *version {
+            VERSION => rest.split_first_chunk().map(|(rights, rest)| (Some(*rights), rest))?,
+            VERSION_WITHOUT_RIGHTS => (None, rest),
+            _ => return None,
+        };
         let (host_handle, rest) = split_handle(rest)?;
         let (own_handle, rest) = split_handle(rest)?;
         let host = Host { inode: u64::from_le_bytes(*inode), born: i64::from_le_bytes(*born) };
         let is_whole = rest.is_empty();
         is_whole.then(|| Self {
             host,
+            host_rights,
             host_handle: host_handle.to_vec(),
             own_handle: own_handle.to_vec(),
         })
@@ -160,16 +180,18 @@ mod tests {
     #[test]
     fn record_round_trips_and_no_part_of_it_is_one() {
         let host = Host { inode: 7, born: -3 };
-        let record =
-            Record { host, host_handle: vec![1; 20], own_handle: vec![2; HANDLE_BYTES_MAX] };
-        let bytes = record.encode();
-        assert!(bytes.len() <= RECORD_BYTES_MAX);
-        assert_eq!(Record::decode(&bytes), Some(record));
-        for length in 0..bytes.len() {
-            assert_eq!(Record::decode(&bytes[..length]), None);
+        for host_rights in [None, Some([9; RIGHTS_BYTES])] {
+            let (host_handle, own_handle) = (vec![1; 20], vec![2; HANDLE_BYTES_MAX]);
+            let record = Record { host, host_rights, host_handle, own_handle };
+            let bytes = record.encode();
+            assert!(bytes.len() <= RECORD_BYTES_MAX);
+            assert_eq!(Record::decode(&bytes), Some(record));
+            for length in 0..bytes.len() {
+                assert_eq!(Record::decode(&bytes[..length]), None);
+            }
+            assert_eq!(Record::decode(&[&bytes[..], b"x"].concat()), None);
         }
-        assert_eq!(Record::decode(&[&bytes[..], b"x"].concat()), None);
-        let long = [&[VERSION][..], &[0; 16], &[200], &[0; 200], &[0]].concat();
+        let long = [&[VERSION_WITHOUT_RIGHTS][..], &[0; 16], &[200], &[0; 200], &[0]].concat();
         assert_eq!(Record::decode(&long), None);
     }
 }

@@ -1,8 +1,10 @@
-//! Where stores are: in the roots of what this process serves, and where a file system is mounted
+//! Places of stores: the roots of what this process serves, and where a file system is mounted
 //! below one.
 //!
 //! Shares may overlap, and a file may be moved from one to another of the same file system, with
-//! its streams' files where they are. So a stream is looked for in every store of the file system.
+//! its streams' files where they are. So a stream is looked for in every store of the file system
+//! that is known, and then in each directory above its file: a store stays where it is when the
+//! share that made it is configured otherwise or not any more, and is found there.
 
 use super::{key_of, make_store, open_store};
 use crate::location::kernel_path;
@@ -15,8 +17,8 @@ use vfs::{FileKey, FileKind};
 
 /// Directories that are looked at above a file: more than any path has.
 const LEVELS_MAX: usize = 16 * 1024;
-/// File systems below shares whose mount points are known.
-const MOUNTED_MAX: usize = 256;
+/// Stores in no root of a share that are remembered. Others are found again by the walk upwards.
+const PLACES_MAX: usize = 256;
 
 /// The root of a tree that is served.
 #[derive(Debug)]
@@ -27,18 +29,20 @@ pub struct ServedRoot {
     pub(super) is_swept: bool,
 }
 
-/// A file system that is mounted below a root. It is not held open, or it could not be unmounted.
-struct Mounted {
+/// A directory with a store that is no root of a share. It is not held open, or its file system
+/// could not be unmounted.
+#[derive(Clone)]
+struct StorePlace {
     device: u64,
     path: Vec<u8>,
 }
 
 struct Roots {
     served: Vec<Weak<ServedRoot>>,
-    mounted: Vec<Mounted>,
+    places: Vec<StorePlace>,
 }
 
-static ROOTS: Mutex<Roots> = Mutex::new(Roots { served: Vec::new(), mounted: Vec::new() });
+static ROOTS: Mutex<Roots> = Mutex::new(Roots { served: Vec::new(), places: Vec::new() });
 
 fn roots() -> MutexGuard<'static, Roots> {
     ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,40 +71,84 @@ pub(super) fn served() -> Vec<Arc<ServedRoot>> {
     roots().served.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// The store of a root, if there is one.
-pub(super) fn store_of(root: &ServedRoot) -> Option<OwnedFd> {
-    open_store(root.fd.as_fd()).ok()
+/// The known stores of a device, each opened as it is asked for. A place without a store is
+/// passed over; any other failure says that streams may be where nobody could look.
+pub(super) fn stores_on(device: u64) -> impl Iterator<Item = rustix::io::Result<OwnedFd>> {
+    let on_device = move |root: &Arc<ServedRoot>| root.key.device == device;
+    let in_roots = served().into_iter().filter(on_device).map(|root| open_store(root.fd.as_fd()));
+    let elsewhere = places_on(device).into_iter().map(|place| place.open());
+    in_roots.chain(elsewhere).filter(is_store)
 }
 
-/// The stores in which a file's streams may be.
-pub(super) fn stores_of(node: &LocalNode) -> Vec<OwnedFd> {
-    let mut found = stores_on(node.key.device);
-    if found.is_empty() {
-        let above = directory_for(node).and_then(|directory| open_store(directory.as_fd()));
-        found.extend(above);
+fn is_store(store: &rustix::io::Result<OwnedFd>) -> bool {
+    !matches!(store, Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV))
+}
+
+/// The stores whose streams are removed with their files.
+pub(super) fn swept_stores() -> impl Iterator<Item = (OwnedFd, u64)> {
+    let swept = served().into_iter().filter(|root| root.is_swept);
+    let in_roots = swept.map(|root| (open_store(root.fd.as_fd()), root.key.device));
+    let places = roots().places.clone();
+    let elsewhere = places.into_iter().map(|place| (place.open(), place.device));
+    in_roots.chain(elsewhere).filter_map(|(store, device)| Some((store.ok()?, device)))
+}
+
+impl StorePlace {
+    fn open(&self) -> rustix::io::Result<OwnedFd> {
+        let directory = open_directory(&self.path)?;
+        let is_same = rustix::fs::fstat(&directory)?.st_dev == self.device;
+        if is_same { open_store(directory.as_fd()) } else { Err(Errno::XDEV) }
     }
-    found
 }
 
-/// The stores on a device that are known.
-pub(super) fn stores_on(device: u64) -> Vec<OwnedFd> {
-    let on_device = |root: &Arc<ServedRoot>| root.key.device == device;
-    let mut found: Vec<_> =
-        served().iter().filter(|r| on_device(r)).filter_map(|r| store_of(r)).collect();
-    for path in mounted_on(device) {
-        let store = open_directory(&path).and_then(|directory| {
-            let stat = rustix::fs::fstat(&directory)?;
-            if stat.st_dev == device { open_store(directory.as_fd()) } else { Err(Errno::XDEV) }
-        });
-        found.extend(store);
+fn places_on(device: u64) -> Vec<StorePlace> {
+    roots().places.iter().filter(|place| place.device == device).cloned().collect()
+}
+
+/// The stores in the directories above a file, up to the root of its file system, nearest first.
+/// Each is remembered.
+pub(super) fn stores_above(node: &LocalNode) -> StoresAbove {
+    StoresAbove { next: Some(parent_of(node)), device: node.key.device, levels: 0 }
+}
+
+/// See [`stores_above`].
+pub(super) struct StoresAbove {
+    next: Option<rustix::io::Result<OwnedFd>>,
+    device: u64,
+    levels: usize,
+}
+
+impl StoresAbove {
+    fn above(&mut self, at: BorrowedFd<'_>) -> rustix::io::Result<Option<OwnedFd>> {
+        self.levels += 1;
+        if self.levels >= LEVELS_MAX {
+            return Err(Errno::NAMETOOLONG);
+        }
+        let above = open_directory_at(at, c"..")?;
+        let (key, own) = (key_of(&rustix::fs::fstat(&above)?), key_of(&rustix::fs::fstat(at)?));
+        Ok((key != own && key.device == self.device).then_some(above))
     }
-    found
 }
 
-fn mounted_on(device: u64) -> Vec<Vec<u8>> {
-    let roots = roots();
-    let here = roots.mounted.iter().filter(|mounted| mounted.device == device);
-    here.map(|mounted| mounted.path.clone()).collect()
+impl Iterator for StoresAbove {
+    type Item = rustix::io::Result<OwnedFd>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let at = match self.next.take()? {
+                Ok(at) => at,
+                Err(errno) => return Some(Err(errno)),
+            };
+            self.next = self.above(at.as_fd()).transpose();
+            let store = open_store(at.as_fd());
+            if store.is_ok() {
+                remember(self.device, at.as_fd());
+            }
+            if is_store(&store) {
+                return Some(store);
+            }
+        }
+    }
 }
 
 /// The store for a new stream of a file.
@@ -131,7 +179,7 @@ fn directory_for(node: &LocalNode) -> rustix::io::Result<OwnedFd> {
             let is_mounted = key.device != device;
             let directory = highest.ok_or(Errno::NOENT)?;
             if is_mounted {
-                remember_mounted(device, directory.as_fd());
+                remember(device, directory.as_fd());
             }
             return Ok(directory);
         }
@@ -149,14 +197,18 @@ fn any_root(device: u64) -> rustix::io::Result<OwnedFd> {
     open_directory_at(root.fd.as_fd(), c".")
 }
 
-fn remember_mounted(device: u64, directory: BorrowedFd<'_>) {
+fn remember(device: u64, directory: BorrowedFd<'_>) {
+    let Ok(key) = rustix::fs::fstat(directory).map(|stat| key_of(&stat)) else { return };
     let Ok(path) = kernel_path(directory) else { return };
-    let mut roots = roots();
-    roots.mounted.retain(|mounted| mounted.device != device || mounted.path != path);
-    if roots.mounted.len() >= MOUNTED_MAX {
-        roots.mounted.remove(0);
+    if served().iter().any(|root| root.key == key) {
+        return;
     }
-    roots.mounted.push(Mounted { device, path });
+    let mut roots = roots();
+    roots.places.retain(|place| place.device != device || place.path != path);
+    if roots.places.len() >= PLACES_MAX {
+        roots.places.remove(0);
+    }
+    roots.places.push(StorePlace { device, path });
 }
 
 /// The directory that a file is in, or the directory that the node is.

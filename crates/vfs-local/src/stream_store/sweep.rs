@@ -5,12 +5,14 @@
 //! of a file that has lost a name by this process, and at all of them when a share begins to be
 //! served and once a day. It asks the kernel by the handle in the record whether the file is there.
 //!
-//! What came out of a backup has another number than its record says, and waits for the file
-//! that it came with: it is never removed here, nor anything where the kernel opens no handles.
+//! A stream's file out of a backup has another number than its record says, or no record, and waits
+//! for the file that it came with: it is never removed here. Nor are others where the kernel opens
+//! no handles, or refuses those of files that are there.
 
+use super::adoption::remove_unchanged;
 use super::record::{Host, Record, StoredId};
 use super::{
-    RECORD, is_regular, key_of, open_file, open_listable, record_of, remove_file, roots, turn,
+    StoredFile, is_regular, key_of, lock_streams, open_file, open_listable, record_of, roots,
 };
 use crate::handles::{lasting_id, open_lasting};
 use crate::identity::as_server;
@@ -29,38 +31,54 @@ use vfs::{FileKey, Name, ServerWork, Wanted};
 /// Files whose removal is noticed at once: some ten megabytes. Those of others are found by the
 /// daily look.
 const HOSTS_MAX: usize = 1 << 17;
+/// Streams whose file has lost a name and that are still to be looked at; the daily look finds
+/// others.
+const PENDING_MAX: usize = 1 << 17;
 /// Between two looks at a file that has lost a name and is open still: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Between two looks at all.
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
-/// Files that are looked at in one go, and the rest after it.
-const GO_FILES: usize = 64;
-const GO_PAUSE: Duration = Duration::from_millis(5);
+/// Files that are looked at in one batch, and the rest after it.
+const BATCH_FILES: usize = 64;
+const BATCH_PAUSE: Duration = Duration::from_millis(5);
 /// How long nothing refers to a file, of which the stream may just be made by another server.
 const UNREFERENCED_SECONDS: i64 = 60 * 60;
 /// Bytes read from a store at once.
 const LIST_BYTES: usize = 32 * 1024;
 
-/// What the thread has to do.
+/// File systems (statfs(2), `f_type`) that refuse the handle of a file only if it is gone. Others,
+/// as those in user space, do so while they do not remember the file.
+const EXT4: u32 = 0xEF53;
+const XFS: u32 = 0x5846_5342;
+const BTRFS: u32 = 0x9123_683E;
+const TMPFS: u32 = 0x0102_1994;
+
+/// The work of the sweeping thread.
 #[derive(Default)]
 struct Work {
     /// Files with long streams.
-    hosts: HashMap<FileKey, Vec<StoredId>>,
-    /// Streams whose file has lost a name.
-    pending: Vec<Pending>,
+    hosts: HashMap<FileKey, HashSet<StoredId>>,
+    /// Streams whose file has lost a name, and whether it was the last one.
+    pending: HashMap<(FileKey, StoredId), bool>,
     /// All stores are to be looked at.
     is_asked: bool,
     is_running: bool,
+    /// When all stores were looked at last, by the clock of [`time_awake`].
+    looked: Option<Duration>,
 }
 
-/// A stream whose file has lost a name.
-#[derive(Clone, Copy)]
-struct Pending {
-    host: FileKey,
-    id: StoredId,
-    /// It was the last one.
-    is_last: bool,
+impl Work {
+    fn add_pending(&mut self, host: FileKey, id: StoredId, is_last: bool) {
+        if self.pending.len() < PENDING_MAX || self.pending.contains_key(&(host, id)) {
+            *self.pending.entry((host, id)).or_default() |= is_last;
+        }
+    }
+
+    /// How long all stores need not be looked at.
+    fn round_left(&self, now: Duration) -> Duration {
+        self.looked.map_or(ROUND, |looked| ROUND.saturating_sub(now.saturating_sub(looked)))
+    }
 }
 
 static WORK: LazyLock<Mutex<Work>> = LazyLock::new(Mutex::default);
@@ -79,12 +97,30 @@ pub fn host_added(key: FileKey, id: StoredId) {
     if is_new && work.hosts.len() >= HOSTS_MAX {
         return;
     }
-    let ids = work.hosts.entry(key).or_default();
-    if !ids.contains(&id) {
-        ids.push(id);
-    }
+    work.hosts.entry(key).or_default().insert(id);
     HOSTS.store(work.hosts.len(), Ordering::Relaxed);
     start(&mut work);
+}
+
+/// A file has this long stream no longer.
+pub fn host_dropped(key: FileKey, id: StoredId) {
+    let mut work = work();
+    if let Some(ids) = work.hosts.get_mut(&key) {
+        ids.remove(&id);
+        if ids.is_empty() {
+            work.hosts.remove(&key);
+        }
+    }
+    work.pending.remove(&(key, id));
+    HOSTS.store(work.hosts.len(), Ordering::Relaxed);
+}
+
+/// The long streams that a file is known to have.
+pub fn ids_of_host(key: FileKey) -> Vec<StoredId> {
+    if HOSTS.load(Ordering::Relaxed) == 0 {
+        return Vec::new();
+    }
+    work().hosts.get(&key).map_or_else(Vec::new, |ids| ids.iter().copied().collect())
 }
 
 /// A file with long streams that is about to lose a name.
@@ -96,8 +132,8 @@ pub struct LosingHost {
 }
 
 impl LosingHost {
-    /// What a name leads to, which is this file if that is known. None, and next to no cost, while
-    /// that has no long streams.
+    /// The file that a name leads to, which is this file if that is known. None, and next to no
+    /// cost, while it has no long streams.
     pub fn at(parent: BorrowedFd<'_>, name: &Name, known: Option<FileKey>) -> Option<Self> {
         if HOSTS.load(Ordering::Relaxed) == 0 {
             return None;
@@ -118,8 +154,7 @@ impl LosingHost {
         let mut work = work();
         let Some(ids) = work.hosts.remove(&self.key) else { return };
         HOSTS.store(work.hosts.len(), Ordering::Relaxed);
-        let host = self.key;
-        work.pending.extend(ids.into_iter().map(|id| Pending { host, id, is_last }));
+        ids.into_iter().for_each(|id| work.add_pending(self.key, id, is_last));
         WAKE.notify_all();
     }
 }
@@ -156,64 +191,106 @@ fn run() {
 }
 
 /// Waits for work: files that have lost a name, or none for all stores.
-fn wait(pause: Duration) -> Option<Vec<Pending>> {
+fn wait(pause: Duration) -> Option<HashMap<(FileKey, StoredId), bool>> {
     let mut guard = work();
     loop {
-        if std::mem::take(&mut guard.is_asked) {
+        let now = time_awake();
+        guard.looked.get_or_insert(now);
+        let left = guard.round_left(now);
+        if std::mem::take(&mut guard.is_asked) || left.is_zero() {
+            guard.looked = Some(now);
             return None;
         }
         if !guard.pending.is_empty() {
             drop(guard);
-            // The last open of what has lost its name may be about to end, and more come meanwhile.
+            // The last open of a file that has lost its name may be about to end, and more files
+            // may lose theirs.
             std::thread::sleep(pause);
             return Some(std::mem::take(&mut work().pending));
         }
-        let waited = WAKE.wait_timeout(guard, ROUND).unwrap_or_else(PoisonError::into_inner);
+        let waited = WAKE.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner);
         guard = waited.0;
-        if waited.1.timed_out() {
-            return None;
-        }
     }
+}
+
+/// Time for which the system was awake since its start.
+fn time_awake() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(now).unwrap_or_default()
+}
+
+/// A stream's file that is left over, by the record that it had when that was found out.
+struct Leftover {
+    store: OwnedFd,
+    id: StoredId,
+    record: Record,
+}
+
+/// Removes files that are left over; how many went.
+fn remove_all(leftovers: &[Leftover]) -> usize {
+    let mut synced = HashSet::new();
+    let removed = leftovers.iter().filter(|leftover| {
+        let removed = server(|| {
+            let store = leftover.store.as_fd();
+            let device = rustix::fs::fstat(store).ok()?.st_dev;
+            // The removal of the file must not outlive a power failure that the removal of its
+            // host does not: btrfs syncs files out of the order in which they were changed.
+            if file_system(store) == Some(BTRFS) && !synced.contains(&device) {
+                rustix::fs::syncfs(open_listable(store).ok()?).ok()?;
+                synced.insert(device);
+            }
+            remove_unchanged(store, leftover.id, &leftover.record).ok()
+        });
+        removed == Some(true)
+    });
+    removed.count()
 }
 
 /// Looks at streams whose file has lost a name; how many are to be looked at again.
-fn look_at_pending(pending: Vec<Pending>) -> usize {
-    let mut later = Vec::new();
-    for one in pending {
-        let found = roots::stores_on(one.host.device).into_iter().find_map(|store| {
-            let state = server(|| state_of(store.as_fd(), one.id).map(|(state, _)| state))?;
-            Some((store, state))
+fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
+    let (mut later, mut leftovers) = (Vec::new(), Vec::new());
+    for ((host, id), is_last) in pending {
+        let stores = || roots::stores_on(host.device).filter_map(std::result::Result::ok);
+        let found = server(|| {
+            stores().find_map(|store| {
+                let (state, record) = state_of(&store, id)?;
+                // A copy of the store may be served, too.
+                let is_of_host = record.as_ref().is_none_or(|r| r.host.inode() == host.inode);
+                is_of_host.then_some((store, state, record))
+            })
         });
         match found {
-            // Whoever has the file open without a name is left without its streams.
-            Some((store, State::Unknown)) if one.is_last => remove(&store, one.id),
-            Some((store, State::Orphan)) => remove(&store, one.id),
-            Some((_, State::Removed)) => later.push(one),
-            Some(_) => host_added(one.host, one.id),
+            // This process saw the last name go. Programs that have the file open without a name
+            // lose its streams.
+            Some((store, FileState::WithoutHandles | FileState::Unproven, Some(record)))
+                if is_last =>
+            {
+                leftovers.push(Leftover { store, id, record });
+            }
+            Some((store, FileState::Orphan, Some(record))) => {
+                leftovers.push(Leftover { store, id, record });
+            }
+            Some((_, FileState::Removed, _)) => later.push((host, id, is_last)),
+            Some(_) => host_added(host, id),
             None => {}
         }
     }
+    remove_all(&leftovers);
     let count = later.len();
-    work().pending.extend(later);
+    let mut work = work();
+    later.into_iter().for_each(|(host, id, is_last)| work.add_pending(host, id, is_last));
     count
-}
-
-fn remove(store: &OwnedFd, id: StoredId) {
-    server(|| {
-        remove_file(store.as_fd(), id);
-        Some(())
-    });
 }
 
 /// Looks at all streams' files of all stores.
 pub(super) fn look_at_all() {
     let mut seen = HashSet::new();
     let mut removed = 0;
-    for root in roots::served().into_iter().filter(|root| root.is_swept) {
-        if seen.insert(root.key)
-            && let Some(store) = server(|| roots::store_of(&root))
-        {
-            removed += look_at_store(&store, root.key.device);
+    let stores = server(|| Some(roots::swept_stores().collect::<Vec<_>>())).unwrap_or_default();
+    for (store, device) in stores {
+        let key = rustix::fs::fstat(&store).map(|stat| key_of(&stat));
+        if key.is_ok_and(|key| seen.insert(key)) {
+            removed += look_at_store(&store, device);
         }
     }
     if removed > 0 {
@@ -224,36 +301,43 @@ pub(super) fn look_at_all() {
 fn look_at_store(store: &OwnedFd, device: u64) -> usize {
     let mut removed = 0;
     let names = server(|| names_in(store.as_fd())).unwrap_or_default();
-    for (number, id) in names.into_iter().enumerate() {
-        if number % GO_FILES == GO_FILES - 1 {
-            std::thread::sleep(GO_PAUSE);
+    for (number, batch) in names.chunks(BATCH_FILES).enumerate() {
+        if number > 0 {
+            std::thread::sleep(BATCH_PAUSE);
         }
-        let found = server(|| {
-            let (state, host) = state_of(store.as_fd(), id)?;
-            let is_old = || is_unchanged_for_long(store.as_fd(), id);
-            let is_orphan = match state {
-                State::Orphan => true,
-                State::Unreferenced => is_old(),
-                State::Kept | State::Removed | State::Unknown => false,
-            };
-            if is_orphan {
-                remove_file(store.as_fd(), id);
-            }
-            Some((is_orphan, state, host))
-        });
-        match found {
-            Some((true, ..)) => removed += 1,
-            Some((false, State::Kept | State::Unknown, Some(inode))) => {
-                host_added(FileKey { device, inode }, id);
-            }
-            Some((false, State::Removed, Some(inode))) => {
-                let host = FileKey { device, inode };
-                work().pending.push(Pending { host, id, is_last: true });
-            }
-            _ => {}
-        }
+        let leftovers: Vec<_> =
+            batch.iter().filter_map(|id| server(|| look_at_file(store, device, *id))).collect();
+        removed += remove_all(&leftovers);
     }
     removed
+}
+
+/// Looks at one stream's file; returns it if it is left over.
+fn look_at_file(store: &OwnedFd, device: u64, id: StoredId) -> Option<Leftover> {
+    let (state, record) = state_of(store, id)?;
+    let record = record?;
+    let host = FileKey { device, inode: record.host.inode() };
+    let is_leftover = match state {
+        FileState::Orphan => true,
+        FileState::Unreferenced => is_unchanged_for_long(store.as_fd(), id),
+        FileState::Restored => false,
+        FileState::Referenced
+        | FileState::WithoutHandles
+        | FileState::Unproven
+        | FileState::Unknown => {
+            host_added(host, id);
+            false
+        }
+        FileState::Removed => {
+            work().add_pending(host, id, true);
+            false
+        }
+    };
+    if !is_leftover {
+        return None;
+    }
+    let store = store.try_clone().ok()?;
+    Some(Leftover { store, id, record })
 }
 
 /// The files in a store.
@@ -268,51 +352,71 @@ fn names_in(store: BorrowedFd<'_>) -> Option<Vec<StoredId>> {
     Some(names)
 }
 
-/// What is known of a stream's file.
+/// State of a stream's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// Its file is there and refers to it, or it came out of a backup.
-    Kept,
-    /// Its file is gone.
+pub(super) enum FileState {
+    /// Its host is there and refers to it.
+    Referenced,
+    /// It came out of a backup, or has no record.
+    Restored,
+    /// Its host is gone.
     Orphan,
-    /// Its file has no name any more, and is open.
+    /// Its host has no name any more, and is open.
     Removed,
-    /// Its file is there and does not refer to it, or it has no record.
+    /// Its host is there and does not refer to it.
     Unreferenced,
-    /// The kernel does not open its file by a handle for this process.
+    /// The kernel opens no files by handles, here or for this process.
+    WithoutHandles,
+    /// The handle of its host is refused, which is no proof on this file system.
+    Unproven,
+    /// Something failed.
     Unknown,
 }
 
-/// What is known of a stream's file, and the number of its file; none if it is not there.
-fn state_of(store: BorrowedFd<'_>, id: StoredId) -> Option<(State, Option<u64>)> {
-    let file = open_file(store, id, false).ok()?;
-    let stat = rustix::fs::fstat(&file).ok().filter(is_regular)?;
-    let Some(record) = record_of(file.as_fd()) else {
-        let has_none = rustix::fs::fgetxattr(&file, RECORD, &mut [0; 0]) == Err(Errno::NODATA);
-        return Some((if has_none { State::Unreferenced } else { State::Kept }, None));
+/// State and record of a stream's file; none if it is not there.
+pub(super) fn state_of(store: &OwnedFd, id: StoredId) -> Option<(FileState, Option<Record>)> {
+    let file = open_file(store.as_fd(), id, false).ok()?;
+    rustix::fs::fstat(&file).ok().filter(is_regular)?;
+    let record = match record_of(file.as_fd()) {
+        Ok(Some(record)) => record,
+        Ok(None) => return Some((FileState::Restored, None)),
+        Err(_) => return Some((FileState::Unknown, None)),
     };
     let own = lasting_id(file.as_fd());
     if own.is_some_and(|own| own.as_bytes() != record.own_handle) {
-        return Some((State::Kept, None));
+        return Some((FileState::Restored, Some(record)));
     }
-    let state = match open_host(store, &record) {
-        Ok(host) => state_by_host(host, (stat.st_dev, id), &record),
-        Err(Errno::STALE | Errno::NOENT) => State::Orphan,
-        Err(_) => State::Unknown,
+    let stored = StoredFile { file, store: store.try_clone().ok()?, id };
+    let state = match open_host(store.as_fd(), &record) {
+        Ok(host) => state_by_host(host, &stored, &record),
+        Err(errno) if is_gone(store.as_fd(), errno) => FileState::Orphan,
+        Err(Errno::PERM | Errno::OPNOTSUPP) => FileState::WithoutHandles,
+        Err(Errno::STALE | Errno::NOENT) => FileState::Unproven,
+        Err(_) => FileState::Unknown,
     };
-    Some((state, Some(record.host.inode())))
+    Some((state, Some(record)))
 }
 
-fn state_by_host(host: OwnedFd, (device, id): (u64, StoredId), record: &Record) -> State {
-    let _turn = turn(FileKey { device, inode: record.host.inode() });
+fn state_by_host(host: OwnedFd, stored: &StoredFile, record: &Record) -> FileState {
     let Ok((node, attributes)) = LocalNode::new(host, true, false, Wanted::default()) else {
-        return State::Kept;
+        return FileState::Unknown;
     };
-    match streams::refers_to(&node, id) {
-        _ if Host::of(&node) != record.host => State::Kept,
-        _ if attributes.links == 0 => State::Removed,
-        Ok(false) => State::Unreferenced,
-        Ok(true) | Err(_) => State::Kept,
+    let _lock = lock_streams(node.key);
+    if Host::of(&node) != record.host {
+        return FileState::Unknown;
+    }
+    if attributes.links == 0 {
+        return FileState::Removed;
+    }
+    match streams::refers_to(&node, stored.id()) {
+        Ok(false) => FileState::Unreferenced,
+        Ok(true) => {
+            if let Err(error) = stored.refresh_record(&node) {
+                tracing::debug!(%error, "the rights to a long stream could not be recorded");
+            }
+            FileState::Referenced
+        }
+        Err(_) => FileState::Unknown,
     }
 }
 
@@ -330,9 +434,34 @@ fn open_host(store: BorrowedFd<'_>, record: &Record) -> rustix::io::Result<Owned
     open_lasting(open_listable(store)?.as_fd(), &record.host_handle)
 }
 
-/// Whether a record's file is gone for certain.
-pub(super) fn is_host_gone(store: BorrowedFd<'_>, record: &Record) -> bool {
-    matches!(open_host(store, record), Err(Errno::STALE | Errno::NOENT))
+fn file_system(fd: BorrowedFd<'_>) -> Option<u32> {
+    rustix::fs::fstatfs(fd).ok().map(|facts| facts.f_type as u32)
+}
+
+/// Whether this answer to a handle shows that its file is gone.
+fn is_gone(store: BorrowedFd<'_>, errno: Errno) -> bool {
+    matches!(errno, Errno::STALE | Errno::NOENT)
+        && file_system(store).is_some_and(|kind| [EXT4, XFS, BTRFS, TMPFS].contains(&kind))
+}
+
+/// State of the file that a record names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostState {
+    Present,
+    Gone,
+    Unknown,
+}
+
+/// Asks the kernel for the file that a record names.
+pub(super) fn host_state(store: BorrowedFd<'_>, record: &Record) -> HostState {
+    match open_host(store, record) {
+        Ok(host) => match LocalNode::new(host, true, false, Wanted::default()) {
+            Ok((node, _)) if Host::of(&node) == record.host => HostState::Present,
+            _ => HostState::Unknown,
+        },
+        Err(errno) if is_gone(store, errno) => HostState::Gone,
+        Err(_) => HostState::Unknown,
+    }
 }
 
 fn server<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
@@ -344,4 +473,47 @@ fn server<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
 pub(super) fn look_at_pending_now() -> usize {
     let pending = std::mem::take(&mut work().pending);
     look_at_pending(pending)
+}
+
+/// Whether a file is known to have long streams.
+#[cfg(test)]
+pub(super) fn is_host(key: FileKey) -> bool {
+    work().hosts.contains_key(&key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn daily_look_comes_however_often_the_thread_wakes() {
+        let now = time_awake();
+        let work = Work { looked: Some(now), ..Work::default() };
+        assert_eq!(work.round_left(now), ROUND);
+        assert_eq!(work.round_left(now + ROUND / 2), ROUND / 2);
+        assert_eq!(work.round_left(now + ROUND), Duration::ZERO);
+    }
+
+    #[test]
+    fn pending_streams_are_counted_once_and_bounded() {
+        let mut work = Work::default();
+        let (id, host) = (StoredId::new(), |inode| FileKey { device: 1, inode });
+        work.add_pending(host(1), id, true);
+        work.add_pending(host(1), id, false);
+        assert_eq!(work.pending, HashMap::from([((host(1), id), true)]));
+        (0..=PENDING_MAX as u64).for_each(|inode| work.add_pending(host(inode), id, false));
+        assert_eq!(work.pending.len(), PENDING_MAX);
+    }
+
+    #[test]
+    fn refused_handle_means_gone_only_where_the_file_system_says_so() {
+        let proc = std::fs::File::open("/proc").unwrap();
+        assert!(!is_gone(proc.as_fd(), Errno::STALE));
+        let folder = tempfile::tempdir().unwrap();
+        let folder = std::fs::File::open(folder.path()).unwrap();
+        if file_system(folder.as_fd()) == Some(EXT4) {
+            assert!(is_gone(folder.as_fd(), Errno::STALE));
+        }
+        assert!(!is_gone(folder.as_fd(), Errno::PERM));
+    }
 }
