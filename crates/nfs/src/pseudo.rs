@@ -6,7 +6,7 @@
 //! lead to a share that it may reach.
 
 use crate::config::{Export, HostVerdict};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -67,15 +67,20 @@ struct Directory {
     exports: Vec<usize>,
 }
 
-/// All directories; the first is the root.
+/// All directories.
 #[derive(Clone, Debug)]
-pub struct PseudoTree(Vec<Directory>);
+pub struct PseudoTree {
+    /// The first is the root.
+    directories: Vec<Directory>,
+    /// All but the root by their numbers in the pseudo file system: a handle comes with every request.
+    by_inode: HashMap<u64, usize>,
+}
 
 impl Default for PseudoTree {
     fn default() -> Self {
         let root =
             Directory { id: ROOT, parent: ROOT, children: BTreeMap::new(), exports: Vec::new() };
-        Self(vec![root])
+        Self { directories: vec![root], by_inode: HashMap::new() }
     }
 }
 
@@ -114,7 +119,7 @@ impl PseudoTree {
             let Some(next) = self.enter(at, part, number) else { return };
             at = next;
         }
-        let child = self.0[at].children.entry(last.to_vec()).or_default();
+        let child = self.directories[at].children.entry(last.to_vec()).or_default();
         // Of two shares of one directory the first has its path.
         if child.export.is_none() {
             child.export = Some(export);
@@ -124,45 +129,62 @@ impl PseudoTree {
 
     /// The directory of this name, new if need be; none if its number is another's.
     fn enter(&mut self, at: usize, name: &[u8], number: u64) -> Option<usize> {
-        if let Some(known) = self.0[at].children.get(name).and_then(|child| child.directory) {
+        if let Some(known) =
+            self.directories[at].children.get(name).and_then(|child| child.directory)
+        {
             return Some(known);
         }
-        let id = PseudoId { index: self.0.len(), number };
-        if number == 0 || self.0.iter().any(|other| other.id.inode() == id.inode()) {
+        let id = PseudoId { index: self.directories.len(), number };
+        if number == 0 || self.by_inode.contains_key(&id.inode()) {
             return None;
         }
-        let parent = self.0[at].id;
-        self.0.push(Directory { id, parent, children: BTreeMap::new(), exports: Vec::new() });
-        self.0[at].children.entry(name.to_vec()).or_default().directory = Some(id.index);
+        self.by_inode.insert(id.inode(), id.index);
+        let parent = self.directories[at].id;
+        self.directories.push(Directory {
+            id,
+            parent,
+            children: BTreeMap::new(),
+            exports: Vec::new(),
+        });
+        self.directories[at].children.entry(name.to_vec()).or_default().directory = Some(id.index);
         Some(id.index)
     }
 
     fn note_below(&mut self, mut at: usize, export: usize) {
         loop {
-            self.0[at].exports.push(export);
+            self.directories[at].exports.push(export);
             if at == 0 {
                 return;
             }
-            at = self.0[at].parent.index;
+            at = self.directories[at].parent.index;
         }
     }
 
     /// Whether any path leads to a share.
     #[must_use]
     pub fn has_paths(&self) -> bool {
-        !self.0[0].exports.is_empty()
+        !self.directories[0].exports.is_empty()
     }
 
     /// The directory with this handle.
     #[must_use]
     pub fn of_handle(&self, handle: &[u8]) -> Option<PseudoId> {
-        self.0.iter().map(|directory| directory.id).find(|id| id.handle() == handle)
+        if *handle == [0; 8] {
+            return Some(ROOT);
+        }
+        if !is_handle(handle) {
+            return None;
+        }
+        let number = u64::from_be_bytes(*handle.last_chunk()?);
+        let inode = PseudoId { index: 0, number }.inode();
+        let found = self.directories.get(*self.by_inode.get(&inode)?)?.id;
+        (found.number == number).then_some(found)
     }
 
     /// The directory above.
     #[must_use]
     pub fn parent(&self, id: PseudoId) -> PseudoId {
-        self.0.get(id.index).map_or(ROOT, |directory| directory.parent)
+        self.directories.get(id.index).map_or(ROOT, |directory| directory.parent)
     }
 
     /// Whether a directory leads a client to a share that it may reach.
@@ -171,7 +193,8 @@ impl PseudoTree {
         if id.is_root() {
             return HostVerdict::Admitted;
         }
-        let below = self.0.get(id.index).into_iter().flat_map(|directory| &directory.exports);
+        let below =
+            self.directories.get(id.index).into_iter().flat_map(|directory| &directory.exports);
         let mut verdict = HostVerdict::Refused;
         for export in below.filter_map(|export| exports.get(*export)) {
             match export.verdict(peer) {
@@ -193,7 +216,7 @@ impl PseudoTree {
         exports: &'a [Arc<Export>],
         peer: IpAddr,
     ) -> Option<Found<'a>> {
-        let child = self.0.get(id.index)?.children.get(name)?;
+        let child = self.directories.get(id.index)?.children.get(name)?;
         self.found(child, exports, peer)
     }
 
@@ -210,7 +233,7 @@ impl PseudoTree {
                 HostVerdict::Refused => {}
             }
         }
-        let directory = self.0.get(child.directory?)?.id;
+        let directory = self.directories.get(child.directory?)?.id;
         match self.verdict(directory, exports, peer) {
             HostVerdict::Admitted => Some(Found::Directory(directory)),
             HostVerdict::Unknown => Some(Found::Unknown),
@@ -226,7 +249,8 @@ impl PseudoTree {
         exports: &'a [Arc<Export>],
         peer: IpAddr,
     ) -> impl Iterator<Item = (usize, &'a [u8], Found<'a>)> {
-        let children = self.0.get(id.index).into_iter().flat_map(|directory| &directory.children);
+        let children =
+            self.directories.get(id.index).into_iter().flat_map(|directory| &directory.children);
         children.enumerate().filter_map(move |(at, (name, child))| {
             Some((at, &name[..], self.found(child, exports, peer)?))
         })
@@ -250,16 +274,21 @@ mod tests {
         let one = PseudoTree::new([(0, &b"/srv/deep/data"[..])]);
         let two = PseudoTree::new([(0, &b"/home"[..]), (1, b"/srv/a"), (2, b"//srv//deep/x/")]);
         for tree in [&one, &two] {
-            let handles: Vec<_> = tree.0.iter().map(|directory| directory.id.handle()).collect();
+            let handles: Vec<_> =
+                tree.directories.iter().map(|directory| directory.id.handle()).collect();
             for handle in &handles {
                 let found = tree.of_handle(handle).unwrap();
                 assert_eq!(found.handle(), *handle);
             }
         }
-        let deep = one.0.last().unwrap().id.handle();
+        let deep = one.directories.last().unwrap().id.handle();
         assert!(two.of_handle(&deep).is_some());
         assert_eq!(two.of_handle(&[0; 8]), Some(ROOT));
         assert_eq!(two.of_handle(&[0; 16]), None);
+        let mut other = deep.clone();
+        other[15] ^= 1;
+        assert_eq!(two.of_handle(&other), None, "of the same number in the file system");
+        assert_eq!(two.of_handle(&[deep, vec![0]].concat()), None);
         assert_eq!(two.of_handle(&[0; 4]), None);
     }
 
@@ -267,7 +296,10 @@ mod tests {
     fn path_that_is_not_plain_leads_nowhere() {
         for path in [&b"/"[..], b"", b"srv/a", b"/srv/../a", b"/./a"] {
             let tree = PseudoTree::new([(0, path)]);
-            assert!(tree.0.len() == 1 && tree.0[0].children.is_empty(), "{path:?}");
+            assert!(
+                tree.directories.len() == 1 && tree.directories[0].children.is_empty(),
+                "{path:?}"
+            );
         }
     }
 }
