@@ -471,17 +471,22 @@ fn open_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     Ok(store)
 }
 
-/// Opens the store that is in a directory, or makes it.
+/// Opens the store that is in a directory, or creates it. One that a crash left half created is
+/// completed: by mode and record it is told from other directories.
 fn make_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
-    match open_store(parent) {
-        Err(Errno::NOENT) => {}
-        other => return other,
+    let store = match open_store(parent) {
+        Err(Errno::NOENT) => {
+            match rustix::fs::mkdirat(parent, NAME, Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+            open_store(parent)?
+        }
+        other => other?,
+    };
+    if rustix::fs::fstat(&store)?.st_mode & 0o7777 == STORE_MODE {
+        return Ok(store);
     }
-    match rustix::fs::mkdirat(parent, NAME, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(errno),
-    }
-    let store = open_store(parent)?;
     let listable = open_listable(store.as_fd())?;
     let user = rustix::process::geteuid();
     // The thread has the group of the user for whom it worked last.
@@ -490,8 +495,9 @@ fn make_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
         Ok(()) | Err(Errno::PERM) => {}
         Err(errno) => return Err(errno),
     }
-    rustix::fs::fchmod(&listable, Mode::from_raw_mode(STORE_MODE))?;
     rustix::fs::fsetxattr(&listable, RECORD, b"store", XattrFlags::empty())?;
+    // Last: the mode says that it is complete.
+    rustix::fs::fchmod(&listable, Mode::from_raw_mode(STORE_MODE))?;
     rustix::fs::fsync(&listable)?;
     sync_directory(parent)?;
     Ok(store)

@@ -436,6 +436,17 @@ fn store_that_another_user_has_made_is_not_used() {
 }
 
 #[test]
+fn store_that_a_crash_left_half_created_is_completed() {
+    let Some((_folder, share)) = share() else { return };
+    let store = share.root.join(NAME);
+    std::fs::create_dir(&store).unwrap();
+    std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700)).unwrap();
+    drop(share.put("f", &bytes(LONG, 1)));
+    assert_eq!(std::fs::metadata(&store).unwrap().mode() & 0o7777, STORE_MODE);
+    assert_eq!(rustix::fs::getxattr(&store, RECORD, &mut [0; 16]), Ok(b"store".len()));
+}
+
+#[test]
 fn file_that_is_moved_to_another_share_keeps_its_streams() {
     let Some((_folder, outer)) = share() else { return };
     std::fs::create_dir(outer.root.join("inner")).unwrap();
