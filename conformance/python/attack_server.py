@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -62,7 +63,8 @@ class Place:
 
     @classmethod
     def prepare(cls, folder, binary):
-        cls.folder, cls.binary = folder, binary
+        # Ordinary users, as whom servers run, too, may not reach where it was built.
+        cls.folder, cls.binary = folder, shutil.copy2(binary, folder)
         found = subprocess.run([binary, "generate", "configuration"], capture_output=True, text=True, check=True)
         cls.keys = {line[5:-1] for line in found.stdout.splitlines() if line.startswith("### `")}
 
