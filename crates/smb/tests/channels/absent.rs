@@ -1,27 +1,14 @@
 //! What others meet at a file that a client which is gone has open for good: MS-SMB2 3.3.4.6,
 //! 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
 
-use crate::harness::{ALICE, BOB, Client, Net};
+use crate::harness::{ALICE, BOB, Client};
+use crate::persistent::{net, ready};
 use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
-use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, CreateRequest, DurableRequestV2, FileId, fsctl, put_context};
 
 const GUID: [u8; 16] = *b"a create's guid.";
 const BATCH: u8 = 9;
-
-fn net() -> Net {
-    let net = Net::new();
-    net.reload(|_, share| share.continuously_available = true);
-    net
-}
-
-fn ready(net: &Net, user: &str) -> Client {
-    let mut client = net.connect_with(capabilities::PERSISTENT_HANDLES);
-    assert_eq!(client.log_on(user), NtStatus::SUCCESS);
-    assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
-    client
-}
 
 /// Opens a file so that the open outlives the server, with an oplock of this level.
 fn open_persistent(client: &mut Client, name: &str, oplock: u8) -> FileId {

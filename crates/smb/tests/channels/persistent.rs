@@ -8,13 +8,15 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, CreateRequest, DurableRequestV2, put_context};
 
-fn net() -> Net {
+/// With a share whose opens may outlive the server.
+pub fn net() -> Net {
     let net = Net::new();
     net.reload(|_, share| share.continuously_available = true);
     net
 }
 
-fn ready(net: &Net, user: &str) -> Client {
+/// A user's client that may have such opens.
+pub fn ready(net: &Net, user: &str) -> Client {
     let mut client = net.connect_with(capabilities::PERSISTENT_HANDLES);
     assert_eq!(client.log_on(user), NtStatus::SUCCESS);
     assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
