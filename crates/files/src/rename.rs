@@ -176,9 +176,9 @@ impl RequestFiles {
     }
 }
 
-/// What is known of the new name before a rename is tried.
+/// Knowledge of the new name before a rename is tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Foreseen {
+enum TargetGuess {
     /// Nothing: it is looked for.
     #[default]
     Unknown,
@@ -195,23 +195,23 @@ fn foresee(
     open: &OpenFile,
     to: &RelPath,
     steps: &RenameSteps,
-) -> Foreseen {
+) -> TargetGuess {
     if open.is_of_object() {
-        return if steps.is_taken { Foreseen::Unknown } else { Foreseen::Untried };
+        return if steps.is_taken { TargetGuess::Unknown } else { TargetGuess::Untried };
     }
     let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
     match is_plain && matches!(look_for(context, open, to, Wait::Never), Err(FsError::NotFound)) {
-        true => Foreseen::Free,
-        false => Foreseen::Unknown,
+        true => TargetGuess::Free,
+        false => TargetGuess::Unknown,
     }
 }
 
 /// Whether giving a file its new name takes no longer than others can wait for: nothing is looked
 /// for on a disk, or no more than to create a file takes, and no file goes whose blocks are to be
 /// given back. All renames take turns, so going to a worker and back would be waited for by all.
-fn moves_at_once(open: &OpenFile, foreseen: Foreseen) -> bool {
+fn moves_at_once(open: &OpenFile, foreseen: TargetGuess) -> bool {
     let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
-    is_plain && foreseen != Foreseen::Unknown
+    is_plain && foreseen != TargetGuess::Unknown
 }
 
 /// A name out of a kept state would be one of the volume as it is now.
@@ -228,7 +228,7 @@ type Moved<T> = std::result::Result<T, NotEntered>;
 struct RenameSteps {
     below: Below,
     announced: Option<AnnouncedRename>,
-    foreseen: Foreseen,
+    foreseen: TargetGuess,
     /// The new name was found taken when it was tried.
     is_taken: bool,
 }
@@ -275,7 +275,7 @@ fn rename_now(
     if open.is_directory() {
         steps.below.clear(context, table, open, &from)?;
     }
-    let is_untried = steps.foreseen == Foreseen::Untried;
+    let is_untried = steps.foreseen == TargetGuess::Untried;
     // Where nobody looks at the new name the present one is looked at as it is changed.
     let is_looked_at = open.is_posix() && !is_untried;
     if is_looked_at && look(context, open, &from)?.attributes.key != open.key() {
@@ -286,7 +286,7 @@ fn rename_now(
     check_moved(open, (&from, &to))?;
     for attempt in 0..RENAME_TRIES_MAX {
         let target = match (steps.foreseen, attempt) {
-            (Foreseen::Untried, _) | (Foreseen::Free, 0) => Target::Free,
+            (TargetGuess::Untried, _) | (TargetGuess::Free, 0) => Target::Free,
             _ => target(context, table, open, &from, &parent, &to, replace)?,
         };
         if matches!(target, Target::OtherName) {
@@ -381,7 +381,7 @@ fn directory_to_move_from(
 enum Route<'a> {
     /// By their paths, with the caller's own rights.
     Paths,
-    /// Those that were found or judged: their paths may lead elsewhere by now.
+    /// By open directories that were found or judged: their paths may lead elsewhere by now.
     Directories(Right, &'a Opened, &'a Opened),
 }
 
@@ -390,7 +390,7 @@ enum Route<'a> {
 enum Right {
     /// The caller's own.
     Own,
-    /// What a stored descriptor grants beyond what POSIX lets the caller do.
+    /// A stored descriptor grants it, beyond what POSIX lets the caller do.
     Granted,
 }
 

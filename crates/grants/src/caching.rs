@@ -352,7 +352,7 @@ impl Caches {
         self.settle(at, Caching::NONE);
     }
 
-    /// Who waits is to look whether it may go on.
+    /// Has whoever waits look whether it may go on.
     pub(crate) fn note_settled(&mut self) {
         self.settled = true;
     }

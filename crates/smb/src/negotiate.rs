@@ -72,11 +72,12 @@ impl Conn {
             Dialect::Smb202.number()
         } else {
             let offers = |name: &[u8]| names.contains(&name);
-            return match (offers(b"SMB 2.???"), offers(b"SMB 2.002")) {
-                (true, _) => self.refuse_smb1(frame, &[Dialect::Smb210.number()]),
-                (false, true) => self.refuse_smb1(frame, &[Dialect::Smb202.number()]),
-                (false, false) => self.refuse_smb1(frame, &[]),
+            let best = match (offers(b"SMB 2.???"), offers(b"SMB 2.002")) {
+                (true, _) => Some(Dialect::Smb210),
+                (false, true) => Some(Dialect::Smb202),
+                (false, false) => None,
             };
+            return self.refuse_smb1(frame, best);
         };
         // Its message id is 0; the request that follows a wildcard has 0 or 1.
         let grant = self.charge(&header)?;
@@ -85,10 +86,11 @@ impl Conn {
         Ok(())
     }
 
-    /// Answers once: whatever such a client sends next closes the connection. `offered` are the
-    /// dialects of SMB2 that it has named.
-    fn refuse_smb1(&mut self, frame: &[u8], offered: &[u16]) -> Result<(), Close> {
-        self.server.host.dialect_refused(self.shared.facts.peer, offered);
+    /// Answers once: whatever such a client sends next closes the connection. `best` is the latest
+    /// dialect of SMB2 that it has named.
+    fn refuse_smb1(&mut self, frame: &[u8], best: Option<Dialect>) -> Result<(), Close> {
+        let best = best.map(Dialect::number);
+        self.server.host.dialect_refused(self.shared.facts.peer, best.as_slice());
         let refused = Close::Refused("only SMB1 offered");
         if std::mem::replace(&mut self.smb1_refused, true) {
             return Err(refused);

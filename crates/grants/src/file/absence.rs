@@ -4,8 +4,8 @@
 use super::{Awaited, FileGrants, OpenId, Refusal, owner};
 use crate::{CacheOwner, Caching};
 
-/// What a client that is away has left of an open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// State of an open whose client is away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
     /// It is asked for what it keeps, and counts as having given it back: a resilient open.
     Yields,
@@ -22,7 +22,7 @@ impl FileGrants {
         self.away -= usize::from(self.opens[at].away.is_some());
         self.away += usize::from(absence.is_some());
         self.opens[at].away = absence;
-        // Who waits for its answer is to look again.
+        // An open that waits for its answer is to be tried again.
         if absence == Some(Absence::Yields) {
             self.caches.note_settled();
         }
@@ -39,8 +39,8 @@ impl FileGrants {
         })
     }
 
-    /// Those who were asked are to be waited for, unless they are away and yield: what they keep
-    /// counts as given back then, and it is worth another try.
+    /// Says that owners who were asked are to be waited for, unless one is away and yields: what it
+    /// keeps counts as given back then, and it is worth another try.
     ///
     /// # Errors
     /// [`Refusal::Breaking`].
@@ -52,8 +52,8 @@ impl FileGrants {
         Ok(())
     }
 
-    /// One of those who hold up what is awaited, are away, and yield. Delegations' clients are
-    /// never away.
+    /// An owner that holds up what is awaited, is away, and yields. Delegations' clients are never
+    /// away.
     pub(super) fn yielding_in_the_way(&self, awaited: &Awaited) -> Option<CacheOwner> {
         if self.away == 0 {
             return None;
@@ -66,14 +66,12 @@ impl FileGrants {
             Awaited::NameChange(by) => self.caches.keepers_of_handles(*by),
             Awaited::Recall(_) => return None,
         };
-        owners.into_iter().find(|owner| self.absence_of(*owner) == Some(Absence::Yields))
+        owners.into_iter().find(|owner| self.yields(*owner))
     }
 
-    /// An owner is away if all of its opens are.
-    fn absence_of(&self, of: CacheOwner) -> Option<Absence> {
-        let mut absences =
-            self.opens.iter().filter(|open| owner(open.id, open.key) == of).map(|open| open.away);
-        let first = absences.next()??;
-        absences.try_fold(first, |all, one| Some(all.max(one?)))
+    /// Whether an owner is away and yields: all of its opens do.
+    fn yields(&self, of: CacheOwner) -> bool {
+        let mut own = self.opens.iter().filter(|open| owner(open.id, open.key) == of);
+        own.all(|open| open.away == Some(Absence::Yields))
     }
 }

@@ -108,9 +108,9 @@ fn client_without_access_reaches_nothing_though_later_entries_are_for_it() {
 
 /// A machine whose name is being looked up, until the test says what it is.
 #[derive(Debug)]
-struct LookedUp(Arc<Mutex<HostVerdict>>);
+struct VerdictFilter(Arc<Mutex<HostVerdict>>);
 
-impl HostFilter for LookedUp {
+impl HostFilter for VerdictFilter {
     fn verdict(&self, _: IpAddr) -> HostVerdict {
         *self.0.lock().unwrap()
     }
@@ -136,7 +136,7 @@ fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
 fn client_whose_name_is_looked_up_is_told_to_come_again() {
     let bench = Bench::new();
     let verdict = Arc::new(Mutex::new(HostVerdict::Unknown));
-    let hosts = Arc::new(LookedUp(verdict.clone()));
+    let hosts = Arc::new(VerdictFilter(verdict.clone()));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }, machine(1, FULL)]);
     let mut client = bench.client_from("client", 1);
     assert_eq!(open(&mut client, 1, false), NfsStatus::DELAY);

@@ -380,7 +380,7 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
 }
 
 /// The terms of a share's clients, in the words of exports(5).
-fn clients_of(share: &ShareConfig) -> Vec<String> {
+pub(super) fn clients_of(share: &ShareConfig) -> Vec<String> {
     let ExportLine { clients, .. } = ExportLine::new(share, false, true);
     let is_usual = |option: &&String| {
         !matches!(&***option, "sync" | "secure" | "anonuid=65534" | "anongid=65534")

@@ -2,36 +2,12 @@
 //! 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
 
 use crate::harness::{ALICE, BOB, Client};
-use crate::persistent::{net, ready};
-use wire::codec::{Writer, put_utf16};
+use crate::persistent::{net, open_by, ready};
 use wire::ntstatus::NtStatus;
-use wire::smb::{Command, CreateRequest, DurableRequestV2, FileId, fsctl, put_context};
+use wire::smb::{Command, FileId, fsctl};
 
 const GUID: [u8; 16] = *b"a create's guid.";
 const BATCH: u8 = 9;
-
-/// Opens a file so that the open outlives the server, with an oplock of this level.
-fn open_persistent(client: &mut Client, name: &str, oplock: u8) -> FileId {
-    let (mut units, mut contexts, mut data) = (Vec::new(), Vec::new(), Vec::new());
-    put_utf16(&mut units, name);
-    let durable = DurableRequestV2 { timeout_ms: 0, persistent: true, create_guid: GUID };
-    durable.encode(&mut Writer::new(&mut data));
-    put_context(&mut contexts, b"DH2Q", &data);
-    let request = CreateRequest {
-        oplock,
-        impersonation: 2,
-        desired_access: 0x12_019F,
-        attributes: 0,
-        share_access: 7,
-        disposition: wire::fscc::FILE_OPEN_IF,
-        options: 0x40,
-        name: &units,
-        contexts: &contexts,
-    };
-    let reply = client.call(Command::CREATE, |w| request.encode(w));
-    assert_eq!(reply.header.status, NtStatus::SUCCESS);
-    reply.file()
-}
 
 /// Asks that an open outlives the connection by so long. MS-SMB2 2.2.31.3.
 fn make_resilient(client: &mut Client, file: FileId, timeout_ms: u32) {
@@ -62,7 +38,7 @@ fn absent_persistent_open_is_waited_for_and_asked_once_its_client_is_back() {
     for also_resilient in [false, true] {
         let net = net();
         let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
-        let file = open_persistent(&mut alice, "f", BATCH);
+        let file = open_by(&mut alice, "f", GUID, BATCH).unwrap();
         if also_resilient {
             make_resilient(&mut alice, file, 10_000);
         }
@@ -79,7 +55,7 @@ fn absent_persistent_open_is_waited_for_and_asked_once_its_client_is_back() {
 fn absent_persistent_open_that_could_not_be_asked_leaves_its_file_unavailable() {
     let net = net();
     let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
-    open_persistent(&mut alice, "f", 0);
+    open_by(&mut alice, "f", GUID, 0).unwrap();
     assert_eq!(status_of_open(&mut bob, "f"), Some(NtStatus::SUCCESS));
     alice.cut();
     assert_eq!(status_of_open(&mut bob, "f"), Some(NtStatus::FILE_NOT_AVAILABLE));

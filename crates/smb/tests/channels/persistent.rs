@@ -6,7 +6,7 @@ use smb::limits::PERSISTENT_BYTES_MAX;
 use wire::codec::{Writer, put_utf16};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
-use wire::smb::{Command, CreateRequest, DurableRequestV2, put_context};
+use wire::smb::{Command, CreateRequest, DurableRequestV2, FileId, put_context};
 
 /// With a share whose opens may outlive the server.
 pub fn net() -> Net {
@@ -24,16 +24,25 @@ pub fn ready(net: &Net, user: &str) -> Client {
 }
 
 /// Opens a file so that the open outlives the server.
-fn open(client: &mut Client, name: &str) -> Result<wire::smb::FileId, NtStatus> {
+fn open(client: &mut Client, name: &str) -> Result<FileId, NtStatus> {
+    // Of each open its own.
+    open_by(client, name, [name.len() as u8; 16], 0)
+}
+
+/// As [`open`], by a CREATE with this name of its own, with an oplock of this level.
+pub fn open_by(
+    client: &mut Client,
+    name: &str,
+    create_guid: [u8; 16],
+    oplock: u8,
+) -> Result<FileId, NtStatus> {
     let (mut units, mut contexts, mut data) = (Vec::new(), Vec::new(), Vec::new());
     put_utf16(&mut units, name);
-    // Of each open its own.
-    let create_guid = [name.len() as u8; 16];
     let durable = DurableRequestV2 { timeout_ms: 0, persistent: true, create_guid };
     durable.encode(&mut Writer::new(&mut data));
     put_context(&mut contexts, b"DH2Q", &data);
     let request = CreateRequest {
-        oplock: 0,
+        oplock,
         impersonation: 2,
         desired_access: 0x12_019F,
         attributes: 0,

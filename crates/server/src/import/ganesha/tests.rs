@@ -1,7 +1,8 @@
 //! Configurations as people have them.
 
 use super::*;
-use crate::config::{Config, ExportLine, ShareConfig};
+use crate::config::Config;
+use crate::import::tests::clients_of;
 use proptest::prelude::*;
 use std::io::{Error, ErrorKind};
 
@@ -23,20 +24,6 @@ fn imported(text: &str) -> (Config, Vec<String>) {
     (config, imported.lost.iter().map(ToString::to_string).collect())
 }
 
-fn words(share: &ShareConfig) -> Vec<String> {
-    let ExportLine { clients, .. } = ExportLine::new(share, false, true);
-    let is_usual = |option: &&String| {
-        !matches!(&***option, "sync" | "secure" | "anonuid=65534" | "anongid=65534")
-    };
-    let word = |(hosts, options): (String, Vec<String>)| {
-        format!(
-            "{hosts}({})",
-            options.iter().filter(is_usual).cloned().collect::<Vec<_>>().join(",")
-        )
-    };
-    clients.into_iter().map(word).collect()
-}
-
 #[test]
 fn exports_become_shares_with_terms_by_client() {
     let (config, lost) = imported(
@@ -53,7 +40,7 @@ fn exports_become_shares_with_terms_by_client() {
     assert_eq!((&*share.name, share.path.as_path()), ("data", Path::new("/srv/data")));
     let anonymous = "anonuid=1000,anongid=4294967294";
     assert_eq!(
-        words(share),
+        clients_of(share),
         [
             format!("192.0.2.7(rw,no_root_squash,{anonymous})"),
             format!("*.lab.example(rw,no_root_squash,{anonymous})"),
@@ -72,7 +59,7 @@ fn export_without_access_type_is_for_its_clients_alone() {
     let (config, _) = imported(
         "EXPORT { Path = /srv/a; FSAL { Name = VFS; } CLIENT { Clients = 192.0.2.1; Access_Type = RW; } }",
     );
-    assert_eq!(words(&config.shares[0]).len(), 1);
+    assert_eq!(clients_of(&config.shares[0]).len(), 1);
     assert_eq!(config.shares[0].reserved_ports, Some(false), "Ganesha asks for none");
     let imported =
         import_files(&[(MAIN, "EXPORT { Path = /srv/a; FSAL { Name = VFS; } }")]).unwrap();
@@ -140,7 +127,7 @@ fn all_of_ipv4_is_not_all_and_wildcard_of_addresses_is_refused() {
             "EXPORT {{ Path = /srv/a; FSAL {{ Name = VFS; }} CLIENT {{ Clients = 192.0.2.1; Access_Type = RW; }} \
              CLIENT {{ Clients = {clients}; Access_Type = RO; }} CLIENT {{ Clients = 198.51.100.0/24; Access_Type = RW; }} }}"
         );
-        words(&imported(&text).0.shares[0])
+        clients_of(&imported(&text).0.shares[0])
             .iter()
             .map(|word| word.split('(').next().unwrap().to_owned())
             .collect::<Vec<_>>()
@@ -178,7 +165,7 @@ fn client_that_needs_kerberos_does_not_get_the_terms_of_all() {
     let text =
         format!("EXPORT {{ Path = /srv/a; Access_Type = RO; FSAL {{ Name = VFS; }} {clients} }}");
     let (config, lost) = imported(&text);
-    let words = words(&config.shares[0]);
+    let words = clients_of(&config.shares[0]);
     assert_eq!((words.len(), &*words[0]), (2, "192.0.2.8(no_access)"));
     assert!(lost.iter().any(|line| line.contains("192.0.2.8 has to prove its users by Kerberos")));
     let (config, lost) = {
