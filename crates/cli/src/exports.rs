@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a file exports; none if it was printed.
+/// The exports of a file; none if they were printed.
 fn of_file(file: &std::path::Path, as_json: bool) -> Result<Option<Value>> {
     let config = Config::load(file)?;
     let items: Vec<Value> = ExportLine::all(&config).iter().map(ExportLine::json).collect();

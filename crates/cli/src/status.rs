@@ -127,7 +127,7 @@ fn refused_calls(status: &Value) -> &'static str {
     }
 }
 
-/// What a client has mounted, or connected.
+/// The shares that a client has mounted, or connected.
 fn shares_line(what: &str, names: &Value) -> String {
     let names: Vec<_> = list(names).iter().map(plain).collect();
     if names.is_empty() { String::new() } else { format!("  {what} {}\n", names.join(", ")) }

@@ -1,4 +1,4 @@
-//! What a file handle leads to: a directory above the shares, or an object in one of them.
+//! The place of a file handle: a directory above the shares, or an object in one of them.
 //! RFC 8881 4, 7.3.
 
 use crate::config::{Config, Export, HostVerdict};
@@ -73,7 +73,7 @@ impl Place {
     /// The handle for the wire.
     ///
     /// # Errors
-    /// Those of [`Files::handle`].
+    /// Errors of [`Files::handle`].
     pub fn handle(&mut self, files: &Files) -> Result<FileHandle, NfsStatus> {
         let bytes = match self {
             Self::Pseudo(id) => {
@@ -120,7 +120,7 @@ impl ObjectPlace {
     /// The handle.
     ///
     /// # Errors
-    /// Those of [`Files::handle`].
+    /// Errors of [`Files::handle`].
     pub fn handle(&mut self, files: &Files) -> Result<&Handle, NfsStatus> {
         if self.handle.is_none() {
             let object = self.object.as_ref().ok_or(NfsStatus::SERVERFAULT)?;

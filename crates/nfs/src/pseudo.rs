@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PseudoId {
     index: usize,
-    /// What it is called in file handles: the same after a restart, zero for the root.
+    /// Its number in file handles: the same after a restart, zero for the root.
     number: u64,
 }
 
@@ -49,7 +49,7 @@ impl PseudoId {
     }
 }
 
-/// What a name in a directory leads to.
+/// The place that a name in a directory leads to.
 #[derive(Clone, Debug, Default)]
 struct Child {
     /// A share whose path ends here.
@@ -84,7 +84,7 @@ impl Default for PseudoTree {
     }
 }
 
-/// What a name leads a client to.
+/// The place that a name leads a client to.
 #[derive(Debug)]
 pub enum Found<'a> {
     Directory(PseudoId),

@@ -78,7 +78,7 @@ impl ProcessHost {
         }
     }
 
-    /// What is known of clients' names.
+    /// Knowledge of clients' names.
     pub fn names(&self) -> &Arc<HostNames> {
         &self.names
     }

@@ -135,7 +135,7 @@ impl LocalNode {
         proc_path(self.fd.as_fd())
     }
 
-    /// What `fstat` says.
+    /// The attributes by `fstat`.
     pub fn raw_stat(&self) -> Result<rustix::fs::Stat> {
         rustix::fs::fstat(&self.fd).map_err(|e| refusal("stat", e))
     }

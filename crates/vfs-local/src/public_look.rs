@@ -25,7 +25,7 @@ pub struct PublicLooks {
     passed_over: AtomicU32,
 }
 
-/// What a look has shown.
+/// Result of a look.
 #[derive(Debug)]
 pub enum Look {
     /// What has the name. The guard is for what else is asked of the node.

@@ -1,8 +1,8 @@
-//! What a tree can store, and what a node's security is changed to.
+//! Facts that a tree can store, and changes of a node's security.
 
 use crate::{OwnerChange, PosixAcl};
 
-/// What a tree can store. Constant while it is served.
+/// Facts that a tree can store. Constant while it is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Holes are kept as holes.
@@ -29,13 +29,13 @@ pub struct Features {
     pub serial: u64,
 }
 
-/// What [`Node::set_security`] is to store.
+/// Security that [`Node::set_security`] is to store.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SecurityChange<'a> {
     /// The descriptor, self-relative; none to remove what is stored.
     pub descriptor: Option<&'a [u8]>,
     /// POSIX owner and group.
     pub owner: OwnerChange,
-    /// What local users may do.
+    /// Rights of local users.
     pub permissions: Option<&'a PosixAcl>,
 }

@@ -116,7 +116,7 @@ impl HostFilter for VerdictFilter {
     }
 }
 
-/// What READDIR of the root lists.
+/// Entries that READDIR of the root lists.
 fn listed(client: &mut Client) -> Result<Vec<Vec<u8>>, NfsStatus> {
     let mut operations = client.walk(&[]);
     operations.push(Operation::ReadDir(ReadDirArgs {

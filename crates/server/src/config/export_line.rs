@@ -10,13 +10,13 @@ pub struct ExportLine {
     pub name: String,
     /// Its directory.
     pub path: String,
-    /// What clients mount, behind `SERVER:`.
+    /// Path that clients mount, behind `SERVER:`.
     pub mounts: Vec<String>,
     /// Clients and their options, of which the first that is for a client counts.
     pub clients: Vec<(String, Vec<String>)>,
-    /// Those that may connect; all if empty.
+    /// Clients that may connect; all if empty.
     pub hosts_allowed: Vec<String>,
-    /// Those that may not.
+    /// Clients that may not.
     pub hosts_denied: Vec<String>,
 }
 

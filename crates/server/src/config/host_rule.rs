@@ -175,7 +175,7 @@ impl NamePattern {
     }
 }
 
-/// What stands between brackets.
+/// The part between brackets.
 fn class(text: &[u8]) -> Option<Unit> {
     let (is, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (false, rest),

@@ -70,7 +70,7 @@ pub struct DraftShare {
 }
 
 impl DraftShare {
-    /// What it opens, and to whom.
+    /// The note on what it opens, and to whom.
     fn reach(&self) -> (&str, &[DraftClient]) {
         (&self.path, &self.clients)
     }

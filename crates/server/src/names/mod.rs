@@ -57,7 +57,7 @@ impl NameService for SystemNames {
     }
 }
 
-/// What is known of names. Its threads end with it.
+/// Knowledge of names. Its threads end with it.
 pub struct HostNames {
     desk: Arc<Desk>,
     service: Arc<dyn NameService>,
@@ -76,7 +76,7 @@ struct Desk {
     call: Condvar,
 }
 
-/// What threads were called for.
+/// Work that threads were called for.
 #[derive(Default)]
 struct Calls {
     count: u64,

@@ -1,4 +1,4 @@
-//! What is known of hosts' names and addresses, without threads and without a resolver.
+//! Knowledge of hosts' names and addresses, without threads and without a resolver.
 //!
 //! Answers are refreshed before they are too old to count, so that a client in the middle of its
 //! work never waits for a name service, and one that fails for a while changes nothing.
@@ -25,7 +25,7 @@ pub struct WantedNames {
     pub netgroups: Vec<String>,
 }
 
-/// What name services say of a client's address.
+/// Answer of the name services about a client's address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientNames {
     /// Names that lead to the address, in lower case.

@@ -41,7 +41,7 @@ fn rule(text: &str) -> HostRule {
     HostRule::parse(text).unwrap()
 }
 
-/// What a rule says once it is known.
+/// Verdict of a rule once it is known.
 fn verdict(names: &HostNames, text: &str, client: IpAddr) -> bool {
     for _ in 0..1000 {
         if let Some(is) = names.is_for(&rule(text), client) {

@@ -287,7 +287,7 @@ impl StoredFile {
         self.id
     }
 
-    /// What `fstat` says.
+    /// The attributes by `fstat`.
     pub fn stat(&self) -> Result<Stat> {
         rustix::fs::fstat(&self.file).map_err(|e| refusal("stat stream", e))
     }

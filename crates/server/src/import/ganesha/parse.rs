@@ -13,7 +13,7 @@ const INCLUDES_DEPTH_MAX: usize = 8;
 /// Bytes of all files together.
 const BYTES_MAX: usize = 16 * FILE_BYTES_MAX;
 
-/// What stands in a block, or in the file.
+/// An entry of a block, or of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub place: Place,

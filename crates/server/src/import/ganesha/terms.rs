@@ -35,7 +35,7 @@ enum Security {
     Nobody,
 }
 
-/// What terms become here.
+/// The meaning of terms here.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// Options of `nfs_clients`.
