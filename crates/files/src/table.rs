@@ -440,7 +440,7 @@ impl Held {
     }
 
     /// Whether an open of a stream does not share deletion: the file then
-    /// cannot be opened for it. The other way round nothing is checked.
+    /// cannot be opened for it.
     pub fn streams_forbid_delete(&self) -> bool {
         self.streams.iter().any(|s| s.look().grants.others_forbid_delete(OpenId(0)))
     }
@@ -756,6 +756,33 @@ impl Table {
         Ok(())
     }
 
+    /// Asks clients to close opens with the right to delete the file that only their caches may
+    /// still keep, before a stream of it is opened that does not share deletion: those of the file
+    /// or directory itself count, not those of its other streams. MS-FSA 2.1.5.1.2.2.
+    ///
+    /// # Errors
+    /// [`NotEntered::Breaking`]; [`FsError::ShareViolation`] if one stays.
+    pub fn ask_deleting(
+        &self,
+        context: &RequestContext,
+        key: FileKey,
+        wish: &OpenWish,
+    ) -> std::result::Result<(), NotEntered> {
+        let Some(file) = self.find(key).filter(|_| wish.denies_delete()) else { return Ok(()) };
+        let mut held = file.lock(context);
+        if !held.grants.is_open_for_delete() {
+            return Ok(());
+        }
+        let share = Share(Share::READ.0 | Share::WRITE.0);
+        let wish = OpenWish::new(wish.id, wish.access | wish.once, share);
+        match held.grants.ask(&wish) {
+            Err(refusal @ Refusal::Breaking(_)) => {
+                Err(held.not_entered(file.clone(), refusal, Awaited::Open(wish)))
+            }
+            _ => Err(NotEntered::Refused(FsError::ShareViolation)),
+        }
+    }
+
     /// Enters an open of a stream of a file that is open; the link of `wish` is filled in.
     pub fn open_stream(
         &self,
@@ -767,6 +794,9 @@ impl Table {
         let key = entry.file.key;
         let shard = self.shard(key);
         let file = shard.get(&key).ok_or(NotEntered::Refused(FsError::Stale))?.clone();
+        if wish.denies_delete() && file.look().grants.is_open_for_delete() {
+            return Err(NotEntered::Refused(FsError::ShareViolation));
+        }
         let known = file.look().find_stream(entry.name).cloned();
         let (state, stream) = match known.as_ref().and_then(|s| Some((s, s.stream.as_ref()?))) {
             Some((state, stream)) => (state.clone(), stream.clone()),

@@ -110,6 +110,12 @@ impl OpenWish {
     fn used(&self) -> Access {
         self.access | self.once
     }
+
+    /// Whether it does not share deletion: only opens with a counted right deny anything.
+    #[must_use]
+    pub fn denies_delete(&self) -> bool {
+        self.used().intersects(COUNTED) && !self.share.contains(Share::DELETE)
+    }
 }
 
 fn owner(id: OpenId, key: Option<CacheKey>) -> CacheOwner {
@@ -491,6 +497,12 @@ impl FileGrants {
             held.access.intersects(COUNTED) && !held.share.contains(Share::DELETE)
         });
         self.counts.denies[2] > u32::from(own)
+    }
+
+    /// Whether an open has the right to delete: nothing may be opened that does not share that.
+    #[must_use]
+    pub fn is_open_for_delete(&self) -> bool {
+        self.counts.uses[2] > 0
     }
 
     /// Whether every open lets its name be taken by another file, or its

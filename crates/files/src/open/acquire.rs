@@ -44,15 +44,23 @@ impl Ticket {
         Ok(Self::of(opening, held, None))
     }
 
-    /// Holds a file of which a stream is about to be opened: nothing is shared
+    /// Holds a file of which a stream is about to be opened with these rights: nothing is shared
     /// or denied by that, but the file does not vanish before the stream is closed.
     ///
     /// # Errors
-    /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`].
-    pub(super) fn hold(opening: &Opening, entry: &Entry<'_>) -> Result<Self, NotEntered> {
+    /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`]; [`vfs::FsError::ShareViolation`]
+    /// if the file is open for deletion, and the stream's open will not share that.
+    pub(super) fn hold(
+        opening: &Opening,
+        entry: &Entry<'_>,
+        access: Access,
+    ) -> Result<Self, NotEntered> {
         let wish = OpenWish::new(opening.id, Access::NONE, Share::ALL);
         let held = opening.table.open(&opening.context, entry, wish, None)?;
-        Ok(Self::of(opening, held, None))
+        let hold = Self::of(opening, held, None);
+        let stream = wish_of(opening, access, Access::NONE);
+        opening.table.ask_deleting(&opening.context, entry.key, &stream)?;
+        Ok(hold)
     }
 
     /// A place among the opens of a stream of the file that this holds. The

@@ -81,7 +81,7 @@ impl Opening {
         // Until now anyone may have opened it: then it stays, and we lost.
         let entered = match &self.plan.stream {
             None => self.acquire(&made.opened, granted),
-            Some(_) => self.hold(&made.opened).map_err(NotEntered::Refused),
+            Some(_) => self.hold(&made.opened, granted),
         };
         match self.whereabouts(&mut made, seen)? {
             Whereabouts::Here => {}

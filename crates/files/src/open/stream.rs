@@ -51,7 +51,11 @@ impl Opening {
         if present.is_none() {
             self.check_may_add(file)?;
         }
-        let hold = self.hold(file)?;
+        let hold = match self.hold(file, granted) {
+            Ok(hold) => hold,
+            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
+            Err(NotEntered::Refused(error)) => return Err(error),
+        };
         if self.lost_its_path(seen, file)? {
             return Ok(Attempt::Lost);
         }
@@ -120,13 +124,12 @@ impl Opening {
 
     /// A place among the opens of the file that stands in nobody's way, but
     /// keeps the file while the stream is open.
-    pub(super) fn hold(&self, file: &Opened) -> Result<Ticket> {
-        match Ticket::hold(self, &self.entry(file)) {
-            Ok(hold) => Ok(hold),
-            Err(NotEntered::Refused(error)) => Err(error),
-            // Looking breaks nothing.
-            Err(NotEntered::Breaking(_)) => Err(FsError::ShareViolation),
-        }
+    pub(super) fn hold(
+        &self,
+        file: &Opened,
+        granted: Access,
+    ) -> std::result::Result<Ticket, NotEntered> {
+        Ticket::hold(self, &self.entry(file), granted)
     }
 
     fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {

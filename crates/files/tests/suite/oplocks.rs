@@ -198,3 +198,28 @@ fn a_stream_that_a_client_keeps_is_asked_for_before_its_file_is_deleted() {
     let refused = waiting.now_or_never().expect("nothing to wait for");
     assert_eq!(refused.unwrap_err(), FsError::ShareViolation);
 }
+
+/// MS-FSA 2.1.5.1.2.2, 2.1.5.1.2: a conflict of share modes breaks what keeps handles first.
+#[test]
+fn kept_deleter_of_a_file_is_asked_for_before_a_stream_forbids_it() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return eprintln!("skipped: no extended attributes here");
+    }
+    let client = Arc::new(Client::default());
+    let kept = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
+    let wish = OpenPlan { share: Share(3), ..of_stream(new_file("a")) };
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, wish));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    assert_eq!(client.told().len(), 1);
+    served.close(kept.open);
+    let opened = waiting.now_or_never().expect("nothing to wait for").unwrap();
+    served.close(opened.open);
+    let used = served.try_open(cached(plan("a", ALL), Caching::BATCH, &client)).unwrap();
+    let wish = OpenPlan { share: Share(3), ..of_stream(plan("a", READ)) };
+    let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, wish));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    served.files.acknowledge(&used.open, Caching::LEVEL_II).unwrap();
+    let refused = waiting.now_or_never().expect("nothing to wait for");
+    assert_eq!(refused.unwrap_err(), FsError::ShareViolation);
+}

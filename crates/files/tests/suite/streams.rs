@@ -169,7 +169,8 @@ fn a_stream_that_cannot_be_made_leaves_no_file() {
 fn share_modes_and_ranges_are_of_each_stream() {
     let Some(served) = serve_streams() else { return };
     let alone = Share(0);
-    let file = served.try_open(sharing(alone, new_file("file"))).unwrap().open;
+    let plain = OpenPlan { desired: READ | WRITE, ..new_file("file") };
+    let file = served.try_open(sharing(alone, plain)).unwrap().open;
     let one = served.try_open(sharing(alone, of(new_file("file"), "one"))).unwrap().open;
     let two = served.try_open(sharing(alone, of(new_file("file"), "two"))).unwrap().open;
     for taken in [plan("file", READ), of(plan("file", READ), "one"), of(plan("file", READ), "TWO")]
@@ -200,6 +201,35 @@ fn a_file_is_not_opened_for_deletion_while_a_stream_forbids_it() {
     let file = served.try_open(sharing(kept, plan("file", READ))).unwrap().open;
     served.open_stream("file", "s", DELETE);
     served.close(file);
+}
+
+/// MS-FSA 2.1.5.1.2.2: a stream and its file, or directory, hold each other by deletion only.
+#[test]
+fn stream_is_not_opened_beside_a_deleter_of_its_file_without_sharing_that() {
+    let Some(served) = serve_streams() else { return };
+    let kept = Share(Share::READ.0 | Share::WRITE.0);
+    for new in [new_file("file"), new_directory("dir")] {
+        let path = new.path.clone();
+        let name = std::str::from_utf8(path.as_bytes()).unwrap();
+        drop(served.try_open(new).unwrap());
+        let old = served.try_open(of(new_file(name), "old")).unwrap().open;
+        let deleter = served.open(name, DELETE);
+        for stream in ["old", "new"] {
+            let wish = sharing(kept, of(new_or_there(name), stream));
+            assert_eq!(served.refusal(wish), FsError::ShareViolation, "{name}:{stream}");
+        }
+        assert_eq!(served.get_stream(name, "new"), None, "nothing was created");
+        let looking = sharing(kept, of(plan(name, Access::READ_ATTRIBUTES), "old"));
+        served.close(served.try_open(looking).unwrap().open);
+        served.close(served.open_stream(name, "old", READ));
+        served.close(deleter);
+        served.close(old);
+        // One of another stream does not count.
+        let deleter = served.open_stream(name, "old", DELETE);
+        let wish = sharing(kept, of(new_or_there(name), "new"));
+        served.close(served.try_open(wish).unwrap().open);
+        served.close(deleter);
+    }
 }
 
 #[test]

@@ -128,8 +128,13 @@ impl Reference {
         if file == Some(true) {
             return Err(FsError::DeletePending);
         }
-        self.data.entry(FILE).or_default();
         let replaces = if_exists >= 2 && there;
+        let checked = access | if replaces { 2 } else { 0 };
+        let is_kept = opens.iter().any(|o| o.number == FILE && o.access & 4 != 0);
+        if stream.is_some() && is_kept && checked != 0 && share & 4 == 0 {
+            return Err(FsError::ShareViolation);
+        }
+        self.data.entry(FILE).or_default();
         let number = match stream {
             Some((_, Some(number))) => number,
             Some((name, None)) => self.make_stream(name),
@@ -138,7 +143,6 @@ impl Reference {
         if self.data[&number].pending {
             return Err(FsError::DeletePending);
         }
-        let checked = access | if replaces { 2 } else { 0 };
         if Self::conflict(opens, number, checked, share) {
             return Err(FsError::ShareViolation);
         }
