@@ -45,6 +45,9 @@ pub enum Stream {
     Named(StreamName),
     /// `::$DATA`: the data that every file has, and no directory.
     Default,
+    /// `::$INDEX_ALLOCATION` or `:$I30:$INDEX_ALLOCATION`: the entries that every directory has, and
+    /// no file.
+    Index,
 }
 
 impl SmbPath {
@@ -68,6 +71,7 @@ impl SmbPath {
 ///
 /// # Errors
 /// [`FsError::InvalidName`] for a leading separator, `.` or `..` components, wildcards, control characters or a bad stream part;
+/// [`FsError::InvalidParameter`] for an index that no directory has;
 /// [`FsError::NameTooLong`] for a component the backend cannot hold.
 pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     if units.is_empty() {
@@ -183,8 +187,11 @@ fn is_mapped(unit: u16) -> bool {
     char::from_u32(unit.into()).and_then(mapped_byte).is_some()
 }
 
-/// `name`, `name:$DATA`, or `:$DATA`. The one type that there is may be left
-/// out with its colon, or is spelt out, in any case.
+/// The name of the one index that there is: that of a directory's names. MS-FSCC 2.1.5.
+const INDEX_NAME: &str = "$I30";
+
+/// `name`, `name:$DATA`, `:$DATA`, or the index of a directory. Types are in any case, and that of
+/// a name may be left out with its colon. MS-FSA 2.1.5.1.
 fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
     let mut parts = units.splitn(2, |&u| u == COLON);
     let name = parts.next().unwrap_or_default();
@@ -192,6 +199,11 @@ fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
     match (name.is_empty(), kind.as_deref()) {
         (true, Some("$DATA")) => Ok(Stream::Default),
         (false, None | Some("$DATA")) => stream_from_units(name).map(Stream::Named),
+        (_, Some("$INDEX_ALLOCATION")) => {
+            let text = String::from_utf16_lossy(name);
+            let is_index = text.is_empty() || text.eq_ignore_ascii_case(INDEX_NAME);
+            if is_index { Ok(Stream::Index) } else { Err(FsError::InvalidParameter) }
+        }
         _ => Err(FsError::InvalidName),
     }
 }
@@ -501,6 +513,12 @@ mod tests {
         assert_eq!(stream("f::$DATA"), Ok(Some(Stream::Default)));
         assert_eq!(stream("f:s"), named("s"));
         assert_eq!(stream("f:s:$data"), named("s"));
+        for index in
+            ["f::$INDEX_ALLOCATION", "f:$i30:$index_allocation", "d\\f:$I30:$INDEX_ALLOCATION"]
+        {
+            assert_eq!(stream(index), Ok(Some(Stream::Index)), "{index}");
+        }
+        assert_eq!(stream("f:s:$INDEX_ALLOCATION"), Err(FsError::InvalidParameter));
         assert_eq!(stream(":s"), named("s"), "of the root");
         assert_eq!(stream("f:\u{5}a\n?*\"<>|"), named("\u{5}a\n?*\"<>|"));
         for bad in [

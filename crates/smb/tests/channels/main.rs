@@ -10,6 +10,7 @@ mod disk;
 mod ending;
 mod guessing;
 mod harness;
+mod index;
 mod persistent;
 mod renewal;
 mod replay;

@@ -206,6 +206,7 @@ impl Plan {
         }
         let wants = |option| body.options & option != 0;
         let kind = match &parsed.stream {
+            Some(Stream::Index) => index_kind(body)?,
             // Data is of a file, whatever it belongs to. MS-FSA 2.1.5.1.
             Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
             Some(Stream::Default) => WishedKind::File,
@@ -215,7 +216,7 @@ impl Plan {
         };
         let stream = match parsed.stream {
             Some(Stream::Named(name)) => Some(name),
-            Some(Stream::Default) | None => None,
+            Some(Stream::Default | Stream::Index) | None => None,
         };
         let asked = contexts.asked(body);
         let open = OpenPlan {
@@ -251,6 +252,26 @@ impl Plan {
             asked,
         })
     }
+}
+
+/// What is opened by the name of a directory's index: the directory. MS-FSA 2.1.5.1.
+///
+/// # Errors
+/// `FILE_IS_A_DIRECTORY` for an open that wants a file, `INVALID_PARAMETER` for one that empties it.
+fn index_kind(body: &CreateRequest<'_>) -> Result<WishedKind, NtStatus> {
+    if body.options & fscc::FILE_NON_DIRECTORY_FILE != 0 {
+        return Err(NtStatus::FILE_IS_A_DIRECTORY);
+    }
+    if replaces(body.disposition) {
+        Err(NtStatus::INVALID_PARAMETER)
+    } else {
+        Ok(WishedKind::Directory)
+    }
+}
+
+/// Whether the disposition empties what is there.
+fn replaces(disposition: u32) -> bool {
+    [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF].contains(&disposition)
 }
 
 /// The path of a request, taken apart.
@@ -293,9 +314,7 @@ fn check_options(body: &CreateRequest<'_>) -> Result<(), NtStatus> {
     if has(fscc::FILE_DIRECTORY_FILE) && has(fscc::FILE_NON_DIRECTORY_FILE) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let replaces = [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF]
-        .contains(&body.disposition);
-    if has(fscc::FILE_DIRECTORY_FILE) && replaces {
+    if has(fscc::FILE_DIRECTORY_FILE) && replaces(body.disposition) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     if body.share_access & !7 != 0 || body.attributes & !ATTRIBUTES_KNOWN != 0 {

@@ -148,6 +148,7 @@ impl Entries {
                 | FsError::PathNotFound
                 | FsError::AccessDenied
                 | FsError::InvalidName
+                | FsError::InvalidParameter
                 | FsError::NameTooLong,
             ) => {
                 self.scan.at_end = true;
