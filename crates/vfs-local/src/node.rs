@@ -245,6 +245,16 @@ impl LocalNode {
     }
 }
 
+impl LocalNode {
+    /// Makes its own data and attributes stable, and not those of its long streams.
+    pub fn sync_this(&self) -> rustix::io::Result<()> {
+        let directory =
+            if self.kind == FileKind::Directory { OFlags::DIRECTORY } else { OFlags::empty() };
+        let file = rustix::fs::open(self.proc_path(), SYNC_FLAGS | directory, Mode::empty())?;
+        rustix::fs::fsync(file)
+    }
+}
+
 /// As what is open for looking only is opened once more to be synced.
 const SYNC_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 

@@ -139,13 +139,18 @@ pub fn open_directory(
     wait: Wait,
 ) -> Result<(OwnedFd, RelPath)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
+    // A link in the path may lead into a store of streams.
+    let not_store = |fd: OwnedFd, path| match stream_store::is_store(fd.as_fd()) {
+        true => Err(FsError::PathNotFound),
+        false => Ok((fd, path)),
+    };
     match open_beneath(root, path.as_bytes(), flags, Mode::empty(), wait) {
-        Ok(fd) => Ok((fd, path.clone())),
+        Ok(fd) => not_store(fd, path.clone()),
         Err(Errno::NOENT) if case == Case::Insensitive && !path.is_root() => {
             let spelt = respell(root, path).map_err(|e| path_refusal("respell", e))?;
             let fd = open_beneath(root, spelt.as_bytes(), flags, Mode::empty(), Wait::Allowed)
                 .map_err(|e| path_refusal("open directory", e))?;
-            Ok((fd, spelt))
+            not_store(fd, spelt)
         }
         Err(errno) => Err(path_refusal("open directory", errno)),
     }

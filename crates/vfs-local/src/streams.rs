@@ -149,8 +149,13 @@ fn names(node: &LocalNode) -> Result<Vec<StreamName>> {
     Ok(named.filter_map(|name| StreamName::new(name).ok()).collect())
 }
 
+/// Whether streams are among these names of attributes, each with a NUL behind it.
+pub fn has_any(attributes: &[u8]) -> bool {
+    attributes.split(|&b| b == 0).any(|name| name.starts_with(PREFIX))
+}
+
 /// The files that a node's streams refer to.
-fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
+pub fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
     let mut ids = Vec::new();
     for name in names(node)? {
         ids.extend(load_present(node, &name)?.and_then(|value| value.id()));

@@ -13,6 +13,7 @@ use super::{StoredFile, handle_of, record_of, remove_file, unreachable};
 use crate::node::LocalNode;
 use crate::posix_acl::PermissionState;
 use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfs::{FsError, Result};
@@ -99,21 +100,34 @@ impl StoredFile {
         !record.own_handle.is_empty() && !own.is_empty() && own != record.own_handle
     }
 
+    /// Counts the bytes to the owner that the host has by now, as a local program may have given it
+    /// away. Where that fails the daily look tries again.
+    pub(super) fn follow_owner(&self, node: &LocalNode) {
+        let is_followed =
+            |own: Stat, host: Stat| (own.st_uid, own.st_gid) == (host.st_uid, host.st_gid);
+        let seen = self.stat().and_then(|own| Ok(is_followed(own, node.raw_stat()?)));
+        if seen == Ok(false)
+            && let Err(error) = self.refresh_record(node)
+        {
+            tracing::debug!(%error, "a long stream is counted to the former owner of its file");
+        }
+    }
+
     /// Records the rights that the host has by now, if they are others, and counts the bytes to its
-    /// owner.
+    /// owner and project.
     pub(super) fn refresh_record(&self, node: &LocalNode) -> Result<()> {
         let failed = |errno| unreachable("read record of stream", errno);
         let rights = Some(PermissionState::of(node)?.hash());
         let _lock = lock_records();
-        match record_of(self.file.as_fd()).map_err(failed)? {
-            Some(record) if names(&record, node) && record.host_rights != rights => {
-                let owner = node.raw_stat()?;
-                super::give_file(self.file.as_fd(), owner.st_uid, owner.st_gid)
-                    .map_err(|errno| unreachable("chown stream", errno))?;
-                self.record_host(node)
-            }
-            _ => Ok(()),
+        let record = record_of(self.file.as_fd()).map_err(failed)?;
+        let Some(record) = record.filter(|record| names(record, node)) else { return Ok(()) };
+        let (own, host) = (self.stat()?, node.raw_stat()?);
+        let failed = |errno| unreachable("chown stream", errno);
+        if (own.st_uid, own.st_gid) != (host.st_uid, host.st_gid) {
+            super::give_file(self.file.as_fd(), host.st_uid, host.st_gid).map_err(failed)?;
         }
+        super::project::copy_project(node, self.file.as_fd()).map_err(failed)?;
+        if record.host_rights == rights { Ok(()) } else { self.record_host(node) }
     }
 }
 

@@ -17,7 +17,9 @@
 //! there, shows that a reference was copied and means nothing.
 
 mod adoption;
+mod project;
 mod record;
+mod restored;
 mod roots;
 mod sweep;
 
@@ -32,7 +34,7 @@ pub use record::StoredId;
 use record::{Host, RECORD_BYTES_MAX, Record};
 pub use roots::{ServedRoot, serve};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,6 +46,8 @@ use vfs::{Attributes, FileKey, FileKind, FsError, Result, ServerWork};
 pub const NAME: &str = ".anabranch-streams";
 /// The attribute that has a record; the directory itself has one, too, that names nothing.
 const RECORD: &str = "user.anabranch.stream-of";
+/// Looks through all stores for a file that may be moved from one to another meanwhile.
+const MOVED_TRIES_MAX: u32 = 16;
 /// Permissions of a store, by which it is looked for among what was opened.
 const STORE_MODE: u32 = 0o1700;
 /// The same of a stream's file.
@@ -106,6 +110,11 @@ pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes)
     if attributes.mode != mode {
         return false;
     }
+    has_record(fd, path_only)
+}
+
+/// Whether a file or directory has a record, or may have one.
+fn has_record(fd: BorrowedFd<'_>, path_only: bool) -> bool {
     let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
     let mut value = [0; RECORD_BYTES_MAX];
     let look = || Ok(place.get(c"user.anabranch.stream-of", &mut value));
@@ -113,6 +122,12 @@ pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes)
         as_server(ServerWork::StreamStore, look),
         Ok(Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::BADF))
     )
+}
+
+/// Whether a directory is a store, to which a link in a path may have led.
+pub fn is_store(directory: BorrowedFd<'_>) -> bool {
+    let has_mode = |stat: Stat| stat.st_mode & 0o7777 == STORE_MODE && is_directory(&stat);
+    rustix::fs::fstat(directory).is_ok_and(has_mode) && has_record(directory, true)
 }
 
 /// The refusal when a store cannot be created or a file in it.
@@ -143,6 +158,34 @@ enum Lookup {
     Missing,
 }
 
+/// What stores have answered that do not have a stream's file.
+#[derive(Default)]
+struct Refused {
+    error: Option<FsError>,
+    is_unclear: bool,
+    is_foreign: bool,
+}
+
+impl Refused {
+    fn note(&mut self, answer: Result<Lookup>) {
+        match answer {
+            Ok(Lookup::Foreign) => self.is_foreign = true,
+            Ok(Lookup::Unclear) => self.is_unclear = true,
+            Ok(Lookup::Missing | Lookup::Found(_)) => {}
+            Err(failed) => self.error = self.error.take().or(Some(failed)),
+        }
+    }
+
+    fn lookup(self) -> Result<Lookup> {
+        match self.error {
+            Some(error) => Err(error),
+            None if self.is_unclear => Ok(Lookup::Unclear),
+            None if self.is_foreign => Ok(Lookup::Foreign),
+            None => Ok(Lookup::Missing),
+        }
+    }
+}
+
 /// A stream's file, open.
 #[derive(Debug)]
 pub struct StoredFile {
@@ -168,8 +211,10 @@ impl StoredFile {
                 tracing::error!(
                     inode,
                     id,
-                    "no directory {NAME} has the file of a long stream: is one not mounted, or not \
-                     restored? Remove the attribute by which the file refers to it to give it up"
+                    "no directory {NAME} has the file of a long stream. Mount or restore the one \
+                     that has it; if the stream's file came from a share that is served no more, \
+                     serve that again, or move the file of this id from its {NAME} into that of \
+                     this share. To give the stream up remove its attribute (setfattr -x)"
                 );
                 Err(FsError::Unavailable)
             }
@@ -188,28 +233,74 @@ impl StoredFile {
         }
     }
 
-    /// Looks through the known stores, then through those above the file. Copies of a store may be
-    /// served, too, so that one of several files with the id is the node's.
+    /// Looks where the file was found last, and through all stores only if it is not there.
     fn look(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
         as_server(ServerWork::StreamStore, || {
-            let (mut error, mut is_unclear, mut is_foreign) = (None, false, false);
-            let known = roots::stores_on(node.key.device);
-            for store in known.chain(roots::stores_above(node)) {
-                match look_in(store, node, id, writes) {
-                    Ok(Lookup::Found(stored)) => return Ok(Lookup::Found(stored)),
-                    Ok(Lookup::Foreign) => is_foreign = true,
-                    Ok(Lookup::Unclear) => is_unclear = true,
-                    Ok(Lookup::Missing) => {}
-                    Err(failed) => error = error.or(Some(failed)),
+            if let Some(store) = roots::last_store_of(node.key.device, id)
+                && let Ok(Lookup::Found(stored)) = look_in(Ok(store), node, id, writes)
+            {
+                return Ok(Lookup::Found(stored));
+            }
+            for _ in 0..MOVED_TRIES_MAX {
+                let moves = roots::moves();
+                let lookup = Self::look_everywhere(node, id, writes)?;
+                // One that moves from a store to another may be in neither of them when it is
+                // looked for.
+                if !matches!(lookup, Lookup::Missing) || roots::moves() == moves {
+                    return Ok(lookup);
                 }
             }
-            match error {
-                Some(error) => Err(error),
-                None if is_unclear => Ok(Lookup::Unclear),
-                None if is_foreign => Ok(Lookup::Foreign),
-                None => Ok(Lookup::Missing),
-            }
+            Err(FsError::WouldBlock)
         })
+    }
+
+    /// Looks through the stores above the file, then through the other known ones. Copies of a
+    /// store may be served, too, so that one of several files with the id is the node's.
+    fn look_everywhere(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
+        let mut refused = Refused::default();
+        for found in roots::stores_above(node) {
+            match look_in(found.store, node, id, writes) {
+                Ok(Lookup::Found(stored)) => {
+                    roots::note_store(id, found.place);
+                    return Ok(Lookup::Found(stored));
+                }
+                other => refused.note(other),
+            }
+        }
+        let knows_all_above = refused.error.is_none();
+        for found in roots::stores_on(node.key.device) {
+            match look_in(found.store, node, id, writes) {
+                Ok(Lookup::Found(stored)) if knows_all_above => {
+                    return Ok(Lookup::Found(stored.moved_near(node, found.place)));
+                }
+                Ok(Lookup::Found(stored)) => return Ok(Lookup::Found(stored)),
+                other => refused.note(other),
+            }
+        }
+        refused.lookup()
+    }
+
+    /// Moves the file into the store that a new stream of its host would be in. The host came from
+    /// another share, without which nothing would lead to the file after a restart.
+    fn moved_near(self, node: &LocalNode, place: Option<roots::StorePlace>) -> Self {
+        // A host with several names may be in both shares.
+        if node.raw_stat().map_or(true, |stat| stat.st_nlink > 1 && !is_directory(&stat)) {
+            place.into_iter().for_each(|place| roots::note_store(self.id, Some(place)));
+            return self;
+        }
+        let Ok(store) = roots::store_for(node) else { return self };
+        let (name, flags) = (self.id.file_name(), RenameFlags::NOREPLACE);
+        match rustix::fs::renameat_with(&self.store, &name, &store, &name, flags) {
+            Ok(()) => {
+                roots::count_move();
+                Self { store, ..self }
+            }
+            // It stays where it is: another mount, a snapshot, or no right to write there.
+            Err(error) => {
+                tracing::debug!(%error, "a long stream stays in the store of another share");
+                self
+            }
+        }
     }
 
     /// Creates the file of a stream of `node` with `data` in it, and makes it stable: before the
@@ -240,6 +331,7 @@ impl StoredFile {
         let failed = |errno| refused("create stream", errno);
         let owner = node.raw_stat()?;
         give_file(self.file.as_fd(), owner.st_uid, owner.st_gid).map_err(failed)?;
+        project::copy_project(node, self.file.as_fd()).map_err(failed)?;
         // Sticky, which neither a write nor a new owner takes away.
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(FILE_MODE)).map_err(failed)?;
         self.record_host(node)?;
@@ -253,7 +345,17 @@ impl StoredFile {
         if !is_named {
             let file = format!("/proc/self/fd/{}", self.file.as_raw_fd());
             let (store, name) = (&self.store, self.id.file_name());
-            rustix::fs::linkat(CWD, file, store, name, AtFlags::SYMLINK_FOLLOW).map_err(failed)?;
+            let link = || rustix::fs::linkat(CWD, &file, store, &name, AtFlags::SYMLINK_FOLLOW);
+            match link() {
+                // The store hands its project on, which is not that of the host.
+                Err(Errno::XDEV) => {
+                    let listable = open_listable(store.as_fd()).map_err(failed)?;
+                    project::stop_inheritance(listable.as_fd())
+                        .and_then(|()| link())
+                        .map_err(failed)?;
+                }
+                other => other.map_err(failed)?,
+            }
         }
         rustix::fs::fsync(&self.file).map_err(failed)?;
         sync_directory(self.store.as_fd()).map_err(failed)
@@ -319,7 +421,13 @@ fn look_in(
     };
     let stored = StoredFile { file, store, id };
     match stored.claim_for(node, writes)? {
-        Claim::Own | Claim::Adopted => Ok(Lookup::Found(stored)),
+        Claim::Own => {
+            if writes {
+                stored.follow_owner(node);
+            }
+            Ok(Lookup::Found(stored))
+        }
+        Claim::Adopted => Ok(Lookup::Found(stored)),
         Claim::Foreign => Ok(Lookup::Foreign),
         Claim::Unclear => Ok(Lookup::Unclear),
     }
@@ -329,18 +437,26 @@ fn look_in(
 /// out of reach stays, and the sweep finds it.
 pub fn remove(node: &LocalNode, id: StoredId) {
     let _ = as_server(ServerWork::StreamStore, || {
-        for store in roots::stores_on(node.key.device).chain(roots::stores_above(node)) {
-            let Ok(store) = store else { continue };
+        let last = roots::last_store_of(node.key.device, id).into_iter();
+        let others = roots::stores_above(node).chain(roots::stores_on(node.key.device));
+        let others = others.filter_map(|found| found.store.ok());
+        for store in last.chain(others) {
             let Ok(file) = open_file(store.as_fd(), id, false) else { continue };
             let stored = StoredFile { file, store, id };
-            if stored.is_own(node) {
+            if !stored.is_own(node) {
+                continue;
+            }
+            // The removal of the file must not outlive a power failure that the removal of the
+            // reference does not. A host that cannot be synced leaves the file to the sweep.
+            if !sweep::is_out_of_order(stored.store.as_fd()) || node.sync_this().is_ok() {
                 stored.remove();
                 sweep::host_dropped(node.key, id);
-                break;
             }
+            break;
         }
         Ok(())
     });
+    roots::forget_store(id);
 }
 
 /// As [`record_rights`] for the streams that the file is known to have. Costs nothing while no file
@@ -505,6 +621,10 @@ fn make_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
 
 fn key_of(stat: &Stat) -> FileKey {
     FileKey { device: stat.st_dev, inode: stat.st_ino }
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
 fn is_regular(stat: &Stat) -> bool {

@@ -2,17 +2,22 @@
 //! below one.
 //!
 //! Shares may overlap, and a file may be moved from one to another of the same file system, with
-//! its streams' files where they are. So a stream is looked for in every store of the file system
-//! that is known, and then in each directory above its file: a store stays where it is when the
-//! share that made it is configured otherwise or not any more, and is found there.
+//! its streams' files where they are. So a stream is looked for in each directory above its file: a
+//! store stays where it is when the share that made it is configured otherwise or not any more, and
+//! is found there. Then it is looked for in every other store of the file system that is known, and
+//! moved from there to where the first look finds it. Where it was found is remembered, so that a
+//! call costs the same however many shares there are.
 
+use super::record::StoredId;
 use super::{key_of, make_store, open_store};
 use crate::location::kernel_path;
 use crate::node::LocalNode;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use vfs::{FileKey, FileKind};
 
 /// Directories that are looked at above a file: more than any path has.
@@ -27,19 +32,96 @@ pub struct ServedRoot {
     pub(super) key: FileKey,
     /// Nothing refers to files in its store but what is served: not so in a snapshot.
     pub(super) is_swept: bool,
+    /// How often its store was opened.
+    #[cfg(test)]
+    pub(super) looks: AtomicU64,
+}
+
+impl Drop for ServedRoot {
+    /// A share that is served no more has streams of files that were moved from it to others.
+    fn drop(&mut self) {
+        if self.is_swept && open_store(self.fd.as_fd()).is_ok() {
+            remember(self.key.device, self.fd.as_fd());
+            super::sweep::ask_if_running();
+        }
+    }
 }
 
 /// A directory with a store that is no root of a share. It is not held open, or its file system
 /// could not be unmounted.
-#[derive(Clone)]
-struct StorePlace {
+#[derive(Debug)]
+pub(super) struct OtherPlace {
     device: u64,
     path: Vec<u8>,
 }
 
+/// A directory with a store.
+#[derive(Clone, Debug)]
+pub(super) enum StorePlace {
+    Root(Weak<ServedRoot>),
+    Other(Arc<OtherPlace>),
+}
+
+/// What the place of a store has, and which place that is, if it can be remembered.
+pub(super) struct FoundStore {
+    pub store: rustix::io::Result<OwnedFd>,
+    pub place: Option<StorePlace>,
+}
+
 struct Roots {
     served: Vec<Weak<ServedRoot>>,
-    places: Vec<StorePlace>,
+    places: Vec<Arc<OtherPlace>>,
+}
+
+/// Streams' files of which the store is remembered: a few megabytes.
+const STORES_NOTED_MAX: usize = 1 << 14;
+
+/// The stores in which streams' files were found last.
+static NOTED: LazyLock<Mutex<HashMap<StoredId, StorePlace>>> = LazyLock::new(Mutex::default);
+
+fn noted() -> MutexGuard<'static, HashMap<StoredId, StorePlace>> {
+    NOTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Files that were moved from a store to another.
+static MOVES: AtomicU64 = AtomicU64::new(0);
+
+/// How often a stream's file was moved from a store to another.
+pub(super) fn moves() -> u64 {
+    MOVES.load(Ordering::SeqCst)
+}
+
+/// A stream's file was moved from a store to another.
+pub(super) fn count_move() {
+    MOVES.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Remembers the store in which a stream's file was found.
+pub(super) fn note_store(id: StoredId, place: Option<StorePlace>) {
+    let Some(place) = place else { return };
+    let mut noted = noted();
+    if noted.len() >= STORES_NOTED_MAX && !noted.contains_key(&id) {
+        noted.clear();
+    }
+    noted.insert(id, place);
+}
+
+/// A stream's file is gone.
+pub(super) fn forget_store(id: StoredId) {
+    noted().remove(&id);
+}
+
+/// The store in which a stream's file was found last.
+pub(super) fn last_store_of(device: u64, id: StoredId) -> Option<OwnedFd> {
+    let place = noted().get(&id).cloned()?;
+    match place {
+        StorePlace::Root(root) => {
+            let root = root.upgrade().filter(|root| root.key.device == device)?;
+            root.open_store().ok()
+        }
+        StorePlace::Other(place) if place.device == device => place.open().ok(),
+        StorePlace::Other(_) => None,
+    }
 }
 
 static ROOTS: Mutex<Roots> = Mutex::new(Roots { served: Vec::new(), places: Vec::new() });
@@ -55,6 +137,8 @@ pub fn serve(root: BorrowedFd<'_>, is_swept: bool) -> rustix::io::Result<Arc<Ser
         fd: root.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
         key,
         is_swept,
+        #[cfg(test)]
+        looks: AtomicU64::new(0),
     });
     let mut roots = roots();
     roots.served.retain(|root| root.strong_count() > 0);
@@ -71,37 +155,86 @@ pub(super) fn served() -> Vec<Arc<ServedRoot>> {
     roots().served.iter().filter_map(Weak::upgrade).collect()
 }
 
+impl ServedRoot {
+    fn open_store(&self) -> rustix::io::Result<OwnedFd> {
+        #[cfg(test)]
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        open_store(self.fd.as_fd())
+    }
+}
+
 /// The known stores of a device, each opened as it is asked for. A place without a store is
 /// passed over; any other failure says that streams may be where nobody could look.
-pub(super) fn stores_on(device: u64) -> impl Iterator<Item = rustix::io::Result<OwnedFd>> {
+pub(super) fn stores_on(device: u64) -> impl Iterator<Item = FoundStore> {
     let on_device = move |root: &Arc<ServedRoot>| root.key.device == device;
-    let in_roots = served().into_iter().filter(on_device).map(|root| open_store(root.fd.as_fd()));
-    let elsewhere = places_on(device).into_iter().map(|place| place.open());
-    in_roots.chain(elsewhere).filter(is_store)
+    let in_roots = served().into_iter().filter(on_device).map(|root| FoundStore {
+        store: root.open_store(),
+        place: Some(StorePlace::Root(Arc::downgrade(&root))),
+    });
+    let elsewhere = places_on(device)
+        .into_iter()
+        .map(|place| FoundStore { store: place.open(), place: Some(StorePlace::Other(place)) });
+    in_roots.chain(elsewhere).filter(|found| is_store(&found.store))
 }
 
 fn is_store(store: &rustix::io::Result<OwnedFd>) -> bool {
     !matches!(store, Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV))
 }
 
+/// The directories below which files may refer to streams in stores of a device: what is served of
+/// it, and what was, without those that are below another one.
+pub(super) fn tops_on(device: u64) -> Vec<OwnedFd> {
+    let served = served().into_iter().filter(|root| root.key.device == device);
+    let copy = |root: Arc<ServedRoot>| open_directory_at(root.fd.as_fd(), c".").ok();
+    let elsewhere = places_on(device).into_iter().filter_map(|place| place.open_directory().ok());
+    let all: Vec<_> = served.filter_map(copy).chain(elsewhere).collect();
+    let key = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| key_of(&stat)).ok();
+    let keys: HashSet<FileKey> = all.iter().filter_map(key).collect();
+    let mut seen = HashSet::new();
+    let is_top = |fd: &OwnedFd| {
+        let is_new = key(fd).is_some_and(|key| seen.insert(key));
+        is_new && !has_above(fd, &keys)
+    };
+    all.into_iter().filter(is_top).collect()
+}
+
+/// Whether one of these directories is above this one.
+fn has_above(directory: &OwnedFd, keys: &HashSet<FileKey>) -> bool {
+    let Ok(stat) = rustix::fs::fstat(directory) else { return false };
+    let mut walk = StoresAbove { next: None, device: stat.st_dev, levels: 0 };
+    let mut at = walk.above(directory.as_fd());
+    while let Ok(Some(above)) = at {
+        let Ok(stat) = rustix::fs::fstat(&above) else { return false };
+        if keys.contains(&key_of(&stat)) {
+            return true;
+        }
+        at = walk.above(above.as_fd());
+    }
+    false
+}
+
 /// The stores whose streams are removed with their files.
 pub(super) fn swept_stores() -> impl Iterator<Item = (OwnedFd, u64)> {
     let swept = served().into_iter().filter(|root| root.is_swept);
-    let in_roots = swept.map(|root| (open_store(root.fd.as_fd()), root.key.device));
+    let in_roots = swept.map(|root| (root.open_store(), root.key.device));
     let places = roots().places.clone();
     let elsewhere = places.into_iter().map(|place| (place.open(), place.device));
     in_roots.chain(elsewhere).filter_map(|(store, device)| Some((store.ok()?, device)))
 }
 
-impl StorePlace {
+impl OtherPlace {
     fn open(&self) -> rustix::io::Result<OwnedFd> {
+        open_store(self.open_directory()?.as_fd())
+    }
+
+    fn open_directory(&self) -> rustix::io::Result<OwnedFd> {
         let directory = open_directory(&self.path)?;
         let is_same = rustix::fs::fstat(&directory)?.st_dev == self.device;
-        if is_same { open_store(directory.as_fd()) } else { Err(Errno::XDEV) }
+        if is_same { Ok(directory) } else { Err(Errno::XDEV) }
     }
 }
 
-fn places_on(device: u64) -> Vec<StorePlace> {
+fn places_on(device: u64) -> Vec<Arc<OtherPlace>> {
     roots().places.iter().filter(|place| place.device == device).cloned().collect()
 }
 
@@ -131,21 +264,19 @@ impl StoresAbove {
 }
 
 impl Iterator for StoresAbove {
-    type Item = rustix::io::Result<OwnedFd>;
+    type Item = FoundStore;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let at = match self.next.take()? {
                 Ok(at) => at,
-                Err(errno) => return Some(Err(errno)),
+                Err(errno) => return Some(FoundStore { store: Err(errno), place: None }),
             };
             self.next = self.above(at.as_fd()).transpose();
             let store = open_store(at.as_fd());
-            if store.is_ok() {
-                remember(self.device, at.as_fd());
-            }
+            let place = store.is_ok().then(|| remember(self.device, at.as_fd())).flatten();
             if is_store(&store) {
-                return Some(store);
+                return Some(FoundStore { store, place });
             }
         }
     }
@@ -197,18 +328,24 @@ fn any_root(device: u64) -> rustix::io::Result<OwnedFd> {
     open_directory_at(root.fd.as_fd(), c".")
 }
 
-fn remember(device: u64, directory: BorrowedFd<'_>) {
-    let Ok(key) = rustix::fs::fstat(directory).map(|stat| key_of(&stat)) else { return };
-    let Ok(path) = kernel_path(directory) else { return };
-    if served().iter().any(|root| root.key == key) {
-        return;
+/// Remembers a directory with a store, if it is no root of a share.
+fn remember(device: u64, directory: BorrowedFd<'_>) -> Option<StorePlace> {
+    let key = rustix::fs::fstat(directory).map(|stat| key_of(&stat)).ok()?;
+    if let Some(root) = served().iter().find(|root| root.key == key) {
+        return Some(StorePlace::Root(Arc::downgrade(root)));
     }
+    let path = kernel_path(directory).ok()?;
     let mut roots = roots();
-    roots.places.retain(|place| place.device != device || place.path != path);
+    let is_same = |place: &Arc<OtherPlace>| place.device == device && place.path == path;
+    if let Some(known) = roots.places.iter().find(|place| is_same(place)) {
+        return Some(StorePlace::Other(known.clone()));
+    }
     if roots.places.len() >= PLACES_MAX {
         roots.places.remove(0);
     }
-    roots.places.push(StorePlace { device, path });
+    let place = Arc::new(OtherPlace { device, path });
+    roots.places.push(place.clone());
+    Some(StorePlace::Other(place))
 }
 
 /// The directory that a file is in, or the directory that the node is.

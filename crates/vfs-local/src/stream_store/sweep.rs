@@ -5,6 +5,10 @@
 //! of a file that has lost a name by this process, and at all of them when a share begins to be
 //! served and once a day. It asks the kernel by the handle in the record whether the file is there.
 //!
+//! A file that was removed by a local program may come back from a backup, so that the look at all
+//! searches for files that refer to a stream's file before it removes that ([`super::restored`]).
+//! Meanwhile the streams of files that this process has removed are not held up.
+//!
 //! A stream's file out of a backup has another number than its record says, or no record, and waits
 //! for the file that it came with: it is never removed here. Nor are others where the kernel opens
 //! no handles, or refuses those of files that are there.
@@ -12,7 +16,8 @@
 use super::adoption::remove_unchanged;
 use super::record::{Host, Record, StoredId};
 use super::{
-    StoredFile, is_regular, key_of, lock_streams, open_file, open_listable, record_of, roots,
+    StoredFile, is_regular, key_of, lock_streams, open_file, open_listable, record_of, restored,
+    roots,
 };
 use crate::handles::{lasting_id, open_lasting};
 use crate::identity::as_server;
@@ -24,7 +29,7 @@ use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vfs::{FileKey, Name, ServerWork, Wanted};
 
@@ -44,6 +49,8 @@ const BATCH_FILES: usize = 64;
 const BATCH_PAUSE: Duration = Duration::from_millis(5);
 /// How long nothing refers to a file, of which the stream may just be made by another server.
 const UNREFERENCED_SECONDS: i64 = 60 * 60;
+/// Streams' files without a host that one look removes; the next removes others.
+const ORPHANS_MAX: usize = 1 << 16;
 /// Bytes read from a store at once.
 const LIST_BYTES: usize = 32 * 1024;
 
@@ -167,6 +174,13 @@ pub fn ask() {
     WAKE.notify_all();
 }
 
+/// As [`ask`], if streams of this process need the thread anyway.
+pub fn ask_if_running() {
+    let mut work = work();
+    work.is_asked |= work.is_running;
+    WAKE.notify_all();
+}
+
 fn start(work: &mut Work) {
     if work.is_running {
         return;
@@ -182,7 +196,7 @@ fn run() {
     let mut pause = PAUSE;
     loop {
         let Some(pending) = wait(pause) else {
-            look_at_all();
+            look_at_all(&mut Breaks::default());
             continue;
         };
         let left = look_at_pending(pending);
@@ -219,9 +233,46 @@ fn time_awake() -> Duration {
     Duration::try_from(now).unwrap_or_default()
 }
 
+/// What happens between the batches of a look at all.
+pub(super) struct Breaks {
+    /// When pending streams were looked at last, by the clock of [`time_awake`].
+    tended: Duration,
+    pause: Duration,
+    #[cfg(test)]
+    pub(super) count: usize,
+}
+
+impl Default for Breaks {
+    fn default() -> Self {
+        Self {
+            tended: time_awake(),
+            pause: BATCH_PAUSE,
+            #[cfg(test)]
+            count: 0,
+        }
+    }
+}
+
+impl Breaks {
+    /// Leaves the disk to others, and removes the streams of files that this process has removed.
+    pub(super) fn take(&mut self) {
+        #[cfg(test)]
+        {
+            self.count += 1;
+        }
+        std::thread::sleep(self.pause);
+        if time_awake().saturating_sub(self.tended) < PAUSE {
+            return;
+        }
+        let pending = std::mem::take(&mut work().pending);
+        look_at_pending(pending);
+        self.tended = time_awake();
+    }
+}
+
 /// A stream's file that is left over, by the record that it had when that was found out.
 struct Leftover {
-    store: OwnedFd,
+    store: Arc<OwnedFd>,
     id: StoredId,
     record: Record,
 }
@@ -231,11 +282,11 @@ fn remove_all(leftovers: &[Leftover]) -> usize {
     let mut synced = HashSet::new();
     let removed = leftovers.iter().filter(|leftover| {
         let removed = server(|| {
-            let store = leftover.store.as_fd();
+            let store = (*leftover.store).as_fd();
             let device = rustix::fs::fstat(store).ok()?.st_dev;
             // The removal of the file must not outlive a power failure that the removal of its
-            // host does not: btrfs syncs files out of the order in which they were changed.
-            if file_system(store) == Some(BTRFS) && !synced.contains(&device) {
+            // host does not.
+            if is_out_of_order(store) && !synced.contains(&device) {
                 rustix::fs::syncfs(open_listable(store).ok()?).ok()?;
                 synced.insert(device);
             }
@@ -250,9 +301,10 @@ fn remove_all(leftovers: &[Leftover]) -> usize {
 fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
     let (mut later, mut leftovers) = (Vec::new(), Vec::new());
     for ((host, id), is_last) in pending {
-        let stores = || roots::stores_on(host.device).filter_map(std::result::Result::ok);
+        let last = || roots::last_store_of(host.device, id).into_iter();
+        let others = || roots::stores_on(host.device).filter_map(|found| found.store.ok());
         let found = server(|| {
-            stores().find_map(|store| {
+            last().chain(others()).find_map(|store| {
                 let (state, record) = state_of(&store, id)?;
                 // A copy of the store may be served, too.
                 let is_of_host = record.as_ref().is_none_or(|r| r.host.inode() == host.inode);
@@ -265,10 +317,10 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
             Some((store, FileState::WithoutHandles | FileState::Unproven, Some(record)))
                 if is_last =>
             {
-                leftovers.push(Leftover { store, id, record });
+                leftovers.push(Leftover { store: Arc::new(store), id, record });
             }
             Some((store, FileState::Orphan, Some(record))) => {
-                leftovers.push(Leftover { store, id, record });
+                leftovers.push(Leftover { store: Arc::new(store), id, record });
             }
             Some((_, FileState::Removed, _)) => later.push((host, id, is_last)),
             Some(_) => host_added(host, id),
@@ -282,44 +334,74 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
     count
 }
 
+/// Streams' files that are left over.
+#[derive(Default)]
+struct LeftoverFiles {
+    /// Their host is there.
+    unreferenced: Vec<Leftover>,
+    /// Their host is gone, by the device that it was on.
+    orphans: HashMap<u64, Vec<Leftover>>,
+}
+
 /// Looks at all streams' files of all stores.
-pub(super) fn look_at_all() {
-    let mut seen = HashSet::new();
-    let mut removed = 0;
+pub(super) fn look_at_all(breaks: &mut Breaks) {
+    let (mut seen, mut removed) = (HashSet::new(), 0);
+    let mut found = LeftoverFiles::default();
     let stores = server(|| Some(roots::swept_stores().collect::<Vec<_>>())).unwrap_or_default();
     for (store, device) in stores {
         let key = rustix::fs::fstat(&store).map(|stat| key_of(&stat));
         if key.is_ok_and(|key| seen.insert(key)) {
-            removed += look_at_store(&store, device);
+            look_at_store(&Arc::new(store), device, &mut found, breaks);
+            removed += remove_all(&std::mem::take(&mut found.unreferenced));
         }
+    }
+    for (device, orphans) in found.orphans {
+        let sought = orphans.iter().map(|orphan| orphan.id).collect();
+        let search = || restored::without_reference(device, sought, &mut || breaks.take());
+        let gone = server(search).unwrap_or_default();
+        let gone: Vec<_> = orphans.into_iter().filter(|o| gone.contains(&o.id)).collect();
+        removed += remove_all(&gone);
     }
     if removed > 0 {
         tracing::info!(removed, "long streams of files that are gone were removed");
     }
 }
 
-fn look_at_store(store: &OwnedFd, device: u64) -> usize {
-    let mut removed = 0;
-    let names = server(|| names_in(store.as_fd())).unwrap_or_default();
+fn look_at_store(
+    store: &Arc<OwnedFd>,
+    device: u64,
+    found: &mut LeftoverFiles,
+    breaks: &mut Breaks,
+) {
+    let names = server(|| names_in((**store).as_fd())).unwrap_or_default();
     for (number, batch) in names.chunks(BATCH_FILES).enumerate() {
         if number > 0 {
-            std::thread::sleep(BATCH_PAUSE);
+            breaks.take();
         }
-        let leftovers: Vec<_> =
-            batch.iter().filter_map(|id| server(|| look_at_file(store, device, *id))).collect();
-        removed += remove_all(&leftovers);
+        for id in batch {
+            let looked = server(|| look_at_file(store, device, *id));
+            match looked {
+                Some((FileState::Unreferenced, file)) => found.unreferenced.push(file),
+                Some((_, file)) => {
+                    let orphans = found.orphans.entry(device).or_default();
+                    if orphans.len() < ORPHANS_MAX {
+                        orphans.push(file);
+                    }
+                }
+                None => {}
+            }
+        }
     }
-    removed
 }
 
-/// Looks at one stream's file; returns it if it is left over.
-fn look_at_file(store: &OwnedFd, device: u64, id: StoredId) -> Option<Leftover> {
+/// Looks at one stream's file; returns it with its state if it is left over.
+fn look_at_file(store: &Arc<OwnedFd>, device: u64, id: StoredId) -> Option<(FileState, Leftover)> {
     let (state, record) = state_of(store, id)?;
     let record = record?;
     let host = FileKey { device, inode: record.host.inode() };
     let is_leftover = match state {
         FileState::Orphan => true,
-        FileState::Unreferenced => is_unchanged_for_long(store.as_fd(), id),
+        FileState::Unreferenced => is_unchanged_for_long((**store).as_fd(), id),
         FileState::Restored => false,
         FileState::Referenced
         | FileState::WithoutHandles
@@ -333,11 +415,7 @@ fn look_at_file(store: &OwnedFd, device: u64, id: StoredId) -> Option<Leftover> 
             false
         }
     };
-    if !is_leftover {
-        return None;
-    }
-    let store = store.try_clone().ok()?;
-    Some(Leftover { store, id, record })
+    is_leftover.then(|| (state, Leftover { store: store.clone(), id, record }))
 }
 
 /// The files in a store.
@@ -436,6 +514,12 @@ fn open_host(store: BorrowedFd<'_>, record: &Record) -> rustix::io::Result<Owned
 
 fn file_system(fd: BorrowedFd<'_>) -> Option<u32> {
     rustix::fs::fstatfs(fd).ok().map(|facts| facts.f_type as u32)
+}
+
+/// Whether a power failure may undo a change and keep a later one: btrfs syncs files out of the
+/// order in which they were changed.
+pub(super) fn is_out_of_order(store: BorrowedFd<'_>) -> bool {
+    file_system(store) == Some(BTRFS)
 }
 
 /// Whether this answer to a handle shows that its file is gone.

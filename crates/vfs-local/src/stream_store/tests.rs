@@ -1,6 +1,8 @@
 //! Streams' files, by way of the tree and of what is on the disk.
 
+mod moved;
 mod out_of_reach;
+mod projects;
 mod restored;
 mod sweeping;
 
@@ -226,7 +228,7 @@ fn restarted_server_finds_streams_and_removes_those_of_files_that_are_gone() {
     std::fs::remove_file(folder.path().join("gone")).unwrap();
     let share = Share::open(folder.path());
     let has_one = (0..2000).any(|_| {
-        sweep::look_at_all();
+        sweep::look_at_all(&mut sweep::Breaks::default());
         share.files().len() == 1
     });
     assert!(has_one);
@@ -267,7 +269,7 @@ fn restore(from: &Path, to: &Path, attribute: &str) {
 
 #[test]
 fn file_and_store_from_a_backup_belong_together_again() {
-    let Some((_folder, share)) = share() else { return };
+    let Some((folder, share)) = share() else { return };
     let data = bytes(LONG, 5);
     drop(share.put("f", &data));
     let backup = tempfile::tempdir().unwrap();
@@ -281,11 +283,13 @@ fn file_and_store_from_a_backup_belong_together_again() {
     restore(file, &restored, RECORD);
     std::fs::remove_file(share.root.join("f")).unwrap();
     drop(share);
+    // Its store would be looked at, too.
+    drop(folder);
     let share = Share::open(other);
     if lasting_id(std::fs::File::open(&restored).unwrap().as_fd()).is_none() {
         return; // No handles here.
     }
-    sweep::look_at_all();
+    sweep::look_at_all(&mut sweep::Breaks::default());
     let node = share.look("f");
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&restored, Some(4001), None).unwrap();
@@ -336,6 +340,17 @@ fn nobody_reaches_a_store_by_a_name_a_link_or_a_handle() {
     let created = share.vfs.create(WHO, &store_path, Case::Insensitive, how);
     assert_eq!(created.map(|_| ()), Err(FsError::AccessDenied));
     assert!(share.vfs.look_in(WHO, child, OpenHow::looking(Wait::Allowed)).is_none());
+    for inside in ["d/new", "d/NEW"] {
+        let how = CreateHow::plain(FileKind::File, 0o644);
+        let created = share.vfs.create(WHO, &path(inside), Case::Insensitive, how);
+        assert_eq!(created.map(|_| ()), Err(FsError::PathNotFound), "by a link in the path");
+        let moved = share.vfs.rename(WHO, &path("f"), &path(inside), Replace::Any);
+        assert_eq!(moved, Err(FsError::PathNotFound));
+    }
+    let file_inside = path(&inside.replace(NAME, "d"));
+    let key = key_of(&rustix::fs::stat(&share.files()[0]).unwrap());
+    assert_eq!(share.vfs.remove(WHO, &file_inside, key), Err(FsError::PathNotFound));
+    assert_eq!(share.files().len(), 1);
     let moved = share.vfs.rename(WHO, &store_path, &path("moved"), Replace::Never);
     assert_eq!(moved, Err(FsError::AccessDenied));
     let over = share.vfs.rename(WHO, &path("f"), &store_path, Replace::Any);
@@ -472,7 +487,7 @@ fn move_that_was_cut_leaves_a_stream_in_its_attribute() {
     assert_eq!(record.host, Host::of(local), "before anything refers to it");
     drop(made);
     assert_eq!(read(&node).unwrap(), b"short");
-    sweep::look_at_all();
+    sweep::look_at_all(&mut sweep::Breaks::default());
     assert_eq!(share.files().len(), 1, "another server may be about to refer to it");
     node.write_stream(WHO, &stream("s"), 0, &bytes(LONG, 1)).unwrap();
     assert_eq!(read(&node).unwrap(), bytes(LONG, 1));

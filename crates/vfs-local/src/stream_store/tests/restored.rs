@@ -22,7 +22,7 @@ fn restored(files: &[(&str, u32)]) -> Option<Backup> {
     let (handles, _) = (lasting_id(std::fs::File::open(&original).unwrap().as_fd())?, ());
     assert!(!handles.as_bytes().is_empty());
     // As after the daily look, which records the rights that the file has by now.
-    sweep::look_at_all();
+    sweep::look_at_all(&mut sweep::Breaks::default());
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join(NAME);
     std::fs::create_dir(&store).unwrap();

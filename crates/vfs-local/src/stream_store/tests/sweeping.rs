@@ -82,3 +82,53 @@ fn rights_that_local_programs_change_are_recorded_by_the_look() {
     let owner = std::fs::metadata(share.files().remove(0)).unwrap();
     assert!(!is_root || (owner.uid(), owner.gid()) == (4001, 4002), "whom its bytes count to");
 }
+
+#[test]
+fn file_that_comes_back_after_a_local_removal_has_its_stream() {
+    let Some((folder, share)) = share() else { return };
+    let data = bytes(LONG, 36);
+    drop(share.put("f", &data));
+    drop(share.put("gone", &data));
+    if lasting_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
+        return;
+    }
+    let backup = tempfile::tempdir().unwrap();
+    restore(&folder.path().join("f"), &backup.path().join("f"), "user.DosStream.s:$DATA");
+    std::fs::remove_file(folder.path().join("f")).unwrap();
+    std::fs::remove_file(folder.path().join("gone")).unwrap();
+    std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
+    let restored = folder.path().join("a/b/f");
+    restore(&backup.path().join("f"), &restored, "user.DosStream.s:$DATA");
+    // Nobody has opened it before the look.
+    let has_one = (0..2000).any(|_| {
+        sweep::look_at_all(&mut sweep::Breaks::default());
+        share.files().len() == 1
+    });
+    assert!(has_one, "what nothing refers to is removed");
+    assert_eq!(read(&share.look("a/b/f")).unwrap(), data);
+}
+
+#[test]
+fn look_at_all_streams_lets_pending_removals_pass() {
+    let Some((_folder, share)) = share() else { return };
+    for number in 0..=64 {
+        drop(share.put(&format!("f{number}"), &bytes(LONG, 37)));
+    }
+    let mut breaks = sweep::Breaks::default();
+    sweep::look_at_all(&mut breaks);
+    assert!(breaks.count > 0);
+    assert_eq!(share.files().len(), 65);
+}
+
+#[test]
+fn stream_is_counted_to_the_new_owner_when_it_is_written() {
+    let Some((_folder, share)) = share() else { return };
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let node = share.put("f", &bytes(LONG, 38));
+    std::os::unix::fs::chown(share.root.join("f"), Some(4001), Some(4002)).unwrap();
+    node.write_stream(WHO, &stream("s"), 0, b"x").unwrap();
+    let owner = std::fs::metadata(share.files().remove(0)).unwrap();
+    assert_eq!((owner.uid(), owner.gid()), (4001, 4002));
+}

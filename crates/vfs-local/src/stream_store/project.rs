@@ -1,0 +1,89 @@
+//! The project that a file counts to where quotas are kept by projects, as on XFS and ext4:
+//! FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR, `linux/fs.h`.
+
+use crate::node::LocalNode;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, Setter, opcode};
+use std::sync::Once;
+
+/// `struct fsxattr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FileFlags {
+    flags: u32,
+    extent_bytes: u32,
+    extents: u32,
+    project: u32,
+    copied_extent_bytes: u32,
+    padding: [u8; 8],
+}
+
+const GET: Opcode = opcode::read::<FileFlags>(b'X', 31);
+const SET: Opcode = opcode::write::<FileFlags>(b'X', 32);
+/// What is made in the directory, or linked into it, is of its project (FS_XFLAG_PROJINHERIT).
+const INHERITS: u32 = 0x200;
+
+/// Counts a stream's file to the project of its host. Nothing where there are no projects.
+///
+/// # Errors
+/// [`Errno::DQUOT`] if that project has no room.
+pub fn copy_project(host: &LocalNode, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let (Some(of_host), Ok(own)) = (project_of(host), read(file)) else { return Ok(()) };
+    if own.project == of_host {
+        return Ok(());
+    }
+    match write(file, FileFlags { project: of_host, ..own }) {
+        // Not in a user namespace, where the host has its project by inheritance, as has the store.
+        Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {
+            static WARNED: Once = Once::new();
+            WARNED.call_once(|| {
+                tracing::warn!("long streams cannot be counted to the projects of their files");
+            });
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// Has a directory take files of other projects by a link: it refuses them while it hands its own
+/// on.
+pub fn stop_inheritance(directory: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let own = read(directory)?;
+    write(directory, FileFlags { flags: own.flags & !INHERITS, ..own })
+}
+
+/// Counts a file to a project.
+#[cfg(test)]
+pub fn give(file: BorrowedFd<'_>, project: u32) -> rustix::io::Result<()> {
+    write(file, FileFlags { project, ..read(file)? })
+}
+
+/// Has a directory hand its project on.
+#[cfg(test)]
+pub fn start_inheritance(directory: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    let own = read(directory)?;
+    write(directory, FileFlags { flags: own.flags | INHERITS, ..own })
+}
+
+/// The project of a file; none where there are no projects.
+pub fn project_of(node: &LocalNode) -> Option<u32> {
+    if let Ok(found) = read(node.as_fd()) {
+        return Some(found.project);
+    }
+    // What is open for looking only takes no such call. An open must not wait for local leases.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(node.proc_path(), flags, Mode::empty()).ok()?;
+    read(file.as_fd()).ok().map(|found| found.project)
+}
+
+fn read(fd: BorrowedFd<'_>) -> rustix::io::Result<FileFlags> {
+    // SAFETY: the call fills the structure that its number says, which has no invalid values.
+    unsafe { rustix::ioctl::ioctl(fd, Getter::<GET, FileFlags>::new()) }
+}
+
+fn write(fd: BorrowedFd<'_>, flags: FileFlags) -> rustix::io::Result<()> {
+    // SAFETY: the call reads the structure that its number says, and no pointer in it.
+    unsafe { rustix::ioctl::ioctl(fd, Setter::<SET, FileFlags>::new(flags)) }
+}
