@@ -427,6 +427,9 @@ class SmbClient(Client):
     def set_security(self):
         mask = self.random.choice((0x120089, 0x12019F, 0x1200A9))
         entries = [EVERYONE_ALL, (0, 0, mask, sid(22, 1, self.random.randrange(100, 200)))]
+        if self.random.randrange(3) == 0:
+            # No list is stored beside this one: the mode says it all.
+            entries = [EVERYONE_ALL]
         return bool(self.set("set security", 3, 0, descriptor(entries=entries), 4))
 
     def set_security_of_directory(self):

@@ -124,13 +124,32 @@ impl PermissionState {
         self
     }
 
+    /// As it is after the first half of chmod(2) of a file with a list: the list is as it was.
+    #[must_use]
+    pub fn with_bare_mode(self, mode: u32) -> Self {
+        Self { mode: self.mode & !0o7777 | mode & 0o7777, ..self }
+    }
+
+    /// As it is on XFS after the first half of a change of the list: the mode is as it was.
+    #[must_use]
+    pub fn with_bare_list(self, list: &PosixAcl) -> Self {
+        let mode = self.mode;
+        Self { mode, ..self.with_list(list) }
+    }
+
+    /// Whether a list goes away for a mode. On XFS it is gone before the mode is there, and the group
+    /// has what was the mask of the names.
+    #[must_use]
+    pub fn may_lose_list_before_mode(&self, next: &PosixAcl) -> bool {
+        self.access.is_some() && is_mode(next)
+    }
+
     /// As it is with these permissions. A list that says no more than a mode is stored as one.
     #[must_use]
     pub fn with_list(self, list: &PosixAcl) -> Self {
-        let is_mode = list.named.is_empty() && list.mask.is_none();
         let group = list.mask.unwrap_or(list.group);
         let bits = (list.owner & 7) << 6 | (group & 7) << 3 | list.others & 7;
-        let access = if is_mode { None } else { Some(entries_of(list)) };
+        let access = if is_mode(list) { None } else { Some(entries_of(list)) };
         Self { mode: self.mode & !0o777 | bits, access, ..self }
     }
 
@@ -154,6 +173,11 @@ impl PermissionState {
         hash.copy_from_slice(digest::digest(&digest::SHA256, &bytes).as_ref());
         hash
     }
+}
+
+/// Whether a list says no more than a mode.
+fn is_mode(list: &PosixAcl) -> bool {
+    list.named.is_empty() && list.mask.is_none()
 }
 
 fn entries(node: &LocalNode, name: &str) -> Result<Option<Vec<Entry>>> {

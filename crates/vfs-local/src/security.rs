@@ -68,74 +68,114 @@ enum PermissionStep<'a> {
     List(&'a PosixAcl),
 }
 
-/// The calls that change owner and permissions, and the states that they lead through.
+/// Calls that change owner and permissions, and the states that they lead through: as many as a
+/// stored value can count in.
+#[derive(Clone, Debug)]
+struct StepBatch<'a> {
+    steps: Vec<PermissionStep<'a>>,
+    /// The state before the first step comes first; each once.
+    states: Vec<StateHash>,
+}
+
+/// The calls that change owner and permissions.
+///
+/// Not every call is one change of the disk: chmod(2) of a file with a list changes the mode and then
+/// the list (ext4, XFS), and a new list on XFS is there before the mode that belongs to it. The
+/// states between count, too.
 #[derive(Debug)]
 struct PermissionSteps<'a> {
-    steps: Vec<PermissionStep<'a>>,
-    /// The present state first; each once.
-    states: Vec<StateHash>,
+    /// At least one. Each begins with the last state of the one before.
+    batches: Vec<StepBatch<'a>>,
+    state: PermissionState,
 }
 
 impl<'a> PermissionSteps<'a> {
     fn new(present: &PermissionState, who: Actor<'_>, change: &SecurityChange<'a>) -> Self {
-        let mut steps = Self { steps: Vec::new(), states: vec![present.hash()] };
+        let first = StepBatch { steps: Vec::new(), states: vec![present.hash()] };
+        let mut steps = Self { batches: vec![first], state: present.clone() };
         let changes_owner = change.owner != OwnerChange::default();
         let next = present.clone().with_owner(change.owner);
         let mut mode = present.mode & 0o7777;
-        if changes_owner && let Some(list) = change.permissions {
+        if let Some(list) = change.permissions
+            && (changes_owner || present.may_lose_list_before_mode(list))
+        {
             mode = mode & !0o1777 | present.narrowed_to(list);
         }
         if loses_set_ids(present, &next, who, change) {
             mode &= !SET_IDS;
         }
-        let mut state = present.clone();
         if mode != present.mode & 0o7777 {
             // Nobody beyond their own rights sets them.
             mode &= if who.user().is_none_or(|user| user.uid == 0) { 0o7777 } else { !SET_IDS };
-            state = steps.add(state.with_mode(mode), PermissionStep::Mode(mode));
+            let states = [present.clone().with_bare_mode(mode), present.clone().with_mode(mode)];
+            steps.add(PermissionStep::Mode(mode), states);
         }
         if changes_owner {
-            state = steps.add(state.with_owner(change.owner), PermissionStep::Owner(change.owner));
+            let state = steps.state.clone().with_owner(change.owner);
+            steps.add(PermissionStep::Owner(change.owner), [state]);
         }
         if let Some(list) = change.permissions {
-            let last = state.clone().with_list(list);
-            if last != state {
-                steps.add(last, PermissionStep::List(list));
+            let before = &steps.state;
+            let states = [before.clone().with_bare_list(list), before.clone().with_list(list)];
+            if states.last() != Some(before) {
+                steps.add(PermissionStep::List(list), states);
             }
         }
         steps
     }
 
-    fn add(&mut self, state: PermissionState, step: PermissionStep<'a>) -> PermissionState {
-        self.steps.push(step);
-        let hash = state.hash();
-        if !self.states.contains(&hash) {
-            self.states.push(hash);
+    /// Adds a step and the states that it leads through, the last of which it leaves.
+    fn add<const N: usize>(&mut self, step: PermissionStep<'a>, states: [PermissionState; N]) {
+        let hashes = states.each_ref().map(PermissionState::hash);
+        let before = self.state.hash();
+        let Some(batch) = self.batches.last_mut() else { return };
+        let mut joined = batch.clone();
+        joined.add(step, &hashes);
+        if joined.states.len() <= ntacl::STATES_MAX {
+            *batch = joined;
+        } else {
+            let mut next = StepBatch { steps: Vec::new(), states: vec![before] };
+            next.add(step, &hashes);
+            self.batches.push(next);
         }
-        state
+        self.state = states.into_iter().next_back().unwrap_or_else(|| self.state.clone());
     }
 
-    /// `uid`: who owns the node before.
-    fn perform(&self, node: &LocalNode, mut uid: u32, who: Actor<'_>) -> Result<()> {
-        for step in &self.steps {
-            match *step {
-                PermissionStep::Mode(mode) => {
-                    let mode = Some(mode);
-                    let changes = AttributeChanges { mode, ..AttributeChanges::default() };
-                    node.set_attributes(as_owner(who, uid), &changes)?;
-                }
-                PermissionStep::Owner(owner) => {
-                    let changes = AttributeChanges { owner, ..AttributeChanges::default() };
-                    node.set_attributes(elevated(who, Elevated::TakeOwnership), &changes)?;
-                    uid = owner.uid.unwrap_or(uid);
-                }
-                PermissionStep::List(list) => {
-                    let _acting = Acting::begin(as_owner(who, uid))?;
-                    posix_acl::store(node, list)?;
-                }
+    fn is_empty(&self) -> bool {
+        self.batches.iter().all(|batch| batch.steps.is_empty())
+    }
+}
+
+impl<'a> StepBatch<'a> {
+    fn add(&mut self, step: PermissionStep<'a>, states: &[StateHash]) {
+        self.steps.push(step);
+        for state in states {
+            if !self.states.contains(state) {
+                self.states.push(*state);
             }
         }
-        Ok(())
+    }
+}
+
+impl PermissionStep<'_> {
+    /// `uid`: who owns the node before. Returns who owns it then.
+    fn perform(self, node: &LocalNode, uid: u32, who: Actor<'_>) -> Result<u32> {
+        match self {
+            Self::Mode(mode) => {
+                let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::default() };
+                node.set_attributes(as_owner(who, uid), &changes)?;
+            }
+            Self::Owner(owner) => {
+                let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+                node.set_attributes(elevated(who, Elevated::TakeOwnership), &changes)?;
+                return Ok(owner.uid.unwrap_or(uid));
+            }
+            Self::List(list) => {
+                let _acting = Acting::begin(as_owner(who, uid))?;
+                posix_acl::store(node, list)?;
+            }
+        }
+        Ok(uid)
     }
 }
 
@@ -205,12 +245,16 @@ fn store_both(
 ) -> Result<()> {
     let present = PermissionState::of(node)?;
     let steps = PermissionSteps::new(&present, who, change);
-    if present.is_linked {
-        put(node, Some((descriptor, &steps.states)))?;
+    let mut uid = present.uid;
+    for batch in &steps.batches {
+        if present.is_linked {
+            put(node, Some((descriptor, &batch.states)))?;
+        }
+        for step in &batch.steps {
+            uid = step.perform(node, uid, who)?;
+        }
     }
-    if !steps.steps.is_empty() {
-        steps.perform(node, present.uid, who)?;
-    } else if present.is_linked {
+    if present.is_linked && steps.is_empty() {
         return Ok(());
     }
     put(node, Some((descriptor, &[PermissionState::of(node)?.hash()])))
@@ -317,21 +361,87 @@ mod tests {
             };
             let present = PermissionState::of(node).unwrap();
             let steps = PermissionSteps::new(&present, Actor::SUPERUSER, &change);
-            assert_eq!(steps.steps.len(), if is_root { 3 } else { 1 });
+            let count: usize = steps.batches.iter().map(|batch| batch.steps.len()).sum();
+            assert_eq!(count, if is_root { 3 } else { 1 });
             assert_eq!(load(node).unwrap().as_deref(), Some(&OLD[..]));
-            put(node, Some((&NEW, &steps.states))).unwrap();
-            for step in &steps.steps {
-                assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]), "before {step:?}");
-                let one = PermissionSteps { steps: vec![*step], states: Vec::new() };
-                one.perform(node, 0, Actor::SUPERUSER).unwrap();
+            let mut uid = present.uid;
+            for batch in &steps.batches {
+                put(node, Some((&NEW, &batch.states))).unwrap();
+                for step in &batch.steps {
+                    assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]), "before {step:?}");
+                    uid = step.perform(node, uid, Actor::SUPERUSER).unwrap();
+                }
+                assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]));
             }
-            assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]));
             let last = PermissionState::of(node).unwrap();
-            assert_eq!(steps.states.last(), Some(&last.hash()));
+            assert_eq!(steps.state, last);
             let other = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
             node.set_attributes(Actor::SUPERUSER, &other).unwrap();
             assert_eq!(load(node).unwrap(), None, "a state on no way");
         }
+    }
+
+    /// The disk may have one half of a change that a system call makes in two.
+    #[test]
+    fn half_of_a_step_that_disk_may_show_counts() {
+        let Some((_folder, node)) = node(FileKind::File) else { return };
+        let node = LocalNode::of(&*node).unwrap();
+        let present = PermissionState::of(node).unwrap();
+        let is_root = rustix::process::geteuid().is_root();
+        let owner = OwnerChange { uid: Some(1002), gid: None };
+        let owner = if is_root { owner } else { OwnerChange::default() };
+        for (permissions, owner) in [
+            (list(5, 6), OwnerChange::default()),
+            (list(5, 6), owner),
+            (PosixAcl::of_mode(0o604), OwnerChange::default()),
+        ] {
+            let change =
+                SecurityChange { descriptor: Some(&NEW), owner, permissions: Some(&permissions) };
+            let steps = PermissionSteps::new(&present, Actor::SUPERUSER, &change);
+            let mut before = present.clone();
+            for batch in &steps.batches {
+                assert!(batch.states.len() <= ntacl::STATES_MAX, "{batch:?}");
+                for step in &batch.steps {
+                    let (half, whole) = match *step {
+                        PermissionStep::Mode(mode) => {
+                            (before.clone().with_bare_mode(mode), before.clone().with_mode(mode))
+                        }
+                        PermissionStep::Owner(owner) => {
+                            (before.clone(), before.clone().with_owner(owner))
+                        }
+                        PermissionStep::List(list) => {
+                            (before.clone().with_bare_list(list), before.clone().with_list(list))
+                        }
+                    };
+                    for state in [&before, &half, &whole] {
+                        assert!(batch.states.contains(&state.hash()), "{step:?}: {state:?}");
+                    }
+                    before = whole;
+                }
+            }
+            assert_eq!(before, steps.state);
+        }
+    }
+
+    /// On XFS the list is gone before the mode is there: the group had the mask of the names.
+    #[test]
+    fn list_that_goes_away_leaves_group_no_more_than_before_or_after() {
+        let Some((_folder, node)) = node(FileKind::File) else { return };
+        let node = LocalNode::of(&*node).unwrap();
+        let present = PermissionState::of(node).unwrap();
+        assert_eq!(present.mode & 0o777, 0o670, "the group's place shows the mask");
+        let next = PosixAcl::of_mode(0o604);
+        let change = SecurityChange {
+            descriptor: Some(&NEW),
+            permissions: Some(&next),
+            ..SecurityChange::default()
+        };
+        let steps = PermissionSteps::new(&present, Actor::SUPERUSER, &change);
+        let steps: Vec<_> = steps.batches.iter().flat_map(|batch| &batch.steps).collect();
+        let [PermissionStep::Mode(mode), PermissionStep::List(_)] = steps[..] else {
+            panic!("{steps:?}");
+        };
+        assert_eq!(mode & 0o077, 0, "others had nothing, the group gets nothing");
     }
 
     #[test]

@@ -313,20 +313,29 @@ impl<'a> TreeCheck<'a> {
         {
             let history = object.attributes.get(descriptor::NAME);
             let last = history.and_then(|history| history.permitted(self.at).versions.last());
-            let text = "the descriptor is void beside mode, owner and access list";
-            fault(last.map(|last| last.operation), text.to_owned());
+            let list = found.attributes.get(descriptor::ACCESS_LIST);
+            let (mode, owner) = (found.mode, found.owner);
+            let text = format!(
+                "the descriptor is void beside mode {mode:o}, owner {owner:?}, list {list:?}"
+            );
+            fault(last.map(|last| last.operation), text);
         }
     }
 
-    /// Whether owner and mode are being changed, and the mode gives nobody what one of those before
-    /// and after does not.
+    /// Whether owner and mode are being changed, or a list makes room for a mode, and the mode gives
+    /// nobody what one of those before and after does not.
     fn is_narrowed(&self, object: &ModelObject, found: &ObservedInode) -> bool {
         let mode = object.mode.permitted(self.at);
         let [owner, group, others] = [6, 3, 0].map(|shift| {
             (found.mode >> shift & 7, mode.values().fold(7, |all, mode| all & mode >> shift))
         });
         let all = mode.values().fold(group.1 & others.1, |all, mode| all & mode >> 6);
-        object.owner.permitted(self.at).values().count() > 1
+        let list = object.attributes.get(descriptor::ACCESS_LIST);
+        let loses_list = list.is_some_and(|list| {
+            let permitted = list.permitted(self.at);
+            permitted.values().any(Option::is_some) && permitted.values().any(Option::is_none)
+        });
+        (object.owner.permitted(self.at).values().count() > 1 || loses_list)
             && owner.0 & !owner.1 == 0
             && (group.0 | others.0) & !all == 0
     }
