@@ -7,6 +7,8 @@ serves both to clients in a virtual machine, whose clock is another and who do n
 """
 
 import ctypes
+import glob
+import itertools
 import json
 import os
 import socket
@@ -14,8 +16,12 @@ import sys
 import threading
 import time
 
+from power_journal import CELL
+
 # Extended attributes that the model follows; the others are the kernel's.
 FOLLOWED = ("user.", "security.NTACL", "system.posix_acl_access")
+# First and last bytes of the attribute of a long stream, which is in a file of its own.
+REFERENCE = (b"\0anabranch-stream:1\0", b"\xf0")
 
 
 class HostDisk:
@@ -36,8 +42,20 @@ class HostDisk:
         return {
             "inode": found.st_ino, "mode": found.st_mode & 0o7777, "owner": [found.st_uid, found.st_gid],
             "modified": found.st_mtime_ns,
-            "attributes": {name: os.getxattr(path, name, follow_symlinks=False).hex() for name in names},
+            "attributes": {name: self.value(os.getxattr(path, name, follow_symlinks=False)) for name in names},
         }
+
+    def value(self, value):
+        """In hexadecimal; of a long stream, to whose file the value refers, runs of its cells."""
+        if not value.startswith(REFERENCE[0]) or not value.endswith(REFERENCE[1]):
+            return value.hex()
+        name = value[len(REFERENCE[0]):-len(REFERENCE[1])].hex()
+        found = glob.glob(os.path.join(glob.escape(self.mount), "*", ".anabranch-streams", name))
+        with open(found[0], "rb") as file:
+            data = file.read()
+        cells = [data[at:at + CELL] for at in range(0, len(data), CELL)]
+        runs = ((len(list(run)), cell) for cell, run in itertools.groupby(cells))
+        return "long" + "".join(" %d*%d" % (count, int.from_bytes(cell[:8], "little")) for count, cell in runs)
 
     def sync(self):
         """All that was written is stable. syncfs(2) of XFS does not flush the disk's cache where the log

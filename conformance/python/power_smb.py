@@ -13,6 +13,8 @@ OPEN, CREATE_NEW, OPEN_IF, OVERWRITE = 1, 2, 3, 4
 SET_ZERO_DATA, REQUEST_RESUME_KEY, COPYCHUNK = 0x000980C8, 0x00140078, 0x001480F2
 # MS-FSCC 2.3.81, 2.1.2.4.
 SET_REPARSE_POINT, TAG_SYMLINK, RELATIVE = 0x000900A4, 0xA000000C, 1
+# Cells of a stream of 64 KiB: one write, and one byte more than the largest attribute with its end.
+LONG_CELLS = 128
 EVERYONE_ALL = (0, 0, 0x1F01FF, sid(1, 0))
 
 
@@ -43,7 +45,7 @@ class SmbClient(Client):
             (self.rename_over, 2), (self.rename_directory, 1), (self.set_size, 3), (self.delete, 3), (self.delete_by_open, 2),
             (self.remove_directory, 1), (self.set_security, 2), (self.set_security_of_directory, 1),
             (self.set_dos_attributes, 2), (self.set_time, 1), (self.create_stream, 2), (self.write_stream, 2),
-            (self.remove_stream, 2), (self.write_finder_information, 2), (self.set_reparse_point, 1),
+            (self.write_long_stream, 2), (self.remove_stream, 2), (self.write_finder_information, 2), (self.set_reparse_point, 1),
             (self.delete_by_tree_disconnect, 1), (self.delete_by_logoff, 1),
             (self.link, 1), (self.set_extended_attribute, 1), (self.overwrite, 1), (self.zero, 1), (self.copy, 1),
             (self.flush, 3), (self.flush_directory, 1),
@@ -470,14 +472,14 @@ class SmbClient(Client):
         data = struct.pack("<IBBH", 0, 0, 4, len(value)) + b"NAME\0" + value
         return bool(self.set("set extended attribute", 1, 15, data))
 
-    def open_stream(self, row, disposition):
+    def open_stream(self, row, disposition, names="ab"):
         """A stream of a file that is open: the record, that open and the stream's."""
         open_ = self.some_open()
         if not open_:
             return None
-        path = "%s:%s" % (self.smb_path(open_.directory, open_.name), self.random.choice("ab"))
-        has_it = any(name.startswith("user.DosStream.%s" % path[-1]) for name in open_.target.attributes)
-        if has_it != (disposition == OPEN):
+        path = "%s:%s" % (self.smb_path(open_.directory, open_.name), self.random.choice(names))
+        has_it = "user.DosStream.%s:$DATA" % path[-1] in open_.target.attributes
+        if disposition != OPEN_IF and has_it != (disposition == OPEN):
             return None
         options = WRITE_THROUGH if open_.writes_through else 0
         act = self.create_action(path, FILE_ACCESS, disposition, options)
@@ -503,8 +505,25 @@ class SmbClient(Client):
         self.smb.close(stream.file)
         return True
 
+    def write_long_stream(self):
+        """More than an extended attribute holds on any file system. The first write moves it into a file."""
+        opened = self.open_stream("open long stream", OPEN_IF, "l")
+        if not opened:
+            return False
+        open_, stream = opened
+        is_long = open_.target.attributes["user.DosStream.l:$DATA"].startswith("long")
+        first = self.random.randrange(LONG_CELLS - 8) if is_long else 0
+        count = self.random.randrange(1, LONG_CELLS - first) if is_long else LONG_CELLS
+        data = content([self.journal.tag()] * count)
+        act = lambda: self.smb.write(stream.file, data, first * CELL)  # noqa: E731
+        row = "write long stream" if is_long else "lengthen stream"
+        record = self.perform(self.row(row, open_), self.text(open_), act, self.promises(open_))
+        record.seen(open_.target, self.text(open_))
+        self.smb.close(stream.file)
+        return True
+
     def remove_stream(self):
-        opened = self.open_stream("open stream", OPEN)
+        opened = self.open_stream("open stream", OPEN, "abl")
         if not opened:
             return False
         open_, stream = opened

@@ -80,8 +80,8 @@ struct StepBatch<'a> {
 /// The calls that change owner and permissions.
 ///
 /// Not every call is one change of the disk: chmod(2) of a file with a list changes the mode and then
-/// the list (ext4, XFS), and a new list on XFS is there before the mode that belongs to it. The
-/// states between count, too.
+/// the list. Of a new list and the mode that belongs to it, the list may be there first (XFS), or the
+/// mode (btrfs, which may write the inode in between). The states between count, too.
 #[derive(Debug)]
 struct PermissionSteps<'a> {
     /// At least one. Each begins with the last state of the one before.
@@ -116,7 +116,9 @@ impl<'a> PermissionSteps<'a> {
         }
         if let Some(list) = change.permissions {
             let before = &steps.state;
-            let states = [before.clone().with_bare_list(list), before.clone().with_list(list)];
+            let next = before.clone().with_list(list);
+            let bare_mode = before.clone().with_bare_mode(next.mode);
+            let states = [before.clone().with_bare_list(list), bare_mode, next];
             if states.last() != Some(before) {
                 steps.add(PermissionStep::List(list), states);
             }
@@ -402,21 +404,24 @@ mod tests {
             for batch in &steps.batches {
                 assert!(batch.states.len() <= ntacl::STATES_MAX, "{batch:?}");
                 for step in &batch.steps {
-                    let (half, whole) = match *step {
+                    let mut states = vec![before.clone()];
+                    before = match *step {
                         PermissionStep::Mode(mode) => {
-                            (before.clone().with_bare_mode(mode), before.clone().with_mode(mode))
+                            states.push(before.clone().with_bare_mode(mode));
+                            before.with_mode(mode)
                         }
-                        PermissionStep::Owner(owner) => {
-                            (before.clone(), before.clone().with_owner(owner))
-                        }
+                        PermissionStep::Owner(owner) => before.with_owner(owner),
                         PermissionStep::List(list) => {
-                            (before.clone().with_bare_list(list), before.clone().with_list(list))
+                            let next = before.clone().with_list(list);
+                            states.push(before.clone().with_bare_list(list));
+                            states.push(before.with_bare_mode(next.mode));
+                            next
                         }
                     };
-                    for state in [&before, &half, &whole] {
+                    states.push(before.clone());
+                    for state in states {
                         assert!(batch.states.contains(&state.hash()), "{step:?}: {state:?}");
                     }
-                    before = whole;
                 }
             }
             assert_eq!(before, steps.state);

@@ -3,6 +3,7 @@
 use super::descriptor::{self, StoredDescriptor};
 use super::history::{History, Permitted};
 use super::journal::ObjectKind;
+use super::long_streams;
 use super::model::{ModelObject, ModelOperation, PromiseModel};
 use super::observed::{ObservedInode, ObservedTree};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,12 @@ fn is_half_stored(
     name == descriptor::NAME
         && is_under_way
         && found.is_some_and(|found| values.any(|value| descriptor::is_same(found, value)))
+}
+
+/// Whether a long stream is one that is being written.
+fn is_half_written(found: Option<&str>, permitted: &Permitted<'_, Option<String>>) -> bool {
+    let values: Vec<&str> = permitted.values().flatten().map(String::as_str).collect();
+    found.is_some_and(|found| long_streams::is_between(found, &values))
 }
 
 /// Versions that an entry was found to be; none is the initial one.
@@ -274,6 +281,7 @@ impl<'a> TreeCheck<'a> {
             let value = found.attributes.get(name).cloned();
             let permitted = history.permitted(self.at);
             let is_on_the_way = is_half_stored(name, value.as_deref(), &permitted)
+                || is_half_written(value.as_deref(), &permitted)
                 || (name == descriptor::ACCESS_LIST && self.is_narrowed(object, found));
             if !permitted.contains(&value) && !is_on_the_way {
                 let may: Vec<_> = permitted.values().collect();
@@ -312,7 +320,12 @@ impl<'a> TreeCheck<'a> {
             && !stored.counts_at(found)
         {
             let history = object.attributes.get(descriptor::NAME);
-            let last = history.and_then(|history| history.permitted(self.at).versions.last());
+            let permitted = history.map(|history| history.permitted(self.at));
+            // A mode takes the place of a descriptor, which is then void, and is removed.
+            if permitted.as_ref().is_some_and(|permitted| permitted.contains(&None)) {
+                return;
+            }
+            let last = permitted.and_then(|permitted| permitted.versions.last());
             let list = found.attributes.get(descriptor::ACCESS_LIST);
             let (mode, owner) = (found.mode, found.owner);
             let text = format!(

@@ -21,6 +21,7 @@ mod fuse;
 mod history;
 mod image;
 mod journal;
+mod long_streams;
 mod model;
 mod observed;
 mod points;

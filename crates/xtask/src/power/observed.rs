@@ -1,6 +1,7 @@
 //! A file system as it is found after a cut.
 
 use super::journal::{CELL_BYTES, ObjectKind, cell_tag};
+use super::long_streams::{self, ObservedStores};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +33,7 @@ pub struct ObservedInode {
     pub modified: i128,
     /// The kernel's count of its names.
     pub links: u64,
-    /// Values in hexadecimal.
+    /// Values in hexadecimal; of a long stream its cells, see [`long_streams`].
     pub attributes: BTreeMap<String, String>,
     /// Tags of its cells; none for one of several writes.
     pub cells: Vec<Option<u64>>,
@@ -57,6 +58,7 @@ impl ObservedTree {
         let mut tree = Self { root: fs::metadata(root)?.ino(), ..Self::default() };
         let mut folders = vec![root.to_owned()];
         let mut seen = BTreeSet::new();
+        let mut stores = ObservedStores::default();
         tree.inodes.insert(tree.root, observe(root)?);
         while let Some(folder) = folders.pop() {
             let number = fs::metadata(&folder)?.ino();
@@ -68,6 +70,10 @@ impl ObservedTree {
                 let path = entry?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 if NOT_OURS.contains(&name.as_str()) {
+                    continue;
+                }
+                if name == long_streams::STORE {
+                    stores.add(&path)?;
                     continue;
                 }
                 let inode =
@@ -83,6 +89,7 @@ impl ObservedTree {
             }
             tree.names.insert(number, names);
         }
+        stores.resolve(&mut tree);
         Ok(tree)
     }
 
