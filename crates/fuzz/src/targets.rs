@@ -10,6 +10,7 @@ mod nfs_conversation;
 mod security;
 
 use crate::Target;
+pub use handles::remove_files;
 
 /// A decoder keeps no more than a few times what it was given, and a little.
 fn decoder(input_bytes: usize) -> usize {

@@ -23,6 +23,7 @@ fn every_decoder_takes_any_bytes_within_its_memory_and_time() {
         failures.extend(driver::run(target, &inputs, SEED).err());
         println!("{}: {} kept, {:?}", target.name, inputs.len(), start.elapsed());
     }
+    fuzz::targets::remove_files();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 

@@ -8,7 +8,7 @@ use files::{
     Caller, Files, Handle, Inline, ListWish, Object, RequestFiles, Volume, VolumeId, VolumeOptions,
 };
 use futures_util::FutureExt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Actor, FileKey, Identity, Name, Vfs};
 use vfs_local::LocalVfs;
@@ -70,7 +70,10 @@ impl Tree {
     }
 }
 
-static LOCAL: LazyLock<(tempfile::TempDir, Tree)> = LazyLock::new(|| {
+/// The directory of [`LOCAL`]: a static is never dropped, so that [`remove_files`] takes it out.
+static HOUSE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
+
+static LOCAL: LazyLock<Tree> = LazyLock::new(|| {
     let house = tempfile::tempdir().unwrap();
     for at in ["share/d", "beside"] {
         std::fs::create_dir_all(house.path().join(at)).unwrap();
@@ -81,8 +84,14 @@ static LOCAL: LazyLock<(tempfile::TempDir, Tree)> = LazyLock::new(|| {
     let whole = Arc::new(LocalVfs::open(house.path()).unwrap());
     let share = Arc::new(LocalVfs::open(&house.path().join("share")).unwrap());
     let tree = Tree::of(share, Some(whole));
-    (house, tree)
+    *HOUSE.lock().unwrap() = Some(house);
+    tree
 });
+
+/// Removes what the target has on disk; it is not to be run again in this process.
+pub fn remove_files() {
+    drop(HOUSE.lock().map(|mut house| house.take()));
+}
 
 static MEMORY: LazyLock<Tree> = LazyLock::new(|| {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
@@ -96,7 +105,7 @@ static MEMORY: LazyLock<Tree> = LazyLock::new(|| {
 /// Finds what a handle leads to, which is in the share or nowhere.
 pub fn handles(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
-    let tree = if first & 1 == 0 { &LOCAL.1 } else { &*MEMORY };
+    let tree = if first & 1 == 0 { &*LOCAL } else { &*MEMORY };
     let bytes = if first & 0x80 != 0 {
         rest.to_vec()
     } else {

@@ -242,12 +242,14 @@ fn thread_at_rest_is_restored_after_kept_identity() {
 fn write_to_open_file_is_made_without_power_but_for_root() {
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
-    let mut file = tempfile::NamedTempFile::new().unwrap();
+    // Removed by this thread: one at rest has no power to.
+    let named = tempfile::NamedTempFile::new().unwrap();
+    let (mut file, path) = (named.reopen().unwrap(), named.path().to_owned());
     at_rest(move || {
         let mut mode_after = |who: Actor<'_>| {
             as_server(ServerWork::Metadata, || {
                 let mode = std::fs::Permissions::from_mode(0o6777);
-                std::fs::set_permissions(file.path(), mode).unwrap();
+                std::fs::set_permissions(&path, mode).unwrap();
                 Ok(())
             })
             .unwrap();
@@ -255,7 +257,7 @@ fn write_to_open_file_is_made_without_power_but_for_root() {
             let uid = of_thread().0;
             file.write_all(b"data").unwrap();
             drop(acting);
-            (uid, file.as_file().metadata().unwrap().permissions().mode() & 0o7777)
+            (uid, file.metadata().unwrap().permissions().mode() & 0o7777)
         };
         let one = user(54_321);
         assert_eq!(mode_after(one.actor()), (Identity::POWERLESS_ID, 0o777));
@@ -263,6 +265,7 @@ fn write_to_open_file_is_made_without_power_but_for_root() {
         assert_eq!(mode_after(elevated), (Identity::POWERLESS_ID, 0o777));
         assert_eq!(mode_after(Actor::SUPERUSER), (0, 0o6777));
     });
+    named.close().unwrap();
 }
 
 #[test]
