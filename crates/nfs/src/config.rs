@@ -229,6 +229,12 @@ impl Config {
     pub fn export_named(&self, name: &[u8]) -> Option<&Arc<Export>> {
         self.exports.iter().find(|export| export.name == name)
     }
+
+    /// Whether it is being found out what clients at an address may reach.
+    #[must_use]
+    pub fn is_looked_up(&self, peer: IpAddr) -> bool {
+        self.exports.iter().any(|export| export.verdict(peer) == HostVerdict::Unknown)
+    }
 }
 
 #[cfg(test)]

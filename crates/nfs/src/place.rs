@@ -49,8 +49,10 @@ impl Place {
                 HostVerdict::Unknown => Err(NfsStatus::DELAY),
             };
         }
+        // Whoever knows a path can make the handle: one of no directory gets what a hidden one gets.
         if pseudo::is_handle(handle.as_bytes()) {
-            return Err(NfsStatus::STALE);
+            let is_looked_up = config.is_looked_up(conn.facts.peer.ip());
+            return Err(if is_looked_up { NfsStatus::DELAY } else { NfsStatus::STALE });
         }
         let handle = files.parse_handle(handle.as_bytes()).map_err(|_| NfsStatus::BADHANDLE)?;
         let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();

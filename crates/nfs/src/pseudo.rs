@@ -241,22 +241,29 @@ impl PseudoTree {
         }
     }
 
-    /// What a client finds in a directory, in an order that stays: its number, its name, and what
-    /// it is.
+    /// What a client finds in a directory: its name, and what it is.
     pub fn list<'a>(
         &'a self,
         id: PseudoId,
         exports: &'a [Arc<Export>],
         peer: IpAddr,
-    ) -> impl Iterator<Item = (usize, &'a [u8], Found<'a>)> {
+    ) -> impl Iterator<Item = (&'a [u8], Found<'a>)> {
         let children =
             self.directories.get(id.index).into_iter().flat_map(|directory| &directory.children);
-        children.enumerate().filter_map(move |(at, (name, child))| {
-            Some((at, &name[..], self.found(child, exports, peer)?))
-        })
+        children
+            .filter_map(move |(name, child)| Some((&name[..], self.found(child, exports, peer)?)))
     }
 }
 
+/// Cookie of an entry of READDIR above the shares, by which they are in order: by the name alone, so
+/// that it says nothing of siblings that the client is not shown, and stays while they come and go.
+pub fn cookie_of(name: &[u8]) -> u64 {
+    // RFC 8881 18.23.3: 0 to 2 are none. Below 2^63, which some clients take for negative.
+    (fnv(FNV_START, name) >> 1) | COOKIE_BIT
+}
+
+/// See [`cookie_of`].
+const COOKIE_BIT: u64 = 1 << 62;
 const FNV_START: u64 = 0xCBF2_9CE4_8422_2325;
 
 /// FNV-1a of 64 bits: what a path is called must not change with the process.

@@ -54,7 +54,8 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
 }
 
 /// Goes where a name above the shares leads: in the root to a share of this name, else by the path of
-/// one. A share of this name that the client may not reach does not hide a path that it may.
+/// one. A share of this name that the client may not reach does not hide a path that it may, and is
+/// no other to it than one that does not exist: not by DELAY either, while it is looked up.
 async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
     let (config, peer) = (run.config.clone(), run.call.conn.facts.peer.ip());
@@ -71,7 +72,8 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
             Ok(())
         }
         Some(Found::Unknown) => Err(NfsStatus::DELAY),
-        None => Err(if named.is_some() { NfsStatus::ACCESS } else { NfsStatus::NOENT }),
+        None if config.is_looked_up(peer) => Err(NfsStatus::DELAY),
+        None => Err(NfsStatus::NOENT),
     }
 }
 

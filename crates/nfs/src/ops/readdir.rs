@@ -11,7 +11,7 @@ use crate::limits::{
     READDIR_ENTRIES_MAX, READDIR_ENTRY_BYTES_MIN, READDIR_PART_ENTRIES, READDIR_SHORT_BYTES,
 };
 use crate::place::Place;
-use crate::pseudo::{Found, PseudoId, ROOT};
+use crate::pseudo::{Found, PseudoId, ROOT, cookie_of};
 use crate::status::{OrStatus, status_of};
 use files::{
     Caller, ListWish, ListedObject, NamedList, Object, RequestFiles, TakeListed, UnseenObject,
@@ -194,13 +194,16 @@ fn list_shares(
     entries: &mut Entries,
 ) -> Result<bool, NfsStatus> {
     let peer = run.call.conn.facts.peer.ip();
-    let numbered = run.config.exports.iter().zip(COOKIE_FIRST..);
-    for (export, cookie) in numbered.filter(|(_, cookie)| *cookie > args.cookie) {
+    let mut shares = Vec::new();
+    for export in &run.config.exports {
         match export.verdict(peer) {
-            HostVerdict::Admitted => {}
-            HostVerdict::Refused => continue,
+            HostVerdict::Admitted => shares.push((cookie_of(&export.name), export)),
+            HostVerdict::Refused => {}
             HostVerdict::Unknown => return Err(NfsStatus::DELAY),
         }
+    }
+    shares.sort_unstable_by_key(|(cookie, _)| *cookie);
+    for (cookie, export) in shares.into_iter().filter(|(cookie, _)| *cookie > args.cookie) {
         if !entries.put(cookie, &export.name, &shown_share(run, export)) {
             return Ok(false);
         }
@@ -219,13 +222,17 @@ fn list_pseudo(
     entries: &mut Entries,
 ) -> Result<bool, NfsStatus> {
     let (config, peer) = (&run.config, run.call.conn.facts.peer.ip());
-    for (at, name, found) in config.tree.list(id, &config.exports, peer) {
-        let cookie = COOKIE_FIRST + at as u64;
-        let shown = match found {
+    let mut found = Vec::new();
+    for (name, at) in config.tree.list(id, &config.exports, peer) {
+        found.push((cookie_of(name), name, at));
+    }
+    found.sort_unstable_by_key(|(cookie, ..)| *cookie);
+    for (cookie, name, at) in found {
+        let shown = match at {
+            Found::Unknown => return Err(NfsStatus::DELAY),
             _ if cookie <= args.cookie => continue,
             Found::Directory(id) => shown_pseudo(run, id),
             Found::Export(export) => shown_share(run, export),
-            Found::Unknown => return Err(NfsStatus::DELAY),
         };
         if !entries.put(cookie, name, &shown) {
             return Ok(false);

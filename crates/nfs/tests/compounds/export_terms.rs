@@ -91,7 +91,7 @@ fn terms_of_the_first_match_decide_on_users_and_others_stay_out() {
     let made = root.attributes(&[b"share", b"file"], owners);
     assert_eq!((made.owner, made.owner_group), (Some(&b"4100"[..]), Some(&b"4200"[..])));
     let mut other = bench.client_from("other", 3);
-    assert_eq!(open(&mut other, 1, false), NfsStatus::ACCESS);
+    assert_eq!(open(&mut other, 1, false), NfsStatus::NOENT);
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn client_without_access_reaches_nothing_though_later_entries_are_for_it() {
     let refused = ClientTerms { terms: None, ..machine(1, FULL) };
     export_to(&bench, vec![refused, machine(1, FULL), machine(2, FULL)]);
     let mut refused = bench.client_from("refused", 1);
-    assert_eq!(open(&mut refused, 1, false), NfsStatus::ACCESS);
+    assert_eq!(open(&mut refused, 1, false), NfsStatus::NOENT);
     assert_eq!(listed(&mut refused), Ok(vec![]));
     let mut other = bench.client_from("other", 2);
     assert_eq!(listed(&mut other), Ok(vec![b"share".to_vec()]));
@@ -153,4 +153,29 @@ fn client_whose_name_is_looked_up_is_told_to_come_again() {
     assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
     *verdict.lock().unwrap() = HostVerdict::Admitted;
     assert_eq!(open(&mut client, READ_WRITE, false), NfsStatus::ROFS, "by its own");
+}
+
+/// As Linux's own server has it: an export that is not for a client is not there.
+#[test]
+fn refused_client_does_not_learn_which_shares_exist() {
+    let bench = Bench::new();
+    let verdict = Arc::new(Mutex::new(HostVerdict::Unknown));
+    let hosts = Arc::new(VerdictFilter(verdict.clone()));
+    export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
+    let mut client = bench.client_from("client", 1);
+    for (told, status) in
+        [(HostVerdict::Unknown, NfsStatus::DELAY), (HostVerdict::Refused, NfsStatus::NOENT)]
+    {
+        *verdict.lock().unwrap() = told;
+        for name in [&b"share"[..], b"absent"] {
+            let mut operations = client.walk(&[]);
+            operations.push(Operation::Lookup(LookupArgs { name }));
+            assert_eq!(client.status(&operations), status, "{name:?}");
+            let asked = [Operation::PutRootFh, Operation::SecInfo(SecInfoArgs { name })];
+            assert_eq!(client.status(&asked), status, "{name:?}");
+        }
+    }
+    *verdict.lock().unwrap() = HostVerdict::Admitted;
+    assert_eq!(open(&mut client, 1, false), NfsStatus::NOENT, "the share is there, no file is");
+    assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
 }

@@ -48,7 +48,10 @@ fn status(client: &mut Client, path: &[&[u8]]) -> NfsStatus {
 }
 
 fn names(client: &mut Client, path: &[&[u8]]) -> Vec<String> {
-    client.list(path).into_iter().map(|name| String::from_utf8(name).unwrap()).collect()
+    let names = client.list(path).into_iter().map(|name| String::from_utf8(name).unwrap());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
 }
 
 #[test]
@@ -126,7 +129,57 @@ fn name_counts_before_a_path_unless_the_client_may_not_have_it() {
     assert_eq!(status(&mut one, &[b"srv", b"b"]), NfsStatus::NOENT, "the share has no such file");
     assert_eq!(two.handle(&[b"srv", b"b"]), two.handle(&[b"b"]));
     let mut three = bench.client_from("three", 3);
-    assert_eq!(status(&mut three, &[b"srv"]), NfsStatus::ACCESS);
+    assert_eq!(status(&mut three, &[b"srv"]), NfsStatus::NOENT);
+}
+
+/// Cookies of a directory's entries, of which one READDIR gives at most two.
+fn cookies(client: &mut Client, path: &[&[u8]]) -> Vec<(String, u64)> {
+    let mut found: Vec<(String, u64)> = Vec::new();
+    loop {
+        let mut operations = client.walk(path);
+        operations.push(Operation::ReadDir(ReadDirArgs {
+            cookie: found.last().map_or(0, |(_, cookie)| *cookie),
+            cookie_verifier: Default::default(),
+            directory_bytes: 1000,
+            bytes_max: 90,
+            requested: Default::default(),
+        }));
+        let is_end = client.last(&operations, |r| {
+            let listed: ReadDirResult<'_> = r.get().unwrap();
+            for entry in &listed.entries {
+                let name = String::from_utf8(entry.name.to_vec()).unwrap();
+                found.push((name, entry.cookie));
+            }
+            listed.is_end
+        });
+        if is_end {
+            assert!(found.is_sorted_by(|a, b| a.1 < b.1), "{found:?}");
+            found.sort();
+            return found;
+        }
+    }
+}
+
+#[test]
+fn cookies_do_not_count_what_a_client_is_not_shown() {
+    let shares: [(&str, &str, &[u8]); 5] = [
+        ("a", "/srv/a", &[1, 2]),
+        ("b", "/srv/b", &[2]),
+        ("c", "/srv/c", &[1, 2]),
+        ("d", "/srv/d/e", &[1, 2]),
+        ("e", "/srv/e", &[2]),
+    ];
+    let [alone, beside] = [true, false].map(|is_alone| {
+        let bench = Bench::new();
+        let is_for_it = |share: &&(&str, &str, &[u8])| share.2.contains(&1) || !is_alone;
+        let shares: Vec<_> = shares.iter().filter(is_for_it).copied().collect();
+        serve(&bench, &shares);
+        let mut one = bench.client_from("one", 1);
+        let paths: [&[&[u8]]; 2] = [&[], &[b"srv"]];
+        paths.map(|path| cookies(&mut one, path))
+    });
+    assert_eq!(alone, beside);
+    assert_eq!(alone.map(|listed| listed.len()), [3, 3]);
 }
 
 #[test]
