@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let imported = import::import(
         &args.from,
         &Facts {
-            read: &|path| std::fs::read_to_string(path),
+            read: &import::read_file,
             home_of: &system_users::home_of,
             host: server::config::host_name(),
             users: found.iter().filter(|f| f.hash.is_ok()).map(|f| f.name.clone()).collect(),

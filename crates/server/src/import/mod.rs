@@ -15,7 +15,7 @@ mod width;
 
 use crate::config::Config;
 use std::path::{Path, PathBuf};
-pub use text::Place;
+pub use text::{Place, read_file};
 
 /// Something to be known of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -460,3 +460,15 @@ fn export_that_opens_one_within_it_is_left_out() {
         assert!(lost.iter().any(|line| line.contains("/srv/secret lies within")), "{lost:?}");
     }
 }
+
+/// An include may lead to anything, a device that never ends, too.
+#[test]
+fn longer_file_than_the_limit_is_not_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().join("exports");
+    std::fs::write(&at, vec![b'#'; text::FILE_BYTES_MAX]).unwrap();
+    assert_eq!(read_file(&at).map(|text| text.len()).unwrap(), text::FILE_BYTES_MAX);
+    std::fs::write(&at, vec![b'#'; text::FILE_BYTES_MAX + 1]).unwrap();
+    assert!(read_file(&at).unwrap_err().to_string().contains("longer than 1048576 bytes"));
+    assert!(read_file(Path::new("/dev/zero")).is_err());
+}

@@ -4,6 +4,7 @@
 //! nothing; a backslash at the end of a line goes on with it.
 
 use super::Note;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,6 +83,20 @@ const SYNONYMS: &[(&str, &str)] = &[
 
 /// How files are had.
 pub type Read<'a> = &'a dyn Fn(&Path) -> std::io::Result<String>;
+
+/// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
+///
+/// # Errors
+/// It cannot be read, is no text of UTF-8, or is longer: of that no more is read, whatever it is.
+pub fn read_file(path: &Path) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    let limit = FILE_BYTES_MAX as u64 + 1;
+    std::fs::File::open(path)?.take(limit).read_to_end(&mut bytes)?;
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(std::io::Error::other(format!("longer than {FILE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
+}
 
 /// Reads `path` and what it includes. The first section is `[global]`, said or not.
 ///
