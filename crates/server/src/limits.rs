@@ -272,10 +272,14 @@ pub const HOST_ANSWER_MAX_AGE: Duration = Duration::from_hours(1);
 /// silent, and two threads look up: with more, a refresh would not end in that time.
 pub const HOSTS_MAX: usize = 4096;
 
-/// Netgroups that the configuration may name: each is asked for each client.
+/// Netgroups that the configuration may name: a client that none of them has reaches all.
 pub const NETGROUPS_MAX: usize = 256;
 
-/// Client addresses whose names are remembered, some 300 bytes each.
+/// The time of one client's turn with its netgroups, after which others have theirs: three calls of a
+/// service that takes a second each. A call that hangs takes longer, and all other netgroups wait.
+pub const NETGROUP_TURN: Duration = Duration::from_secs(3);
+
+/// Client addresses whose names are remembered, some 700 bytes each.
 pub const CLIENT_NAMES_MAX: usize = 8192;
 
 /// Of these, addresses of one IPv6 site (an IPv4 address is a site): it has more than anybody counts,

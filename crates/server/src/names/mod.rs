@@ -2,19 +2,20 @@
 //!
 //! A name that an address claims counts only if a look-up of the name leads back to the address:
 //! whoever has the reverse zone of an address writes any name into it. Threads of their own look up;
-//! nothing here waits for them.
+//! nothing here waits for them. Netgroups have one thread apart from names, as the C library asks for
+//! one at a time, and are asked for only once a rule is reached that has one.
 
 mod table;
 
 use crate::config::{Config, HostRule};
-use crate::limits::{LOOKUP_THREADS, REFRESH_THREADS};
+use crate::limits::{LOOKUP_THREADS, NETGROUP_TURN, REFRESH_THREADS};
 use smb::NamedHosts;
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 pub use table::WantedNames;
-use table::{Answer, ClientNames, Lookup, NameTable, Outcome};
+use table::{Answer, ClientNames, GroupSet, Lookup, MemberAnswer, MemberLookup, NameTable};
 
 /// An idle thread looks for work so often, whatever the table says.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -81,6 +82,7 @@ struct Desk {
 struct Calls {
     count: u64,
     threads: usize,
+    has_netgroup_thread: bool,
     has_ended: bool,
 }
 
@@ -100,13 +102,23 @@ impl Desk {
 
     /// The next look-up; none once there is to be no more.
     fn next(&self) -> Option<Lookup> {
+        self.take(|table, now| (table.next(now), table.idle_for(now)))
+    }
+
+    /// The next turn of a client with its netgroups.
+    fn next_members(&self) -> Option<MemberLookup> {
+        self.take(|table, _| (table.next_members(), None))
+    }
+
+    /// Waits for work of one kind, which `find` takes from the table with the time until it looks again.
+    fn take<W>(
+        &self,
+        find: impl Fn(&mut NameTable, Instant) -> (Option<W>, Option<Duration>),
+    ) -> Option<W> {
         loop {
             let before = self.calls().count;
             let now = Instant::now();
-            let (lookup, idle) = {
-                let mut table = self.table();
-                (table.next(now), table.idle_for(now))
-            };
+            let (lookup, idle) = find(&mut self.table(), now);
             let calls = self.calls();
             if calls.has_ended {
                 return None;
@@ -182,6 +194,9 @@ impl HostNames {
         if looks_up_clients || !wanted.hosts.is_empty() {
             self.start()?;
         }
+        if looks_up_clients && !wanted.netgroups.is_empty() {
+            self.start_netgroups()?;
+        }
         self.desk.table().prepare(wanted, Instant::now());
         self.desk.call();
         Ok(())
@@ -206,6 +221,20 @@ impl HostNames {
         Ok(())
     }
 
+    /// Starts the thread for netgroups, if it does not run yet.
+    fn start_netgroups(&self) -> Result<(), String> {
+        let mut calls = self.desk.calls();
+        if !calls.has_netgroup_thread {
+            let (desk, service) = (self.desk.clone(), self.service.clone());
+            std::thread::Builder::new()
+                .name("netgroups".into())
+                .spawn(move || serve_netgroups(&desk, &*service))
+                .map_err(|e| format!("no thread to look up netgroups: {e}"))?;
+            calls.has_netgroup_thread = true;
+        }
+        Ok(())
+    }
+
     /// Whether a rule is for clients at an address; none while a look-up has to tell, which is under
     /// way then. Takes microseconds, and never waits for a name service.
     #[must_use]
@@ -218,19 +247,36 @@ impl HostNames {
                 table.is_host(name, address, Instant::now())
             }
             HostRule::Wildcard(pattern) => {
-                self.is_client(address, |of| of.names.iter().any(|name| pattern.has(name)))
+                let names = self.of_client(address)?;
+                let is = names.names.iter().any(|name| pattern.has(name));
+                Some(self.note_match(address, is))
             }
-            HostRule::Netgroup(group) => self.is_client(address, |of| of.netgroups.contains(group)),
+            HostRule::Netgroup(group) => {
+                // Netgroups have clients by their names.
+                self.of_client(address)?;
+                let is = self.is_member(address, group)?;
+                Some(self.note_match(address, is))
+            }
         }
     }
 
-    fn is_client(&self, address: IpAddr, is: impl FnOnce(&ClientNames) -> bool) -> Option<bool> {
-        let is = is(&*self.of_client(address)?);
+    fn note_match(&self, address: IpAddr, is: bool) -> bool {
         if is {
             let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
             table.note_match(address);
         }
-        Some(is)
+        is
+    }
+
+    fn is_member(&self, address: IpAddr, netgroup: &str) -> Option<bool> {
+        let now = Instant::now();
+        let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
+        let (is, is_due) = table.find_member(address, netgroup, now);
+        drop(table);
+        if is_due && self.desk.table().ask_member(address, netgroup, now) {
+            self.desk.call();
+        }
+        is
     }
 
     /// The clients of some rules, as a share of SMB has them.
@@ -300,41 +346,48 @@ fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
             }
             Answer::Host { name, addresses: addresses.ok() }
         }
-        Lookup::Client(client, netgroups) => look_up_client(service, client, netgroups),
+        Lookup::Client(client, is_short) => {
+            let (names, has_failed) = confirmed_names(service, client, is_short);
+            Answer::Client { client, is_short, found: ClientNames { names }, has_failed }
+        }
     }
 }
 
-fn look_up_client(service: &dyn NameService, client: IpAddr, netgroups: Arc<[String]>) -> Answer {
-    let (names, has_failed) = confirmed_names(service, client, !netgroups.is_empty());
-    let address = client.to_string();
-    let mut are_groups_missing = false;
-    let mut is_member = |group: &&String| {
-        let mut hosts = names.iter().chain([&address]);
-        hosts.any(|host| match service.is_in_netgroup(group, host) {
+/// The life of the thread for netgroups.
+fn serve_netgroups(desk: &Desk, service: &dyn NameService) {
+    while let Some(lookup) = desk.next_members() {
+        let answer = look_up_members(service, lookup);
+        desk.table().handle_members(answer, Instant::now());
+        desk.call();
+    }
+}
+
+/// One turn of a client: it ends with its time, or once all is asked for. A call cannot be ended.
+fn look_up_members(service: &dyn NameService, lookup: MemberLookup) -> MemberAnswer {
+    let began = Instant::now();
+    let (mut asked, mut found, mut are_missing) = (GroupSet::default(), GroupSet::default(), false);
+    for at in lookup.wanted.places() {
+        if !asked.is_empty() && began.elapsed() >= NETGROUP_TURN {
+            break;
+        }
+        asked.set(at, true);
+        let Some(group) = lookup.netgroups.get(at) else { continue };
+        let mut is_member = |host: &String| match service.is_in_netgroup(group, host) {
             Ok(is) => is,
             Err(error) => {
-                if !std::mem::replace(&mut are_groups_missing, true) {
+                if !std::mem::replace(&mut are_missing, true) {
                     tracing::warn!(
-                        netgroup = **group, %error,
+                        netgroup = *group, %error,
                         "a netgroup of the configuration cannot be looked up; correct its name, or the name service"
                     );
                 }
                 false
             }
-        })
-    };
-    let of_client = netgroups.iter().filter(&mut is_member).cloned().collect();
-    let outcome = match (has_failed, are_groups_missing) {
-        (true, _) => Outcome::Failed,
-        (false, true) => Outcome::GroupsMissing,
-        (false, false) => Outcome::Complete,
-    };
-    Answer::Client {
-        client,
-        netgroups,
-        found: ClientNames { names, netgroups: of_client },
-        outcome,
+        };
+        let is = lookup.hosts.iter().any(&mut is_member);
+        found.set(at, is);
     }
+    MemberAnswer { lookup, asked, found, are_missing }
 }
 
 /// The names of a client that lead to its address: the one that it claims, and with `short` its first

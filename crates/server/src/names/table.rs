@@ -3,6 +3,8 @@
 //! Answers are refreshed before they are too old to count, so that a client in the middle of its
 //! work never waits for a name service, and one that fails for a while changes nothing.
 
+mod members;
+
 use crate::limits::{
     CLIENT_NAMES_MAX, CLIENT_NAMES_PER_SITE_MAX, FIRST_ANSWER_WITHIN, HOST_ANSWER_MAX_AGE,
     HOST_LOOKUPS_MAX, HOST_REFRESH, HOST_RETRY, LOOKUP_SITE_BITS, LOOKUP_THREADS, LOOKUPS_PER_SITE,
@@ -10,6 +12,8 @@ use crate::limits::{
 };
 use crate::site_line::SiteLine;
 use ::limits::site_of;
+pub use members::{GroupSet, MemberAnswer, MemberLookup};
+use members::{MemberLines, Membership};
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -30,23 +34,20 @@ pub struct WantedNames {
 pub struct ClientNames {
     /// Names that lead to the address, in lower case.
     pub names: Vec<String>,
-    /// Netgroups that one of them, or the address, is in.
-    pub netgroups: Vec<String>,
 }
 
 impl ClientNames {
     /// Whether something of it is not in `other`.
     fn loses_by(&self, other: &Self) -> bool {
-        let is_lost = |own: &[String], other: &[String]| own.iter().any(|one| !other.contains(one));
-        is_lost(&self.names, &other.names) || is_lost(&self.netgroups, &other.netgroups)
+        self.names.iter().any(|one| !other.names.contains(one))
     }
 }
 
 /// A look-up to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The names of a client's address, and which of the netgroups it is in.
-    Client(IpAddr, Arc<[String]>),
+    /// The names of a client's address; with the short one, as netgroups have it, if the second is set.
+    Client(IpAddr, bool),
     /// The addresses of a host.
     Host(String),
 }
@@ -54,21 +55,10 @@ pub enum Lookup {
 /// A look-up that was made, to be handed back.
 #[derive(Debug)]
 pub enum Answer {
-    /// The names of a client.
-    Client { client: IpAddr, netgroups: Arc<[String]>, found: ClientNames, outcome: Outcome },
+    /// The names of a client. If a name service failed there may be more.
+    Client { client: IpAddr, is_short: bool, found: ClientNames, has_failed: bool },
     /// The addresses of a host; none if a name service failed.
     Host { name: String, addresses: Option<Vec<IpAddr>> },
-}
-
-/// How a look-up of a client ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// There is nothing more.
-    Complete,
-    /// A netgroup was not found: it does not exist, or its service does not answer.
-    GroupsMissing,
-    /// A name service failed: there may be more.
-    Failed,
 }
 
 /// When something was found out, and is to be asked again.
@@ -109,9 +99,9 @@ struct Client {
     found: Option<(Arc<ClientNames>, Age)>,
     /// What the last look-up found, where it lost something of `found`: it counts once another agrees.
     doubted: Option<ClientNames>,
-    /// The netgroups that were asked for.
-    netgroups: Arc<[String]>,
-    /// Since when these are wanted.
+    /// Which netgroups it is in.
+    groups: Membership,
+    /// Since when its names are wanted.
     since: Instant,
     /// Where it waits or is looked up.
     queue: Option<Queue>,
@@ -156,7 +146,10 @@ pub struct NameTable {
     started: Instant,
     hosts: HashMap<String, Host>,
     netgroups: Arc<[String]>,
+    /// The place of each in `netgroups`.
+    netgroup_places: HashMap<String, usize>,
     clients: HashMap<IpAddr, Client>,
+    member_lines: MemberLines,
     newcomers: SiteLine<IpAddr>,
     regulars: SiteLine<IpAddr>,
     /// Look-ups of clients at work: as many as there are threads at most.
@@ -172,7 +165,9 @@ impl NameTable {
             started: now,
             hosts: HashMap::new(),
             netgroups: Arc::default(),
+            netgroup_places: HashMap::new(),
             clients: HashMap::new(),
+            member_lines: MemberLines::new(),
             newcomers: SiteLine::new(
                 LOOKUPS_WAITING_MAX,
                 LOOKUPS_WAITING_PER_SITE,
@@ -195,28 +190,25 @@ impl NameTable {
         let known = self.netgroups.clone();
         let new: Vec<_> =
             wanted.netgroups.iter().filter(|group| !known.contains(group)).cloned().collect();
-        if !new.is_empty() {
-            self.netgroups = known.iter().cloned().chain(new).collect();
-            self.clients.values_mut().for_each(|client| client.since = now);
+        for client in self.clients.values_mut() {
+            client.groups.make_due(now);
+            client.found.iter_mut().for_each(|(_, age)| age.due = now);
+            // Nothing is known of short names until somebody wants them.
+            if known.is_empty() && !new.is_empty() {
+                (client.found, client.since) = (None, now);
+            }
         }
-        let found = self.clients.values_mut().filter_map(|client| client.found.as_mut());
-        found.for_each(|(_, age)| age.due = now);
+        if !new.is_empty() {
+            self.set_netgroups(known.iter().cloned().chain(new).collect());
+        }
     }
 
     /// Takes away names that a configuration does not have.
     pub fn settle(&mut self, wanted: &WantedNames) {
         self.hosts.retain(|name, _| wanted.hosts.contains(name));
-        if *self.netgroups == wanted.netgroups[..] {
-            return;
+        if *self.netgroups != wanted.netgroups[..] {
+            self.set_netgroups(wanted.netgroups.as_slice().into());
         }
-        let netgroups: Arc<[String]> = wanted.netgroups.as_slice().into();
-        // What is known of more netgroups is known of these.
-        for client in self.clients.values_mut() {
-            if Arc::ptr_eq(&client.netgroups, &self.netgroups) {
-                client.netgroups = netgroups.clone();
-            }
-        }
-        self.netgroups = netgroups;
     }
 
     /// Whether an address is one of a host's; none while that is not known. A name that is not wanted
@@ -244,9 +236,8 @@ impl NameTable {
         let Some(client) = self.clients.get(&client.to_canonical()) else { return (None, true) };
         client.used.store(self.millis(now), Ordering::Relaxed);
         let known = client.found.as_ref().filter(|(_, age)| age.counts(now));
-        let is_of_these = Arc::ptr_eq(&client.netgroups, &self.netgroups);
-        let is_due = known.is_none_or(|(_, age)| age.due <= now) || !is_of_these;
-        let names = known.filter(|_| is_of_these).map(|(names, _)| names.clone());
+        let is_due = known.is_none_or(|(_, age)| age.due <= now);
+        let names = known.map(|(names, _)| names.clone());
         let names = names.or_else(|| client.is_overdue(now).then(Arc::default));
         (names, is_due && client.queue.is_none())
     }
@@ -261,11 +252,10 @@ impl NameTable {
             self.make_room(address);
         }
         let used = self.millis(now).into();
-        let netgroups = self.netgroups.clone();
         let new = || Client {
             found: None,
             doubted: None,
-            netgroups,
+            groups: Membership::new(now),
             since: now,
             queue: None,
             is_matched: AtomicBool::new(false),
@@ -315,7 +305,7 @@ impl NameTable {
 
     fn begin(&mut self, client: IpAddr, queue: Queue) -> Lookup {
         self.clients_asked.push((client, queue));
-        Lookup::Client(client, self.netgroups.clone())
+        Lookup::Client(client, !self.netgroups.is_empty())
     }
 
     fn line_of(&mut self, queue: Queue) -> &mut SiteLine<IpAddr> {
@@ -334,12 +324,12 @@ impl NameTable {
     /// Takes an answer.
     pub fn handle_answer(&mut self, answer: Answer, now: Instant) {
         match answer {
-            Answer::Client { client, netgroups, found, outcome } => {
+            Answer::Client { client, is_short, found, has_failed } => {
                 let at = self.clients_asked.iter().position(|(asked, _)| *asked == client);
                 if let Some((_, queue)) = at.map(|at| self.clients_asked.swap_remove(at)) {
                     self.line_of(queue).end(lookup_site(client));
                 }
-                self.take_names(client, (netgroups, found), outcome, now);
+                self.take_names(client, (is_short, found), has_failed, now);
             }
             Answer::Host { name, addresses } => {
                 self.hosts_asked -= 1;
@@ -351,29 +341,34 @@ impl NameTable {
     fn take_names(
         &mut self,
         client: IpAddr,
-        (netgroups, found): (Arc<[String]>, ClientNames),
-        outcome: Outcome,
+        (is_short, found): (bool, ClientNames),
+        has_failed: bool,
         now: Instant,
     ) {
+        let is_of_these = is_short || self.netgroups.is_empty();
         // It has given way to others.
         let Some(client) = self.clients.get_mut(&client) else { return };
         client.queue = None;
-        let is_of_these = Arc::ptr_eq(&client.netgroups, &netgroups);
-        let former = client.found.as_mut().filter(|(_, age)| is_of_these && age.counts(now));
-        if let Some((known, age)) = former {
-            // A netgroup service that starts anew says "no" as one that knows.
+        // It was asked for before somebody wanted short names: it is due still.
+        if !is_of_these {
+            return;
+        }
+        if let Some((known, age)) = client.found.as_mut().filter(|(_, age)| age.counts(now)) {
+            // A service that starts anew says "no" as one that knows.
             let is_new_loss = known.loses_by(&found) && client.doubted.as_ref() != Some(&found);
-            if outcome == Outcome::Failed || is_new_loss {
-                if outcome != Outcome::Failed {
+            if has_failed || is_new_loss {
+                if !has_failed {
                     client.doubted = Some(found);
                 }
                 age.due = now + HOST_RETRY;
                 return;
             }
         }
-        let is_certain = outcome == Outcome::Complete && !found.names.is_empty();
+        let is_certain = !has_failed && !found.names.is_empty();
+        if client.found.as_ref().is_none_or(|(known, _)| **known != found) {
+            client.groups.make_due(now);
+        }
         client.doubted = None;
-        client.netgroups = netgroups;
         client.is_matched = AtomicBool::new(false);
         client.found = Some((Arc::new(found), Age::new(now, is_certain)));
     }
@@ -406,8 +401,9 @@ impl NameTable {
         };
         let least = self.clients.iter().filter(may_go).min_by_key(worth).map(|(client, _)| *client);
         let Some(address) = least else { return };
-        let queue = self.clients.remove(&address).and_then(|client| client.queue);
-        if let Some(queue) = queue {
+        let Some(client) = self.clients.remove(&address) else { return };
+        self.member_lines.leave(address, &client.groups);
+        if let Some(queue) = client.queue {
             self.line_of(queue).leave(lookup_site(address), &address);
         }
     }

@@ -10,7 +10,7 @@ struct Zones {
     claims: HashMap<IpAddr, &'static str>,
     addresses: HashMap<&'static str, Vec<IpAddr>>,
     netgroups: Vec<(&'static str, &'static str)>,
-    /// Whoever asks for this name waits until the test lets them go on.
+    /// Whoever asks for this name or netgroup waits until the test lets them go on.
     slow: Option<(&'static str, Mutex<mpsc::Receiver<()>>)>,
 }
 
@@ -30,6 +30,9 @@ impl NameService for Zones {
     }
 
     fn is_in_netgroup(&self, netgroup: &str, host: &str) -> io::Result<bool> {
+        if let Some((_, wait)) = self.slow.as_ref().filter(|(slow, _)| *slow == netgroup) {
+            let _ = wait.lock().unwrap().recv();
+        }
         Ok(self.netgroups.iter().any(|(group, member)| (*group, *member) == (netgroup, host)))
     }
 }
@@ -145,6 +148,25 @@ fn slow_look_up_of_one_client_holds_up_no_other() {
     assert_eq!(names.is_for(&rule("*.example"), NEAR), None, "unknown, and not refused");
     go_on.send(()).unwrap();
     assert!(verdict(&names, "*.example", NEAR));
+}
+
+#[test]
+fn slow_netgroup_holds_up_no_client_that_is_known_by_name() {
+    let (go_on, wait) = mpsc::channel();
+    let zones = Zones {
+        claims: HashMap::from([(NEAR, "a.lab.example"), (FAR, "b.lab.example")]),
+        addresses: HashMap::from([("a.lab.example", vec![NEAR]), ("b.lab.example", vec![FAR])]),
+        netgroups: vec![("slow", "a.lab.example")],
+        slow: Some(("slow", Mutex::new(wait))),
+    };
+    let names = of(zones, &["*.lab.example", "@slow"]);
+    assert!(verdict(&names, "*.lab.example", NEAR));
+    assert_eq!(names.is_for(&rule("@slow"), NEAR), None);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(verdict(&names, "*.lab.example", FAR));
+    assert_eq!(names.is_for(&rule("@slow"), NEAR), None, "unknown, and not refused");
+    go_on.send(()).unwrap();
+    assert!(verdict(&names, "@slow", NEAR));
 }
 
 #[test]

@@ -29,11 +29,43 @@ fn host(name: &str, addresses: Option<&[IpAddr]>) -> Answer {
 
 /// Begins the look-up of a client and answers it.
 fn answer_client(table: &mut NameTable, names: &[&str], has_failed: bool, now: Instant) {
-    let Some(Lookup::Client(client, netgroups)) = table.next(now) else { panic!("no look-up") };
-    let names = names.iter().map(|name| (*name).to_owned()).collect();
-    let found = ClientNames { names, netgroups: Vec::new() };
-    let outcome = if has_failed { Outcome::Failed } else { Outcome::Complete };
-    table.handle_answer(Answer::Client { client, netgroups, found, outcome }, now);
+    let Some(Lookup::Client(client, is_short)) = table.next(now) else { panic!("no look-up") };
+    let found = client_names(names);
+    table.handle_answer(Answer::Client { client, is_short, found, has_failed }, now);
+}
+
+fn client_names(names: &[&str]) -> ClientNames {
+    ClientNames { names: names.iter().map(|name| (*name).to_owned()).collect() }
+}
+
+/// Begins a turn with netgroups and answers for the first `most` of them: whose, and which these were.
+fn answer_members(
+    table: &mut NameTable,
+    most: usize,
+    member: &[&str],
+    now: Instant,
+) -> Option<(IpAddr, Vec<String>)> {
+    let lookup = table.next_members()?;
+    assert_eq!(table.next_members(), None, "the C library asks for one at a time");
+    let (mut asked, mut found, mut names) = (GroupSet::default(), GroupSet::default(), Vec::new());
+    for at in lookup.wanted.places().take(most) {
+        asked.set(at, true);
+        found.set(at, member.contains(&&*lookup.netgroups[at]));
+        names.push(lookup.netgroups[at].clone());
+    }
+    let client = lookup.client;
+    table.handle_members(MemberAnswer { lookup, asked, found, are_missing: false }, now);
+    Some((client, names))
+}
+
+/// A table that knows clients with these last numbers of their addresses by name.
+fn table_of(clients: &[u8], netgroups: &[&str]) -> (NameTable, Instant) {
+    let (mut table, now) = table(&[], netgroups);
+    for last in clients {
+        table.ask(address(*last), now);
+        answer_client(&mut table, &["a.lab"], false, now);
+    }
+    (table, now)
 }
 
 fn names_of(table: &NameTable, client: IpAddr, now: Instant) -> Option<Vec<String>> {
@@ -152,10 +184,8 @@ fn name_or_client_without_an_answer_in_time_is_no_match() {
     assert_eq!(table.is_host("build", address(1), late), Some(false));
     assert_eq!(names_of(&table, address(1), early), None);
     assert_eq!(names_of(&table, address(1), late), Some(vec![]));
-    let (netgroups, found) =
-        (table.netgroups.clone(), ClientNames { names: vec!["a.lab".into()], netgroups: vec![] });
-    let answer =
-        Answer::Client { client: address(1), netgroups, found, outcome: Outcome::Complete };
+    let found = client_names(&["a.lab"]);
+    let answer = Answer::Client { client: address(1), is_short: true, found, has_failed: false };
     table.handle_answer(answer, late);
     assert_eq!(names_of(&table, address(1), late), Some(vec!["a.lab".into()]), "whenever it comes");
 }
@@ -224,18 +254,139 @@ fn old_answer_is_unknown_again() {
 }
 
 #[test]
+fn netgroup_is_asked_for_once_a_rule_is_reached() {
+    let (mut table, now) = table_of(&[1], &["one", "two"]);
+    assert_eq!(table.next_members(), None);
+    assert_eq!(table.find_member(address(1), "two", now), (None, true));
+    assert!(table.ask_member(address(1), "two", now));
+    assert!(!table.ask_member(address(1), "two", now), "it waits already");
+    assert_eq!(table.find_member(address(1), "two", now), (None, false));
+    let answered = answer_members(&mut table, 9, &["one", "two"], now);
+    assert_eq!(answered, Some((address(1), vec!["two".into()])));
+    assert_eq!(table.find_member(address(1), "two", now), (Some(true), false));
+    assert_eq!(table.find_member(address(1), "one", now), (None, true));
+    assert_eq!(table.find_member(address(1), "three", now), (Some(false), false), "not wanted");
+    // With all that is due once it is.
+    let later = now + HOST_REFRESH;
+    assert_eq!(table.find_member(address(1), "two", later), (Some(true), true));
+    assert!(table.ask_member(address(1), "one", later));
+    let answered = answer_members(&mut table, 9, &["two"], later);
+    assert_eq!(answered, Some((address(1), vec!["one".into(), "two".into()])));
+    assert_eq!(table.find_member(address(1), "one", later), (Some(false), false));
+}
+
+#[test]
+fn turn_that_takes_long_goes_on_behind_other_clients() {
+    let (mut table, now) = table_of(&[1, 2], &["one", "two"]);
+    assert!(table.ask_member(address(1), "one", now));
+    assert!(!table.ask_member(address(1), "two", now), "it waits already");
+    assert!(table.ask_member(address(2), "two", now));
+    let of = |last, name: &str| Some((address(last), vec![name.to_owned()]));
+    assert_eq!(answer_members(&mut table, 1, &[], now), of(1, "one"));
+    assert_eq!(table.find_member(address(1), "one", now), (Some(false), false));
+    assert_eq!(table.find_member(address(1), "two", now), (None, false));
+    assert_eq!(answer_members(&mut table, 1, &["two"], now), of(2, "two"));
+    assert_eq!(answer_members(&mut table, 1, &["two"], now), of(1, "two"));
+    assert_eq!(table.find_member(address(1), "two", now), (Some(true), false));
+    assert_eq!(answer_members(&mut table, 1, &[], now), None);
+}
+
+#[test]
+fn members_and_strangers_of_netgroups_take_turns() {
+    let (mut table, now) = table_of(&[1, 2, 3, 4], &["one"]);
+    for last in [1, 2] {
+        table.ask_member(address(last), "one", now);
+        answer_members(&mut table, 1, &["one"], now);
+    }
+    let later = now + HOST_REFRESH;
+    for last in [3, 4, 1, 2] {
+        assert!(table.ask_member(address(last), "one", later));
+    }
+    let turns = std::iter::from_fn(|| answer_members(&mut table, 1, &[], later));
+    let turns: Vec<_> = turns.map(|(client, _)| client).collect();
+    assert_eq!(turns, [1, 3, 2, 4].map(address), "the last turn was a stranger's");
+}
+
+/// A netgroup service that starts anew has no members, and gives no error.
+#[test]
+fn lost_netgroup_counts_until_a_second_look_up_agrees() {
+    let (mut table, now) = table_of(&[1], &["one"]);
+    table.ask_member(address(1), "one", now);
+    answer_members(&mut table, 1, &["one"], now);
+    let later = now + HOST_REFRESH;
+    assert!(table.ask_member(address(1), "one", later));
+    answer_members(&mut table, 1, &[], later);
+    assert_eq!(table.find_member(address(1), "one", later), (Some(true), false));
+    let again = later + HOST_RETRY;
+    assert!(table.ask_member(address(1), "one", again));
+    answer_members(&mut table, 1, &[], again);
+    assert_eq!(table.find_member(address(1), "one", again), (Some(false), false));
+}
+
+#[test]
+fn netgroup_without_an_answer_in_time_has_nobody() {
+    let (mut table, now) = table_of(&[1], &["one"]);
+    table.ask_member(address(1), "one", now);
+    let late = now + FIRST_ANSWER_WITHIN;
+    let early = late - Duration::from_millis(1);
+    assert_eq!(table.find_member(address(1), "one", early).0, None);
+    assert_eq!(table.find_member(address(1), "one", late).0, Some(false));
+    answer_members(&mut table, 1, &["one"], late);
+    assert_eq!(table.find_member(address(1), "one", late).0, Some(true), "whenever it comes");
+    let lapsed = late + HOST_ANSWER_MAX_AGE;
+    assert_eq!(table.find_member(address(1), "one", lapsed), (None, true));
+}
+
+#[test]
+fn other_name_has_netgroups_asked_for_anew() {
+    let (mut table, now) = table_of(&[1], &["one"]);
+    table.ask_member(address(1), "one", now);
+    answer_members(&mut table, 1, &[], now);
+    let later = now + HOST_REFRESH / 2;
+    assert!(!table.find_member(address(1), "one", later).1);
+    table.prepare(&wanted(&[], &["one"]), later);
+    table.ask(address(1), later);
+    answer_client(&mut table, &["a.lab", "b.lab"], false, later);
+    assert!(table.ask_member(address(1), "one", later));
+    let hosts = table.next_members().map(|lookup| lookup.hosts);
+    assert_eq!(hosts, Some(["a.lab", "b.lab", "192.0.2.1"].map(String::from).to_vec()));
+}
+
+#[test]
 fn other_netgroups_are_asked_for_after_a_reload() {
-    let (mut table, now) = table(&[], &["one"]);
-    table.ask(address(1), now);
-    answer_client(&mut table, &["a.lab"], false, now);
-    configure(&mut table, &wanted(&[], &["one"]), now);
-    assert!(names_of(&table, address(1), now).is_some(), "the same ones");
+    let (mut table, now) = table_of(&[1], &["one", "two"]);
+    for group in ["one", "two"] {
+        table.ask_member(address(1), group, now);
+        answer_members(&mut table, 1, &["two"], now);
+    }
+    configure(&mut table, &wanted(&[], &["two", "three"]), now);
+    assert!(names_of(&table, address(1), now).is_some());
     assert!(table.find(address(1), now).1, "a reload has all looked up anew");
-    configure(&mut table, &wanted(&[], &["one", "two"]), now);
+    assert_eq!(table.find_member(address(1), "two", now), (Some(true), true));
+    assert_eq!(table.find_member(address(1), "three", now), (None, true));
+    assert_eq!(table.find_member(address(1), "one", now), (Some(false), false));
+    // An answer of before the reload says nothing of those of now.
+    table.ask_member(address(1), "three", now);
+    let lookup = table.next_members().unwrap();
+    configure(&mut table, &wanted(&[], &["three"]), now);
+    let (asked, found) = (lookup.wanted, lookup.wanted);
+    table.handle_members(MemberAnswer { lookup, asked, found, are_missing: false }, now);
+    assert_eq!(table.find_member(address(1), "three", now), (None, false));
+    let answered = answer_members(&mut table, 9, &["three"], now);
+    assert_eq!(answered, Some((address(1), vec!["three".into()])));
+}
+
+#[test]
+fn short_names_are_looked_up_once_netgroups_want_them() {
+    let (mut table, now) = table(&[], &[]);
+    table.ask(address(1), now);
+    let Some(Lookup::Client(client, false)) = table.next(now) else { panic!("no look-up") };
+    configure(&mut table, &wanted(&[], &["one"]), now);
+    let found = client_names(&["a.lab"]);
+    table.handle_answer(Answer::Client { client, is_short: false, found, has_failed: false }, now);
     assert_eq!(table.find(address(1), now), (None, true));
     table.ask(address(1), now);
-    let Some(Lookup::Client(_, groups)) = table.next(now) else { panic!("no look-up") };
-    assert_eq!(*groups, ["one", "two"]);
+    assert_eq!(table.next(now), Some(Lookup::Client(address(1), true)));
 }
 
 #[test]
