@@ -37,3 +37,32 @@ for version in 4.1 4.2; do
         echo "version $version with $connections connections"
     done
 done
+
+# The share by the path of its directory, as exports(5) has it, and through the directories above it.
+mount_nfs() { # PATH DIRECTORY
+    mkdir -p "$2"
+    mount -i -t nfs4 -o vers=4.2,addr=192.0.2.1,clientaddr=192.0.2.2 "192.0.2.1:$1" "$2"
+}
+exported=$trees/share
+mount_nfs /data $place
+mount_nfs "$exported" /mnt/path
+mount_nfs / /mnt/root
+echo by-name > $place/file
+test "$(cat /mnt/path/file)" = by-name
+echo by-path > /mnt/path/file
+through=/mnt/root$exported
+test "$(cat $place/file "$through/file")" = "by-path
+by-path"
+test "$(stat -c %d:%i $place/file)" = "$(stat -c %d:%i "$through/file")"
+# What leads to shares is listed below the root, not in it, and cannot be changed.
+test "$(ls /mnt/root)" = data
+test "$(ls "${through%/*}")" = share
+if touch "${through%/*}/new" 2> /dev/null; then exit 1; fi
+if mount_nfs "${exported%/*}/absent" /mnt/absent 2> /dev/null; then exit 1; fi
+# The directory that leads on can be mounted, too.
+mount_nfs "${exported%/*}" /mnt/above
+test "$(cat /mnt/above/share/file)" = by-path
+rm "$through/file"
+test -z "$(ls $place)"
+umount /mnt/above/share /mnt/above "$through" /mnt/root /mnt/path $place
+echo "by the path of its directory, by name and through the directories above"

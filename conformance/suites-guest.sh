@@ -1,10 +1,10 @@
 #!/bin/bash
 # Runs in the guest of conformance/suites: each suite on what it is held against, then on the server.
-#   suites-guest.sh FOLDER SHARE-OF SEED ONLY CACHE PLACES ALOUD SUITE...
+#   suites-guest.sh FOLDER SHARE-OF SEED ONLY CACHE PLACES ALOUD SECONDS SAMBA SUITE...
 set -euo pipefail
-folder=$1 share_of=$2 seed=$3 only=$4 cache=$5 wanted=$6
-export ALOUD=$7
-shift 7
+folder=$1 share_of=$2 seed=$3 all_only=$4 cache=$5 wanted=$6 samba=$9
+export ALOUD=$7 XFSTESTS_SECONDS_MAX=$8
+shift 9
 tools=/mnt/tools
 mkdir -p $tools /mnt/local /mnt/nfs
 mount -t ext4 /dev/ubda /mnt/local
@@ -37,31 +37,48 @@ start_knfsd() {
     "$cache/knfsd/usr/sbin/rpc.nfsd" --no-udp --no-nfs-version 3 --nfs-version 4.2 8
     until (exec 3<> /dev/tcp/127.0.0.1/2049) 2> /dev/null; do sleep 0.1; done
 }
+# Both servers as root, whom their own permissions bind as little as on a local disk.
+mount_smb() {
+    # Owners as S-1-5-88: without, the client has no way to name one. Nothing remembered, which
+    # for a second would hide what the server has.
+    local options=ip=192.0.2.1,vers=3.1.1,posix,idsfromsid,actimeo=0,username=root,password=secret.0
+    mkdir -p /mnt/smb /mnt/samba
+    mount -t cifs //192.0.2.1/data /mnt/smb -o $options
+    [ -z "$samba" ] || mount -t cifs //192.0.2.1/samba /mnt/samba -o $options,port=446
+}
 # Which bash opens for `<(...)`.
 [ -e /dev/fd ] || ln -s /proc/self/fd /dev/fd
 for user in fsgqa fsgqa2 123456-fsgqa; do
     useradd -m --badname "$user" 2> /dev/null || useradd -m --badnames "$user" 2> /dev/null || true
 done
 for suite in "$@"; do
-    cp -r "$cache/$suite" $tools
-    places="local nfs"
-    if [ "$suite" = xfstests ]; then places=$wanted; fi
+    sources=$suite
+    for kind in auto long smb; do sources=${sources%-$kind}; done
+    cp -r "$cache/$sources" $tools
+    case $suite in
+        *-long) places=nfs ;;
+        xfstests*) places=$wanted ;;
+        *-smb) places="${samba:+samba} smb"; mount_smb ;;
+        *) places="local nfs" ;;
+    esac
     for place in $places; do
-        begin=$SECONDS
+        begin=$SECONDS only=$all_only part=$share_of
         case $suite-$place in
-            xfstests-knfsd)
+            xfstests-knfsd | xfstests-auto-knfsd)
                 # What passes needs no reference, and each takes long.
-                only=$(awk -F '\t' '$2 == "failed" { print $1 }' /mnt/out/xfstests.nfs | tr '\n' ' ') share_of=1
-                if [ -z "$only" ]; then continue; fi
+                if [ -e "/mnt/out/$suite.nfs" ]; then
+                    only=$(awk -F '\t' '$2 == "failed" { print $1 }' "/mnt/out/$suite.nfs" | tr '\n' ' ') part=1
+                    if [ -z "$only" ]; then continue; fi
+                fi
                 start_knfsd
                 at=127.0.0.1:
                 ;;
-            xfstests-nfs) at=192.0.2.1: ;;
+            xfstests-nfs | xfstests-auto-nfs) at=192.0.2.1: ;;
             *) at=/mnt/$place/$suite; mkdir -m 755 "$at" ;;
         esac
-        python3 "$folder/suites_run.py" "$suite" $tools "$at" "/mnt/out/$suite.$place" "$share_of" "$seed" "$only"
+        python3 "$folder/suites_run.py" "$suite" $tools "$at" "/mnt/out/$suite.$place" "$part" "$seed" "$only"
         echo "$suite on $place: $((SECONDS - begin)) s"
     done
-    rm -r "${tools:?}/$suite"
+    rm -r "${tools:?}/${sources:?}"
 done
 umount /mnt/nfs

@@ -3,7 +3,7 @@
 REFERENCE is what it found on a local file system, or through the kernel's own server: what fails there
 is left out of the count. The status is 1 if another test fails that is not in LIST, or does not run
 that runs there, or one of LIST passes. Of LIST what was not run is no fault: a share of the suite may
-have been.
+have been. An entry with `numbers` is of these tests of one file.
 """
 
 import sys
@@ -15,11 +15,15 @@ def read_list(path, suite):
     with open(path, "rb") as file:
         entries = tomllib.load(file).get("expected", [])
     keys = [(entry["suite"], entry["test"]) for entry in entries]
+
+    def tests(entry):
+        return [f"{entry['test']} {number}" for number in entry["numbers"]] if "numbers" in entry else [entry["test"]]
+
     wrong = []
     if keys != sorted(set(keys)):
         wrong.append("the list is not in alphabetical order, or has a test twice")
     wrong += [f"{entry['test']} is expected without a reason" for entry in entries if not entry["reason"].strip()]
-    return {entry["test"] for entry in entries if entry["suite"] == suite}, wrong
+    return {test for entry in entries if entry["suite"] == suite for test in tests(entry)}, wrong
 
 
 def read_report(path):

@@ -21,7 +21,7 @@ import threading
 # Most of what pjdfstest does is to sleep until a time stamp differs, and to start processes.
 JOBS = 6
 SECONDS_MAX = 300
-XFSTESTS_SECONDS_MAX = int(os.environ.get("XFSTESTS_SECONDS_MAX", "3000"))
+XFSTESTS_SECONDS_MAX = int(os.environ.get("XFSTESTS_SECONDS_MAX") or "4500")
 
 
 def chosen(names, share_of, seed, only):
@@ -149,7 +149,6 @@ def cthon04(sources, place, choose):
         yield name, "failed" if status else "passed", one_line(output)
 
 
-XFSTESTS_GROUPS = set(os.environ.get("XFSTESTS_GROUPS", "auto quick").split())
 # What a test asks for by this can be had from no export of ext4, as the test itself would find after
 # seconds of looking: disks, ways to lose power, and calls that NFSv4.2 or ext4 does not have.
 NOT_OVER_NFS = re.compile(
@@ -164,13 +163,21 @@ NOT_OVER_NFS = re.compile(
 
 
 def xfstests(sources, place, choose):
+    yield from xfstests_of(sources, place, choose, lambda groups: "quick" in groups)
+
+
+def xfstests_auto(sources, place, choose):
+    yield from xfstests_of(sources, place, choose, lambda groups: "auto" in groups and "quick" not in groups)
+
+
+def xfstests_of(sources, place, choose, is_wanted):
     """`place` is `ADDRESS:` before the exports `test` and `scratch`."""
     suite = sources / "xfstests"
     wanted = []
     for kind in ("generic", "nfs"):
         for line in (suite / f"tests/{kind}/group.list").read_text(encoding="utf-8").splitlines():
             number, *groups = line.split() or "#"
-            if number == "#" or not XFSTESTS_GROUPS & set(groups):
+            if number == "#" or not is_wanted(groups):
                 continue
             source = (suite / f"tests/{kind}/{number}").read_text(encoding="utf-8")
             if not NOT_OVER_NFS.search(source):
@@ -206,8 +213,45 @@ def xfstests(sources, place, choose):
             yield name, "passed", ""
 
 
+# Of each program.
+LONG_SECONDS = int(os.environ.get("XFSTESTS_SECONDS_MAX") or "300")
+
+
+def xfstests_long(sources, place, _choose):
+    """fsx, which holds a file against its own copy after random operations, and fsstress, of which
+    eight processes change one tree: each for so long, with what it says of its operations."""
+    ltp = sources / "xfstests" / "ltp"
+    tree = pathlib.Path(place) / "tree"
+    tree.mkdir()
+    seed = str(os.getpid())
+    duration = f"--duration={LONG_SECONDS}"
+    fsx = [ltp / "fsx", "-q", "-S", seed, duration, "-P", "/tmp"]
+    programs = {
+        "fsx": [*fsx, f"{place}/fsx"],
+        "fsx-direct": [*fsx, "-Z", "-R", "-W", "-r", "4096", "-w", "4096", f"{place}/fsx-direct"],
+        "fsstress": [ltp / "fsstress", "-d", tree, "-p", "8", "-s", seed, duration, "-v"],
+    }
+    for name, command in programs.items():
+        status, output = run(command, LONG_SECONDS + 300)
+        if name == "fsstress":
+            lines = re.findall(r"^\d+/\d+: ", output, re.MULTILINE)
+            output = output if status else f"{len(lines)} operations with seed {seed}"
+        print(name, one_line(output), flush=True)
+        yield name, "failed" if status else "passed", one_line(output)
+    shutil.rmtree(tree)
+    yield "removed", "failed" if tree.exists() else "passed", ""
+
+
 def main(suite, sources, place, report, share_of, seed, only):
-    run_suite = {"cthon04": cthon04, "pjdfstest": pjdfstest, "pjdfstest-rs": pjdfstest_rs, "xfstests": xfstests}[suite]
+    run_suite = {
+        "cthon04": cthon04,
+        "pjdfstest": pjdfstest,
+        "pjdfstest-rs": pjdfstest_rs,
+        "pjdfstest-smb": pjdfstest,
+        "xfstests": xfstests,
+        "xfstests-auto": xfstests_auto,
+        "xfstests-long": xfstests_long,
+    }[suite]
 
     def choose(names):
         return chosen(names, int(share_of), int(seed), only)
