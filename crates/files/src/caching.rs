@@ -122,12 +122,15 @@ impl RequestFiles {
     /// The client of an oplock gives back all but `keeps`.
     ///
     /// # Errors
-    /// [`FsError::InvalidParameter`] if it was not asked, or keeps more than it
-    /// may: then it has nothing any more.
-    pub fn acknowledge(&self, open: &OpenFile, keeps: Caching) -> Result<()> {
+    /// See [`AcknowledgeRefusal`].
+    pub fn acknowledge(
+        &self,
+        open: &OpenFile,
+        keeps: Caching,
+    ) -> std::result::Result<(), AcknowledgeRefusal> {
         let owner = CacheOwner::Open(open.id);
         let mut held = open.state.lock(&self.context);
-        held.grants.caches.handle_acknowledge(owner, keeps).map_err(|_| FsError::InvalidParameter)
+        held.grants.caches.handle_acknowledge(owner, keeps)
     }
 
     /// The holder that is told of breaks of what a client keeps under a key.

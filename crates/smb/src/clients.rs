@@ -18,6 +18,25 @@ impl Clients {
         self.lock().entry(session.client_guid).or_default().push(session.clone());
     }
 
+    /// Whether the client has another session of the same account, with a connection, in another
+    /// dialect. MS-SMB2 3.3.5.5.3 looks at connections; those that nobody has logged on by, or
+    /// others have, are passed over: anybody can call himself anything.
+    pub fn speaks_otherwise(&self, new: &Session) -> bool {
+        const NAMELESS: [u8; 16] = [0; 16];
+        if new.client_guid == NAMELESS {
+            return false;
+        }
+        let user = new.user();
+        let by_guid = self.lock();
+        let mut others = by_guid.get(&new.client_guid).into_iter().flatten();
+        others.any(|other| {
+            other.dialect != new.dialect
+                && !other.has_ended()
+                && !other.channels().is_empty()
+                && other.user().account.name == user.account.name
+        })
+    }
+
     /// Takes a session out.
     pub fn remove(&self, session: &Session) {
         let mut by_guid = self.lock();

@@ -345,6 +345,10 @@ impl Conn {
             let message = &frame[element.range.clone()];
             element.channel = self.channel_to_refuse(message, &element.header);
         }
+        if element.refused.is_none() {
+            let message = &frame[element.range.clone()];
+            self.check_tampering(message, &element, sealed.is_some())?;
+        }
         Ok(element)
     }
 

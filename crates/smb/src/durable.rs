@@ -7,6 +7,7 @@
 //! resilient one is kept whatever it has.
 
 use crate::create_guids::Guid;
+use crate::dot_names;
 use crate::limits::{
     DETACHED_MAX, DURABLE_FOR, DURABLE_V2_FOR, DURABLE_V2_FOR_MAX, RESILIENT_FOR,
     RESILIENT_FOR_MAX, RESILIENT_FOR_MIN,
@@ -290,7 +291,8 @@ fn lock<T>(reserve: &Mutex<Reserve<T>>) -> MutexGuard<'_, Reserve<T>> {
 /// does not count for the file it does not count here.
 pub fn is_named(open: &Open, name: &[u8]) -> bool {
     let Target::File(file) = &open.target else { return false };
-    let named = utf16_units(name, "name").ok().and_then(|units| parse_path(&units).ok());
+    let Ok(units) = utf16_units(name, "name") else { return false };
+    let named = dot_names::normalize(&units).ok().and_then(|units| parse_path(&units).ok());
     let case = file.volume().options.case;
     named.is_some_and(|named| named.may_be(&file.path(), case))
 }

@@ -6,6 +6,7 @@ use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
 use files::{CacheBreak, CacheHolder, Caching};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use wire::codec::Writer;
 use wire::ntstatus::NtStatus;
@@ -49,6 +50,8 @@ pub struct Oplock {
     server: Weak<Server>,
     client: Mutex<Client>,
     told: Mutex<Told>,
+    /// The client was told of a break that asks for no answer, and has not answered it.
+    is_broken_unasked: AtomicBool,
 }
 
 /// Where the client of an open is told.
@@ -78,7 +81,9 @@ impl Oplock {
     #[must_use]
     pub fn new(server: &Arc<Server>, client: Client) -> Arc<Self> {
         let told = Mutex::new(Told::Granting(None));
-        Arc::new(Self { server: Arc::downgrade(server), client: Mutex::new(client), told })
+        let server = Arc::downgrade(server);
+        let is_broken_unasked = AtomicBool::new(false);
+        Arc::new(Self { server, client: Mutex::new(client), told, is_broken_unasked })
     }
 
     /// The client has come back for its open, and is about to be asked again for what it
@@ -96,6 +101,11 @@ impl Oplock {
         let oplock = Self::new(server, client);
         oplock.handle_granted();
         oplock
+    }
+
+    /// Whether an answer is the first one to a break that asks for none.
+    pub fn take_unasked_answer(&self) -> bool {
+        self.is_broken_unasked.swap(false, Ordering::Relaxed)
     }
 
     fn handle_granted(&self) {
@@ -124,6 +134,7 @@ impl Oplock {
         };
         let body = OplockBreak { level: level_of(to), file_id: client.file_id };
         let connection = Some(client.connection);
+        self.is_broken_unasked.store(!acknowledge, Ordering::Relaxed);
         let answered = if acknowledge { Answered::InTime } else { Answered::Never };
         send_notice(&session, connection, client.seal, answered, |w| body.encode(w));
     }

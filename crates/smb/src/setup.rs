@@ -554,6 +554,10 @@ impl Conn {
             channel: self.channel_fact(negotiated),
         }));
         let channel = Arc::new(Channel { session: session.clone(), signing });
+        // MS-SMB2 3.3.5.5.3: before the session that it says it has lost is looked for.
+        if self.server.clients.speaks_otherwise(&session) {
+            return Err(NtStatus::USER_SESSION_DELETED);
+        }
         self.replace_previous(request.previous_session, &session);
         self.server.add_session(session.clone());
         // A reload that looked through the sessions before this one was there did not end it.

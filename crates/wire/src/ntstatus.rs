@@ -96,6 +96,7 @@ table! {
     PIPE_CLOSING = 0xC000_00B1, "The other end of the pipe was closed.";
     PIPE_EMPTY = 0xC000_00D9, "The pipe holds no data.";
     PIPE_BROKEN = 0xC000_014B, "The pipe was closed.";
+    INVALID_DEVICE_STATE = 0xC000_0184, "No oplock is being given back.";
     IO_TIMEOUT = 0xC000_00B5, "The operation took too long.";
     FILE_FORCED_CLOSED = 0xC000_00B6, "Another has taken the file over.";
     FILE_IS_A_DIRECTORY = 0xC000_00BA, "A file was wanted, this is a directory.";

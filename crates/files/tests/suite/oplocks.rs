@@ -2,7 +2,8 @@
 
 use crate::harness::*;
 use files::{
-    CacheBreak, CacheHolder, CacheWish, Caching, CallHolder, OpenPlan, RangeLock, Share, Workers,
+    AcknowledgeRefusal, CacheBreak, CacheHolder, CacheWish, Caching, CallHolder, OpenPlan,
+    RangeLock, Share, Workers,
 };
 use futures_channel::oneshot;
 use futures_util::FutureExt;
@@ -72,7 +73,7 @@ fn a_wait_that_is_given_up_leaves_nothing() {
     served.files.acknowledge(&first.open, Caching::NONE).unwrap();
     assert_eq!(
         served.files.acknowledge(&first.open, Caching::NONE),
-        Err(FsError::InvalidParameter),
+        Err(AcknowledgeRefusal::NotBreaking),
         "once is enough"
     );
     served.close(first.open);

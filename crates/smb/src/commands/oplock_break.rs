@@ -1,9 +1,10 @@
 //! OPLOCK_BREAK acknowledgments. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
 
 use crate::dispatch::{Outcome, Request, malformed};
-use crate::lease::Lease;
+use crate::lease::{LEVEL_LEASE, Lease};
 use crate::notices::About;
-use crate::oplock::{caching_of, level_of};
+use crate::open::Open;
+use crate::oplock::{LEVEL_II, LEVEL_NONE, caching_of};
 use files::{AcknowledgeRefusal, CacheKey, Caching};
 use wire::ntstatus::NtStatus;
 use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
@@ -11,10 +12,9 @@ use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 /// Takes back what a client kept to itself.
 ///
 /// # Errors
-/// `INVALID_OPLOCK_PROTOCOL` if it was not asked or keeps too much,
-/// `INVALID_PARAMETER` for a level that is none. Of a lease: `OBJECT_NAME_NOT_FOUND`
-/// if there is none, or the user has opened nothing under it, `UNSUCCESSFUL` if it was not asked
-/// for, `REQUEST_NOT_ACCEPTED` if too much is kept.
+/// Those of [`acknowledge_oplock`]. Of a lease: `OBJECT_NAME_NOT_FOUND` if there is none, or the
+/// user has opened nothing under it, `UNSUCCESSFUL` if it was not asked for, `REQUEST_NOT_ACCEPTED`
+/// if too much is kept.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if let Some(about) = About::of(request.message) {
         request.session()?.handle_answer(about);
@@ -22,12 +22,8 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     match OplockBreakAck::decode(&mut request.body()?).map_err(malformed)? {
         OplockBreakAck::Oplock { level, file_id } => {
             let open = request.open(file_id)?.free_of_charge();
-            let keeps = caching_of(level).ok_or(NtStatus::INVALID_PARAMETER)?;
-            let files = request.files;
-            files
-                .acknowledge(open.file()?, keeps)
-                .map_err(|_| NtStatus::INVALID_OPLOCK_PROTOCOL)?;
-            OplockBreak { level: level_of(keeps), file_id }.encode(&mut request.w);
+            acknowledge_oplock(request, &open, level)?;
+            OplockBreak { level, file_id }.encode(&mut request.w);
             Ok(Outcome::success())
         }
         OplockBreakAck::Lease { key, state } => {
@@ -35,6 +31,35 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             acknowledge_lease(request, CacheKey { client, key }, state)?;
             LeaseBreakResponse { key, state }.encode(&mut request.w);
             Ok(Outcome::success())
+        }
+    }
+}
+
+/// An oplock goes down to `level`. MS-SMB2 3.3.5.22.1, in its order. An answer that is none, or
+/// keeps too much, ends the break all the same, with nothing left: whoever waits goes on.
+///
+/// # Errors
+/// `INVALID_DEVICE_STATE` if no oplock breaks, `INVALID_PARAMETER` for the level of leases,
+/// `INVALID_OPLOCK_PROTOCOL` if too much is kept, or the break from level II asked no answer:
+/// that one the object store refuses (MS-FSA 2.1.5.18), which Windows passes on.
+fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(), NtStatus> {
+    let keeps = match level {
+        LEVEL_NONE | LEVEL_II => caching_of(level),
+        _ => None,
+    };
+    let given_back = request.files.acknowledge(open.file()?, keeps.unwrap_or(Caching::NONE));
+    match given_back {
+        Ok(()) if keeps.is_some() => Ok(()),
+        Ok(()) if level == LEVEL_LEASE => Err(NtStatus::INVALID_PARAMETER),
+        Ok(()) | Err(AcknowledgeRefusal::TooMuch) => Err(NtStatus::INVALID_OPLOCK_PROTOCOL),
+        Err(AcknowledgeRefusal::NotBreaking) => {
+            let is_unasked =
+                open.oplock.as_ref().is_some_and(|oplock| oplock.take_unasked_answer());
+            if is_unasked {
+                Err(NtStatus::INVALID_OPLOCK_PROTOCOL)
+            } else {
+                Err(NtStatus::INVALID_DEVICE_STATE)
+            }
         }
     }
 }

@@ -18,7 +18,10 @@ pub struct Agreement {
 
 impl Agreement {
     pub fn new(dialect: Dialect) -> Self {
-        let algorithm = SigningAlgorithm::AesCmac;
+        let algorithm = match dialect {
+            Dialect::Smb202 | Dialect::Smb210 => SigningAlgorithm::HmacSha256,
+            _ => SigningAlgorithm::AesCmac,
+        };
         let connection = PreauthHash::default();
         Self { dialect, algorithm, logon: connection.clone(), connection }
     }

@@ -1,6 +1,10 @@
 //! A server in memory, and clients whose every message is placed by hand.
 //! They speak SMB 3.0.2, which signs with AES-CMAC, unless a test asks for 3.1.1.
 
+mod raw;
+
+pub use raw::app_instance;
+
 use crate::agreement::{self, Agreement};
 use crate::slow::{Carried, Cold, Hands, Slow, Work};
 use bytes::BytesMut;
@@ -10,8 +14,8 @@ use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use smb::{
-    Account, Config, Conn, ConnFacts, Dialect, Encryption, Host, InterfaceFact, Job, Multichannel,
-    Now, Server, Share,
+    Account, Close, Config, Conn, ConnFacts, Dialect, Encryption, Host, InterfaceFact, Job,
+    Multichannel, Now, Server, Share,
 };
 use std::future::{poll_fn, ready};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -25,11 +29,11 @@ use wire::codec::{Reader, Writer, put_utf16};
 use wire::crypto::{SessionKey, SigningAlgorithm, SigningKey};
 use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
-use wire::smb::negotiate::capabilities;
+use wire::smb::negotiate::{NegotiateRequest, capabilities};
 use wire::smb::{
-    Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header,
-    IoctlRequest, Lease, LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest,
-    TreeConnectRequest, TreeId, put_context,
+    Command, CreateRequest, DurableReconnectV2, DurableRequestV2, FileId, Flags, Header, Lease,
+    LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest, TreeConnectRequest, TreeId,
+    put_context,
 };
 use wire::spnego::{Initiator, Shown, Ticket};
 use wire::wiretap::Wiretap;
@@ -272,6 +276,11 @@ impl Net {
         capabilities: u32,
         contexts: &[(u16, Vec<u8>)],
     ) -> Client {
+        self.negotiate(dialect, &agreement::request(dialect, capabilities, contexts))
+    }
+
+    /// A connection of a client that sends this NEGOTIATE, by which `dialect` is agreed on.
+    pub fn negotiate(&self, dialect: Dialect, request: &NegotiateRequest<'_>) -> Client {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let facts = ConnFacts { id, peer: address(40_000), local: address(45) };
@@ -289,7 +298,6 @@ impl Net {
             capabilities: 0,
             agreement: Agreement::new(dialect),
         };
-        let request = agreement::request(dialect, capabilities, contexts);
         let reply = client.call(Command::NEGOTIATE, |w| request.encode(w));
         assert_eq!(reply.header.status, NtStatus::SUCCESS);
         let at = Header::LENGTH + 24;
@@ -477,7 +485,15 @@ impl Client {
         key: Option<&SigningKey>,
         body: impl FnOnce(&mut Writer<'_>),
     ) {
-        let mut header = header;
+        self.try_put(header, key, body).unwrap();
+    }
+
+    fn try_put(
+        &mut self,
+        mut header: Header,
+        key: Option<&SigningKey>,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Close> {
         if key.is_some() {
             header.flags = header.flags | Flags::SIGNED;
         }
@@ -490,7 +506,7 @@ impl Client {
         }
         self.agreement.note_request(header.command, &message);
         let conn = self.conn.as_mut().unwrap();
-        conn.handle_frame(BytesMut::from(&message[..]), self.now).unwrap();
+        conn.handle_frame(BytesMut::from(&message[..]), self.now)
     }
 
     /// Sends a request, signed if someone is logged on; gives its id.
@@ -891,24 +907,6 @@ impl Client {
         self.step();
     }
 
-    /// Asks which addresses there are.
-    pub fn query_interfaces(&mut self) -> Reply {
-        self.ioctl(wire::smb::fsctl::QUERY_NETWORK_INTERFACE_INFO, FileId::RELATED)
-    }
-
-    /// Sends a control code without input.
-    pub fn ioctl(&mut self, code: u32, file_id: FileId) -> Reply {
-        let request = IoctlRequest {
-            code,
-            file_id,
-            input: &[],
-            input_bytes_max: 0,
-            output_bytes_max: 65_536,
-            is_fsctl: true,
-        };
-        self.call(Command::IOCTL, |w| ioctl(w, &request))
-    }
-
     /// The network is cut: nothing is said any more, and the server finds out.
     pub fn cut(mut self) {
         self.lose();
@@ -952,19 +950,6 @@ fn lock(w: &mut Writer<'_>, file: FileId, flags: u32) {
     w.u64(1);
     w.u32(flags);
     w.u32(0);
-}
-
-fn ioctl(w: &mut Writer<'_>, request: &IoctlRequest<'_>) {
-    w.u16(57);
-    w.u16(0);
-    w.u32(request.code);
-    request.file_id.encode(w);
-    w.zeros(4 + 4);
-    w.u32(request.input_bytes_max);
-    w.zeros(4 + 4);
-    w.u32(request.output_bytes_max);
-    w.u32(u32::from(request.is_fsctl));
-    w.zeros(4);
 }
 
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.

@@ -12,6 +12,7 @@ mod guessing;
 mod harness;
 mod index;
 mod persistent;
+mod refused;
 mod renewal;
 mod replay;
 mod returning;

@@ -4,6 +4,7 @@
 use crate::app_instances::AppInstance;
 use crate::create_guids::Guid;
 use crate::dispatch::{Request, malformed};
+use crate::dot_names;
 use crate::durable::{Durability, Reconnect};
 use crate::extended_attributes;
 use crate::lease::LEVEL_LEASE;
@@ -15,7 +16,6 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use files::private_use::AmbiguousPath;
 use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind};
-use std::borrow::Cow;
 use vfs::{Timestamp, XattrName};
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, FileTime, POSIX_EXTENSIONS, decode_posix_mode};
@@ -147,6 +147,9 @@ struct Contexts {
     durable_v2: Option<DurableWish>,
     reconnects: Option<Reconnect>,
     reconnects_v2: Option<Reconnect>,
+    /// Contexts of version 2 are there, whether the dialect knows them or not.
+    names_durable_v2: bool,
+    names_reconnect_v2: bool,
     /// The client is one of POSIX, and this the mode of what is made.
     posix_mode: Option<u32>,
     app_instance: Option<Guid>,
@@ -277,7 +280,7 @@ fn replaces(disposition: u32) -> bool {
 /// The path of a request, taken apart.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for one that begins at a separator, `OBJECT_NAME_INVALID`,
+/// `INVALID_PARAMETER` for one that begins at a separator or with `name\..\`, `OBJECT_NAME_INVALID`,
 /// `OBJECT_PATH_SYNTAX_BAD`.
 fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, NtStatus> {
     let units = if header.flags.contains(Flags::DFS) { strip_dfs(units) } else { units };
@@ -287,7 +290,7 @@ fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, Nt
     if units.first() == Some(&u16::from(b'\\')) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    let units = without_parents(units)?;
+    let units = dot_names::normalize(units)?;
     parse_path(&units).map_err(status_of)
 }
 
@@ -335,30 +338,6 @@ fn disposition(number: u32) -> Result<(IfExists, IfMissing), NtStatus> {
     })
 }
 
-/// The path with every `..` taken away together with the component before it,
-/// by the letters alone, as Samba does for clients that send it.
-///
-/// # Errors
-/// `OBJECT_PATH_SYNTAX_BAD` if it leads out of the share.
-fn without_parents(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
-    const SEPARATOR: u16 = b'\\' as u16;
-    const PARENT: [u16; 2] = [b'.' as u16; 2];
-    let parts = || units.split(|&u| u == SEPARATOR);
-    // Most paths have none at all.
-    if !units.contains(&PARENT[0]) || !parts().any(|part| part == PARENT) {
-        return Ok(Cow::Borrowed(units));
-    }
-    let mut kept: Vec<&[u16]> = Vec::new();
-    for part in parts() {
-        if part != PARENT {
-            kept.push(part);
-        } else if kept.pop().is_none() {
-            return Err(NtStatus::OBJECT_PATH_SYNTAX_BAD);
-        }
-    }
-    Ok(Cow::Owned(kept.join(&SEPARATOR)))
-}
-
 /// `server\share\path` of a DFS name: the path. MS-SMB2 3.3.5.9.
 fn strip_dfs(units: &[u16]) -> &[u16] {
     let mut rest = units;
@@ -401,8 +380,14 @@ impl Contexts {
                 b"TWrp" => found.snapshot = Some(decode_snapshot(data)?),
                 b"DHnQ" => found.durable = Some(durable(data)?),
                 b"DHnC" => found.reconnects = Some(reconnect(data)?),
-                b"DH2Q" if has_v2 => found.durable_v2 = Some(durable_v2(data)?),
-                b"DH2C" if has_v2 => found.reconnects_v2 = Some(reconnect_v2(data)?),
+                b"DH2Q" => {
+                    found.names_durable_v2 = true;
+                    found.durable_v2 = has_v2.then(|| durable_v2(data)).transpose()?;
+                }
+                b"DH2C" => {
+                    found.names_reconnect_v2 = true;
+                    found.reconnects_v2 = has_v2.then(|| reconnect_v2(data)).transpose()?;
+                }
                 b"AAPL" => found.apple = Some(AppleQuery::decode(data).map_err(malformed)?),
                 APP_INSTANCE if has_v2 => {
                     found.app_instance = Some(decode_app_instance_id(data).map_err(malformed)?);
@@ -427,13 +412,13 @@ impl Contexts {
 
     /// Which of the four contexts of durable opens counts: at most one, but that
     /// one of version 1 that comes back may ask anew. MS-SMB2 3.3.5.9.6, .7, .10, .12.
+    ///
+    /// Those of version 2 contradict the others in dialects that do not know them, too: the
+    /// sections make no exception, and by themselves they are ignored there.
     fn settle_durable(&mut self) -> Result<(), NtStatus> {
-        let asks_both = self.durable.is_some() && self.durable_v2.is_some();
-        let back_by_v1 = self.reconnects.is_some()
-            && (self.durable_v2.is_some() || self.reconnects_v2.is_some());
-        let back_by_v2 =
-            self.reconnects_v2.is_some() && (self.durable.is_some() || self.durable_v2.is_some());
-        if asks_both || back_by_v1 || back_by_v2 {
+        let is_v1 = self.durable.is_some() || self.reconnects.is_some();
+        let is_v2 = self.names_durable_v2 || self.names_reconnect_v2;
+        if (is_v1 && is_v2) || (self.names_durable_v2 && self.names_reconnect_v2) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         self.durable = self.durable.or(self.durable_v2);
@@ -502,21 +487,6 @@ mod tests {
     use super::*;
     use wire::smb::put_context;
 
-    #[test]
-    fn a_parent_is_left_by_the_letters_and_never_out_of_the_share() {
-        let without = |text: &str| {
-            let units: Vec<u16> = text.encode_utf16().collect();
-            without_parents(&units).map(|units| String::from_utf16_lossy(&units))
-        };
-        assert_eq!(without(r"a\b"), Ok(r"a\b".into()));
-        assert_eq!(without(r"a\..\b"), Ok("b".into()));
-        assert_eq!(without(r"a\b\..\..\c\d"), Ok(r"c\d".into()));
-        assert_eq!(without(r"a\.."), Ok(String::new()));
-        assert_eq!(without(r"a\..b\..."), Ok(r"a\..b\...".into()));
-        for outside in ["..", r"..\a", r"a\..\..", r"a\..\..\a"] {
-            assert_eq!(without(outside), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{outside}");
-        }
-    }
     type Wanted = Result<(bool, bool), NtStatus>;
 
     /// Whether a CREATE with these contexts comes back, and whether it asks for durability.
@@ -561,10 +531,17 @@ mod tests {
     }
 
     #[test]
-    fn version_2_is_unknown_to_dialects_before_3() {
-        assert_eq!(wanted(&[b"DH2Q"], Dialect::Smb210), Ok((false, false)));
-        assert_eq!(wanted(&[b"DHnQ", b"DH2Q"], Dialect::Smb210), Ok((false, true)));
-        assert_eq!(wanted(&[b"DHnC", b"DH2C"], Dialect::Smb202), Ok((true, false)));
+    fn version_2_alone_is_ignored_before_dialect_3_and_refused_beside_others() {
+        let refused = Err(NtStatus::INVALID_PARAMETER);
+        for dialect in [Dialect::Smb202, Dialect::Smb210] {
+            assert_eq!(wanted(&[b"DH2Q"], dialect), Ok((false, false)));
+            assert_eq!(wanted(&[b"DH2C"], dialect), Ok((false, false)));
+            for both in
+                [[b"DHnQ", b"DH2Q"], [b"DHnQ", b"DH2C"], [b"DHnC", b"DH2Q"], [b"DHnC", b"DH2C"]]
+            {
+                assert_eq!(wanted(&both, dialect), refused, "{both:?}");
+            }
+        }
     }
 
     #[test]

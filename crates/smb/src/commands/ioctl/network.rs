@@ -2,38 +2,27 @@
 //! which addresses there are. MS-SMB2 3.3.5.15.12, 3.3.5.15.11.
 
 use super::Answer;
+use crate::disconnect::VALIDATION_BYTES;
 use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::host::InterfaceFact;
 use std::net::IpAddr;
 use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 use wire::smb::fsctl::ValidateNegotiate;
-use wire::smb::negotiate::capabilities;
 
 /// Bytes of one NETWORK_INTERFACE_INFO.
 const INTERFACE_BYTES: usize = 152;
 const RSS_CAPABLE: u32 = 1;
 
-/// Compares what the client remembers of NEGOTIATE with what we do.
+/// Tells what was negotiated. A request that differs from NEGOTIATE, or leaves no room, does not
+/// come here: it ends the connection ([`crate::disconnect`]).
 pub(super) fn validate_negotiate(
     request: &Request<'_>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, NtStatus> {
-    let said = ValidateNegotiate::decode(body.input).map_err(malformed)?;
+    ValidateNegotiate::decode(body.input).map_err(malformed)?;
     let negotiated = request.negotiated;
-    if body.output_bytes_max < 24 {
-        return Err(NtStatus::INVALID_PARAMETER);
-    }
-    let same = said.capabilities == negotiated.client_capabilities
-        && said.guid == negotiated.client_guid
-        && said.security_mode == negotiated.client_security_mode
-        && said.dialects == negotiated.client_dialects;
-    if !same {
-        // The specification closes the connection; an error that is signed
-        // makes the client do so as well.
-        return Err(NtStatus::ACCESS_DENIED);
-    }
-    let mut output = Vec::with_capacity(24);
+    let mut output = Vec::with_capacity(VALIDATION_BYTES as usize);
     output.extend_from_slice(&negotiated.capabilities.to_le_bytes());
     output.extend_from_slice(&negotiated.server_guid);
     output.extend_from_slice(&negotiated.security_mode.to_le_bytes());
@@ -46,8 +35,9 @@ pub(super) fn interfaces(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, QueryRefusal> {
-    let agreed = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
-    if !agreed || !request.server.config().multichannel.enabled || !is_for_several(request)? {
+    // MS-SMB2 3.3.5.15.11 lets a server refuse connections that cannot be one of several. Windows
+    // and Samba answer them: the client may come back by a dialect that has channels.
+    if !request.server.config().multichannel.enabled || !is_for_several(request)? {
         // As for any code that nothing serves; through a file it is refused by the file.
         let is_ipc = request.tree()?.free_of_charge().share.is_ipc();
         let nobody = NtStatus::FS_DRIVER_REQUIRED;

@@ -1,0 +1,94 @@
+//! Requests for which the specification ends the connection without an answer, though
+//! nothing is wrong with their form: somebody in between may have changed what was
+//! negotiated. MS-SMB2 3.3.5.7, 3.3.5.15.12.
+
+use crate::chain::Element;
+use crate::conn::{Close, Conn};
+use crate::negotiate::Negotiated;
+use wire::codec::Reader;
+use wire::smb::fsctl::{VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
+use wire::smb::{Command, Dialect, FileId, Flags, Header, IoctlRequest};
+
+/// Bytes of a VALIDATE_NEGOTIATE_INFO response. MS-SMB2 2.2.32.6.
+pub(crate) const VALIDATION_BYTES: u32 = 24;
+
+impl Conn {
+    /// Looks at a request whose session and signature were found good.
+    ///
+    /// # Errors
+    /// [`Close::Refused`] if the connection must end for it.
+    pub(crate) fn check_tampering(
+        &self,
+        message: &[u8],
+        element: &Element,
+        is_sealed: bool,
+    ) -> Result<(), Close> {
+        match element.header.command {
+            Command::TREE_CONNECT => self.check_tree_connect(element, is_sealed),
+            Command::IOCTL => self.check_validation(message, element, is_sealed),
+            _ => Ok(()),
+        }
+    }
+
+    /// MS-SMB2 3.3.5.7: from 3.1.1 on the signature of the first TREE_CONNECT proves NEGOTIATE to
+    /// the server, so a client that has a key must not leave it out.
+    fn check_tree_connect(&self, element: &Element, is_sealed: bool) -> Result<(), Close> {
+        let dialect = self.negotiated.as_ref().map(|negotiated| negotiated.dialect);
+        let is_protected = is_sealed || element.header.flags.contains(Flags::SIGNED);
+        if dialect != Some(Dialect::Smb311) || is_protected {
+            return Ok(());
+        }
+        let user = element.channel.as_ref().map(|channel| channel.session.user());
+        if user.is_some_and(|user| user.is_proven()) {
+            return Err(Close::Refused("TREE_CONNECT of SMB 3.1.1 neither signed nor encrypted"));
+        }
+        Ok(())
+    }
+
+    /// MS-SMB2 3.3.5.15.12. What 3.3.5.15 refuses before that is left to be answered.
+    fn check_validation(
+        &self,
+        message: &[u8],
+        element: &Element,
+        is_sealed: bool,
+    ) -> Result<(), Close> {
+        let Some(negotiated) = &self.negotiated else { return Ok(()) };
+        let mut r = Reader::new(message);
+        let body = r.skip(Header::LENGTH, "header").and_then(|()| IoctlRequest::decode(&mut r));
+        let Ok(body) = body else { return Ok(()) };
+        let is_asked = body.code == VALIDATE_NEGOTIATE_INFO
+            && body.is_fsctl
+            && body.file_id == FileId::RELATED
+            && Self::reaches_tree(element, is_sealed);
+        match validation_refusal(negotiated, &body).filter(|_| is_asked) {
+            Some(why) => Err(Close::Refused(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the request's tree is there and takes it, as far as that is known before the
+    /// requests ahead of it in its chain are carried out.
+    fn reaches_tree(element: &Element, is_sealed: bool) -> bool {
+        let Some(channel) = &element.channel else { return false };
+        let is_related = element.header.flags.contains(Flags::RELATED);
+        let tree = channel.session.tree(element.header.tree_id);
+        tree.map_or(is_related, |tree| is_sealed || !tree.share.encryption_required)
+    }
+}
+
+/// Why VALIDATE_NEGOTIATE_INFO ends the connection, if it does. Both sides implement 3.1.1, so
+/// the dialects are compared as a whole: then they have the same greatest common one.
+fn validation_refusal(negotiated: &Negotiated, body: &IoctlRequest<'_>) -> Option<&'static str> {
+    if negotiated.dialect == Dialect::Smb311 {
+        return Some("VALIDATE_NEGOTIATE_INFO on SMB 3.1.1");
+    }
+    if body.output_bytes_max < VALIDATION_BYTES {
+        return Some("VALIDATE_NEGOTIATE_INFO without room for its answer");
+    }
+    let said = ValidateNegotiate::decode(body.input).ok()?;
+    let is_same = said.dialects == negotiated.client_dialects
+        && said.guid == negotiated.client_guid
+        && said.security_mode == negotiated.client_security_mode
+        && said.capabilities == negotiated.client_capabilities;
+    (!is_same).then_some("VALIDATE_NEGOTIATE_INFO that differs from NEGOTIATE")
+}

@@ -1,0 +1,102 @@
+//! Dot directory names in the path of a CREATE. MS-SMB2 3.3.5.9 and its note on them,
+//! MS-FSCC 2.1.5.1.
+//!
+//! `.` and `..` are taken away by the letters alone, before anything is looked up: no path
+//! leads through a directory that is not there, nor above the share.
+
+use std::borrow::Cow;
+use wire::ntstatus::NtStatus;
+
+const DOT: u16 = b'.' as u16;
+const BACKSLASH: u16 = b'\\' as u16;
+/// Separates too, as no name can hold it.
+const SLASH: u16 = b'/' as u16;
+
+const CURRENT: &[u16] = &[DOT];
+const PARENT: &[u16] = &[DOT; 2];
+
+/// The path without `.` components, and without each `..` and the component before it.
+///
+/// # Errors
+/// `INVALID_PARAMETER` for a path that begins `name\..\`, which Windows refuses,
+/// `OBJECT_PATH_SYNTAX_BAD` for one that leads out of the share.
+pub fn normalize(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
+    let parts = || units.split(|unit| matches!(*unit, BACKSLASH | SLASH));
+    // Most paths have none at all.
+    if !units.contains(&DOT) || !parts().any(|part| part == CURRENT || part == PARENT) {
+        return Ok(Cow::Borrowed(units));
+    }
+    let mut first = parts();
+    let begins = [first.next(), first.next(), first.next()];
+    if let [Some(name), Some(PARENT), Some(_)] = begins
+        && name != CURRENT
+        && name != PARENT
+    {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    let mut kept: Vec<&[u16]> = Vec::new();
+    for part in parts() {
+        if part == PARENT {
+            kept.pop().ok_or(NtStatus::OBJECT_PATH_SYNTAX_BAD)?;
+        } else if part != CURRENT {
+            kept.push(part);
+        }
+    }
+    Ok(Cow::Owned(kept.join(&BACKSLASH)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn normal(text: &str) -> Result<String, NtStatus> {
+        let units: Vec<u16> = text.encode_utf16().collect();
+        normalize(&units).map(|units| String::from_utf16_lossy(&units))
+    }
+
+    #[test]
+    fn dot_components_are_taken_away() {
+        for (path, expected) in [
+            (r"a\b", r"a\b"),
+            (r".\a", "a"),
+            (r"a\.\b", r"a\b"),
+            (r"a\.", "a"),
+            (".", ""),
+            (r".\.", ""),
+            ("a/./b", r"a\b"),
+            (r"a\b\..\c", r"a\c"),
+            (r"a\b\..\..\c\d", r"c\d"),
+            (r".\a\..\b", "b"),
+            (r"a\..", ""),
+            (r"a\..b\...", r"a\..b\..."),
+            (r"a\.b\.:s", r"a\.b\.:s"),
+        ] {
+            assert_eq!(normal(path), Ok(expected.into()), "{path}");
+        }
+    }
+
+    #[test]
+    fn path_that_begins_with_name_and_parent_is_refused() {
+        for path in [r"x\..\y", r"x\..\", r"x\..\..\y", "x/../y"] {
+            assert_eq!(normal(path), Err(NtStatus::INVALID_PARAMETER), "{path}");
+        }
+    }
+
+    #[test]
+    fn path_never_leads_out_of_the_share() {
+        for outside in ["..", r"..\a", r"a\b\..\..\..", r".\..\a", r"a\b\..\..\..\a"] {
+            assert_eq!(normal(outside), Err(NtStatus::OBJECT_PATH_SYNTAX_BAD), "{outside}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_dot_component_is_left(path in r"[ab.\\/]{0,16}") {
+            if let Ok(left) = normal(&path) {
+                let is_dot = |part: &str| part == "." || part == "..";
+                prop_assert!(!left.split(['\\', '/']).any(is_dot), "{left}");
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Requests of any form, and those for which the server ends the connection.
+
+use super::{Client, Net, open_or_create, put_durable, put_lease, put_reconnect};
+use crate::agreement;
+use smb::{Close, Dialect};
+use wire::codec::{Writer, put_utf16};
+use wire::ntstatus::NtStatus;
+use wire::smb::fsctl::{QUERY_NETWORK_INTERFACE_INFO, VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
+use wire::smb::{
+    APP_INSTANCE_ID, Command, CreateRequest, FileId, IoctlRequest, MessageId, put_context,
+};
+
+impl Net {
+    /// A connection of the client with this GUID, which offers one dialect before 3.1.1.
+    pub fn connect_of(&self, guid: u8, dialect: Dialect) -> Client {
+        let mut request = agreement::request(dialect, 0, &[]);
+        request.client_guid = [guid; 16];
+        self.negotiate(dialect, &request)
+    }
+}
+
+impl Client {
+    /// Sends a request for which the connection may end; says why, if it does.
+    pub fn send_last(
+        &mut self,
+        command: Command,
+        is_signed: bool,
+        body: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<MessageId, Close> {
+        let header = self.header(command);
+        let key = self.signing.clone().filter(|_| is_signed);
+        self.try_put(header, key.as_deref(), body)?;
+        Ok(header.message_id)
+    }
+
+    /// Asks which addresses there are.
+    pub fn query_interfaces(&mut self) -> super::Reply {
+        self.ioctl(QUERY_NETWORK_INTERFACE_INFO, FileId::RELATED)
+    }
+
+    /// Sends a control code without input.
+    pub fn ioctl(&mut self, code: u32, file_id: FileId) -> super::Reply {
+        let request = ioctl_request(code, file_id);
+        self.call(Command::IOCTL, |w| request.encode(w))
+    }
+
+    /// As [`Client::ioctl`], with room for so many bytes of answer.
+    pub fn ioctl_with_room(&mut self, code: u32, file_id: FileId, room: u32) -> super::Reply {
+        let request = IoctlRequest { output_bytes_max: room, ..ioctl_request(code, file_id) };
+        self.call(Command::IOCTL, |w| request.encode(w))
+    }
+
+    /// Compares what was negotiated, with room for so many bytes of answer.
+    pub fn validate(
+        &mut self,
+        said: &ValidateNegotiate,
+        output_bytes_max: u32,
+    ) -> Result<MessageId, Close> {
+        let input = said.encode();
+        let base = ioctl_request(VALIDATE_NEGOTIATE_INFO, FileId::RELATED);
+        let request = IoctlRequest { input: &input, output_bytes_max, ..base };
+        self.send_last(Command::IOCTL, true, |w| request.encode(w))
+    }
+
+    /// Sends a CREATE of what a file's usual one is changed to.
+    pub fn create_by(
+        &mut self,
+        name: &str,
+        contexts: &[u8],
+        change: impl FnOnce(&mut CreateRequest<'_>),
+    ) -> super::Reply {
+        let mut units = Vec::new();
+        put_utf16(&mut units, name);
+        let mut request = open_or_create(&units, 0, contexts);
+        change(&mut request);
+        self.call(Command::CREATE, |w| request.encode(w))
+    }
+
+    /// Makes a file under all of a lease, for the application instance `id`; it outlives its
+    /// connection.
+    pub fn create_leased_for(&mut self, name: &str, create_guid: [u8; 16], id: u8) -> FileId {
+        let mut contexts = app_instance(id);
+        put_durable(&mut contexts, create_guid);
+        put_lease(&mut contexts, 7);
+        let reply = self.create_by(name, &contexts, |request| request.oplock = 0xFF);
+        assert_eq!(reply.header.status, NtStatus::SUCCESS);
+        reply.file()
+    }
+
+    /// Comes back for what [`Client::create_leased_for`] made, as that application instance.
+    pub fn return_leased_for(
+        &mut self,
+        file_id: FileId,
+        create_guid: [u8; 16],
+        name: &str,
+        id: u8,
+    ) -> NtStatus {
+        let mut contexts = app_instance(id);
+        put_reconnect(&mut contexts, file_id, create_guid);
+        put_lease(&mut contexts, 7);
+        self.create_by(name, &contexts, |request| request.oplock = 0xFF).header.status
+    }
+
+    /// The status of a CREATE as [`Client::create_by`] sends it, unchanged.
+    pub fn status_of_create(&mut self, name: &str, contexts: &[u8]) -> NtStatus {
+        self.create_by(name, contexts, |_| {}).header.status
+    }
+}
+
+/// SMB2_CREATE_APP_INSTANCE_ID. MS-SMB2 2.2.13.2.13.
+pub fn app_instance(id: u8) -> Vec<u8> {
+    let mut contexts = Vec::new();
+    put_context(&mut contexts, &APP_INSTANCE_ID, &[&[20, 0, 0, 0][..], &[id; 16]].concat());
+    contexts
+}
+
+fn ioctl_request(code: u32, file_id: FileId) -> IoctlRequest<'static> {
+    IoctlRequest {
+        code,
+        file_id,
+        input: &[],
+        input_bytes_max: 0,
+        output_bytes_max: 65_536,
+        is_fsctl: true,
+    }
+}

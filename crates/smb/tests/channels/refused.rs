@@ -1,0 +1,384 @@
+//! What Windows refuses and accepts at the edge of the protocol, as its test suites ask it.
+
+use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance};
+use files::{Volume, VolumeOptions};
+use smb::{Close, Dialect};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use vfs::{FsError, Snapshots, Timestamp, Vfs};
+use wire::crypto::SigningAlgorithm;
+use wire::ntstatus::NtStatus;
+use wire::smb::fsctl::{SRV_ENUMERATE_SNAPSHOTS, ValidateNegotiate};
+use wire::smb::{Command, FileId, Header, TreeConnectRequest, put_context};
+
+const SUCCESS: NtStatus = NtStatus::SUCCESS;
+
+/// A client of SMB 3.1.1 that signs by AES-CMAC.
+fn newest(net: &Net) -> Client {
+    net.connect_311(0, &[SigningAlgorithm::AesCmac])
+}
+
+/// What a client remembers of its NEGOTIATE.
+fn remembered(dialect: Dialect) -> ValidateNegotiate {
+    ValidateNegotiate {
+        capabilities: 0,
+        guid: [3; 16],
+        security_mode: 1,
+        dialects: vec![dialect.number()],
+    }
+}
+
+/// How VALIDATE_NEGOTIATE_INFO ends: by a status, or with the connection.
+fn validated(
+    dialect: Dialect,
+    room: u32,
+    change: impl FnOnce(&mut ValidateNegotiate),
+) -> Result<NtStatus, Close> {
+    let net = Net::new();
+    let mut client =
+        if dialect == Dialect::Smb311 { newest(&net) } else { net.connect_of(3, dialect) };
+    assert_eq!(client.log_on(ALICE), SUCCESS);
+    assert_eq!(client.connect_tree("IPC$"), SUCCESS);
+    let mut said = remembered(dialect);
+    change(&mut said);
+    let id = client.validate(&said, room)?;
+    Ok(client.reply_to(id).unwrap().header.status)
+}
+
+#[test]
+fn validation_that_differs_from_negotiate_ends_the_connection() {
+    for dialect in [Dialect::Smb202, Dialect::Smb210, Dialect::Smb300, Dialect::Smb302] {
+        assert_eq!(validated(dialect, 24, |_| {}), Ok(SUCCESS), "{dialect:?}");
+        let changes: [fn(&mut ValidateNegotiate); 7] = [
+            |said| said.guid = [4; 16],
+            |said| said.security_mode = 0,
+            |said| said.capabilities = 1,
+            |said| said.dialects = vec![0x02FF],
+            |said| said.dialects = vec![],
+            |said| said.dialects.push(0x0311),
+            |said| said.dialects.insert(0, 0x0100),
+        ];
+        for (at, change) in changes.into_iter().enumerate() {
+            let ended = validated(dialect, 24, change);
+            assert!(matches!(ended, Err(Close::Refused(_))), "{dialect:?}, change {at}: {ended:?}");
+        }
+    }
+}
+
+#[test]
+fn validation_without_room_or_on_3_1_1_ends_the_connection() {
+    for room in [0, 23] {
+        let ended = validated(Dialect::Smb302, room, |_| {});
+        assert!(matches!(ended, Err(Close::Refused(_))), "{room} bytes: {ended:?}");
+    }
+    let ended = validated(Dialect::Smb311, 24, |_| {});
+    assert!(matches!(ended, Err(Close::Refused(_))), "{ended:?}");
+}
+
+#[test]
+fn validation_that_is_refused_for_another_reason_is_answered() {
+    let net = Net::new();
+    let mut client = newest(&net);
+    assert_eq!(client.log_on(ALICE), SUCCESS);
+    let said = remembered(Dialect::Smb302);
+    let id = client.validate(&said, 24).expect("no tree to ask on");
+    assert_eq!(client.reply_to(id).unwrap().header.status, NtStatus::NETWORK_NAME_DELETED);
+}
+
+/// How a TREE_CONNECT without a signature ends.
+fn unsigned_tree_connect(client: &mut Client) -> Result<NtStatus, Close> {
+    let path: Vec<u8> = r"\\SERVER\data".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let request = TreeConnectRequest { flags: 0, path: &path };
+    let id = client.send_last(Command::TREE_CONNECT, false, |w| request.encode(w))?;
+    Ok(client.reply_to(id).unwrap().header.status)
+}
+
+#[test]
+fn unsigned_tree_connect_of_a_user_on_3_1_1_ends_the_connection() {
+    let net = Net::new();
+    net.has_guest.store(true, Ordering::Relaxed);
+    net.reload(|config, share| {
+        (config.signing_required, share.admission.guests) = (false, true);
+    });
+    let mut client = newest(&net);
+    assert_eq!(client.log_on(BOB), SUCCESS);
+    assert_eq!(client.connect_tree("data"), SUCCESS, "signed");
+    let ended = unsigned_tree_connect(&mut client);
+    assert!(matches!(ended, Err(Close::Refused(_))), "{ended:?}");
+    client.lose();
+    for nobody in ["", "stranger"] {
+        let mut client = newest(&net);
+        assert_eq!(client.log_on(nobody), SUCCESS);
+        assert_eq!(unsigned_tree_connect(&mut client), Ok(SUCCESS), "{nobody:?} has no key");
+    }
+    let mut older = net.connect();
+    assert_eq!(older.log_on(ALICE), SUCCESS);
+    assert_eq!(unsigned_tree_connect(&mut older), Ok(SUCCESS), "SMB 3.0.2");
+}
+
+#[test]
+fn unsigned_tree_connect_is_denied_where_signing_is_required() {
+    let net = Net::new();
+    let mut client = newest(&net);
+    assert_eq!(client.log_on(ALICE), SUCCESS);
+    assert_eq!(unsigned_tree_connect(&mut client), Ok(NtStatus::ACCESS_DENIED));
+}
+
+#[test]
+fn client_that_is_known_by_another_dialect_gets_no_session() {
+    let net = Net::new();
+    let log_on = |guid, dialect, user| {
+        let mut client = net.connect_of(guid, dialect);
+        (client.log_on(user), client)
+    };
+    let (status, first) = log_on(1, Dialect::Smb302, ALICE);
+    assert_eq!(status, SUCCESS);
+    assert_eq!(log_on(1, Dialect::Smb210, ALICE).0, NtStatus::USER_SESSION_DELETED);
+    assert_eq!(log_on(1, Dialect::Smb302, ALICE).0, SUCCESS, "in the same one");
+    assert_eq!(log_on(2, Dialect::Smb210, ALICE).0, SUCCESS, "another client");
+    assert_eq!(log_on(1, Dialect::Smb210, BOB).0, SUCCESS, "who only says that it is that client");
+    first.cut();
+    assert_eq!(log_on(1, Dialect::Smb210, ALICE).0, SUCCESS, "the first is gone");
+}
+
+#[test]
+fn session_that_is_refused_for_its_dialect_leaves_the_first_as_it_is() {
+    let net = Net::new();
+    let mut first = net.ready();
+    let file = first.create("f", 9);
+    let mut second = net.connect_of(3, Dialect::Smb210);
+    assert_eq!(second.log_on(ALICE), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(net.channels(), [1]);
+    assert_eq!(first.close(file), SUCCESS);
+}
+
+#[test]
+fn clients_without_a_name_are_not_one_client() {
+    let net = Net::new();
+    let mut first = net.connect_of(0, Dialect::Smb202);
+    let mut second = net.connect_of(0, Dialect::Smb210);
+    assert_eq!((first.log_on(ALICE), second.log_on(ALICE)), (SUCCESS, SUCCESS));
+}
+
+#[test]
+fn contexts_of_durable_opens_exclude_one_another_on_every_dialect() {
+    let lengths = |name: &[u8; 4]| match name {
+        b"DH2Q" => 32,
+        b"DH2C" => 36,
+        _ => 16,
+    };
+    for dialect in [Dialect::Smb202, Dialect::Smb210, Dialect::Smb300, Dialect::Smb302] {
+        let net = Net::new();
+        let mut client = net.connect_of(3, dialect);
+        assert_eq!(client.log_on(ALICE), SUCCESS);
+        assert_eq!(client.connect_tree("data"), SUCCESS);
+        for pair in [
+            [b"DHnQ", b"DH2Q"],
+            [b"DHnQ", b"DH2C"],
+            [b"DHnC", b"DH2Q"],
+            [b"DHnC", b"DH2C"],
+            [b"DH2Q", b"DH2C"],
+        ] {
+            let mut contexts = Vec::new();
+            for name in pair {
+                put_context(&mut contexts, name, &vec![0; lengths(name)]);
+            }
+            let status = client.status_of_create("f", &contexts);
+            assert_eq!(status, NtStatus::INVALID_PARAMETER, "{dialect:?}, {pair:?}");
+        }
+    }
+}
+
+#[test]
+fn dot_directories_in_a_path_are_taken_away() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let directory = client.create_by("d", &[], |request| request.options = 1);
+    assert_eq!(directory.header.status, SUCCESS);
+    for (path, expected) in [
+        (r"d\.\f", SUCCESS),
+        (r".\d\f", SUCCESS),
+        (r"d\f\.", SUCCESS),
+        (r"d\e\..\f", SUCCESS),
+        (r"d\..\d\f", NtStatus::INVALID_PARAMETER),
+        (r"x\..\f", NtStatus::INVALID_PARAMETER),
+        (r"..\f", NtStatus::OBJECT_PATH_SYNTAX_BAD),
+        (r"d\e\..\..\..\f", NtStatus::OBJECT_PATH_SYNTAX_BAD),
+    ] {
+        assert_eq!(client.status_of_create(path, &[]), expected, "{path}");
+    }
+    // All that was created is the one file.
+    assert_eq!(client.status_of_create("f", &[]), SUCCESS);
+    let names: Vec<&str> = ["d", r"d\f", "f"].into();
+    for name in names {
+        let opened = client.create_by(name, &[], |request| {
+            request.disposition = wire::fscc::FILE_OPEN;
+            request.options = 0;
+        });
+        assert_eq!(opened.header.status, SUCCESS, "{name}");
+    }
+    let missing = client.create_by("x", &[], |request| request.disposition = 1);
+    assert_eq!(missing.header.status, NtStatus::OBJECT_NAME_NOT_FOUND);
+}
+
+#[test]
+fn addresses_are_told_to_dialects_that_cannot_bind() {
+    let net = Net::new();
+    let first = net.ready();
+    for dialect in [Dialect::Smb202, Dialect::Smb210] {
+        let mut client = net.connect_of(5, dialect);
+        let binding = client.bind(&first, ALICE);
+        assert_eq!(binding, NtStatus::REQUEST_NOT_ACCEPTED, "{dialect:?}");
+        let mut client = net.connect_of(dialect.number() as u8, dialect);
+        assert_eq!(client.log_on(ALICE), SUCCESS);
+        assert_eq!(client.connect_tree("IPC$"), SUCCESS);
+        assert_eq!(client.query_interfaces().header.status, SUCCESS, "{dialect:?}");
+    }
+}
+
+#[test]
+fn answer_to_a_break_that_asks_none_is_refused_in_order() {
+    let net = Net::new();
+    let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
+    let file = first.create("f", 1);
+    for level in [0, 1, 8, 9, 0xFF] {
+        let status = first.acknowledge(file, level);
+        assert_eq!(status, NtStatus::INVALID_DEVICE_STATE, "nothing breaks, level {level}");
+    }
+    let other = second.create("f", 0);
+    assert_eq!(second.lock(other), SUCCESS);
+    assert_eq!(first.notice().expect("a notice").level(), 0);
+    assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_OPLOCK_PROTOCOL);
+    assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_DEVICE_STATE);
+}
+
+#[test]
+fn answer_to_a_break_by_half_an_id_finds_no_open() {
+    let net = Net::new();
+    let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
+    let file = first.create("f", 9);
+    let waits = second.send_create("f", 0);
+    assert!(second.reply_to(waits).is_none(), "it waits");
+    let halves = [
+        FileId { volatile: u64::MAX, ..file },
+        FileId { volatile: 0, ..file },
+        FileId { persistent: u64::MAX, ..file },
+        FileId { persistent: 0, ..file },
+    ];
+    for half in halves {
+        assert_eq!(first.acknowledge(half, 1), NtStatus::FILE_CLOSED, "{half:?}");
+    }
+    assert!(second.reply_to(waits).is_none(), "it waits still");
+    assert_eq!(first.acknowledge(file, 1), SUCCESS);
+    assert_eq!(second.reply_to(waits).expect("a reply").header.status, SUCCESS);
+}
+
+#[test]
+fn wrong_level_in_an_answer_ends_the_break_with_nothing_left() {
+    for (level, refused) in [
+        (0xFF, NtStatus::INVALID_PARAMETER),
+        (8, NtStatus::INVALID_OPLOCK_PROTOCOL),
+        (9, NtStatus::INVALID_OPLOCK_PROTOCOL),
+        (5, NtStatus::INVALID_OPLOCK_PROTOCOL),
+    ] {
+        let net = Net::new();
+        let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
+        let file = first.create("f", 9);
+        let waits = second.send_create("f", 0);
+        assert!(second.reply_to(waits).is_none(), "it waits");
+        assert_eq!(first.acknowledge(file, level), refused, "level {level}");
+        assert_eq!(second.reply_to(waits).expect("it goes on").header.status, SUCCESS);
+        assert_eq!(first.acknowledge(file, 0), NtStatus::INVALID_DEVICE_STATE);
+    }
+}
+
+/// Opens `f`, for nobody else, for the application instance `id`.
+fn open_for(client: &mut Client, name: &str, id: u8) -> Reply {
+    client.create_by(name, &app_instance(id), |request| request.share_access = 0)
+}
+
+fn client_of(net: &Net, guid: u8) -> Client {
+    let mut client = net.connect_of(guid, Dialect::Smb302);
+    assert_eq!(client.log_on(ALICE), SUCCESS);
+    assert_eq!(client.connect_tree("data"), SUCCESS);
+    client
+}
+
+#[test]
+fn application_instance_closes_the_open_of_the_same_file_by_another_client_only() {
+    let violation = NtStatus::SHARING_VIOLATION;
+    for (guid, name, id, status, is_closed) in [
+        (2, "f", 7, SUCCESS, true),
+        (2, "f", 8, violation, false),
+        (1, "f", 7, violation, false),
+        (2, "g", 7, SUCCESS, false),
+        (2, "f", 0, violation, false),
+    ] {
+        let net = Net::new();
+        let (mut first, mut second) = (client_of(&net, 1), client_of(&net, guid));
+        let file = open_for(&mut first, "f", 7).file();
+        assert_eq!(open_for(&mut second, name, id).header.status, status, "{guid} {name} {id}");
+        let closed = first.close(file);
+        let expected = if is_closed { NtStatus::FILE_CLOSED } else { SUCCESS };
+        assert_eq!(closed, expected, "{guid} {name} {id}");
+    }
+}
+
+#[test]
+fn application_instance_beside_a_reconnect_closes_nothing() {
+    const CREATE: [u8; 16] = *b"a create's guid.";
+    for (guid, name) in [(3, "f"), (9, "f"), (3, "g"), (9, "g")] {
+        let net = Net::new();
+        let mut first = net.ready();
+        let file = first.create_leased_for("f", CREATE, 7);
+        first.cut();
+        let mut second = client_of(&net, guid);
+        let status = second.return_leased_for(file, CREATE, name, 7);
+        let expected = match (guid, name) {
+            (3, "f") => SUCCESS,
+            (3, _) => NtStatus::INVALID_PARAMETER,
+            // A lease is another client's.
+            _ => NtStatus::OBJECT_NAME_NOT_FOUND,
+        };
+        assert_eq!(status, expected, "{guid} {name}");
+        second.cut();
+        let mut third = net.ready();
+        let id = third.send_leased_return(file, CREATE, "f");
+        let status = third.reply_to(id).map(|reply| reply.header.status);
+        assert_eq!(status, Some(SUCCESS), "{guid} {name}: it is there");
+    }
+}
+
+#[derive(Debug)]
+struct TwoStates;
+
+impl Snapshots for TwoStates {
+    fn list(&self) -> vfs::Result<Vec<Timestamp>> {
+        Ok(vec![Timestamp(1_000_000_000), Timestamp(0)])
+    }
+
+    fn open(&self, _: Timestamp) -> vfs::Result<Arc<dyn Vfs>> {
+        Err(FsError::NotFound)
+    }
+}
+
+#[test]
+fn snapshots_of_the_share_are_counted_for_a_file_that_is_newer() {
+    let net = Net::new();
+    net.reload(|_, share| {
+        let volume = share.volume.as_ref().unwrap();
+        let options =
+            VolumeOptions { snapshots: Some(Arc::new(TwoStates)), ..VolumeOptions::default() };
+        share.volume = Some(Arc::new(Volume { vfs: volume.vfs.clone(), options }));
+    });
+    let mut client = net.ready();
+    let file = client.create("newer than both", 0);
+    for (room, returned) in [(16, 0), (113, 0), (114, 2)] {
+        let reply = client.ioctl_with_room(SRV_ENUMERATE_SNAPSHOTS, file, room);
+        assert_eq!(reply.header.status, SUCCESS);
+        let counts = &reply.bytes[Header::LENGTH + 48..][..8];
+        assert_eq!(counts, [2, 0, 0, 0, returned, 0, 0, 0], "{room} bytes of room");
+    }
+    let refused = client.ioctl_with_room(SRV_ENUMERATE_SNAPSHOTS, file, 15).header.status;
+    assert_eq!(refused, NtStatus::INVALID_PARAMETER);
+}
