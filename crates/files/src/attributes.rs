@@ -173,6 +173,7 @@ impl RequestFiles {
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
         open.node.set_attributes(as_owner(caller, &kept).actor(), &changes)?;
         open.note_unreported(open.size_filter());
+        open.report_data();
         Ok(())
     }
 

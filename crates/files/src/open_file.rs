@@ -9,7 +9,7 @@ use crate::remove::carry_out;
 use crate::server_work::WANTED;
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
-use crate::watch::{Filter, Watcher};
+use crate::watch::{Filter, Heard, Watcher};
 use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, Share, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -57,8 +57,9 @@ pub struct OpenFile {
     pub(crate) table: Arc<Table>,
     /// Of a directory: who is told of changes in it.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
-    /// Changes that watches are told of when the open is closed or flushed.
+    /// Changes that watches, or leases on the directory, have not been told of.
     unreported: AtomicU32,
+    pub(crate) heard: Heard,
 }
 
 /// What few opens have, in memory of its own: there may be a hundred thousand of them.
@@ -155,6 +156,7 @@ impl OpenFile {
             table: parts.table,
             watch: OnceLock::new(),
             unreported: AtomicU32::new(0),
+            heard: Heard::default(),
         }
     }
 
@@ -426,13 +428,28 @@ impl OpenFile {
         }
     }
 
-    /// `caller` has changed the data: watches will be told, and the archive bit is set
+    /// Tells watches what was noted, if any hears of it; leases on the directory are told when
+    /// the open is closed or flushed.
+    pub(crate) fn report_data(&self) {
+        if self.is_watched() {
+            let noted = self.unreported.fetch_and(!Filter::DATA.0, Ordering::Relaxed);
+            self.tell_watches(Filter(noted & Filter::DATA.0));
+        }
+    }
+
+    /// `caller` has changed the data: watches are told, and the archive bit is set
     /// if it is stored as cleared. Who was granted to keep it while it changed may have read
     /// it as it was. Costs three loads where nothing is to be done.
     pub(crate) fn note_changed(&self, context: &RequestContext, caller: &Caller) {
+        self.note_written(context, caller, self.data_filter());
+    }
+
+    /// The same for a write, of [`OpenFile::write_filter`].
+    pub(crate) fn note_written(&self, context: &RequestContext, caller: &Caller, what: Filter) {
         self.break_readers(context);
-        self.note_unreported(self.data_filter() | Filter(UNLISTED));
+        self.note_unreported(what | Filter(UNLISTED));
         self.note_archived(caller);
+        self.report_data();
     }
 
     /// The same for a change of which leases on the directory know already.
@@ -440,6 +457,7 @@ impl OpenFile {
         self.break_readers(context);
         self.note_unreported(self.data_filter());
         self.note_archived(caller);
+        self.report_data();
     }
 
     fn note_archived(&self, caller: &Caller) {

@@ -35,13 +35,14 @@ impl RequestFiles {
         open.need_unlocked(at, data.len() as u64, true)?;
         open.claim_room(at, data.len() as u64)?;
         open.break_readers(&self.context);
+        let what = open.write_filter(at, data.len() as u64);
         let kept = open.keep_frozen();
         if appends {
             open.node.append(caller.identity.actor(), data)?;
         } else {
             open.node.write(caller.identity.actor(), offset, data)?;
         }
-        open.note_changed(&self.context, caller);
+        open.note_written(&self.context, caller, what);
         open.restore_frozen(caller, kept);
         Ok(())
     }

@@ -302,6 +302,7 @@ impl Server {
     pub fn handle_tick(&self, now: Now) {
         self.close_all(self.durable.remove_expired(now.instant));
         self.tell_again(now);
+        self.files.handle_tick();
     }
 
     /// Tells again what clients have not answered.

@@ -234,7 +234,8 @@ fn watched(changes: &ObjectChanges) -> Filter {
     when(owner || changes.mode.is_some(), Filter::SECURITY | Filter::ATTRIBUTES)
         | when(changes.accessed != TimeChange::Keep, Filter::LAST_ACCESS)
         | when(changes.modified != TimeChange::Keep, Filter::LAST_WRITE)
-        | when(changes.dos.is_some(), Filter::ATTRIBUTES)
+        | when(changes.dos.is_some_and(|dos| dos.bits.is_some()), Filter::ATTRIBUTES)
+        | when(changes.dos.is_some_and(|dos| dos.created.is_some()), Filter::CREATION)
 }
 
 /// Whether an object stood before the request that changes it.

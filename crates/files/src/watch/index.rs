@@ -7,7 +7,7 @@ use super::{Change, ChangeKind, Filter, WATCHES_PER_DIRECTORY_MAX, Watcher};
 use crate::authorize::rights_to_opened;
 use crate::{Access, Caller};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use vfs::{Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait, Wanted};
 
@@ -19,6 +19,10 @@ type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
 pub(crate) struct Watches {
     /// How many, so that who makes changes that nobody watches pays one load.
     count: AtomicUsize,
+    /// Changes with what is watched, and with the paths of open files: of 31 bits, never 0.
+    generation: AtomicU32,
+    /// Changes of data were told since the last tick.
+    pub has_data: Arc<AtomicBool>,
     /// By the address of the backend: a watch keeps it alive.
     trees: RwLock<HashMap<usize, Tree>>,
 }
@@ -31,6 +35,32 @@ impl Watches {
     /// Whether nobody watches anything.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
+    }
+
+    /// What [`Watches::is_heard`] says holds for as long as this is the same.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire) | 1 << 30
+    }
+
+    /// Something is watched anew, or not any more, or a file has another path.
+    pub fn renew_generation(&self) {
+        let next = |generation: u32| Some(generation.wrapping_add(1) & (u32::MAX >> 2));
+        let _ = self.generation.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+    }
+
+    /// Whether somebody hears of such changes to the name `path`.
+    pub fn is_heard(&self, vfs: &Arc<dyn Vfs>, what: Filter, path: &RelPath) -> bool {
+        !self.hearers(vfs, what, path).is_empty()
+    }
+
+    /// Tells what was deferred. Costs one exchange if nobody was told of data since the last time.
+    pub fn handle_tick(&self) {
+        if !self.has_data.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        let watchers: Vec<Arc<Watcher>> =
+            self.read().values().flat_map(|tree| tree.values().flatten().cloned()).collect();
+        watchers.iter().for_each(|watcher| watcher.handle_tick());
     }
 
     /// Enters a watch.
@@ -51,6 +81,7 @@ impl Watches {
         }
         self.count.fetch_add(1, Ordering::Relaxed);
         tree.entry(path.as_bytes().into()).or_default().push(watcher.clone());
+        self.renew_generation();
         Ok(())
     }
 
@@ -66,6 +97,7 @@ impl Watches {
             removed = paths.iter().any(|path| take_out(tree, path, watcher));
         }
         if removed {
+            self.renew_generation();
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
         if tree.is_empty() {
@@ -91,6 +123,7 @@ impl Watches {
             let path = [to.as_bytes(), &key[from.as_bytes().len()..]].concat();
             tree.entry(path.into()).or_default().extend(moved);
         }
+        self.renew_generation();
     }
 
     /// The watches on a directory itself.
@@ -154,8 +187,13 @@ impl Watches {
         if self.is_empty() {
             return;
         }
+        let is_data = what.is_of_data();
         let mut checked: Vec<(Arc<Caller>, bool)> = Vec::new();
         for (watcher, directory) in self.hearers(vfs, what, first) {
+            let changes = seen_from(directory);
+            if is_data && watcher.knows(&changes) {
+                continue;
+            }
             let caller = &watcher.caller;
             let is_below = first.directories().next() != Some(directory);
             let is_own = by.is_some_and(|by| by.identity == caller.identity);
@@ -167,7 +205,11 @@ impl Watches {
                     continue;
                 }
             }
-            watcher.handle_changes(seen_from(directory).into_iter());
+            if is_data {
+                watcher.handle_data_changes(changes.into_iter());
+            } else {
+                watcher.handle_changes(changes.into_iter());
+            }
         }
     }
 

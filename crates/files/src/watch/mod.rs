@@ -4,8 +4,8 @@
 //! A watch belongs to an open of a directory, begins with its first request
 //! and ends with the open. What happens between two requests is kept for the
 //! next one, within bounds. Whatever protocol a change comes by, it is told
-//! from here. A change to what a file holds is told when its open is closed
-//! or flushed, as Windows does it: a copy of a large file is one change.
+//! from here. A change to what a file holds is told when it happens, and while it
+//! goes on a few times a second: a log that grows is seen in its open handle.
 
 mod charge;
 mod index;
@@ -21,6 +21,7 @@ use futures_channel::oneshot;
 use limits::{Holder, Ledger, Share};
 use state::{RequestId, Watch};
 use std::ops::BitOr;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::{FsError, OutsideWatch, RelPath, Result, StreamName};
 
@@ -62,6 +63,15 @@ impl Filter {
     pub const STREAM_SIZE: Self = Self(0x400);
     /// What named streams hold.
     pub const STREAM_WRITE: Self = Self(0x800);
+
+    /// The kinds that a writer causes again and again.
+    pub(crate) const DATA: Self =
+        Self(Self::SIZE.0 | Self::LAST_WRITE.0 | Self::STREAM_SIZE.0 | Self::STREAM_WRITE.0);
+
+    /// Whether all kinds are changes of data.
+    pub(crate) fn is_of_data(self) -> bool {
+        self.0 & !Self::DATA.0 == 0
+    }
 
     /// Whether a kind is in both.
     #[must_use]
@@ -147,6 +157,11 @@ impl Files {
         &self.watch_ledgers.watches
     }
 
+    /// Tells what was deferred of changes of data. To be called about once a second.
+    pub fn handle_tick(&self) {
+        self.table.watches.handle_tick();
+    }
+
     /// Bytes of memory that changes take until they are reported, by holder.
     #[must_use]
     pub fn watch_bytes(&self) -> &Arc<Ledger> {
@@ -212,6 +227,8 @@ pub(crate) struct Watcher {
     pub filter: Filter,
     pub tree: bool,
     told: Mutex<ChargedWatch>,
+    /// Of all watches: [`Watches::has_data`].
+    has_data: Arc<AtomicBool>,
     /// The watch itself, as its user is charged for it.
     charge: Share,
     /// Tell what others than this process do in the directory, and below it.
@@ -227,6 +244,7 @@ impl Watcher {
             filter: wish.filter,
             tree: wish.tree,
             told: Mutex::new(ChargedWatch::new(watch, memory)),
+            has_data: open.table.watches.has_data.clone(),
             charge,
             outside: Mutex::default(),
         }
@@ -248,6 +266,35 @@ impl Watcher {
         changes.for_each(|change| guard.watch.handle_change(change));
         guard.settle_memory();
         drop(guard);
+        self.settle();
+    }
+
+    /// Changes of data, seen from the directory: [`Watch::handle_data_change`].
+    pub fn handle_data_changes(&self, changes: impl Iterator<Item = Change>) {
+        let veto = &self.name.volume.options.veto_names;
+        let changes = changes.filter(|change| !veto.has_any(&change.path));
+        let mut guard = lock(&self.told);
+        changes.for_each(|change| guard.watch.handle_data_change(change));
+        guard.settle_memory();
+        drop(guard);
+        self.has_data.store(true, Ordering::Release);
+        self.settle();
+    }
+
+    /// Whether changes of data are told already, or will be.
+    pub fn knows(&self, changes: &[Change]) -> bool {
+        let guard = lock(&self.told);
+        changes.iter().all(|change| guard.watch.knows(change))
+    }
+
+    /// About a second has passed.
+    pub fn handle_tick(&self) {
+        let mut guard = lock(&self.told);
+        let tells = guard.watch.handle_tick();
+        guard.settle_memory();
+        drop(guard);
+        // What it tells counts until the next one.
+        self.has_data.fetch_or(tells, Ordering::AcqRel);
         self.settle();
     }
 
@@ -393,6 +440,35 @@ impl OpenFile {
         self.tell_watches(what);
     }
 
+    /// Whether a watch hears of what is written by this open. Costs one load where nothing is
+    /// watched, and two where nothing was watched anew since the last time.
+    pub(crate) fn is_watched(&self) -> bool {
+        let watches = &self.table.watches;
+        if watches.is_empty() {
+            return false;
+        }
+        // Before the look: a watch that begins meanwhile makes it out of date.
+        let generation = watches.generation();
+        if let Some(known) = self.heard.of(generation) {
+            return known;
+        }
+        let is_heard = watches.is_heard(&self.volume().vfs, self.data_filter(), &self.path());
+        self.heard.set(generation, is_heard);
+        is_heard
+    }
+
+    /// As what a write is watched for: its length is told only if it grows the file, which is
+    /// looked at only where somebody hears of it.
+    pub(crate) fn write_filter(&self, offset: u64, length_bytes: u64) -> Filter {
+        let all = self.data_filter();
+        if !self.is_watched() {
+            return all;
+        }
+        let size = self.node.attributes(vfs::Wanted::default()).map(|present| present.size_bytes);
+        let grows = size.map_or(true, |size| offset.saturating_add(length_bytes) > size);
+        if grows { all } else { Filter(all.0 & !self.size_filter().0) }
+    }
+
     /// Tells watches, and leases on the directory nothing.
     pub(crate) fn tell_watches(&self, what: Filter) {
         if self.table.watches.is_empty() {
@@ -414,6 +490,7 @@ impl OpenFile {
             return;
         }
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
+        watches.renew_generation();
         self.break_directory(context, from);
         if from.directories().next() != to.directories().next() {
             self.break_directory(context, to);
@@ -439,6 +516,21 @@ impl OpenFile {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         self.break_directory(context, path);
         watches.report(vfs, Some(&self.caller), Filter::FILE_NAME, &[(kind, path)]);
+    }
+}
+
+/// Whether an open's writes are heard, and as of which generation of the watches that is known.
+#[derive(Debug, Default)]
+pub(crate) struct Heard(AtomicU32);
+
+impl Heard {
+    fn of(&self, generation: u32) -> Option<bool> {
+        let known = self.0.load(Ordering::Relaxed);
+        (known >> 1 == generation).then_some(known & 1 == 1)
+    }
+
+    fn set(&self, generation: u32, is_heard: bool) {
+        self.0.store(generation << 1 | u32::from(is_heard), Ordering::Relaxed);
     }
 }
 

@@ -58,9 +58,7 @@ impl Watcher {
     fn handle_outside(&self, change: &OutsideChange) {
         match seen(change, &RelPath::root()) {
             None => self.handle_lost(),
-            Some((what, changes)) if self.filter.intersects(what) => {
-                self.handle_changes(changes.into_iter());
-            }
+            Some((what, changes)) if self.filter.intersects(what) => self.take(what, changes),
             Some(_) => {}
         }
     }
@@ -71,6 +69,14 @@ impl Watcher {
         let Some(below) = directory.below(own.as_bytes()) else { return };
         let Some((what, changes)) = seen(change, &below) else { return };
         if self.filter.intersects(what) && (self.caller.is_root() || may_list_in(self, directory)) {
+            self.take(what, changes);
+        }
+    }
+
+    fn take(&self, what: Filter, changes: Vec<Change>) {
+        if what.is_of_data() {
+            self.handle_data_changes(changes.into_iter());
+        } else {
             self.handle_changes(changes.into_iter());
         }
     }

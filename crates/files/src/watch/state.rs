@@ -7,6 +7,12 @@
 use super::{Change, Measure, WatchAnswer};
 use std::collections::VecDeque;
 
+/// Changes of data that a watch is told at once between two ticks, which are about a second apart:
+/// with those of the tick itself a busy writer costs its clients a few answers a second.
+const DATA_AT_ONCE_MAX: usize = 3;
+/// Changes of data that wait for a tick at most; more are told at once, together.
+const DEFERRED_MAX: usize = 64;
+
 /// Number of a request of one watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(u64);
@@ -20,7 +26,11 @@ pub(crate) struct Watch {
     changes: Vec<Change>,
     /// Bytes of an answer with all of `changes`.
     held_bytes: usize,
-    /// Memory of `changes`, in bytes.
+    /// Changes of data that wait for the next tick or the next change of another kind; none twice.
+    deferred: Vec<Change>,
+    /// Changes of data that were taken since the last tick without waiting.
+    data_taken: usize,
+    /// Memory of `changes` and `deferred`, in bytes.
     memory_bytes: usize,
     /// There were more than fit: the asker must look for itself.
     overflowed: bool,
@@ -48,6 +58,8 @@ impl Watch {
             room_bytes,
             changes: Vec::new(),
             held_bytes: 0,
+            deferred: Vec::new(),
+            data_taken: 0,
             memory_bytes: 0,
             overflowed: false,
             requests: VecDeque::new(),
@@ -58,6 +70,50 @@ impl Watch {
 
     /// Something happened that the watch is to be told of.
     pub fn handle_change(&mut self, change: Change) {
+        self.take_deferred();
+        self.push(change);
+    }
+
+    /// The data of a file changed, which may go on a thousand times a second: the first changes
+    /// after a tick are told at once, later ones together at the next.
+    pub fn handle_data_change(&mut self, change: Change) {
+        if self.knows(&change) {
+            return;
+        }
+        if self.data_taken < DATA_AT_ONCE_MAX {
+            self.data_taken += 1;
+            self.push(change);
+        } else if self.deferred.len() < DEFERRED_MAX {
+            self.memory_bytes += change.memory_bytes();
+            self.deferred.push(change);
+        } else {
+            self.handle_change(change);
+        }
+    }
+
+    /// Whether the same change will be told, and nothing else after it.
+    pub fn knows(&self, change: &Change) -> bool {
+        self.overflowed
+            || self.ended.is_some()
+            || self.deferred.contains(change)
+            || (self.deferred.is_empty() && self.changes.last() == Some(change))
+    }
+
+    /// About a second has passed. True if something is told for it.
+    pub fn handle_tick(&mut self) -> bool {
+        self.data_taken = self.deferred.len().min(1);
+        self.take_deferred();
+        self.data_taken > 0
+    }
+
+    fn take_deferred(&mut self) {
+        for change in std::mem::take(&mut self.deferred) {
+            self.memory_bytes -= change.memory_bytes();
+            self.push(change);
+        }
+    }
+
+    fn push(&mut self, change: Change) {
         // The same thing twice in a row is one thing to whoever looks later.
         if self.overflowed || self.ended.is_some() || self.changes.last() == Some(&change) {
             return;
@@ -97,8 +153,8 @@ impl Watch {
         match answer {
             WatchAnswer::Changes(untold) => {
                 let later = std::mem::take(&mut self.changes);
-                (self.held_bytes, self.memory_bytes) = (0, 0);
-                untold.into_iter().chain(later).for_each(|change| self.handle_change(change));
+                (self.held_bytes, self.memory_bytes) = (0, self.deferred_bytes());
+                untold.into_iter().chain(later).for_each(|change| self.push(change));
             }
             WatchAnswer::Overflow => self.handle_lost(),
             WatchAnswer::Closed | WatchAnswer::DeletePending => {}
@@ -138,12 +194,16 @@ impl Watch {
             self.forget();
             return WatchAnswer::Overflow;
         }
-        (self.held_bytes, self.memory_bytes) = (0, 0);
+        (self.held_bytes, self.memory_bytes) = (0, self.deferred_bytes());
         WatchAnswer::Changes(std::mem::take(&mut self.changes))
     }
 
+    fn deferred_bytes(&self) -> usize {
+        self.deferred.iter().map(Change::memory_bytes).sum()
+    }
+
     fn forget(&mut self) {
-        self.changes = Vec::new();
+        (self.changes, self.deferred) = (Vec::new(), Vec::new());
         (self.held_bytes, self.memory_bytes) = (0, 0);
     }
 

@@ -35,3 +35,4 @@ mod streams;
 mod streams_model;
 mod swapped_directories;
 mod watch;
+mod watch_data;

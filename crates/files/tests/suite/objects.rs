@@ -878,9 +878,9 @@ fn who_watches_as_windows_does_is_told_what_is_done_by_handles() {
     assert_eq!(watch.told(), "<d >e");
     let made = served.create_in(&root, "f").unwrap();
     served.files.write(made.open.caller(), &made.open, 0, b"x").unwrap();
-    assert_eq!(watch.told(), "+f");
+    assert_eq!(watch.told(), "+f !f");
     served.close(made.open);
-    assert_eq!(watch.told(), "!f");
+    assert_eq!(watch.told(), "");
     let file = served.object("f").unwrap();
     now(served.files.link_object(&served.alice, &file, &root, &name("g"))).unwrap();
     assert_eq!(watch.told(), "+g");

@@ -46,7 +46,7 @@ impl Served {
 }
 
 impl Watched<'_> {
-    fn ask(&self) -> NextChanges {
+    pub fn ask(&self) -> NextChanges {
         self.served.files.next_changes(&self.open, &self.wish, &somebody()).unwrap()
     }
 
@@ -160,27 +160,6 @@ fn names_of_files_and_of_directories_are_watched_for_separately() {
     remove(&served, "e");
     assert_eq!(files.told(), "+f -f");
     assert_eq!(directories.told(), "+d <d >e -e");
-}
-
-#[test]
-fn data_is_told_once_when_its_open_is_closed_or_flushed() {
-    let served = serve();
-    served.put("f", b"1");
-    let sizes = served.watch("", Filter::SIZE, false);
-    let writes = served.watch("", Filter::LAST_WRITE, false);
-    let names = served.watch("", NAMES, false);
-    let open = served.open("f", ALL);
-    served.files.write(open.caller(), &open, 0, b"22").unwrap();
-    served.files.write(open.caller(), &open, 2, b"33").unwrap();
-    assert_eq!(sizes.told(), "");
-    now(served.files.flush(&open)).unwrap();
-    assert_eq!(sizes.told(), "!f");
-    now(served.files.set_size(open.caller(), &open, 1)).unwrap();
-    served.close(open);
-    served.close(served.open("f", ALL));
-    assert_eq!(sizes.told(), "!f");
-    assert_eq!(writes.told(), "!f");
-    assert_eq!(names.told(), "");
 }
 
 /// Every kind of change, one watch for each kind: which of them hear of it.
@@ -515,9 +494,9 @@ fn streams_that_come_change_and_go_are_told_with_their_files_name() {
     let open = served.try_open(of_stream(new_file("d/f"), "s")).unwrap().open;
     assert_eq!(names.told(), "+d/f +d/f:s", "the file is new too");
     served.files.write(open.caller(), &open, 0, b"12").unwrap();
-    assert_eq!(streams.told(), "+d/f:s", "data is told at the close");
+    assert_eq!(streams.told(), "+d/f:s !d/f:s");
     served.close(open);
-    assert_eq!(streams.told(), "!d/f:s");
+    assert_eq!(streams.told(), "", "it was told");
     assert_eq!((sizes.told(), data.told()), (String::new(), "!f".into()), "its length is its own");
     let open = served.try_open(of_stream(plan("d/f", ALL), "s")).unwrap().open;
     now(served.files.rename_stream(&open, &StreamName::new(&b"t"[..]).unwrap(), false)).unwrap();

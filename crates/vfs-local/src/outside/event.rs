@@ -80,20 +80,21 @@ impl<'a> Event<'a> {
         found.map(|(_, handle, _)| (handle, what))
     }
 
+    /// Whether it is nothing but a write, of which there may be many until the file is closed.
+    pub fn is_write(&self) -> bool {
+        self.mask & !libc::FAN_ONDIR == libc::FAN_MODIFY
+    }
+
     /// What happened, by the handle of the directory. A rename between two
     /// directories is one thing in each that is watched.
     pub fn happenings(&self) -> Vec<(&'a [u8], Happening)> {
         let has = |bits| self.mask & bits != 0;
-        if self.mask & !libc::FAN_ONDIR == libc::FAN_MODIFY {
-            // Told of the file; its name is told something when it is closed.
-            return Vec::new();
-        }
         let named = |name, added, removed| Happening::Names {
             name,
             added,
             removed,
             attributes: has(libc::FAN_ATTRIB),
-            data: has(libc::FAN_CLOSE_WRITE),
+            data: has(libc::FAN_CLOSE_WRITE | libc::FAN_MODIFY),
         };
         let place = |kind| self.places().find(|(other, _)| *other == kind).map(|(_, place)| place);
         let from = place(libc::FAN_EVENT_INFO_TYPE_OLD_DFID_NAME);

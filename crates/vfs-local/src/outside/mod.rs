@@ -60,7 +60,9 @@ impl Scope {
 
     fn mask(self) -> u64 {
         match self {
-            Self::Directory => MASK | libc::FAN_EVENT_ON_CHILD,
+            // Each write, too: a file that grows is seen in its open handle. Not so of a whole
+            // file system, where it would cost all who write to it.
+            Self::Directory => MASK | libc::FAN_MODIFY | libc::FAN_EVENT_ON_CHILD,
             Self::FileSystem => MASK,
         }
     }
@@ -312,6 +314,9 @@ impl Shared {
                 self.lock().files.get(file).into_iter().flat_map(|file| file.tells(what)).collect();
             tells.iter().for_each(|tell| tell());
         }
+        if event.is_write() && !self.watches_a_place_of(event) {
+            return;
+        }
         // The thread's own work, for all watches. Those who are told may look at files as
         // somebody else.
         let Ok(_acting) = Acting::server(ServerWork::Watch) else { return };
@@ -329,11 +334,18 @@ impl Shared {
             for tell in &hearers.watches {
                 changes.iter().for_each(|change| tell(change));
             }
-            for tell in &hearers.trees {
+            for tell in hearers.trees.iter().filter(|_| !event.is_write()) {
                 let place = hearers.place.iter();
                 place.for_each(|at| changes.iter().for_each(|change| tell(at, change)));
             }
         }
+    }
+
+    /// Whether the directory of an event is watched itself: of what is below a tree a write is
+    /// told when its file is closed.
+    fn watches_a_place_of(&self, event: &Event<'_>) -> bool {
+        let directories = self.lock();
+        event.happenings().iter().any(|(handle, _)| directories.by_handle.contains_key(*handle))
     }
 
     /// What happened to a directory itself is told of its name.

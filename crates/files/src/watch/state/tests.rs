@@ -190,3 +190,44 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn data_changes_beyond_a_few_wait_for_the_tick_or_another_change() {
+    let mut watch = watch(100);
+    let modified = |name: &str| change(ChangeKind::Modified, name);
+    for name in ["a", "b", "c", "d", "e", "d"] {
+        watch.handle_data_change(modified(name));
+    }
+    let taken = |watch: &mut Watch| {
+        watch.handle_request(100);
+        watch.poll_answer().map(|(_, answer)| answer)
+    };
+    let told =
+        |names: &[&str]| WatchAnswer::Changes(names.iter().map(|name| modified(name)).collect());
+    assert_eq!(taken(&mut watch), Some(told(&["a", "b", "c"])));
+    assert!(watch.memory_bytes() > 0 && watch.knows(&modified("d")));
+    assert!(watch.handle_tick());
+    assert_eq!(taken(&mut watch), Some(told(&["d", "e"])));
+    assert_eq!(watch.memory_bytes(), 0);
+    for name in ["a", "b", "c"] {
+        watch.handle_data_change(modified(name));
+    }
+    watch.handle_change(added("new"));
+    let changes = [modified("a"), modified("b"), modified("c"), added("new")];
+    assert_eq!(taken(&mut watch), Some(WatchAnswer::Changes(changes.into())));
+    assert!(!watch.handle_tick());
+}
+
+#[test]
+fn deferred_changes_are_bounded_and_told_none_twice() {
+    let mut watch = watch(1 << 20);
+    let modified = |number: usize| change(ChangeKind::Modified, &number.to_string());
+    for number in 0..200 {
+        watch.handle_data_change(modified(number));
+        assert!(watch.deferred.len() <= DEFERRED_MAX);
+    }
+    watch.handle_tick();
+    watch.handle_request(1 << 20);
+    let all = WatchAnswer::Changes((0..200).map(modified).collect());
+    assert_eq!(watch.poll_answer().map(|(_, answer)| answer), Some(all));
+}

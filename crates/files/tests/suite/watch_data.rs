@@ -1,0 +1,313 @@
+//! Changes of data in watched directories: when they are told, and how often. And what each way to
+//! change a file is told as, to those who watch for each kind of change.
+
+use crate::harness::*;
+use crate::watch::Watched;
+use files::{
+    BasicChange, Descriptor, Filter, ObjectChanges, OpenFile, OpenPlan, SecurityParts, TimeSetting,
+    XattrWish,
+};
+use std::sync::Arc;
+use vfs::{DosInfo, OutsideChange, OutsideName, StreamName, TimeChange, Timestamp};
+
+fn write(served: &Served, open: &Arc<OpenFile>, offset: u64, data: &[u8]) {
+    served.files.write(open.caller(), open, offset, data).unwrap();
+}
+
+fn set_size(served: &Served, open: &Arc<OpenFile>, size_bytes: u64) {
+    now(served.files.set_size(open.caller(), open, size_bytes)).unwrap();
+}
+
+fn stream_of(plan: OpenPlan, name: &str) -> OpenPlan {
+    OpenPlan { stream: Some(StreamName::new(name.as_bytes()).unwrap()), ..plan }
+}
+
+#[test]
+fn data_is_told_when_it_changes_and_not_again_at_the_close() {
+    let served = serve();
+    served.put("f", b"1");
+    let sizes = served.watch("", Filter::SIZE, false);
+    let writes = served.watch("", Filter::LAST_WRITE, false);
+    let names = served.watch("", Filter::FILE_NAME, false);
+    let open = served.open("f", ALL);
+    write(&served, &open, 0, b"22");
+    assert_eq!((sizes.told().as_str(), writes.told().as_str()), ("!f", "!f"), "it grows");
+    write(&served, &open, 0, b"33");
+    assert_eq!((sizes.told().as_str(), writes.told().as_str()), ("", "!f"), "it does not");
+    set_size(&served, &open, 1);
+    assert_eq!((sizes.told().as_str(), writes.told().as_str()), ("!f", "!f"), "it is cut");
+    now(served.files.flush(&open)).unwrap();
+    served.close(open);
+    served.close(served.open("f", ALL));
+    assert_eq!((sizes.told(), writes.told(), names.told()), Default::default());
+}
+
+#[test]
+fn busy_writer_costs_a_few_answers_between_two_ticks() {
+    let served = serve();
+    served.put("f", b"");
+    let tree = served.watch("", Filter::SIZE | Filter::FILE_NAME, true);
+    let open = served.open("f", ALL);
+    let answers = |from: u64| {
+        let told = (from..from + 100).filter(|at| {
+            write(&served, &open, *at, b"x");
+            tree.told() == "!f"
+        });
+        told.count()
+    };
+    assert_eq!(answers(0), 3);
+    served.files.handle_tick();
+    assert_eq!(tree.told(), "!f", "the last ones");
+    assert_eq!(tree.told(), "");
+    assert_eq!(answers(100), 2, "the tick's own counts");
+    served.files.handle_tick();
+    assert_eq!(tree.told(), "!f");
+    served.files.handle_tick();
+    assert_eq!(tree.told(), "", "nothing was written since");
+    assert_eq!(answers(200), 3);
+    // What else happens comes behind what was deferred.
+    served.put("g", b"");
+    assert_eq!(tree.told(), "!f +g");
+}
+
+#[test]
+fn changes_of_many_files_that_are_deferred_are_told_together() {
+    let served = serve();
+    for number in 0..10 {
+        served.put(&number.to_string(), b"");
+    }
+    let tree = served.watch("", Filter::SIZE, true);
+    for round in 0..2 {
+        for number in 0..10 {
+            let open = served.open(&number.to_string(), ALL);
+            write(&served, &open, round, b"x");
+            served.close(open);
+        }
+    }
+    assert_eq!(tree.told(), "!0 !1 !2");
+    served.files.handle_tick();
+    assert_eq!(tree.told(), "!3 !4 !5 !6 !7 !8 !9 !0 !1 !2");
+}
+
+#[test]
+fn memory_of_deferred_changes_is_charged_until_they_are_told() {
+    let served = serve();
+    let tree = served.watch("", Filter::SIZE, true);
+    let bytes = served.files.watch_bytes();
+    for name in ["a", "b", "c", "d"] {
+        served.put(name, b"x");
+    }
+    assert_eq!(tree.told(), "!a !b !c");
+    assert!(bytes.usage().used > 0, "one is deferred");
+    served.files.handle_tick();
+    assert_eq!(tree.told(), "!d");
+    assert_eq!(bytes.usage().used, 0);
+    drop(tree);
+    served.assert_nothing_held();
+}
+
+#[test]
+fn watch_and_path_that_are_newer_than_the_open_are_heeded() {
+    let served = serve();
+    served.put_directory("d");
+    served.put("f", b"");
+    let open = served.open("f", ALL);
+    let elsewhere = served.watch("d", Filter::SIZE, false);
+    write(&served, &open, 0, b"1");
+    assert_eq!(elsewhere.told(), "");
+    let root = served.watch("", Filter::SIZE, false);
+    write(&served, &open, 1, b"1");
+    assert_eq!((root.told().as_str(), elsewhere.told().as_str()), ("!f", ""));
+    now(served.files.rename(&open, &path("d/f"), false)).unwrap();
+    write(&served, &open, 2, b"1");
+    assert_eq!((root.told().as_str(), elsewhere.told().as_str()), ("", "!f"));
+}
+
+#[test]
+fn busy_local_writer_costs_a_few_answers_between_two_ticks() {
+    let served = serve();
+    served.put_directory("d");
+    let watched = served.watch("d", Filter::SIZE, false);
+    let wrote = OutsideChange::DataModified(OutsideName { name: name("f"), is_directory: false });
+    let mut answers = 0;
+    for _ in 0..100 {
+        served.somebody_did(&wrote);
+        answers += usize::from(watched.told() == "!f");
+    }
+    assert_eq!(answers, 3);
+    served.files.handle_tick();
+    assert_eq!(watched.told(), "!f");
+}
+
+/// A watch for each kind of change.
+struct Kinds<'a>(Vec<(&'static str, Watched<'a>)>);
+
+const KINDS: [(&str, Filter); 12] = [
+    ("name", Filter::FILE_NAME),
+    ("directory", Filter::DIRECTORY_NAME),
+    ("attributes", Filter::ATTRIBUTES),
+    ("size", Filter::SIZE),
+    ("write", Filter::LAST_WRITE),
+    ("access", Filter::LAST_ACCESS),
+    ("creation", Filter::CREATION),
+    ("ea", Filter::EXTENDED_ATTRIBUTES),
+    ("security", Filter::SECURITY),
+    ("stream-name", Filter::STREAM_NAME),
+    ("stream-size", Filter::STREAM_SIZE),
+    ("stream-write", Filter::STREAM_WRITE),
+];
+
+impl<'a> Kinds<'a> {
+    fn of(served: &'a Served) -> Self {
+        Self(KINDS.map(|(kind, filter)| (kind, served.watch("", filter, false))).into())
+    }
+
+    /// What each heard since the last time; those who heard nothing are left out.
+    fn hear(&self) -> String {
+        let told = self.0.iter().map(|(kind, watch)| (kind, watch.told()));
+        let told = told.filter(|(_, told)| !told.is_empty());
+        told.map(|(kind, told)| format!("{kind}[{told}]")).collect::<Vec<_>>().join(" ")
+    }
+}
+
+#[test]
+fn each_change_by_smb_is_told_as_its_kind() {
+    let served = serve();
+    served.put("f", b"12345");
+    let kinds = Kinds::of(&served);
+    let tick = || served.files.handle_tick();
+    let (files, open) = (&served.files, served.open("f", ALL));
+    write(&served, &open, 0, b"x");
+    assert_eq!(kinds.hear(), "write[!f]", "write");
+    write(&served, &open, 5, b"6");
+    assert_eq!(kinds.hear(), "size[!f] write[!f]", "extend");
+    tick();
+    set_size(&served, &open, 3);
+    assert_eq!(kinds.hear(), "size[!f] write[!f]", "truncate");
+    now(files.set_allocation(open.caller(), &open, 1 << 16)).unwrap();
+    assert_eq!(kinds.hear(), "size[!f]", "reserve");
+    tick();
+    let set = TimeSetting::Set(Timestamp(1_000_000_000));
+    let basic = |change| files.set_basic(&open, &change).unwrap();
+    basic(BasicChange { accessed: set, modified: set, created: set, ..BasicChange::default() });
+    assert_eq!(kinds.hear(), "write[!f] access[!f] creation[!f]", "set times");
+    basic(BasicChange { dos_bits: Some(2), ..BasicChange::default() });
+    assert_eq!(kinds.hear(), "attributes[!f]", "attributes");
+    if files.set_xattr(&open, &xattr_name("note"), Some(b"1")).is_ok() {
+        assert_eq!(kinds.hear(), "ea[!f]", "extended attributes");
+    }
+    let all = SecurityParts { dacl: true, ..SecurityParts::default() };
+    let present: Descriptor = files.descriptor(&open, all).unwrap();
+    if files.set_descriptor(&open, &present, all).is_ok() {
+        assert_eq!(kinds.hear(), "security[!f]", "security");
+    }
+    write(&served, &open, 0, b"y");
+    assert_eq!(kinds.hear(), "write[!f]");
+    served.close(open);
+    assert_eq!(kinds.hear(), "", "close after write");
+}
+
+#[test]
+fn each_change_of_a_name_by_smb_is_told_as_its_kind() {
+    let served = serve();
+    let kinds = Kinds::of(&served);
+    served.put("f", b"");
+    assert_eq!(kinds.hear(), "name[+f]", "made");
+    served.put_directory("d");
+    assert_eq!(kinds.hear(), "directory[+d]", "made");
+    let open = served.open("f", DELETE);
+    now(served.files.rename(&open, &path("g"), false)).unwrap();
+    assert_eq!(kinds.hear(), "name[<f >g]", "rename");
+    served.close(open);
+    assert_eq!(kinds.hear(), "attributes[!g]", "the archive bit");
+    for (at, expected) in [("g", "name[-g]"), ("d", "directory[-d]")] {
+        let open = served.open(at, DELETE);
+        served.files.set_delete(&open, true, false).unwrap();
+        assert_eq!(kinds.hear(), "");
+        served.close(open);
+        assert_eq!(kinds.hear(), expected, "removed");
+    }
+}
+
+#[test]
+fn each_change_of_a_stream_by_smb_is_told_as_its_kind() {
+    let served = serve();
+    if !served.volume.has_streams() {
+        return;
+    }
+    served.put("f", b"");
+    let kinds = Kinds::of(&served);
+    let open = served.try_open(stream_of(new_file("f"), "s")).unwrap().open;
+    assert_eq!(kinds.hear(), "stream-name[+f:s]", "made");
+    write(&served, &open, 0, b"12");
+    let grown = "write[!f] stream-size[!f:s] stream-write[!f:s]";
+    assert_eq!(kinds.hear(), grown, "grown");
+    write(&served, &open, 0, b"3");
+    assert_eq!(kinds.hear(), "write[!f] stream-write[!f:s]", "written");
+    served.files.handle_tick();
+    set_size(&served, &open, 1);
+    assert_eq!(kinds.hear(), grown, "cut");
+    served.files.set_delete(&open, true, false).unwrap();
+    served.close(open);
+    assert_eq!(kinds.hear(), "stream-name[-f:s]", "removed");
+}
+
+#[test]
+fn each_change_by_nfs_is_told_as_its_kind() {
+    let served = serve();
+    served.put("f", b"12345");
+    let kinds = Kinds::of(&served);
+    let object = served.object("f").unwrap();
+    let set = |changes: &ObjectChanges| {
+        now(served.files.set_object_attributes(&served.alice, &object, None, changes)).unwrap();
+    };
+    // WRITE goes by an open, as with SMB.
+    set(&ObjectChanges { size_bytes: Some(9), ..ObjectChanges::default() });
+    assert_eq!(kinds.hear(), "size[!f] write[!f]", "extend");
+    set(&ObjectChanges { size_bytes: Some(1), ..ObjectChanges::default() });
+    assert_eq!(kinds.hear(), "size[!f] write[!f]", "truncate");
+    served.files.handle_tick();
+    let time = TimeChange::Set(Timestamp(1_000_000_000));
+    set(&ObjectChanges { accessed: time, modified: time, ..ObjectChanges::default() });
+    assert_eq!(kinds.hear(), "write[!f] access[!f]", "set times");
+    let created = DosInfo { bits: None, created: Some(Timestamp(1_000_000_000)) };
+    set(&ObjectChanges { dos: Some(created), ..ObjectChanges::default() });
+    assert_eq!(kinds.hear(), "creation[!f]", "set the time of creation");
+    let hidden = DosInfo { bits: Some(2), created: None };
+    set(&ObjectChanges { dos: Some(hidden), ..ObjectChanges::default() });
+    assert_eq!(kinds.hear(), "attributes[!f]", "attributes");
+    set(&ObjectChanges { mode: Some(0o640), ..ObjectChanges::default() });
+    assert_eq!(kinds.hear(), "attributes[!f] security[!f]", "mode");
+    let note = xattr_name("note");
+    let wish = XattrWish::Either;
+    let value = Some(b"1".to_vec());
+    if now(served.files.set_object_xattr(&served.alice, &object, &note, value, wish)).is_ok() {
+        assert_eq!(kinds.hear(), "ea[!f]", "extended attributes");
+    }
+    let root = served.root();
+    let (from, to) = (name("f"), name("g"));
+    now(served.files.rename_object(&served.alice, (&root, &from), (&root, &to))).unwrap();
+    assert_eq!(kinds.hear(), "name[<f >g] attributes[!g]", "rename, and the archive bit");
+    now(served.files.remove_object(&served.alice, &root, &to)).unwrap();
+    assert_eq!(kinds.hear(), "name[-g]", "removed");
+}
+
+#[test]
+fn each_change_by_a_local_process_is_told_as_its_kind() {
+    let served = serve();
+    let kinds = Kinds::of(&served);
+    let of = |text: &str, is_directory| OutsideName { name: name(text), is_directory };
+    let attributes = "attributes[!f] write[!f] access[!f] creation[!f] ea[!f] security[!f]";
+    for (change, expected) in [
+        (OutsideChange::Added(of("f", false)), "name[+f]"),
+        (OutsideChange::Added(of("d", true)), "directory[+d]"),
+        (OutsideChange::DataModified(of("f", false)), "size[!f] write[!f]"),
+        (OutsideChange::AttributesModified(of("f", false)), attributes),
+        (OutsideChange::Renamed(of("f", false), name("g")), "name[<f >g]"),
+        (OutsideChange::Removed(of("g", false)), "name[-g]"),
+        (OutsideChange::Removed(of("d", true)), "directory[-d]"),
+    ] {
+        served.somebody_did(&change);
+        assert_eq!(kinds.hear(), expected, "{change:?}");
+    }
+}
