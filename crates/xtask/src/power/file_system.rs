@@ -51,6 +51,13 @@ impl FileSystem {
         self == Self::Btrfs
     }
 
+    /// Whether a file that was cut short and synced, and has grown again without a promise, may show
+    /// after a cut what was there before within the block of its former end: btrfs may commit the new
+    /// length without the zeros. Seen without any server (ftruncate, fsync, ftruncate, a commit).
+    pub fn shows_cut_data(self) -> bool {
+        self == Self::Btrfs
+    }
+
     /// Disks with this file system's copies that may be mounted at once: btrfs takes two disks of one
     /// number for one file system.
     pub fn mounts_max(self) -> usize {

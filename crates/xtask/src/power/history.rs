@@ -52,6 +52,11 @@ impl<T: PartialEq> History<T> {
         self.versions.get(place.checked_sub(1)?)
     }
 
+    /// Whether a version before the one at a place had this value.
+    pub fn had_before(&self, place: usize, value: &T) -> bool {
+        self.versions.iter().take(place).any(|version| version.value == *value)
+    }
+
     /// The operation that was the first.
     pub fn first_operation(&self) -> Option<usize> {
         self.versions.first().map(|version| version.operation)

@@ -205,8 +205,11 @@ impl RecordedRun {
     }
 
     fn model(&self, file_system: FileSystem) -> PromiseModel {
-        let loses_replaced_names = file_system.loses_replaced_names();
-        PromiseModel { loses_replaced_names, ..PromiseModel::new(&self.journal, &self.recording) }
+        PromiseModel {
+            loses_replaced_names: file_system.loses_replaced_names(),
+            shows_cut_data: file_system.shows_cut_data(),
+            ..PromiseModel::new(&self.journal, &self.recording)
+        }
     }
 
     fn replay(

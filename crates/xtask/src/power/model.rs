@@ -48,6 +48,8 @@ pub struct PromiseModel {
     pub root: u32,
     /// See [`super::file_system::FileSystem::loses_replaced_names`].
     pub loses_replaced_names: bool,
+    /// See [`super::file_system::FileSystem::shows_cut_data`].
+    pub shows_cut_data: bool,
 }
 
 /// Where an operation stands among the requests of the disk.

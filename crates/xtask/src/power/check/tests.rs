@@ -14,6 +14,7 @@ struct Planted {
     journal: WorkloadJournal,
     tree: ObservedTree,
     loses_replaced_names: bool,
+    shows_cut_data: bool,
 }
 
 impl Planted {
@@ -85,6 +86,7 @@ impl Planted {
         (0..1000).for_each(|time| recording.push(time, DiskRequest::Flush));
         let mut model = PromiseModel::new(&self.journal, &recording);
         model.loses_replaced_names = self.loses_replaced_names;
+        model.shows_cut_data = self.shows_cut_data;
         model.check(&self.tree, at).iter().map(ToString::to_string).collect()
     }
 }
@@ -246,6 +248,31 @@ fn replaced_file_is_back_on_btrfs_alone_once_the_name_is_changed_again() {
         let text = format!("row {replacement}: operation {replacement}: entry a is another");
         let count = found.iter().filter(|one| one.starts_with(&text)).count();
         assert_eq!(count, expected, "{found:?}");
+    }
+}
+
+#[test]
+fn data_behind_a_former_end_are_back_on_btrfs_alone_until_growth_is_promised() {
+    for (shows, grows, cell, expected) in [
+        (true, false, 1, 0),
+        (false, false, 1, 1),
+        (true, true, 1, 1),
+        // In the next block.
+        (true, false, 8, 1),
+    ] {
+        let mut planted = with_file();
+        planted.shows_cut_data = shows;
+        let size = |cells: u64| Effect::Size { object: 2, bytes: cells * 512 };
+        let data = |first: usize, tags: Vec<u64>| Effect::Data { object: 2, cell: first, tags };
+        planted.add(true, vec![size(10), data(0, vec![5; 10])]);
+        planted.add(true, vec![size(1), data(1, vec![0; 9])]);
+        let grown = planted.add(grows, vec![size(10)]);
+        let found = planted.put(12, ObjectKind::File, 0o600);
+        found.size = 10 * 512;
+        found.cells = vec![Some(5); 1];
+        found.cells.resize(10, Some(0));
+        found.cells[cell] = Some(5);
+        assert_eq!(planted.after(grown).len(), expected, "{shows} {grows} {cell}");
     }
 }
 
