@@ -7,8 +7,8 @@ mod places;
 mod system;
 
 pub use facts::{
-    Clock, Facts, FileSystem, Firewall, Folder, Limits, LogonWays, NetworkInterface, NfsShare,
-    Port, PortState, RefusalLog, RefusedCalls, Running,
+    Clock, Facts, FileSystem, Firewall, Folder, Limits, LogonWays, LongStreams, NetworkInterface,
+    NfsShare, Port, PortState, RefusalLog, RefusedCalls, Running,
 };
 
 use serde::Serialize;

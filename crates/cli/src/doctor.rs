@@ -22,7 +22,7 @@ const CONFIG: &str = "/etc/anabranch/anabranch.toml";
 const EXAMPLES: &str = "\
 Looks at the kernel, limits, memory, the clock, the network's queues and interfaces, ports and
 who holds them, firewalls, the configuration, permissions, and the file system of each share:
-free space, attributes, access lists, shared blocks. Nothing is changed: what is written to try
+free space, attributes, access lists, shared blocks, long named streams. Nothing is changed: what is written to try
 a share has no name and is gone at once. Each finding is ok, YELLOW (it serves, and something
 costs or lacks) or RED (it does not serve, or not safely), with the command that helps.
 

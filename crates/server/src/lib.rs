@@ -64,4 +64,4 @@ pub use admin::{ADMIN_TOKEN_FILE, ReloadWish, pointed_token};
 pub use interfaces::{Link, machine_interfaces};
 pub use service::{Service, StartError};
 pub use share_limits::{ChangeRefusal, LimitsBook};
-pub use vfs_local::{ClockState, clock_state, heed_limits};
+pub use vfs_local::{ClockState, StreamInventory, clock_state, heed_limits};

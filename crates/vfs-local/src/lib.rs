@@ -46,4 +46,5 @@ pub use identity::{heed_limits, keep_identity, rest_without_power};
 pub use snapshots::{
     LocalSnapshots, NameFormat, NameFormatError, Naming, SNAPSHOTS_MAX, SnapshotPlace,
 };
+pub use stream_store::StreamInventory;
 pub use tree::{LocalVfs, OpenError};

@@ -230,10 +230,29 @@ pub struct FileSystem {
     pub reflinks: Option<bool>,
     /// Whether the directory looks names up by itself without their case.
     pub folds_case: Option<bool>,
+    /// Named streams that are too long for an attribute; none where there are none.
+    pub long_streams: Option<LongStreams>,
     /// Bytes, and what of them is free.
     pub bytes: Option<(u64, u64)>,
     /// Inodes, and what of them is free; none where they are made as needed.
     pub inodes: Option<(u64, u64)>,
+}
+
+/// Named streams of a share that have files of their own, in `.anabranch-streams`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LongStreams {
+    /// How many there are.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of which the file is gone.
+    pub orphans: u64,
+    /// Bytes of those.
+    pub orphan_bytes: u64,
+    /// Those out of a backup that no file has used since.
+    pub unclaimed: u64,
+    /// Other users may enter the directory: the server does not use it.
+    pub is_open_to_others: bool,
 }
 
 /// A server of ours that runs now.

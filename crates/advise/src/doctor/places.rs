@@ -1,6 +1,6 @@
 //! The configuration, what must survive the server, and where shares are.
 
-use super::{Facts, FileSystem, Finding, Folder, State};
+use super::{Facts, FileSystem, Finding, Folder, LongStreams, State};
 use crate::size;
 
 /// Less than this free is little, in parts of the whole.
@@ -62,6 +62,7 @@ fn file_system(of: &FileSystem) -> Vec<Finding> {
     let mut found = reached(of);
     found.extend(kept(of));
     found.extend(room(of));
+    found.extend(of.long_streams.iter().flat_map(|streams| long_streams(of, streams)));
     if found.is_empty() {
         let text = format!("{}: {} on {}{}", of.share, of.path, of.kind, abilities(of));
         found.push(Finding::green("share", text));
@@ -139,6 +140,32 @@ fn room(of: &FileSystem) -> Vec<Finding> {
         let text = format!("{free} of {all} inodes are free");
         let remedy =
             format!("df -i {}   # ext4 has as many as it was made with", quoted(&of.mounted_at));
+        found.push(say(of, State::Yellow, &text, remedy));
+    }
+    found
+}
+
+/// Named streams in files of their own that nobody can use.
+fn long_streams(of: &FileSystem, streams: &LongStreams) -> Vec<Finding> {
+    let store = quoted(&format!("{}/.anabranch-streams", of.path));
+    let mut found = Vec::new();
+    if streams.is_open_to_others {
+        let text = "long named streams are out of reach: other users may enter their directory";
+        let remedy = format!("chmod 1700 {store}   # and chown it to the server's user");
+        found.push(say(of, State::Red, text, remedy));
+    }
+    if streams.orphans > 0 {
+        let (count, bytes) = (streams.orphans, size(streams.orphan_bytes as f64));
+        let text = format!("{count} long named streams ({bytes}) are of files that are gone");
+        let remedy = "# wait: the server removes them when they are gone for a day, within two";
+        found.push(say(of, State::Yellow, &text, remedy.to_owned()));
+    }
+    if streams.unclaimed > 0 {
+        let text = format!(
+            "{} long named streams came out of a backup, and no file has used them",
+            streams.unclaimed
+        );
+        let remedy = format!("ls -l {store}   # restore their files, or delete what is not needed");
         found.push(say(of, State::Yellow, &text, remedy));
     }
     found

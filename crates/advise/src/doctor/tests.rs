@@ -68,6 +68,7 @@ fn ext4() -> FileSystem {
         acls: Some(true),
         reflinks: Some(false),
         folds_case: Some(false),
+        long_streams: None,
         bytes: Some((1000 << 30, 500 << 30)),
         inodes: Some((1_000_000, 900_000)),
     }
@@ -389,4 +390,23 @@ fn refused_calls_are_yellow_and_named_with_the_log() {
     assert!(text.ends_with("number 41 failed 2 times, number 59 ended the server once"), "{text}");
     assert!(remedy.contains("ausearch -m SECCOMP"), "{remedy}");
     assert!(findings(&Facts::default()).iter().all(|one| one.about != "refused calls"));
+}
+
+#[test]
+fn long_streams_that_nobody_can_use_are_named_with_what_helps() {
+    let of = |streams| found(|facts| facts.file_systems[0].long_streams = Some(streams));
+    let plain = LongStreams { files: 9, bytes: 9 << 20, ..LongStreams::default() };
+    let (state, text, remedy) = of(LongStreams { orphans: 2, orphan_bytes: 1 << 20, ..plain });
+    assert_eq!(state, State::Yellow);
+    assert!(text.contains("2 long named streams (1"), "{text}");
+    assert!(remedy.contains("wait"), "{remedy}");
+    let (state, _, remedy) = of(LongStreams { unclaimed: 1, ..plain });
+    assert_eq!(state, State::Yellow);
+    assert!(remedy.starts_with("ls -l /srv/data/.anabranch-streams"), "{remedy}");
+    let (state, _, remedy) = of(LongStreams { is_open_to_others: true, ..plain });
+    assert_eq!(state, State::Red);
+    assert!(remedy.starts_with("chmod 1700 /srv/data/.anabranch-streams"), "{remedy}");
+    let mut facts = fit();
+    facts.file_systems[0].long_streams = Some(plain);
+    assert_eq!(worst(&findings(&facts)), State::Green);
 }

@@ -1,11 +1,12 @@
 //! Directories: who reaches them, and what their file systems can keep.
 
-use advise::doctor::{FileSystem, Folder};
+use advise::doctor::{FileSystem, Folder, LongStreams};
 use rustix::fs::{
     Access, CWD, IFlags, Mode, OFlags, XattrFlags, access, fgetxattr, fsetxattr, ioctl_ficlone,
     ioctl_getflags, openat, statvfs,
 };
 use rustix::io::Errno;
+use server::StreamInventory;
 use server::config::{Config, ShareConfig};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -53,11 +54,18 @@ pub fn file_system(share: &ShareConfig) -> Option<FileSystem> {
         acls: directory.as_ref().map(takes_access_lists),
         reflinks: file.as_ref().and_then(|file| Some(shares_blocks(file, &unnamed(&path)?))),
         folds_case: directory.as_ref().and_then(folds_case),
+        long_streams: StreamInventory::of(&path).map(long_streams),
         bytes: numbers.as_ref().map(|of| {
             (of.f_blocks.saturating_mul(of.f_frsize), of.f_bavail.saturating_mul(of.f_frsize))
         }),
         inodes: numbers.as_ref().map(|of| (of.f_files, of.f_favail)),
     })
+}
+
+fn long_streams(found: StreamInventory) -> LongStreams {
+    let StreamInventory { files, bytes, orphans, orphan_bytes, unclaimed, is_open_to_others } =
+        found;
+    LongStreams { files, bytes, orphans, orphan_bytes, unclaimed, is_open_to_others }
 }
 
 /// A file without a name: nobody sees it, and it is gone when it is closed.

@@ -75,8 +75,12 @@ impl StoredFile {
         }
         let _lock = lock_records();
         let failed = |errno| unreachable("take over stream", errno);
-        let is_unchanged = record_of(self.file.as_fd()).map_err(failed)?.as_ref() == Some(seen);
-        if !is_unchanged || self.stat()?.st_nlink == 0 {
+        let present = record_of(self.file.as_fd()).map_err(failed)?;
+        if present.as_ref().is_some_and(|record| names(record, node)) {
+            // Another caller was faster, for the same file.
+            return Ok(Claim::Own);
+        }
+        if present.as_ref() != Some(seen) || self.stat()?.st_nlink == 0 {
             return Ok(self.refuse("it was taken over or removed just now"));
         }
         match self.record_host(node) {
@@ -84,6 +88,8 @@ impl StoredFile {
             Err(FsError::ReadOnly) if !writes => {}
             other => other?,
         }
+        // It has a host again.
+        let _ = rustix::fs::fremovexattr(&self.file, sweep::ORPHAN_SINCE);
         sweep::host_added(node.key, self.id());
         Ok(Claim::Adopted)
     }

@@ -17,6 +17,7 @@
 //! there, shows that a reference was copied and means nothing.
 
 mod adoption;
+mod inventory;
 mod project;
 mod record;
 mod restored;
@@ -30,6 +31,7 @@ use crate::node::LocalNode;
 use crate::posix_acl::PermissionState;
 use crate::xattrs::Place;
 use adoption::Claim;
+pub use inventory::StreamInventory;
 pub use record::StoredId;
 use record::{Host, RECORD_BYTES_MAX, Record};
 pub use roots::{ServedRoot, serve};
@@ -422,6 +424,8 @@ fn look_in(
     let stored = StoredFile { file, store, id };
     match stored.claim_for(node, writes)? {
         Claim::Own => {
+            // As after a restart, where its store was not known.
+            sweep::host_found(node.key, id);
             if writes {
                 stored.follow_owner(node);
             }

@@ -144,10 +144,56 @@ pub fn serve(root: BorrowedFd<'_>, is_swept: bool) -> rustix::io::Result<Arc<Ser
     roots.served.retain(|root| root.strong_count() > 0);
     roots.served.push(Arc::downgrade(&served));
     drop(roots);
-    if is_swept && open_store(served.fd.as_fd()).is_ok() {
-        super::sweep::ask();
+    if is_swept {
+        let has_mounted = remember_mounted(served.fd.as_fd());
+        if has_mounted || open_store(served.fd.as_fd()).is_ok() {
+            super::sweep::ask();
+        }
     }
     Ok(served)
+}
+
+/// Remembers the stores of file systems that are mounted below a directory, so that the streams of
+/// files in them are known, and go with their files. Whether there is one.
+fn remember_mounted(root: BorrowedFd<'_>) -> bool {
+    let (Ok(path), Ok(mounts)) = (kernel_path(root), std::fs::read("/proc/self/mountinfo")) else {
+        return false;
+    };
+    let places = mounts.split(|byte| *byte == b'\n').filter_map(mounted_at);
+    let below = places.filter(|place| is_below(place, &path)).take(PLACES_MAX);
+    let remembered = below.filter(|place| {
+        let Ok(directory) = open_directory(place) else { return false };
+        let Ok(stat) = rustix::fs::fstat(&directory) else { return false };
+        open_store(directory.as_fd()).is_ok() && remember(stat.st_dev, directory.as_fd()).is_some()
+    });
+    remembered.count() > 0
+}
+
+fn is_below(path: &[u8], directory: &[u8]) -> bool {
+    let directory = directory.strip_suffix(b"/").unwrap_or(directory);
+    path.strip_prefix(directory).is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
+}
+
+/// Where a line of mountinfo says that something is mounted: the fifth word, with spaces and the
+/// like in octal. proc(5).
+fn mounted_at(line: &[u8]) -> Option<Vec<u8>> {
+    let word = line.split(|byte| *byte == b' ').nth(4)?;
+    let (mut path, mut rest) = (Vec::with_capacity(word.len()), word);
+    while let Some((first, others)) = rest.split_first() {
+        let digits = others.get(..3).filter(|_| *first == b'\\');
+        let octal = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|octal| u8::from_str_radix(octal, 8).ok()) {
+            Some(byte) => {
+                path.push(byte);
+                rest = &others[3..];
+            }
+            None => {
+                path.push(*first);
+                rest = others;
+            }
+        }
+    }
+    Some(path)
 }
 
 /// All roots that are served.
@@ -372,4 +418,21 @@ fn open_directory_at(
 ) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_below_a_directory_are_told_from_others() {
+        let line = b"3 1 8:3 / /srv/a\\040b\\134 ro - btrfs /dev/sdc ro";
+        let at = mounted_at(line).unwrap();
+        assert_eq!(at, b"/srv/a b\\");
+        assert!(is_below(&at, b"/srv") && is_below(&at, b"/"));
+        for other in [&b"/srv/a"[..], b"/srv/a b\\", b"/srv/a b\\/c"] {
+            assert!(!is_below(&at, other));
+        }
+        assert_eq!(mounted_at(b"nonsense"), None);
+    }
 }

@@ -5,8 +5,9 @@
 //! of a file that has lost a name by this process, and at all of them when a share begins to be
 //! served and once a day. It asks the kernel by the handle in the record whether the file is there.
 //!
-//! A file that was removed by a local program may come back from a backup, so that the look at all
-//! searches for files that refer to a stream's file before it removes that ([`super::restored`]).
+//! A file that was removed by a local program may come back from a backup. So the look at all marks
+//! a stream's file whose host is gone, and a later one removes it: a day after, and after a search
+//! for files that refer to it ([`super::restored`]). What comes back within a day is found by that.
 //! Meanwhile the streams of files that this process has removed are not held up.
 //!
 //! A stream's file out of a backup has another number than its record says, or no record, and waits
@@ -24,7 +25,7 @@ use crate::identity::as_server;
 use crate::node::LocalNode;
 use crate::streams;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, RawDir};
+use rustix::fs::{Mode, OFlags, RawDir, XattrFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
@@ -49,6 +50,11 @@ const BATCH_FILES: usize = 64;
 const BATCH_PAUSE: Duration = Duration::from_millis(5);
 /// How long nothing refers to a file, of which the stream may just be made by another server.
 const UNREFERENCED_SECONDS: i64 = 60 * 60;
+/// How long the host of a stream's file is known to be gone before that is removed, unless this
+/// process has removed the host.
+const ORPHAN_SECONDS: u64 = 24 * 60 * 60;
+/// The attribute of a stream's file that says since when: seconds since 1970, little-endian.
+pub(super) const ORPHAN_SINCE: &str = "user.anabranch.orphan-since";
 /// Streams' files without a host that one look removes; the next removes others.
 const ORPHANS_MAX: usize = 1 << 16;
 /// Bytes read from a store at once.
@@ -107,6 +113,17 @@ pub fn host_added(key: FileKey, id: StoredId) {
     work.hosts.entry(key).or_default().insert(id);
     HOSTS.store(work.hosts.len(), Ordering::Relaxed);
     start(&mut work);
+}
+
+/// As [`host_added`] of a stream that was found, at less cost if the file is known to have it. A
+/// file without a name is not, or it would be forgotten never.
+pub fn host_found(key: FileKey, id: StoredId) {
+    let work = work();
+    let is_known = work.hosts.get(&key).is_some_and(|ids| ids.contains(&id));
+    if !is_known && !work.pending.contains_key(&(key, id)) {
+        drop(work);
+        host_added(key, id);
+    }
 }
 
 /// A file has this long stream no longer.
@@ -305,7 +322,7 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
         let others = || roots::stores_on(host.device).filter_map(|found| found.store.ok());
         let found = server(|| {
             last().chain(others()).find_map(|store| {
-                let (state, record) = state_of(&store, id)?;
+                let (state, record) = state_of(&store, id, Refresh::Record)?;
                 // A copy of the store may be served, too.
                 let is_of_host = record.as_ref().is_none_or(|r| r.host.inode() == host.inode);
                 is_of_host.then_some((store, state, record))
@@ -314,14 +331,15 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
         match found {
             // This process saw the last name go. Programs that have the file open without a name
             // lose its streams.
-            Some((store, FileState::WithoutHandles | FileState::Unproven, Some(record)))
-                if is_last =>
-            {
+            Some((
+                store,
+                FileState::Orphan | FileState::WithoutHandles | FileState::Unproven,
+                Some(record),
+            )) if is_last => {
                 leftovers.push(Leftover { store: Arc::new(store), id, record });
             }
-            Some((store, FileState::Orphan, Some(record))) => {
-                leftovers.push(Leftover { store: Arc::new(store), id, record });
-            }
+            // A local program removed the other names: the look at all knows what to do.
+            Some((_, FileState::Orphan, _)) => {}
             Some((_, FileState::Removed, _)) => later.push((host, id, is_last)),
             Some(_) => host_added(host, id),
             None => {}
@@ -396,13 +414,13 @@ fn look_at_store(
 
 /// Looks at one stream's file; returns it with its state if it is left over.
 fn look_at_file(store: &Arc<OwnedFd>, device: u64, id: StoredId) -> Option<(FileState, Leftover)> {
-    let (state, record) = state_of(store, id)?;
+    let (state, record) = state_of(store, id, Refresh::Record)?;
     let record = record?;
     let host = FileKey { device, inode: record.host.inode() };
     let is_leftover = match state {
-        FileState::Orphan => true,
+        FileState::Orphan => is_orphan_for_long((**store).as_fd(), id),
         FileState::Unreferenced => is_unchanged_for_long((**store).as_fd(), id),
-        FileState::Restored => false,
+        FileState::Restored | FileState::Removed => false,
         FileState::Referenced
         | FileState::WithoutHandles
         | FileState::Unproven
@@ -410,16 +428,12 @@ fn look_at_file(store: &Arc<OwnedFd>, device: u64, id: StoredId) -> Option<(File
             host_added(host, id);
             false
         }
-        FileState::Removed => {
-            work().add_pending(host, id, true);
-            false
-        }
     };
     is_leftover.then(|| (state, Leftover { store: store.clone(), id, record }))
 }
 
 /// The files in a store.
-fn names_in(store: BorrowedFd<'_>) -> Option<Vec<StoredId>> {
+pub(super) fn names_in(store: BorrowedFd<'_>) -> Option<Vec<StoredId>> {
     let listable = open_listable(store).ok()?;
     let mut buffer = vec![MaybeUninit::uninit(); LIST_BYTES];
     let mut entries = RawDir::new(listable, &mut buffer);
@@ -451,8 +465,20 @@ pub(super) enum FileState {
     Unknown,
 }
 
+/// What a look at a stream's file brings up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refresh {
+    /// Its record and its owner, where its host has others by now.
+    Record,
+    Nothing,
+}
+
 /// State and record of a stream's file; none if it is not there.
-pub(super) fn state_of(store: &OwnedFd, id: StoredId) -> Option<(FileState, Option<Record>)> {
+pub(super) fn state_of(
+    store: &OwnedFd,
+    id: StoredId,
+    refresh: Refresh,
+) -> Option<(FileState, Option<Record>)> {
     let file = open_file(store.as_fd(), id, false).ok()?;
     rustix::fs::fstat(&file).ok().filter(is_regular)?;
     let record = match record_of(file.as_fd()) {
@@ -466,7 +492,7 @@ pub(super) fn state_of(store: &OwnedFd, id: StoredId) -> Option<(FileState, Opti
     }
     let stored = StoredFile { file, store: store.try_clone().ok()?, id };
     let state = match open_host(store.as_fd(), &record) {
-        Ok(host) => state_by_host(host, &stored, &record),
+        Ok(host) => state_by_host(host, &stored, &record, refresh),
         Err(errno) if is_gone(store.as_fd(), errno) => FileState::Orphan,
         Err(Errno::PERM | Errno::OPNOTSUPP) => FileState::WithoutHandles,
         Err(Errno::STALE | Errno::NOENT) => FileState::Unproven,
@@ -475,7 +501,12 @@ pub(super) fn state_of(store: &OwnedFd, id: StoredId) -> Option<(FileState, Opti
     Some((state, Some(record)))
 }
 
-fn state_by_host(host: OwnedFd, stored: &StoredFile, record: &Record) -> FileState {
+fn state_by_host(
+    host: OwnedFd,
+    stored: &StoredFile,
+    record: &Record,
+    refresh: Refresh,
+) -> FileState {
     let Ok((node, attributes)) = LocalNode::new(host, true, false, Wanted::default()) else {
         return FileState::Unknown;
     };
@@ -489,7 +520,9 @@ fn state_by_host(host: OwnedFd, stored: &StoredFile, record: &Record) -> FileSta
     match streams::refers_to(&node, stored.id()) {
         Ok(false) => FileState::Unreferenced,
         Ok(true) => {
-            if let Err(error) = stored.refresh_record(&node) {
+            if refresh == Refresh::Record
+                && let Err(error) = stored.refresh_record(&node)
+            {
                 tracing::debug!(%error, "the rights to a long stream could not be recorded");
             }
             FileState::Referenced
@@ -502,6 +535,27 @@ fn is_unchanged_for_long(store: BorrowedFd<'_>, id: StoredId) -> bool {
     let changed = open_file(store, id, false).and_then(rustix::fs::fstat).map(|stat| stat.st_ctime);
     let now = i64::try_from(crate::xattr_notes::now() / 1_000_000_000).unwrap_or(0);
     changed.is_ok_and(|changed| now.saturating_sub(changed) > UNREFERENCED_SECONDS)
+}
+
+/// Whether the host was found to be gone a day ago, or longer. From now on that is known.
+fn is_orphan_for_long(store: BorrowedFd<'_>, id: StoredId) -> bool {
+    let Ok(file) = open_file(store, id, false) else { return false };
+    let now = u64::try_from(crate::xattr_notes::now() / 1_000_000_000).unwrap_or(0);
+    let mut since = [0; 8];
+    match rustix::fs::fgetxattr(&file, ORPHAN_SINCE, &mut since) {
+        Ok(8) if u64::from_le_bytes(since) <= now => {
+            now - u64::from_le_bytes(since) >= ORPHAN_SECONDS
+        }
+        // Not marked yet, or by a clock that was wrong.
+        _ => {
+            let mark = now.to_le_bytes();
+            let marked = rustix::fs::fsetxattr(&file, ORPHAN_SINCE, &mark, XattrFlags::empty());
+            if let Err(error) = marked {
+                tracing::debug!(%error, "a stream of a file that is gone is kept");
+            }
+            false
+        }
+    }
 }
 
 fn open_host(store: BorrowedFd<'_>, record: &Record) -> rustix::io::Result<OwnedFd> {

@@ -1,0 +1,62 @@
+//! What is in the store of a share, for a report. Nothing is changed.
+
+use super::sweep::{self, FileState, Refresh};
+use super::{NAME, open_file};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags};
+use std::path::Path;
+
+/// Streams' files that are looked at in one store.
+const FILES_MAX: usize = 1 << 17;
+
+/// What the directory of long streams in the root of a share has, as far as it was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamInventory {
+    /// Long streams.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of which the file is gone, or has another stream by now.
+    pub orphans: u64,
+    /// Bytes of those.
+    pub orphan_bytes: u64,
+    /// Those out of a backup that no file has used since.
+    pub unclaimed: u64,
+    /// Other users may enter the directory: the server does not use it.
+    pub is_open_to_others: bool,
+}
+
+impl StreamInventory {
+    /// Looks at the store in this directory. None if there is none, or it may not be entered.
+    #[must_use]
+    pub fn of(root: &Path) -> Option<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let store = rustix::fs::openat(CWD, root.join(NAME), flags, Mode::empty()).ok()?;
+        let mode = rustix::fs::fstat(&store).ok()?.st_mode;
+        let mut found = Self { is_open_to_others: mode & 0o077 != 0, ..Self::default() };
+        for id in sweep::names_in(store.as_fd())?.into_iter().take(FILES_MAX) {
+            found.add(&store, id);
+        }
+        Some(found)
+    }
+
+    fn add(&mut self, store: &OwnedFd, id: super::StoredId) {
+        let file = open_file(store.as_fd(), id, false).and_then(rustix::fs::fstat);
+        let bytes = file.map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        let Some((state, _)) = sweep::state_of(store, id, Refresh::Nothing) else { return };
+        self.files += 1;
+        self.bytes += bytes;
+        match state {
+            FileState::Orphan | FileState::Unreferenced => {
+                self.orphans += 1;
+                self.orphan_bytes += bytes;
+            }
+            FileState::Restored => self.unclaimed += 1,
+            FileState::Referenced
+            | FileState::Removed
+            | FileState::WithoutHandles
+            | FileState::Unproven
+            | FileState::Unknown => {}
+        }
+    }
+}
