@@ -1,9 +1,9 @@
 # Two commands are all a newcomer needs: make run, make test.
 .PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
-    btrfs quotas pynfs suites pike foreign authority attacks domain wiretap power races hostile bench test-all
+    btrfs xfs quotas pynfs suites pike foreign authority attacks domain wiretap power races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
-LANES = kernel-uml conformance servers kernel-steady clients foreign pike quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs package browser authority attacks power domain wiretap
+LANES = kernel-uml conformance servers kernel-steady clients foreign pike quotas kernel-channels kernel-nfs kernel-nfs-steady suites btrfs xfs package browser authority attacks power domain wiretap
 # Nor does a lane read what the others are given: smbd ends when its standard input does.
 lane = < /dev/null ANABRANCH_TEST_NET=$$(($${ANABRANCH_TEST_NET:-0} + $(1)))
 
@@ -98,6 +98,9 @@ conformance: built ## Samba's own test suite against the built server
 
 btrfs: built ## What needs a file system that shares blocks and compresses, on an image of its own
 	$(call lane,7) conformance/btrfs
+
+xfs: built ## What needs projects and attributes of 64 KiB, on an image of its own (root)
+	$(call lane,22) conformance/xfs
 
 pynfs: built ## The tests of NFSv4.1 that servers are held against; fetched where that is allowed (root; minutes)
 	$(call lane,8) conformance/pynfs
