@@ -1,6 +1,7 @@
 //! Attributes, times, length, space, holes.
 
 use crate::authorize::{as_owner, dos_authority};
+use crate::open_file::Frozen;
 use crate::server_work::WANTED;
 use crate::table::lock;
 use crate::volume::dos;
@@ -36,6 +37,8 @@ pub struct BasicChange {
     pub accessed: TimeSetting,
     /// Last write.
     pub modified: TimeSetting,
+    /// Last change of anything.
+    pub changed: TimeSetting,
     /// DOS attributes, if any are to be set.
     pub dos_bits: Option<u32>,
 }
@@ -59,6 +62,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
+        open.note_access();
         let attributes = open.present().attributes(WANTED)?;
         Ok(open.shown(open.with_link(&open.path(), attributes)))
     }
@@ -86,14 +90,17 @@ impl RequestFiles {
             accessed: set(change.accessed),
             modified: set(change.modified),
             dos: (stored != DosInfo::default()).then_some(stored),
+            changed: change_time(open, change, &present),
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner, and for w.
-        let authority = match changes.dos {
-            Some(_) => dos_authority(&open.caller, &present),
-            None => as_owner(&open.caller, &present),
+        let authority = match changes.dos.is_some() || changes.changed.is_some() {
+            true => dos_authority(&open.caller, &present),
+            false => as_owner(&open.caller, &present),
         };
-        open.present().set_attributes(authority.actor(), &changes)?;
+        if changes != AttributeChanges::default() {
+            open.present().set_attributes(authority.actor(), &changes)?;
+        }
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
@@ -159,7 +166,7 @@ impl RequestFiles {
             return self.set_size(caller, open, bytes).await;
         }
         open.break_readers(&self.context);
-        let kept = open.node.attributes(Wanted::default())?;
+        let (kept, frozen) = (open.node.attributes(Wanted::default())?, open.keep_frozen());
         open.claim_room(0, bytes)?;
         if bytes > 0 {
             let (node, writer) = (open.node.clone(), caller.clone());
@@ -172,6 +179,7 @@ impl RequestFiles {
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
         open.node.set_attributes(as_owner(caller, &kept).actor(), &changes)?;
+        open.restore_frozen(caller, frozen);
         open.note_unreported(open.size_filter());
         open.report_data();
         Ok(())
@@ -288,12 +296,14 @@ impl RequestFiles {
             // The mark is the file's, and holes of streams are kept without.
             return Ok(());
         }
+        let kept = open.keep_frozen();
         let present = open.node.attributes(WANTED)?;
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE);
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
         open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
+        open.restore_frozen(&open.caller, kept);
         open.report_modified(&self.context, Filter::ATTRIBUTES);
         Ok(())
     }
@@ -375,6 +385,20 @@ fn watched(change: &BasicChange) -> Filter {
         | change.dos_bits.map_or(Filter::default(), |_| Filter::ATTRIBUTES)
 }
 
+/// The change time to store: one that is set, or the present one where this open does not move it.
+fn change_time(open: &OpenFile, change: &BasicChange, present: &Attributes) -> Option<Timestamp> {
+    let is_frozen = match change.changed {
+        TimeSetting::Set(to) => return Some(to),
+        TimeSetting::Freeze => true,
+        TimeSetting::Thaw => false,
+        TimeSetting::Keep => lock(&open.frozen).changed,
+    };
+    let sets = |time| matches!(time, TimeSetting::Set(_));
+    let BasicChange { created, accessed, modified, dos_bits, .. } = *change;
+    let moves = dos_bits.is_some() || [created, accessed, modified].into_iter().any(sets);
+    (is_frozen && moves).then(|| present.shown_changed())
+}
+
 /// Setting a time stops this open from moving it; so does freezing.
 fn freeze(open: &OpenFile, change: &BasicChange) {
     let mut frozen = lock(&open.frozen);
@@ -385,7 +409,9 @@ fn freeze(open: &OpenFile, change: &BasicChange) {
     };
     settle(&mut frozen.accessed, change.accessed);
     settle(&mut frozen.modified, change.modified);
-    open.has_frozen.store(frozen.accessed || frozen.modified, Ordering::Release);
+    settle(&mut frozen.changed, change.changed);
+    let Frozen { accessed, modified, changed } = *frozen;
+    open.has_frozen.store(accessed || modified || changed, Ordering::Release);
 }
 
 fn need_write(open: &OpenFile) -> Result<()> {

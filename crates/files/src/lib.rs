@@ -88,7 +88,7 @@ pub use open::{
     Begun, IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
     WishedKind,
 };
-pub use open_file::OpenFile;
+pub use open_file::{FrozenTimes, OpenFile};
 pub use open_journal::{FURTHER_PATHS_MAX, OpenJournal};
 pub use read::ResidentRange;
 pub use reparse::{MetLink, Reparse};

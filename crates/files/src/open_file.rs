@@ -83,19 +83,23 @@ struct Known {
 
 /// Beside what watches are told of: leases on the directory must break.
 const UNLISTED: u32 = 1 << 31;
+/// Beside that: the time of access is behind a write. MS-FSA 2.1.4.17.
+const UNACCESSED: u32 = 1 << 30;
 
 /// Times that changes by this open do not move.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frozen {
     pub accessed: bool,
     pub modified: bool,
+    pub changed: bool,
 }
 
-/// What frozen times were before a change.
+/// What the times that an open must not move were before a change by it.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub struct FrozenTimes {
     accessed: Option<Timestamp>,
     modified: Option<Timestamp>,
+    changed: Option<Timestamp>,
     /// The file as it was, by whose owner times are set.
     present: Attributes,
 }
@@ -420,11 +424,12 @@ impl OpenFile {
     /// Tells watches what was noted since the last time.
     pub(crate) fn report_unreported(&self, context: &RequestContext) {
         if self.unreported.load(Ordering::Relaxed) != 0 {
+            self.note_access();
             let noted = self.unreported.swap(0, Ordering::Relaxed);
             if noted & UNLISTED != 0 {
                 self.break_directory(context, &self.path());
             }
-            self.tell_watches(Filter(noted & !UNLISTED));
+            self.tell_watches(Filter(noted & !(UNLISTED | UNACCESSED)));
         }
     }
 
@@ -447,15 +452,30 @@ impl OpenFile {
     /// The same for a write, of [`OpenFile::write_filter`].
     pub(crate) fn note_written(&self, context: &RequestContext, caller: &Caller, what: Filter) {
         self.break_readers(context);
-        self.note_unreported(what | Filter(UNLISTED));
+        self.note_unreported(what | Filter(UNLISTED | UNACCESSED));
         self.note_archived(caller);
         self.report_data();
+    }
+
+    /// Moves the time of access to that of the last write, if a client of Windows has written since:
+    /// POSIX does not. The kernel does so at a read, even one at which nothing is at hand, and leaves
+    /// the change time alone; where the administrator mounted with `noatime`, it does not.
+    pub(crate) fn note_access(&self) {
+        if self.is_posix() || self.unreported.load(Ordering::Relaxed) & UNACCESSED == 0 {
+            return;
+        }
+        self.unreported.fetch_and(!UNACCESSED, Ordering::Relaxed);
+        let is_frozen = self.has_frozen.load(Ordering::Acquire) && lock(&self.frozen).accessed;
+        if !is_frozen {
+            // What it says of data does not matter.
+            let _ = self.node.read(0, 1, &mut Vec::new(), vfs::Wait::Never);
+        }
     }
 
     /// The same for a change of which leases on the directory know already.
     pub(crate) fn note_listed_change(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
-        self.note_unreported(self.data_filter());
+        self.note_unreported(self.data_filter() | Filter(UNACCESSED));
         self.note_archived(caller);
         self.report_data();
     }
@@ -565,27 +585,35 @@ impl OpenFile {
 
     /// Looks at the times that a change by this open must not move. Costs one
     /// load where nothing is frozen.
-    pub(crate) fn keep_frozen(&self) -> Option<Kept> {
+    #[must_use]
+    pub fn keep_frozen(&self) -> Option<FrozenTimes> {
         if !self.has_frozen.load(Ordering::Acquire) {
             return None;
         }
         let frozen = *lock(&self.frozen);
-        let present = self.node.attributes(vfs::Wanted::default()).ok()?;
-        Some(Kept {
+        // What was set stands beside the DOS attributes.
+        let wanted = if frozen.changed { WANTED } else { vfs::Wanted::default() };
+        let present = self.node.attributes(wanted).ok()?;
+        Some(FrozenTimes {
             accessed: frozen.accessed.then_some(present.accessed),
             modified: frozen.modified.then_some(present.modified),
+            changed: frozen.changed.then(|| present.shown_changed()),
             present,
         })
     }
 
     /// Puts them back after a change that `caller` made.
-    pub(crate) fn restore_frozen(&self, caller: &Caller, kept: Option<Kept>) {
+    pub fn restore_frozen(&self, caller: &Caller, kept: Option<FrozenTimes>) {
         let Some(kept) = kept else { return };
-        let owner = as_owner(caller, &kept.present);
+        let owner = match kept.changed {
+            Some(_) => dos_authority(caller, &kept.present),
+            None => as_owner(caller, &kept.present),
+        };
         let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
         let changes = vfs::AttributeChanges {
             accessed: set(kept.accessed),
             modified: set(kept.modified),
+            changed: kept.changed,
             ..Default::default()
         };
         if let Err(error) = self.node.set_attributes(owner.actor(), &changes) {

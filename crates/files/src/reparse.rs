@@ -29,7 +29,7 @@ pub enum Reparse {
     /// A symbolic link with this text.
     Symlink(Vec<u8>),
     /// A pipe, a socket or a device of the system, as its attributes say.
-    Special(Attributes),
+    Special(Box<Attributes>),
     /// What a client stored.
     Stored(Vec<u8>),
 }
@@ -195,7 +195,7 @@ fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
     match node.kind() {
         FileKind::Symlink => node.read_link(caller.identity.actor()).map(Reparse::Symlink),
         FileKind::Device | FileKind::Fifo | FileKind::Socket => {
-            Ok(Reparse::Special(node.attributes(Wanted::default())?))
+            Ok(Reparse::Special(Box::new(node.attributes(Wanted::default())?)))
         }
         FileKind::File => node.reparse_data(METADATA).map(Reparse::Stored),
         FileKind::Directory => Err(FsError::NotFound),

@@ -126,11 +126,13 @@ fn a_chain_resolves_its_path_once() {
 /// One open each, which tells attributes: no descriptor is stored, so they say what the user may do.
 const QUERY: [(&str, usize); 2] = [("attributes", 1), ("open", 1)];
 const READ: [(&str, usize); 2] = [("open", 1), ("read", 1)];
-const WRITE: [(&str, usize); 2] = [("open", 1), ("write", 1)];
+/// The kernel moves the time of access at a read, of data that are at hand or of none.
+const WRITE: [(&str, usize); 3] = [("open", 1), ("read", 1), ("write", 1)];
 /// What is set is set as the owner, whoever that is by then.
 const SET: [(&str, usize); 3] = [("attributes", 1), ("open", 1), ("set attributes", 1)];
 /// What is to be made is looked for, and the directory asked for what is inherited.
-const MAKE: [(&str, usize); 4] = [("create", 1), ("descriptor", 1), ("open", 2), ("write", 1)];
+const MAKE: [(&str, usize); 5] =
+    [("create", 1), ("descriptor", 1), ("open", 2), ("read", 1), ("write", 1)];
 
 #[test]
 fn a_chain_on_what_is_known_resolves_no_path() {
@@ -165,4 +167,4 @@ fn a_chain_on_what_is_known_resolves_no_path() {
 const KNOWN_QUERY: [(&str, usize); 1] = [("attributes", 2)];
 const KNOWN_READ: [(&str, usize); 2] = [("attributes", 1), ("read", 1)];
 const KNOWN_SET: [(&str, usize); 2] = [("attributes", 2), ("set attributes", 1)];
-const KNOWN_MAKE: [(&str, usize); 2] = [("create", 1), ("write", 1)];
+const KNOWN_MAKE: [(&str, usize); 3] = [("create", 1), ("read", 1), ("write", 1)];

@@ -41,7 +41,7 @@ pub fn times(attributes: &Attributes) -> [FileTime; 4] {
         .created
         .or(attributes.born)
         .unwrap_or(attributes.changed.min(attributes.modified));
-    [created, attributes.accessed, attributes.modified, attributes.changed]
+    [created, attributes.accessed, attributes.modified, attributes.shown_changed()]
         .map(|t| FileTime::from_unix_nanos(t.0))
 }
 

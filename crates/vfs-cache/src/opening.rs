@@ -232,7 +232,8 @@ impl CachedVfs {
                 self.counters.handles.hit();
                 let was_asked = how.wanted.dos.is_some() && facts.has_dos;
                 let of = if was_asked { &facts.attributes } else { &attributes };
-                let attributes = Attributes { dos: of.dos, stored: of.stored, ..attributes };
+                let Attributes { dos, set_changed, stored, .. } = *of;
+                let attributes = Attributes { dos, set_changed, stored, ..attributes };
                 Some(known(Opened { node, attributes, path: path.clone() }, facts))
             }
             _ => {
@@ -268,7 +269,8 @@ impl CachedVfs {
     pub(crate) fn kept_directory(&self, who: Actor<'_>, path: &RelPath) -> Option<KnownOpen> {
         let (node, facts) = self.fresh(who.order()).kept_directory(who.seen_as(), path)?;
         self.counters.handles.hit();
-        let attributes = Attributes { dos: DosInfo::default(), ..facts.attributes };
+        let dos = DosInfo::default();
+        let attributes = Attributes { dos, set_changed: None, ..facts.attributes };
         Some(known(Opened { node, attributes, path: path.clone() }, &facts))
     }
 
@@ -372,6 +374,7 @@ impl CachedVfs {
                 self.counters.security.hit();
                 if is_spared {
                     opened.attributes.dos = facts.attributes.dos;
+                    opened.attributes.set_changed = facts.attributes.set_changed;
                     opened.attributes.stored = facts.attributes.stored;
                 }
                 known.security = Some(facts.security);
@@ -418,7 +421,8 @@ impl CachedVfs {
                 self.counters.security.hit();
                 let has_dos = how.wanted.dos.is_some() || facts.has_dos;
                 let of = if how.wanted.dos.is_some() { attributes } else { &facts.attributes };
-                let attributes = Attributes { dos: of.dos, stored: of.stored, ..*attributes };
+                let Attributes { dos, set_changed, stored, .. } = *of;
+                let attributes = Attributes { dos, set_changed, stored, ..*attributes };
                 Facts { attributes, has_dos, security: facts.security.clone() }
             }
             _ => {

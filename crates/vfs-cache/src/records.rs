@@ -141,7 +141,9 @@ impl Chunk {
         let key = FileKey { device: self.device, inode: entry.inode };
         let is_heard = matches!(kind, FileKind::File | FileKind::Symlink)
             && attributes.links == 1
-            && attributes.key == key;
+            && attributes.key == key
+            // Records have no place for it, and few files have one.
+            && attributes.set_changed.is_none();
         if !is_heard {
             return None;
         }
@@ -221,6 +223,7 @@ impl Record {
             change: self.change,
             born: has(HAS_BORN).then(|| time(self.born)),
             dos: DosInfo { bits: has(HAS_BITS).then_some(self.bits), created },
+            set_changed: None,
             stored: Stored {
                 xattrs: has(XATTRS),
                 streams: has(STREAMS),

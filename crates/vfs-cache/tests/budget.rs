@@ -55,6 +55,7 @@ fn attributes(inode: u64) -> Attributes {
         change: 0,
         born: None,
         dos: DosInfo::default(),
+        set_changed: None,
         device: None,
         compressed: false,
         protection: vfs::Protection::None,

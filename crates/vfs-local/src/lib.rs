@@ -35,6 +35,7 @@ mod security;
 mod snapshots;
 mod stream_store;
 mod streams;
+mod times;
 mod tree;
 mod umask;
 mod xattr_notes;

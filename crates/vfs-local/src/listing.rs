@@ -118,7 +118,7 @@ fn look_at(
     if let Some((dos, stored)) = notes.find(&attributes) {
         return Ok(Attributes { dos, stored, ..attributes });
     }
-    (attributes.dos, attributes.stored) = xattrs::read_stored(Place::Child(directory, name), *work);
+    xattrs::fill_stored(&mut attributes, Place::Child(directory, name), *work);
     notes.keep(&attributes);
     Ok(attributes)
 }

@@ -1,12 +1,13 @@
 //! Open files and directories.
 
+use crate::dos_attributes::{self, StoredDos};
 use crate::errors::refusal;
 use crate::identity::Acting;
 use crate::listing_changes::Unheard;
 use crate::posix_acl::PermissionState;
 use crate::resident::{is_all_in_memory, is_cached, is_of_memory};
 use crate::xattrs::{self, Place};
-use crate::{dos_attributes, listing, posix_acl, security, stream_store, streams};
+use crate::{listing, posix_acl, security, stream_store, streams, times};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     AtFlags, FallocateFlags, IFlags, Mode, OFlags, SeekFrom, StatxAttributes, StatxFlags,
@@ -287,7 +288,7 @@ fn proc_path(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-fn get_xattr(
+pub fn get_xattr(
     fd: BorrowedFd<'_>,
     path_only: bool,
     name: impl Arg + Copy,
@@ -319,7 +320,7 @@ pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<F
         // What cannot be read cannot be kept.
         Err(errno) => return Err(refusal("read DOS attributes", errno)),
     };
-    let stored = former.as_deref().and_then(dos_attributes::decode).unwrap_or_default();
+    let stored = former.as_deref().and_then(dos_attributes::decode).unwrap_or_default().info;
     let merged =
         DosInfo { bits: dos.bits.or(stored.bits), created: dos.created.or(stored.created) };
     store_new_dos(fd, path_only, &merged)?;
@@ -328,7 +329,7 @@ pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<F
 
 /// Stores DOS attributes in the place of those that are there, or of what was just created.
 pub fn store_new_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
-    match set_dos(fd, path_only, &dos_attributes::encode(dos)) {
+    match set_dos(fd, path_only, &dos_attributes::encode(&StoredDos::from(*dos))) {
         // Without extended attributes there is nothing to keep them in.
         Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
         Err(errno) => Err(refusal("set DOS attributes", errno)),
@@ -348,7 +349,7 @@ fn restore_dos(fd: BorrowedFd<'_>, path_only: bool, former: &FormerDos) {
     }
 }
 
-fn set_dos(fd: BorrowedFd<'_>, path_only: bool, value: &[u8]) -> rustix::io::Result<()> {
+pub fn set_dos(fd: BorrowedFd<'_>, path_only: bool, value: &[u8]) -> rustix::io::Result<()> {
     if path_only {
         rustix::fs::setxattr(proc_path(fd), dos_attributes::NAME, value, XattrFlags::empty())
     } else {
@@ -375,7 +376,7 @@ pub fn stat(
             (true, true) => Place::Looked(fd),
             (true, false) => Place::Open(fd),
         };
-        (attributes.dos, attributes.stored) = xattrs::read_stored(place, work);
+        xattrs::fill_stored(&mut attributes, place, work);
     }
     Ok(attributes)
 }
@@ -408,6 +409,7 @@ pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
         change: time(stat.stx_ctime).0 as u64,
         born: has_birth.then(|| time(stat.stx_btime)),
         dos: DosInfo::default(),
+        set_changed: None,
         stored: Stored::UNKNOWN,
         device: (kind == FileKind::Device).then(|| Device {
             is_block: rustix::fs::FileType::from_raw_mode(stat.stx_mode.into())
@@ -424,7 +426,7 @@ pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
     }
 }
 
-fn timespec(change: TimeChange) -> Timespec {
+pub fn timespec(change: TimeChange) -> Timespec {
     match change {
         TimeChange::Keep => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
         TimeChange::Now => Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW },
@@ -486,14 +488,20 @@ impl Node for LocalNode {
                 last_access: timespec(changes.accessed),
                 last_modification: timespec(changes.modified),
             };
-            let set = rustix::fs::utimensat(rustix::fs::CWD, &*path, &times, AtFlags::empty());
-            set.map_err(|error| {
-                // The time of creation is among them: all times are set, or none.
+            let set = |times: &Timestamps| {
+                rustix::fs::utimensat(rustix::fs::CWD, &*path, times, AtFlags::empty())
+                    .map_err(|error| refusal("set times", error))
+            };
+            // The time of creation is among them: all times are set, or none.
+            times::set_exactly(self.fd.as_fd(), &times, set).inspect_err(|_| {
                 former.iter().for_each(|it| restore_dos(self.fd.as_fd(), self.path_only, it));
-                refusal("set times", error)
             })?;
         }
-        Ok(())
+        match changes.changed.filter(|_| self.kind != FileKind::Symlink) {
+            // Last of all: whatever comes after it ends it.
+            Some(shown) => times::store_change_time(self.fd.as_fd(), self.path_only, shown),
+            None => Ok(()),
+        }
     }
 
     fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {

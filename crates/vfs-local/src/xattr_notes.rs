@@ -94,6 +94,10 @@ impl Reader {
 
 impl Note {
     fn of(attributes: &Attributes, changed: i64) -> Option<Self> {
+        // Notes have no place for it, and few files have one.
+        if attributes.set_changed.is_some() {
+            return None;
+        }
         let stored = attributes.stored;
         let created = match attributes.dos.created {
             Some(Timestamp(created)) => i64::try_from(created).ok().filter(|c| *c != NONE)?,
@@ -167,6 +171,7 @@ mod tests {
             change: 0,
             born: None,
             dos: DosInfo { bits: Some(2), created: Some(Timestamp(77)) },
+            set_changed: None,
             stored: Stored { streams: true, ..Stored::NOTHING },
             device: None,
             compressed: false,

@@ -1,5 +1,6 @@
 //! Extended attributes of nodes, however they are at hand, and what their names say.
 
+use crate::dos_attributes::{SetChangeTime, StoredDos};
 use crate::errors::refusal;
 use crate::identity::as_server;
 use crate::node::users_name;
@@ -11,7 +12,7 @@ use rustix::path::DecInt;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::{DosInfo, ServerWork, Stored};
+use vfs::{Attributes, ServerWork, Stored};
 
 /// Bytes of the names of a file's extended attributes; more are not looked at one by one.
 const NAMES_BYTES_MAX: usize = 1024;
@@ -61,12 +62,21 @@ impl Place<'_> {
     }
 }
 
+/// Adds to attributes that were just read what is in extended attributes: DOS attributes, the
+/// change time that was set, and what else there is.
+pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) {
+    let (dos, stored) = read_stored(place, work);
+    (attributes.dos, attributes.stored) = (dos.info, stored);
+    let valid = |set: &SetChangeTime| set.is_of(attributes.changed);
+    attributes.set_changed = dos.changed.filter(valid).map(|set| set.shown);
+}
+
 /// DOS attributes, and what else there is in extended attributes.
-pub fn read_stored(place: Place<'_>, work: ServerWork) -> (DosInfo, Stored) {
+fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, Stored) {
     let mut names = [0u8; NAMES_BYTES_MAX];
     let listed = match place.list(&mut names) {
         Ok(length) => &names[..length],
-        Err(Errno::OPNOTSUPP | Errno::NODATA) => return (DosInfo::default(), Stored::NOTHING),
+        Err(Errno::OPNOTSUPP | Errno::NODATA) => return (StoredDos::default(), Stored::NOTHING),
         Err(_) => return (read_dos(place, work), Stored::UNKNOWN),
     };
     let (mut stored, mut has_dos) = (Stored::NOTHING, false);
@@ -77,13 +87,13 @@ pub fn read_stored(place: Place<'_>, work: ServerWork) -> (DosInfo, Stored) {
         stored.descriptor |= full == security::name().as_bytes();
         stored.posix_acl |= full == b"system.posix_acl_access";
     }
-    let dos = if has_dos { read_dos(place, work) } else { DosInfo::default() };
+    let dos = if has_dos { read_dos(place, work) } else { StoredDos::default() };
     (dos, stored)
 }
 
 /// Reads what all are shown who may look at the file, for this work of the server's. Where the
 /// user may read data that changes no credentials.
-fn read_dos(place: Place<'_>, work: ServerWork) -> DosInfo {
+fn read_dos(place: Place<'_>, work: ServerWork) -> StoredDos {
     let mut value = [0u8; 256];
     let mut read = || place.get(c"user.DOSATTRIB", &mut value);
     let read = match read() {
@@ -209,12 +219,14 @@ mod tests {
     use super::*;
     use rustix::fs::XattrFlags;
     use std::fs::File;
+    use vfs::DosInfo;
 
     #[test]
     fn both_ways_to_read_extended_attributes_say_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let directory = File::open(folder.path()).unwrap();
-        let value = dos_attributes::encode(&DosInfo { bits: Some(3), created: None });
+        let info = DosInfo { bits: Some(3), created: None };
+        let value = dos_attributes::encode(&info.into());
         for name in ["plain", "marked"] {
             let file = File::create(folder.path().join(name)).unwrap();
             if name == "marked" {
@@ -242,9 +254,9 @@ mod tests {
         let second = all();
         WITHOUT_AT.store(false, Ordering::Relaxed);
         assert_eq!(first, second);
-        assert_eq!(first[0], (DosInfo::default(), Stored::NOTHING));
+        assert_eq!(first[0], (StoredDos::default(), Stored::NOTHING));
         let marked = Stored { xattrs: true, streams: true, ..Stored::NOTHING };
-        assert_eq!(first[1], (DosInfo { bits: Some(3), created: None }, marked));
+        assert_eq!(first[1], (info.into(), marked));
         assert_eq!(first[3], first[1]);
         let file = File::open(folder.path().join("marked")).unwrap();
         assert_eq!(read_stored(Place::Open(file.as_fd()), ServerWork::Metadata), first[1]);

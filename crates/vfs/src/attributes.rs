@@ -118,6 +118,9 @@ pub struct Attributes {
     pub born: Option<Timestamp>,
     /// DOS attributes and creation time; the default where not wanted or not stored.
     pub dos: DosInfo,
+    /// The change time that a client has set, if nothing has changed the node since; none where
+    /// DOS attributes are not wanted. No file system lets its own change time be set.
+    pub set_changed: Option<Timestamp>,
     /// What else may be stored beside it; unknown where not wanted.
     pub stored: Stored,
     /// Of a [`FileKind::Device`]: which one.
@@ -126,6 +129,14 @@ pub struct Attributes {
     pub compressed: bool,
     /// Changes that the file system keeps from everybody, the superuser included.
     pub protection: Protection,
+}
+
+impl Attributes {
+    /// The change time that clients of SMB are shown. MS-FSA 2.1.1.3.
+    #[must_use]
+    pub fn shown_changed(&self) -> Timestamp {
+        self.set_changed.unwrap_or(self.changed)
+    }
 }
 
 /// Changes that a file system keeps from everybody by a flag of a node. chattr(1).
@@ -175,6 +186,9 @@ pub struct AttributeChanges {
     /// DOS attributes and creation time to store; merged with what is stored:
     /// a `None` inside keeps that part.
     pub dos: Option<DosInfo>,
+    /// The change time to show until the node is changed again: [`Attributes::set_changed`].
+    /// It is stored beside the DOS attributes, and dropped where these cannot be stored.
+    pub changed: Option<Timestamp>,
 }
 
 /// Size of a file system.

@@ -66,6 +66,7 @@ macro_rules! backend_suite {
             powers_resolve_no_path
             paths_longer_than_a_system_call_takes_lead_to_their_nodes
             reserved_space_changes_neither_length_nor_content
+            set_change_time_is_shown_until_the_next_change
             special_nodes_are_seen_as_what_they_are
             the_root_is_not_removed_nor_renamed
             what_is_listed_has_the_handle_that_it_has_itself

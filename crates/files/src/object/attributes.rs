@@ -255,7 +255,7 @@ fn change(
     lifecycle: Lifecycle,
 ) -> Result<()> {
     let ObjectChanges { mode, owner, accessed, modified, dos, .. } = *changes;
-    let changed = AttributeChanges { mode, owner, accessed, modified, dos };
+    let changed = AttributeChanges { mode, owner, accessed, modified, dos, changed: None };
     let node = &object.node;
     // DOS attributes are extended attributes, for which the kernel asks even the owner for w.
     if !caller.is_root() && (dos.is_some() || stored(&**node).is_some()) {

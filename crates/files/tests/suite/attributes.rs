@@ -40,6 +40,93 @@ fn a_frozen_time_moves_again_when_it_is_thawed() {
     assert_ne!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
 }
 
+/// A change within the same tick of a file system's clock is not told from the one before.
+fn pass_a_tick() {
+    std::thread::sleep(std::time::Duration::from_millis(25));
+}
+
+#[test]
+fn change_time_that_was_set_stays_whatever_this_open_changes_and_others_move_it() {
+    let served = serve();
+    served.put("file", b"0123");
+    let (open, other) = (served.open("file", ALL), served.open("file", ALL));
+    let files = &served.files;
+    let shown = || files.attributes(&other).unwrap().shown_changed();
+    let set = |changed| BasicChange { changed, ..BasicChange::default() };
+    files.set_basic(&open, &set(TimeSetting::Set(LONG_AGO))).unwrap();
+    assert_eq!(shown(), LONG_AGO);
+    let bits = BasicChange { dos_bits: Some(dos::HIDDEN), ..BasicChange::default() };
+    let changes: [&dyn Fn(); 5] = [
+        &|| files.write(open.caller(), &open, 0, b"x").unwrap(),
+        &|| now(files.set_size(open.caller(), &open, 3)).unwrap(),
+        &|| now(files.set_allocation(open.caller(), &open, 8192)).unwrap(),
+        &|| files.set_basic(&open, &bits).unwrap(),
+        &|| files.set_sparse(&open, true).unwrap(),
+    ];
+    for change in changes {
+        pass_a_tick();
+        change();
+        assert_eq!(shown(), LONG_AGO);
+    }
+    pass_a_tick();
+    files.write(other.caller(), &other, 0, b"y").unwrap();
+    assert_ne!(shown(), LONG_AGO, "another open moves it");
+    files.set_basic(&open, &set(TimeSetting::Set(LONG_AGO))).unwrap();
+    served.close(open);
+    served.close(other);
+    let open = served.open("file", ALL);
+    assert_eq!(files.attributes(&open).unwrap().shown_changed(), LONG_AGO, "it is stored");
+}
+
+#[test]
+fn frozen_change_time_moves_again_when_it_is_thawed() {
+    let served = serve();
+    served.put("file", b"");
+    let open = served.open("file", ALL);
+    // What is stored has Windows' precision.
+    let shown = || served.files.attributes(&open).unwrap().shown_changed().0 / 100;
+    let set = |changed| {
+        served.files.set_basic(&open, &BasicChange { changed, ..BasicChange::default() }).unwrap();
+    };
+    let before = shown();
+    set(TimeSetting::Freeze);
+    pass_a_tick();
+    served.files.write(open.caller(), &open, 0, b"1").unwrap();
+    assert_eq!(shown(), before);
+    set(TimeSetting::Thaw);
+    pass_a_tick();
+    assert_eq!(shown(), before, "thawing changes nothing");
+    served.files.write(open.caller(), &open, 0, b"1").unwrap();
+    assert_ne!(shown(), before);
+}
+
+#[test]
+fn write_moves_the_time_of_access_unless_it_is_frozen() {
+    let served = serve();
+    served.put("file", b"0123");
+    let open = served.open("file", ALL);
+    let accessed = || served.files.attributes(&open).unwrap().accessed;
+    let set = |accessed| {
+        served.files.set_basic(&open, &BasicChange { accessed, ..BasicChange::default() }).unwrap();
+    };
+    set(TimeSetting::Set(LONG_AGO));
+    served.files.write(open.caller(), &open, 0, b"x").unwrap();
+    assert_eq!(accessed(), LONG_AGO, "it was set by this open");
+    set(TimeSetting::Thaw);
+    pass_a_tick();
+    served.files.write(open.caller(), &open, 0, b"x").unwrap();
+    assert!(accessed() > LONG_AGO);
+    set(TimeSetting::Set(LONG_AGO));
+    served.close(open.clone());
+    let writer = served.open("file", WRITE);
+    pass_a_tick();
+    served.files.write(writer.caller(), &writer, 0, b"x").unwrap();
+    served.close(writer);
+    let reader = served.open("file", LOOK);
+    let now = served.files.attributes(&reader).unwrap().accessed;
+    assert!(now > LONG_AGO, "also by an open that nobody looks through");
+}
+
 #[test]
 fn frozen_times_hold_for_who_may_write_but_does_not_own() {
     let served = serve();

@@ -209,7 +209,7 @@ fn pipes_of_the_system_are_seen_and_not_opened() {
     assert!(served.try_open(plan("pipe", LOOK)).is_ok(), "looking is free");
     let open = served.try_open(itself(plan("pipe", LOOK))).unwrap().open;
     let found = served.files.reparse(&open);
-    assert!(matches!(found, Ok(Reparse::Special(a)) if a.kind == FileKind::Fifo), "{found:?}");
+    assert!(matches!(found, Ok(Reparse::Special(ref a)) if a.kind == FileKind::Fifo), "{found:?}");
 }
 
 /// Texts that lead out of the root, and one that does not.

@@ -131,6 +131,7 @@ pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
         change: run.server().generation(),
         born: Some(started),
         dos: DosInfo::default(),
+        set_changed: None,
         device: None,
         compressed: false,
         protection: vfs::Protection::None,

@@ -49,11 +49,13 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
             let (files, parts) = (request.files, parts(body.additional));
             let stabilizing = stable::before(request, &open, Promise::File).await?;
+            let frozen = file.keep_frozen();
             if open.tree.is_apple() && parts.dacl {
                 set_security_of_apple(files, file, descriptor, parts)?;
             } else {
                 set_security(files, file, descriptor, parts)?;
             }
+            file.restore_frozen(file.caller(), frozen);
             stabilizing.after(files, file).await?;
         }
         InfoType::Quota => return Err(NtStatus::INVALID_HANDLE),
@@ -121,7 +123,10 @@ async fn set_file_info(
         }
         FileInfoClass::Rename | FileInfoClass::RenameEx => {
             let info = RenameInfo::decode(input).map_err(short)?;
-            rename(files, open, &info).await
+            let frozen = file.keep_frozen();
+            rename(files, open, &info).await?;
+            file.restore_frozen(file.caller(), frozen);
+            Ok(())
         }
         FileInfoClass::Link => {
             let info = RenameInfo::decode(input).map_err(short)?;
@@ -129,7 +134,10 @@ async fn set_file_info(
             if to.stream.is_some() {
                 return Err(NtStatus::NOT_SUPPORTED);
             }
-            files.link(file, &to.path, info.flags & 1 != 0).await.map_err(status_of)
+            let frozen = file.keep_frozen();
+            files.link(file, &to.path, info.flags & 1 != 0).await.map_err(status_of)?;
+            file.restore_frozen(file.caller(), frozen);
+            Ok(())
         }
         FileInfoClass::Disposition => {
             let delete = r.u8("disposition").map_err(short)? != 0;
@@ -199,11 +207,12 @@ fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
         value if value > i64::MAX as u64 => Err(NtStatus::INVALID_PARAMETER),
         _ => Ok(TimeSetting::Set(Timestamp(time.to_unix_nanos()))),
     };
-    let [created, accessed, modified, _changed] = info.times;
+    let [created, accessed, modified, changed] = info.times;
     Ok(BasicChange {
         created: setting(created)?,
         accessed: setting(accessed)?,
         modified: setting(modified)?,
+        changed: setting(changed)?,
         dos_bits: (info.attributes != 0).then_some(info.attributes),
     })
 }
@@ -259,7 +268,9 @@ fn parse_target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtSta
 
 fn set_xattrs(request: &Request<'_>, file: &OpenFile, input: &[u8]) -> Result<(), NtStatus> {
     for (name, value) in extended_attributes::decode(input)? {
+        let frozen = file.keep_frozen();
         let result = request.files.set_xattr(file, &name, value.as_deref());
+        file.restore_frozen(file.caller(), frozen);
         result.map_err(|error| match error {
             FsError::InvalidName | FsError::NameTooLong => NtStatus::INVALID_EA_NAME,
             FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED,

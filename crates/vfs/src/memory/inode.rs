@@ -38,6 +38,8 @@ pub(super) struct Facts {
     pub(super) verifier: Option<[u8; 8]>,
     pub(super) born: Timestamp,
     pub(super) dos: DosInfo,
+    /// A change time that was set, and how often anything had been changed then.
+    pub(super) set_changed: Option<(Timestamp, u64)>,
     pub(super) xattrs: BTreeMap<XattrName, Vec<u8>>,
     pub(super) descriptor: Option<Kept>,
 }
@@ -71,6 +73,7 @@ impl Facts {
             verifier: None,
             born: now,
             dos: dos.unwrap_or_default(),
+            set_changed: None,
             xattrs: BTreeMap::new(),
             descriptor: None,
         }
@@ -141,6 +144,10 @@ impl Inode {
             change: (facts.changed.0 as u64).wrapping_add(facts.changes),
             born: Some(facts.born),
             dos: if dos { facts.dos } else { DosInfo::default() },
+            set_changed: facts
+                .set_changed
+                .filter(|(_, changes)| dos && *changes == facts.changes)
+                .map(|(time, _)| time),
             stored: Stored::UNKNOWN,
             device: match &self.body {
                 Body::Special(SpecialKind::Device(device)) => Some(*device),

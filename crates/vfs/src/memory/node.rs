@@ -203,6 +203,8 @@ impl Node for MemoryNode {
                     created: dos.created.or(facts.dos.created),
                 };
             }
+            // Setting it is the change that follows.
+            facts.set_changed = changes.changed.map(|time| (time, facts.changes + 1));
             set_time(&mut facts.accessed, changes.accessed, now);
             set_time(&mut facts.modified, changes.modified, now);
             Ok(())

@@ -68,6 +68,42 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
     assert_eq!(made.node.xattr_names(root()).unwrap(), [], "they are not the user's");
 }
 
+pub fn set_change_time_is_shown_until_the_next_change(vfs: &dyn Vfs) {
+    if !vfs.features().xattrs {
+        return;
+    }
+    directory(vfs, "d");
+    file(vfs, "d/f", b"x");
+    let set = Timestamp(1_000_000_000_123_456_700);
+    for at in ["d", "d/f"] {
+        let how = OpenHow { read: false, write: false, ..HOW };
+        let node = vfs.open(root(), &path(at), how).unwrap().node;
+        let (created, bits) = (Some(Timestamp(1_500_000_000_000_000_000)), Some(0x22));
+        let changes = AttributeChanges {
+            dos: Some(DosInfo { bits, created }),
+            changed: Some(set),
+            ..Default::default()
+        };
+        change(&*node, changes).unwrap();
+        let shown = || open(vfs, at).unwrap().attributes;
+        assert_eq!((shown().set_changed, shown().shown_changed()), (Some(set), set), "{at}");
+        assert_eq!(shown().dos, DosInfo { bits, created });
+        assert_ne!(shown().changed, set, "the tree's own is not the client's");
+        if at == "d/f" {
+            let parent = open(vfs, "d").unwrap().node;
+            let wanted = Wanted { dos: Some(crate::ServerWork::Metadata) };
+            let child = parent.child_attributes(root(), &name("f"), wanted).unwrap();
+            assert_eq!(child.set_changed, Some(set));
+        }
+        let unwanted = node.attributes(Wanted::default()).unwrap();
+        assert_eq!(unwanted.set_changed, None);
+        // A change within the same tick of a file system's clock is not told from it.
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        change(&*node, AttributeChanges { mode: Some(0o700), ..Default::default() }).unwrap();
+        assert_eq!((shown().set_changed, shown().dos), (None, DosInfo { bits, created }), "{at}");
+    }
+}
+
 pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
     if !vfs.features().xattrs {
         return;

@@ -99,6 +99,7 @@ mod tests {
             change: 0,
             born: None,
             dos: vfs::DosInfo { bits, created: None },
+            set_changed: None,
             stored: vfs::Stored::UNKNOWN,
             device: None,
             compressed: false,
