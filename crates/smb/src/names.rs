@@ -67,6 +67,12 @@ impl SmbPath {
     }
 }
 
+/// Whether a path ends in a separator, as only a directory's may. MS-FSA 2.1.5.1.
+#[must_use]
+pub fn names_directory(units: &[u16]) -> bool {
+    units.last().is_some_and(|last| [SEPARATOR, SLASH].contains(last))
+}
+
 /// Reads a path as CREATE carries it. An empty name is the share's root.
 ///
 /// # Errors

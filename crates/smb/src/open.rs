@@ -17,9 +17,15 @@ use files::{FileIdentity, OpenAction, OpenFile};
 use limits::Share;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use wire::fscc::{FILE_NO_INTERMEDIATE_BUFFERING, FILE_SEQUENTIAL_ONLY, FILE_WRITE_THROUGH};
+use wire::fscc::{
+    FILE_NO_INTERMEDIATE_BUFFERING, FILE_SEQUENTIAL_ONLY, FILE_SYNCHRONOUS_IO_ALERT,
+    FILE_SYNCHRONOUS_IO_NONALERT, FILE_WRITE_THROUGH,
+};
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
+
+/// Either kind of synchronous I/O.
+const FILE_SYNCHRONOUS: u32 = FILE_SYNCHRONOUS_IO_ALERT | FILE_SYNCHRONOUS_IO_NONALERT;
 
 /// One open of a session.
 #[derive(Debug)]
@@ -207,15 +213,27 @@ impl Open {
 
     /// Changes by FileModeInformation whether it is written through, and read in sequence.
     /// MS-FSA 2.1.5.15.7.
-    pub fn change_mode(&self, wanted: u32) {
+    ///
+    /// # Errors
+    /// `INVALID_PARAMETER` for other flags, and for I/O that is synchronous where the open's is not
+    /// or the reverse.
+    pub fn change_mode(&self, wanted: u32) -> Result<(), NtStatus> {
+        let is_synchronous = |mode: u32| mode & FILE_SYNCHRONOUS != 0;
+        if wanted & !(FILE_WRITE_THROUGH | FILE_SEQUENTIAL_ONLY | FILE_SYNCHRONOUS) != 0
+            || wanted & FILE_SYNCHRONOUS == FILE_SYNCHRONOUS
+            || is_synchronous(wanted) != is_synchronous(self.mode())
+        {
+            return Err(NtStatus::INVALID_PARAMETER);
+        }
         let change = |mode: u32| {
             let is_unbuffered = mode & FILE_NO_INTERMEDIATE_BUFFERING != 0;
             let through = if is_unbuffered { 0 } else { FILE_WRITE_THROUGH };
-            let changed = through | FILE_SEQUENTIAL_ONLY;
+            let changed = through | FILE_SEQUENTIAL_ONLY | FILE_SYNCHRONOUS;
             Some(mode & !changed | wanted & changed)
         };
         // It always gives a new value.
         let _ = self.mode.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+        Ok(())
     }
 
     /// Whether all that it changes is stable before it is answered. What this decides stands in

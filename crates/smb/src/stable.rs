@@ -77,6 +77,9 @@ impl Promise {
             | fsctl::SRV_REQUEST_RESUME_KEY
             | fsctl::QUERY_ALLOCATED_RANGES
             | fsctl::QUERY_FILE_REGIONS
+            | fsctl::MARK_HANDLE
+            | fsctl::OFFLOAD_READ
+            | fsctl::OFFLOAD_WRITE
             | fsctl::GET_COMPRESSION
             | fsctl::CREATE_OR_GET_OBJECT_ID
             | fsctl::GET_OBJECT_ID

@@ -7,7 +7,6 @@ use crate::node::{get_xattr, set_dos};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
-use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::{FsError, Result, Timestamp};
 
 /// Times that every file system holds, in seconds: from 1970 until the 31 bits of the oldest inodes
@@ -93,8 +92,13 @@ pub fn store_change_time(fd: BorrowedFd<'_>, path_only: bool, shown: Timestamp) 
 
 /// By this machine's clock, in nanoseconds since 1970.
 fn clock_nanos() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i128::try_from(since.as_nanos()).unwrap_or(0))
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut time) };
+    if result != 0 {
+        return 0;
+    }
+    i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
 #[cfg(test)]

@@ -45,6 +45,9 @@ table! {
     EA_LIST_INCONSISTENT = 0x8000_0014, "The list of extended attributes is malformed.";
     INVALID_EA_NAME = 0x8000_0013, "The extended attribute's name is not valid.";
     STOPPED_ON_SYMLINK = 0x8000_002D, "The path leads over a symbolic link that the client must follow.";
+    SHORT_NAMES_NOT_ENABLED_ON_VOLUME = 0xC000_019F, "There are no short names on this volume.";
+    NOT_REDUNDANT_STORAGE = 0xC000_0479, "The data has one copy only.";
+    DIRECTORY_NOT_SUPPORTED = 0xC000_047C, "This cannot be done with a directory.";
     NO_RANGES_PROCESSED = 0xC000_0460, "None of the ranges could be worked on.";
     INTEGER_OVERFLOW = 0xC000_0095, "A number is too large.";
     UNSUCCESSFUL = 0xC000_0001, "The operation failed.";

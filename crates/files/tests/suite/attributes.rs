@@ -46,7 +46,7 @@ fn pass_a_tick() {
 }
 
 #[test]
-fn change_time_that_was_set_stays_whatever_this_open_changes_and_others_move_it() {
+fn set_change_time_stays_for_its_open_and_others_move_it() {
     let served = serve();
     served.put("file", b"0123");
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));

@@ -129,6 +129,49 @@ fn writing_to_a_stream_is_a_change_of_its_file() {
     assert_eq!(now.dos.bits, Some(dos::ARCHIVE));
 }
 
+/// A change within the same tick of a file system's clock is not told from the one before.
+fn pass_a_tick() {
+    std::thread::sleep(std::time::Duration::from_millis(25));
+}
+
+#[test]
+fn stream_open_stops_and_resumes_times_of_its_directory() {
+    let Some(served) = serve_streams() else { return };
+    served.put_directory("directory");
+    let directory = served.open("directory", ALL);
+    let at_first = served.files.attributes(&directory).unwrap();
+    pass_a_tick();
+    let made = served.try_open(of(new_file("directory"), "s")).unwrap().open;
+    // What is stored has Windows' precision.
+    let times = |open| {
+        let is = served.files.attributes(open).unwrap();
+        (is.accessed, is.modified, is.shown_changed().0 / 100)
+    };
+    let before = times(&made);
+    assert_eq!((before.0, before.1), (at_first.accessed, at_first.modified));
+    let set_all = |setting| {
+        let change = BasicChange {
+            created: setting,
+            accessed: setting,
+            modified: setting,
+            changed: setting,
+            ..BasicChange::default()
+        };
+        served.files.set_basic(&made, &change).unwrap();
+    };
+    set_all(files::TimeSetting::Freeze);
+    pass_a_tick();
+    now(served.files.set_size(made.caller(), &made, 4096)).unwrap();
+    served.files.write(made.caller(), &made, 0, &[1; 4096]).unwrap();
+    assert_eq!((times(&made), times(&directory)), (before, before));
+    set_all(files::TimeSetting::Thaw);
+    pass_a_tick();
+    served.files.write(made.caller(), &made, 0, &[2; 4096]).unwrap();
+    let after = times(&directory);
+    assert!(after.1 > before.1 && after.2 > before.2);
+    assert_eq!(times(&made), after);
+}
+
 #[test]
 fn dispositions_are_about_the_stream() {
     let Some(served) = serve_streams() else { return };

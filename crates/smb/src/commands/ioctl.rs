@@ -2,6 +2,7 @@
 
 mod copy_chunk;
 mod duplicate;
+mod mark_handle;
 mod network;
 mod pipe;
 mod ranges;
@@ -133,12 +134,17 @@ async fn on_open(
         fsctl::GET_REPARSE_POINT => reparse::get(request, open)?,
         fsctl::SET_REPARSE_POINT => reparse::set(request, open, body).await?,
         fsctl::DELETE_REPARSE_POINT => reparse::delete(request, open, body).await?,
+        fsctl::MARK_HANDLE => mark_handle::mark_handle(open, body)?,
         fsctl::SRV_ENUMERATE_SNAPSHOTS => snapshots(request, file, body).await?,
+        // MS-FSA 2.1.5.10.20, 2.1.5.10.21: the volume is on no storage that copies by tokens.
+        fsctl::OFFLOAD_READ | fsctl::OFFLOAD_WRITE => {
+            return Err(NtStatus::NOT_SUPPORTED.into());
+        }
         // MS-SMB2 3.3.5.15.7: there are no hashes for branch caches.
         fsctl::SRV_READ_HASH => return Err(NtStatus::NOT_SUPPORTED.into()),
         // It is for volumes, which are not opened here.
         fsctl::IS_VOLUME_DIRTY => return Err(NtStatus::INVALID_PARAMETER.into()),
-        // What a file system does not have: integrity streams, offloaded copies,
+        // What a file system does not have: integrity streams,
         // journals, quotas, changes of object ids, zeros on release. MS-FSA 2.1.5.10.
         _ => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
     })

@@ -27,7 +27,8 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let open = request.admit(open, Cost::metadata()).await?;
     let file = open.file()?;
     if file.is_directory() {
-        return Err(NtStatus::INVALID_DEVICE_REQUEST);
+        // MS-FSA 2.1.5.8.
+        return Err(NtStatus::INVALID_PARAMETER);
     }
     // With one channel only, nothing is sent twice. MS-SMB2 3.3.5.14.
     let multichannel = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;

@@ -6,6 +6,7 @@ pub mod close;
 pub mod create;
 pub mod echo;
 pub mod flush;
+mod info_classes;
 pub mod ioctl;
 pub mod lock;
 pub mod logoff;

@@ -1,5 +1,6 @@
 //! QUERY_INFO. MS-SMB2 3.3.5.20.
 
+use super::info_classes::{file_query_refusal, fs_query_refusal};
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, QueryRefusal, Request, malformed};
@@ -24,12 +25,17 @@ use wire::fscc::{
 use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 
-/// FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK, FILE_PERSISTENT_ACLS,
-/// FILE_SUPPORTS_SPARSE_FILES and
-/// FILE_CASE_SENSITIVE_SEARCH. MS-FSCC 2.5.1.
-const FS_ATTRIBUTES: u32 = 0x2 | 0x4 | 0x8 | 0x40 | 0x1;
-/// FILE_SUPPORTS_REPARSE_POINTS, where they can be stored.
-const FS_REPARSE_POINTS: u32 = 0x80;
+/// FILE_CASE_SENSITIVE_SEARCH, FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK,
+/// FILE_PERSISTENT_ACLS and FILE_SUPPORTS_OBJECT_IDS: every file has an id from the start, which
+/// FSCTL_CREATE_OR_GET_OBJECT_ID tells. MS-FSCC 2.5.1.
+const FS_ATTRIBUTES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x0001_0000;
+/// FILE_SUPPORTS_SPARSE_FILES, where holes are kept.
+const FS_SPARSE_FILES: u32 = 0x40;
+/// FILE_SUPPORTS_REPARSE_POINTS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, where they can be stored, and
+/// FILE_SUPPORTS_HARD_LINKS: the file systems of Linux without the one are those without the other.
+const FS_OF_XATTRS: u32 = 0x80 | 0x0040_0000 | 0x0080_0000;
+/// FILE_READ_ONLY_VOLUME, of shares and of previous versions in which nothing is changed.
+const FS_READ_ONLY: u32 = 0x0008_0000;
 /// FILE_NAMED_STREAMS, where they can be stored.
 const FS_NAMED_STREAMS: u32 = 0x0004_0000;
 /// FILE_VOLUME_QUOTAS, where the file system counts what users store.
@@ -118,7 +124,7 @@ fn file_info(
     if body.class == FILE_POSIX_INFORMATION && is_posix(file) {
         return Ok(posix_file_info(files, file, room, data)?);
     }
-    let class = FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    let class = FileInfoClass::from_number(body.class).ok_or(file_query_refusal(body.class))?;
     if class == FileInfoClass::FullEa {
         return full_ea(files, open, file, body, data);
     }
@@ -150,7 +156,7 @@ fn file_info(
         }
     }
     if !encode_file_info(class, &facts, &mut Writer::new(data)) {
-        return Err(NtStatus::INVALID_INFO_CLASS.into());
+        return Err(file_query_refusal(body.class).into());
     }
     Ok(if status == NtStatus::SUCCESS { fit(data, room) } else { status })
 }
@@ -400,7 +406,7 @@ fn fs_info(
     data: &mut Vec<u8>,
 ) -> Result<NtStatus, NtStatus> {
     let room = body.output_bytes as usize;
-    let class = FsInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+    let class = FsInfoClass::from_number(body.class).ok_or(fs_query_refusal(body.class))?;
     if room < class.bytes_min() {
         return Err(NtStatus::INFO_LENGTH_MISMATCH);
     }
@@ -469,7 +475,9 @@ fn fs_attributes(volume: &Volume) -> u32 {
     let features = volume.features();
     FS_ATTRIBUTES
         | has(volume.has_streams(), FS_NAMED_STREAMS)
-        | has(features.xattrs, FS_REPARSE_POINTS)
+        | has(features.xattrs, FS_OF_XATTRS)
+        | has(features.sparse, FS_SPARSE_FILES)
+        | has(volume.options.read_only, FS_READ_ONLY)
         | has(features.compression, FS_COMPRESSION)
         | has(features.reflink, FS_BLOCK_REFCOUNTING)
 }

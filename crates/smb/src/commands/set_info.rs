@@ -1,16 +1,19 @@
 //! SET_INFO. MS-SMB2 3.3.5.21.
 
+use super::info_classes::{file_set_refusal, fs_set_refusal};
 use super::query_info::parts;
 use crate::apple::{is_info, take_nfs_entries};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::extended_attributes;
-use crate::names::{SmbPath, Stream, parse_path};
+use crate::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, mode_of, parse_posix_path};
 use crate::quota;
 use crate::stable::{self, Promise};
 use crate::status::status_of;
-use files::{BasicChange, Descriptor, OpenFile, RequestFiles, SecurityParts, Sid, TimeSetting};
+use files::{
+    Access, BasicChange, Descriptor, OpenFile, RequestFiles, SecurityParts, Sid, TimeSetting, dos,
+};
 use limits::Cost;
 use std::sync::Arc;
 use vfs::{FsError, Timestamp};
@@ -35,15 +38,20 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     match body.kind {
         InfoType::File => {
             let class =
-                FileInfoClass::from_number(body.class).ok_or(NtStatus::INVALID_INFO_CLASS)?;
+                FileInfoClass::from_number(body.class).ok_or(file_set_refusal(body.class))?;
             let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
-            set_file_info(request, &open, class, body.input).await?;
+            let frozen = moves_change_time(class).then(|| file.keep_frozen()).flatten();
+            set_file_info(request, &open, (class, body.class), body.input).await?;
+            file.restore_frozen(file.caller(), frozen);
             stabilizing.after(request.files, file).await?;
             if [FileInfoClass::Disposition, FileInfoClass::DispositionEx].contains(&class) {
                 Box::pin(request.files.record_opens(file)).await.map_err(status_of)?;
             }
         }
-        InfoType::FileSystem => return Err(NtStatus::NOT_SUPPORTED),
+        InfoType::FileSystem => {
+            let may_write = file.granted().intersects(Access::WRITE_DATA);
+            return Err(fs_set_refusal(body.class, may_write));
+        }
         InfoType::Security => {
             let descriptor =
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
@@ -107,10 +115,16 @@ fn set_security_of_apple(
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
 }
 
+/// Classes that change a file beside its data and its attributes, which keep frozen times themselves.
+fn moves_change_time(class: FileInfoClass) -> bool {
+    use FileInfoClass::{FullEa, Link, Rename, RenameEx};
+    matches!(class, Rename | RenameEx | Link | FullEa)
+}
+
 async fn set_file_info(
     request: &Request<'_>,
     open: &Open,
-    class: FileInfoClass,
+    (class, number): (FileInfoClass, u8),
     input: &[u8],
 ) -> Result<(), NtStatus> {
     let (files, file) = (request.files, open.file()?);
@@ -123,10 +137,7 @@ async fn set_file_info(
         }
         FileInfoClass::Rename | FileInfoClass::RenameEx => {
             let info = RenameInfo::decode(input).map_err(short)?;
-            let frozen = file.keep_frozen();
-            rename(files, open, &info).await?;
-            file.restore_frozen(file.caller(), frozen);
-            Ok(())
+            rename(files, open, &info).await
         }
         FileInfoClass::Link => {
             let info = RenameInfo::decode(input).map_err(short)?;
@@ -134,10 +145,7 @@ async fn set_file_info(
             if to.stream.is_some() {
                 return Err(NtStatus::NOT_SUPPORTED);
             }
-            let frozen = file.keep_frozen();
-            files.link(file, &to.path, info.flags & 1 != 0).await.map_err(status_of)?;
-            file.restore_frozen(file.caller(), frozen);
-            Ok(())
+            files.link(file, &to.path, info.flags & 1 != 0).await.map_err(status_of)
         }
         FileInfoClass::Disposition => {
             let delete = r.u8("disposition").map_err(short)? != 0;
@@ -170,15 +178,14 @@ async fn set_file_info(
         }
         FileInfoClass::Mode => {
             let mode = r.u32("mode").map_err(short)?;
-            if mode & !0x3E != 0 {
-                return Err(NtStatus::INVALID_PARAMETER);
-            }
-            open.change_mode(mode);
+            open.change_mode(mode)?;
             Box::pin(request.server.keep(open)).await
         }
         FileInfoClass::FullEa => set_xattrs(request, file, input),
-        FileInfoClass::ValidDataLength => r.u64("valid data").map(|_| ()).map_err(short),
-        _ => Err(NtStatus::INVALID_INFO_CLASS),
+        FileInfoClass::ValidDataLength => {
+            check_valid_data(files, file, r.u64("valid data").map_err(short)?)
+        }
+        _ => Err(file_set_refusal(number)),
     }
 }
 
@@ -192,6 +199,23 @@ async fn set_delete(
         files.ask_before_delete(file).await.map_err(status_of)?;
     }
     files.mark_deleted(file, delete, ignore_readonly).await.map_err(status_of)
+}
+
+/// All that is in a file is valid, and more is not there: nothing changes. MS-FSA 2.1.5.15.14.
+fn check_valid_data(files: &RequestFiles, file: &OpenFile, bytes: u64) -> Result<(), NtStatus> {
+    // MS-SMB2 3.3.5.21.1.
+    if !file.granted().intersects(Access::WRITE_DATA) {
+        return Err(NtStatus::ACCESS_DENIED);
+    }
+    if !file.caller().is_root() {
+        return Err(NtStatus::PRIVILEGE_NOT_HELD);
+    }
+    let attributes = files.attributes_unchecked(file).map_err(status_of)?;
+    let is_sparse = attributes.dos.bits.unwrap_or(0) & dos::SPARSE != 0;
+    if file.is_directory() || is_sparse || attributes.compressed || attributes.size_bytes != bytes {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
+    Ok(())
 }
 
 fn check_size(size: u64) -> Result<(), NtStatus> {
@@ -256,11 +280,15 @@ fn parse_target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtSta
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let units = utf16_units(info.name, "new name").map_err(malformed)?;
+    // MS-FSA 2.1.5.15.6, 2.1.5.15.11.
+    if units.is_empty() {
+        return Err(NtStatus::INVALID_PARAMETER);
+    }
     if is_posix(file) {
         return parse_posix_path(&units).map_err(status_of);
     }
     let units = units.strip_prefix(&[u16::from(b'\\')]).unwrap_or(&units);
-    if units.is_empty() {
+    if units.is_empty() || (names_directory(units) && !file.is_directory()) {
         return Err(NtStatus::OBJECT_NAME_INVALID);
     }
     parse_path(units).map_err(status_of)
@@ -268,9 +296,7 @@ fn parse_target(file: &OpenFile, info: &RenameInfo<'_>) -> Result<SmbPath, NtSta
 
 fn set_xattrs(request: &Request<'_>, file: &OpenFile, input: &[u8]) -> Result<(), NtStatus> {
     for (name, value) in extended_attributes::decode(input)? {
-        let frozen = file.keep_frozen();
         let result = request.files.set_xattr(file, &name, value.as_deref());
-        file.restore_frozen(file.caller(), frozen);
         result.map_err(|error| match error {
             FsError::InvalidName | FsError::NameTooLong => NtStatus::INVALID_EA_NAME,
             FsError::NotSupported => NtStatus::EAS_NOT_SUPPORTED,

@@ -8,6 +8,7 @@ mod binding;
 mod chaos;
 mod disk;
 mod ending;
+mod file_rules;
 mod guessing;
 mod harness;
 mod index;

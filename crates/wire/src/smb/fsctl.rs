@@ -36,6 +36,9 @@ mod numbers {
     pub const DUPLICATE_EXTENTS_TO_FILE_EX: u32 = 0x0009_83E8;
     pub const QUERY_FILE_REGIONS: u32 = 0x0009_0284;
     pub const IS_VOLUME_DIRTY: u32 = 0x0009_0078;
+    pub const MARK_HANDLE: u32 = 0x0009_00FC;
+    pub const OFFLOAD_READ: u32 = 0x0009_4264;
+    pub const OFFLOAD_WRITE: u32 = 0x0009_8268;
 }
 pub use numbers::*;
 

@@ -153,6 +153,11 @@ fn refusal(
     error: FsError,
 ) -> NtStatus {
     let is_missing = error == FsError::NotFound && creating.plan.makes;
+    let is_file = error == FsError::NotDirectory;
+    if creating.plan.names_directory && (is_missing || is_file) {
+        // MS-FSA 2.1.5.1: only a directory's name ends in a separator.
+        return NtStatus::OBJECT_NAME_INVALID;
+    }
     if (is_missing || creating.plan.open.path.is_root()) && volume.is_gone() {
         let (host, facts) = (&*request.server.host, request.shared.facts);
         let message = request.header.message_id;

@@ -8,7 +8,7 @@ use crate::dot_names;
 use crate::durable::{Durability, Reconnect};
 use crate::extended_attributes;
 use crate::lease::LEVEL_LEASE;
-use crate::names::{SmbPath, Stream, parse_path};
+use crate::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::oplock::caching_of;
 use crate::posix::parse_posix_path;
 use crate::previous_versions::take_token;
@@ -41,6 +41,9 @@ pub struct Plan {
     pub mode: u32,
     /// What is not there is made.
     pub makes: bool,
+    /// The path ends in a separator without an option that says of what kind it is: anything but a
+    /// directory that is there is refused as a bad name.
+    pub names_directory: bool,
     /// What the reply is to tell.
     pub asked: Asked,
 }
@@ -208,12 +211,13 @@ impl Plan {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
         let wants = |option| body.options & option != 0;
+        let names_directory = !is_posix && names_directory_alone(&units, &parsed, body.options)?;
         let kind = match &parsed.stream {
             Some(Stream::Index) => index_kind(body)?,
             // Data is of a file, whatever it belongs to. MS-FSA 2.1.5.1.
             Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
             Some(Stream::Default) => WishedKind::File,
-            _ if wants(fscc::FILE_DIRECTORY_FILE) => WishedKind::Directory,
+            _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => WishedKind::Directory,
             _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => WishedKind::File,
             _ => WishedKind::Any,
         };
@@ -228,7 +232,7 @@ impl Plan {
             desired: Access(body.desired_access),
             share: Share(body.share_access & 7),
             if_exists,
-            if_missing,
+            if_missing: if names_directory { IfMissing::Fail } else { if_missing },
             kind,
             delete_on_close: body.options & fscc::FILE_DELETE_ON_CLOSE != 0,
             dos_bits: body.attributes,
@@ -252,9 +256,24 @@ impl Plan {
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             mode: body.options & MODE_FLAGS,
             makes: if_missing == IfMissing::Create,
+            names_directory,
             asked,
         })
     }
+}
+
+/// Whether a path ends in a separator and no option says of what kind it is.
+///
+/// # Errors
+/// `OBJECT_NAME_INVALID` for such a path of a file or stream. MS-FSA 2.1.5.1.
+fn names_directory_alone(units: &[u16], parsed: &SmbPath, options: u32) -> Result<bool, NtStatus> {
+    if !names_directory(units) {
+        return Ok(false);
+    }
+    if parsed.stream.is_some() || options & fscc::FILE_NON_DIRECTORY_FILE != 0 {
+        return Err(NtStatus::OBJECT_NAME_INVALID);
+    }
+    Ok(options & fscc::FILE_DIRECTORY_FILE == 0)
 }
 
 /// What is opened by the name of a directory's index: the directory. MS-FSA 2.1.5.1.

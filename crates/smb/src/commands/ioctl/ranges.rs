@@ -84,6 +84,10 @@ pub(super) async fn allocated(
     open: &Open,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, QueryRefusal> {
+    // MS-FSA 2.1.5.10.22.
+    if open.file()?.is_directory() {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
     let (offset, length) = two_numbers(body)?;
     check_range(offset, length)?;
     let room = (body.output_bytes_max as usize / RANGE_BYTES).min(RANGES_MAX);

@@ -7,7 +7,7 @@ use crate::names::{PushUnits, SmbPath, parse_path, push_shown, push_units};
 use crate::posix::{parse_posix_path, posix_info, push_posix_units};
 use crate::reparse::{tag_by_kind, tag_of};
 use crate::status::status_of;
-use files::private_use::mapped_name;
+use files::private_use::{TRAILING_DOT, TRAILING_SPACE, mapped_name};
 use files::{OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, RelPath, ServerWork};
@@ -200,7 +200,7 @@ impl Entries {
     fn is_asked_for(&mut self) -> bool {
         let Self { scan, record, .. } = self;
         let is_it = matches!(self.shape, Shape::Posix) && scan.units == record.name;
-        is_it || scan.pattern.matches(&record.name)
+        is_it || scan.pattern.matches(&record.name) || matches_at_end(scan, &mut record.name)
     }
 
     /// Puts the entry whose name was spelt; false if there is no room. `child`: its
@@ -254,6 +254,23 @@ impl Entries {
         let apple = || name().map(|name| apple::details(files, file, &name, attributes));
         record.apple = if is_apples { apple() } else { None };
     }
+}
+
+/// Whether the pattern describes a name by its own last character, where that is a dot or a space and
+/// shown as another: `name"` and `name.` describe `name.`, as on Windows.
+fn matches_at_end(scan: &mut Scan, name: &mut [u16]) -> bool {
+    let Some(last) = name.last_mut() else { return false };
+    let own = match u32::from(*last) {
+        TRAILING_DOT => b'.',
+        TRAILING_SPACE => b' ',
+        _ => return false,
+    };
+    let shown = std::mem::replace(last, own.into());
+    let matches = scan.pattern.matches(name);
+    if let Some(last) = name.last_mut() {
+        *last = shown;
+    }
+    matches
 }
 
 impl ListSink for Entries {

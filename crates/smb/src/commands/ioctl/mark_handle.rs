@@ -1,0 +1,39 @@
+//! FSCTL_MARK_HANDLE: which of several copies of its data an open reads. MS-FSCC 2.3.39.
+
+use super::Answer;
+use crate::dispatch::QueryRefusal;
+use crate::open::Open;
+use wire::codec::Reader;
+use wire::fscc::FILE_NO_INTERMEDIATE_BUFFERING;
+use wire::ntstatus::NtStatus;
+use wire::smb::IoctlRequest;
+
+/// MARK_HANDLE_INFO.
+const INFO_BYTES: usize = 24;
+const MARK_HANDLE_READ_COPY: u32 = 0x80;
+const MARK_HANDLE_NOT_READ_COPY: u32 = 0x100;
+/// Open.File.Volume.NumberOfDataCopies: further copies are the file system's own affair.
+const DATA_COPIES: u32 = 1;
+
+/// Refuses to choose among copies where there is one; not to choose is the state of every open.
+/// MS-FSA 2.1.5.10.19.
+pub(super) fn mark_handle(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, QueryRefusal> {
+    let mut r = Reader::new(body.input);
+    let short = |_| QueryRefusal::BufferTooSmall(INFO_BYTES);
+    let copy = r.u32("copy number").map_err(short)?;
+    r.skip(4 + 8, "unused").map_err(short)?;
+    let flags = r.u32("handle info").map_err(short)?;
+    r.skip(4, "reserved").map_err(short)?;
+    if open.file()?.is_directory() {
+        return Err(NtStatus::DIRECTORY_NOT_SUPPORTED.into());
+    }
+    let is_one = [MARK_HANDLE_READ_COPY, MARK_HANDLE_NOT_READ_COPY].contains(&flags);
+    let is_cached = open.mode() & FILE_NO_INTERMEDIATE_BUFFERING == 0;
+    if !is_one || is_cached || copy >= DATA_COPIES {
+        return Err(NtStatus::INVALID_PARAMETER.into());
+    }
+    match flags {
+        MARK_HANDLE_READ_COPY => Err(NtStatus::NOT_REDUNDANT_STORAGE.into()),
+        _ => Ok(Answer::empty()),
+    }
+}
