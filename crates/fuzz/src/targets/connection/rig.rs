@@ -20,6 +20,7 @@ use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Identity, Timestamp, Vfs};
 use vfs_local::LocalVfs;
 use wire::codec::{Reader, Writer, put_utf16};
+use wire::crypto::{KeySource, PreauthHash, SessionKey, SigningAlgorithm, SigningKey};
 use wire::frame::{PREFIX_BYTES, first_payload};
 use wire::ntlm::NtHash;
 use wire::ntstatus::NtStatus;
@@ -115,6 +116,10 @@ pub struct Rig {
     now: Now,
     /// The last reply, without its prefix.
     reply: Vec<u8>,
+    /// Over the messages that lead to a session's keys.
+    preauth: PreauthHash,
+    /// Signs the next request.
+    signing: Option<SigningKey>,
 }
 
 impl Rig {
@@ -127,7 +132,16 @@ impl Rig {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 445));
         let facts = ConnFacts { id: 1, peer: address, local: address };
         let conn = Conn::new(server.clone(), facts);
-        Self { waiting: Vec::new(), conn, server, _place: place, now, reply: Vec::new() }
+        Self {
+            waiting: Vec::new(),
+            conn,
+            server,
+            _place: place,
+            now,
+            reply: Vec::new(),
+            preauth: PreauthHash::default(),
+            signing: None,
+        }
     }
 
     pub fn is_established(&self) -> bool {
@@ -219,13 +233,20 @@ impl Rig {
         assert_eq!(reply.status, NtStatus::MORE_PROCESSING_REQUIRED);
         repair.session = reply.session_id.0;
         let at = self.reply.windows(8).position(|w| w == b"NTLMSSP\0").unwrap();
-        let second = authenticate(FLAGS, &self.reply[at + 24..at + 32]);
+        let (second, session_key) = authenticate(FLAGS, &self.reply[at + 24..at + 32]);
         assert_eq!(self.set_up(&mut repair, &second).status, NtStatus::SUCCESS);
+        // MS-SMB2 3.3.5.7: without a signature the connection would end.
+        if dialect == Dialect::Smb311 {
+            let session_key = &SessionKey::new(&session_key);
+            let source = KeySource { dialect, session_key, preauth: &self.preauth };
+            self.signing = Some(source.signing(SigningAlgorithm::AesCmac));
+        }
 
         let mut path = Vec::new();
         put_utf16(&mut path, "\\\\SERVER\\data");
         let request = TreeConnectRequest { flags: 0, path: &path };
         let reply = self.call(&mut repair, Command::TREE_CONNECT, |w| request.encode(w));
+        self.signing = None;
         assert_eq!(reply.status, NtStatus::SUCCESS);
         repair.tree = reply.tree_id.0;
         repair
@@ -253,7 +274,7 @@ impl Rig {
             status: NtStatus::SUCCESS,
             command,
             credits: 512,
-            flags: Flags::default(),
+            flags: if self.signing.is_some() { Flags::SIGNED } else { Flags::default() },
             next_command: 0,
             message_id: MessageId(repair.next_id),
             process_id: 0,
@@ -266,8 +287,18 @@ impl Rig {
         let mut w = Writer::new(&mut message);
         header.encode(&mut w);
         body(&mut w);
+        if let Some(key) = &self.signing {
+            key.sign(&mut message);
+        }
+        self.preauth.update(&message);
         self.feed(&message).unwrap();
-        Header::decode(&mut Reader::new(&self.reply)).unwrap()
+        let reply = Header::decode(&mut Reader::new(&self.reply)).unwrap();
+        // The last answer to SESSION_SETUP is beyond the keys.
+        let is_part = command == Command::NEGOTIATE || reply.status != NtStatus::SUCCESS;
+        if is_part {
+            self.preauth.update(&self.reply);
+        }
+        reply
     }
 }
 
@@ -300,14 +331,18 @@ fn config(shares: Vec<Arc<Share>>) -> Config {
 }
 
 /// NTLM's last message, with the proof of the password. MS-NLMP 2.2.1.3, 3.3.2.
-fn authenticate(flags: u32, challenge: &[u8]) -> Vec<u8> {
+fn authenticate(flags: u32, challenge: &[u8]) -> (Vec<u8>, [u8; 16]) {
     let mut blob = vec![1, 1];
     blob.extend_from_slice(&[0; 30]);
     let hash = NtHash::of_password(PASSWORD).ntowf_v2(USER, "");
     let mut mac = Hmac::<Md5>::new_from_slice(&hash).unwrap();
     mac.update(challenge);
     mac.update(&blob);
-    let nt = [&mac.finalize().into_bytes()[..], &blob].concat();
+    let proof = mac.finalize().into_bytes();
+    let nt = [&proof[..], &blob].concat();
+    let mut mac = Hmac::<Md5>::new_from_slice(&hash).unwrap();
+    mac.update(&proof);
+    let session_key = mac.finalize().into_bytes().into();
     let mut name = Vec::new();
     put_utf16(&mut name, USER);
     let mut message = b"NTLMSSP\0\x03\0\0\0".to_vec();
@@ -321,5 +356,5 @@ fn authenticate(flags: u32, challenge: &[u8]) -> Vec<u8> {
     message.extend_from_slice(&flags.to_le_bytes());
     message.extend_from_slice(&nt);
     message.extend_from_slice(&name);
-    message
+    (message, session_key)
 }
