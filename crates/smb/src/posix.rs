@@ -123,14 +123,12 @@ pub fn posix_info(attributes: &Attributes) -> PosixInfo {
     }
 }
 
-/// The permission bits that a descriptor is sent for: its list has one entry,
-/// whose trustee is `S-1-5-88-3-mode`. POSIX-SMB2 3.1.5.4.
+/// The permission bits that a descriptor is sent for: its list has an entry whose trustee is
+/// `S-1-5-88-3-mode`. Beside it Linux's client has one for all who are logged on, for servers that
+/// know no mode. POSIX-SMB2 3.1.5.4.
 #[must_use]
 pub fn mode_of(descriptor: &Descriptor) -> Option<u32> {
-    match descriptor.dacl.as_deref() {
-        Some([entry]) => entry.sid.as_nfs_mode(),
-        _ => None,
-    }
+    descriptor.dacl.iter().flatten().find_map(|entry| entry.sid.as_nfs_mode())
 }
 
 /// Whether an open was asked for by a client of POSIX.

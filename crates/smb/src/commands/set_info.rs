@@ -73,7 +73,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     Ok(Outcome::success())
 }
 
-/// Clients of POSIX send permission bits as a list of one entry, and name
+/// Clients of POSIX send permission bits as an entry of the list, and name
 /// owners by number.
 fn set_security(
     files: &RequestFiles,
@@ -85,7 +85,9 @@ fn set_security(
         return files.set_descriptor(file, &descriptor, parts).map_err(status_of);
     }
     let mode = mode_of(&descriptor).filter(|_| parts.dacl);
-    let parts = SecurityParts { dacl: parts.dacl && mode.is_none(), ..parts };
+    // chown(2): Linux's client sends back the list that it was shown, with the new owner in it.
+    let is_chown = parts.owner || parts.group;
+    let parts = SecurityParts { dacl: parts.dacl && mode.is_none() && !is_chown, ..parts };
     let owner = descriptor.owner.map(Sid::from_nfs);
     let group = descriptor.group.map(Sid::from_nfs);
     if parts != SecurityParts::default() {

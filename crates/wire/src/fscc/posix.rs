@@ -148,18 +148,23 @@ impl PosixFsInfo {
     }
 }
 
-/// The permission bits in the POSIX context of a CREATE. POSIX-SMB2 2.1.3.1.1.
+/// The permission bits in the POSIX context of a CREATE, if it gives any. POSIX-SMB2 2.1.3.1.1.
+/// Linux's client sends 0xffff, which is no mode, where it has none: for what it turns into a pipe,
+/// a socket or a device afterwards.
 ///
 /// # Errors
 /// [`Malformed`] if it is not four bytes long.
-pub fn decode_posix_mode(data: &[u8]) -> Result<u32, Malformed> {
+pub fn decode_posix_mode(data: &[u8]) -> Result<Option<u32>, Malformed> {
     let mut r = Reader::new(data);
     let mode = r.u32("POSIX mode")?;
     if r.remaining() > 0 {
         return Err(r.malformed("POSIX mode"));
     }
-    Ok(mode & MODE_PERMISSIONS)
+    Ok((mode & NO_MODE != NO_MODE).then_some(mode & MODE_PERMISSIONS))
 }
+
+/// See [`decode_posix_mode`]: all sixteen bits of a mode, with a file type that there is not.
+const NO_MODE: u32 = 0xffff;
 
 #[cfg(test)]
 mod tests {
@@ -206,7 +211,10 @@ mod tests {
 
     #[test]
     fn a_mode_is_four_bytes_of_which_the_permissions_count() {
-        assert_eq!(decode_posix_mode(&0o71_7644u32.to_le_bytes()), Ok(0o7644));
+        assert_eq!(decode_posix_mode(&0o71_7644u32.to_le_bytes()), Ok(Some(0o7644)));
+        for none in [0xffff, u32::MAX] {
+            assert_eq!(decode_posix_mode(&u32::to_le_bytes(none)), Ok(None), "{none:#x}");
+        }
         assert!(decode_posix_mode(&[0; 3]).is_err());
         assert!(decode_posix_mode(&[0; 5]).is_err());
     }

@@ -10,12 +10,14 @@ use crate::extended_attributes;
 use crate::lease::LEVEL_LEASE;
 use crate::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::oplock::caching_of;
-use crate::posix::parse_posix_path;
+use crate::posix::{mode_of, parse_posix_path};
 use crate::previous_versions::take_token;
 use crate::status::status_of;
 use crate::tree::Tree;
 use files::private_use::AmbiguousPath;
-use files::{Access, Caching, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind};
+use files::{
+    Access, Caching, Descriptor, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind,
+};
 use vfs::{Timestamp, XattrName};
 use wire::codec::{Reader, utf16_units};
 use wire::fscc::{self, FileTime, POSIX_EXTENSIONS, decode_posix_mode};
@@ -153,8 +155,8 @@ struct Contexts {
     /// Contexts of version 2 are there, whether the dialect knows them or not.
     names_durable_v2: bool,
     names_reconnect_v2: bool,
-    /// The client is one of POSIX, and this the mode of what is made.
-    posix_mode: Option<u32>,
+    /// The client is one of POSIX, with the permission bits of what is made, if it gives any.
+    posix_mode: Option<Option<u32>>,
     app_instance: Option<Guid>,
     app_version: Option<AppInstanceVersion>,
     apple: Option<AppleQuery>,
@@ -197,7 +199,8 @@ impl Plan {
         }
         check_options(body)?;
         let (if_exists, if_missing) = disposition(body.disposition)?;
-        let contexts = Contexts::decode(body.contexts, may)?;
+        let mut contexts = Contexts::decode(body.contexts, may)?;
+        let mode = contexts.take_mode();
         let units = utf16_units(body.name, "name").map_err(malformed)?;
         let is_posix = contexts.posix_mode.is_some();
         // Clients of POSIX may call their files what they like.
@@ -246,7 +249,7 @@ impl Plan {
                 Some(_) => Semantics::Posix,
                 None => Semantics::Windows,
             },
-            mode: contexts.posix_mode.map(files::NewMode::exactly),
+            mode: mode.map(files::NewMode::exactly),
         };
         Ok(Self {
             open,
@@ -370,6 +373,18 @@ fn strip_dfs(units: &[u16]) -> &[u16] {
 }
 
 impl Contexts {
+    /// The mode of what a client of POSIX creates, if it gives one. A descriptor that has it once more,
+    /// as that of Linux's client with `idsfromsid`, is none to be stored: the owner is the user.
+    fn take_mode(&mut self) -> Option<u32> {
+        let mode = self.posix_mode?;
+        let descriptor = self.descriptor.as_deref().map(Descriptor::decode);
+        let Some(stated) = descriptor.and_then(Result::ok).as_ref().and_then(mode_of) else {
+            return mode;
+        };
+        self.descriptor = None;
+        mode.or(Some(stated))
+    }
+
     fn asked(&self, body: &CreateRequest<'_>) -> Asked {
         Asked {
             allocation_bytes: self.allocation,
