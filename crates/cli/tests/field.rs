@@ -6,7 +6,7 @@ mod support;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::client::{
-    ACCESS_DENIED, CLOSE, CREATE, Client, Create, FileId, INVALID_PARAMETER, NEGOTIATE,
+    ACCESS_DENIED, CLOSE, CREATE, Client, Create, FileId, INVALID_PARAMETER, IOCTL, NEGOTIATE,
     OBJECT_NAME_NOT_FOUND, QUERY_DIRECTORY, QUERY_INFO, Reply, SET_INFO, SUCCESS, WRITE,
 };
 use support::{PASSWORD, Running, Setup, user};
@@ -238,6 +238,53 @@ fn a_buffer_that_is_too_small_is_answered_with_the_size_needed() {
                 let reply = client.call(QUERY_INFO, &body);
                 assert_eq!(needed(&reply, in_context), length, "kind {kind}, room {room}");
             }
+        }
+    }
+}
+
+#[test]
+fn control_with_too_little_room_is_answered_with_the_size_needed() {
+    const QUERY_ALLOCATED_RANGES: u32 = 0x0009_40CF;
+    const QUERY_FILE_REGIONS: u32 = 0x0009_0284;
+    let server = Setup::new().start();
+    for in_context in [false, true] {
+        let mut client = if in_context { ready_311(&server) } else { Client::ready(&server) };
+        let file = client.create("file");
+        assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"data")).status, SUCCESS);
+        let range = [0u64.to_le_bytes(), 4u64.to_le_bytes()].concat();
+        for (code, input, room, expected) in [
+            (QUERY_ALLOCATED_RANGES, &range[..], 0, 16),
+            (QUERY_ALLOCATED_RANGES, &range[..], 15, 16),
+            (QUERY_FILE_REGIONS, &[][..], 0, 40),
+            (QUERY_FILE_REGIONS, &[][..], 39, 40),
+        ] {
+            let reply = client.call(IOCTL, &Client::control_body(file, code, input, room));
+            assert_eq!(needed(&reply, in_context), expected, "{code:#x}, room {room}");
+            let body = Client::control_body(file, code, input, expected as u32);
+            assert_eq!(client.call(IOCTL, &body).status, SUCCESS, "{code:#x}");
+        }
+    }
+}
+
+/// No size is told for a class whose answers are all of one: nor is there an error context without
+/// data. MS-SMB2 2.2.2, 3.3.5.20.1.
+#[test]
+fn length_mismatch_comes_without_error_data() {
+    const INFO_LENGTH_MISMATCH: u32 = 0xC000_0004;
+    let server = Setup::new().start();
+    for in_context in [false, true] {
+        let mut client = if in_context { ready_311(&server) } else { Client::ready(&server) };
+        let file = client.create("file");
+        for (kind, class) in [(1, 4), (1, 5), (1, 18), (2, 3), (2, 7)] {
+            let mut body = Client::query_info_body(file, kind, class, 0);
+            body[4..8].copy_from_slice(&1u32.to_le_bytes());
+            let reply = client.call(QUERY_INFO, &body);
+            assert_eq!(reply.status, INFO_LENGTH_MISMATCH, "kind {kind}, class {class}");
+            assert_eq!(
+                reply.bytes[64..],
+                [9, 0, 0, 0, 0, 0, 0, 0, 0],
+                "kind {kind}, class {class}"
+            );
         }
     }
 }

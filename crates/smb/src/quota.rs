@@ -86,14 +86,7 @@ pub async fn query(
         files.quotas(&quotas.volume, caller, users).await
     };
     let found = found.map_err(status_of)?;
-    let told = put(&found, data, body.output_bytes as usize);
-    if told == 0 {
-        put(found.get(..1).unwrap_or_default(), data, usize::MAX);
-        return Err(match found.is_empty() {
-            true => NtStatus::NO_MORE_ENTRIES.into(),
-            false => QueryRefusal::BufferTooSmall(data.len()),
-        });
-    }
+    let told = put_some(&found, data, body.output_bytes as usize)?;
     if is_listing {
         let last = found.get(told - 1).map_or(END, |(uid, _)| u64::from(*uid));
         quotas.next.store(last + 1, Ordering::Relaxed);
@@ -131,6 +124,26 @@ pub async fn set(
     files.set_quotas(&quotas.volume, caller, limits).await.map_err(status_of)
 }
 
+/// Appends as many as fit, at least one; how many those are.
+///
+/// # Errors
+/// See [`query`].
+fn put_some(
+    found: &[(u32, Quota)],
+    data: &mut Vec<u8>,
+    room_bytes: usize,
+) -> Result<usize, QueryRefusal> {
+    let count = put(found, data, room_bytes);
+    match found.first() {
+        None => Err(NtStatus::NO_MORE_ENTRIES.into()),
+        Some(first) if count == 0 => {
+            put(std::slice::from_ref(first), data, usize::MAX);
+            Err(QueryRefusal::BufferTooSmall(data.len()))
+        }
+        Some(_) => Ok(count),
+    }
+}
+
 /// Appends as many as fit; how many those are.
 fn put(found: &[(u32, Quota)], data: &mut Vec<u8>, room_bytes: usize) -> usize {
     let mut list = QuotaList::new(data, room_bytes);
@@ -150,4 +163,27 @@ fn put(found: &[(u32, Quota)], data: &mut Vec<u8>, room_bytes: usize) -> usize {
 /// The user that a security identifier names, if it is one of this machine.
 fn user_of(sid: &[u8]) -> Option<u32> {
     Sid::decode(sid)?.as_unix_user()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_query_says_room_of_first_quota() {
+        let quota = Quota { used_bytes: 5, limits: QuotaLimits::default() };
+        let found = [(7, quota), (8, quota)];
+        let mut whole = Vec::new();
+        assert_eq!(put_some(&found, &mut whole, usize::MAX), Ok(2));
+        let mut one = Vec::new();
+        assert_eq!(put_some(&found[..1], &mut one, usize::MAX), Ok(1));
+        for room in [0, 1, one.len() - 1] {
+            let refusal = put_some(&found, &mut Vec::new(), room);
+            assert_eq!(refusal, Err(QueryRefusal::BufferTooSmall(one.len())), "room {room}");
+        }
+        assert_eq!(put_some(&found, &mut Vec::new(), one.len()), Ok(1));
+        assert_eq!(put_some(&found, &mut Vec::new(), whole.len()), Ok(2));
+        let refusal = put_some(&[], &mut Vec::new(), 0);
+        assert_eq!(refusal, Err(QueryRefusal::Status(NtStatus::NO_MORE_ENTRIES)));
+    }
 }

@@ -465,16 +465,23 @@ impl Client {
 
     /// FSCTL_LMR_REQUEST_RESILIENCY.
     pub fn resiliency_body(file: FileId, timeout_ms: u32) -> Vec<u8> {
+        let mut input = timeout_ms.to_le_bytes().to_vec();
+        input.extend_from_slice(&[0; 4]);
+        Self::control_body(file, 0x0014_01D4, &input, 0)
+    }
+
+    /// A file system control with room for so many bytes of output.
+    pub fn control_body(file: FileId, code: u32, input: &[u8], room: u32) -> Vec<u8> {
         let mut body = vec![57, 0, 0, 0];
-        body.extend_from_slice(&0x0014_01D4u32.to_le_bytes());
+        body.extend_from_slice(&code.to_le_bytes());
         body.extend_from_slice(&file);
         body.extend_from_slice(&120u32.to_le_bytes());
-        body.extend_from_slice(&8u32.to_le_bytes());
-        body.extend_from_slice(&[0; 16]); // MaxInputResponse to MaxOutputResponse
+        body.extend_from_slice(&u32::try_from(input.len()).expect("it is short").to_le_bytes());
+        body.extend_from_slice(&[0; 12]); // MaxInputResponse to OutputCount
+        body.extend_from_slice(&room.to_le_bytes());
         body.extend_from_slice(&1u32.to_le_bytes());
         body.extend_from_slice(&[0; 4]);
-        body.extend_from_slice(&timeout_ms.to_le_bytes());
-        body.extend_from_slice(&[0; 4]);
+        body.extend_from_slice(input);
         body
     }
 
