@@ -1,4 +1,4 @@
-//! A client of SMB 2.1 or 3.0 that neither signs nor seals, written from
+//! A client of SMB 2.1, 3.0 or 3.1.1 that neither signs nor seals but where it must, written from
 //! MS-SMB2 2.2 and MS-NLMP 2.2 without the server's encoders.
 
 use super::{PASSWORD, PATIENCE, Running, user};
@@ -7,7 +7,9 @@ use md5::Md5;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
+use wire::crypto::{KeySource, PreauthHash, SessionKey, SigningAlgorithm, SigningKey};
 use wire::ntlm::NtHash;
+use wire::smb::Dialect;
 
 pub const SUCCESS: u32 = 0;
 pub const PENDING: u32 = 0x103;
@@ -129,6 +131,10 @@ pub struct Client {
     /// they were sent before.
     pub channel_sequence: u16,
     pub replays: bool,
+    /// Over the messages that lead to a session's keys.
+    preauth: PreauthHash,
+    /// Signs TREE_CONNECT on 3.1.1, which the server demands.
+    signing: Option<SigningKey>,
 }
 
 fn utf16(text: &str) -> Vec<u8> {
@@ -170,7 +176,20 @@ impl Client {
     pub fn over(stream: TcpStream) -> Self {
         let (dialect, guid) = (0x0210, [0; 16]);
         let (channel_sequence, replays) = (0, false);
-        Self { stream, session: 0, tree: 0, next_id: 0, dialect, guid, channel_sequence, replays }
+        let (preauth, signing) = (PreauthHash::default(), None);
+        let (session, tree, next_id) = (0, 0, 0);
+        Self {
+            stream,
+            session,
+            tree,
+            next_id,
+            dialect,
+            guid,
+            channel_sequence,
+            replays,
+            preauth,
+            signing,
+        }
     }
 
     /// A connection with a session and the share `data`.
@@ -269,8 +288,24 @@ impl Client {
     }
 
     pub fn call(&mut self, command: u16, body: &[u8]) -> Reply {
-        self.send(command, body);
-        self.receive().expect("it answers")
+        let message = self.message(command, body);
+        self.call_message(command, &message)
+    }
+
+    fn call_message(&mut self, command: u16, message: &[u8]) -> Reply {
+        self.stream.write_all(&frame(message)).expect("it reads");
+        let reply = self.receive().expect("it answers");
+        // Keys are over all but the last answer to SESSION_SETUP. MS-SMB2 3.2.5.3.
+        if command == NEGOTIATE || command == SESSION_SETUP {
+            self.preauth.update(message);
+        }
+        if command == NEGOTIATE || reply.status == MORE_PROCESSING_REQUIRED {
+            self.preauth.update(&reply.bytes);
+        }
+        if command == NEGOTIATE && reply.status == SUCCESS {
+            self.dialect = u16::from_le_bytes(reply.bytes[68..70].try_into().expect("2 bytes"));
+        }
+        reply
     }
 
     pub fn negotiate_body() -> Vec<u8> {
@@ -288,11 +323,9 @@ impl Client {
     }
 
     pub fn negotiate(&mut self) -> Reply {
-        let reply = self.call(NEGOTIATE, &Self::negotiate_body_of(self.dialect, self.guid));
-        assert_eq!(
-            (reply.status, &reply.bytes[68..70]),
-            (SUCCESS, &self.dialect.to_le_bytes()[..])
-        );
+        let asked = self.dialect;
+        let reply = self.call(NEGOTIATE, &Self::negotiate_body_of(asked, self.guid));
+        assert_eq!((reply.status, &reply.bytes[68..70]), (SUCCESS, &asked.to_le_bytes()[..]));
         reply
     }
 
@@ -366,6 +399,11 @@ impl Client {
         let status = self.set_up(&message).status;
         if status != SUCCESS {
             self.session = 0;
+        } else if self.dialect == 0x0311 {
+            let session_key = &SessionKey::new(&hmac(&hash, &[&proof]));
+            let (dialect, preauth) = (Dialect::Smb311, &self.preauth);
+            let source = KeySource { dialect, session_key, preauth };
+            self.signing = Some(source.signing(SigningAlgorithm::AesCmac));
         }
         status
     }
@@ -376,7 +414,13 @@ impl Client {
         let mut body = vec![9, 0, 0, 0, 72, 0];
         body.extend_from_slice(&u16::try_from(path.len()).expect("it is short").to_le_bytes());
         body.extend_from_slice(&path);
-        let reply = self.call(TREE_CONNECT, &body);
+        let mut message = self.message(TREE_CONNECT, &body);
+        if let Some(key) = &self.signing {
+            const SIGNED: u8 = 8;
+            message[16] |= SIGNED;
+            key.sign(&mut message);
+        }
+        let reply = self.call_message(TREE_CONNECT, &message);
         if reply.status == SUCCESS {
             self.tree = u32::from_le_bytes(reply.bytes[36..40].try_into().expect("4 bytes"));
         }
