@@ -152,7 +152,9 @@ impl Opening {
         stored: Stored,
         granted: Access,
     ) -> Result<Attempt> {
-        let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
+        // A stream that this open has made is not replaced.
+        let replaces = self.replaces() && !stored.is_new;
+        let once = if replaces { Access::WRITE_DATA } else { Access::NONE };
         let entry = StreamEntry { file: self.entry(&file), node: &file.node, name: &stored.name };
         let mut ticket = match hold.acquire_stream(self, &entry, (granted, once)) {
             Ok(ticket) => ticket,
