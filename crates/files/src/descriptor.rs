@@ -1,6 +1,8 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
-use crate::authorize::{as_owner, check_new_owner, facts, mode_by, owner_group, rights_to, shown};
+use crate::authorize::{
+    as_owner, check_new_owner, facts, mode_by, owner_group, rights_to, shown, stored,
+};
 use crate::watch::Filter;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
@@ -198,6 +200,11 @@ fn store(
         gid: owner.gid.filter(|gid| *gid != facts.gid),
     };
     check_new_owner(&open.caller, attributes, owner)?;
+    // chown(2): where no list is stored permission bits decide, and go on deciding.
+    if open.is_posix() && !parts.dacl && !parts.sacl && stored(&*open.node).is_none() {
+        let changes = AttributeChanges { owner, ..AttributeChanges::default() };
+        return open.node.set_attributes(open.caller.identity.actor(), &changes);
+    }
     facts.uid = owner.uid.unwrap_or(facts.uid);
     facts.gid = owner.gid.unwrap_or(facts.gid);
     let known = merged.clone().with_names_of(facts.uid, facts.gid);
