@@ -9,7 +9,7 @@ import time
 
 from raw_nfs import LOOKUP, NfsStatus, Nfs, opaque, words
 
-OK, NOENT, NOENT, ROFS, DELAY = 0, 2, 13, 30, 10008
+OK, NOENT, ROFS, DELAY = 0, 2, 30, 10008
 PUTROOTFH, READDIR = 24, 26
 
 server, port, work = sys.argv[1], int(sys.argv[2]), sys.argv[3]
