@@ -18,7 +18,7 @@ use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 use std::sync::OnceLock;
 use vfs::{
-    Actor, AttributeChanges, Elevated, FsError, Node, OwnerChange, PosixAcl, Result,
+    Actor, AttributeChanges, Elevated, FsError, Identity, Node, OwnerChange, PosixAcl, Result,
     SecurityChange, ServerWork,
 };
 
@@ -105,8 +105,11 @@ impl<'a> PermissionSteps<'a> {
             mode &= !SET_IDS;
         }
         if mode != present.mode & 0o7777 {
-            // Nobody beyond their own rights sets them.
-            mode &= if who.user().is_none_or(|user| user.uid == 0) { 0o7777 } else { !SET_IDS };
+            // The owner's own chmod(2) leaves them. Nobody beyond their own rights sets them, and a
+            // change of owner is made beyond them.
+            let may_keep =
+                |user: &Identity| user.uid == 0 || (!changes_owner && user.uid == present.uid);
+            mode &= if who.user().is_none_or(may_keep) { 0o7777 } else { !SET_IDS };
             let states = [present.clone().with_bare_mode(mode), present.clone().with_mode(mode)];
             steps.add(PermissionStep::Mode(mode), states);
         }
@@ -312,9 +315,7 @@ fn is_without_room(errno: Errno) -> bool {
 mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{
-        Case, CreateHow, CreationMode, FileKind, Identity, Name, PosixName, RelPath, Vfs, Wanted,
-    };
+    use vfs::{Case, CreateHow, CreationMode, FileKind, Name, PosixName, RelPath, Vfs, Wanted};
 
     const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     const NEW: [u8; 20] = [1, 0, 4, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -534,6 +535,35 @@ mod tests {
                 let stored = node.security_descriptor().unwrap();
                 assert_eq!(stored.as_deref(), Some(&OLD[..]), "what was stored is in force");
             }
+        }
+    }
+
+    /// The team's directory, from whose list its owner takes the one named user.
+    #[test]
+    fn owner_keeps_set_ids_when_a_list_goes_away() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        for (kind, bits) in [(FileKind::Directory, 0o2000), (FileKind::File, 0o6000)] {
+            let Some((_folder, node)) = node(kind) else { return };
+            let owner = Identity { uid: 1002, gid: 1002, groups: vec![1003] };
+            let given = AttributeChanges {
+                owner: OwnerChange { uid: Some(1002), gid: Some(1003) },
+                mode: Some(bits | 0o770),
+                ..AttributeChanges::default()
+            };
+            node.set_attributes(Actor::SUPERUSER, &given).unwrap();
+            let permissions = PosixAcl::of_mode(0o770);
+            let change = SecurityChange {
+                descriptor: Some(&NEW),
+                permissions: Some(&permissions),
+                ..SecurityChange::default()
+            };
+            node.set_security(owner.actor(), &change).unwrap();
+            let found = node.attributes(Wanted::default()).unwrap();
+            assert_eq!(found.mode, bits | 0o770, "{kind:?}");
+            assert_eq!(node.posix_acl().unwrap(), None);
+            assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&NEW[..]));
         }
     }
 
