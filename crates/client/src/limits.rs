@@ -35,6 +35,12 @@ pub const INTERFACES_MAX: usize = 256;
 /// How often a request is sent again after lost channels.
 pub const REPLAYS_MAX: u32 = 8;
 
+/// How long a file is tried again that the open of a lost connection forbids: until the server has
+/// noticed, which takes as long as its disk does with what came before.
+pub const LOST_OPEN_PATIENCE: Duration = Duration::from_secs(15);
+/// Longest pause between two such tries.
+pub const LOST_OPEN_PAUSE_MAX: Duration = Duration::from_millis(500);
+
 /// How often, and how long apart, a replay is repeated while the server still
 /// works on the first (STATUS_FILE_NOT_AVAILABLE).
 pub const REPLAY_RETRIES_MAX: u32 = 100;

@@ -3,12 +3,13 @@
 
 use crate::error::Error;
 use crate::file::{Created, File, OpenHow, data_of};
-use crate::limits::{REPLAY_PAUSE, REPLAYS_MAX};
+use crate::limits::{LOST_OPEN_PATIENCE, LOST_OPEN_PAUSE_MAX, REPLAY_PAUSE, REPLAYS_MAX};
 use crate::pool::Data;
 use crate::request::{Body, Request};
 use crate::slots::Reply;
 use crate::tree::{Tree, body_of, judged, utf16_path};
 use bytes::Bytes;
+use std::time::Instant;
 use wire::fscc::{self, FileTime};
 use wire::ntstatus::NtStatus;
 use wire::smb::{
@@ -173,21 +174,26 @@ impl Tree {
         if put.data.len() > self.client().negotiated().write_bytes_max as usize {
             return Err(Error::Misuse("more than the server writes at once"));
         }
-        let (mut tries, mut replaces) = (u32::from(put.is_again), put.replaces || put.is_again);
+        let (mut losses, mut replaces) = (u32::from(put.is_again), put.replaces || put.is_again);
+        let (begun, mut tries) = (Instant::now(), losses);
         loop {
             let done = self.put_once(&Put { replaces, ..*put }).await;
+            let is_lost = matches!(done, Err(Error::Lost { .. }));
             let again = match &done {
-                Err(Error::Lost { .. }) => true,
+                Err(Error::Lost { .. }) => losses < REPLAYS_MAX,
                 // The server has not noticed yet that the first try has lost its connection.
-                Err(error) => tries > 0 && is_of_a_lost_try(error),
+                Err(error) => {
+                    let is_patient = begun.elapsed() < LOST_OPEN_PATIENCE;
+                    losses > 0 && is_of_a_lost_try(error) && is_patient
+                }
                 Ok(()) => false,
             };
-            if !again || tries == REPLAYS_MAX || !self.client().is_alive() {
+            if !again || !self.client().is_alive() {
                 return done;
             }
             // What the first try made may stand there.
-            (tries, replaces) = (tries + 1, true);
-            tokio::time::sleep(REPLAY_PAUSE * tries).await;
+            (tries, losses, replaces) = (tries + 1, losses + u32::from(is_lost), true);
+            tokio::time::sleep((REPLAY_PAUSE * tries).min(LOST_OPEN_PAUSE_MAX)).await;
         }
     }
 
