@@ -13,7 +13,7 @@ use std::sync::Arc;
 use wire::codec::Writer;
 use wire::fscc::{NotifyAction, NotifyList, notify_list_bytes};
 use wire::ntstatus::NtStatus;
-use wire::smb::{ChangeNotifyRequest, Header, output_buffer_response};
+use wire::smb::{ChangeNotifyRequest, Header, empty_notify_response, output_buffer_response};
 
 /// Tells changes in a directory, once there are any.
 ///
@@ -45,17 +45,22 @@ async fn wait(open: Arc<Open>, next: NextChanges) -> Result<Waited, NtStatus> {
     };
     match answer {
         WatchAnswer::Changes(changes) => {
-            // Offsets in the body count from the header, which comes later.
-            let mut message = vec![0; Header::LENGTH];
-            output_buffer_response(&mut Writer::with_origin(&mut message, 0), &encode(&changes));
-            let body = message.split_off(Header::LENGTH);
-            Ok(Waited { reply: Reply::default(), body, open: None })
+            let list = encode(&changes);
+            Ok(waited(NtStatus::SUCCESS, |w| output_buffer_response(w, &list)))
         }
-        WatchAnswer::Closed => Err(NtStatus::NOTIFY_CLEANUP),
+        // These two are no failures. MS-SMB2 3.3.4.4, 3.3.5.10.
+        WatchAnswer::Closed => Ok(waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response)),
+        WatchAnswer::Overflow => Ok(waited(NtStatus::NOTIFY_ENUM_DIR, empty_notify_response)),
         WatchAnswer::DeletePending => Err(NtStatus::DELETE_PENDING),
-        // The body of an error reply is that of a reply without changes.
-        WatchAnswer::Overflow => Err(NtStatus::NOTIFY_ENUM_DIR),
     }
+}
+
+/// An answer with this body, in which offsets count from the header, which comes later.
+fn waited(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> Waited {
+    let mut message = vec![0; Header::LENGTH];
+    encode(&mut Writer::with_origin(&mut message, 0));
+    let body = message.split_off(Header::LENGTH);
+    Waited { reply: Reply::with_status(status), body, open: None }
 }
 
 /// The name of a change, as SMB spells it.
@@ -118,6 +123,13 @@ mod tests {
         let encoded = encode(std::slice::from_ref(&change));
         assert_eq!(encoded[4..8], 6u32.to_le_bytes());
         assert_eq!(encoded.len(), measure(0, &change));
+    }
+
+    /// Microsoft's suite takes the data from the offset that the answer has, none as there is.
+    #[test]
+    fn answer_without_changes_says_where_they_would_be() {
+        let answer = waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response);
+        assert_eq!(answer.body, [9, 0, 72, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -164,6 +164,16 @@ pub fn output_buffer_response(w: &mut Writer<'_>, data: &[u8]) {
     put_variable(w, data);
 }
 
+/// Appends the response to a CHANGE_NOTIFY that no change ends: it says where changes would be, for
+/// clients that look for them there whatever the status is. MS-SMB2 2.2.36, 3.3.4.4.
+pub fn empty_notify_response(w: &mut Writer<'_>) {
+    let offset = w.position() + 8;
+    w.u16(9);
+    w.u16(offset as u16);
+    w.u32(0);
+    put_variable(w, &[]);
+}
+
 /// Reads what [`output_buffer_response`] writes.
 ///
 /// # Errors

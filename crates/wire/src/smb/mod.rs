@@ -45,7 +45,8 @@ pub use error::ErrorResponse;
 pub use header::{Command, Flags, Header};
 pub use ids::{AsyncId, Dialect, FileId, MessageId, SessionId, TreeId};
 pub use info::{
-    InfoType, QueryInfoRequest, SetInfoRequest, decode_output_buffer, output_buffer_response,
+    InfoType, QueryInfoRequest, SetInfoRequest, decode_output_buffer, empty_notify_response,
+    output_buffer_response,
 };
 pub use interfaces::NetworkInterface;
 pub use ioctl::{IoctlRequest, IoctlResponse};
