@@ -35,6 +35,8 @@ pub enum HostVerdict {
     Refused,
     /// That is being found out, by a look-up of the client's name: it is to come again.
     Unknown,
+    /// It may be: the look-up failed, or had no answer in time.
+    Unanswered,
 }
 
 impl From<bool> for HostVerdict {
@@ -101,12 +103,13 @@ impl Export {
     /// Whether a connection may reach it.
     ///
     /// # Errors
-    /// ACCESS for other machines; DELAY while it is looked up whether this is one; PERM, as the Linux kernel's server replies, for a source port that
-    /// any program can have where it must be reserved; WRONGSEC without TLS where that is required.
-    pub(crate) fn admit(&self, conn: &Shared) -> Result<(), NfsStatus> {
+    /// `absent`, the status of what does not exist, for other machines; DELAY while it is looked up
+    /// whether this is one; PERM, as the Linux kernel's server replies, for a source port that any
+    /// program can have where it must be reserved; WRONGSEC without TLS where that is required.
+    pub(crate) fn admit(&self, conn: &Shared, absent: NfsStatus) -> Result<(), NfsStatus> {
         match self.verdict(conn.facts.peer.ip()) {
             HostVerdict::Admitted => {}
-            HostVerdict::Refused => return Err(NfsStatus::ACCESS),
+            HostVerdict::Refused | HostVerdict::Unanswered => return Err(absent),
             HostVerdict::Unknown => return Err(NfsStatus::DELAY),
         }
         if self.reserved_ports && !conn.facts.has_reserved_port() {
@@ -120,11 +123,12 @@ impl Export {
         Ok(())
     }
 
-    /// Whether clients at an address may reach it.
+    /// Whether clients at an address may reach it; never [`HostVerdict::Unanswered`].
     #[must_use]
     pub fn verdict(&self, peer: IpAddr) -> HostVerdict {
         match self.hosts.verdict(peer) {
             HostVerdict::Admitted => self.find_terms(peer).0,
+            HostVerdict::Unanswered => HostVerdict::Refused,
             other => other,
         }
     }
@@ -136,15 +140,22 @@ impl Export {
     }
 
     /// Whether there are terms for clients at an address, and if so, which: those of the first entry
-    /// that is for them, or of none before it is known whether the entry is.
+    /// that is for them, or of none before it is known whether the entry is. An entry that stays
+    /// without an answer may be for them: no later entry gives more than it would.
     fn find_terms(&self, peer: IpAddr) -> (HostVerdict, Option<ExportTerms>) {
         if self.clients.is_empty() {
             return (HostVerdict::Admitted, Some(self.terms));
         }
+        let mut unanswered = Vec::new();
         for ClientTerms { hosts, terms } in &self.clients {
             match hosts.verdict(peer) {
-                HostVerdict::Admitted => return (terms.is_some().into(), *terms),
+                HostVerdict::Admitted => {
+                    let is_bounded = unanswered.iter().all(|bound| is_within(*terms, *bound));
+                    let terms = terms.filter(|_| is_bounded);
+                    return (terms.is_some().into(), terms);
+                }
                 HostVerdict::Refused => {}
+                HostVerdict::Unanswered => unanswered.push(*terms),
                 HostVerdict::Unknown => return (HostVerdict::Unknown, None),
             }
         }
@@ -156,6 +167,21 @@ impl Export {
     pub fn is_read_only(&self, peer: IpAddr) -> bool {
         self.terms_of(peer).is_none_or(|terms| terms.read_only)
     }
+}
+
+/// Whether terms give nothing that `bound` does not. None give nothing.
+fn is_within(terms: Option<ExportTerms>, bound: Option<ExportTerms>) -> bool {
+    let Some(terms) = terms else { return true };
+    let power = |squash| match squash {
+        Squash::All => 0,
+        Squash::Root => 1,
+        Squash::None => 2,
+    };
+    bound.is_some_and(|bound| {
+        (terms.read_only || !bound.read_only)
+            && power(terms.squash) <= power(bound.squash)
+            && terms.anonymous == bound.anonymous
+    })
 }
 
 impl ExportTerms {
@@ -228,12 +254,6 @@ impl Config {
     #[must_use]
     pub fn export_named(&self, name: &[u8]) -> Option<&Arc<Export>> {
         self.exports.iter().find(|export| export.name == name)
-    }
-
-    /// Whether it is being found out what clients at an address may reach.
-    #[must_use]
-    pub fn is_looked_up(&self, peer: IpAddr) -> bool {
-        self.exports.iter().any(|export| export.verdict(peer) == HostVerdict::Unknown)
     }
 }
 

@@ -33,8 +33,8 @@ impl Place {
     /// What a handle from the wire leads to.
     ///
     /// # Errors
-    /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more, or the
-    /// directory leads this client to none; DELAY while that is looked up; those of
+    /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more or not for
+    /// this client, or the directory leads this client to none; DELAY while that is looked up; those of
     /// [`Export::admit`].
     pub fn parse(
         files: &Files,
@@ -45,18 +45,18 @@ impl Place {
         if let Some(id) = config.tree.of_handle(handle.as_bytes()) {
             return match config.tree.verdict(id, &config.exports, conn.facts.peer.ip()) {
                 HostVerdict::Admitted => Ok(Self::Pseudo(id)),
-                HostVerdict::Refused => Err(NfsStatus::STALE),
+                HostVerdict::Refused | HostVerdict::Unanswered => Err(NfsStatus::STALE),
                 HostVerdict::Unknown => Err(NfsStatus::DELAY),
             };
         }
-        // Whoever knows a path can make the handle: one of no directory gets what a hidden one gets.
+        // Any client that knows a path can make the handle: one of no directory gets what a hidden
+        // one gets.
         if pseudo::is_handle(handle.as_bytes()) {
-            let is_looked_up = config.is_looked_up(conn.facts.peer.ip());
-            return Err(if is_looked_up { NfsStatus::DELAY } else { NfsStatus::STALE });
+            return Err(NfsStatus::STALE);
         }
         let handle = files.parse_handle(handle.as_bytes()).map_err(|_| NfsStatus::BADHANDLE)?;
         let export = config.export(handle.volume()).ok_or(NfsStatus::STALE)?.clone();
-        export.admit(conn)?;
+        export.admit(conn, NfsStatus::STALE)?;
         Ok(Self::Object(ObjectPlace { export, handle: Some(handle), object: None }))
     }
 

@@ -199,7 +199,7 @@ impl PseudoTree {
         for export in below.filter_map(|export| exports.get(*export)) {
             match export.verdict(peer) {
                 HostVerdict::Admitted => return HostVerdict::Admitted,
-                HostVerdict::Refused => {}
+                HostVerdict::Refused | HostVerdict::Unanswered => {}
                 HostVerdict::Unknown => verdict = HostVerdict::Unknown,
             }
         }
@@ -230,14 +230,14 @@ impl PseudoTree {
             match export.verdict(peer) {
                 HostVerdict::Admitted => return Some(Found::Export(export)),
                 HostVerdict::Unknown => return Some(Found::Unknown),
-                HostVerdict::Refused => {}
+                HostVerdict::Refused | HostVerdict::Unanswered => {}
             }
         }
         let directory = self.directories.get(child.directory?)?.id;
         match self.verdict(directory, exports, peer) {
             HostVerdict::Admitted => Some(Found::Directory(directory)),
             HostVerdict::Unknown => Some(Found::Unknown),
-            HostVerdict::Refused => None,
+            HostVerdict::Refused | HostVerdict::Unanswered => None,
         }
     }
 

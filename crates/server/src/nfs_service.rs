@@ -4,7 +4,7 @@ use crate::config::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, 
 use crate::connections::Connections;
 use crate::host::ProcessHost;
 use crate::listener::Listener;
-use crate::names::HostNames;
+use crate::names::{HostNames, RuleVerdict};
 use crate::seats::Seats;
 use crate::supervisor::Beat;
 use files::{Files, VolumeId};
@@ -168,7 +168,12 @@ struct RuleFilter {
 
 impl HostFilter for RuleFilter {
     fn verdict(&self, peer: IpAddr) -> HostVerdict {
-        self.names.is_for(&self.rule, peer).map_or(HostVerdict::Unknown, HostVerdict::from)
+        match self.names.is_for(&self.rule, peer) {
+            RuleVerdict::Match => HostVerdict::Admitted,
+            RuleVerdict::NoMatch => HostVerdict::Refused,
+            RuleVerdict::Pending => HostVerdict::Unknown,
+            RuleVerdict::Unanswered => HostVerdict::Unanswered,
+        }
     }
 }
 

@@ -55,7 +55,9 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
 
 /// Goes where a name above the shares leads: in the root to a share of this name, else by the path of
 /// one. A share of this name that the client may not reach does not hide a path that it may, and is
-/// no other to it than one that does not exist: not by DELAY either, while it is looked up.
+/// no other to it than one that does not exist. Shares of other names and paths are not judged: a
+/// stranger's name that leads nowhere starts no look-up, so that DELAY tells, while it lasts, that
+/// there is something of the name.
 async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
     let (config, peer) = (run.config.clone(), run.call.conn.facts.peer.ip());
@@ -72,14 +74,14 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
             Ok(())
         }
         Some(Found::Unknown) => Err(NfsStatus::DELAY),
-        None if config.is_looked_up(peer) => Err(NfsStatus::DELAY),
         None => Err(NfsStatus::NOENT),
     }
 }
 
 async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
     let export = export.clone();
-    export.admit(&run.call.conn)?;
+    // The verdict may have changed since the share was found.
+    export.admit(&run.call.conn, NfsStatus::NOENT)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
     run.go(Place::of(export, root));
     Ok(())

@@ -198,7 +198,7 @@ fn list_shares(
     for export in &run.config.exports {
         match export.verdict(peer) {
             HostVerdict::Admitted => shares.push((cookie_of(&export.name), export)),
-            HostVerdict::Refused => {}
+            HostVerdict::Refused | HostVerdict::Unanswered => {}
             HostVerdict::Unknown => return Err(NfsStatus::DELAY),
         }
     }

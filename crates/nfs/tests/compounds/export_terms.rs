@@ -3,6 +3,7 @@
 use crate::harness::{Bench, Client, READ_WRITE, open_args};
 use nfs::{ClientTerms, Export, ExportTerms, HostFilter, HostVerdict, Squash};
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use wire::nfs::attributes::{Attributes, attribute};
 use wire::nfs::ops::*;
@@ -159,23 +160,106 @@ fn client_whose_name_is_looked_up_is_told_to_come_again() {
 #[test]
 fn refused_client_does_not_learn_which_shares_exist() {
     let bench = Bench::new();
-    let verdict = Arc::new(Mutex::new(HostVerdict::Unknown));
+    let verdict = Arc::new(Mutex::new(HostVerdict::Admitted));
     let hosts = Arc::new(VerdictFilter(verdict.clone()));
     export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
     let mut client = bench.client_from("client", 1);
-    for (told, status) in
-        [(HostVerdict::Unknown, NfsStatus::DELAY), (HostVerdict::Refused, NfsStatus::NOENT)]
-    {
+    assert_eq!(open(&mut client, 1, false), NfsStatus::NOENT, "the share is there, no file is");
+    assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
+    let handle = client.handle(&[b"share"]);
+    for told in [HostVerdict::Refused, HostVerdict::Unanswered] {
         *verdict.lock().unwrap() = told;
         for name in [&b"share"[..], b"absent"] {
             let mut operations = client.walk(&[]);
             operations.push(Operation::Lookup(LookupArgs { name }));
-            assert_eq!(client.status(&operations), status, "{name:?}");
+            assert_eq!(client.status(&operations), NfsStatus::NOENT, "{name:?}");
             let asked = [Operation::PutRootFh, Operation::SecInfo(SecInfoArgs { name })];
-            assert_eq!(client.status(&asked), status, "{name:?}");
+            assert_eq!(client.status(&asked), NfsStatus::NOENT, "{name:?}");
+        }
+        assert_eq!(listed(&mut client), Ok(vec![]));
+        let asked = [Operation::PutFh(PutFhArgs { object: handle }), Operation::GetFh];
+        assert_eq!(client.status(&asked), NfsStatus::STALE, "as one of no share");
+    }
+}
+
+#[derive(Debug)]
+struct CountingFilter(Arc<AtomicUsize>);
+
+impl HostFilter for CountingFilter {
+    fn verdict(&self, _: IpAddr) -> HostVerdict {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        HostVerdict::Unknown
+    }
+}
+
+/// A name that anybody makes up must not have each netgroup of the configuration asked for.
+#[test]
+fn name_that_leads_nowhere_has_no_client_looked_up() {
+    let bench = Bench::new();
+    let judged = Arc::new(AtomicUsize::new(0));
+    let hosts = Arc::new(CountingFilter(judged.clone()));
+    export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
+    let mut client = bench.client_from("client", 1);
+    let mut looked_up = |name| {
+        let mut operations = client.walk(&[]);
+        operations.push(Operation::Lookup(LookupArgs { name }));
+        client.status(&operations)
+    };
+    assert_eq!(looked_up(b"absent"), NfsStatus::NOENT);
+    assert_eq!(judged.load(Ordering::Relaxed), 0);
+    assert_eq!(looked_up(b"share"), NfsStatus::DELAY);
+    assert!(judged.load(Ordering::Relaxed) > 0);
+}
+
+/// A verdict that changes between two looks at it.
+#[derive(Debug)]
+struct SettlingFilter(AtomicUsize);
+
+impl HostFilter for SettlingFilter {
+    fn verdict(&self, _: IpAddr) -> HostVerdict {
+        match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => HostVerdict::Unknown,
+            _ => HostVerdict::Refused,
         }
     }
-    *verdict.lock().unwrap() = HostVerdict::Admitted;
-    assert_eq!(open(&mut client, 1, false), NfsStatus::NOENT, "the share is there, no file is");
-    assert_eq!(listed(&mut client), Ok(vec![b"share".to_vec()]));
+}
+
+#[test]
+fn client_that_is_refused_in_the_middle_of_a_look_up_finds_nothing() {
+    let bench = Bench::new();
+    let hosts = Arc::new(SettlingFilter(AtomicUsize::new(0)));
+    export_to(&bench, vec![ClientTerms { hosts, terms: Some(READS) }]);
+    let mut client = bench.client_from("client", 1);
+    let operations = client.walk(&[b"share"]);
+    assert_eq!(client.status(&operations), NfsStatus::NOENT);
+}
+
+/// A banned client is in a netgroup whose service is down, and everybody else may write.
+#[test]
+fn entry_without_an_answer_bounds_those_after_it() {
+    let squashed = ExportTerms { squash: Squash::All, ..FULL };
+    for (unanswered, later, expected) in [
+        (None, Some(READS), None),
+        (None, None, None),
+        (Some(READS), Some(FULL), None),
+        (Some(squashed), Some(FULL), None),
+        (Some(FULL), Some(ExportTerms { anonymous: (0, 0), ..FULL }), None),
+        (Some(FULL), Some(FULL), Some(FULL)),
+        (Some(FULL), Some(READS), Some(READS)),
+        (Some(FULL), Some(squashed), Some(squashed)),
+    ] {
+        let bench = Bench::new();
+        let verdict = Arc::new(Mutex::new(HostVerdict::Unanswered));
+        let entry = |verdict, terms| ClientTerms { hosts: Arc::new(VerdictFilter(verdict)), terms };
+        let everybody = Arc::new(Mutex::new(HostVerdict::Admitted));
+        let clients = vec![entry(verdict.clone(), unanswered), entry(everybody, later)];
+        let mut export = None;
+        bench.configure(|config| export = Some((*config.exports[0]).clone()));
+        let export = Export { clients, ..export.unwrap() };
+        let peer = IpAddr::from([198, 51, 100, 1]);
+        assert_eq!(export.terms_of(peer), expected, "{unanswered:?} before {later:?}");
+        assert_eq!(export.verdict(peer), expected.is_some().into());
+        *verdict.lock().unwrap() = HostVerdict::Refused;
+        assert_eq!(export.terms_of(peer), later, "{unanswered:?} before {later:?}");
+    }
 }

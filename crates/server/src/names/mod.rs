@@ -14,8 +14,8 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
-pub use table::WantedNames;
 use table::{Answer, ClientNames, GroupSet, Lookup, MemberAnswer, MemberLookup, NameTable};
+pub use table::{RuleVerdict, WantedNames};
 
 /// An idle thread looks for work so often, whatever the table says.
 const IDLE_MAX: Duration = Duration::from_mins(1);
@@ -235,48 +235,50 @@ impl HostNames {
         Ok(())
     }
 
-    /// Whether a rule is for clients at an address; none while a look-up has to tell, which is under
-    /// way then. Takes microseconds, and never waits for a name service.
+    /// Whether a rule is for clients at an address; [`RuleVerdict::Pending`] starts a look-up. Takes
+    /// microseconds, and never waits for a name service.
     #[must_use]
-    pub fn is_for(&self, rule: &HostRule, address: IpAddr) -> Option<bool> {
+    pub fn is_for(&self, rule: &HostRule, address: IpAddr) -> RuleVerdict {
         match rule {
-            HostRule::All => Some(true),
-            HostRule::Network(network) => Some(network.has(address)),
+            HostRule::All => RuleVerdict::Match,
+            HostRule::Network(network) => network.has(address).into(),
             HostRule::Name(name) => {
                 let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
-                table.is_host(name, address, Instant::now())
+                let is = table.is_host(name, address, Instant::now());
+                is.map_or(RuleVerdict::Pending, RuleVerdict::from)
             }
             HostRule::Wildcard(pattern) => {
-                let names = self.of_client(address)?;
+                let Some(names) = self.of_client(address) else { return RuleVerdict::Pending };
                 let is = names.names.iter().any(|name| pattern.has(name));
-                Some(self.note_match(address, is))
+                self.note_match(address, is.into())
             }
             HostRule::Netgroup(group) => {
                 // Netgroups have clients by their names.
-                self.of_client(address)?;
-                let is = self.is_member(address, group)?;
-                Some(self.note_match(address, is))
+                if self.of_client(address).is_none() {
+                    return RuleVerdict::Pending;
+                }
+                self.note_match(address, self.find_member(address, group))
             }
         }
     }
 
-    fn note_match(&self, address: IpAddr, is: bool) -> bool {
-        if is {
+    fn note_match(&self, address: IpAddr, verdict: RuleVerdict) -> RuleVerdict {
+        if verdict == RuleVerdict::Match {
             let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
             table.note_match(address);
         }
-        is
+        verdict
     }
 
-    fn is_member(&self, address: IpAddr, netgroup: &str) -> Option<bool> {
+    fn find_member(&self, address: IpAddr, netgroup: &str) -> RuleVerdict {
         let now = Instant::now();
         let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
-        let (is, is_due) = table.find_member(address, netgroup, now);
+        let (verdict, is_due) = table.find_member(address, netgroup, now);
         drop(table);
         if is_due && self.desk.table().ask_member(address, netgroup, now) {
             self.desk.call();
         }
-        is
+        verdict
     }
 
     /// The clients of some rules, as a share of SMB has them.
@@ -309,9 +311,10 @@ impl NamedHosts for RuleHosts {
         let mut is_unknown = false;
         for rule in &self.rules {
             match self.names.is_for(rule, peer) {
-                Some(true) => return Some(true),
-                Some(false) => {}
-                None => is_unknown = true,
+                RuleVerdict::Match => return Some(true),
+                // Each rule lets clients in: without an answer this one does not.
+                RuleVerdict::NoMatch | RuleVerdict::Unanswered => {}
+                RuleVerdict::Pending => is_unknown = true,
             }
         }
         (!is_unknown).then_some(false)
@@ -365,7 +368,8 @@ fn serve_netgroups(desk: &Desk, service: &dyn NameService) {
 /// One turn of a client: it ends with its time, or once all is asked for. A call cannot be ended.
 fn look_up_members(service: &dyn NameService, lookup: MemberLookup) -> MemberAnswer {
     let began = Instant::now();
-    let (mut asked, mut found, mut are_missing) = (GroupSet::default(), GroupSet::default(), false);
+    let none = GroupSet::default();
+    let (mut asked, mut found, mut failed) = (none, none, none);
     for at in lookup.wanted.places() {
         if !asked.is_empty() && began.elapsed() >= NETGROUP_TURN {
             break;
@@ -375,19 +379,21 @@ fn look_up_members(service: &dyn NameService, lookup: MemberLookup) -> MemberAns
         let mut is_member = |host: &String| match service.is_in_netgroup(group, host) {
             Ok(is) => is,
             Err(error) => {
-                if !std::mem::replace(&mut are_missing, true) {
+                if failed.is_empty() {
                     tracing::warn!(
                         netgroup = *group, %error,
                         "a netgroup of the configuration cannot be looked up; correct its name, or the name service"
                     );
                 }
+                failed.set(at, true);
                 false
             }
         };
         let is = lookup.hosts.iter().any(&mut is_member);
         found.set(at, is);
+        failed.set(at, failed.has(at) && !is);
     }
-    MemberAnswer { lookup, asked, found, are_missing }
+    MemberAnswer { lookup, asked, found, failed }
 }
 
 /// The names of a client that lead to its address: the one that it claims, and with `short` its first

@@ -29,6 +29,25 @@ pub struct WantedNames {
     pub netgroups: Vec<String>,
 }
 
+/// Whether a rule is for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleVerdict {
+    /// It is.
+    Match,
+    /// It is not.
+    NoMatch,
+    /// A look-up has to tell, which is under way.
+    Pending,
+    /// The look-up failed, or had no answer in time: the rule may be for the client.
+    Unanswered,
+}
+
+impl From<bool> for RuleVerdict {
+    fn from(is_match: bool) -> Self {
+        if is_match { Self::Match } else { Self::NoMatch }
+    }
+}
+
 /// Answer of the name services about a client's address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientNames {
@@ -112,6 +131,11 @@ struct Client {
 }
 
 impl Client {
+    /// The names that were found last, however long ago.
+    fn names(&self) -> &[String] {
+        self.found.as_ref().map(|(names, _)| names.names.as_slice()).unwrap_or_default()
+    }
+
     /// Whether it has waited for an answer for as long as it may.
     fn is_overdue(&self, now: Instant) -> bool {
         let lapsed = self.found.as_ref().map(|(_, age)| age.known + HOST_ANSWER_MAX_AGE);
@@ -255,7 +279,7 @@ impl NameTable {
         let new = || Client {
             found: None,
             doubted: None,
-            groups: Membership::new(now),
+            groups: Membership::new(),
             since: now,
             queue: None,
             is_matched: AtomicBool::new(false),
@@ -365,8 +389,11 @@ impl NameTable {
             }
         }
         let is_certain = !has_failed && !found.names.is_empty();
-        if client.found.as_ref().is_none_or(|(known, _)| **known != found) {
-            client.groups.make_due(now);
+        match &client.found {
+            // Whatever the address was a member of by the lost name, it is not by another.
+            Some((known, _)) if known.loses_by(&found) => client.groups.clear(now),
+            Some((known, _)) if **known == found => {}
+            _ => client.groups.make_due(now),
         }
         client.doubted = None;
         client.is_matched = AtomicBool::new(false);

@@ -10,6 +10,8 @@ struct Zones {
     claims: HashMap<IpAddr, &'static str>,
     addresses: HashMap<&'static str, Vec<IpAddr>>,
     netgroups: Vec<(&'static str, &'static str)>,
+    /// Netgroups without an answer.
+    failing: Vec<&'static str>,
     /// Whoever asks for this name or netgroup waits until the test lets them go on.
     slow: Option<(&'static str, Mutex<mpsc::Receiver<()>>)>,
 }
@@ -33,6 +35,9 @@ impl NameService for Zones {
         if let Some((_, wait)) = self.slow.as_ref().filter(|(slow, _)| *slow == netgroup) {
             let _ = wait.lock().unwrap().recv();
         }
+        if self.failing.contains(&netgroup) {
+            return Err(io::Error::other("no server answers"));
+        }
         Ok(self.netgroups.iter().any(|(group, member)| (*group, *member) == (netgroup, host)))
     }
 }
@@ -47,8 +52,10 @@ fn rule(text: &str) -> HostRule {
 /// Verdict of a rule once it is known.
 fn verdict(names: &HostNames, text: &str, client: IpAddr) -> bool {
     for _ in 0..1000 {
-        if let Some(is) = names.is_for(&rule(text), client) {
-            return is;
+        match names.is_for(&rule(text), client) {
+            RuleVerdict::Match => return true,
+            RuleVerdict::NoMatch => return false,
+            RuleVerdict::Pending | RuleVerdict::Unanswered => {}
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -134,6 +141,29 @@ fn client_that_cannot_be_looked_up_is_none_of_the_named() {
 }
 
 #[test]
+fn netgroup_that_fails_gives_no_answer_and_spoils_none_of_another() {
+    let zones = Zones {
+        claims: HashMap::from([(NEAR, "a.lab.example")]),
+        addresses: HashMap::from([("a.lab.example", vec![NEAR])]),
+        netgroups: vec![("full", "a.lab.example")],
+        failing: vec!["down"],
+        ..Zones::default()
+    };
+    let names = Arc::new(of(zones, &["@down", "@full"]));
+    assert!(verdict(&names, "@full", NEAR));
+    let is_pending = || names.is_for(&rule("@down"), NEAR) == RuleVerdict::Pending;
+    for _ in 0..1000 {
+        if !is_pending() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(names.is_for(&rule("@down"), NEAR), RuleVerdict::Unanswered);
+    assert_eq!(names.of_rules(vec![rule("@down")]).has(NEAR), Some(false), "SMB lets nobody in");
+    assert_eq!(names.of_rules(vec![rule("@down"), rule("@full")]).has(NEAR), Some(true));
+}
+
+#[test]
 fn slow_look_up_of_one_client_holds_up_no_other() {
     let (go_on, wait) = mpsc::channel();
     let zones = Zones {
@@ -143,9 +173,13 @@ fn slow_look_up_of_one_client_holds_up_no_other() {
         ..Zones::default()
     };
     let names = of(zones, &["*.example"]);
-    assert_eq!(names.is_for(&rule("*.example"), NEAR), None);
+    assert_eq!(names.is_for(&rule("*.example"), NEAR), RuleVerdict::Pending);
     assert!(verdict(&names, "*.example", FAR));
-    assert_eq!(names.is_for(&rule("*.example"), NEAR), None, "unknown, and not refused");
+    assert_eq!(
+        names.is_for(&rule("*.example"), NEAR),
+        RuleVerdict::Pending,
+        "unknown, and not refused"
+    );
     go_on.send(()).unwrap();
     assert!(verdict(&names, "*.example", NEAR));
 }
@@ -158,13 +192,18 @@ fn slow_netgroup_holds_up_no_client_that_is_known_by_name() {
         addresses: HashMap::from([("a.lab.example", vec![NEAR]), ("b.lab.example", vec![FAR])]),
         netgroups: vec![("slow", "a.lab.example")],
         slow: Some(("slow", Mutex::new(wait))),
+        ..Zones::default()
     };
     let names = of(zones, &["*.lab.example", "@slow"]);
     assert!(verdict(&names, "*.lab.example", NEAR));
-    assert_eq!(names.is_for(&rule("@slow"), NEAR), None);
+    assert_eq!(names.is_for(&rule("@slow"), NEAR), RuleVerdict::Pending);
     std::thread::sleep(Duration::from_millis(50));
     assert!(verdict(&names, "*.lab.example", FAR));
-    assert_eq!(names.is_for(&rule("@slow"), NEAR), None, "unknown, and not refused");
+    assert_eq!(
+        names.is_for(&rule("@slow"), NEAR),
+        RuleVerdict::Pending,
+        "unknown, and not refused"
+    );
     go_on.send(()).unwrap();
     assert!(verdict(&names, "@slow", NEAR));
 }

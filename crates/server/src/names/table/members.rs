@@ -4,12 +4,13 @@
 //! One client has one turn at a time, in which as many of its netgroups are asked for as its time
 //! allows; the rest waits for its next turn, behind others.
 
-use super::{Age, lookup_site};
+use super::{Age, Client, RuleVerdict, lookup_site};
 use crate::limits::{
-    CLIENT_NAMES_MAX, FIRST_ANSWER_WITHIN, LOOKUPS_WAITING_MAX, LOOKUPS_WAITING_PER_SITE,
-    NETGROUPS_MAX,
+    CLIENT_NAMES_MAX, FIRST_ANSWER_WITHIN, HOST_ANSWER_MAX_AGE, HOST_RETRY, LOOKUPS_WAITING_MAX,
+    LOOKUPS_WAITING_PER_SITE, NETGROUPS_MAX,
 };
 use crate::site_line::SiteLine;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -48,10 +49,6 @@ impl GroupSet {
         Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
-    fn with(self, other: Self) -> Self {
-        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
-    }
-
     /// With other places; those without one are left out.
     fn moved(self, place: impl Fn(usize) -> Option<usize>) -> Self {
         let mut moved = Self::default();
@@ -67,20 +64,174 @@ pub struct Membership {
     wanted: GroupSet,
     /// Those that still are to be asked for in this round.
     pending: GroupSet,
-    /// Those that there is an answer for.
-    known: GroupSet,
-    /// Those that it is in.
-    member: GroupSet,
-    /// Those of `member` that the last look-up did not have: lost once another agrees.
-    doubted: GroupSet,
-    /// Of the last round that ended.
-    age: Option<Age>,
-    /// Since when the first of `pending` without an answer is waited for.
-    since: Instant,
-    /// An answer of this round may be mended by another look-up.
+    /// By the place of the netgroup; each has an age of its own.
+    states: BTreeMap<usize, GroupState>,
+    /// Answers of this round may be out of date: they are asked for again soon.
     is_uncertain: bool,
     /// It waits for its turn, or has it.
     queue: Option<Turn>,
+}
+
+/// What is known of a client in one netgroup. A netgroup whose look-up fails has no answer, and is
+/// none that the client is not in.
+#[derive(Clone, Copy, Debug)]
+enum GroupState {
+    /// The first answer is waited for.
+    Asked { since: Instant },
+    /// There is none: the last look-up failed.
+    Failed { due: Instant },
+    /// The last answer. A member that the last look-up did not have is doubted: lost once another
+    /// look-up agrees.
+    Answered { age: Age, is_member: bool, is_doubted: bool },
+}
+
+impl GroupState {
+    /// Whether the client is in the netgroup, by an answer that is not too old.
+    fn answer(&self, now: Instant) -> Option<bool> {
+        match self {
+            Self::Answered { age, is_member, .. } => age.counts(now).then_some(*is_member),
+            Self::Asked { .. } | Self::Failed { .. } => None,
+        }
+    }
+
+    /// Whether the netgroup is to be asked for, if it is not already.
+    fn is_due(&self, now: Instant) -> bool {
+        match self {
+            Self::Asked { .. } => true,
+            Self::Failed { due } => *due <= now,
+            Self::Answered { age, .. } => age.due <= now || !age.counts(now),
+        }
+    }
+
+    fn make_due(&mut self, now: Instant) {
+        match self {
+            Self::Asked { .. } => {}
+            Self::Failed { due } => *due = now,
+            Self::Answered { age, .. } => age.due = now,
+        }
+    }
+
+    /// The verdict; of a netgroup without an answer by whether one is waited for.
+    fn verdict(&self, is_pending: bool, now: Instant) -> RuleVerdict {
+        if let Some(is_member) = self.answer(now) {
+            return is_member.into();
+        }
+        let since = match self {
+            Self::Failed { .. } => return RuleVerdict::Unanswered,
+            Self::Asked { since } => *since,
+            Self::Answered { age, .. } => age.known + HOST_ANSWER_MAX_AGE,
+        };
+        let is_overdue = now.saturating_duration_since(since) >= FIRST_ANSWER_WITHIN;
+        if is_pending && is_overdue { RuleVerdict::Unanswered } else { RuleVerdict::Pending }
+    }
+
+    /// After a look-up that failed: the last answer goes on counting while it is young enough.
+    fn after_failure(self, now: Instant) -> Self {
+        let due = now + HOST_RETRY;
+        match self {
+            Self::Answered { age, is_member, is_doubted } if age.counts(now) => {
+                Self::Answered { age: Age { due, ..age }, is_member, is_doubted }
+            }
+            _ => Self::Failed { due },
+        }
+    }
+
+    /// After an answer.
+    fn after_answer(self, found: bool, is_certain: bool, now: Instant) -> Self {
+        match self {
+            Self::Answered { age, is_member: true, is_doubted: false }
+                if !found && age.counts(now) =>
+            {
+                let age = Age { due: now + HOST_RETRY, ..age };
+                Self::Answered { age, is_member: true, is_doubted: true }
+            }
+            _ => {
+                let age = Age::new(now, is_certain);
+                Self::Answered { age, is_member: found, is_doubted: false }
+            }
+        }
+    }
+}
+
+impl Membership {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        let none = GroupSet::default();
+        Self {
+            wanted: none,
+            pending: none,
+            states: BTreeMap::new(),
+            is_uncertain: false,
+            queue: None,
+        }
+    }
+
+    /// All is to be asked anew; what is known counts meanwhile.
+    pub fn make_due(&mut self, now: Instant) {
+        self.states.values_mut().for_each(|state| state.make_due(now));
+        // What was asked for in this round may be out of date at its end.
+        self.is_uncertain |= !self.pending.is_empty();
+    }
+
+    /// The answers were for names that the client has lost: none counts any more.
+    pub fn clear(&mut self, now: Instant) {
+        let asked = |at| (at, GroupState::Asked { since: now });
+        self.states = self.pending.places().map(asked).collect();
+    }
+
+    /// Whether the client is in a netgroup, and whether that is to be asked for.
+    pub fn find(&self, at: usize, now: Instant) -> (RuleVerdict, bool) {
+        let is_pending = self.pending.has(at);
+        let Some(state) = self.states.get(&at) else { return (RuleVerdict::Pending, true) };
+        let is_round_due = !self.pending.is_empty() || state.is_due(now);
+        let is_lapsed = state.is_due(now) && state.answer(now).is_none();
+        let is_due = self.queue.is_none() && is_round_due || is_lapsed && !is_pending;
+        (state.verdict(is_pending, now), is_due)
+    }
+
+    /// A netgroup is wanted, and with it all others that are due.
+    fn want(&mut self, at: usize, now: Instant) {
+        self.wanted.set(at, true);
+        for at in self.wanted.places() {
+            let is_pending = self.pending.has(at);
+            let state = self.states.entry(at).or_insert(GroupState::Asked { since: now });
+            if is_pending || !state.is_due(now) {
+                continue;
+            }
+            if matches!(state, GroupState::Answered { .. }) && state.answer(now).is_none() {
+                *state = GroupState::Asked { since: now };
+            }
+            self.pending.set(at, true);
+        }
+    }
+
+    /// Takes the answers of a turn; what failed has none.
+    fn take(&mut self, asked: GroupSet, found: GroupSet, failed: GroupSet, now: Instant) {
+        for at in asked.places() {
+            let state = self.states.entry(at).or_insert(GroupState::Asked { since: now });
+            *state = match failed.has(at) {
+                true => state.after_failure(now),
+                false => state.after_answer(found.has(at), !self.is_uncertain, now),
+            };
+        }
+        self.pending = self.pending.without(asked);
+        self.is_uncertain &= !self.pending.is_empty();
+    }
+
+    fn is_member_of_any(&self) -> bool {
+        let is_member =
+            |state: &GroupState| matches!(state, GroupState::Answered { is_member: true, .. });
+        self.states.values().any(is_member)
+    }
+
+    fn move_places(&mut self, place: &impl Fn(usize) -> Option<usize>) {
+        for set in [&mut self.wanted, &mut self.pending] {
+            *set = set.moved(place);
+        }
+        let states = std::mem::take(&mut self.states);
+        self.states =
+            states.into_iter().filter_map(|(at, state)| Some((place(at)?, state))).collect();
+    }
 }
 
 /// Which line a client's turn is in.
@@ -90,92 +241,6 @@ enum Turn {
     Members,
     /// Of all others.
     Strangers,
-}
-
-impl Membership {
-    /// Nothing is known.
-    pub fn new(now: Instant) -> Self {
-        let none = GroupSet::default();
-        Self {
-            wanted: none,
-            pending: none,
-            known: none,
-            member: none,
-            doubted: none,
-            age: None,
-            since: now,
-            is_uncertain: false,
-            queue: None,
-        }
-    }
-
-    /// All is to be asked anew; what is known counts meanwhile.
-    pub fn make_due(&mut self, now: Instant) {
-        self.age.iter_mut().for_each(|age| age.due = now);
-        // What was asked for in this round may be out of date at its end.
-        self.is_uncertain |= !self.pending.is_empty();
-    }
-
-    /// Whether the client is in a netgroup, none before that is known; and whether that is to be
-    /// asked for. Without an answer in time it is not.
-    pub fn find(&self, at: usize, now: Instant) -> (Option<bool>, bool) {
-        let is_known = self.known.has(at) && self.age.is_none_or(|age| age.counts(now));
-        let is_round_due = !self.pending.is_empty() || self.age.is_none_or(|age| age.due <= now);
-        let is_due = self.queue.is_none() && (!is_known || is_round_due);
-        if is_known {
-            return (Some(self.member.has(at)), is_due);
-        }
-        let is_waited_for = self.pending.has(at);
-        let is_overdue = now.saturating_duration_since(self.since) >= FIRST_ANSWER_WITHIN;
-        ((is_waited_for && is_overdue).then_some(false), is_due || !is_waited_for)
-    }
-
-    /// A netgroup is wanted, and with it all others that are due.
-    fn want(&mut self, at: usize, now: Instant) {
-        if self.age.is_some_and(|age| !age.counts(now)) {
-            self.known = GroupSet::default();
-            self.member = GroupSet::default();
-            self.doubted = GroupSet::default();
-            self.age = None;
-        }
-        if self.pending.without(self.known).is_empty() {
-            self.since = now;
-        }
-        self.wanted.set(at, true);
-        let is_due = self.age.is_some_and(|age| age.due <= now);
-        let due = if is_due { self.wanted } else { self.wanted.without(self.known) };
-        self.pending = self.pending.with(due);
-    }
-
-    /// Takes the answers of a turn.
-    fn take(&mut self, asked: GroupSet, found: GroupSet, is_uncertain: bool, now: Instant) {
-        self.is_uncertain |= is_uncertain;
-        for at in asked.places() {
-            let is_lost = self.known.has(at) && self.member.has(at) && !found.has(at);
-            let is_doubt = is_lost && !self.doubted.has(at);
-            self.doubted.set(at, is_doubt);
-            self.is_uncertain |= is_doubt;
-            self.member.set(at, found.has(at) || is_doubt);
-        }
-        self.known = self.known.with(asked);
-        self.pending = self.pending.without(asked);
-        if self.pending.is_empty() {
-            let is_certain = !std::mem::take(&mut self.is_uncertain);
-            self.age = Some(Age::new(now, is_certain));
-        }
-    }
-
-    fn move_places(&mut self, place: &impl Fn(usize) -> Option<usize>) {
-        for set in [
-            &mut self.wanted,
-            &mut self.pending,
-            &mut self.known,
-            &mut self.member,
-            &mut self.doubted,
-        ] {
-            *set = set.moved(place);
-        }
-    }
 }
 
 /// A turn of one client: its netgroups are asked for in order, until its time is over.
@@ -200,8 +265,8 @@ pub struct MemberAnswer {
     pub asked: GroupSet,
     /// Those of them that the client is in.
     pub found: GroupSet,
-    /// One was not found: it does not exist, or its service does not answer.
-    pub are_missing: bool,
+    /// Netgroups that have no answer: they do not exist, or their service does not answer.
+    pub failed: GroupSet,
 }
 
 /// The clients that wait for a turn; one has it at a time.
@@ -234,7 +299,7 @@ impl MemberLines {
     }
 
     fn join(&mut self, client: IpAddr, of: &mut Membership) -> Option<IpAddr> {
-        let turn = if of.member.is_empty() { Turn::Strangers } else { Turn::Members };
+        let turn = if of.is_member_of_any() { Turn::Members } else { Turn::Strangers };
         let displaced = self.line(turn).join(lookup_site(client), client).ok()?;
         of.queue = Some(turn);
         displaced
@@ -277,19 +342,14 @@ impl super::NameTable {
         self.netgroup_places.get(netgroup).copied()
     }
 
-    /// Whether a client whose names are known is in a netgroup, none before that is found out; and
-    /// whether [`NameTable::ask_member`](super::NameTable::ask_member) is to be called. A netgroup
-    /// that is not wanted has nobody.
-    pub fn find_member(
-        &self,
-        client: IpAddr,
-        netgroup: &str,
-        now: Instant,
-    ) -> (Option<bool>, bool) {
-        let Some(at) = self.place_of(netgroup) else { return (Some(false), false) };
+    /// Whether a client whose names are known is in a netgroup, and whether
+    /// [`NameTable::ask_member`](super::NameTable::ask_member) is to be called. A netgroup that is
+    /// not wanted has nobody.
+    pub fn find_member(&self, client: IpAddr, netgroup: &str, now: Instant) -> (RuleVerdict, bool) {
+        let Some(at) = self.place_of(netgroup) else { return (RuleVerdict::NoMatch, false) };
         match self.clients.get(&client.to_canonical()) {
             Some(client) => client.groups.find(at, now),
-            None => (None, false),
+            None => (RuleVerdict::Pending, false),
         }
     }
 
@@ -318,8 +378,7 @@ impl super::NameTable {
         let address = self.member_lines.begin()?;
         let netgroups = self.netgroups.clone();
         let client = self.clients.get(&address);
-        let names = client.and_then(|client| client.found.as_ref());
-        let names = names.map(|(names, _)| names.names.as_slice()).unwrap_or_default();
+        let names = client.map(Client::names).unwrap_or_default();
         let hosts = names.iter().cloned().chain([address.to_string()]).collect();
         let wanted = client.map(|client| client.groups.pending).unwrap_or_default();
         Some(MemberLookup { client: address, hosts, netgroups, wanted })
@@ -327,14 +386,17 @@ impl super::NameTable {
 
     /// Takes what a turn found.
     pub fn handle_members(&mut self, answer: MemberAnswer, now: Instant) {
-        let MemberAnswer { lookup, asked, found, are_missing } = answer;
+        let MemberAnswer { lookup, asked, found, failed } = answer;
         let address = lookup.client;
         self.member_lines.end(address);
         let Some(client) = self.clients.get_mut(&address) else { return };
         client.groups.queue = None;
-        // Places of another configuration say nothing.
-        if Arc::ptr_eq(&lookup.netgroups, &self.netgroups) {
-            client.groups.take(asked, found, are_missing, now);
+        // Places of another configuration say nothing, nor does an answer for a name that was lost.
+        let numeric = address.to_string();
+        let has_name = |host: &String| *host == numeric || client.names().contains(host);
+        let are_all_present = lookup.hosts.iter().all(has_name);
+        if Arc::ptr_eq(&lookup.netgroups, &self.netgroups) && are_all_present {
+            client.groups.take(asked, found, failed, now);
         }
         if !client.groups.pending.is_empty() {
             self.queue_member(address);

@@ -38,6 +38,14 @@ fn client_names(names: &[&str]) -> ClientNames {
     ClientNames { names: names.iter().map(|name| (*name).to_owned()).collect() }
 }
 
+/// Begins a turn with netgroups, which all fail.
+fn fail_members(table: &mut NameTable, now: Instant) {
+    let lookup = table.next_members().expect("a turn");
+    let (asked, failed) = (lookup.wanted, lookup.wanted);
+    let answer = MemberAnswer { lookup, asked, found: GroupSet::default(), failed };
+    table.handle_members(answer, now);
+}
+
 /// Begins a turn with netgroups and answers for the first `most` of them: whose, and which these were.
 fn answer_members(
     table: &mut NameTable,
@@ -54,7 +62,7 @@ fn answer_members(
         names.push(lookup.netgroups[at].clone());
     }
     let client = lookup.client;
-    table.handle_members(MemberAnswer { lookup, asked, found, are_missing: false }, now);
+    table.handle_members(MemberAnswer { lookup, asked, found, failed: GroupSet::default() }, now);
     Some((client, names))
 }
 
@@ -257,22 +265,26 @@ fn old_answer_is_unknown_again() {
 fn netgroup_is_asked_for_once_a_rule_is_reached() {
     let (mut table, now) = table_of(&[1], &["one", "two"]);
     assert_eq!(table.next_members(), None);
-    assert_eq!(table.find_member(address(1), "two", now), (None, true));
+    assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Pending, true));
     assert!(table.ask_member(address(1), "two", now));
     assert!(!table.ask_member(address(1), "two", now), "it waits already");
-    assert_eq!(table.find_member(address(1), "two", now), (None, false));
+    assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Pending, false));
     let answered = answer_members(&mut table, 9, &["one", "two"], now);
     assert_eq!(answered, Some((address(1), vec!["two".into()])));
-    assert_eq!(table.find_member(address(1), "two", now), (Some(true), false));
-    assert_eq!(table.find_member(address(1), "one", now), (None, true));
-    assert_eq!(table.find_member(address(1), "three", now), (Some(false), false), "not wanted");
+    assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Match, false));
+    assert_eq!(table.find_member(address(1), "one", now), (RuleVerdict::Pending, true));
+    assert_eq!(
+        table.find_member(address(1), "three", now),
+        (RuleVerdict::NoMatch, false),
+        "not wanted"
+    );
     // With all that is due once it is.
     let later = now + HOST_REFRESH;
-    assert_eq!(table.find_member(address(1), "two", later), (Some(true), true));
+    assert_eq!(table.find_member(address(1), "two", later), (RuleVerdict::Match, true));
     assert!(table.ask_member(address(1), "one", later));
     let answered = answer_members(&mut table, 9, &["two"], later);
     assert_eq!(answered, Some((address(1), vec!["one".into(), "two".into()])));
-    assert_eq!(table.find_member(address(1), "one", later), (Some(false), false));
+    assert_eq!(table.find_member(address(1), "one", later), (RuleVerdict::NoMatch, false));
 }
 
 #[test]
@@ -283,11 +295,11 @@ fn turn_that_takes_long_goes_on_behind_other_clients() {
     assert!(table.ask_member(address(2), "two", now));
     let of = |last, name: &str| Some((address(last), vec![name.to_owned()]));
     assert_eq!(answer_members(&mut table, 1, &[], now), of(1, "one"));
-    assert_eq!(table.find_member(address(1), "one", now), (Some(false), false));
-    assert_eq!(table.find_member(address(1), "two", now), (None, false));
+    assert_eq!(table.find_member(address(1), "one", now), (RuleVerdict::NoMatch, false));
+    assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Pending, false));
     assert_eq!(answer_members(&mut table, 1, &["two"], now), of(2, "two"));
     assert_eq!(answer_members(&mut table, 1, &["two"], now), of(1, "two"));
-    assert_eq!(table.find_member(address(1), "two", now), (Some(true), false));
+    assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Match, false));
     assert_eq!(answer_members(&mut table, 1, &[], now), None);
 }
 
@@ -316,25 +328,110 @@ fn lost_netgroup_counts_until_a_second_look_up_agrees() {
     let later = now + HOST_REFRESH;
     assert!(table.ask_member(address(1), "one", later));
     answer_members(&mut table, 1, &[], later);
-    assert_eq!(table.find_member(address(1), "one", later), (Some(true), false));
+    assert_eq!(table.find_member(address(1), "one", later), (RuleVerdict::Match, false));
     let again = later + HOST_RETRY;
     assert!(table.ask_member(address(1), "one", again));
     answer_members(&mut table, 1, &[], again);
-    assert_eq!(table.find_member(address(1), "one", again), (Some(false), false));
+    assert_eq!(table.find_member(address(1), "one", again), (RuleVerdict::NoMatch, false));
 }
 
 #[test]
-fn netgroup_without_an_answer_in_time_has_nobody() {
+fn netgroup_without_an_answer_in_time_stays_unanswered() {
     let (mut table, now) = table_of(&[1], &["one"]);
     table.ask_member(address(1), "one", now);
     let late = now + FIRST_ANSWER_WITHIN;
     let early = late - Duration::from_millis(1);
-    assert_eq!(table.find_member(address(1), "one", early).0, None);
-    assert_eq!(table.find_member(address(1), "one", late).0, Some(false));
+    assert_eq!(table.find_member(address(1), "one", early).0, RuleVerdict::Pending);
+    assert_eq!(table.find_member(address(1), "one", late).0, RuleVerdict::Unanswered);
     answer_members(&mut table, 1, &["one"], late);
-    assert_eq!(table.find_member(address(1), "one", late).0, Some(true), "whenever it comes");
+    assert_eq!(
+        table.find_member(address(1), "one", late).0,
+        RuleVerdict::Match,
+        "whenever it comes"
+    );
     let lapsed = late + HOST_ANSWER_MAX_AGE;
-    assert_eq!(table.find_member(address(1), "one", lapsed), (None, true));
+    assert_eq!(table.find_member(address(1), "one", lapsed), (RuleVerdict::Pending, true));
+}
+
+/// A client that is banned by its netgroup must not pass for another while the service is down.
+#[test]
+fn netgroup_whose_look_up_fails_is_unanswered_and_asked_again() {
+    let (mut table, now) = table_of(&[1], &["one"]);
+    table.ask_member(address(1), "one", now);
+    fail_members(&mut table, now);
+    let unanswered = RuleVerdict::Unanswered;
+    assert_eq!(table.find_member(address(1), "one", now), (unanswered, false), "not at once");
+    let later = now + HOST_RETRY;
+    assert_eq!(table.find_member(address(1), "one", later), (unanswered, true));
+    assert!(table.ask_member(address(1), "one", later));
+    assert_eq!(table.find_member(address(1), "one", later), (unanswered, false), "meanwhile");
+    answer_members(&mut table, 1, &[], later);
+    assert_eq!(table.find_member(address(1), "one", later), (RuleVerdict::NoMatch, false));
+    // What is known counts while look-ups fail, for an hour.
+    let mut at = later + HOST_REFRESH;
+    while at < later + HOST_ANSWER_MAX_AGE {
+        assert_eq!(table.find_member(address(1), "one", at), (RuleVerdict::NoMatch, true));
+        assert!(table.ask_member(address(1), "one", at));
+        fail_members(&mut table, at);
+        at += HOST_RETRY;
+    }
+    assert!(table.ask_member(address(1), "one", at));
+    fail_members(&mut table, at);
+    assert_eq!(table.find_member(address(1), "one", at), (unanswered, false));
+}
+
+#[test]
+fn answer_about_one_netgroup_makes_none_of_another_young() {
+    let (mut table, now) = table_of(&[1], &["one", "two"]);
+    table.ask_member(address(1), "one", now);
+    answer_members(&mut table, 9, &["one"], now);
+    let soon = now + HOST_REFRESH / 2;
+    table.ask_member(address(1), "two", soon);
+    answer_members(&mut table, 9, &[], soon);
+    let later = now + HOST_REFRESH;
+    assert_eq!(table.find_member(address(1), "one", later), (RuleVerdict::Match, true));
+    assert_eq!(table.find_member(address(1), "two", later), (RuleVerdict::NoMatch, false));
+    let lapsed = now + HOST_ANSWER_MAX_AGE;
+    assert_eq!(table.find_member(address(1), "one", lapsed), (RuleVerdict::Pending, true));
+    assert_eq!(table.find_member(address(1), "two", lapsed).0, RuleVerdict::NoMatch);
+}
+
+#[test]
+fn answer_of_a_round_that_never_ends_expires() {
+    let (mut table, now) = table_of(&[1], &["one", "two"]);
+    table.ask_member(address(1), "one", now);
+    table.ask_member(address(1), "two", now);
+    answer_members(&mut table, 1, &["one"], now);
+    let lapsed = now + HOST_ANSWER_MAX_AGE;
+    let early = lapsed - Duration::from_millis(1);
+    assert_eq!(table.find_member(address(1), "one", early).0, RuleVerdict::Match);
+    assert_eq!(table.find_member(address(1), "one", lapsed).0, RuleVerdict::Pending);
+}
+
+#[test]
+fn membership_ends_with_the_name_that_it_was_found_by() {
+    let (mut table, now) = table_of(&[1], &["one", "two"]);
+    table.ask_member(address(1), "one", now);
+    answer_members(&mut table, 9, &["one"], now);
+    let renamed = |table: &mut NameTable, now: Instant| {
+        assert!(table.ask(address(1), now));
+        answer_client(table, &["b.lab"], false, now);
+    };
+    let later = now + HOST_REFRESH;
+    renamed(&mut table, later);
+    let verdict = table.find_member(address(1), "one", later).0;
+    assert_eq!(verdict, RuleVerdict::Match, "another look-up may disagree");
+    // A turn of the old name is at work when the loss is confirmed.
+    let again = later + HOST_RETRY;
+    table.ask_member(address(1), "one", again);
+    let lookup = table.next_members().expect("a turn");
+    renamed(&mut table, again);
+    assert_eq!(table.find_member(address(1), "one", again).0, RuleVerdict::Pending);
+    let (asked, found, failed) = (lookup.wanted, lookup.wanted, GroupSet::default());
+    table.handle_members(MemberAnswer { lookup, asked, found, failed }, again);
+    assert_eq!(table.find_member(address(1), "one", again).0, RuleVerdict::Pending);
+    answer_members(&mut table, 9, &[], again);
+    assert_eq!(table.find_member(address(1), "one", again), (RuleVerdict::NoMatch, false));
 }
 
 #[test]
@@ -348,6 +445,8 @@ fn other_name_has_netgroups_asked_for_anew() {
     table.ask(address(1), later);
     answer_client(&mut table, &["a.lab", "b.lab"], false, later);
     assert!(table.ask_member(address(1), "one", later));
+    let verdict = table.find_member(address(1), "one", later).0;
+    assert_eq!(verdict, RuleVerdict::NoMatch, "what is known of the name that stays counts");
     let hosts = table.next_members().map(|lookup| lookup.hosts);
     assert_eq!(hosts, Some(["a.lab", "b.lab", "192.0.2.1"].map(String::from).to_vec()));
 }
@@ -362,16 +461,16 @@ fn other_netgroups_are_asked_for_after_a_reload() {
     configure(&mut table, &wanted(&[], &["two", "three"]), now);
     assert!(names_of(&table, address(1), now).is_some());
     assert!(table.find(address(1), now).1, "a reload has all looked up anew");
-    assert_eq!(table.find_member(address(1), "two", now), (Some(true), true));
-    assert_eq!(table.find_member(address(1), "three", now), (None, true));
-    assert_eq!(table.find_member(address(1), "one", now), (Some(false), false));
+    assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Match, true));
+    assert_eq!(table.find_member(address(1), "three", now), (RuleVerdict::Pending, true));
+    assert_eq!(table.find_member(address(1), "one", now), (RuleVerdict::NoMatch, false));
     // An answer of before the reload says nothing of those of now.
     table.ask_member(address(1), "three", now);
     let lookup = table.next_members().unwrap();
     configure(&mut table, &wanted(&[], &["three"]), now);
     let (asked, found) = (lookup.wanted, lookup.wanted);
-    table.handle_members(MemberAnswer { lookup, asked, found, are_missing: false }, now);
-    assert_eq!(table.find_member(address(1), "three", now), (None, false));
+    table.handle_members(MemberAnswer { lookup, asked, found, failed: GroupSet::default() }, now);
+    assert_eq!(table.find_member(address(1), "three", now), (RuleVerdict::Pending, false));
     let answered = answer_members(&mut table, 9, &["three"], now);
     assert_eq!(answered, Some((address(1), vec!["three".into()])));
 }
