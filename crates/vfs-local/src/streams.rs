@@ -30,6 +30,8 @@ const TYPE: &[u8] = b":$DATA";
 const XATTR_NAME_BYTES_MAX: usize = 255;
 /// Attributes in which Samba continues a stream, at most.
 const EXTENTS_MAX: u8 = 15;
+/// Looks at all streams of a file of which others rename one meanwhile.
+const RENAMED_TRIES_MAX: u32 = 64;
 /// Longest stream in an attribute: the largest extended attribute of Linux without the byte
 /// behind the data. ext4 takes less, a block for all attributes of a file.
 const KEPT_BYTES_MAX: u64 = node::XATTR_BYTES_MAX as u64 - 1;
@@ -155,12 +157,26 @@ pub fn has_any(attributes: &[u8]) -> bool {
 }
 
 /// The files that a node's streams refer to.
+///
+/// # Errors
+/// [`FsError::WouldBlock`] if streams are renamed again and again by others.
 pub fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
+    for _ in 0..RENAMED_TRIES_MAX {
+        if let Some(ids) = ids_unless_renamed(node)? {
+            return Ok(ids);
+        }
+    }
+    Err(FsError::WouldBlock)
+}
+
+/// As [`ids_of`]; none if a stream is gone that was listed: it may have another name by now.
+fn ids_unless_renamed(node: &LocalNode) -> Result<Option<Vec<StoredId>>> {
     let mut ids = Vec::new();
     for name in names(node)? {
-        ids.extend(load_present(node, &name)?.and_then(|value| value.id()));
+        let Some(value) = load_present(node, &name)? else { return Ok(None) };
+        ids.extend(value.id());
     }
-    Ok(ids)
+    Ok(Some(ids))
 }
 
 /// As the server, a stream's value; none if there is no such attribute.
@@ -183,8 +199,8 @@ pub fn sync(node: &LocalNode, data_only: bool) -> Result<bool> {
     }
     let mut has_long = false;
     for id in ids_of(node)? {
-        // No write of this process went to a file that is not there.
-        let present = StoredFile::open_present(node, id).map_err(|error| match error {
+        // No write of this process went to a file that is not there and not known.
+        let present = StoredFile::open_written(node, id).map_err(|error| match error {
             // The same again will not do, as it would for what is held by an absent client.
             FsError::Unavailable => FsError::AccessDenied,
             other => other,

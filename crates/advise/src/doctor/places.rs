@@ -157,15 +157,17 @@ fn long_streams(of: &FileSystem, streams: &LongStreams) -> Vec<Finding> {
     if streams.orphans > 0 {
         let (count, bytes) = (streams.orphans, size(streams.orphan_bytes as f64));
         let text = format!("{count} long named streams ({bytes}) are of files that are gone");
-        let remedy = "# wait: the server removes them when they are gone for a day, within two";
+        let remedy = "# wait: the server removes them after it has found them gone for some days";
         found.push(say(of, State::Yellow, &text, remedy.to_owned()));
     }
     if streams.unclaimed > 0 {
         let text = format!(
-            "{} long named streams came out of a backup, and no file has used them",
+            "{} long named streams came out of a backup, or have no readable record, and no file has \
+             used them since: they may be the only copy",
             streams.unclaimed
         );
-        let remedy = format!("ls -l {store}   # restore their files, or delete what is not needed");
+        let remedy =
+            format!("ls -l {store}   # restore their files, with extended attributes; keep these");
         found.push(say(of, State::Yellow, &text, remedy));
     }
     found

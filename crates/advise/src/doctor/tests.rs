@@ -403,6 +403,7 @@ fn long_streams_that_nobody_can_use_are_named_with_what_helps() {
     let (state, _, remedy) = of(LongStreams { unclaimed: 1, ..plain });
     assert_eq!(state, State::Yellow);
     assert!(remedy.starts_with("ls -l /srv/data/.anabranch-streams"), "{remedy}");
+    assert!(!remedy.contains("delete"), "they may be all that is left: {remedy}");
     let (state, _, remedy) = of(LongStreams { is_open_to_others: true, ..plain });
     assert_eq!(state, State::Red);
     assert!(remedy.starts_with("chmod 1700 /srv/data/.anabranch-streams"), "{remedy}");

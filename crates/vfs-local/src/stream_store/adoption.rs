@@ -9,7 +9,7 @@
 
 use super::record::{Host, Record};
 use super::sweep::{self, HostState};
-use super::{StoredFile, handle_of, record_of, remove_file, unreachable};
+use super::{StoredFile, handle_of, orphan_mark, record_of, remove_file, unreachable};
 use crate::node::LocalNode;
 use crate::posix_acl::PermissionState;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -89,7 +89,7 @@ impl StoredFile {
             other => other?,
         }
         // It has a host again.
-        let _ = rustix::fs::fremovexattr(&self.file, sweep::ORPHAN_SINCE);
+        orphan_mark::clear(&self.file);
         sweep::host_added(node.key, self.id());
         Ok(Claim::Adopted)
     }

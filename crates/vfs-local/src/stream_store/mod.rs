@@ -18,6 +18,8 @@
 
 mod adoption;
 mod inventory;
+mod mounts;
+mod orphan_mark;
 mod project;
 mod record;
 mod restored;
@@ -41,6 +43,7 @@ use rustix::io::Errno;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 pub use sweep::LosingHost;
 use vfs::{Attributes, FileKey, FileKind, FsError, Result, ServerWork};
 
@@ -50,6 +53,9 @@ pub const NAME: &str = ".anabranch-streams";
 const RECORD: &str = "user.anabranch.stream-of";
 /// Looks through all stores for a file that may be moved from one to another meanwhile.
 const MOVED_TRIES_MAX: u32 = 16;
+/// Looks for a file that is to be synced, and the time between them.
+const WRITTEN_TRIES_MAX: u32 = 3;
+const WRITTEN_PAUSE: Duration = Duration::from_millis(10);
 /// Permissions of a store, by which it is looked for among what was opened.
 const STORE_MODE: u32 = 0o1700;
 /// The same of a stream's file.
@@ -223,8 +229,7 @@ impl StoredFile {
         }
     }
 
-    /// As [`StoredFile::open`] for reading; none if no store that can be found has it for the node:
-    /// no write of this process went there.
+    /// As [`StoredFile::open`] for reading; none if no store that can be found has it for the node.
     ///
     /// # Errors
     /// As [`StoredFile::open`].
@@ -235,10 +240,30 @@ impl StoredFile {
         }
     }
 
+    /// As [`StoredFile::open_present`], for a stream that is to be made stable: an error if it is known
+    /// to be the node's, as writes went there.
+    ///
+    /// # Errors
+    /// As [`StoredFile::open`].
+    pub fn open_written(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
+        for _ in 0..WRITTEN_TRIES_MAX {
+            match Self::look(node, id, false)? {
+                Lookup::Found(stored) => return Ok(Some(stored)),
+                Lookup::Foreign => return Ok(None),
+                Lookup::Unclear | Lookup::Missing if !sweep::has_stream(node.key, id) => {
+                    return Ok(None);
+                }
+                // Another process may move it to another store.
+                Lookup::Unclear | Lookup::Missing => std::thread::sleep(WRITTEN_PAUSE),
+            }
+        }
+        Err(FsError::Unavailable)
+    }
+
     /// Looks where the file was found last, and through all stores only if it is not there.
     fn look(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
         as_server(ServerWork::StreamStore, || {
-            if let Some(store) = roots::last_store_of(node.key.device, id)
+            if let Some(store) = roots::last_store_of(node.key.device, id, writes)
                 && let Ok(Lookup::Found(stored)) = look_in(Ok(store), node, id, writes)
             {
                 return Ok(Lookup::Found(stored));
@@ -272,10 +297,16 @@ impl StoredFile {
         let knows_all_above = refused.error.is_none();
         for found in roots::stores_on(node.key.device) {
             match look_in(found.store, node, id, writes) {
-                Ok(Lookup::Found(stored)) if knows_all_above => {
+                Ok(Lookup::Found(stored)) if knows_all_above && writes => {
                     return Ok(Lookup::Found(stored.moved_near(node, found.place)));
                 }
-                Ok(Lookup::Found(stored)) => return Ok(Lookup::Found(stored)),
+                Ok(Lookup::Found(stored)) => {
+                    // A read changes nothing: the share may be read-only.
+                    if knows_all_above {
+                        roots::note_store_for_reads(id, found.place);
+                    }
+                    return Ok(Lookup::Found(stored));
+                }
                 other => refused.note(other),
             }
         }
@@ -286,20 +317,25 @@ impl StoredFile {
     /// another share, without which nothing would lead to the file after a restart.
     fn moved_near(self, node: &LocalNode, place: Option<roots::StorePlace>) -> Self {
         // A host with several names may be in both shares.
-        if node.raw_stat().map_or(true, |stat| stat.st_nlink > 1 && !is_directory(&stat)) {
-            place.into_iter().for_each(|place| roots::note_store(self.id, Some(place)));
-            return self;
-        }
-        let Ok(store) = roots::store_for(node) else { return self };
-        let (name, flags) = (self.id.file_name(), RenameFlags::NOREPLACE);
-        match rustix::fs::renameat_with(&self.store, &name, &store, &name, flags) {
-            Ok(()) => {
+        let has_names =
+            node.raw_stat().map_or(true, |stat| stat.st_nlink > 1 && !is_directory(&stat));
+        let moved = match has_names {
+            true => Err(Errno::MLINK),
+            false => roots::store_for(node).and_then(|store| {
+                let (name, flags) = (self.id.file_name(), RenameFlags::NOREPLACE);
+                rustix::fs::renameat_with(&self.store, &name, &store, &name, flags).map(|()| store)
+            }),
+        };
+        match moved {
+            Ok(store) => {
                 roots::count_move();
+                roots::forget_store(self.id);
                 Self { store, ..self }
             }
             // It stays where it is: another mount, a snapshot, or no right to write there.
             Err(error) => {
                 tracing::debug!(%error, "a long stream stays in the store of another share");
+                roots::note_store(self.id, place);
                 self
             }
         }
@@ -441,7 +477,7 @@ fn look_in(
 /// out of reach stays, and the sweep finds it.
 pub fn remove(node: &LocalNode, id: StoredId) {
     let _ = as_server(ServerWork::StreamStore, || {
-        let last = roots::last_store_of(node.key.device, id).into_iter();
+        let last = roots::last_store_of(node.key.device, id, false).into_iter();
         let others = roots::stores_above(node).chain(roots::stores_on(node.key.device));
         let others = others.filter_map(|found| found.store.ok());
         for store in last.chain(others) {

@@ -3,10 +3,15 @@
 //! A file that a local program has removed may come back from a backup under another number, with
 //! the attribute that refers to its stream. Until a client opens the stream nothing says so but that
 //! attribute. So a stream's file that the look through a store finds without a host is removed only
-//! after a search of what is served of its file system, and was: the file that refers to it has the
-//! stream from then on ([`super::adoption`]). Where the search cannot look everywhere nothing is
-//! removed.
+//! after a search of its file system, from the roots of all its mounts and of what is served: the
+//! file that refers to it has the stream from then on ([`super::adoption`]). Other processes may
+//! serve what this one does not.
+//!
+//! A search that could not look at everything has found nothing out, and nothing is removed: where
+//! something could not be opened or read, was moved meanwhile, or mounted. Only an entry that is gone
+//! when it is looked at is passed over.
 
+use super::mounts::Extent;
 use super::record::StoredId;
 use super::{StoredFile, is_store_name, roots};
 use crate::node::LocalNode;
@@ -31,23 +36,32 @@ const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 /// Returns the ids that nothing refers to; none if the search could not be completed.
 ///
 /// `pause` is called again and again.
-pub fn without_reference(
+pub(super) fn without_reference(
     device: u64,
     sought: HashSet<StoredId>,
+    extent: &Extent,
     pause: &mut dyn FnMut(),
 ) -> Option<HashSet<StoredId>> {
-    let mut search =
-        Search { device, sought, names: vec![0; ATTRIBUTES_BYTES_MAX], entries: 0, pause };
-    for top in roots::tops_on(device) {
-        if search.sought.is_empty() {
-            break;
-        }
-        if let Err(error) = search.below(&top) {
-            tracing::debug!(%error, "streams of files that may come back are kept");
-            return None;
+    search(vec![0; ATTRIBUTES_BYTES_MAX], device, sought, extent, pause)
+}
+
+/// See [`without_reference`]. The names of a file's attributes go into `names`.
+pub(super) fn search(
+    names: Vec<u8>,
+    device: u64,
+    sought: HashSet<StoredId>,
+    extent: &Extent,
+    pause: &mut dyn FnMut(),
+) -> Option<HashSet<StoredId>> {
+    let mut search = Search { device, sought, names, entries: 0, pause };
+    match search.run(extent) {
+        Ok(()) => Some(search.sought),
+        Err(error) => {
+            tracing::info!(%error, "long streams of files that may come back are kept: not all of \
+                their file system could be searched");
+            None
         }
     }
-    Some(search.sought)
 }
 
 struct Search<'a> {
@@ -60,17 +74,39 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    fn run(&mut self, extent: &Extent) -> std::io::Result<()> {
+        let mounts = extent.mounts(self.device)?;
+        for top in roots::tops_on(self.device, &mounts, extent.is_strict())? {
+            if self.sought.is_empty() {
+                return Ok(());
+            }
+            self.below(&top.open()?)?;
+        }
+        // What is mounted since was not searched, and may have hidden what should have been.
+        if extent.mounts(self.device)? == mounts { Ok(()) } else { Err(Errno::BUSY.into()) }
+    }
+
     fn below(&mut self, top: &OwnedFd) -> rustix::io::Result<()> {
-        self.look_at(top, b".");
+        if !super::is_directory(&rustix::fs::fstat(top)?) {
+            let path = format!("/proc/self/fd/{}", top.as_raw_fd());
+            let listed = rustix::fs::listxattr(path, &mut *self.names);
+            return self.look_at(listed, || rustix::io::fcntl_dupfd_cloexec(top, 0));
+        }
         let mut pending = vec![Vec::new()];
         while let Some(path) = pending.pop() {
             if self.sought.is_empty() {
                 return Ok(());
             }
             match open_below(top, &path) {
-                Ok(directory) => self.list(&directory, &path, &mut pending)?,
-                // It is gone, or another file system is mounted there.
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {}
+                Ok(directory) => {
+                    // Not by its name: what is mounted there need not answer.
+                    let listed = rustix::fs::flistxattr(&directory, &mut *self.names);
+                    self.look_at(listed, || rustix::io::fcntl_dupfd_cloexec(&directory, 0))?;
+                    self.list(&directory, &path, &mut pending)?;
+                }
+                // Something is mounted there: what is of the same file system is another top.
+                Err(Errno::XDEV) => {}
+                // It may have been moved to where the search has been.
                 Err(errno) => return Err(errno),
             }
         }
@@ -96,49 +132,79 @@ impl Search<'_> {
             if self.entries.is_multiple_of(BATCH_ENTRIES) {
                 (self.pause)();
             }
-            let kind = kind_of(directory, name, entry.file_type());
-            if kind == FileType::Directory {
-                if pending.len() >= DIRECTORIES_MAX {
-                    return Err(Errno::NOMEM);
+            let Some(kind) = kind_of(directory, name, entry.file_type())? else { continue };
+            match kind {
+                FileType::Directory => {
+                    if pending.len() >= DIRECTORIES_MAX {
+                        return Err(Errno::NOMEM);
+                    }
+                    let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
+                    pending.push([path, separator, name].concat());
                 }
-                let separator: &[u8] = if path.is_empty() { b"" } else { b"/" };
-                pending.push([path, separator, name].concat());
-            }
-            if matches!(kind, FileType::Directory | FileType::RegularFile) {
-                self.look_at(directory, name);
+                FileType::RegularFile => self.look_at_entry(directory, name)?,
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Looks at one file or directory.
-    fn look_at(&mut self, directory: &OwnedFd, name: &[u8]) {
+    /// Looks at an entry of a directory, which may be gone by now.
+    fn look_at_entry(&mut self, directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
         let at = [format!("/proc/self/fd/{}/", directory.as_raw_fd()).as_bytes(), name].concat();
-        let Ok(length) = rustix::fs::llistxattr(&*at, &mut *self.names) else { return };
-        if !streams::has_any(&self.names[..length]) {
-            return;
-        }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let Ok(fd) = rustix::fs::openat(directory, name, flags, Mode::empty()) else { return };
-        let Ok((node, _)) = LocalNode::new(fd, true, false, Wanted::default()) else { return };
-        if node.key.device != self.device {
-            return;
+        let open = || rustix::fs::openat(directory, name, flags, Mode::empty());
+        let listed = rustix::fs::llistxattr(&*at, &mut *self.names);
+        match self.look_at(listed, open) {
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
         }
-        for id in streams::ids_of(&node).unwrap_or_default() {
+    }
+
+    /// Looks at one file or directory, which is opened only if it has streams by the names of its
+    /// attributes.
+    fn look_at(
+        &mut self,
+        listed: rustix::io::Result<usize>,
+        open: impl FnOnce() -> rustix::io::Result<OwnedFd>,
+    ) -> rustix::io::Result<()> {
+        let length = match listed {
+            // Another file system may be mounted there.
+            Err(Errno::OPNOTSUPP) => return Ok(()),
+            other => other?,
+        };
+        if !streams::has_any(&self.names[..length]) {
+            return Ok(());
+        }
+        let failed = |_| Errno::IO;
+        let (node, attributes) =
+            LocalNode::new(open()?, true, false, Wanted::default()).map_err(failed)?;
+        if node.key.device != self.device || attributes.links == 0 {
+            return Ok(());
+        }
+        for id in streams::ids_of(&node).map_err(failed)? {
             if self.sought.remove(&id) {
                 // It becomes that file's; or is kept, and the log says why it does not.
                 let _ = StoredFile::open(&node, id, false);
             }
         }
+        Ok(())
     }
 }
 
-fn kind_of(directory: &OwnedFd, name: &[u8], listed: FileType) -> FileType {
+/// The type of an entry; none if it is gone.
+fn kind_of(
+    directory: &OwnedFd,
+    name: &[u8],
+    listed: FileType,
+) -> rustix::io::Result<Option<FileType>> {
     if listed != FileType::Unknown {
-        return listed;
+        return Ok(Some(listed));
     }
-    let found = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-    found.map_or(FileType::Unknown, |stat| FileType::from_raw_mode(stat.st_mode))
+    match rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 fn open_below(top: &OwnedFd, path: &[u8]) -> rustix::io::Result<OwnedFd> {

@@ -8,12 +8,13 @@
 //! moved from there to where the first look finds it. Where it was found is remembered, so that a
 //! call costs the same however many shares there are.
 
+use super::mounts::{Mount, mounts_in};
 use super::record::StoredId;
 use super::{key_of, make_store, open_store};
 use crate::location::kernel_path;
 use crate::node::LocalNode;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +29,7 @@ const PLACES_MAX: usize = 256;
 /// The root of a tree that is served.
 #[derive(Debug)]
 pub struct ServedRoot {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     pub(super) key: FileKey,
     /// Nothing refers to files in its store but what is served: not so in a snapshot.
     pub(super) is_swept: bool,
@@ -38,11 +39,25 @@ pub struct ServedRoot {
 }
 
 impl Drop for ServedRoot {
-    /// A share that is served no more has streams of files that were moved from it to others.
+    /// A share that is served no more has streams of files that were moved from it to others. Its
+    /// file system need not answer: another thread looks for them.
     fn drop(&mut self) {
-        if self.is_swept && open_store(self.fd.as_fd()).is_ok() {
-            remember(self.key.device, self.fd.as_fd());
-            super::sweep::ask_if_running();
+        if self.is_swept {
+            roots().retired.push((self.key.device, self.fd.clone()));
+            super::sweep::ask();
+        }
+    }
+}
+
+/// Remembers the stores of roots that are served no more.
+pub(super) fn settle_retired() {
+    static SETTLING: Mutex<()> = Mutex::new(());
+    // Others wait, or they would find such a store neither here nor there.
+    let _settling = SETTLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let retired = std::mem::take(&mut roots().retired);
+    for (device, fd) in retired {
+        if open_store(fd.as_fd()).is_ok() {
+            remember(device, fd.as_fd());
         }
     }
 }
@@ -71,15 +86,25 @@ pub(super) struct FoundStore {
 struct Roots {
     served: Vec<Weak<ServedRoot>>,
     places: Vec<Arc<OtherPlace>>,
+    /// Roots that are served no more, with their devices: until a thread has looked at them.
+    retired: Vec<(u64, Arc<OwnedFd>)>,
 }
 
 /// Streams' files of which the store is remembered: a few megabytes.
 const STORES_NOTED_MAX: usize = 1 << 14;
 
 /// The stores in which streams' files were found last.
-static NOTED: LazyLock<Mutex<HashMap<StoredId, StorePlace>>> = LazyLock::new(Mutex::default);
+static NOTED: LazyLock<Mutex<HashMap<StoredId, NotedStore>>> = LazyLock::new(Mutex::default);
 
-fn noted() -> MutexGuard<'static, HashMap<StoredId, StorePlace>> {
+/// See [`NOTED`].
+#[derive(Clone, Debug)]
+struct NotedStore {
+    place: StorePlace,
+    /// A write does not move the file from it.
+    is_for_writes: bool,
+}
+
+fn noted() -> MutexGuard<'static, HashMap<StoredId, NotedStore>> {
     NOTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -98,12 +123,21 @@ pub(super) fn count_move() {
 
 /// Remembers the store in which a stream's file was found.
 pub(super) fn note_store(id: StoredId, place: Option<StorePlace>) {
+    note(id, place, true);
+}
+
+/// The same of a store from which the next write moves the file.
+pub(super) fn note_store_for_reads(id: StoredId, place: Option<StorePlace>) {
+    note(id, place, false);
+}
+
+fn note(id: StoredId, place: Option<StorePlace>, is_for_writes: bool) {
     let Some(place) = place else { return };
     let mut noted = noted();
     if noted.len() >= STORES_NOTED_MAX && !noted.contains_key(&id) {
         noted.clear();
     }
-    noted.insert(id, place);
+    noted.insert(id, NotedStore { place, is_for_writes });
 }
 
 /// A stream's file is gone.
@@ -112,9 +146,9 @@ pub(super) fn forget_store(id: StoredId) {
 }
 
 /// The store in which a stream's file was found last.
-pub(super) fn last_store_of(device: u64, id: StoredId) -> Option<OwnedFd> {
-    let place = noted().get(&id).cloned()?;
-    match place {
+pub(super) fn last_store_of(device: u64, id: StoredId, writes: bool) -> Option<OwnedFd> {
+    let noted = noted().get(&id).filter(|noted| noted.is_for_writes || !writes).cloned()?;
+    match noted.place {
         StorePlace::Root(root) => {
             let root = root.upgrade().filter(|root| root.key.device == device)?;
             root.open_store().ok()
@@ -124,7 +158,8 @@ pub(super) fn last_store_of(device: u64, id: StoredId) -> Option<OwnedFd> {
     }
 }
 
-static ROOTS: Mutex<Roots> = Mutex::new(Roots { served: Vec::new(), places: Vec::new() });
+static ROOTS: Mutex<Roots> =
+    Mutex::new(Roots { served: Vec::new(), places: Vec::new(), retired: Vec::new() });
 
 fn roots() -> MutexGuard<'static, Roots> {
     ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,7 +169,7 @@ fn roots() -> MutexGuard<'static, Roots> {
 pub fn serve(root: BorrowedFd<'_>, is_swept: bool) -> rustix::io::Result<Arc<ServedRoot>> {
     let key = key_of(&rustix::fs::fstat(root)?);
     let served = Arc::new(ServedRoot {
-        fd: root.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
+        fd: Arc::new(root.try_clone_to_owned().map_err(|_| Errno::MFILE)?),
         key,
         is_swept,
         #[cfg(test)]
@@ -159,10 +194,11 @@ fn remember_mounted(root: BorrowedFd<'_>) -> bool {
     let (Ok(path), Ok(mounts)) = (kernel_path(root), std::fs::read("/proc/self/mountinfo")) else {
         return false;
     };
-    let places = mounts.split(|byte| *byte == b'\n').filter_map(mounted_at);
-    let below = places.filter(|place| is_below(place, &path)).take(PLACES_MAX);
-    let remembered = below.filter(|place| {
-        let Ok(directory) = open_directory(place) else { return false };
+    // Others might not answer, or be mounted by the look.
+    let local = mounts_in(&mounts).filter(Mount::is_local);
+    let below = local.filter(|mount| is_below(&mount.at, &path)).take(PLACES_MAX);
+    let remembered = below.filter(|mount| {
+        let Ok(directory) = open_directory(&mount.at) else { return false };
         let Ok(stat) = rustix::fs::fstat(&directory) else { return false };
         open_store(directory.as_fd()).is_ok() && remember(stat.st_dev, directory.as_fd()).is_some()
     });
@@ -172,28 +208,6 @@ fn remember_mounted(root: BorrowedFd<'_>) -> bool {
 fn is_below(path: &[u8], directory: &[u8]) -> bool {
     let directory = directory.strip_suffix(b"/").unwrap_or(directory);
     path.strip_prefix(directory).is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
-}
-
-/// Where a line of mountinfo says that something is mounted: the fifth word, with spaces and the
-/// like in octal. proc(5).
-fn mounted_at(line: &[u8]) -> Option<Vec<u8>> {
-    let word = line.split(|byte| *byte == b' ').nth(4)?;
-    let (mut path, mut rest) = (Vec::with_capacity(word.len()), word);
-    while let Some((first, others)) = rest.split_first() {
-        let digits = others.get(..3).filter(|_| *first == b'\\');
-        let octal = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|octal| u8::from_str_radix(octal, 8).ok()) {
-            Some(byte) => {
-                path.push(byte);
-                rest = &others[3..];
-            }
-            None => {
-                path.push(*first);
-                rest = others;
-            }
-        }
-    }
-    Some(path)
 }
 
 /// All roots that are served.
@@ -227,42 +241,154 @@ fn is_store(store: &rustix::io::Result<OwnedFd>) -> bool {
     !matches!(store, Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV))
 }
 
-/// The directories below which files may refer to streams in stores of a device: what is served of
-/// it, and what was, without those that are below another one.
-pub(super) fn tops_on(device: u64) -> Vec<OwnedFd> {
-    let served = served().into_iter().filter(|root| root.key.device == device);
-    let copy = |root: Arc<ServedRoot>| open_directory_at(root.fd.as_fd(), c".").ok();
-    let elsewhere = places_on(device).into_iter().filter_map(|place| place.open_directory().ok());
-    let all: Vec<_> = served.filter_map(copy).chain(elsewhere).collect();
-    let key = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| key_of(&stat)).ok();
-    let keys: HashSet<FileKey> = all.iter().filter_map(key).collect();
-    let mut seen = HashSet::new();
-    let is_top = |fd: &OwnedFd| {
-        let is_new = key(fd).is_some_and(|key| seen.insert(key));
-        is_new && !has_above(fd, &keys)
-    };
-    all.into_iter().filter(is_top).collect()
+/// A directory below which files may refer to streams, or such a file. It is not held open.
+#[derive(Debug)]
+pub(super) struct SearchTop {
+    source: TopSource,
+    key: (u64, FileKey),
 }
 
-/// Whether one of these directories is above this one.
-fn has_above(directory: &OwnedFd, keys: &HashSet<FileKey>) -> bool {
-    let Ok(stat) = rustix::fs::fstat(directory) else { return false };
-    let mut walk = StoresAbove { next: None, device: stat.st_dev, levels: 0 };
-    let mut at = walk.above(directory.as_fd());
-    while let Ok(Some(above)) = at {
-        let Ok(stat) = rustix::fs::fstat(&above) else { return false };
-        if keys.contains(&key_of(&stat)) {
-            return true;
+#[derive(Debug)]
+enum TopSource {
+    Mount(Vec<u8>),
+    Root(Arc<ServedRoot>),
+    Place(Arc<OtherPlace>),
+}
+
+impl TopSource {
+    fn open(&self) -> rustix::io::Result<OwnedFd> {
+        match self {
+            Self::Mount(path) => open_mounted(path),
+            Self::Root(root) => open_directory_at(root.fd.as_fd(), c"."),
+            Self::Place(place) => place.open_directory(),
         }
-        at = walk.above(above.as_fd());
     }
-    false
+
+    fn into_top(self) -> rustix::io::Result<SearchTop> {
+        let key = key_in_mount(&self.open()?)?;
+        Ok(SearchTop { source: self, key })
+    }
+}
+
+impl SearchTop {
+    /// Opens it, for looking.
+    ///
+    /// # Errors
+    /// [`Errno::STALE`] if it is another one by now.
+    pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
+        let fd = self.source.open()?;
+        if key_in_mount(&fd)? == self.key { Ok(fd) } else { Err(Errno::STALE) }
+    }
+}
+
+/// The directories, and files, below which files may refer to streams in stores of a device: the
+/// roots of its mounts, what is served of it, and what was, without those that are below another one
+/// in the same mount.
+///
+/// # Errors
+/// One of them cannot be opened. Unless `is_strict`, a former place may be gone.
+pub(super) fn tops_on(
+    device: u64,
+    mounts: &[Mount],
+    is_strict: bool,
+) -> rustix::io::Result<Vec<SearchTop>> {
+    let (mut all, is_whole) = mounted_tops(device, mounts)?;
+    for root in served().into_iter().filter(|root| root.key.device == device) {
+        all.push(TopSource::Root(root).into_top()?);
+    }
+    for place in places_on(device) {
+        match TopSource::Place(place).into_top() {
+            Ok(top) => all.push(top),
+            // The whole file system is searched, wherever it is by now.
+            Err(_) if is_whole => {}
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV) if !is_strict => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    let keys: HashSet<_> = all.iter().map(|top| top.key).collect();
+    let (mut seen, mut tops) = (HashSet::new(), Vec::new());
+    for top in all {
+        if seen.insert(top.key) && !has_above(&top.open()?, &keys)? {
+            tops.push(top);
+        }
+    }
+    Ok(tops)
+}
+
+fn open_mounted(path: &[u8]) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+}
+
+/// Inode of the root of each subvolume of btrfs.
+const SUBVOLUME_INODE: u64 = 256;
+
+/// The roots of the mounts of a device, and whether one of them is that of the file system.
+fn mounted_tops(device: u64, mounts: &[Mount]) -> rustix::io::Result<(Vec<SearchTop>, bool)> {
+    let (mut tops, mut opened, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_whole = false;
+    for mount in mounts {
+        match open_mounted(&mount.at).and_then(rustix::fs::fstat) {
+            Ok(stat) if stat.st_dev == device => {
+                is_whole |= match mount.has_subvolumes() {
+                    true => stat.st_ino == SUBVOLUME_INODE,
+                    false => mount.root == b"/",
+                };
+                opened.push(mount);
+                tops.push(TopSource::Mount(mount.at.clone()).into_top()?);
+            }
+            // Another subvolume.
+            Ok(_) if mount.has_subvolumes() => {}
+            // Something else is mounted over it.
+            Ok(_) => failed.push((mount, Errno::XDEV)),
+            Err(errno) => failed.push((mount, errno)),
+        }
+    }
+    let is_covered = |mount: &Mount| opened.iter().any(|other| mount.is_within(other));
+    match failed.into_iter().find(|(mount, _)| !is_covered(mount)) {
+        Some((_, errno)) => Err(errno),
+        None => Ok((tops, is_whole)),
+    }
+}
+
+/// What a descriptor leads to, and by which mount: another one may have something else mounted on a
+/// directory below.
+fn key_in_mount(fd: &OwnedFd) -> rustix::io::Result<(u64, FileKey)> {
+    let flags = rustix::fs::AtFlags::EMPTY_PATH;
+    let stat = rustix::fs::statx(fd, c"", flags, rustix::fs::StatxFlags::MNT_ID)?;
+    Ok((stat.stx_mnt_id, key_of(&rustix::fs::fstat(fd)?)))
+}
+
+/// Whether one of these directories is above this one, in the same mount.
+fn has_above(directory: &OwnedFd, keys: &HashSet<(u64, FileKey)>) -> rustix::io::Result<bool> {
+    if !super::is_directory(&rustix::fs::fstat(directory)?) {
+        return Ok(false);
+    }
+    let mut at = directory.try_clone().map_err(|_| Errno::MFILE)?;
+    for _ in 0..LEVELS_MAX {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let stays = ResolveFlags::NO_XDEV;
+        let above = match rustix::fs::openat2(&at, c"..", flags, Mode::empty(), stays) {
+            Err(Errno::XDEV) => return Ok(false),
+            other => other?,
+        };
+        let key = key_in_mount(&above)?;
+        if key == key_in_mount(&at)? {
+            return Ok(false);
+        }
+        if keys.contains(&key) {
+            return Ok(true);
+        }
+        at = above;
+    }
+    Err(Errno::NAMETOOLONG)
 }
 
 /// The stores whose streams are removed with their files.
 pub(super) fn swept_stores() -> impl Iterator<Item = (OwnedFd, u64)> {
     let swept = served().into_iter().filter(|root| root.is_swept);
     let in_roots = swept.map(|root| (root.open_store(), root.key.device));
+    settle_retired();
     let places = roots().places.clone();
     let elsewhere = places.into_iter().map(|place| (place.open(), place.device));
     in_roots.chain(elsewhere).filter_map(|(store, device)| Some((store.ok()?, device)))
@@ -281,6 +407,7 @@ impl OtherPlace {
 }
 
 fn places_on(device: u64) -> Vec<Arc<OtherPlace>> {
+    settle_retired();
     roots().places.iter().filter(|place| place.device == device).cloned().collect()
 }
 
@@ -426,13 +553,10 @@ mod tests {
 
     #[test]
     fn mounts_below_a_directory_are_told_from_others() {
-        let line = b"3 1 8:3 / /srv/a\\040b\\134 ro - btrfs /dev/sdc ro";
-        let at = mounted_at(line).unwrap();
-        assert_eq!(at, b"/srv/a b\\");
-        assert!(is_below(&at, b"/srv") && is_below(&at, b"/"));
+        let at = b"/srv/a b\\";
+        assert!(is_below(at, b"/srv") && is_below(at, b"/"));
         for other in [&b"/srv/a"[..], b"/srv/a b\\", b"/srv/a b\\/c"] {
-            assert!(!is_below(&at, other));
+            assert!(!is_below(at, other));
         }
-        assert_eq!(mounted_at(b"nonsense"), None);
     }
 }

@@ -6,8 +6,8 @@
 //! served and once a day. It asks the kernel by the handle in the record whether the file is there.
 //!
 //! A file that was removed by a local program may come back from a backup. So the look at all marks
-//! a stream's file whose host is gone, and a later one removes it: a day after, and after a search
-//! for files that refer to it ([`super::restored`]). What comes back within a day is found by that.
+//! a stream's file whose host is gone, and a later one removes it: after looks on three days
+//! ([`super::orphan_mark`]), and two searches for files that refer to it ([`super::restored`]).
 //! Meanwhile the streams of files that this process has removed are not held up.
 //!
 //! A stream's file out of a backup has another number than its record says, or no record, and waits
@@ -15,6 +15,8 @@
 //! no handles, or refuses those of files that are there.
 
 use super::adoption::remove_unchanged;
+use super::mounts::Extent;
+use super::orphan_mark::{self, ClockReading, OrphanMark, SEARCHES_MIN};
 use super::record::{Host, Record, StoredId};
 use super::{
     StoredFile, is_regular, key_of, lock_streams, open_file, open_listable, record_of, restored,
@@ -50,11 +52,8 @@ const BATCH_FILES: usize = 64;
 const BATCH_PAUSE: Duration = Duration::from_millis(5);
 /// How long nothing refers to a file, of which the stream may just be made by another server.
 const UNREFERENCED_SECONDS: i64 = 60 * 60;
-/// How long the host of a stream's file is known to be gone before that is removed, unless this
-/// process has removed the host.
-const ORPHAN_SECONDS: u64 = 24 * 60 * 60;
-/// The attribute of a stream's file that says since when: seconds since 1970, little-endian.
-pub(super) const ORPHAN_SINCE: &str = "user.anabranch.orphan-since";
+/// Between the two looks before such a file is removed: longer than a rename of a stream takes.
+const SECOND_LOOK_PAUSE: Duration = Duration::from_secs(1);
 /// Streams' files without a host that one look removes; the next removes others.
 const ORPHANS_MAX: usize = 1 << 16;
 /// Bytes read from a store at once.
@@ -191,13 +190,6 @@ pub fn ask() {
     WAKE.notify_all();
 }
 
-/// As [`ask`], if streams of this process need the thread anyway.
-pub fn ask_if_running() {
-    let mut work = work();
-    work.is_asked |= work.is_running;
-    WAKE.notify_all();
-}
-
 fn start(work: &mut Work) {
     if work.is_running {
         return;
@@ -255,8 +247,11 @@ pub(super) struct Breaks {
     /// When pending streams were looked at last, by the clock of [`time_awake`].
     tended: Duration,
     pause: Duration,
+    /// How far references are searched for.
+    extent: Extent,
+    /// Pending streams that were looked at.
     #[cfg(test)]
-    pub(super) count: usize,
+    pub(super) pending_seen: usize,
 }
 
 impl Default for Breaks {
@@ -264,24 +259,31 @@ impl Default for Breaks {
         Self {
             tended: time_awake(),
             pause: BATCH_PAUSE,
+            extent: Extent::of_look(),
             #[cfg(test)]
-            count: 0,
+            pending_seen: 0,
         }
     }
 }
 
 impl Breaks {
+    /// Breaks of which the next one is for pending streams.
+    #[cfg(test)]
+    pub(super) fn overdue() -> Self {
+        Self { tended: Duration::ZERO, ..Self::default() }
+    }
+
     /// Leaves the disk to others, and removes the streams of files that this process has removed.
     pub(super) fn take(&mut self) {
-        #[cfg(test)]
-        {
-            self.count += 1;
-        }
         std::thread::sleep(self.pause);
         if time_awake().saturating_sub(self.tended) < PAUSE {
             return;
         }
         let pending = std::mem::take(&mut work().pending);
+        #[cfg(test)]
+        {
+            self.pending_seen += pending.len();
+        }
         look_at_pending(pending);
         self.tended = time_awake();
     }
@@ -292,6 +294,8 @@ struct Leftover {
     store: Arc<OwnedFd>,
     id: StoredId,
     record: Record,
+    /// Of the looks that found no host.
+    mark: Option<OrphanMark>,
 }
 
 /// Removes files that are left over; how many went.
@@ -318,7 +322,7 @@ fn remove_all(leftovers: &[Leftover]) -> usize {
 fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
     let (mut later, mut leftovers) = (Vec::new(), Vec::new());
     for ((host, id), is_last) in pending {
-        let last = || roots::last_store_of(host.device, id).into_iter();
+        let last = || roots::last_store_of(host.device, id, false).into_iter();
         let others = || roots::stores_on(host.device).filter_map(|found| found.store.ok());
         let found = server(|| {
             last().chain(others()).find_map(|store| {
@@ -336,10 +340,10 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
                 FileState::Orphan | FileState::WithoutHandles | FileState::Unproven,
                 Some(record),
             )) if is_last => {
-                leftovers.push(Leftover { store: Arc::new(store), id, record });
+                leftovers.push(Leftover { store: Arc::new(store), id, record, mark: None });
             }
             // A local program removed the other names: the look at all knows what to do.
-            Some((_, FileState::Orphan, _)) => {}
+            Some((_, FileState::Orphan | FileState::Referenced, _)) => {}
             Some((_, FileState::Removed, _)) => later.push((host, id, is_last)),
             Some(_) => host_added(host, id),
             None => {}
@@ -370,19 +374,50 @@ pub(super) fn look_at_all(breaks: &mut Breaks) {
         let key = rustix::fs::fstat(&store).map(|stat| key_of(&stat));
         if key.is_ok_and(|key| seen.insert(key)) {
             look_at_store(&Arc::new(store), device, &mut found, breaks);
-            removed += remove_all(&std::mem::take(&mut found.unreferenced));
+            let unreferenced = still_unreferenced(std::mem::take(&mut found.unreferenced));
+            removed += remove_all(&unreferenced);
         }
     }
     for (device, orphans) in found.orphans {
         let sought = orphans.iter().map(|orphan| orphan.id).collect();
-        let search = || restored::without_reference(device, sought, &mut || breaks.take());
-        let gone = server(search).unwrap_or_default();
-        let gone: Vec<_> = orphans.into_iter().filter(|o| gone.contains(&o.id)).collect();
-        removed += remove_all(&gone);
+        let extent = breaks.extent.clone();
+        let search = || restored::without_reference(device, sought, &extent, &mut || breaks.take());
+        let Some(gone) = server(search) else { continue };
+        let is_proven = |orphan: &Leftover| {
+            server(|| Some(note_search(orphan, gone.contains(&orphan.id)))) == Some(true)
+        };
+        let proven: Vec<_> = orphans.into_iter().filter(is_proven).collect();
+        removed += remove_all(&proven);
     }
     if removed > 0 {
         tracing::info!(removed, "long streams of files that are gone were removed");
     }
+}
+
+/// Looks once more at streams that their files did not refer to: another process may have renamed
+/// them just then.
+fn still_unreferenced(mut leftovers: Vec<Leftover>) -> Vec<Leftover> {
+    if !leftovers.is_empty() {
+        std::thread::sleep(SECOND_LOOK_PAUSE);
+    }
+    leftovers.retain(|leftover| {
+        let state = server(|| state_of(&leftover.store, leftover.id, Refresh::Nothing));
+        matches!(state, Some((FileState::Unreferenced, _)))
+    });
+    leftovers
+}
+
+/// Notes the result of a complete search; whether it is proven that nothing refers to the stream.
+fn note_search(orphan: &Leftover, is_gone: bool) -> bool {
+    let Some(mark) = orphan.mark else { return false };
+    let mark = match is_gone {
+        true => OrphanMark { searches: mark.searches.saturating_add(1), ..mark },
+        false => OrphanMark { searches: 0, referred: mark.last.wall, ..mark },
+    };
+    // One that has a host by now is marked no more.
+    let noted = open_file((*orphan.store).as_fd(), orphan.id, false)
+        .and_then(|file| mark.put(&file, XattrFlags::REPLACE));
+    noted.is_ok() && mark.searches >= SEARCHES_MIN
 }
 
 fn look_at_store(
@@ -417,19 +452,24 @@ fn look_at_file(store: &Arc<OwnedFd>, device: u64, id: StoredId) -> Option<(File
     let (state, record) = state_of(store, id, Refresh::Record)?;
     let record = record?;
     let host = FileKey { device, inode: record.host.inode() };
+    let mut mark = None;
     let is_leftover = match state {
-        FileState::Orphan => is_orphan_for_long((**store).as_fd(), id),
+        FileState::Orphan => {
+            let looked = look_at_orphan((**store).as_fd(), id);
+            mark = looked.unwrap_or_else(|error| {
+                tracing::debug!(%error, "a stream of a file that is gone is kept");
+                None
+            });
+            mark.is_some()
+        }
         FileState::Unreferenced => is_unchanged_for_long((**store).as_fd(), id),
-        FileState::Restored | FileState::Removed => false,
-        FileState::Referenced
-        | FileState::WithoutHandles
-        | FileState::Unproven
-        | FileState::Unknown => {
+        FileState::Restored | FileState::Removed | FileState::Referenced => false,
+        FileState::WithoutHandles | FileState::Unproven | FileState::Unknown => {
             host_added(host, id);
             false
         }
     };
-    is_leftover.then(|| (state, Leftover { store: store.clone(), id, record }))
+    is_leftover.then(|| (state, Leftover { store: store.clone(), id, record, mark }))
 }
 
 /// The files in a store.
@@ -525,6 +565,11 @@ fn state_by_host(
             {
                 tracing::debug!(%error, "the rights to a long stream could not be recorded");
             }
+            if refresh == Refresh::Record {
+                orphan_mark::clear(&stored.file);
+                // Under the lock, or a stream that is removed meanwhile is remembered.
+                host_added(node.key, stored.id());
+            }
             FileState::Referenced
         }
         Err(_) => FileState::Unknown,
@@ -537,25 +582,17 @@ fn is_unchanged_for_long(store: BorrowedFd<'_>, id: StoredId) -> bool {
     changed.is_ok_and(|changed| now.saturating_sub(changed) > UNREFERENCED_SECONDS)
 }
 
-/// Whether the host was found to be gone a day ago, or longer. From now on that is known.
-fn is_orphan_for_long(store: BorrowedFd<'_>, id: StoredId) -> bool {
-    let Ok(file) = open_file(store, id, false) else { return false };
-    let now = u64::try_from(crate::xattr_notes::now() / 1_000_000_000).unwrap_or(0);
-    let mut since = [0; 8];
-    match rustix::fs::fgetxattr(&file, ORPHAN_SINCE, &mut since) {
-        Ok(8) if u64::from_le_bytes(since) <= now => {
-            now - u64::from_le_bytes(since) >= ORPHAN_SECONDS
-        }
-        // Not marked yet, or by a clock that was wrong.
-        _ => {
-            let mark = now.to_le_bytes();
-            let marked = rustix::fs::fsetxattr(&file, ORPHAN_SINCE, &mark, XattrFlags::empty());
-            if let Err(error) = marked {
-                tracing::debug!(%error, "a stream of a file that is gone is kept");
-            }
-            false
-        }
-    }
+/// Notes that the host was found to be gone once more; the mark if references are to be searched for.
+fn look_at_orphan(store: BorrowedFd<'_>, id: StoredId) -> rustix::io::Result<Option<OrphanMark>> {
+    let file = open_file(store, id, false)?;
+    let now = ClockReading::now();
+    let mark = match OrphanMark::of(&file)? {
+        None => Some(OrphanMark::new(now)),
+        Some(mark) => mark.looked(now),
+    };
+    let Some(mark) = mark else { return Ok(None) };
+    mark.put(&file, XattrFlags::empty())?;
+    Ok(mark.is_search_due().then_some(mark))
 }
 
 fn open_host(store: BorrowedFd<'_>, record: &Record) -> rustix::io::Result<OwnedFd> {
@@ -606,6 +643,12 @@ fn server<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
     as_server(ServerWork::StreamStore, || Ok(call())).ok().flatten()
 }
 
+/// A file has lost its last name.
+#[cfg(test)]
+pub(super) fn add_pending(host: FileKey, id: StoredId) {
+    work().add_pending(host, id, true);
+}
+
 /// Looks once at what has lost a name.
 #[cfg(test)]
 pub(super) fn look_at_pending_now() -> usize {
@@ -613,10 +656,9 @@ pub(super) fn look_at_pending_now() -> usize {
     look_at_pending(pending)
 }
 
-/// Whether a file is known to have long streams.
-#[cfg(test)]
-pub(super) fn is_host(key: FileKey) -> bool {
-    work().hosts.contains_key(&key)
+/// Whether a file is known to have this long stream.
+pub(super) fn has_stream(key: FileKey, id: StoredId) -> bool {
+    work().hosts.get(&key).is_some_and(|ids| ids.contains(&id))
 }
 
 #[cfg(test)]

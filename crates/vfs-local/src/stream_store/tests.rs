@@ -4,8 +4,10 @@ mod moved;
 mod out_of_reach;
 mod projects;
 mod restored;
+mod searching;
 mod sweeping;
 
+use super::orphan_mark::{ClockReading, OrphanMark};
 use super::*;
 use crate::LocalVfs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -107,12 +109,22 @@ fn read_soon(node: &Arc<dyn Node>) -> Result<Vec<u8>> {
     read(node)
 }
 
-/// Looks at all streams, and again two days later.
+/// Has a stream's file that is marked look as after looks on many days, and searches on all but one.
+fn age_mark(file: &Path) -> Option<()> {
+    let file = std::fs::File::open(file).ok()?;
+    let mark = OrphanMark::of(&file).ok()??;
+    let last = ClockReading { wall: 0, awake: 0, boot: [0; 36] };
+    let searches = orphan_mark::SEARCHES_MIN - 1;
+    let aged = OrphanMark { since: 0, last, looks: orphan_mark::LOOKS_MIN, searches, ..mark };
+    aged.put(&file, XattrFlags::REPLACE).ok()
+}
+
+/// Looks at all streams, and again days later.
 fn look_for_days(files: impl Fn() -> Vec<PathBuf>) {
     sweep::look_at_all(&mut sweep::Breaks::default());
     for file in files() {
         // Those that were marked, and not gone meanwhile.
-        let _ = rustix::fs::setxattr(&file, sweep::ORPHAN_SINCE, &[0; 8], XattrFlags::REPLACE);
+        let _ = age_mark(&file);
     }
     sweep::look_at_all(&mut sweep::Breaks::default());
 }

@@ -105,6 +105,8 @@ fn sync_of_a_file_syncs_its_long_streams() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 15));
     let plain = share.put("plain", b"short");
+    let name = share.files().remove(0);
+    let id = StoredId::of_file_name(name.file_name().unwrap().as_encoded_bytes()).unwrap();
     assert_eq!((node.sync(WHO, true), plain.sync(WHO, true)), (Ok(()), Ok(())));
     let file = share.files().remove(0);
     let aside = share.root.join("aside");
@@ -117,6 +119,12 @@ fn sync_of_a_file_syncs_its_long_streams() {
     );
     assert_eq!(plain.sync(WHO, true), Ok(()));
     std::fs::remove_file(&file).unwrap();
+    assert_eq!(
+        node.sync(WHO, true),
+        Err(FsError::AccessDenied),
+        "what this process wrote there is not stable"
+    );
+    sweep::host_dropped(node.key(), id);
     assert_eq!(node.sync(WHO, true), Ok(()), "nothing was written to what is not there");
 }
 
