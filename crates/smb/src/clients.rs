@@ -4,6 +4,10 @@
 use crate::session::Session;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use wire::smb::SessionId;
+
+/// The GUID of clients that have none.
+const NAMELESS: [u8; 16] = [0; 16];
 
 /// The sessions of each client, in the order of their logons. A client of
 /// dialect 2.0.2 has no name, and no leases.
@@ -13,28 +17,35 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Enters a session.
-    pub fn add(&self, session: &Arc<Session>) {
-        self.lock().entry(session.client_guid).or_default().push(session.clone());
-    }
-
-    /// Whether the client has another session of the same account, with a connection, in another
-    /// dialect. MS-SMB2 3.3.5.5.3 looks at connections; those that nobody has logged on by, or
-    /// others have, are passed over: anybody can call himself anything.
-    pub fn speaks_otherwise(&self, new: &Session) -> bool {
-        const NAMELESS: [u8; 16] = [0; 16];
-        if new.client_guid == NAMELESS {
-            return false;
-        }
+    /// Enters a session; whether it may be there. It may not while its client has another session of
+    /// the same account, with a connection, in another dialect: MS-SMB2 3.3.5.5.3, under one lock, so
+    /// that of two that come at once one is seen.
+    ///
+    /// That section looks at connections. Those without a logon, or with another account's, are
+    /// passed over, since any client can claim any GUID; so are sessions without a proof, whose
+    /// account says nothing of their clients, and those of connections for which a reload has made
+    /// other dialects possible. `previous` is the session that the client says it has lost: its
+    /// connection may be dead already, without the server's knowledge.
+    pub fn try_add(&self, new: &Arc<Session>, previous: SessionId) -> bool {
         let user = new.user();
-        let by_guid = self.lock();
-        let mut others = by_guid.get(&new.client_guid).into_iter().flatten();
-        others.any(|other| {
+        let is_known = new.client_guid != NAMELESS && user.is_proven();
+        let mut by_guid = self.lock();
+        let sessions = by_guid.entry(new.client_guid).or_default();
+        let speaks_otherwise = |other: &Arc<Session>| {
+            let theirs = other.user();
             other.dialect != new.dialect
+                && other.id != previous
+                && other.served == new.served
+                && theirs.is_proven()
+                && theirs.account.name == user.account.name
                 && !other.has_ended()
                 && !other.channels().is_empty()
-                && other.user().account.name == user.account.name
-        })
+        };
+        if is_known && sessions.iter().any(speaks_otherwise) {
+            return false;
+        }
+        sessions.push(new.clone());
+        true
     }
 
     /// Takes a session out.

@@ -4,13 +4,16 @@
 
 use crate::chain::Element;
 use crate::conn::{Close, Conn};
-use crate::negotiate::Negotiated;
+use crate::negotiate::{Negotiated, greatest_common};
 use wire::codec::Reader;
 use wire::smb::fsctl::{VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
 use wire::smb::{Command, Dialect, FileId, Flags, Header, IoctlRequest};
 
 /// Bytes of a VALIDATE_NEGOTIATE_INFO response. MS-SMB2 2.2.32.6.
 pub(crate) const VALIDATION_BYTES: u32 = 24;
+
+/// What the log has of such a connection. Linux signs the request by itself from version 4.18 on.
+const UNSIGNED_TREE_CONNECT: &str = "TREE_CONNECT of SMB 3.1.1 neither signed nor encrypted; mount with the option sign, or with a Linux kernel newer than 4.17";
 
 impl Conn {
     /// Looks at a request whose session and signature were found good.
@@ -40,7 +43,7 @@ impl Conn {
         }
         let user = element.channel.as_ref().map(|channel| channel.session.user());
         if user.is_some_and(|user| user.is_proven()) {
-            return Err(Close::Refused("TREE_CONNECT of SMB 3.1.1 neither signed nor encrypted"));
+            return Err(Close::Refused(UNSIGNED_TREE_CONNECT));
         }
         Ok(())
     }
@@ -76,8 +79,8 @@ impl Conn {
     }
 }
 
-/// Why VALIDATE_NEGOTIATE_INFO ends the connection, if it does. Both sides implement 3.1.1, so
-/// the dialects are compared as a whole: then they have the same greatest common one.
+/// Why VALIDATE_NEGOTIATE_INFO ends the connection, if it does. A server of 3.1.1 compares the
+/// dialects as a whole, any other one the greatest that both sides have: MS-SMB2 3.3.5.15.12.
 fn validation_refusal(negotiated: &Negotiated, body: &IoctlRequest<'_>) -> Option<&'static str> {
     if negotiated.dialect == Dialect::Smb311 {
         return Some("VALIDATE_NEGOTIATE_INFO on SMB 3.1.1");
@@ -86,7 +89,11 @@ fn validation_refusal(negotiated: &Negotiated, body: &IoctlRequest<'_>) -> Optio
         return Some("VALIDATE_NEGOTIATE_INFO without room for its answer");
     }
     let said = ValidateNegotiate::decode(body.input).ok()?;
-    let is_same = said.dialects == negotiated.client_dialects
+    let are_dialects_same = match *negotiated.served.end() {
+        Dialect::Smb311 => said.dialects == negotiated.client_dialects,
+        _ => greatest_common(&negotiated.served, &said.dialects) == Some(negotiated.dialect),
+    };
+    let is_same = are_dialects_same
         && said.guid == negotiated.client_guid
         && said.security_mode == negotiated.client_security_mode
         && said.capabilities == negotiated.client_capabilities;

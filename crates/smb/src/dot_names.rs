@@ -45,6 +45,12 @@ pub fn normalize(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
     Ok(Cow::Owned(kept.join(&BACKSLASH)))
 }
 
+/// Whether the last component is a dot directory name: the path refers to a directory then.
+pub fn ends_in_dots(units: &[u16]) -> bool {
+    let last = units.rsplit(|unit| matches!(*unit, BACKSLASH | SLASH)).next();
+    last.is_some_and(|last| last == CURRENT || last == PARENT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@ use crate::transmit::{MESSAGE_START, Transmit, new_buffer};
 use bytes::Bytes;
 use meter::Authentication;
 
+use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 use wire::codec::{Reader, Writer};
 use wire::crypto::{Cipher, SigningAlgorithm};
@@ -43,6 +44,8 @@ pub struct Negotiated {
     pub client_security_mode: u16,
     /// What it offered, for VALIDATE_NEGOTIATE_INFO.
     pub client_dialects: Vec<u16>,
+    /// Dialects that the server served then.
+    pub served: RangeInclusive<Dialect>,
     /// Our capabilities, as told.
     pub capabilities: u32,
     /// Our security mode, as told.
@@ -115,10 +118,8 @@ impl Conn {
             return self.refuse_negotiate(header, grant, NtStatus::INVALID_PARAMETER);
         };
         let config = self.server.config();
-        let common = Dialect::ALL.into_iter().rev().find(|d| {
-            (config.dialect_min..=config.dialect_max).contains(d)
-                && request.dialects.contains(&d.number())
-        });
+        let served = config.dialect_min..=config.dialect_max;
+        let common = greatest_common(&served, &request.dialects);
         let Some(dialect) = common else {
             self.server.host.dialect_refused(self.shared.facts.peer, &request.dialects);
             return self.refuse_negotiate(header, grant, NtStatus::NOT_SUPPORTED);
@@ -244,11 +245,21 @@ fn plain_202(config: &Config) -> Negotiated {
         client_capabilities: 0,
         client_security_mode: 0,
         client_dialects: vec![Dialect::Smb202.number()],
+        served: config.dialect_min..=config.dialect_max,
         capabilities: 0,
         security_mode: security_mode(config),
         server_guid: config.server_guid,
         posix: false,
     }
+}
+
+/// The greatest dialect that both sides have.
+pub(crate) fn greatest_common(
+    served: &RangeInclusive<Dialect>,
+    offered: &[u16],
+) -> Option<Dialect> {
+    let is_common = |d: &Dialect| served.contains(d) && offered.contains(&d.number());
+    Dialect::ALL.into_iter().rev().find(is_common)
 }
 
 type Agreement = (Negotiated, Vec<(u16, Vec<u8>)>);
@@ -310,6 +321,7 @@ fn agree(
         client_capabilities: request.capabilities,
         client_security_mode: request.security_mode,
         client_dialects: request.dialects.clone(),
+        served: config.dialect_min..=config.dialect_max,
         capabilities: offered,
         security_mode: security_mode(config),
         server_guid: config.server_guid,

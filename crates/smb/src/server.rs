@@ -206,9 +206,8 @@ impl Server {
         }
     }
 
-    /// Enters a session.
+    /// Enters a session that its client has by now, by [`Clients::try_add`].
     pub fn add_session(&self, session: Arc<Session>) {
-        self.clients.add(&session);
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.0, session);
     }
 

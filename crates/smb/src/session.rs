@@ -17,6 +17,7 @@ use limits::{Holder, Ledger, Share};
 use meter::Authentication;
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Instant;
@@ -91,6 +92,8 @@ pub struct Session {
     pub id: SessionId,
     /// The dialect that it was set up with.
     pub dialect: Dialect,
+    /// Dialects that the server served when its connection was negotiated.
+    pub served: RangeInclusive<Dialect>,
     /// What its client calls itself.
     pub client_guid: [u8; 16],
     /// Sealing, if the dialect and the client can.
@@ -196,6 +199,8 @@ pub struct SessionParts {
     pub id: SessionId,
     /// Dialect of the connection.
     pub dialect: Dialect,
+    /// Dialects that the server served when its connection was negotiated.
+    pub served: RangeInclusive<Dialect>,
     /// See [`Session::client_guid`].
     pub client_guid: [u8; 16],
     /// Sealing keys, if any.
@@ -250,6 +255,7 @@ impl Session {
         Self {
             id: parts.id,
             dialect: parts.dialect,
+            served: parts.served,
             client_guid: parts.client_guid,
             sealing: parts.sealing,
             cipher: parts.cipher,

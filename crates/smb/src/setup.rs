@@ -537,6 +537,7 @@ impl Conn {
         let session = Arc::new(Session::new(SessionParts {
             id,
             dialect: negotiated.dialect,
+            served: negotiated.served.clone(),
             client_guid: negotiated.client_guid,
             cipher: negotiated.cipher.filter(|_| sealing.is_some()).map_or("-", |c| c.name()),
             signing: negotiated.signing.name(),
@@ -554,8 +555,8 @@ impl Conn {
             channel: self.channel_fact(negotiated),
         }));
         let channel = Arc::new(Channel { session: session.clone(), signing });
-        // MS-SMB2 3.3.5.5.3: before the session that it says it has lost is looked for.
-        if self.server.clients.speaks_otherwise(&session) {
+        // Before the session that it says it has lost is ended: a refused one ends none.
+        if !self.server.clients.try_add(&session, request.previous_session) {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
         self.replace_previous(request.previous_session, &session);

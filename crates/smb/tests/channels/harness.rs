@@ -292,6 +292,7 @@ impl Net {
             now: self.now,
             next_id: 0,
             session: SessionId(0),
+            previous: SessionId(0),
             tree: TreeId(0),
             signing: None,
             challenge: [0; 8],
@@ -412,6 +413,8 @@ pub struct Client {
     now: Now,
     next_id: u64,
     pub session: SessionId,
+    /// The session that it says it has lost.
+    previous: SessionId,
     pub tree: TreeId,
     pub signing: Option<Arc<SigningKey>>,
     challenge: [u8; 8],
@@ -614,7 +617,7 @@ impl Client {
             flags,
             security_mode: 1,
             capabilities: 0,
-            previous_session: SessionId(0),
+            previous_session: self.previous,
             token,
         };
         self.put(header, key, |w| request.encode(w));

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FsError, Snapshots, Timestamp, Vfs};
 use wire::crypto::SigningAlgorithm;
+use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl::{SRV_ENUMERATE_SNAPSHOTS, ValidateNegotiate};
-use wire::smb::{Command, FileId, Header, TreeConnectRequest, put_context};
+use wire::smb::{Command, CreateRequest, FileId, Header, TreeConnectRequest, put_context};
 
 const SUCCESS: NtStatus = NtStatus::SUCCESS;
 
@@ -65,6 +66,29 @@ fn validation_that_differs_from_negotiate_ends_the_connection() {
     }
 }
 
+/// MS-SMB2 3.3.5.15.12: a server without 3.1.1 asks for the same greatest common dialect alone.
+#[test]
+fn validation_below_3_1_1_compares_the_greatest_common_dialect() {
+    for (dialects, is_same) in [
+        (&[0x0302][..], true),
+        (&[0x0202, 0x0210, 0x0302], true),
+        (&[0x0302, 0x0311], true),
+        (&[0x0210], false),
+        (&[], false),
+    ] {
+        let net = Net::new();
+        net.reload(|config, _| config.dialect_max = Dialect::Smb302);
+        let mut client = net.connect_of(3, Dialect::Smb302);
+        assert_eq!(client.log_on(ALICE), SUCCESS);
+        assert_eq!(client.connect_tree("IPC$"), SUCCESS);
+        // Whatever a reload serves since.
+        net.reload(|_, _| {});
+        let said = ValidateNegotiate { dialects: dialects.into(), ..remembered(Dialect::Smb302) };
+        let ended = client.validate(&said, 24);
+        assert_eq!(ended.is_ok(), is_same, "{dialects:x?}: {ended:?}");
+    }
+}
+
 #[test]
 fn validation_without_room_or_on_3_1_1_ends_the_connection() {
     for room in [0, 23] {
@@ -104,7 +128,8 @@ fn unsigned_tree_connect_of_a_user_on_3_1_1_ends_the_connection() {
     assert_eq!(client.log_on(BOB), SUCCESS);
     assert_eq!(client.connect_tree("data"), SUCCESS, "signed");
     let ended = unsigned_tree_connect(&mut client);
-    assert!(matches!(ended, Err(Close::Refused(_))), "{ended:?}");
+    let Err(Close::Refused(why)) = ended else { panic!("{ended:?}") };
+    assert!(why.contains("mount with the option sign"), "the log has the remedy: {why}");
     client.lose();
     for nobody in ["", "stranger"] {
         let mut client = newest(&net);
@@ -153,6 +178,81 @@ fn session_that_is_refused_for_its_dialect_leaves_the_first_as_it_is() {
 }
 
 #[test]
+fn client_that_names_its_dead_session_gets_one_of_another_dialect() {
+    let net = Net::new();
+    // Its connection is dead, and the server has not heard of that.
+    let mut dead = net.connect_of(1, Dialect::Smb302);
+    assert_eq!(dead.log_on(ALICE), SUCCESS);
+    let mut again = net.connect_of(1, Dialect::Smb210);
+    assert_eq!(again.log_on_after(&dead, ALICE), SUCCESS);
+    assert_eq!(dead.plain(Command::ECHO), NtStatus::USER_SESSION_DELETED, "it has ended");
+    // Only the session that it names is left out, and only as its own.
+    let mut third = net.connect_of(1, Dialect::Smb302);
+    assert_eq!(third.log_on_after(&dead, ALICE), NtStatus::USER_SESSION_DELETED);
+    assert_eq!(again.plain(Command::ECHO), SUCCESS);
+    let mut other = net.connect_of(1, Dialect::Smb302);
+    assert_eq!(other.log_on_after(&again, BOB), SUCCESS);
+    assert_eq!(again.plain(Command::ECHO), SUCCESS, "not by another account");
+}
+
+#[test]
+fn session_from_before_a_reload_of_the_dialects_excludes_none() {
+    let (newer, older) = (Dialect::Smb302, Dialect::Smb300);
+    for (before, after) in [(older, newer), (newer, older), (older, older)] {
+        let net = Net::new();
+        net.reload(|config, _| config.dialect_max = before);
+        let mut old = net.connect_of(1, before);
+        assert_eq!(old.log_on(ALICE), SUCCESS);
+        net.reload(|config, _| config.dialect_max = after);
+        let mut new = net.connect_of(1, after);
+        assert_eq!(new.log_on(ALICE), SUCCESS, "{before:?}, then {after:?}");
+        let mut other = net.connect_of(1, Dialect::Smb210);
+        let status = other.log_on(ALICE);
+        assert_eq!(status, NtStatus::USER_SESSION_DELETED, "{before:?}, then {after:?}");
+    }
+}
+
+/// All guests are one account, and any client can claim any GUID.
+#[test]
+fn guests_and_anonymous_users_exclude_nobody_by_their_dialects() {
+    for nobody in ["", "stranger"] {
+        let net = Net::new();
+        net.has_guest.store(true, Ordering::Relaxed);
+        net.reload(|config, share| {
+            (config.signing_required, share.admission.guests) = (false, true);
+        });
+        let mut first = net.connect_of(1, Dialect::Smb302);
+        let mut second = net.connect_of(1, Dialect::Smb210);
+        let both = (first.log_on(nobody), second.log_on(nobody));
+        assert_eq!(both, (SUCCESS, SUCCESS), "{nobody:?}");
+    }
+}
+
+#[test]
+fn path_that_ends_in_dots_is_a_directory_s() {
+    let net = Net::new();
+    let mut client = net.ready();
+    let mut status = |name: &str, options, disposition| {
+        let change = |request: &mut CreateRequest<'_>| {
+            (request.options, request.disposition) = (options, disposition);
+        };
+        client.create_by(name, &[], change).header.status
+    };
+    let (open, create) = (fscc::FILE_OPEN, fscc::FILE_OPEN_IF);
+    assert_eq!(status("d", fscc::FILE_DIRECTORY_FILE, create), SUCCESS);
+    assert_eq!(status(r"d\f", 0, create), SUCCESS);
+    let invalid = NtStatus::OBJECT_NAME_INVALID;
+    for name in [r"d\f\", r"d\new\", r"d\f\.", r"d\new\.", r"d\f\x\..", r"d\new\x\.."] {
+        assert_eq!(status(name, 0, create), invalid, "{name}");
+    }
+    assert_eq!(status(r"d\new", 0, open), NtStatus::OBJECT_NAME_NOT_FOUND, "none was created");
+    for name in [r"d\", r"d\.", ".", r"d\f\..", r"d\x\y\..\.."] {
+        assert_eq!(status(name, 0, open), SUCCESS, "{name}");
+    }
+    assert_eq!(status(r"d\.", fscc::FILE_NON_DIRECTORY_FILE, open), invalid);
+}
+
+#[test]
 fn clients_without_a_name_are_not_one_client() {
     let net = Net::new();
     let mut first = net.connect_of(0, Dialect::Smb202);
@@ -198,7 +298,7 @@ fn dot_directories_in_a_path_are_taken_away() {
     for (path, expected) in [
         (r"d\.\f", SUCCESS),
         (r".\d\f", SUCCESS),
-        (r"d\f\.", SUCCESS),
+        (r"d\f\.", NtStatus::OBJECT_NAME_INVALID),
         (r"d\e\..\f", SUCCESS),
         (r"d\..\d\f", NtStatus::INVALID_PARAMETER),
         (r"x\..\f", NtStatus::INVALID_PARAMETER),

@@ -265,12 +265,12 @@ impl Plan {
     }
 }
 
-/// Whether a path ends in a separator and no option says of what kind it is.
+/// Whether a path ends in a separator or a dot directory name and no option says of what kind it is.
 ///
 /// # Errors
 /// `OBJECT_NAME_INVALID` for such a path of a file or stream. MS-FSA 2.1.5.1.
 fn names_directory_alone(units: &[u16], parsed: &SmbPath, options: u32) -> Result<bool, NtStatus> {
-    if !names_directory(units) {
+    if !names_directory(units) && !dot_names::ends_in_dots(units) {
         return Ok(false);
     }
     if parsed.stream.is_some() || options & fscc::FILE_NON_DIRECTORY_FILE != 0 {

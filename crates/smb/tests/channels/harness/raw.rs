@@ -20,6 +20,12 @@ impl Net {
 }
 
 impl Client {
+    /// As [`Client::log_on`], of a client that says it has lost its session on `former`.
+    pub fn log_on_after(&mut self, former: &Self, user: &str) -> NtStatus {
+        self.previous = former.session;
+        self.log_on(user)
+    }
+
     /// Sends a request for which the connection may end; says why, if it does.
     pub fn send_last(
         &mut self,
