@@ -62,8 +62,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
-        open.note_access();
-        let attributes = open.present().attributes(WANTED)?;
+        let attributes = open.with_access(open.present().attributes(WANTED)?);
         Ok(open.shown(open.with_link(&open.path(), attributes)))
     }
 
@@ -75,6 +74,7 @@ impl RequestFiles {
     pub fn set_basic(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
         open.need_any(Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
+        let change = &settled(open, change);
         let present = open.present().attributes(WANTED)?;
         let mut stored = DosInfo::default();
         if let Some(bits) = change.dos_bits {
@@ -83,6 +83,7 @@ impl RequestFiles {
         if let TimeSetting::Set(created) = change.created {
             stored.created = Some(created);
         }
+        let mut frozen = (!open.is_posix()).then(|| lock(open.frozen()));
         let set = |setting| {
             if let TimeSetting::Set(to) = setting { TimeChange::Set(to) } else { TimeChange::Keep }
         };
@@ -90,7 +91,7 @@ impl RequestFiles {
             accessed: set(change.accessed),
             modified: set(change.modified),
             dos: (stored != DosInfo::default()).then_some(stored),
-            changed: change_time(open, change, &present),
+            changed: change_time(frozen.as_deref(), change, &present),
             ..AttributeChanges::default()
         };
         // The right was decided by the descriptor; POSIX asks for the owner, and for w.
@@ -104,7 +105,12 @@ impl RequestFiles {
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
-        freeze(open, change);
+        // Setting a time stops this open from moving it; so does freezing.
+        if let Some(frozen) = &mut frozen {
+            frozen.settle(change);
+            open.has_frozen.store(!frozen.is_empty(), Ordering::Release);
+        }
+        drop(frozen);
         let what = watched(change);
         if what != Filter::default() {
             open.report_modified(&self.context, what);
@@ -145,7 +151,7 @@ impl RequestFiles {
         }
         open.break_directory(&self.context, &open.path());
         open.note_listed_change(&self.context, caller);
-        open.restore_frozen(caller, kept);
+        open.restore_frozen(kept);
         Ok(())
     }
 
@@ -179,7 +185,7 @@ impl RequestFiles {
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
         open.node.set_attributes(as_owner(caller, &kept).actor(), &changes)?;
-        open.restore_frozen(caller, frozen);
+        open.restore_frozen(frozen);
         open.note_unreported(open.size_filter());
         open.report_data();
         Ok(())
@@ -206,7 +212,7 @@ impl RequestFiles {
         let kept = open.keep_frozen();
         self.offload(move || node.punch_hole(writer.identity.actor(), offset, length)).await?;
         open.note_changed(&self.context, caller);
-        open.restore_frozen(caller, kept);
+        open.restore_frozen(kept);
         Ok(())
     }
 
@@ -303,7 +309,7 @@ impl RequestFiles {
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
         open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
-        open.restore_frozen(&open.caller, kept);
+        open.restore_frozen(kept);
         open.report_modified(&self.context, Filter::ATTRIBUTES);
         Ok(())
     }
@@ -385,33 +391,31 @@ fn watched(change: &BasicChange) -> Filter {
         | change.dos_bits.map_or(Filter::default(), |_| Filter::ATTRIBUTES)
 }
 
+/// What a client asks to set, as its kind has it. POSIX clients set times as utimensat(2) does,
+/// which stops none from moving; and send a change time, which is the server's there.
+fn settled(open: &OpenFile, change: &BasicChange) -> BasicChange {
+    if !open.is_posix() {
+        return *change;
+    }
+    BasicChange { changed: TimeSetting::Keep, ..*change }
+}
+
 /// The change time to store: one that is set, or the present one where this open does not move it.
-fn change_time(open: &OpenFile, change: &BasicChange, present: &Attributes) -> Option<Timestamp> {
+fn change_time(
+    frozen: Option<&Frozen>,
+    change: &BasicChange,
+    present: &Attributes,
+) -> Option<Timestamp> {
     let is_frozen = match change.changed {
         TimeSetting::Set(to) => return Some(to),
         TimeSetting::Freeze => true,
         TimeSetting::Thaw => false,
-        TimeSetting::Keep => lock(&open.frozen).changed,
+        TimeSetting::Keep => frozen.is_some_and(|frozen| frozen.changed),
     };
     let sets = |time| matches!(time, TimeSetting::Set(_));
     let BasicChange { created, accessed, modified, dos_bits, .. } = *change;
     let moves = dos_bits.is_some() || [created, accessed, modified].into_iter().any(sets);
     (is_frozen && moves).then(|| present.shown_changed())
-}
-
-/// Setting a time stops this open from moving it; so does freezing.
-fn freeze(open: &OpenFile, change: &BasicChange) {
-    let mut frozen = lock(&open.frozen);
-    let settle = |slot: &mut bool, setting| match setting {
-        TimeSetting::Keep => {}
-        TimeSetting::Thaw => *slot = false,
-        TimeSetting::Freeze | TimeSetting::Set(_) => *slot = true,
-    };
-    settle(&mut frozen.accessed, change.accessed);
-    settle(&mut frozen.modified, change.modified);
-    settle(&mut frozen.changed, change.changed);
-    let Frozen { accessed, modified, changed } = *frozen;
-    open.has_frozen.store(accessed || modified || changed, Ordering::Release);
 }
 
 fn need_write(open: &OpenFile) -> Result<()> {

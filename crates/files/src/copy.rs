@@ -49,7 +49,7 @@ impl RequestFiles {
             done += count;
         }
         target.note_changed(&self.context, caller);
-        target.restore_frozen(caller, kept);
+        target.restore_frozen(kept);
         Ok(())
     }
 
@@ -99,7 +99,7 @@ impl RequestFiles {
         })
         .await?;
         target.note_changed(&self.context, caller);
-        target.restore_frozen(caller, kept);
+        target.restore_frozen(kept);
         Ok(())
     }
 }

@@ -1,12 +1,13 @@
 //! One open of a file or directory.
 
-use crate::authorize::{as_owner, dos_authority};
+use crate::attributes::{BasicChange, TimeSetting};
+use crate::authorize::dos_authority;
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::offload;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
-use crate::server_work::WANTED;
+use crate::server_work::{METADATA, WANTED};
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
 use crate::watch::{Filter, Heard, Watcher};
@@ -35,7 +36,6 @@ pub struct OpenFile {
     pub(crate) key: Option<CacheKey>,
     /// By which its client keeps the directory that the file is in.
     pub(crate) parent_key: Option<ParentKey>,
-    pub(crate) frozen: Mutex<Frozen>,
     pub(crate) has_frozen: AtomicBool,
     /// [`Access`], which may be given up; and [`Share`], which may grow.
     granted: AtomicU32,
@@ -65,6 +65,8 @@ pub struct OpenFile {
 /// What few opens have, in memory of its own: there may be a hundred thousand of them.
 #[derive(Debug, Default)]
 struct Aside {
+    /// Times that changes by this open do not move.
+    frozen: Mutex<Frozen>,
     /// What is known of the file as it was when it was opened.
     known: OnceLock<Known>,
     /// What the file was turned into, if it was.
@@ -87,21 +89,57 @@ const UNLISTED: u32 = 1 << 31;
 const UNACCESSED: u32 = 1 << 30;
 
 /// Times that changes by this open do not move.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Frozen {
     pub accessed: bool,
     pub modified: bool,
     pub changed: bool,
+    /// Changes by this open that have not restored the times yet.
+    in_flight: u32,
+    /// The times before the first of those: the others may find what it has moved.
+    before: TimesBefore,
 }
 
-/// What the times that an open must not move were before a change by it.
-#[derive(Debug)]
-pub struct FrozenTimes {
+/// Frozen times as they were before a change; none of those that may move.
+#[derive(Clone, Copy, Debug, Default)]
+struct TimesBefore {
     accessed: Option<Timestamp>,
     modified: Option<Timestamp>,
     changed: Option<Timestamp>,
-    /// The file as it was, by whose owner times are set.
-    present: Attributes,
+}
+
+impl Frozen {
+    /// Whether this open may move all times.
+    pub fn is_empty(&self) -> bool {
+        !(self.accessed || self.modified || self.changed)
+    }
+
+    /// A client settles times while changes are in flight: those restore what it has set.
+    pub fn settle(&mut self, change: &BasicChange) {
+        let settle = |slot: &mut bool, before: &mut Option<Timestamp>, setting| match setting {
+            TimeSetting::Keep => {}
+            TimeSetting::Thaw => (*slot, *before) = (false, None),
+            TimeSetting::Freeze => *slot = true,
+            TimeSetting::Set(to) => (*slot, *before) = (true, Some(to)),
+        };
+        settle(&mut self.accessed, &mut self.before.accessed, change.accessed);
+        settle(&mut self.modified, &mut self.before.modified, change.modified);
+        settle(&mut self.changed, &mut self.before.changed, change.changed);
+    }
+}
+
+/// A change by an open that must not move some times, until it has restored them.
+#[derive(Debug)]
+#[must_use]
+pub struct FrozenTimes<'a> {
+    open: &'a OpenFile,
+}
+
+impl Drop for FrozenTimes<'_> {
+    fn drop(&mut self) {
+        let mut frozen = lock(self.open.frozen());
+        frozen.in_flight = frozen.in_flight.saturating_sub(1);
+    }
 }
 
 impl std::fmt::Debug for OpenFile {
@@ -144,7 +182,6 @@ impl OpenFile {
             caller: parts.caller,
             key: parts.key,
             parent_key: parts.parent_key,
-            frozen: Mutex::default(),
             has_frozen: AtomicBool::new(false),
             granted: AtomicU32::new(parts.granted.0),
             share: AtomicU32::new(parts.share.0),
@@ -181,6 +218,11 @@ impl OpenFile {
     #[must_use]
     pub fn key(&self) -> FileKey {
         self.state.present_key()
+    }
+
+    /// Times that changes by this open do not move; it is held while they are set and restored.
+    pub(crate) fn frozen(&self) -> &Mutex<Frozen> {
+        &self.aside().frozen
     }
 
     fn aside(&self) -> &Aside {
@@ -374,6 +416,7 @@ impl OpenFile {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.note_access();
         self.report_unreported(context);
         if self.delete_on_close {
             let mut held = self.state.lock(context);
@@ -423,9 +466,9 @@ impl OpenFile {
 
     /// Tells watches what was noted since the last time.
     pub(crate) fn report_unreported(&self, context: &RequestContext) {
-        if self.unreported.load(Ordering::Relaxed) != 0 {
-            self.note_access();
-            let noted = self.unreported.swap(0, Ordering::Relaxed);
+        if self.unreported.load(Ordering::Relaxed) & !UNACCESSED != 0 {
+            // The time of access waits for the close.
+            let noted = self.unreported.fetch_and(UNACCESSED, Ordering::Relaxed);
             if noted & UNLISTED != 0 {
                 self.break_directory(context, &self.path());
             }
@@ -460,16 +503,35 @@ impl OpenFile {
     /// Moves the time of access to that of the last write, if a client of Windows has written since:
     /// POSIX does not. The kernel does so at a read, even one at which nothing is at hand, and leaves
     /// the change time alone; where the administrator mounted with `noatime`, it does not.
-    pub(crate) fn note_access(&self) {
-        if self.is_posix() || self.unreported.load(Ordering::Relaxed) & UNACCESSED == 0 {
-            return;
-        }
-        self.unreported.fetch_and(!UNACCESSED, Ordering::Relaxed);
-        let is_frozen = self.has_frozen.load(Ordering::Acquire) && lock(&self.frozen).accessed;
-        if !is_frozen {
+    fn note_access(&self) {
+        if self.lags_access() {
             // What it says of data does not matter.
             let _ = self.node.read(0, 1, &mut Vec::new(), vfs::Wait::Never);
         }
+    }
+
+    /// Whether the time of access is behind a write until the open is closed. Costs a load where
+    /// there was none. Streams have no times of their own.
+    fn lags_access(&self) -> bool {
+        if self.unreported.load(Ordering::Relaxed) & UNACCESSED == 0
+            || self.is_posix()
+            || self.name.stream.is_some()
+            || self.volume().features().noatime
+        {
+            return false;
+        }
+        let is_frozen = self.has_frozen.load(Ordering::Acquire) && lock(self.frozen()).accessed;
+        !is_frozen
+    }
+
+    /// The time of access as it will be once this open is closed: that of its last write, which
+    /// [`OpenFile::note_access`] moves it to.
+    pub(crate) fn with_access(&self, attributes: Attributes) -> Attributes {
+        if !self.lags_access() {
+            return attributes;
+        }
+        let accessed = attributes.accessed.max(attributes.modified);
+        Attributes { accessed, ..attributes }
     }
 
     /// The same for a change of which leases on the directory know already.
@@ -583,41 +645,45 @@ impl OpenFile {
         self.state.has_caches() || is_large()
     }
 
-    /// Looks at the times that a change by this open must not move. Costs one
-    /// load where nothing is frozen.
+    /// Looks at the times that a change by this open must not move, unless another change of this
+    /// open is in flight, which has looked before. Costs one load where nothing is frozen.
     #[must_use]
-    pub fn keep_frozen(&self) -> Option<FrozenTimes> {
+    pub fn keep_frozen(&self) -> Option<FrozenTimes<'_>> {
         if !self.has_frozen.load(Ordering::Acquire) {
             return None;
         }
-        let frozen = *lock(&self.frozen);
-        // What was set stands beside the DOS attributes.
-        let wanted = if frozen.changed { WANTED } else { vfs::Wanted::default() };
-        let present = self.node.attributes(wanted).ok()?;
-        Some(FrozenTimes {
-            accessed: frozen.accessed.then_some(present.accessed),
-            modified: frozen.modified.then_some(present.modified),
-            changed: frozen.changed.then(|| present.shown_changed()),
-            present,
-        })
+        let mut frozen = lock(self.frozen());
+        if frozen.in_flight == 0 {
+            // What was set stands beside the DOS attributes.
+            let wanted = if frozen.changed { WANTED } else { vfs::Wanted::default() };
+            let present = self.node.attributes(wanted).ok()?;
+            frozen.before = TimesBefore {
+                accessed: frozen.accessed.then_some(present.accessed),
+                modified: frozen.modified.then_some(present.modified),
+                changed: frozen.changed.then(|| present.shown_changed()),
+            };
+        }
+        frozen.in_flight += 1;
+        Some(FrozenTimes { open: self })
     }
 
-    /// Puts them back after a change that `caller` made.
-    pub fn restore_frozen(&self, caller: &Caller, kept: Option<FrozenTimes>) {
-        let Some(kept) = kept else { return };
-        let owner = match kept.changed {
-            Some(_) => dos_authority(caller, &kept.present),
-            None => as_owner(caller, &kept.present),
-        };
+    /// Puts them back after the change, by the server's own power: the change may have taken the
+    /// file from its owner, and the right to freeze times was checked when that was done.
+    pub fn restore_frozen(&self, kept: Option<FrozenTimes<'_>>) {
+        if kept.is_none() {
+            return;
+        }
+        let frozen = lock(self.frozen());
         let set = |t: Option<Timestamp>| t.map_or(vfs::TimeChange::Keep, vfs::TimeChange::Set);
         let changes = vfs::AttributeChanges {
-            accessed: set(kept.accessed),
-            modified: set(kept.modified),
-            changed: kept.changed,
+            accessed: set(frozen.before.accessed),
+            modified: set(frozen.before.modified),
+            changed: frozen.before.changed,
             ..Default::default()
         };
-        if let Err(error) = self.node.set_attributes(owner.actor(), &changes) {
+        if let Err(error) = self.node.set_attributes(METADATA, &changes) {
             tracing::debug!(%error, "frozen times could not be kept");
         }
+        drop(frozen);
     }
 }

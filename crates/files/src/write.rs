@@ -43,7 +43,7 @@ impl RequestFiles {
             open.node.write(caller.identity.actor(), offset, data)?;
         }
         open.note_written(&self.context, caller, what);
-        open.restore_frozen(caller, kept);
+        open.restore_frozen(kept);
         Ok(())
     }
 

@@ -240,6 +240,7 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         xattrs,
         stream_bytes_max,
         changed_unheard: is_changed_unheard(root.as_fd())?,
+        noatime: rustix::fs::fstatvfs(root)?.f_flag.contains(StatVfsMountFlags::NOATIME),
         waits: false,
         serial,
     })

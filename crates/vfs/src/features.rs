@@ -22,6 +22,8 @@ pub struct Features {
     /// Other machines or processes change files without this one hearing of it: what a client
     /// keeps of them could not be asked back.
     pub changed_unheard: bool,
+    /// Reading moves no time of access: the administrator mounted it so.
+    pub noatime: bool,
     /// Calls by a path, and those that change names, take longer than other requests of a
     /// connection can wait for, always: none is made at once.
     pub waits: bool,

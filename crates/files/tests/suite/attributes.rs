@@ -127,6 +127,51 @@ fn write_moves_the_time_of_access_unless_it_is_frozen() {
     assert!(now > LONG_AGO, "also by an open that nobody looks through");
 }
 
+/// A write that begins after another has moved the times, and before that has restored them.
+#[test]
+fn frozen_times_hold_over_writes_at_the_same_time() {
+    let served = serve();
+    served.put("file", b"");
+    let (open, other) = (served.open("file", ALL), served.open("file", ALL));
+    let frozen = BasicChange {
+        modified: TimeSetting::Set(LONG_AGO),
+        changed: TimeSetting::Set(LONG_AGO),
+        ..BasicChange::default()
+    };
+    served.files.set_basic(&open, &frozen).unwrap();
+    let first = open.keep_frozen();
+    pass_a_tick();
+    served.files.write(other.caller(), &other, 0, b"1").unwrap();
+    served.files.write(open.caller(), &open, 0, b"2").unwrap();
+    open.restore_frozen(first);
+    let found = served.files.attributes(&other).unwrap();
+    assert_eq!((found.modified, found.shown_changed()), (LONG_AGO, LONG_AGO));
+    pass_a_tick();
+    served.files.write(other.caller(), &other, 0, b"3").unwrap();
+    let moved = served.files.attributes(&other).unwrap().modified;
+    served.files.write(open.caller(), &open, 0, b"4").unwrap();
+    assert_eq!(served.files.attributes(&other).unwrap().modified, moved, "others move it");
+}
+
+#[test]
+fn frozen_change_time_stays_when_its_owner_takes_all_rights_away() {
+    let served = serve();
+    if !served.is_root {
+        return eprintln!("skipped: needs the superuser to act as another user");
+    }
+    served.put("file", b"");
+    let owner = user(4003, 4001);
+    std::os::unix::fs::chown(served.dir.path().join("file"), Some(4003), None).unwrap();
+    let open = served.try_open_as(&owner, plan("file", ALL)).unwrap().open;
+    let frozen = BasicChange { changed: TimeSetting::Set(LONG_AGO), ..BasicChange::default() };
+    served.files.set_basic(&open, &frozen).unwrap();
+    pass_a_tick();
+    let kept = open.keep_frozen();
+    served.files.set_mode(&open, 0).unwrap();
+    open.restore_frozen(kept);
+    assert_eq!(served.files.attributes(&open).unwrap().shown_changed(), LONG_AGO);
+}
+
 #[test]
 fn frozen_times_hold_for_who_may_write_but_does_not_own() {
     let served = serve();

@@ -1,9 +1,12 @@
 //! Opens with the customs of POSIX, beside those of Windows.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, NewMode, OpenFile, OpenPlan, OpenResult, Semantics, dos};
+use files::{
+    Access, BasicChange, IfExists, IfMissing, NewMode, OpenFile, OpenPlan, OpenResult, Semantics,
+    TimeSetting, dos,
+};
 use std::sync::Arc;
-use vfs::{Actor, FileKind, FsError, Vfs};
+use vfs::{Actor, FileKind, FsError, Timestamp, Vfs};
 
 fn posix(plan: OpenPlan) -> OpenPlan {
     OpenPlan { semantics: Semantics::Posix, ..plan }
@@ -39,6 +42,26 @@ fn names_that_differ_in_case_are_two_files_to_posix() {
     assert_eq!(served.refusal(posix(new_file("FILE"))), FsError::AlreadyExists);
     rename(&served, "FILE", "File").unwrap();
     assert!(served.exists("file") && served.exists("File"));
+}
+
+/// futimens(2) and then write(2): Linux's client sends a change time with each.
+#[test]
+fn times_set_by_posix_clients_are_moved_by_their_writes() {
+    let served = serve();
+    let open = served.try_open(posix(new_file("file"))).unwrap().open;
+    let then = TimeSetting::Set(Timestamp(1_000_000_000_123_456_700));
+    let before = served.files.attributes(&open).unwrap();
+    let change =
+        BasicChange { accessed: then, modified: then, changed: then, ..BasicChange::default() };
+    served.files.set_basic(&open, &change).unwrap();
+    let set = served.files.attributes(&open).unwrap();
+    assert_eq!(TimeSetting::Set(set.modified), then);
+    assert_eq!(set.set_changed, None, "the change time is the server's");
+    assert_eq!(set.dos, before.dos, "nothing is stored beside");
+    std::thread::sleep(std::time::Duration::from_millis(25));
+    served.files.write(open.caller(), &open, 0, b"x").unwrap();
+    let written = served.files.attributes(&open).unwrap();
+    assert!(written.modified > set.modified && written.changed > set.changed);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
             let frozen = moves_change_time(class).then(|| file.keep_frozen()).flatten();
             set_file_info(request, &open, (class, body.class), body.input).await?;
-            file.restore_frozen(file.caller(), frozen);
+            file.restore_frozen(frozen);
             stabilizing.after(request.files, file).await?;
             if [FileInfoClass::Disposition, FileInfoClass::DispositionEx].contains(&class) {
                 Box::pin(request.files.record_opens(file)).await.map_err(status_of)?;
@@ -63,7 +63,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             } else {
                 set_security(files, file, descriptor, parts)?;
             }
-            file.restore_frozen(file.caller(), frozen);
+            file.restore_frozen(frozen);
             stabilizing.after(files, file).await?;
         }
         InfoType::Quota => return Err(NtStatus::INVALID_HANDLE),

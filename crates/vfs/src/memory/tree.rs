@@ -459,6 +459,7 @@ impl Vfs for MemoryVfs {
             follows_links: true,
             xattrs: true,
             stream_bytes_max: 0,
+            noatime: false,
             changed_unheard: false,
             waits: false,
             serial,
