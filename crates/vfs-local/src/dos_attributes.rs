@@ -4,6 +4,7 @@
 //! then its fields. Versions 1 to 5 are read, 3 is written: it has what is
 //! needed, and every Samba since 3.5 reads it.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfs::{DosInfo, Timestamp};
 
 /// Name of the attribute.
@@ -15,6 +16,16 @@ const VALID_CREATED: u32 = 0x10;
 const VALID_CHANGED: u32 = 0x20;
 /// Between 1601 and 1970, in 100-nanosecond intervals.
 const EPOCH: i128 = 116_444_736_000_000_000;
+
+/// Locks for all files: two of one lock wait for each other now and then.
+const LOCKS: usize = 64;
+
+/// Held from reading a file's value until what was merged with it is stored: changes of one field at
+/// the same time as another would be lost. Callers take one at a time.
+pub fn lock_of(inode: u64) -> MutexGuard<'static, ()> {
+    static ALL: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
+    ALL[inode as usize % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// All that a stored value holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

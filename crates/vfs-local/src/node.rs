@@ -316,7 +316,7 @@ pub struct FormerDos(Option<Vec<u8>>);
 pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<FormerDos> {
     let former = match get_xattr(fd, path_only, dos_attributes::NAME) {
         Ok(value) => Some(value),
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => None,
         // What cannot be read cannot be kept.
         Err(errno) => return Err(refusal("read DOS attributes", errno)),
     };
@@ -331,7 +331,7 @@ pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<F
 pub fn store_new_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
     match set_dos(fd, path_only, &dos_attributes::encode(&StoredDos::from(*dos))) {
         // Without extended attributes there is nothing to keep them in.
-        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(()),
         Err(errno) => Err(refusal("set DOS attributes", errno)),
     }
 }
@@ -478,8 +478,12 @@ impl Node for LocalNode {
         if changes.mode.is_some() {
             stream_store::record_known_rights(self);
         }
-        // Links have no place for them, and are shown as links whatever is set.
-        let dos = changes.dos.filter(|_| self.kind != FileKind::Symlink);
+        // Others have no place for them (xattr(7)), and are shown as what they are whatever is set.
+        let has_place = matches!(self.kind, FileKind::File | FileKind::Directory);
+        let dos = changes.dos.filter(|_| has_place);
+        let changed = changes.changed.filter(|_| has_place);
+        let _merging =
+            (dos.is_some() || changed.is_some()).then(|| dos_attributes::lock_of(self.key.inode));
         let store = |dos| store_dos(self.fd.as_fd(), self.path_only, &dos);
         let former = dos.map(store).transpose()?;
         // Times last: the others would move them.
@@ -493,15 +497,15 @@ impl Node for LocalNode {
                     .map_err(|error| refusal("set times", error))
             };
             // The time of creation is among them: all times are set, or none.
-            times::set_exactly(self.fd.as_fd(), &times, set).inspect_err(|_| {
+            times::set_nearest(self.fd.as_fd(), &times, set).inspect_err(|_| {
                 former.iter().for_each(|it| restore_dos(self.fd.as_fd(), self.path_only, it));
             })?;
         }
-        match changes.changed.filter(|_| self.kind != FileKind::Symlink) {
-            // Last of all: whatever comes after it ends it.
-            Some(shown) => times::store_change_time(self.fd.as_fd(), self.path_only, shown),
-            None => Ok(()),
-        }
+        let Some(shown) = changed else { return Ok(()) };
+        // What else was asked for is done.
+        let is_alone = *changes == AttributeChanges { changed, ..AttributeChanges::default() };
+        // Last of all: whatever comes after it ends it.
+        times::store_change_time(self.fd.as_fd(), self.path_only, shown, is_alone)
     }
 
     fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {

@@ -7,7 +7,8 @@ use crate::node::{get_xattr, set_dos};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, StatxFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
-use vfs::{FsError, Result, Timestamp};
+use std::sync::{Mutex, PoisonError};
+use vfs::{Result, Timestamp};
 
 /// Times that every file system holds, in seconds: from 1970 until the 31 bits of the oldest inodes
 /// end, in 2038.
@@ -16,39 +17,51 @@ const HELD_BY_ALL: std::ops::Range<i64> = 0..(1 << 31);
 /// time the distance of the file system's clock is known.
 const ATTEMPTS: usize = 3;
 
-/// Sets times by `set`. The kernel cuts one that the file system cannot hold to the nearest that it
-/// can, in silence; then the former times are set again.
+/// Sets times by `set`. The kernel makes one that the file system cannot hold the nearest that it
+/// can; the first of a file system is logged. MS-FSA 2.1.5.15.2 refuses none for that, and to look
+/// first or to set the former again would undo what others do meanwhile.
 ///
 /// # Errors
-/// [`FsError::InvalidParameter`] for a time that the file system cannot hold; those of `set`.
-pub fn set_exactly(
+/// Those of `set`.
+pub fn set_nearest(
     fd: BorrowedFd<'_>,
     times: &Timestamps,
     set: impl Fn(&Timestamps) -> Result<()>,
 ) -> Result<()> {
+    set(times)?;
     let is_set = |time: &Timespec| ![UTIME_NOW, UTIME_OMIT].contains(&time.tv_nsec);
     let is_rare = |time: &Timespec| is_set(time) && !HELD_BY_ALL.contains(&time.tv_sec);
-    if !is_rare(&times.last_access) && !is_rare(&times.last_modification) {
-        return set(times);
-    }
-    let former = present(fd)?;
-    set(times)?;
-    let now = present(fd)?;
-    let is_held = |wanted: &Timespec, is: &Timespec| !is_set(wanted) || wanted.tv_sec == is.tv_sec;
-    if is_held(&times.last_access, &now.last_access)
-        && is_held(&times.last_modification, &now.last_modification)
-    {
+    let Timestamps { last_access, last_modification } = times;
+    if !is_rare(last_access) && !is_rare(last_modification) {
         return Ok(());
     }
-    set(&former)?;
-    Err(FsError::InvalidParameter)
+    let Ok(now) = look(fd, StatxFlags::ATIME | StatxFlags::MTIME) else { return Ok(()) };
+    let is_cut = |wanted: &Timespec, is: i64| is_rare(wanted) && wanted.tv_sec != is;
+    if (is_cut(last_access, now.stx_atime.tv_sec)
+        || is_cut(last_modification, now.stx_mtime.tv_sec))
+        && is_first_of((now.stx_dev_major, now.stx_dev_minor))
+    {
+        tracing::warn!(
+            device = %format_args!("{}:{}", now.stx_dev_major, now.stx_dev_minor),
+            "a file's time was set to the nearest that its file system can hold (XFS without \
+             bigtime ends in 2038, ext4 in 2446); further ones are not logged"
+        );
+    }
+    Ok(())
 }
 
-fn present(fd: BorrowedFd<'_>) -> Result<Timestamps> {
-    let stat = look(fd, StatxFlags::ATIME | StatxFlags::MTIME)?;
-    let time =
-        |t: rustix::fs::StatxTimestamp| Timespec { tv_sec: t.tv_sec, tv_nsec: t.tv_nsec as _ };
-    Ok(Timestamps { last_access: time(stat.stx_atime), last_modification: time(stat.stx_mtime) })
+/// File systems of which one is logged.
+const LOGGED_MAX: usize = 256;
+
+/// Whether no time of this file system was logged before.
+fn is_first_of(device: (u32, u32)) -> bool {
+    static LOGGED: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_first = !logged.contains(&device) && logged.len() < LOGGED_MAX;
+    if is_first {
+        logged.push(device);
+    }
+    is_first
 }
 
 fn look(fd: BorrowedFd<'_>, mask: StatxFlags) -> Result<rustix::fs::Statx> {
@@ -57,17 +70,24 @@ fn look(fd: BorrowedFd<'_>, mask: StatxFlags) -> Result<rustix::fs::Statx> {
 }
 
 /// Stores the change time to show until something changes the file again. Where extended attributes
-/// cannot be stored, or the file system's clock cannot be followed, the kernel's stays shown.
+/// cannot be stored, or the file system's clock cannot be followed, the kernel's stays shown; also
+/// where there is no room for it, unless it is all that was asked for. To be called with
+/// [`dos_attributes::lock_of`] the file.
 ///
 /// # Errors
 /// Those of storing.
-pub fn store_change_time(fd: BorrowedFd<'_>, path_only: bool, shown: Timestamp) -> Result<()> {
+pub fn store_change_time(
+    fd: BorrowedFd<'_>,
+    path_only: bool,
+    shown: Timestamp,
+    is_alone: bool,
+) -> Result<()> {
     let mut distance_nanos = 0;
     for _ in 0..ATTEMPTS {
         let info = match get_xattr(fd, path_only, dos_attributes::NAME) {
             Ok(value) => dos_attributes::decode(&value).unwrap_or_default().info,
             Err(Errno::NODATA) => StoredDos::default().info,
-            Err(Errno::OPNOTSUPP) => return Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
             // What cannot be read cannot be kept.
             Err(errno) => return Err(refusal("read DOS attributes", errno)),
         };
@@ -76,7 +96,11 @@ pub fn store_change_time(fd: BorrowedFd<'_>, path_only: bool, shown: Timestamp) 
         let value = dos_attributes::encode(&StoredDos { info, changed: Some(set) });
         match set_dos(fd, path_only, &value) {
             Ok(()) => {}
-            Err(Errno::OPNOTSUPP) => return Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
+            Err(errno) if !is_alone && is_without_room(errno) => {
+                tracing::debug!(%errno, "the change time could not be kept");
+                return Ok(());
+            }
             Err(errno) => return Err(refusal("set the change time", errno)),
         }
         let stamp = look(fd, StatxFlags::CTIME)?.stx_ctime;
@@ -88,6 +112,11 @@ pub fn store_change_time(fd: BorrowedFd<'_>, path_only: bool, shown: Timestamp) 
     }
     tracing::debug!("the change time could not be kept");
     Ok(())
+}
+
+/// Whether there is no room for an attribute: on the disk, of the user's, or of the file's.
+fn is_without_room(errno: Errno) -> bool {
+    matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::RANGE | Errno::TOOBIG)
 }
 
 /// By this machine's clock, in nanoseconds since 1970.
@@ -113,7 +142,7 @@ mod tests {
 
     /// A file system that holds times until 2038.
     #[test]
-    fn time_that_cannot_be_held_is_refused_and_changes_nothing() {
+    fn time_that_cannot_be_held_becomes_the_nearest() {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("file")).unwrap();
         let set = |times: &Timestamps| {
@@ -126,10 +155,12 @@ mod tests {
         };
         let at =
             |seconds| Timestamps { last_access: second(7), last_modification: second(seconds) };
-        let modified = || present(file.as_fd()).unwrap().last_modification.tv_sec;
-        assert_eq!(set_exactly(file.as_fd(), &at(5), set), Ok(()));
-        let beyond = set_exactly(file.as_fd(), &at(1 << 32), set);
-        assert_eq!((beyond, modified()), (Err(FsError::InvalidParameter), 5));
-        assert_eq!((set_exactly(file.as_fd(), &at(-9), set), modified()), (Ok(()), -9));
+        let modified = || look(file.as_fd(), StatxFlags::MTIME).unwrap().stx_mtime.tv_sec;
+        for (wanted, is) in [(5, 5), (1 << 32, i64::from(i32::MAX)), (-9, -9)] {
+            assert_eq!(set_nearest(file.as_fd(), &at(wanted), set), Ok(()));
+            assert_eq!(modified(), is);
+        }
+        assert!(is_first_of((u32::MAX, 1)));
+        assert!(!is_first_of((u32::MAX, 1)), "the second is not logged");
     }
 }

@@ -101,6 +101,96 @@ fn times_that_are_refused_leave_dos_attributes_as_they_were() {
     assert_eq!(stored(), dos);
 }
 
+/// They have no place for attributes of users, which the kernel refuses. xattr(7).
+#[test]
+fn times_are_set_on_pipes_and_sockets() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    let kinds = [("pipe", rustix::fs::FileType::Fifo), ("socket", rustix::fs::FileType::Socket)];
+    for (at, kind) in kinds {
+        let mode = rustix::fs::Mode::from_raw_mode(0o644);
+        rustix::fs::mknodat(rustix::fs::CWD, folder.path().join(at), kind, mode, 0).unwrap();
+        let node = vfs.open(Actor::SUPERUSER, &path(at), LOOK).unwrap().node;
+        let time = Timestamp(5_000_000_000);
+        let changes = AttributeChanges {
+            dos: Some(DosInfo { bits: Some(2), created: Some(time) }),
+            modified: TimeChange::Set(time),
+            changed: Some(time),
+            ..Default::default()
+        };
+        assert_eq!(node.set_attributes(Actor::SUPERUSER, &changes), Ok(()), "{at}");
+        assert_eq!(node.attributes(Wanted::default()).unwrap().modified, time, "{at}");
+    }
+}
+
+/// Fills the file's attributes, on a file system that has 4 KiB of them (ext4).
+#[test]
+fn times_are_set_where_the_change_time_has_no_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    std::fs::write(folder.path().join("file"), b"").unwrap();
+    let node = vfs.open(Actor::SUPERUSER, &path("file"), READ).unwrap().node;
+    let mut is_full = false;
+    'all: for length in [3000, 500, 100, 20, 1] {
+        for at in 0..40 {
+            let filled = node.set_xattr(
+                Actor::SUPERUSER,
+                &xattr_name(&format!("fill{length}.{at}")),
+                Some(&vec![b'x'; length]),
+            );
+            is_full |= filled.is_err();
+            if length == 3000 && at > 2 && !is_full {
+                break 'all;
+            }
+            if filled.is_err() {
+                break;
+            }
+        }
+    }
+    if !is_full {
+        return eprintln!("skipped: there is room for more here");
+    }
+    let time = Timestamp(5_000_000_000);
+    let alone = AttributeChanges { changed: Some(time), ..Default::default() };
+    assert!(node.set_attributes(Actor::SUPERUSER, &alone).is_err(), "it is all that is asked for");
+    let both = AttributeChanges { modified: TimeChange::Set(time), ..alone };
+    assert_eq!(node.set_attributes(Actor::SUPERUSER, &both), Ok(()));
+    assert_eq!(node.attributes(Wanted::default()).unwrap().modified, time);
+}
+
+#[test]
+fn dos_attributes_survive_change_times_set_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let vfs = LocalVfs::open(folder.path()).unwrap();
+    if !vfs.features().xattrs {
+        return eprintln!("skipped: no extended attributes here");
+    }
+    std::fs::write(folder.path().join("file"), b"").unwrap();
+    let open = || vfs.open(Actor::SUPERUSER, &path("file"), READ).unwrap().node;
+    let (one, other) = (open(), open());
+    let wanted = Wanted { dos: Some(ServerWork::Metadata) };
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let changed = Some(Timestamp(5_000_000_000));
+            let changes = AttributeChanges { changed, ..Default::default() };
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                one.set_attributes(Actor::SUPERUSER, &changes).unwrap();
+            }
+        });
+        let lost = (0..3000u32).find(|round| {
+            let bits = Some(round % 2 + 1);
+            let dos = Some(DosInfo { bits, created: None });
+            let changes = AttributeChanges { dos, ..Default::default() };
+            other.set_attributes(Actor::SUPERUSER, &changes).unwrap();
+            std::thread::sleep(std::time::Duration::from_micros(50));
+            other.attributes(wanted).unwrap().dos.bits != bits
+        });
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(lost, None);
+    });
+}
+
 fn stream() -> StreamName {
     StreamName::new(&b"stream"[..]).unwrap()
 }
