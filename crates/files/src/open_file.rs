@@ -10,7 +10,7 @@ use crate::remove::carry_out;
 use crate::server_work::{METADATA, WANTED};
 use crate::table::{Doomed, FileState, OpenName, Table, lock};
 use crate::volume::dos;
-use crate::watch::{Filter, Heard, Watcher};
+use crate::watch::{DataReports, Filter, Heard, Watcher};
 use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, Share, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -73,6 +73,8 @@ struct Aside {
     turned: OnceLock<Arc<dyn Node>>,
     /// In which its requests wait for the limits of its file, once one has to.
     turns: OnceLock<Arc<Turns>>,
+    /// Of a file that was written while somebody watched it.
+    data_reports: OnceLock<Arc<DataReports>>,
 }
 
 /// What is known of a file at one time.
@@ -241,6 +243,16 @@ impl OpenFile {
     /// The same, from now on.
     pub(crate) fn make_turns(&self) -> &Arc<Turns> {
         self.aside().turns.get_or_init(Arc::default)
+    }
+
+    /// How its changes of data are reported, once one was.
+    pub(crate) fn data_reports(&self) -> &OnceLock<Arc<DataReports>> {
+        &self.aside().data_reports
+    }
+
+    /// The same, if one was.
+    pub(crate) fn known_data_reports(&self) -> Option<&Arc<DataReports>> {
+        self.aside.get()?.data_reports.get()
     }
 
     /// This is known of the file with these attributes.
@@ -417,6 +429,7 @@ impl OpenFile {
             return Ok(());
         }
         self.note_access();
+        self.note_unreported(self.take_deferred_kinds());
         self.report_unreported(context);
         if self.delete_on_close {
             let mut held = self.state.lock(context);
@@ -464,6 +477,13 @@ impl OpenFile {
         }
     }
 
+    /// As [`OpenFile::report_unreported`], of an open that goes on: changes of data may wait for
+    /// the tick.
+    pub(crate) fn report_flushed(&self, context: &RequestContext) {
+        self.report_data();
+        self.report_unreported(context);
+    }
+
     /// Tells watches what was noted since the last time.
     pub(crate) fn report_unreported(&self, context: &RequestContext) {
         if self.unreported.load(Ordering::Relaxed) & !UNACCESSED != 0 {
@@ -476,12 +496,14 @@ impl OpenFile {
         }
     }
 
-    /// Tells watches what was noted, if any hears of it; leases on the directory are told when
-    /// the open is closed or flushed.
+    /// Tells watches what was noted, if any hears of it, now or with the next tick; leases on the
+    /// directory are told when the open is closed or flushed.
     pub(crate) fn report_data(&self) {
         if self.is_watched() {
             let noted = self.unreported.fetch_and(!Filter::DATA.0, Ordering::Relaxed);
-            self.tell_watches(Filter(noted & Filter::DATA.0));
+            if noted & Filter::DATA.0 != 0 {
+                self.report_kinds(Filter(noted & Filter::DATA.0));
+            }
         }
     }
 
@@ -492,9 +514,10 @@ impl OpenFile {
         self.note_written(context, caller, self.data_filter());
     }
 
-    /// The same for a write, of [`OpenFile::write_filter`].
+    /// The same for a write, of [`OpenFile::kinds_after`].
     pub(crate) fn note_written(&self, context: &RequestContext, caller: &Caller, what: Filter) {
         self.break_readers(context);
+        self.note_length_change(what);
         self.note_unreported(what | Filter(UNLISTED | UNACCESSED));
         self.note_archived(caller);
         self.report_data();
@@ -537,6 +560,7 @@ impl OpenFile {
     /// The same for a change of which leases on the directory know already.
     pub(crate) fn note_listed_change(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
+        self.note_length_change(self.data_filter());
         self.note_unreported(self.data_filter() | Filter(UNACCESSED));
         self.note_archived(caller);
         self.report_data();

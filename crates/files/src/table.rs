@@ -19,7 +19,7 @@ use grants::{
 use limits::{Account, FileUse, Share as Charge};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use vfs::{Attributes, FileKey, FsError, Keyed, Node, RelPath, StreamName, Vfs};
 
@@ -46,6 +46,8 @@ pub(crate) struct FileState {
     /// True if the archive bit is stored as cleared: the next change sets it.
     /// Read without the mutex, too.
     lacks_archive: AtomicBool,
+    /// Counts changes of its length: see [`crate::OpenFile::note_length_change`].
+    pub length_changes: AtomicU32,
     /// The journal has a record of an open of it, or may get one: read without the mutex, so that
     /// renames of other files pay one load.
     is_recorded: AtomicBool,
@@ -475,6 +477,7 @@ impl FileState {
             has_locks: AtomicBool::new(false),
             has_caches: AtomicBool::new(false),
             lacks_archive: AtomicBool::new(false),
+            length_changes: AtomicU32::new(0),
             is_recorded: AtomicBool::new(false),
             used: OnceLock::new(),
             extent: Extent::new(),

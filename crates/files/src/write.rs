@@ -35,14 +35,14 @@ impl RequestFiles {
         open.need_unlocked(at, data.len() as u64, true)?;
         open.claim_room(at, data.len() as u64)?;
         open.break_readers(&self.context);
-        let what = open.write_filter(at, data.len() as u64);
+        let kinds = open.write_kinds(at, data.len() as u64);
         let kept = open.keep_frozen();
         if appends {
             open.node.append(caller.identity.actor(), data)?;
         } else {
             open.node.write(caller.identity.actor(), offset, data)?;
         }
-        open.note_written(&self.context, caller, what);
+        open.note_written(&self.context, caller, open.kinds_after(kinds));
         open.restore_frozen(kept);
         Ok(())
     }
@@ -74,7 +74,7 @@ impl RequestFiles {
         let mut unstable = Unstable::default();
         unstable.add_open(open);
         self.make_stable(unstable).await?;
-        open.report_unreported(&self.context);
+        open.report_flushed(&self.context);
         Ok(())
     }
 }

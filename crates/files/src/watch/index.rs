@@ -3,11 +3,14 @@
 //! Lock order: the index, then the name of an open; a watch by itself.
 
 use super::charge::is_same_account;
+use super::data::{DataQueue, RIGHT_WORK};
+use super::pulse::Pulse;
 use super::{Change, ChangeKind, Filter, WATCHES_PER_DIRECTORY_MAX, Watcher};
 use crate::authorize::rights_to_opened;
+use crate::table::lock;
 use crate::{Access, Caller};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use vfs::{Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait, Wanted};
 
@@ -19,10 +22,8 @@ type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
 pub(crate) struct Watches {
     /// How many, so that who makes changes that nobody watches pays one load.
     count: AtomicUsize,
-    /// Changes with what is watched, and with the paths of open files: of 31 bits, never 0.
-    generation: AtomicU32,
-    /// Changes of data were told since the last tick.
-    pub has_data: Arc<AtomicBool>,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) data_queue: DataQueue,
     /// By the address of the backend: a watch keeps it alive.
     trees: RwLock<HashMap<usize, Tree>>,
 }
@@ -39,13 +40,13 @@ impl Watches {
 
     /// What [`Watches::is_heard`] says holds for as long as this is the same.
     pub fn generation(&self) -> u32 {
-        self.generation.load(Ordering::Acquire) | 1 << 30
+        self.pulse.generation()
     }
 
-    /// Something is watched anew, or not any more, or a file has another path.
+    /// Something is watched anew, or not any more, or a file has another path or another
+    /// access list.
     pub fn renew_generation(&self) {
-        let next = |generation: u32| Some(generation.wrapping_add(1) & (u32::MAX >> 2));
-        let _ = self.generation.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+        self.pulse.renew_generation();
     }
 
     /// Whether somebody hears of such changes to the name `path`.
@@ -53,14 +54,17 @@ impl Watches {
         !self.hearers(vfs, what, path).is_empty()
     }
 
-    /// Tells what was deferred. Costs one exchange if nobody was told of data since the last time.
+    /// Tells what was deferred. Costs little if nobody was told of data since the last time.
     pub fn handle_tick(&self) {
-        if !self.has_data.swap(false, Ordering::AcqRel) {
-            return;
+        self.pulse.handle_tick();
+        self.pulse.is_ticking.store(true, Ordering::Release);
+        self.report_queued();
+        self.pulse.is_ticking.store(false, Ordering::Release);
+        if self.pulse.has_data.swap(false, Ordering::AcqRel) {
+            let watchers: Vec<Arc<Watcher>> =
+                self.read().values().flat_map(|tree| tree.values().flatten().cloned()).collect();
+            watchers.iter().for_each(|watcher| watcher.handle_tick());
         }
-        let watchers: Vec<Arc<Watcher>> =
-            self.read().values().flat_map(|tree| tree.values().flatten().cloned()).collect();
-        watchers.iter().for_each(|watcher| watcher.handle_tick());
     }
 
     /// Enters a watch.
@@ -138,21 +142,25 @@ impl Watches {
 
     /// Tells changes that one act of `by` made to names of one directory, to
     /// the watches of that directory and of the trees that it is in. Nobody
-    /// learns names from a directory below that they may not list.
+    /// learns names from a directory below that they may not list. Returns how much work
+    /// that was, in watches.
     pub fn report(
         &self,
         vfs: &Arc<dyn Vfs>,
         by: Option<&Caller>,
         what: Filter,
         changes: &[(ChangeKind, &RelPath)],
-    ) {
-        let Some((_, first)) = changes.first() else { return };
+    ) -> usize {
+        let Some((_, first)) = changes.first() else { return 0 };
+        if what.intersects(Filter::SECURITY) {
+            self.renew_generation();
+        }
         self.tell(vfs, by, what, first, &|directory| {
             let seen = |&(kind, path): &(ChangeKind, &RelPath)| {
                 path.below(directory).map(|path| Change { kind, path, stream: None })
             };
             changes.iter().filter_map(seen).collect()
-        });
+        })
     }
 
     /// Tells what one act of `by` did to named streams of one file, to the same watches.
@@ -163,7 +171,7 @@ impl Watches {
         what: Filter,
         path: &RelPath,
         changes: &[(ChangeKind, &StreamName)],
-    ) {
+    ) -> usize {
         self.tell(vfs, by, what, path, &|directory| {
             let Some(path) = path.below(directory) else { return Vec::new() };
             let seen = |&(kind, stream): &(ChangeKind, &StreamName)| Change {
@@ -172,7 +180,7 @@ impl Watches {
                 stream: Some(stream.clone()),
             };
             changes.iter().map(seen).collect()
-        });
+        })
     }
 
     /// Tells `seen_from` each directory that is watched above `first`.
@@ -183,14 +191,16 @@ impl Watches {
         what: Filter,
         first: &RelPath,
         seen_from: &dyn Fn(&[u8]) -> Vec<Change>,
-    ) {
+    ) -> usize {
         if self.is_empty() {
-            return;
+            return 0;
         }
         let is_data = what.is_of_data();
+        let mut work = 0;
         let mut checked: Vec<(Arc<Caller>, bool)> = Vec::new();
         for (watcher, directory) in self.hearers(vfs, what, first) {
             let changes = seen_from(directory);
+            work += 1;
             if is_data && watcher.knows(&changes) {
                 continue;
             }
@@ -199,8 +209,12 @@ impl Watches {
             let is_own = by.is_some_and(|by| by.identity == caller.identity);
             if is_below && !is_own && !caller.is_root() {
                 let known = checked.iter().find(|(other, _)| Arc::ptr_eq(other, caller));
-                let may = known.map(|(_, may)| *may).unwrap_or_else(|| may_list(&watcher, first));
-                checked.push((caller.clone(), may));
+                let may = known.map(|(_, may)| *may).unwrap_or_else(|| {
+                    let (may, looked) = may_list(&watcher, first, is_data);
+                    work += if looked { RIGHT_WORK } else { 0 };
+                    checked.push((caller.clone(), may));
+                    may
+                });
                 if !may {
                     continue;
                 }
@@ -211,6 +225,7 @@ impl Watches {
                 watcher.handle_changes(changes.into_iter());
             }
         }
+        work
     }
 
     /// Who hears of changes to the name `path`, with the directory they watch.
@@ -251,9 +266,27 @@ fn take_out(tree: &mut Tree, path: &[u8], watcher: &Arc<Watcher>) -> bool {
     removed
 }
 
-/// Whether the watcher's user may list the directory that `path` is in.
-fn may_list(watcher: &Watcher, path: &RelPath) -> bool {
-    path.split().is_some_and(|(directory, _)| may_list_in(watcher, &directory))
+/// Whether the watcher's user may list the directory that `path` is in, and whether that was
+/// looked up.
+fn may_list(watcher: &Watcher, path: &RelPath, is_data: bool) -> (bool, bool) {
+    match path.split() {
+        None => (false, false),
+        Some((directory, _)) if is_data => may_list_lately(watcher, &directory),
+        Some((directory, _)) => (may_list_in(watcher, &directory), true),
+    }
+}
+
+/// As [`may_list_in`], for changes of data, which come thousandfold: as was found since the last
+/// tick or change of an access list over the server. The flag says that it was looked up now.
+pub(super) fn may_list_lately(watcher: &Watcher, directory: &RelPath) -> (bool, bool) {
+    let (as_of, hash) = (watcher.pulse.rights_as_of(), watcher.pulse.hash_of(directory));
+    let known = lock(&watcher.list_rights).get(as_of, hash);
+    let may = known.unwrap_or_else(|| {
+        let may = may_list_in(watcher, directory);
+        lock(&watcher.list_rights).set(as_of, hash, may);
+        may
+    });
+    (may, known.is_none())
 }
 
 /// Whether the watcher's user may list a directory.

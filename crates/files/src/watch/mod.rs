@@ -8,8 +8,10 @@
 //! goes on a few times a second: a log that grows is seen in its open handle.
 
 mod charge;
+mod data;
 mod index;
 mod outside;
+mod pulse;
 mod state;
 mod streams;
 
@@ -19,14 +21,16 @@ use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
 use limits::{Holder, Ledger, Share};
+use pulse::{ListRights, PerTick, Pulse};
 use state::{RequestId, Watch};
 use std::ops::BitOr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::{FsError, OutsideWatch, RelPath, Result, StreamName};
 
 pub(crate) use charge::WatchLedgers;
 pub use charge::{WATCHES_MAX, WATCHES_PER_DIRECTORY_MAX};
+pub(crate) use data::DataReports;
 pub(crate) use index::Watches;
 pub(crate) use state::WatchEnd;
 
@@ -227,8 +231,9 @@ pub(crate) struct Watcher {
     pub filter: Filter,
     pub tree: bool,
     told: Mutex<ChargedWatch>,
-    /// Of all watches: [`Watches::has_data`].
-    has_data: Arc<AtomicBool>,
+    /// Of all watches.
+    pulse: Arc<Pulse>,
+    list_rights: Mutex<ListRights>,
     /// The watch itself, as its user is charged for it.
     charge: Share,
     /// Tell what others than this process do in the directory, and below it.
@@ -244,7 +249,8 @@ impl Watcher {
             filter: wish.filter,
             tree: wish.tree,
             told: Mutex::new(ChargedWatch::new(watch, memory)),
-            has_data: open.table.watches.has_data.clone(),
+            pulse: open.table.watches.pulse.clone(),
+            list_rights: Mutex::default(),
             charge,
             outside: Mutex::default(),
         }
@@ -274,10 +280,14 @@ impl Watcher {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
         let mut guard = lock(&self.told);
-        changes.for_each(|change| guard.watch.handle_data_change(change));
+        if self.pulse.is_ticking.load(Ordering::Acquire) {
+            changes.for_each(|change| guard.watch.handle_data_change_in_tick(change));
+        } else {
+            changes.for_each(|change| guard.watch.handle_data_change(change));
+        }
         guard.settle_memory();
         drop(guard);
-        self.has_data.store(true, Ordering::Release);
+        self.pulse.has_data.store(true, Ordering::Release);
         self.settle();
     }
 
@@ -294,7 +304,7 @@ impl Watcher {
         guard.settle_memory();
         drop(guard);
         // What it tells counts until the next one.
-        self.has_data.fetch_or(tells, Ordering::AcqRel);
+        self.pulse.has_data.fetch_or(tells, Ordering::AcqRel);
         self.settle();
     }
 
@@ -457,29 +467,9 @@ impl OpenFile {
         is_heard
     }
 
-    /// As what a write is watched for: its length is told only if it grows the file, which is
-    /// looked at only where somebody hears of it.
-    pub(crate) fn write_filter(&self, offset: u64, length_bytes: u64) -> Filter {
-        let all = self.data_filter();
-        if !self.is_watched() {
-            return all;
-        }
-        let size = self.node.attributes(vfs::Wanted::default()).map(|present| present.size_bytes);
-        let grows = size.map_or(true, |size| offset.saturating_add(length_bytes) > size);
-        if grows { all } else { Filter(all.0 & !self.size_filter().0) }
-    }
-
     /// Tells watches, and leases on the directory nothing.
     pub(crate) fn tell_watches(&self, what: Filter) {
-        if self.table.watches.is_empty() {
-            return;
-        }
-        let of_file = self.tell_of_stream(what);
-        if of_file != Filter::default() {
-            let vfs = &self.volume().vfs;
-            let changes = [(ChangeKind::Modified, &self.path())];
-            self.table.watches.report(vfs, Some(&self.caller), of_file, &changes);
-        }
+        self.table.watches.report_change(&self.name, &self.caller, what);
     }
 }
 

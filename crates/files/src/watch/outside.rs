@@ -1,7 +1,7 @@
 //! What others than this process do in a watched directory or below it, as far
 //! as the backend can tell.
 
-use super::index::may_list_in;
+use super::index::{may_list_in, may_list_lately};
 use super::{Change, ChangeKind, Filter, Watcher, name_filter};
 use crate::table::lock;
 use std::sync::{Arc, Weak};
@@ -68,7 +68,14 @@ impl Watcher {
         let own = self.name.path();
         let Some(below) = directory.below(own.as_bytes()) else { return };
         let Some((what, changes)) = seen(change, &below) else { return };
-        if self.filter.intersects(what) && (self.caller.is_root() || may_list_in(self, directory)) {
+        if !self.filter.intersects(what) || what.is_of_data() && self.knows(&changes) {
+            return;
+        }
+        let may_list = || match what.is_of_data() {
+            true => may_list_lately(self, directory).0,
+            false => may_list_in(self, directory),
+        };
+        if self.caller.is_root() || may_list() {
             self.take(what, changes);
         }
     }

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Changes of data that a watch is told at once between two ticks, which are about a second apart:
 /// with those of the tick itself a busy writer costs its clients a few answers a second.
 const DATA_AT_ONCE_MAX: usize = 3;
-/// Changes of data that wait for a tick at most; more are told at once, together.
+/// Changes of data that wait for a tick at most; of more the client is to look for itself.
 const DEFERRED_MAX: usize = 64;
 
 /// Number of a request of one watch.
@@ -30,6 +30,10 @@ pub(crate) struct Watch {
     deferred: Vec<Change>,
     /// Changes of data that were taken since the last tick without waiting.
     data_taken: usize,
+    /// What may be reported before the next tick of deferred changes that are too many.
+    deferral: Deferral,
+    /// A change was dropped because the directory is delete pending.
+    missed_while_pending: bool,
     /// Memory of `changes` and `deferred`, in bytes.
     memory_bytes: usize,
     /// There were more than fit: the asker must look for itself.
@@ -39,6 +43,17 @@ pub(crate) struct Watch {
     next_request: u64,
     /// Why there is nothing to be told any more.
     ended: Option<WatchEnd>,
+}
+
+/// Whether changes of data are more than may wait for a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deferral {
+    /// They were not, since the last tick.
+    Fits,
+    /// They were once, and the client was told to look at once; later ones are deferred again.
+    Reported,
+    /// They were twice: the next tick tells the client to look.
+    Lost,
 }
 
 /// Why a watch, or what waits on it, ends.
@@ -60,6 +75,8 @@ impl Watch {
             held_bytes: 0,
             deferred: Vec::new(),
             data_taken: 0,
+            deferral: Deferral::Fits,
+            missed_while_pending: false,
             memory_bytes: 0,
             overflowed: false,
             requests: VecDeque::new(),
@@ -75,38 +92,76 @@ impl Watch {
     }
 
     /// The data of a file changed, which may go on a thousand times a second: the first changes
-    /// after a tick are told at once, later ones together at the next.
+    /// after a tick are told at once, later ones together at the next. If they are too many for
+    /// that, the client is told once to look, and again with the tick if need be.
     pub fn handle_data_change(&mut self, change: Change) {
         if self.knows(&change) {
             return;
         }
-        if self.data_taken < DATA_AT_ONCE_MAX {
+        if self.data_taken < DATA_AT_ONCE_MAX || self.ended.is_some() {
             self.data_taken += 1;
             self.push(change);
-        } else if self.deferred.len() < DEFERRED_MAX {
+        } else {
+            self.defer(change);
+        }
+    }
+
+    /// The same of a change that waited for the tick, before [`Watch::handle_tick`].
+    pub fn handle_data_change_in_tick(&mut self, change: Change) {
+        if !self.knows(&change) {
+            self.defer(change);
+        }
+    }
+
+    fn defer(&mut self, change: Change) {
+        if self.deferred.len() < DEFERRED_MAX {
             self.memory_bytes += change.memory_bytes();
             self.deferred.push(change);
+        } else if self.deferral == Deferral::Fits {
+            self.handle_lost();
+            self.deferral = Deferral::Reported;
         } else {
-            self.handle_change(change);
+            self.forget_deferred();
+            self.deferral = Deferral::Lost;
         }
     }
 
     /// Whether the same change will be told, and nothing else after it.
     pub fn knows(&self, change: &Change) -> bool {
+        let is_ended = match self.ended {
+            Some(WatchEnd::Closed) => true,
+            Some(WatchEnd::DeletePending) => self.missed_while_pending,
+            None => false,
+        };
         self.overflowed
-            || self.ended.is_some()
+            || is_ended
+            || self.deferral == Deferral::Lost
             || self.deferred.contains(change)
             || (self.deferred.is_empty() && self.changes.last() == Some(change))
     }
 
-    /// About a second has passed. True if something is told for it.
+    /// About a second has passed. True if something is told for it, or still waits.
     pub fn handle_tick(&mut self) -> bool {
-        self.data_taken = self.deferred.len().min(1);
-        self.take_deferred();
-        self.data_taken > 0
+        if self.ended == Some(WatchEnd::DeletePending) {
+            return true;
+        }
+        let is_lost = self.deferral == Deferral::Lost;
+        let tells = is_lost || !self.deferred.is_empty();
+        self.data_taken = usize::from(tells);
+        if is_lost {
+            self.handle_lost();
+        } else {
+            self.take_deferred();
+        }
+        self.deferral = Deferral::Fits;
+        tells
     }
 
+    /// What is deferred stays so while the directory is delete pending: it may be spared.
     fn take_deferred(&mut self) {
+        if self.ended.is_some() {
+            return;
+        }
         for change in std::mem::take(&mut self.deferred) {
             self.memory_bytes -= change.memory_bytes();
             self.push(change);
@@ -115,7 +170,11 @@ impl Watch {
 
     fn push(&mut self, change: Change) {
         // The same thing twice in a row is one thing to whoever looks later.
-        if self.overflowed || self.ended.is_some() || self.changes.last() == Some(&change) {
+        if self.ended.is_some() {
+            self.missed_while_pending = true;
+            return;
+        }
+        if self.overflowed || self.changes.last() == Some(&change) {
             return;
         }
         self.held_bytes = (self.measure)(self.held_bytes, &change);
@@ -169,10 +228,14 @@ impl Watch {
         }
     }
 
-    /// The directory is spared: the watch goes on.
+    /// The directory is spared: the watch goes on. If something happened meanwhile, its client is
+    /// to look for itself.
     pub fn handle_spared(&mut self) {
         if self.ended == Some(WatchEnd::DeletePending) {
             self.ended = None;
+            if std::mem::take(&mut self.missed_while_pending) {
+                self.handle_lost();
+            }
         }
     }
 
@@ -202,9 +265,19 @@ impl Watch {
         self.deferred.iter().map(Change::memory_bytes).sum()
     }
 
+    /// Whoever looks after this sees what was lost, too.
     fn forget(&mut self) {
-        (self.changes, self.deferred) = (Vec::new(), Vec::new());
+        self.forget_deferred();
+        self.changes = Vec::new();
         (self.held_bytes, self.memory_bytes) = (0, 0);
+        if self.deferral == Deferral::Lost {
+            self.deferral = Deferral::Reported;
+        }
+    }
+
+    fn forget_deferred(&mut self) {
+        self.memory_bytes -= self.deferred_bytes();
+        self.deferred = Vec::new();
     }
 
     /// Memory that its changes take, in bytes.

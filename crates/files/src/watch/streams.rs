@@ -1,12 +1,35 @@
 //! Changes of named streams: told of the name of their file, with their own.
 //! MS-FSA 2.1.5.1.1, 2.1.5.4, 2.1.5.5, 2.1.5.15.11.1.
 
+use super::index::Watches;
 use super::{ChangeKind, Filter};
-use crate::OpenFile;
+use crate::table::OpenName;
+use crate::{Caller, OpenFile};
 use vfs::StreamName;
 
 /// The kinds of changes that are of a stream and not of its file.
 const OF_STREAMS: u32 = Filter::STREAM_NAME.0 | Filter::STREAM_SIZE.0 | Filter::STREAM_WRITE.0;
+
+impl Watches {
+    /// Tells that `by` has changed what is open by `name`, and what of it: of a stream what is the
+    /// stream's, and what is the file's. Returns how much work that was, in watches.
+    pub(super) fn report_change(&self, name: &OpenName, by: &Caller, what: Filter) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let (of_stream, of_file) = (Filter(what.0 & OF_STREAMS), Filter(what.0 & !OF_STREAMS));
+        let (vfs, path) = (&name.volume.vfs, name.path());
+        let mut work = 0;
+        if let Some(stream) = name.stream.as_ref().filter(|_| of_stream != Filter::default()) {
+            let changes = [(ChangeKind::ModifiedStream, &stream.name())];
+            work += self.report_streams(vfs, Some(by), of_stream, &path, &changes);
+        }
+        if of_file != Filter::default() {
+            work += self.report(vfs, Some(by), of_file, &[(ChangeKind::Modified, &path)]);
+        }
+        work
+    }
+}
 
 impl OpenFile {
     /// As what a change of the open data is watched for. The time of the last
@@ -21,15 +44,6 @@ impl OpenFile {
     /// The same for its length alone.
     pub(crate) fn size_filter(&self) -> Filter {
         if self.name.stream.is_some() { Filter::STREAM_SIZE } else { Filter::SIZE }
-    }
-
-    /// Tells what of a change is the open stream's; what is left is the file's.
-    pub(super) fn tell_of_stream(&self, what: Filter) -> Filter {
-        let of_stream = Filter(what.0 & OF_STREAMS);
-        if let Some(stream) = self.stream().filter(|_| of_stream != Filter::default()) {
-            self.report_streams(of_stream, &[(ChangeKind::ModifiedStream, &stream)]);
-        }
-        Filter(what.0 & !OF_STREAMS)
     }
 
     /// Tells what this open did to named streams of its file.

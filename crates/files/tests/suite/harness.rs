@@ -84,6 +84,8 @@ type Hook = Box<dyn FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send>;
 pub struct Hooked {
     local: LocalVfs,
     hook: Mutex<Option<Hook>>,
+    /// Opens of names, refused ones too.
+    pub opens: AtomicU64,
     /// Who is told what others do.
     outside: Mutex<Vec<(TellOutside, Weak<()>)>>,
     /// The same for files, with whether of every write.
@@ -125,6 +127,7 @@ impl Hooked {
 
 impl Vfs for Hooked {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+        self.opens.fetch_add(1, Ordering::Relaxed);
         let mut opened = self.local.open(who, path, how)?;
         opened.attributes.key.device += self.device_shift.load(Ordering::Relaxed);
         self.step_in(At::AfterOpen, path)?;
@@ -369,6 +372,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
     let vfs = Arc::new(Hooked {
         local: LocalVfs::open(dir.path()).unwrap(),
         hook: Mutex::default(),
+        opens: AtomicU64::new(0),
         outside: Mutex::default(),
         outside_files: Mutex::default(),
         outside_trees: Mutex::default(),

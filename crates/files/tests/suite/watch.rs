@@ -36,7 +36,7 @@ impl Served {
         self.watch_as(&self.alice, at, filter, tree)
     }
 
-    fn watch_as(&self, by: &Arc<Caller>, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
+    pub fn watch_as(&self, by: &Arc<Caller>, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
         let open = self.try_open_as(by, plan(at, READ)).unwrap().open;
         let watched = Watched { served: self, open, wish: wish(filter, tree) };
         // The watch begins with its first request.

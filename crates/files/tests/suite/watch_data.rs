@@ -5,9 +5,10 @@ use crate::harness::*;
 use crate::watch::Watched;
 use files::{
     BasicChange, Descriptor, Filter, ObjectChanges, OpenFile, OpenPlan, SecurityParts, TimeSetting,
-    XattrWish,
+    VolumeOptions, XattrWish,
 };
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{DosInfo, OutsideChange, OutsideName, StreamName, TimeChange, Timestamp};
 
 fn write(served: &Served, open: &Arc<OpenFile>, offset: u64, data: &[u8]) {
@@ -87,6 +88,99 @@ fn changes_of_many_files_that_are_deferred_are_told_together() {
     assert_eq!(tree.told(), "!0 !1 !2");
     served.files.handle_tick();
     assert_eq!(tree.told(), "!3 !4 !5 !6 !7 !8 !9 !0 !1 !2");
+}
+
+#[test]
+fn busy_writer_notifies_a_new_watch_with_the_tick() {
+    let served = serve();
+    served.put("f", b"");
+    let first = served.watch("", Filter::SIZE | Filter::LAST_WRITE, false);
+    let open = served.open("f", ALL);
+    (0..10).for_each(|at| write(&served, &open, at, b"x"));
+    assert_eq!(first.told(), "!f");
+    // It was told of nothing yet: what it hears when is the writer's to bear.
+    let second = served.watch("", Filter::SIZE, true);
+    for at in 10..20 {
+        write(&served, &open, at, b"x");
+        now(served.files.flush(&open)).unwrap();
+        assert_eq!(second.told(), "");
+    }
+    served.files.handle_tick();
+    assert_eq!((first.told().as_str(), second.told().as_str()), ("!f", "!f"));
+    (20..30).for_each(|at| write(&served, &open, at, b"x"));
+    assert_eq!(second.told(), "!f", "a few at once again");
+    served.close(open);
+    assert_eq!(second.told(), "!f", "the rest at the close");
+    served.files.handle_tick();
+    assert_eq!((first.told().as_str(), second.told().as_str()), ("!f", ""));
+    drop((first, second));
+    served.assert_nothing_held();
+}
+
+#[test]
+fn more_files_than_may_wait_for_a_tick_are_to_be_looked_for() {
+    let served = serve();
+    let open = |number: usize| served.try_open(new_file(&number.to_string())).unwrap().open;
+    let opens: Vec<_> = (0..200).map(open).collect();
+    let tree = served.watch("", Filter::SIZE, true);
+    let answers = |at| {
+        let write = |open| {
+            write(&served, open, at, b"x");
+            tree.told()
+        };
+        let told = opens.iter().map(write).filter(|told| !told.is_empty());
+        told.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(answers(0), "!0, !1, !2, Overflow");
+    for at in 1..4 {
+        served.files.handle_tick();
+        assert_eq!(tree.told(), "Overflow", "of the later ones");
+        assert_eq!(answers(at), "!0, !1, Overflow");
+    }
+    served.files.handle_tick();
+    assert_eq!((tree.told().as_str(), tree.told().as_str()), ("Overflow", ""));
+    served.files.handle_tick();
+    assert_eq!(tree.told(), "");
+}
+
+#[test]
+fn watch_without_right_to_list_costs_a_writer_one_look_a_tick() {
+    let options =
+        VolumeOptions { directory_mode: 0o700, file_mode: 0o600, ..VolumeOptions::default() };
+    let served = serve_with(options, Arc::new(Inline));
+    if !served.is_root {
+        return;
+    }
+    served.put_directory("private");
+    served.put("private/f", b"");
+    let bob = user(4002, 4002);
+    let others = served.watch_as(&bob, "", Filter::SIZE, true);
+    let opens: Vec<_> = (0..30).map(|_| served.open("private/f", ALL)).collect();
+    let grow = |round: u64| {
+        let before = served.vfs.opens.load(Ordering::Relaxed);
+        for (number, open) in (0..).zip(&opens) {
+            write(&served, open, round * 30 + number, b"x");
+        }
+        (others.told(), served.vfs.opens.load(Ordering::Relaxed) - before)
+    };
+    assert_eq!(grow(0), (String::new(), 1));
+    assert_eq!(grow(1), (String::new(), 0));
+    let wrote = OutsideChange::DataModified(OutsideName { name: name("g"), is_directory: false });
+    served.somebody_did_in("private", &wrote);
+    assert_eq!(grow(2), (String::new(), 0), "what was found counts for local writers, too");
+    let set_mode = |mode| {
+        let (object, mode) = (served.object("private").unwrap(), Some(mode));
+        let changes = ObjectChanges { mode, ..ObjectChanges::default() };
+        now(served.files.set_object_attributes(&served.alice, &object, None, &changes)).unwrap();
+    };
+    set_mode(0o755);
+    assert_eq!(grow(3).0, "!private/f", "it may list it now");
+    set_mode(0o700);
+    served.files.handle_tick();
+    assert_eq!(grow(4).0, "");
+    served.set_mode("private", 0o755);
+    served.files.handle_tick();
+    assert_eq!(grow(5).0, "!private/f", "a local process is heard with the tick");
 }
 
 #[test]

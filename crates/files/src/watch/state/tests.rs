@@ -218,16 +218,79 @@ fn data_changes_beyond_a_few_wait_for_the_tick_or_another_change() {
     assert!(!watch.handle_tick());
 }
 
+/// What a client that always asks is told of changes of data to so many names.
+fn answers_to(watch: &mut Watch, names: std::ops::Range<usize>) -> Vec<WatchAnswer> {
+    let mut answers = Vec::new();
+    for number in names {
+        watch.handle_data_change(change(ChangeKind::Modified, &number.to_string()));
+        assert!(watch.deferred.len() <= DEFERRED_MAX);
+        answers.extend(next_answer(watch));
+    }
+    answers
+}
+
+fn next_answer(watch: &mut Watch) -> Option<WatchAnswer> {
+    let request = watch.handle_request(1 << 20);
+    let answer = watch.poll_answer();
+    watch.handle_cancel(request);
+    answer.map(|(_, answer)| answer)
+}
+
+fn modified(numbers: std::ops::Range<usize>) -> WatchAnswer {
+    let one = |number: usize| change(ChangeKind::Modified, &number.to_string());
+    WatchAnswer::Changes(numbers.map(one).collect())
+}
+
 #[test]
 fn deferred_changes_are_bounded_and_told_none_twice() {
     let mut watch = watch(1 << 20);
-    let modified = |number: usize| change(ChangeKind::Modified, &number.to_string());
-    for number in 0..200 {
-        watch.handle_data_change(modified(number));
-        assert!(watch.deferred.len() <= DEFERRED_MAX);
+    let at_once = [modified(0..1), modified(1..2), modified(2..3)];
+    assert_eq!(answers_to(&mut watch, 0..3 + DEFERRED_MAX), at_once);
+    assert!(watch.handle_tick());
+    assert_eq!(next_answer(&mut watch), Some(modified(3..3 + DEFERRED_MAX)));
+    assert_eq!((next_answer(&mut watch), watch.memory_bytes()), (None, 0));
+}
+
+#[test]
+fn thousand_changed_names_cost_four_answers_a_tick() {
+    let mut watch = watch(1 << 20);
+    let answers = answers_to(&mut watch, 0..1000);
+    let at_once = [modified(0..1), modified(1..2), modified(2..3), WatchAnswer::Overflow];
+    assert_eq!(answers, at_once);
+    for _ in 0..3 {
+        assert!(watch.handle_tick());
+        assert_eq!(next_answer(&mut watch), Some(WatchAnswer::Overflow), "of the later ones");
+        let answers = answers_to(&mut watch, 0..1000);
+        assert_eq!(answers, [modified(0..1), modified(1..2), WatchAnswer::Overflow]);
     }
-    watch.handle_tick();
-    watch.handle_request(1 << 20);
-    let all = WatchAnswer::Changes((0..200).map(modified).collect());
-    assert_eq!(watch.poll_answer().map(|(_, answer)| answer), Some(all));
+    // An addition is told meanwhile, and the tick's answer stays due.
+    watch.handle_change(added("new"));
+    assert_eq!(next_answer(&mut watch), Some(told(&["new"])));
+    assert!(watch.handle_tick());
+    assert_eq!(next_answer(&mut watch), Some(WatchAnswer::Overflow));
+    assert!(!watch.handle_tick());
+    assert_eq!((next_answer(&mut watch), watch.memory_bytes()), (None, 0));
+}
+
+#[test]
+fn deferred_changes_outlive_a_deletion_that_is_withdrawn() {
+    let mut watch = watch(1 << 20);
+    assert_eq!(answers_to(&mut watch, 0..5).len(), 3);
+    watch.handle_end(WatchEnd::DeletePending);
+    assert!(watch.handle_tick(), "they still wait");
+    watch.handle_spared();
+    assert!(watch.handle_tick());
+    assert_eq!(next_answer(&mut watch), Some(modified(3..5)));
+    // What happens meanwhile is not kept: the client looks for itself.
+    let changes: [fn(&mut Watch); 2] = [
+        |watch| watch.handle_change(added("new")),
+        |watch| watch.handle_data_change(change(ChangeKind::Modified, "new")),
+    ];
+    for happens in changes {
+        watch.handle_end(WatchEnd::DeletePending);
+        happens(&mut watch);
+        watch.handle_spared();
+        assert_eq!(next_answer(&mut watch), Some(WatchAnswer::Overflow));
+    }
+    assert_eq!((next_answer(&mut watch), watch.memory_bytes()), (None, 0));
 }

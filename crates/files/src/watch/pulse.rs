@@ -1,0 +1,133 @@
+//! What all watches share: the tick, and whether something waits for it.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use vfs::RelPath;
+
+/// Directories for which a watch remembers whether its user may list them.
+const LIST_RIGHTS_MAX: usize = 16;
+
+/// The tick of all watches.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// Changes of data were told since the last tick.
+    pub has_data: AtomicBool,
+    /// The tick reports what waited for it: each watch defers it, and tells it at the end of the tick.
+    pub is_ticking: AtomicBool,
+    /// Counts ticks of about a second.
+    ticks: AtomicU32,
+    /// Changes with what is watched, with the paths of open files and with access lists.
+    generation: AtomicU32,
+    /// Of directories, for [`ListRights`].
+    hasher: RandomState,
+}
+
+impl Pulse {
+    pub fn tick(&self) -> u32 {
+        self.ticks.load(Ordering::Relaxed)
+    }
+
+    pub fn handle_tick(&self) {
+        self.ticks.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Of 31 bits, never 0.
+    pub fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire) | 1 << 30
+    }
+
+    pub fn renew_generation(&self) {
+        let next = |generation: u32| Some(generation.wrapping_add(1) & (u32::MAX >> 2));
+        let _ = self.generation.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+    }
+
+    /// Rights that were found hold for as long as this is the same.
+    pub fn rights_as_of(&self) -> (u32, u32) {
+        (self.generation(), self.tick())
+    }
+
+    /// Sixty-four bits that stand for a directory: two are taken for one as rarely as a key of
+    /// that length is guessed, and a path would take up to 4 KiB.
+    pub fn hash_of(&self, directory: &RelPath) -> u64 {
+        self.hasher.hash_one(directory.as_bytes())
+    }
+}
+
+/// Counts something that may happen a few times between two ticks.
+#[derive(Debug, Default)]
+pub(crate) struct PerTick(AtomicU32);
+
+impl PerTick {
+    /// Bits of the count; the others are the tick's.
+    const COUNT_BITS: u32 = 3;
+
+    /// Whether it may happen once more in this tick, of at most `max` times, which is below 8.
+    pub fn try_take(&self, tick: u32, max: u32) -> bool {
+        let tick = tick << Self::COUNT_BITS;
+        let is_same = |state: u32| state >> Self::COUNT_BITS == tick >> Self::COUNT_BITS;
+        let next = |state: u32| {
+            let count = if is_same(state) { state & ((1 << Self::COUNT_BITS) - 1) } else { 0 };
+            (count < max).then_some(tick | (count + 1))
+        };
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+}
+
+/// Whether the user of a watch may list directories, as was found a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct ListRights {
+    as_of: (u32, u32),
+    /// By [`Pulse::hash_of`].
+    found: Vec<(u64, bool)>,
+}
+
+impl ListRights {
+    pub fn get(&self, as_of: (u32, u32), directory: u64) -> Option<bool> {
+        let found = self.found.iter().filter(|_| self.as_of == as_of);
+        found.copied().find(|(other, _)| *other == directory).map(|(_, may_list)| may_list)
+    }
+
+    /// `as_of` was read before the look.
+    pub fn set(&mut self, as_of: (u32, u32), directory: u64, may_list: bool) {
+        if self.as_of != as_of || self.found.len() >= LIST_RIGHTS_MAX {
+            self.found.clear();
+            self.as_of = as_of;
+        }
+        self.found.push((directory, may_list));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_turns_are_taken_between_two_ticks() {
+        let turns = PerTick::default();
+        for tick in [0, 1, 7, u32::MAX, 0] {
+            let taken = (0..10).filter(|_| turns.try_take(tick, 4)).count();
+            assert_eq!(taken, 4, "{tick}");
+        }
+    }
+
+    #[test]
+    fn found_right_holds_until_the_tick_or_the_generation() {
+        let mut rights = ListRights::default();
+        let pulse = Pulse::default();
+        let first = pulse.rights_as_of();
+        rights.set(first, 7, true);
+        rights.set(first, 8, false);
+        let found = |rights: &ListRights, as_of| [7, 8, 9].map(|at| rights.get(as_of, at));
+        assert_eq!(found(&rights, first), [Some(true), Some(false), None]);
+        pulse.renew_generation();
+        let second = pulse.rights_as_of();
+        assert_eq!(found(&rights, second), [None; 3]);
+        rights.set(second, 9, true);
+        assert_eq!(found(&rights, second), [None, None, Some(true)]);
+        pulse.handle_tick();
+        assert_eq!(found(&rights, pulse.rights_as_of()), [None; 3]);
+        (0..100).for_each(|at| rights.set(second, at, true));
+        assert!(rights.found.len() <= LIST_RIGHTS_MAX);
+    }
+}
