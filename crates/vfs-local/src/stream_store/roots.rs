@@ -49,17 +49,18 @@ impl Drop for ServedRoot {
     }
 }
 
-/// Remembers the stores of roots that are served no more.
-pub(super) fn settle_retired() {
-    static SETTLING: Mutex<()> = Mutex::new(());
-    // Others wait, or they would find such a store neither here nor there.
-    let _settling = SETTLING.lock().unwrap_or_else(PoisonError::into_inner);
-    let retired = std::mem::take(&mut roots().retired);
-    for (device, fd) in retired {
+/// Remembers the stores of roots that are served no more: of a device, or of all.
+fn settle_retired(device: Option<u64>) {
+    let is_meant = |of: u64| device.is_none_or(|device| device == of);
+    let retired: Vec<_> = roots().retired.iter().filter(|(of, _)| is_meant(*of)).cloned().collect();
+    for (device, fd) in &retired {
         if open_store(fd.as_fd()).is_ok() {
-            remember(device, fd.as_fd());
+            remember(*device, fd.as_fd());
         }
     }
+    // Not before: others would find such a store neither here nor there. Twice is as good as once.
+    let is_settled = |fd: &Arc<OwnedFd>| retired.iter().any(|(_, done)| Arc::ptr_eq(fd, done));
+    roots().retired.retain(|(_, fd)| !is_settled(fd));
 }
 
 /// A directory with a store that is no root of a share. It is not held open, or its file system
@@ -388,7 +389,7 @@ fn has_above(directory: &OwnedFd, keys: &HashSet<(u64, FileKey)>) -> rustix::io:
 pub(super) fn swept_stores() -> impl Iterator<Item = (OwnedFd, u64)> {
     let swept = served().into_iter().filter(|root| root.is_swept);
     let in_roots = swept.map(|root| (root.open_store(), root.key.device));
-    settle_retired();
+    settle_retired(None);
     let places = roots().places.clone();
     let elsewhere = places.into_iter().map(|place| (place.open(), place.device));
     in_roots.chain(elsewhere).filter_map(|(store, device)| Some((store.ok()?, device)))
@@ -407,7 +408,8 @@ impl OtherPlace {
 }
 
 fn places_on(device: u64) -> Vec<Arc<OtherPlace>> {
-    settle_retired();
+    // Those of other devices need not answer.
+    settle_retired(Some(device));
     roots().places.iter().filter(|place| place.device == device).cloned().collect()
 }
 
@@ -545,6 +547,14 @@ fn open_directory_at(
 ) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty())
+}
+
+/// Roots that are served no more and that no thread has looked at.
+#[cfg(test)]
+pub(super) fn retired_count(key: FileKey) -> usize {
+    let retired = roots().retired.clone();
+    let is_same = |fd: &OwnedFd| rustix::fs::fstat(fd).is_ok_and(|stat| key_of(&stat) == key);
+    retired.iter().filter(|(_, fd)| is_same(fd)).count()
 }
 
 #[cfg(test)]

@@ -60,20 +60,33 @@ fn read_leaves_the_stream_of_a_moved_file_where_it_is() {
 }
 
 #[test]
+fn retired_root_is_held_only_until_the_sweep_has_looked() {
+    let data = bytes(LONG, 47);
+    let Some((_folder, from, to)) = moved(&data) else { return };
+    let key = key_of(&rustix::fs::stat(&from.root).unwrap());
+    drop(from);
+    let is_settled = (0..2000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        roots::retired_count(key) == 0
+    });
+    assert!(is_settled, "its file system can be unmounted");
+    assert_eq!(read(&to.look("f")).unwrap(), data);
+}
+
+#[test]
 fn stream_in_a_share_that_nobody_knows_any_more_is_an_error_until_it_is_moved() {
     let data = bytes(LONG, 43);
     let Some((folder, from, to)) = moved(&data) else { return };
-    drop(from);
-    roots::settle_retired();
     // As after a restart: nothing leads there.
     let aside = folder.path().join("aside");
-    std::fs::rename(folder.path().join("from"), &aside).unwrap();
+    std::fs::rename(from.root.join(NAME), &aside).unwrap();
+    drop(from);
     let node = to.look("f");
     assert_eq!(read(&node), Err(FsError::Unavailable));
     let created = node.create_stream(WHO, &stream("s"), Case::Insensitive);
     assert_eq!(created, Err(FsError::Unavailable));
     // What the log says that helps.
-    let file = std::fs::read_dir(aside.join(NAME)).unwrap().next().unwrap().unwrap();
+    let file = std::fs::read_dir(aside).unwrap().next().unwrap().unwrap();
     let store = to.root.join(NAME);
     std::fs::create_dir(&store).unwrap();
     std::fs::set_permissions(&store, std::fs::Permissions::from_mode(0o700)).unwrap();
