@@ -222,11 +222,56 @@ fn mode_of_a_client_that_names_owners_by_number_is_kept() {
         let own = server.data().metadata().unwrap().uid();
         let uid = if own == 0 { 4100 } else { own };
         let owner = (5, &[88, 1, uid][..]);
-        let shown = descriptor(&[owner, (1, &[0])], Some(owner));
-        assert_eq!(set_security(&mut client, reply.file_id(), 5, &shown), SUCCESS, "{name}");
+        let sent_back = shown_list(&mut client, reply.file_id(), (own, uid), owner);
+        assert_eq!(set_security(&mut client, reply.file_id(), 5, &sent_back), SUCCESS, "{name}");
         assert_eq!(mode_on_disk(&server, name), expected, "{name}");
         assert_eq!(server.data().join(name).metadata().unwrap().uid(), uid, "{name}");
     }
+}
+
+/// The list that is shown with another owner in the place of the present one, as Linux's client sends
+/// it with a new owner.
+fn shown_list(
+    client: &mut Client,
+    file: FileId,
+    (from, to): (u32, u32),
+    owner: SidParts<'_>,
+) -> Vec<u8> {
+    let reply = client.call(QUERY_INFO, &Client::query_info_body(file, 3, 0, 4));
+    assert_eq!(reply.status, SUCCESS);
+    let shown = reply.output();
+    let at = u32::from_le_bytes(shown[16..20].try_into().unwrap()) as usize;
+    let length = usize::from(u16::from_le_bytes(shown[at + 2..at + 4].try_into().unwrap()));
+    let mut list = shown[at..at + length].to_vec();
+    let (old, new) = (sid((22, &[1, from])), sid((22, &[1, to])));
+    let found = list.windows(old.len()).position(|window| window == old).unwrap();
+    list[found..found + old.len()].copy_from_slice(&new);
+    let mut descriptor = vec![1, 0, 4, 0x80];
+    for place in [20 + list.len() as u32, 0, 0, 20] {
+        descriptor.extend_from_slice(&place.to_le_bytes());
+    }
+    [descriptor, list, sid(owner)].concat()
+}
+
+/// `setcifsacl` with an owner and a list in one.
+#[test]
+fn list_sent_with_an_owner_is_stored_unless_it_is_the_shown_one() {
+    let server = Setup::new().start();
+    let mut client = ready(&server, &[(POSIX, &VARIANT)]);
+    let file = made(&mut client, "file", ALL, 0o664);
+    let own = server.data().metadata().unwrap().uid();
+    let owner = (5, &[88, 1, own][..]);
+    let narrow = descriptor(&[owner], Some(owner));
+    assert_eq!(set_security(&mut client, file, 5, &narrow), SUCCESS);
+    assert_eq!(mode_on_disk(&server, "file") & 0o077, 0, "others lost what they had");
+    // A mode beside what is no mode's list, and one with a new owner, change no mode.
+    let file = made(&mut client, "other", ALL, 0o600);
+    let stale = descriptor(&[(5, &[88, 3, 0o777]), (5, &[11])], Some(owner));
+    assert_eq!(set_security(&mut client, file, 5, &stale), SUCCESS);
+    assert_eq!(mode_on_disk(&server, "other"), 0o600);
+    let more = descriptor(&[(5, &[88, 3, 0o777]), (22, &[1, 4007])], None);
+    assert_eq!(set_security(&mut client, file, 4, &more), SUCCESS);
+    assert_eq!(mode_on_disk(&server, "other") & 0o007, 0, "an entry of a user is no mode's");
 }
 
 #[test]

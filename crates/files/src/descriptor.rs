@@ -46,6 +46,16 @@ impl RequestFiles {
         Ok(found)
     }
 
+    /// The descriptor that clients are shown, whatever the open may see: to be compared with what
+    /// a client sends, and told to none.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    pub fn descriptor_unchecked(&self, open: &OpenFile) -> Result<Descriptor> {
+        let attributes = open.node.attributes(Wanted::default())?;
+        Ok(shown(&*open.node, &attributes))
+    }
+
     /// Replaces parts of the descriptor; POSIX owner and permissions follow.
     ///
     /// # Errors

@@ -10,7 +10,7 @@
 use crate::attributes::{attribute_bits, times};
 use crate::names::{PathBuilder, PrivateUse, SmbPath, push_invalid, push_surrogate};
 use files::private_use::mapped_byte;
-use files::{Descriptor, Semantics, Sid};
+use files::{Ace, AceKind, Descriptor, Semantics, Sid};
 use vfs::{Attributes, FileKind, FsError};
 use wire::fscc::{PosixFacts, PosixInfo, PosixKind, REPARSE_TAG_SYMLINK};
 
@@ -125,10 +125,42 @@ pub fn posix_info(attributes: &Attributes) -> PosixInfo {
 
 /// The permission bits that a descriptor is sent for: its list has an entry whose trustee is
 /// `S-1-5-88-3-mode`. Beside it Linux's client has one for all who are logged on, for servers that
-/// know no mode. POSIX-SMB2 3.1.5.4.
+/// know no mode, and entries of the list that it was shown. POSIX-SMB2 3.1.5.4. A list that says
+/// more than that is a list.
 #[must_use]
-pub fn mode_of(descriptor: &Descriptor) -> Option<u32> {
-    descriptor.dacl.iter().flatten().find_map(|entry| entry.sid.as_nfs_mode())
+pub fn mode_of(descriptor: &Descriptor, shown: &[Ace]) -> Option<u32> {
+    let list = descriptor.dacl.as_deref()?;
+    let is_linuxs = |entry: &Ace| {
+        let is_for_all = entry.kind == AceKind::Allow && entry.sid == Sid::authenticated_users();
+        entry.sid.is_nfs() || is_for_all || shown.contains(entry)
+    };
+    let mode = list.iter().find_map(|entry| entry.sid.as_nfs_mode());
+    mode.filter(|_| list.iter().all(is_linuxs))
+}
+
+/// Whether a client that changes the owner sends back the list that it was shown, with the new
+/// owner and group in the places of the old.
+#[must_use]
+pub fn is_list_sent_back(sent: &Descriptor, shown: &Descriptor) -> bool {
+    let names = [(&shown.owner, &sent.owner), (&shown.group, &sent.group)];
+    let is_replaced = |old: &Sid, new: &Sid| {
+        names.iter().any(|(shown, sent)| {
+            let sent = (*sent).clone().map(Sid::from_nfs);
+            shown.as_ref() == Some(old) && sent.as_ref() == Some(new)
+        })
+    };
+    let is_same = |sent: &Ace, shown: &Ace| {
+        let sid = sent.sid.clone().from_nfs();
+        (sid == shown.sid || is_replaced(&shown.sid, &sid))
+            && (&sent.kind, sent.flags, sent.access) == (&shown.kind, shown.flags, shown.access)
+    };
+    match (&sent.dacl, &shown.dacl) {
+        (Some(sent), Some(shown)) => {
+            sent.len() == shown.len()
+                && sent.iter().zip(shown).all(|(sent, shown)| is_same(sent, shown))
+        }
+        (sent, shown) => sent == shown,
+    }
 }
 
 /// Whether an open was asked for by a client of POSIX.
@@ -181,6 +213,28 @@ mod tests {
         assert_eq!(link_target(b"../a"), Ok((units("../a"), true)));
         assert_eq!(link_target(b"/a"), Ok((units("/a"), false)));
         assert_eq!(link_target(&[b'a'; 4097]), Err(FsError::NameTooLong));
+    }
+
+    fn entry(kind: AceKind, sid: Sid) -> Ace {
+        Ace { kind, flags: 0, access: files::Access(0x1F_01FF), sid }
+    }
+
+    #[test]
+    fn list_with_a_mode_is_a_mode_unless_it_says_more() {
+        let of = |list: &[Ace]| Descriptor { dacl: Some(list.to_vec()), ..Descriptor::default() };
+        let allow = |sid| entry(AceKind::Allow, sid);
+        let (mode, all) = (allow(Sid::nfs(3, 0o751)), allow(Sid::authenticated_users()));
+        let user = allow(Sid::unix_user(4007));
+        let audit = entry(AceKind::Other(2, vec![0; 4]), Sid::everyone());
+        let deny = entry(AceKind::Deny, Sid::authenticated_users());
+        assert_eq!(mode_of(&of(&[mode.clone(), all.clone()]), &[]), Some(0o751));
+        assert_eq!(mode_of(&of(&[mode.clone()]), &[]), Some(0o751));
+        assert_eq!(mode_of(&of(&[all.clone(), user.clone()]), &[]), None);
+        for more in [user, audit, deny] {
+            let list = of(&[mode.clone(), all.clone(), more.clone()]);
+            assert_eq!(mode_of(&list, &[]), None, "{more:?}");
+            assert_eq!(mode_of(&list, &[more]), Some(0o751), "as it was shown");
+        }
     }
 
     proptest! {

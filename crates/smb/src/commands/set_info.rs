@@ -7,7 +7,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::extended_attributes;
 use crate::names::{SmbPath, Stream, names_directory, parse_path};
 use crate::open::{Open, Target};
-use crate::posix::{is_posix, mode_of, parse_posix_path};
+use crate::posix::{is_list_sent_back, is_posix, mode_of, parse_posix_path};
 use crate::quota;
 use crate::stable::{self, Promise};
 use crate::status::status_of;
@@ -78,20 +78,29 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
 fn set_security(
     files: &RequestFiles,
     file: &OpenFile,
-    descriptor: Descriptor,
-    parts: SecurityParts,
+    mut descriptor: Descriptor,
+    mut parts: SecurityParts,
 ) -> Result<(), NtStatus> {
     if !is_posix(file) {
         return files.set_descriptor(file, &descriptor, parts).map_err(status_of);
     }
-    let mode = mode_of(&descriptor).filter(|_| parts.dacl);
-    // chown(2): Linux's client sends back the list that it was shown, with the new owner in it.
-    let is_chown = parts.owner || parts.group;
-    let parts = SecurityParts { dacl: parts.dacl && mode.is_none() && !is_chown, ..parts };
-    let owner = descriptor.owner.map(Sid::from_nfs);
-    let group = descriptor.group.map(Sid::from_nfs);
+    let mut mode = None;
+    if parts.dacl {
+        let shown = files.descriptor_unchecked(file).map_err(status_of)?;
+        let is_chown = parts.owner || parts.group;
+        mode = mode_of(&descriptor, shown.dacl.as_deref().unwrap_or_default());
+        parts.dacl = mode.is_none();
+        if is_chown {
+            // chown(2): Linux's client sends back the list that it was shown, and no new mode.
+            mode = None;
+            parts.dacl &= !is_list_sent_back(&descriptor, &shown);
+        }
+        // A mode beside a list is not in force.
+        descriptor.dacl.iter_mut().for_each(|it| it.retain(|ace| ace.sid.as_nfs_mode().is_none()));
+    }
+    descriptor.owner = descriptor.owner.map(Sid::from_nfs);
+    descriptor.group = descriptor.group.map(Sid::from_nfs);
     if parts != SecurityParts::default() {
-        let descriptor = Descriptor { owner, group, ..descriptor };
         files.set_descriptor(file, &descriptor, parts).map_err(status_of)?;
     }
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)

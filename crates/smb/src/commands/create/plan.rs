@@ -378,7 +378,8 @@ impl Contexts {
     fn take_mode(&mut self) -> Option<u32> {
         let mode = self.posix_mode?;
         let descriptor = self.descriptor.as_deref().map(Descriptor::decode);
-        let Some(stated) = descriptor.and_then(Result::ok).as_ref().and_then(mode_of) else {
+        let descriptor = descriptor.and_then(Result::ok);
+        let Some(stated) = descriptor.as_ref().and_then(|sent| mode_of(sent, &[])) else {
             return mode;
         };
         self.descriptor = None;
