@@ -200,7 +200,7 @@ fn store_of_long_streams_is_not_there_for_clients() {
     assert!(open(&mut client, &inside, OPEN, 0).is_err());
 }
 
-/// What Microsoft's suite of MS-FSA does to named streams, with longer ones than an attribute.
+/// The operations of Microsoft's suite of MS-FSA on named streams, with longer ones than an attribute.
 #[test]
 fn long_streams_of_files_and_directories_do_what_files_do() {
     let server = Setup::new().start();

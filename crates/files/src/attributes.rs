@@ -391,7 +391,7 @@ fn watched(change: &BasicChange) -> Filter {
         | change.dos_bits.map_or(Filter::default(), |_| Filter::ATTRIBUTES)
 }
 
-/// What a client asks to set, as its kind has it. POSIX clients set times as utimensat(2) does,
+/// Changes that a client asks for, as its kind has it. POSIX clients set times as utimensat(2) does,
 /// which stops none from moving; and send a change time, which is the server's there.
 fn settled(open: &OpenFile, change: &BasicChange) -> BasicChange {
     if !open.is_posix() {

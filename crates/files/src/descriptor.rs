@@ -50,7 +50,7 @@ impl RequestFiles {
     /// a client sends, and told to none.
     ///
     /// # Errors
-    /// Those of the backend.
+    /// The backend's.
     pub fn descriptor_unchecked(&self, open: &OpenFile) -> Result<Descriptor> {
         let attributes = open.node.attributes(Wanted::default())?;
         Ok(shown(&*open.node, &attributes))
@@ -146,7 +146,7 @@ impl RequestFiles {
     /// The same for anybody else.
     ///
     /// # Errors
-    /// Those of the backend.
+    /// The backend's.
     pub fn maximal_access_of(&self, open: &OpenFile, caller: &Caller) -> Result<Access> {
         let attributes = open.node.attributes(Wanted::default())?;
         let subject = (&*open.node, &attributes, None);

@@ -528,7 +528,7 @@ impl OpenFile {
     /// the change time alone; where the administrator mounted with `noatime`, it does not.
     fn note_access(&self) {
         if self.lags_access() {
-            // What it says of data does not matter.
+            // The answer about data does not matter.
             let _ = self.node.read(0, 1, &mut Vec::new(), vfs::Wait::Never);
         }
     }
@@ -678,7 +678,7 @@ impl OpenFile {
         }
         let mut frozen = lock(self.frozen());
         if frozen.in_flight == 0 {
-            // What was set stands beside the DOS attributes.
+            // The time that was set stands beside the DOS attributes.
             let wanted = if frozen.changed { WANTED } else { vfs::Wanted::default() };
             let present = self.node.attributes(wanted).ok()?;
             frozen.before = TimesBefore {

@@ -241,7 +241,7 @@ impl PseudoTree {
         }
     }
 
-    /// What a client finds in a directory: its name, and what it is.
+    /// An entry that a client finds in a directory: its name, and what it is.
     pub fn list<'a>(
         &'a self,
         id: PseudoId,

@@ -12,7 +12,7 @@ use wire::smb::{Command, Dialect, FileId, Flags, Header, IoctlRequest};
 /// Bytes of a VALIDATE_NEGOTIATE_INFO response. MS-SMB2 2.2.32.6.
 pub(crate) const VALIDATION_BYTES: u32 = 24;
 
-/// What the log has of such a connection. Linux signs the request by itself from version 4.18 on.
+/// The log's words for such a connection. Linux signs the request by itself from version 4.18 on.
 const UNSIGNED_TREE_CONNECT: &str = "TREE_CONNECT of SMB 3.1.1 neither signed nor encrypted; mount with the option sign, or with a Linux kernel newer than 4.17";
 
 impl Conn {

@@ -502,7 +502,7 @@ impl Node for LocalNode {
             })?;
         }
         let Some(shown) = changed else { return Ok(()) };
-        // What else was asked for is done.
+        // The other changes are made.
         let is_alone = *changes == AttributeChanges { changed, ..AttributeChanges::default() };
         // Last of all: whatever comes after it ends it.
         times::store_change_time(self.fd.as_fd(), self.path_only, shown, is_alone)

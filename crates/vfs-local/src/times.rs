@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 3;
 /// first or to set the former again would undo what others do meanwhile.
 ///
 /// # Errors
-/// Those of `set`.
+/// As `set`.
 pub fn set_nearest(
     fd: BorrowedFd<'_>,
     times: &Timestamps,
@@ -75,7 +75,7 @@ fn look(fd: BorrowedFd<'_>, mask: StatxFlags) -> Result<rustix::fs::Statx> {
 /// [`dos_attributes::lock_of`] the file.
 ///
 /// # Errors
-/// Those of storing.
+/// As storing.
 pub fn store_change_time(
     fd: BorrowedFd<'_>,
     path_only: bool,
@@ -88,7 +88,7 @@ pub fn store_change_time(
             Ok(value) => dos_attributes::decode(&value).unwrap_or_default().info,
             Err(Errno::NODATA) => StoredDos::default().info,
             Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
-            // What cannot be read cannot be kept.
+            // A time that cannot be read cannot be kept.
             Err(errno) => return Err(refusal("read DOS attributes", errno)),
         };
         let anchor = Timestamp(clock_nanos() + distance_nanos);

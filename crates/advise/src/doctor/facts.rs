@@ -245,11 +245,11 @@ pub struct LongStreams {
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those of which the file is gone.
+    /// Streams whose file is gone.
     pub orphans: u64,
     /// Bytes of those.
     pub orphan_bytes: u64,
-    /// Those out of a backup that no file has used since.
+    /// Streams out of a backup that no file has used since.
     pub unclaimed: u64,
     /// Other users may enter the directory: the server does not use it.
     pub is_open_to_others: bool,

@@ -90,7 +90,7 @@ impl Watches {
     pub(super) fn report_queued(&self) {
         self.data_queue.at_once_work.store(0, Ordering::Relaxed);
         let mut work = 0;
-        // Those only that wait now: writers go on meanwhile.
+        // Only opens that wait now: writers go on meanwhile.
         let waiting = lock(&self.data_queue.opens).len();
         for _ in 0..waiting {
             if work >= TICK_WORK_MAX {

@@ -38,7 +38,7 @@ impl Watches {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// What [`Watches::is_heard`] says holds for as long as this is the same.
+    /// An answer of [`Watches::is_heard`] holds for as long as this is the same.
     pub fn generation(&self) -> u32 {
         self.pulse.generation()
     }

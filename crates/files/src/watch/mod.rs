@@ -303,7 +303,7 @@ impl Watcher {
         let tells = guard.watch.handle_tick();
         guard.settle_memory();
         drop(guard);
-        // What it tells counts until the next one.
+        // Its notices count until the next one.
         self.pulse.has_data.fetch_or(tells, Ordering::AcqRel);
         self.settle();
     }

@@ -1,4 +1,4 @@
-//! What all watches share: the tick, and whether something waits for it.
+//! State that all watches share: the tick, and whether something waits for it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;

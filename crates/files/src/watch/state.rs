@@ -30,7 +30,7 @@ pub(crate) struct Watch {
     deferred: Vec<Change>,
     /// Changes of data that were taken since the last tick without waiting.
     data_taken: usize,
-    /// What may be reported before the next tick of deferred changes that are too many.
+    /// Reports allowed before the next tick of deferred changes that are too many.
     deferral: Deferral,
     /// A change was dropped because the directory is delete pending.
     missed_while_pending: bool,
@@ -157,7 +157,7 @@ impl Watch {
         tells
     }
 
-    /// What is deferred stays so while the directory is delete pending: it may be spared.
+    /// Deferred changes stay so while the directory is delete pending: it may be spared.
     fn take_deferred(&mut self) {
         if self.ended.is_some() {
             return;
@@ -265,7 +265,7 @@ impl Watch {
         self.deferred.iter().map(Change::memory_bytes).sum()
     }
 
-    /// Whoever looks after this sees what was lost, too.
+    /// A client that looks after this sees what was lost, too.
     fn forget(&mut self) {
         self.forget_deferred();
         self.changes = Vec::new();

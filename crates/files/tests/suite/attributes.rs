@@ -83,7 +83,7 @@ fn frozen_change_time_moves_again_when_it_is_thawed() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
-    // What is stored has Windows' precision.
+    // The stored time has Windows' precision.
     let shown = || served.files.attributes(&open).unwrap().shown_changed().0 / 100;
     let set = |changed| {
         served.files.set_basic(&open, &BasicChange { changed, ..BasicChange::default() }).unwrap();

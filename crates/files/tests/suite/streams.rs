@@ -142,7 +142,7 @@ fn stream_open_stops_and_resumes_times_of_its_directory() {
     let at_first = served.files.attributes(&directory).unwrap();
     pass_a_tick();
     let made = served.try_open(of(new_file("directory"), "s")).unwrap().open;
-    // What is stored has Windows' precision.
+    // The stored time has Windows' precision.
     let times = |open| {
         let is = served.files.attributes(open).unwrap();
         (is.accessed, is.modified, is.shown_changed().0 / 100)

@@ -66,7 +66,7 @@ fn busy_writer_costs_a_few_answers_between_two_ticks() {
     served.files.handle_tick();
     assert_eq!(tree.told(), "", "nothing was written since");
     assert_eq!(answers(200), 3);
-    // What else happens comes behind what was deferred.
+    // A further change comes behind those that were deferred.
     served.put("g", b"");
     assert_eq!(tree.told(), "!f +g");
 }
@@ -256,7 +256,7 @@ impl<'a> Kinds<'a> {
         Self(KINDS.map(|(kind, filter)| (kind, served.watch("", filter, false))).into())
     }
 
-    /// What each heard since the last time; those who heard nothing are left out.
+    /// Notices of each watch since the last time; watches without any are left out.
     fn hear(&self) -> String {
         let told = self.0.iter().map(|(kind, watch)| (kind, watch.told()));
         let told = told.filter(|(_, told)| !told.is_empty());

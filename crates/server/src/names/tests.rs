@@ -12,7 +12,7 @@ struct Zones {
     netgroups: Vec<(&'static str, &'static str)>,
     /// Netgroups without an answer.
     failing: Vec<&'static str>,
-    /// Whoever asks for this name or netgroup waits until the test lets them go on.
+    /// A look-up of this name or netgroup waits until the test lets them go on.
     slow: Option<(&'static str, Mutex<mpsc::Receiver<()>>)>,
 }
 

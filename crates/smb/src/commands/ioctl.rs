@@ -144,7 +144,7 @@ async fn on_open(
         fsctl::SRV_READ_HASH => return Err(NtStatus::NOT_SUPPORTED.into()),
         // It is for volumes, which are not opened here.
         fsctl::IS_VOLUME_DIRTY => return Err(NtStatus::INVALID_PARAMETER.into()),
-        // What a file system does not have: integrity streams,
+        // Controls of what a file system does not have: integrity streams,
         // journals, quotas, changes of object ids, zeros on release. MS-FSA 2.1.5.10.
         _ => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
     })

@@ -12,7 +12,7 @@ use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 /// Takes back what a client kept to itself.
 ///
 /// # Errors
-/// Those of [`acknowledge_oplock`]. Of a lease: `OBJECT_NAME_NOT_FOUND` if there is none, or the
+/// As [`acknowledge_oplock`]. Of a lease: `OBJECT_NAME_NOT_FOUND` if there is none, or the
 /// user has opened nothing under it, `UNSUCCESSFUL` if it was not asked for, `REQUEST_NOT_ACCEPTED`
 /// if too much is kept.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {

@@ -1,4 +1,4 @@
-//! What a file server answers by MS-FSA: names, times, information classes and control codes.
+//! Answers of a file server by MS-FSA: names, times, information classes and control codes.
 
 use crate::harness::{Client, Net};
 use files::Caller;

@@ -1,4 +1,4 @@
-//! What Windows refuses and accepts at the edge of the protocol, as its test suites ask it.
+//! Requests that Windows refuses and accepts at the edge of the protocol, as its test suites ask it.
 
 use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance};
 use files::{Volume, VolumeOptions};
@@ -19,7 +19,7 @@ fn newest(net: &Net) -> Client {
     net.connect_311(0, &[SigningAlgorithm::AesCmac])
 }
 
-/// What a client remembers of its NEGOTIATE.
+/// A client's memory of its NEGOTIATE.
 fn remembered(dialect: Dialect) -> ValidateNegotiate {
     ValidateNegotiate {
         capabilities: 0,

@@ -1,4 +1,4 @@
-//! What is in the store of a share, for a report. Nothing is changed.
+//! The contents of a share's store, for a report. Nothing is changed.
 
 use super::sweep::{self, FileState, Refresh};
 use super::{NAME, open_file};
@@ -9,18 +9,18 @@ use std::path::Path;
 /// Streams' files that are looked at in one store.
 const FILES_MAX: usize = 1 << 17;
 
-/// What the directory of long streams in the root of a share has, as far as it was looked at.
+/// Contents of the directory of long streams in the root of a share, as far as it was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamInventory {
     /// Long streams.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Those of which the file is gone, or has another stream by now.
+    /// Streams whose file is gone, or has another stream by now.
     pub orphans: u64,
     /// Bytes of those.
     pub orphan_bytes: u64,
-    /// Those out of a backup that no file has used since.
+    /// Streams out of a backup that no file has used since.
     pub unclaimed: u64,
     /// Other users may enter the directory: the server does not use it.
     pub is_open_to_others: bool,

@@ -166,7 +166,7 @@ enum Lookup {
     Missing,
 }
 
-/// What stores have answered that do not have a stream's file.
+/// Answers of stores that do not have a stream's file.
 #[derive(Default)]
 struct Refused {
     error: Option<FsError>,

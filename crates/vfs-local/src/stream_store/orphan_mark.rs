@@ -1,4 +1,4 @@
-//! What is remembered, in an attribute of a stream's file, of looks that found its host gone.
+//! Looks that found a stream's host gone, as an attribute of the stream's file remembers them.
 //!
 //! One look proves little: the kernel says the same of a file that is gone and of one that a broken
 //! disk does not give, and the clock may be wrong. So looks on several days count, and searches for
@@ -28,7 +28,7 @@ const BOOT_BYTES: usize = 36;
 /// Bytes of a mark.
 const BYTES: usize = 4 * 8 + 2 * 4 + BOOT_BYTES;
 
-/// What the clocks say.
+/// The time by each clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockReading {
     /// Seconds since 1970.

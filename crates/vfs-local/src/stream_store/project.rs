@@ -22,7 +22,7 @@ struct FileFlags {
 
 const GET: Opcode = opcode::read::<FileFlags>(b'X', 31);
 const SET: Opcode = opcode::write::<FileFlags>(b'X', 32);
-/// What is made in the directory, or linked into it, is of its project (FS_XFLAG_PROJINHERIT).
+/// Files made in the directory, or linked into it, are of its project (FS_XFLAG_PROJINHERIT).
 const INHERITS: u32 = 0x200;
 
 /// Counts a stream's file to the project of its host. Nothing where there are no projects.
@@ -72,7 +72,7 @@ pub fn project_of(node: &LocalNode) -> Option<u32> {
     if let Ok(found) = read(node.as_fd()) {
         return Some(found.project);
     }
-    // What is open for looking only takes no such call. An open must not wait for local leases.
+    // A file that is open for looking only takes no such call. An open must not wait for local leases.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(node.proc_path(), flags, Mode::empty()).ok()?;
     read(file.as_fd()).ok().map(|found| found.project)

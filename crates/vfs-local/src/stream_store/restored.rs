@@ -82,7 +82,7 @@ impl Search<'_> {
             }
             self.below(&top.open()?)?;
         }
-        // What is mounted since was not searched, and may have hidden what should have been.
+        // A later mount was not searched, and may have hidden what should have been.
         if extent.mounts(self.device)? == mounts { Ok(()) } else { Err(Errno::BUSY.into()) }
     }
 

@@ -78,7 +78,7 @@ pub(super) enum StorePlace {
     Other(Arc<OtherPlace>),
 }
 
-/// What the place of a store has, and which place that is, if it can be remembered.
+/// The store at a place, and which place that is, if it can be remembered.
 pub(super) struct FoundStore {
     pub store: rustix::io::Result<OwnedFd>,
     pub place: Option<StorePlace>,
@@ -352,7 +352,7 @@ fn mounted_tops(device: u64, mounts: &[Mount]) -> rustix::io::Result<(Vec<Search
     }
 }
 
-/// What a descriptor leads to, and by which mount: another one may have something else mounted on a
+/// The target of a descriptor, and by which mount: another one may have something else mounted on a
 /// directory below.
 fn key_in_mount(fd: &OwnedFd) -> rustix::io::Result<(u64, FileKey)> {
     let flags = rustix::fs::AtFlags::EMPTY_PATH;
@@ -408,7 +408,7 @@ impl OtherPlace {
 }
 
 fn places_on(device: u64) -> Vec<Arc<OtherPlace>> {
-    // Those of other devices need not answer.
+    // Roots of other devices need not answer.
     settle_retired(Some(device));
     roots().places.iter().filter(|place| place.device == device).cloned().collect()
 }

@@ -242,7 +242,7 @@ fn time_awake() -> Duration {
     Duration::try_from(now).unwrap_or_default()
 }
 
-/// What happens between the batches of a look at all.
+/// Pauses between the batches of a look at all.
 pub(super) struct Breaks {
     /// When pending streams were looked at last, by the clock of [`time_awake`].
     tended: Duration,
@@ -505,7 +505,7 @@ pub(super) enum FileState {
     Unknown,
 }
 
-/// What a look at a stream's file brings up to date.
+/// Facts that a look at a stream's file brings up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refresh {
     /// Its record and its owner, where its host has others by now.

@@ -123,7 +123,7 @@ fn age_mark(file: &Path) -> Option<()> {
 fn look_for_days(files: impl Fn() -> Vec<PathBuf>) {
     sweep::look_at_all(&mut sweep::Breaks::default());
     for file in files() {
-        // Those that were marked, and not gone meanwhile.
+        // Streams that were marked, and not gone meanwhile.
         let _ = age_mark(&file);
     }
     sweep::look_at_all(&mut sweep::Breaks::default());

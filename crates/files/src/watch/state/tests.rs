@@ -218,7 +218,7 @@ fn data_changes_beyond_a_few_wait_for_the_tick_or_another_change() {
     assert!(!watch.handle_tick());
 }
 
-/// What a client that always asks is told of changes of data to so many names.
+/// Answers to a client that always asks, of changes of data to so many names.
 fn answers_to(watch: &mut Watch, names: std::ops::Range<usize>) -> Vec<WatchAnswer> {
     let mut answers = Vec::new();
     for number in names {
@@ -281,7 +281,7 @@ fn deferred_changes_outlive_a_deletion_that_is_withdrawn() {
     watch.handle_spared();
     assert!(watch.handle_tick());
     assert_eq!(next_answer(&mut watch), Some(modified(3..5)));
-    // What happens meanwhile is not kept: the client looks for itself.
+    // Changes of the meantime are not kept: the client looks for itself.
     let changes: [fn(&mut Watch); 2] = [
         |watch| watch.handle_change(added("new")),
         |watch| watch.handle_data_change(change(ChangeKind::Modified, "new")),

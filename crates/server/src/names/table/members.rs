@@ -57,12 +57,12 @@ impl GroupSet {
     }
 }
 
-/// What is known of one client's netgroups.
+/// Answers about one client's netgroups.
 #[derive(Debug)]
 pub struct Membership {
     /// Netgroups that rules asked for.
     wanted: GroupSet,
-    /// Those that still are to be asked for in this round.
+    /// Netgroups that still are to be asked for in this round.
     pending: GroupSet,
     /// By the place of the netgroup; each has an age of its own.
     states: BTreeMap<usize, GroupState>,
@@ -72,7 +72,7 @@ pub struct Membership {
     queue: Option<Turn>,
 }
 
-/// What is known of a client in one netgroup. A netgroup whose look-up fails has no answer, and is
+/// The answer about a client and one netgroup. A netgroup whose look-up fails has no answer, and is
 /// none that the client is not in.
 #[derive(Clone, Copy, Debug)]
 enum GroupState {
@@ -169,7 +169,7 @@ impl Membership {
     /// All is to be asked anew; what is known counts meanwhile.
     pub fn make_due(&mut self, now: Instant) {
         self.states.values_mut().for_each(|state| state.make_due(now));
-        // What was asked for in this round may be out of date at its end.
+        // An answer of this round may be out of date at its end.
         self.is_uncertain |= !self.pending.is_empty();
     }
 
@@ -252,18 +252,18 @@ pub struct MemberLookup {
     pub hosts: Vec<String>,
     /// All netgroups of the table.
     pub netgroups: Arc<[String]>,
-    /// Those to ask for.
+    /// Netgroups to ask for.
     pub wanted: GroupSet,
 }
 
-/// What a turn found.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub struct MemberAnswer {
     /// The turn.
     pub lookup: MemberLookup,
     /// Netgroups that were asked for.
     pub asked: GroupSet,
-    /// Those of them that the client is in.
+    /// Netgroups of these that the client is in.
     pub found: GroupSet,
     /// Netgroups that have no answer: they do not exist, or their service does not answer.
     pub failed: GroupSet,

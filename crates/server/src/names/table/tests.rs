@@ -367,7 +367,7 @@ fn netgroup_whose_look_up_fails_is_unanswered_and_asked_again() {
     assert_eq!(table.find_member(address(1), "one", later), (unanswered, false), "meanwhile");
     answer_members(&mut table, 1, &[], later);
     assert_eq!(table.find_member(address(1), "one", later), (RuleVerdict::NoMatch, false));
-    // What is known counts while look-ups fail, for an hour.
+    // A former answer counts while look-ups fail, for an hour.
     let mut at = later + HOST_REFRESH;
     while at < later + HOST_ANSWER_MAX_AGE {
         assert_eq!(table.find_member(address(1), "one", at), (RuleVerdict::NoMatch, true));

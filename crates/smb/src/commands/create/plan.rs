@@ -279,7 +279,7 @@ fn names_directory_alone(units: &[u16], parsed: &SmbPath, options: u32) -> Resul
     Ok(options & fscc::FILE_DIRECTORY_FILE == 0)
 }
 
-/// What is opened by the name of a directory's index: the directory. MS-FSA 2.1.5.1.
+/// The target of the name of a directory's index: the directory. MS-FSA 2.1.5.1.
 ///
 /// # Errors
 /// `FILE_IS_A_DIRECTORY` for an open that wants a file, `INVALID_PARAMETER` for one that empties it.
@@ -448,7 +448,7 @@ impl Contexts {
     /// Which of the four contexts of durable opens counts: at most one, but that
     /// one of version 1 that comes back may ask anew. MS-SMB2 3.3.5.9.6, .7, .10, .12.
     ///
-    /// Those of version 2 contradict the others in dialects that do not know them, too: the
+    /// Contexts of version 2 contradict the others in dialects that do not know them, too: the
     /// sections make no exception, and by themselves they are ignored there.
     fn settle_durable(&mut self) -> Result<(), NtStatus> {
         let is_v1 = self.durable.is_some() || self.reconnects.is_some();

@@ -85,7 +85,7 @@ fn stream_in_a_share_that_nobody_knows_any_more_is_an_error_until_it_is_moved() 
     assert_eq!(read(&node), Err(FsError::Unavailable));
     let created = node.create_stream(WHO, &stream("s"), Case::Insensitive);
     assert_eq!(created, Err(FsError::Unavailable));
-    // What the log says that helps.
+    // The log names the remedy.
     let file = std::fs::read_dir(aside).unwrap().next().unwrap().unwrap();
     let store = to.root.join(NAME);
     std::fs::create_dir(&store).unwrap();
