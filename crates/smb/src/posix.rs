@@ -228,7 +228,7 @@ mod tests {
         let audit = entry(AceKind::Other(2, vec![0; 4]), Sid::everyone());
         let deny = entry(AceKind::Deny, Sid::authenticated_users());
         assert_eq!(mode_of(&of(&[mode.clone(), all.clone()]), &[]), Some(0o751));
-        assert_eq!(mode_of(&of(&[mode.clone()]), &[]), Some(0o751));
+        assert_eq!(mode_of(&of(std::slice::from_ref(&mode)), &[]), Some(0o751));
         assert_eq!(mode_of(&of(&[all.clone(), user.clone()]), &[]), None);
         for more in [user, audit, deny] {
             let list = of(&[mode.clone(), all.clone(), more.clone()]);
