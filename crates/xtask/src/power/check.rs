@@ -171,20 +171,25 @@ impl<'a> TreeCheck<'a> {
     }
 
     /// The object that was replaced by one whose flush alone promises the name, which has been changed
-    /// again since: a sync of a third file on btrfs keeps that the new object has left the name, and
-    /// says nothing of its having replaced the old one.
+    /// again since, or was moved on before the flush: a sync on btrfs keeps that the new object has left
+    /// the name, and says nothing of its having replaced the old one. Seen without any server.
     fn replaced_object_that_is_back(
         &self,
         history: &History<Option<u32>>,
         permitted: &Permitted<'_, Option<u32>>,
         found: Option<u64>,
     ) -> Option<u32> {
-        let replacement = &self.model.operations[permitted.promised_by?];
-        let replaced = history.before(permitted.first)?.value?;
+        let last = &self.model.operations[permitted.promised_by?];
+        // A flush of an object that was moved on says that it has left the name.
+        let is_moved_on = permitted.versions.first()?.value.is_none();
+        let place = permitted.first.checked_sub(usize::from(is_moved_on))?;
+        let replacement = &self.model.operations[history.before(place + 1)?.operation];
+        let replaced = history.before(place)?.value?;
         let inode = self.model.objects.get(&replaced)?.inode;
         let is_meant = self.model.loses_replaced_names
+            && !last.promises
             && !replacement.promises
-            && permitted.versions.len() > 1
+            && (is_moved_on || permitted.versions.len() > 1)
             && found == Some(inode);
         is_meant.then_some(replaced)
     }

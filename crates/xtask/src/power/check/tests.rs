@@ -252,6 +252,40 @@ fn replaced_file_is_back_on_btrfs_alone_once_the_name_is_changed_again() {
 }
 
 #[test]
+fn replaced_file_is_back_on_btrfs_alone_once_the_new_one_was_moved_on_and_flushed() {
+    for (loses, promises, is_replaced, expected) in [
+        (true, false, true, 0),
+        (false, false, true, 1),
+        (true, true, true, 1),
+        // The name was the new file's alone.
+        (true, false, false, 1),
+    ] {
+        let mut planted = with_file();
+        planted.loses_replaced_names = loses;
+        let new = vec![name("b", Some(3)), created(3, ObjectKind::File, 13, 0o600)];
+        planted.add(true, new);
+        if is_replaced {
+            planted.add(promises, vec![name("b", None), name("a", Some(3))]);
+        }
+        let from = if is_replaced { "a" } else { "b" };
+        planted.add(false, vec![name(from, None), name("c", Some(3))]);
+        let flush = planted.settle(true, Some(Settled::Object(3)), Vec::new());
+        planted.entry("c", 13);
+        planted.put(13, ObjectKind::File, 0o600);
+        if !is_replaced {
+            planted.entry("b", 12);
+        }
+        let found = planted.after(flush);
+        let is_there = format!("entry {from} is there");
+        assert_eq!(
+            found.iter().filter(|one| one.contains(&is_there)).count(),
+            expected,
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
 fn data_behind_a_former_end_are_back_on_btrfs_alone_until_growth_is_promised() {
     for (shows, grows, cell, expected) in [
         (true, false, 1, 0),
