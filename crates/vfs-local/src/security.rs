@@ -110,40 +110,44 @@ impl<'a> PermissionSteps<'a> {
             let may_keep =
                 |user: &Identity| user.uid == 0 || (!changes_owner && user.uid == present.uid);
             mode &= if who.user().is_none_or(may_keep) { 0o7777 } else { !SET_IDS };
-            let states = [present.clone().with_bare_mode(mode), present.clone().with_mode(mode)];
-            steps.add(PermissionStep::Mode(mode), states);
+            let between = [present.clone().with_bare_mode(mode)];
+            steps.add(PermissionStep::Mode(mode), &between, present.clone().with_mode(mode));
         }
         if changes_owner {
             let state = steps.state.clone().with_owner(change.owner);
-            steps.add(PermissionStep::Owner(change.owner), [state]);
+            steps.add(PermissionStep::Owner(change.owner), &[], state);
         }
         if let Some(list) = change.permissions {
             let before = &steps.state;
             let next = before.clone().with_list(list);
             let bare_mode = before.clone().with_bare_mode(next.mode);
-            let states = [before.clone().with_bare_list(list), bare_mode, next];
-            if states.last() != Some(before) {
-                steps.add(PermissionStep::List(list), states);
+            let between = [before.clone().with_bare_list(list), bare_mode];
+            if next != *before {
+                steps.add(PermissionStep::List(list), &between, next);
             }
         }
         steps
     }
 
-    /// Adds a step and the states that it leads through, the last of which it leaves.
-    fn add<const N: usize>(&mut self, step: PermissionStep<'a>, states: [PermissionState; N]) {
-        let hashes = states.each_ref().map(PermissionState::hash);
-        let before = self.state.hash();
+    /// Adds a step that leads to a state, and through others where the disk may show one half of it.
+    fn add(
+        &mut self,
+        step: PermissionStep<'a>,
+        between: &[PermissionState],
+        next: PermissionState,
+    ) {
+        let hashes: Vec<_> = between.iter().chain([&next]).map(PermissionState::hash).collect();
         let Some(batch) = self.batches.last_mut() else { return };
         let mut joined = batch.clone();
         joined.add(step, &hashes);
         if joined.states.len() <= ntacl::STATES_MAX {
             *batch = joined;
         } else {
-            let mut next = StepBatch { steps: Vec::new(), states: vec![before] };
-            next.add(step, &hashes);
-            self.batches.push(next);
+            let mut another = StepBatch { steps: Vec::new(), states: vec![self.state.hash()] };
+            another.add(step, &hashes);
+            self.batches.push(another);
         }
-        self.state = states.into_iter().next_back().unwrap_or_else(|| self.state.clone());
+        self.state = next;
     }
 
     fn is_empty(&self) -> bool {

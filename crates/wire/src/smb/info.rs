@@ -157,21 +157,24 @@ impl<'a> SetInfoRequest<'a> {
 /// Appends the response that QUERY_INFO, QUERY_DIRECTORY and CHANGE_NOTIFY
 /// share: `data` with its place. MS-SMB2 2.2.34, 2.2.36, 2.2.38.
 pub fn output_buffer_response(w: &mut Writer<'_>, data: &[u8]) {
-    let offset = w.position() + 8;
-    w.u16(9);
-    w.u16(if data.is_empty() { 0 } else { offset as u16 });
-    w.u32(data.len() as u32);
-    put_variable(w, data);
+    let offset = if data.is_empty() { 0 } else { w.position() + OUTPUT_HEAD_BYTES };
+    put_output_buffer(w, offset, data);
 }
 
 /// Appends the response to a CHANGE_NOTIFY that no change ends: it says where changes would be, for
 /// clients that look for them there whatever the status is. MS-SMB2 2.2.36, 3.3.4.4.
 pub fn empty_notify_response(w: &mut Writer<'_>) {
-    let offset = w.position() + 8;
+    put_output_buffer(w, w.position() + OUTPUT_HEAD_BYTES, &[]);
+}
+
+/// Bytes before the data.
+const OUTPUT_HEAD_BYTES: usize = 8;
+
+fn put_output_buffer(w: &mut Writer<'_>, offset: usize, data: &[u8]) {
     w.u16(9);
     w.u16(offset as u16);
-    w.u32(0);
-    put_variable(w, &[]);
+    w.u32(data.len() as u32);
+    put_variable(w, data);
 }
 
 /// Reads what [`output_buffer_response`] writes.
