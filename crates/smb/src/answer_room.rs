@@ -1,4 +1,4 @@
-//! How much memory the answers to requests may need, known before anything is done for them.
+//! Upper bounds of response sizes, computed before a request runs.
 
 use crate::limits::FRAME_BYTES_MAX;
 use wire::codec::Reader;
@@ -6,9 +6,9 @@ use wire::smb::{
     Command, Header, IoctlRequest, QueryDirectoryRequest, QueryInfoRequest, ReadRequest,
 };
 
-/// Bytes of data that the answer to one request may bring, by what the client has room for. One that
-/// is malformed is answered with an error, and brings none; so do those that wait for others to do
-/// something, until that happens.
+/// Bytes of data that the response to one request may contain, by the client's buffer size. A
+/// malformed request gets an error without data. Requests that wait contain none until they
+/// complete.
 #[must_use]
 pub(crate) fn answer_room(command: Command, message: &[u8]) -> usize {
     let mut r = Reader::new(message);

@@ -1,26 +1,26 @@
-//! Opens by the application that they belong to: where it goes on at another
-//! machine, what the first one has open is closed for it. MS-SMB2 3.3.5.9.13.
+//! Opens by application instance. When an application fails over to another machine, the opens of
+//! its first instance are closed. MS-SMB2 3.3.5.9.13.
 
 use crate::create_guids::Guid;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::smb::AppInstanceVersion;
 
-/// What a CREATE says of its application.
+/// The application instance contexts of a CREATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppInstance {
-    /// Which it is.
+    /// AppInstanceId.
     pub id: Guid,
-    /// Which time it has begun, if that is said.
+    /// AppInstanceVersion, if the client sent it.
     pub version: Option<AppInstanceVersion>,
 }
 
-/// An open of an application.
+/// An open of an application instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The lasting half of the open's id.
+    /// FileId.Persistent of the open.
     pub open: u64,
-    /// Whose it is.
+    /// GUID of its client.
     pub client: Guid,
     /// See [`AppInstance::version`].
     pub version: Option<AppInstanceVersion>,
@@ -28,13 +28,13 @@ pub struct Member {
 
 type Members = HashMap<Guid, Vec<Member>>;
 
-/// The opens of all applications.
+/// The opens of all application instances.
 #[derive(Debug, Default)]
 pub struct AppInstances {
     by_id: Arc<Mutex<Members>>,
 }
 
-/// An open's place in the list. Dropping it takes it out.
+/// An open's entry in the list. Dropping it removes the entry.
 #[derive(Debug)]
 pub struct Membership {
     by_id: Arc<Mutex<Members>>,
@@ -43,7 +43,7 @@ pub struct Membership {
 }
 
 impl AppInstances {
-    /// Enters an open.
+    /// Adds an open.
     #[must_use]
     pub fn enter(&self, instance: AppInstance, open: u64, client: Guid) -> Membership {
         let member = Member { open, client, version: instance.version };
@@ -51,7 +51,7 @@ impl AppInstances {
         Membership { by_id: self.by_id.clone(), id: instance.id, open }
     }
 
-    /// The opens that other clients than this one have for an application.
+    /// The opens that other clients than `client` have for an application instance.
     #[must_use]
     pub fn of_others(&self, id: Guid, client: Guid) -> Vec<Member> {
         let by_id = lock(&self.by_id);
@@ -73,8 +73,8 @@ impl Drop for Membership {
 }
 
 impl AppInstance {
-    /// Whether `present` was begun later than this, or at the same time, or if only one
-    /// of them says when: then it is not to be ended.
+    /// True if the existing open must stay: its version is equal or higher, or only it has a
+    /// version.
     #[must_use]
     pub fn is_older_than(&self, present: Option<AppInstanceVersion>) -> bool {
         present.is_some_and(|present| self.version.is_none_or(|version| present >= version))

@@ -1,10 +1,10 @@
-//! Attributes as Windows shows them.
+//! Attributes in the form that Windows shows.
 
 use files::dos;
 use vfs::{Attributes, FileKind};
 use wire::fscc::{self, FileTime};
 
-/// FILE_ATTRIBUTE_* of a node: what is stored, or what a new one would have.
+/// FILE_ATTRIBUTE_* of a node: the stored bits, or the defaults of a new node.
 #[must_use]
 pub fn attribute_bits(attributes: &Attributes) -> u32 {
     let stored = stored_bits(attributes);
@@ -21,7 +21,7 @@ fn stored_bits(attributes: &Attributes) -> u32 {
             stored & !(dos::NORMAL | dos::TEMPORARY) | fscc::FILE_ATTRIBUTE_DIRECTORY
         }
         FileKind::Symlink | FileKind::Device | FileKind::Fifo | FileKind::Socket => {
-            // A link to a directory, where clients follow links.
+            // A symbolic link to a directory, for clients that follow links themselves.
             let directory = attributes.dos.bits.unwrap_or(0) & dos::DIRECTORY;
             fscc::FILE_ATTRIBUTE_REPARSE_POINT | directory
         }
@@ -45,14 +45,14 @@ pub fn times(attributes: &Attributes) -> [FileTime; 4] {
         .map(|t| FileTime::from_unix_nanos(t.0))
 }
 
-/// Length as shown: directories have none.
+/// Length as shown to clients: zero for directories.
 #[must_use]
 pub fn size_bytes(attributes: &Attributes) -> u64 {
     if attributes.kind == FileKind::Directory { 0 } else { attributes.size_bytes }
 }
 
-/// Space in use as shown: directories have none; at least what the length needs
-/// unless there are holes.
+/// Allocation size as shown to clients: zero for directories, and at least the length unless the
+/// file is sparse.
 #[must_use]
 pub fn allocation_bytes(attributes: &Attributes) -> u64 {
     if attributes.kind == FileKind::Directory {

@@ -1,4 +1,4 @@
-//! Events of sessions that are written down: set-ups, tree connects, ends, and what was denied.
+//! Audit events of sessions: set-ups, tree connects, ends and denied accesses.
 
 use crate::conn::{Conn, Shared};
 use crate::host::Trouble;
@@ -22,7 +22,7 @@ fn agreed(session: &Session) -> Agreed {
     }
 }
 
-/// An event of a session.
+/// An audit event with the fields of a session.
 fn of(kind: AuditKind, session: &Session) -> AuditEvent {
     AuditEvent {
         session: shown(session.id),
@@ -33,7 +33,7 @@ fn of(kind: AuditKind, session: &Session) -> AuditEvent {
 }
 
 impl Conn {
-    /// Somebody has logged on, or has not.
+    /// Audits a successful or failed session set-up.
     pub(crate) fn audit_setup(
         &self,
         header: &Header,
@@ -65,7 +65,7 @@ impl Conn {
     }
 }
 
-/// Somebody wanted to connect a share, by this path.
+/// Audits a TREE_CONNECT to the given path.
 pub fn tree_connect(
     server: &Server,
     shared: &Shared,
@@ -89,7 +89,7 @@ pub fn tree_connect(
     });
 }
 
-/// A right was missing.
+/// Audits a denied access.
 pub fn denied(server: &Server, session: &Session, trouble: &Trouble) {
     server.files.meter().audit(|| AuditEvent {
         is_success: false,
@@ -102,7 +102,7 @@ pub fn denied(server: &Server, session: &Session, trouble: &Trouble) {
     });
 }
 
-/// A session is over.
+/// Audits the end of a session.
 pub fn session_end(server: &Server, session: &Session, why: &str) {
     server.files.meter().audit(|| AuditEvent {
         status: why.to_owned(),

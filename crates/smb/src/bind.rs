@@ -1,4 +1,4 @@
-//! Binding: a session gets a further channel. MS-SMB2 3.3.5.5.2, 3.3.5.5.3.
+//! Binding: adds a channel to a session. MS-SMB2 3.3.5.5.2, 3.3.5.5.3.
 
 use crate::channel::Channel;
 use crate::conn::Conn;
@@ -14,15 +14,18 @@ use wire::smb::{Flags, Header};
 use wire::spnego::Logon;
 
 impl Conn {
-    /// Begins the exchange that binds a session to this connection, or goes on with it.
+    /// Begins or continues the exchange that binds a session to this connection.
     ///
     /// # Errors
-    /// `REQUEST_NOT_ACCEPTED` for dialects without channels, where they are switched off, for a
-    /// session that signs with AES-GMAC, and for a connection that has the session already,
-    /// `USER_SESSION_DELETED` for a session that is not there, `REQUEST_OUT_OF_SEQUENCE` or
-    /// `NOT_SUPPORTED` if only one signs with AES-GMAC, `INVALID_PARAMETER` if the connections
-    /// differ in what they negotiated or the request is not signed, `ACCESS_DENIED` if it is
-    /// signed wrongly, `NOT_SUPPORTED` for sessions without a name, `INSUFFICIENT_RESOURCES`.
+    /// - `REQUEST_NOT_ACCEPTED`: the dialect has no multichannel, it is off, the session signs with
+    ///   AES-GMAC, or the connection has the session already.
+    /// - `USER_SESSION_DELETED`: the session does not exist.
+    /// - `REQUEST_OUT_OF_SEQUENCE` or `NOT_SUPPORTED`: only one side signs with AES-GMAC.
+    /// - `INVALID_PARAMETER`: the connections negotiated different parameters, or the request is
+    ///   unsigned.
+    /// - `ACCESS_DENIED`: the signature is wrong.
+    /// - `NOT_SUPPORTED`: the session is anonymous or a guest's.
+    /// - `INSUFFICIENT_RESOURCES`: the session has all its channels.
     pub(crate) fn begin_binding(
         &mut self,
         frame: &Bytes,
@@ -60,8 +63,9 @@ impl Conn {
         self.begin_setup(Purpose::Binds(session)).map(|_| ())
     }
 
-    /// The session of another connection that a request is signed for, whose key may sign what
-    /// this connection answers: AES-GMAC's would use a nonce of its own connection again.
+    /// The session of another connection for which a request is signed. Its key may sign this
+    /// connection's response. An AES-GMAC key would repeat a nonce of its own connection, so it is
+    /// excluded.
     pub(crate) fn bindable(&self, message: &[u8], header: &Header) -> Option<Arc<Session>> {
         let elsewhere = !self.channels.contains_key(&header.session_id.0);
         let session = self.server.session(header.session_id).filter(|_| elsewhere)?;
@@ -72,8 +76,8 @@ impl Conn {
         signed.then_some(session)
     }
 
-    /// A channel of that session to refuse a request with: it is not this
-    /// connection's, but the refusal is for its client to believe.
+    /// A temporary channel of that session, whose key signs a refusal so that the session's client
+    /// accepts it.
     pub(crate) fn channel_to_refuse(
         &self,
         message: &[u8],
@@ -84,8 +88,8 @@ impl Conn {
         Some(Arc::new(Channel { session, signing }))
     }
 
-    /// The exchange has ended well: the connection is a channel of the session
-    /// if it was the session's own user who proved who it is.
+    /// Completes a binding: the connection becomes a channel if the session's own user has
+    /// authenticated.
     pub(crate) fn bind(
         &mut self,
         session: Arc<Session>,
@@ -114,8 +118,8 @@ impl Conn {
     }
 }
 
-/// AES-GMAC is for all channels or for none; the others may differ, as their
-/// keys do. Windows answers so.
+/// Checks that all channels use AES-GMAC or none does. The other algorithms may differ, as their
+/// keys do. Windows behaves the same.
 fn check_signing(session: &Session, negotiated: &Negotiated) -> Result<(), NtStatus> {
     let gmac = SigningAlgorithm::AesGmac;
     match (session.signing_key.algorithm() == gmac, negotiated.signing == gmac) {
@@ -125,7 +129,7 @@ fn check_signing(session: &Session, negotiated: &Negotiated) -> Result<(), NtSta
     }
 }
 
-/// What the connections of a session must have in common.
+/// Checks that dialect and cipher of the two connections are equal.
 fn check_alike(session: &Session, negotiated: &Negotiated) -> Result<(), NtStatus> {
     let cipher = negotiated.cipher.map_or("-", |c| c.name());
     let alike = session.dialect == negotiated.dialect && session.cipher == cipher;

@@ -1,8 +1,7 @@
-//! A job: the requests of one frame, answered in order into one frame.
-//! MS-SMB2 3.3.5.2.7, 3.3.4.1.
+//! A job: answers the requests of one frame, in order, in one frame. MS-SMB2 3.3.5.2.7, 3.3.4.1.
 //!
-//! Owns the reply buffer, the state that related requests inherit, interim
-//! answers, and the signing or sealing of what leaves.
+//! Owns the response buffer, the state that related requests inherit, interim responses, and
+//! signing or encryption of the responses.
 
 use crate::channel::Channel;
 use crate::conn::Shared;
@@ -34,97 +33,97 @@ use wire::crypto::SigningAlgorithm;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId, TreeId};
 
-/// The work that answers one frame. Poll it once at once; keep it if it is
-/// not ready. Dropping it withdraws whatever it waits for.
+/// The work that answers one frame. The connection task polls it immediately and retains it while
+/// it is pending. Dropping it cancels the requests that wait.
 pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
 
-/// What a job leaves behind.
+/// The output of a finished job.
 #[derive(Debug, Default)]
 pub struct Finished {
-    /// The reply.
+    /// The response.
     pub transmit: Option<Transmit>,
-    /// A session that logged off in it.
+    /// The session that a request of the frame logged off.
     pub logged_off: Option<SessionId>,
-    /// The verdict on a ticket, by which a SESSION_SETUP goes on.
+    /// The verdict on a Kerberos ticket, with which a SESSION_SETUP continues.
     pub(crate) judged: Option<Box<JudgedSetup>>,
-    /// What the reply grants; to be dropped once it is queued.
+    /// The caching that the response grants; dropped once the response is queued.
     pub granted: SmallVec<[CacheGrant; 1]>,
-    /// Keeps back what the requests make their own client be told; as long.
+    /// Defers the breaks that the requests cause for their own client; dropped at the same time.
     pub pending: Option<PendingAnswer>,
 }
 
 /// One request of a frame.
 #[derive(Debug)]
 pub struct Element {
-    /// Its bytes in the frame, padding included.
+    /// Byte range of the request in the frame, padding included.
     pub range: Range<usize>,
-    /// Its header; session and tree filled in for related requests.
+    /// Request header; related requests have inherited session and tree filled in.
     pub header: Header,
-    /// The session it belongs to.
+    /// The session's channel.
     pub channel: Option<Arc<Channel>>,
-    /// Why it is refused before it is looked at.
+    /// The status of a refusal that precedes dispatch.
     pub refused: Option<NtStatus>,
-    /// Credits that its reply grants.
+    /// Credits that the response grants.
     pub grant: u16,
 }
 
-/// What a related request takes over from those before it.
+/// State that a related request inherits from its predecessors.
 #[derive(Debug, Default)]
 pub struct Related {
-    /// The open that the last request with a handle was about.
+    /// The open of the last request that named one.
     pub open: Option<Arc<Open>>,
-    /// The failure of the CREATE that should have given one.
+    /// The status of the CREATE that failed to produce an open.
     pub failed: Option<NtStatus>,
-    /// The tree that TREE_CONNECT in this chain gave.
+    /// The tree id that a TREE_CONNECT of this chain produced.
     pub tree: Option<TreeId>,
-    /// The session's or tree's absence, which all that follow share.
+    /// The status that all following requests share, because session or tree is missing.
     pub refused: Option<NtStatus>,
-    /// The share that the last request was about, to be counted under.
+    /// The share of the last request, for metering.
     pub counted: ShareId,
 }
 
-/// What is known of one request until its reply is written.
+/// The state of one request until its response is written.
 #[derive(Debug, Default)]
 struct Progress {
-    /// The opens it is counted with.
+    /// Its entry among the outstanding requests of its open.
     under_way: Option<UnderWay>,
-    /// What it had to wait for before it began.
+    /// Its delay by the limits of its share.
     throttled: Throttled,
 }
 
-/// The requests of one frame and the reply under construction.
+/// The requests of one frame and the response under construction.
 pub struct Chain {
     pub(crate) server: Arc<Server>,
-    /// The file layer, as the requests use it.
+    /// The file layer, bound to this frame's request context.
     pub(crate) files: RequestFiles,
     pub(crate) shared: Arc<Shared>,
     pub(crate) negotiated: Arc<Negotiated>,
     pub(crate) frame: Bytes,
     pub(crate) elements: SmallVec<[Element; 1]>,
-    /// The channel whose keys opened the frame.
+    /// The channel whose key decrypted the frame.
     pub(crate) sealed: Option<Arc<Channel>>,
     pub(crate) out: Vec<u8>,
-    /// When the frame came.
+    /// Arrival time of the frame.
     pub(crate) now: Instant,
     pub(crate) tally: Tally,
 }
 
-/// Where a reply stands in the buffer, and with whose key it is signed.
+/// Byte range of a response in the buffer, and the channel whose key signs it.
 type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
 
-/// Replies in the buffer that have not been signed yet.
+/// Responses in the buffer that are not signed yet.
 struct Written {
     replies: SmallVec<[WrittenReply; 1]>,
-    /// As they are counted.
+    /// Their metering records.
     counted: SmallVec<[Counted; 1]>,
-    /// Where the last reply ended before it was padded for the next one.
+    /// End of the last response before its padding for the next one.
     bare_end: usize,
     seal_with: Option<Arc<Channel>>,
     file: Option<ResidentRange>,
 }
 
 impl Written {
-    /// None of up to `count` replies yet.
+    /// An empty set with room for `count` responses.
     fn of(seal_with: Option<Arc<Channel>>, count: usize) -> Self {
         Self {
             replies: SmallVec::with_capacity(count),
@@ -140,8 +139,8 @@ impl Chain {
     /// Answers every request in order.
     #[expect(clippy::manual_async_fn, reason = "a function keeps its arguments twice")]
     pub(crate) fn run(mut self) -> impl Future<Output = Finished> {
-        // A block keeps what it captures once, where a function keeps its arguments twice: it is
-        // made for each frame, and moved.
+        // An async block stores its captures once; an async function would store its arguments
+        // twice. This future is created and moved for each frame.
         async move {
             let pending = PendingAnswer::to(self.files.context());
             let mut finished = self.answer().await;
@@ -184,7 +183,7 @@ impl Chain {
             self.end_reply(at, start, reply, ticket_id, done, &mut written);
         }
         if written.replies.len() > 1 {
-            // The last one too, where there are several: clients have come to expect it.
+            // The last response of a compound is padded as well, because clients expect that.
             self.pad_reply(&mut written);
         }
         if !written.replies.is_empty() {
@@ -199,8 +198,7 @@ impl Chain {
         trouble::tell(&self.server, self.shared.facts, element, message, related, status);
     }
 
-    /// Makes room for a header at the next 8-byte boundary and chains the
-    /// previous reply to it.
+    /// Reserves a header at the next 8-byte boundary and links the previous response to it.
     fn begin_reply(&mut self, written: &mut Written) -> usize {
         written.bare_end = written.replies.last().map_or(0, |(previous, _)| previous.end);
         self.pad_reply(written);
@@ -213,7 +211,7 @@ impl Chain {
         start
     }
 
-    /// Lets the last reply end at an 8-byte boundary.
+    /// Pads the last response to an 8-byte boundary.
     fn pad_reply(&mut self, written: &mut Written) {
         if let Some((previous, _)) = written.replies.last_mut() {
             let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
@@ -235,7 +233,7 @@ impl Chain {
             *related = Related::default();
         }
         if let Some(status) = related.refused.or(element.refused) {
-            // Whatever depends on a request that was not even looked at is wrong itself.
+            // Requests that depend on a refused request are invalid themselves.
             related.refused = Some(NtStatus::INVALID_PARAMETER);
             return Err(status);
         }
@@ -259,7 +257,7 @@ impl Chain {
         dispatch::dispatch(&mut request).await
     }
 
-    /// The rest of a request that has to wait.
+    /// The pending part of a request that must wait.
     fn rest_of(&self, at: usize, result: &mut Result<Outcome, NtStatus>) -> Option<Lasting> {
         let (rest, lasts) = match std::mem::replace(result, Err(NtStatus::PENDING)) {
             Ok(Outcome::Wait(rest)) => (rest, false),
@@ -274,9 +272,8 @@ impl Chain {
         Some(Lasting::new(rest, session, self.server.host.clone()))
     }
 
-    /// Waits for a request that cannot be answered now. If it is the last of
-    /// its chain, the client gets what is ready and is told so; the final
-    /// answer then starts a frame of its own.
+    /// Waits for a request that cannot complete yet. For the last of its chain the server sends the
+    /// finished responses and an interim response; the final response then begins a new frame.
     async fn wait(
         &mut self,
         at: usize,
@@ -288,7 +285,7 @@ impl Chain {
             return (result, start, None);
         }
         self.files.context().begin_wait();
-        // MS-SMB2 3.3.5.2.7: what may take for ever does not hold up a chain.
+        // MS-SMB2 3.3.5.2.7: a request of unbounded duration must not block a chain.
         let is_last = at + 1 == self.elements.len();
         let command = self.elements[at].header.command;
         if !is_last && command == Command::CHANGE_NOTIFY {
@@ -300,14 +297,14 @@ impl Chain {
         };
         let (mut start, mut async_id) = (start, None);
         if command == Command::CREATE {
-            // Who gives a cache back at once saves the interim answer, and is
-            // asked before it goes out.
+            // A client that acknowledges a break at once spares the interim response, and the break
+            // precedes it.
             let pause = pin!(self.server.files.pause(INTERIM_AFTER));
             if let Either::Left((result, _)) = select(&mut rest, pause).await {
                 return (result, start, None);
             }
         }
-        // As Windows does it: also the CREATE that begins a chain.
+        // Windows also sends an interim response for the CREATE that begins a chain.
         if is_last || (at == 0 && command == Command::CREATE) {
             self.send_interim(at, start, &ticket, written);
             start = self.begin_reply(written);
@@ -323,8 +320,8 @@ impl Chain {
         (result, start, async_id)
     }
 
-    /// Sends what is ready, then a STATUS_PENDING for request `at` in a frame
-    /// of its own: clients exist that look for it at the start of one only.
+    /// Sends the finished responses, then STATUS_PENDING for request `at` in a frame of its own:
+    /// some clients recognise it only at the start of a frame.
     fn send_interim(
         &mut self,
         at: usize,
@@ -334,7 +331,7 @@ impl Chain {
     ) {
         let mut start = start;
         if let Some((last, _)) = written.replies.last_mut() {
-            // Nothing follows it in its frame after all.
+            // No response follows it in its frame any more.
             last.end = written.bare_end;
             self.out.truncate(last.end);
             Header::set_next_command(&mut self.out[last.clone()], 0);
@@ -344,12 +341,12 @@ impl Chain {
         let reply = self.refuse(start, NtStatus::PENDING);
         let done = self.count_interim(at);
         self.end_reply(at, start, reply, Some(ticket.async_id), done, written);
-        // The credits went out with the interim answer.
+        // The interim response has granted the credits.
         self.elements[at].grant = 0;
         self.push_ready(written);
     }
 
-    /// Sends the replies that are ready and begins a new frame.
+    /// Sends the finished responses and begins a new frame.
     fn push_ready(&mut self, written: &mut Written) {
         let fresh = Written::of(written.seal_with.clone(), self.elements.len());
         let ready = std::mem::replace(written, fresh);
@@ -359,7 +356,7 @@ impl Chain {
         self.shared.waiting.push_interim(transmit);
     }
 
-    /// The frame of what was written.
+    /// Signs or encrypts the written responses into one frame.
     fn protect(&mut self, mut written: Written) -> Transmit {
         let counted = std::mem::take(&mut written.counted);
         let out = std::mem::take(&mut self.out);
@@ -374,7 +371,7 @@ impl Chain {
         transmit
     }
 
-    /// Puts the body of a request that waited where it belongs.
+    /// Appends the body of a request that waited.
     fn append(&mut self, waited: Waited, related: &mut Related) -> Outcome {
         self.out.extend_from_slice(&waited.body);
         if waited.open.is_some() {
@@ -384,8 +381,8 @@ impl Chain {
         Outcome::Done(waited.reply)
     }
 
-    /// What follows in the chain fails like the CREATE it counts on, also if
-    /// that had to wait first.
+    /// Makes the following requests of the chain fail like their CREATE, also if the CREATE had to
+    /// wait.
     fn note_failure(&self, at: usize, status: NtStatus, related: &mut Related) {
         if self.elements[at].header.command == Command::CREATE {
             related.failed = Some(status);
@@ -393,7 +390,7 @@ impl Chain {
         }
     }
 
-    /// Replaces whatever body was begun by an error's.
+    /// Replaces a partial body by an error body.
     fn refuse(&mut self, start: usize, status: NtStatus) -> Reply {
         self.out.truncate(start + Header::LENGTH);
         ErrorResponse::EMPTY.encode(&mut Writer::with_origin(&mut self.out, start));
@@ -428,8 +425,8 @@ impl Chain {
         }
         let must_sign = element.header.flags.contains(Flags::SIGNED)
             || session.is_some_and(|s| s.signing_required);
-        // The final answer is signed under the same message id, and AES-GMAC takes its nonce
-        // from that: two signatures give the key away. MS-SMB2 3.1.4.1, 3.3.4.1.1.
+        // The final response has the same message id, and AES-GMAC derives its nonce from that. A
+        // second signature would disclose the key. MS-SMB2 3.1.4.1, 3.3.4.1.1.
         let signer = element.channel.clone().filter(|_| must_sign && is_final);
         if signer.is_some() && written.seal_with.is_none() {
             header.flags = header.flags | Flags::SIGNED;
@@ -440,8 +437,8 @@ impl Chain {
     }
 }
 
-/// Seals the whole frame, or signs each reply in it; a single one that is to have a CMAC is
-/// signed with others. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
+/// Encrypts the whole frame, or signs each response in it. A single response for AES-CMAC stays
+/// unsigned here, because the outbox signs several together. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
 fn protect(mut out: Vec<u8>, mut written: Written) -> Transmit {
     if let Some(channel) = &written.seal_with
         && let Some(sealing) = &channel.session.sealing

@@ -1,44 +1,43 @@
-//! Which requests of an open may still arrive late: a client that lost a channel
-//! raises its ChannelSequence, and what it sent before must not overtake what it
-//! sends again. MS-SMB2 3.3.5.2.10, 3.3.4.1.
+//! ChannelSequence: detects requests that a client sent before it lost a channel. A late original
+//! must not overtake its replay. MS-SMB2 3.3.5.2.10, 3.3.4.1.
 
-/// The largest step that counts as forward; anything beyond it is a step back.
+/// The largest forward step; a greater difference is a step back.
 const FORWARD_MAX: u16 = 0x7FFF;
 
-/// Requests of one open that are under way.
+/// The outstanding requests of one open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelSequence {
     present: u16,
-    /// How often the sequence changed: the same number may come again.
+    /// Changes of the sequence so far; the 16-bit number itself wraps around.
     generation: u64,
-    /// Requests with the present sequence.
+    /// Outstanding requests with the present sequence.
     current: u32,
-    /// Requests with one before it.
+    /// Outstanding requests with earlier sequences.
     before: u32,
 }
 
-/// When a request began, to be given back at its end.
+/// The generation in which a request began; passed back at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Generation(u64);
 
-/// The request belongs to a channel that its client has given up.
+/// The request belongs to a channel that its client has lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stale;
 
 impl ChannelSequence {
-    /// Of an open that is made by a request with this number.
+    /// The state of an open whose CREATE had this sequence number.
     #[must_use]
     pub fn new(present: u16) -> Self {
         Self { present, ..Self::default() }
     }
 
-    /// A request with the number `sequence` begins; `replays` if it was sent before.
+    /// Begins a request with the number `sequence`; `replays` means SMB2_FLAGS_REPLAY_OPERATION.
     ///
     /// # Errors
-    /// [`Stale`]: it is not counted, and must not change anything.
+    /// [`Stale`]: the request is not counted, and must not change anything.
     pub fn begin(&mut self, sequence: u16, replays: bool) -> Result<Generation, Stale> {
         let step = sequence.wrapping_sub(self.present);
-        // What was sent first may still arrive: not yet.
+        // An original may still arrive, so its replay is premature.
         if step > FORWARD_MAX || (replays && self.before > 0) {
             return Err(Stale);
         }
@@ -52,7 +51,7 @@ impl ChannelSequence {
         Ok(Generation(self.generation))
     }
 
-    /// A request that began then has been answered, or will never be.
+    /// Ends a request that began in generation `begun`: it was answered or cancelled.
     pub fn end(&mut self, begun: Generation) {
         if begun.0 == self.generation {
             self.current -= 1;

@@ -1,25 +1,30 @@
-//! Clients by what they call themselves: leases are a client's, not a session's.
-//! MS-SMB2 3.3.1.11.
+//! Clients by ClientGuid: leases belong to a client, not to a session. MS-SMB2 3.3.1.11.
 
 use crate::session::Session;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::smb::SessionId;
 
-/// The GUID of clients that have none.
+/// The GUID of clients that sent none.
 const NAMELESS: [u8; 16] = [0; 16];
 
-/// The sessions of each client, in the order of their logons. A client of
-/// dialect 2.0.2 has no name, and no leases.
+/// The sessions of each client, in the order of their logons. A client of dialect 2.0.2 has neither
+/// a GUID nor leases.
 #[derive(Debug, Default)]
 pub struct Clients {
     by_guid: Mutex<HashMap<[u8; 16], Vec<Arc<Session>>>>,
 }
 
 impl Clients {
-    /// Enters a session; whether it may be there. It may not while its client has another session of
-    /// the same account, with a connection, in another dialect: MS-SMB2 3.3.5.5.3, under one lock, so
-    /// that of two that come at once one is seen.
+    /// Adds a session; false if it is refused. The client may not have a connected session of the
+    /// same account in another dialect (MS-SMB2 3.3.5.5.3). One lock makes two simultaneous set-ups
+    /// see each other.
+    ///
+    /// The section speaks of connections. Connections without a logon or of another account are
+    /// ignored, because any client can claim any GUID. Guest and anonymous sessions are ignored,
+    /// because their account does not identify the client. Sessions from before a reload that
+    /// changed the dialects are ignored as well. `previous` is the session that the client reports
+    /// as lost; its connection may be dead without the server's knowledge.
     ///
     /// That section looks at connections. Those without a logon, or with another account's, are
     /// passed over, since any client can claim any GUID; so are sessions without a proof, whose
@@ -48,7 +53,7 @@ impl Clients {
         true
     }
 
-    /// Takes a session out.
+    /// Removes a session.
     pub fn remove(&self, session: &Session) {
         let mut by_guid = self.lock();
         let Some(sessions) = by_guid.get_mut(&session.client_guid) else { return };
@@ -58,8 +63,8 @@ impl Clients {
         }
     }
 
-    /// The session by which a client is told something: one of the user whom
-    /// it concerns if there is any, for anybody can call himself anything.
+    /// The session that delivers a client's notifications. It prefers a session of `user`, because
+    /// any client can claim any GUID.
     pub fn session(&self, guid: [u8; 16], user: &str) -> Option<Arc<Session>> {
         let by_guid = self.lock();
         let sessions = by_guid.get(&guid)?;

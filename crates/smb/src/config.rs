@@ -1,5 +1,5 @@
-//! What the protocol layer is configured with. Immutable once built; a reload
-//! builds a new one, and what is connected stays connected.
+//! Configuration of the protocol layer. Immutable; a reload builds a new one, and existing
+//! connections stay connected.
 
 use crate::admission::Admission;
 use crate::session::SessionUser;
@@ -10,25 +10,25 @@ use vfs::Identity;
 use wire::rpc::{self, ShareFact};
 use wire::smb::Dialect;
 
-/// Whether messages are sealed.
+/// The encryption policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// Never, and not offered.
+    /// Never offered.
     Off,
-    /// When the client or a share asks for it.
+    /// Used on demand of a client or a share.
     Offered,
-    /// Always; clients that cannot are refused.
+    /// Required; clients without encryption are refused.
     Required,
 }
 
-/// Several connections for one session.
+/// Multichannel settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Multichannel {
-    /// Sessions may have them.
+    /// Sessions may have several channels.
     pub enabled: bool,
-    /// Connections of one session; at most [`crate::limits::CHANNELS_PER_SESSION_MAX`].
+    /// Channels of one session; at most [`crate::limits::CHANNELS_PER_SESSION_MAX`].
     pub channels_max: usize,
-    /// Lowest dialect with them; at least 3.0.
+    /// Lowest dialect with multichannel; at least 3.0.
     pub dialect_min: Dialect,
 }
 
@@ -40,13 +40,13 @@ impl Default for Multichannel {
 }
 
 impl Multichannel {
-    /// Whether a connection of `dialect` can be one of several.
+    /// True if a connection of `dialect` can be one of several channels.
     #[must_use]
     pub fn is_for(&self, dialect: Dialect) -> bool {
         self.enabled && dialect >= self.dialect_min.max(Dialect::Smb300)
     }
 
-    /// Connections that a session may have.
+    /// Channels that a session may have.
     #[must_use]
     pub fn channels_max(&self) -> usize {
         if self.enabled { self.channels_max } else { 1 }
@@ -56,48 +56,48 @@ impl Multichannel {
 /// Settings of the SMB server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Identifies this server for as long as it runs, and across restarts.
+    /// Identifies this server, also across restarts.
     pub server_guid: [u8; 16],
-    /// NetBIOS-style name, at most 15 characters; told in NTLM challenges.
+    /// NetBIOS-style name, at most 15 characters; sent in NTLM challenges.
     pub name: String,
-    /// The workgroup or domain told in NTLM challenges.
+    /// Workgroup or domain, sent in NTLM challenges.
     pub domain: String,
-    /// Refuse messages that are neither signed nor sealed.
+    /// Refuse messages that are neither signed nor encrypted.
     pub signing_required: bool,
-    /// Sealing for all sessions.
+    /// The encryption policy of all sessions.
     pub encryption: Encryption,
-    /// Whether clients may log on by NTLM, which is also how they log on without a proof.
+    /// Clients may log on by NTLM, which guest and anonymous logons need as well.
     pub ntlm: bool,
-    /// Lowest dialect spoken.
+    /// Lowest dialect served.
     pub dialect_min: Dialect,
-    /// Highest dialect spoken.
+    /// Highest dialect served.
     pub dialect_max: Dialect,
     /// Largest READ and WRITE payload; at most [`crate::limits::IO_BYTES_MAX`].
     pub io_bytes_max: u32,
-    /// Several connections for one session.
+    /// Multichannel settings.
     pub multichannel: Multichannel,
-    /// The shares, without IPC$, which is always there.
+    /// The shares, without the implicit IPC$.
     pub shares: Vec<Arc<Share>>,
 }
 
 impl Config {
-    /// Whether sessions without a proof may begin: they have no key that only their client
-    /// knows, so they can neither sign nor seal. MS-SMB2 3.3.5.5.3.
+    /// True if guest and anonymous sessions may begin. Such sessions have no key that only their
+    /// client knows, so they can neither sign nor encrypt. MS-SMB2 3.3.5.5.3.
     #[must_use]
     pub fn takes_unproven(&self) -> bool {
         self.ntlm && !self.signing_required && self.encryption != Encryption::Required
     }
 }
 
-/// Whom lists of shares show one to. Who is not shown it may connect all the same.
+/// The users to whom share enumeration shows a share. Hidden shares can still be connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listed {
-    /// To all who ask.
+    /// All users.
     #[default]
     Everyone,
-    /// To those who may connect.
+    /// Users that may connect.
     Users,
-    /// To none.
+    /// No user.
     Nobody,
 }
 
@@ -108,55 +108,55 @@ pub struct Share {
     pub name: String,
     /// Shown beside the name.
     pub comment: String,
-    /// What is served; none for IPC$.
+    /// The volume; none for IPC$.
     pub volume: Option<Arc<Volume>>,
-    /// Refuse tree connects that are not sealed.
+    /// Refuse tree connects without encryption.
     pub encryption_required: bool,
-    /// Who may connect, and for what.
+    /// The users that may connect, and their access.
     pub admission: Admission,
     /// Listings leave out what the caller may not read.
     pub access_based_enumeration: bool,
     /// The POSIX extensions of SMB 3.1.1 may be used on it.
     pub posix: bool,
-    /// Clients of Apple may keep backups on it.
+    /// Apple clients may use it for Time Machine.
     pub time_machine: bool,
-    /// Bytes that all backups together may take.
+    /// Size limit of all backups together, in bytes.
     pub time_machine_max_bytes: Option<u64>,
-    /// Whom lists of shares show it to.
+    /// The users to whom share enumeration shows it.
     pub listed: Listed,
-    /// As whom all users touch its files; as themselves if none.
+    /// The identity of all file access; each user's own if none.
     pub forced_user: Option<Arc<Caller>>,
-    /// The group that its users are in first, and make files with.
+    /// The primary group of all its users, which also owns new files.
     pub forced_group: Option<u32>,
-    /// What is open on it may outlive the server.
+    /// Its opens may outlive the server process.
     pub continuously_available: bool,
-    /// Each reply is stable: see [`Share::is_stable`].
+    /// Each response waits for stable storage: see [`Share::is_stable`].
     pub always_stable: bool,
 }
 
 impl Share {
-    /// Whether what was answered survives a loss of power on every open.
+    /// True if every acknowledged change survives a power loss.
     #[must_use]
     pub fn is_stable(&self) -> bool {
         self.always_stable || self.continuously_available
     }
 
-    /// Whether the share is continuously available and its disk has lost what it had taken: its
-    /// clients would go on with what is not there any more. Until the server is started again,
-    /// with a file system that was looked after.
+    /// True if the share is continuously available and its disk has lost acknowledged data. Clients
+    /// would continue with lost data, so the share serves nothing until a restart after a file
+    /// system check.
     #[must_use]
     pub fn has_stopped(&self, files: &Files) -> bool {
         let failure = self.volume.as_ref().filter(|_| self.continuously_available);
         failure.and_then(|volume| files.disk_failure(volume)).is_some_and(|disk| disk.has_lost)
     }
 
-    /// The share of named pipes.
+    /// The IPC$ share.
     #[must_use]
     pub fn ipc() -> Self {
         Self {
             name: "IPC$".into(),
             comment: "Remote IPC".into(),
-            // Who has no name may look what there is.
+            // Anonymous clients may enumerate the shares.
             admission: Admission { guests: true, ..Admission::default() },
             ..Self::default()
         }
@@ -168,14 +168,14 @@ impl Share {
         self.volume.is_none()
     }
 
-    /// Whether its class lets clients have several connections.
+    /// True if its class permits multichannel.
     #[must_use]
     pub fn has_multichannel(&self) -> bool {
         let limits = self.volume.as_ref().and_then(|volume| volume.options.limits.as_ref());
         limits.is_none_or(|limits| limits.has_multichannel())
     }
 
-    /// What lists of shares tell of it to a user; none if they must not know.
+    /// The share enumeration entry for a user; none if the share is hidden from them.
     #[must_use]
     pub fn fact_for(&self, user: &SessionUser, peer: IpAddr) -> Option<ShareFact> {
         let admission = &self.admission;
@@ -196,14 +196,14 @@ impl Share {
         })
     }
 
-    /// On whose behalf `caller` touches files here, if not on their own.
+    /// The identity for `caller`'s file access here, if the share forces one.
     #[must_use]
     pub fn forced(&self, caller: &Caller) -> Option<Arc<Caller>> {
         let base = self.forced_user.as_deref();
         let Some(gid) = self.forced_group else { return self.forced_user.clone() };
         let mut identity = base.unwrap_or(caller).identity.clone();
         let own = std::mem::replace(&mut identity.gid, gid);
-        // Forcing a group takes none of the user's own away.
+        // A forced group removes none of the user's own groups.
         if own != gid && !identity.groups.contains(&own) {
             identity.groups.push(own);
         }
@@ -215,7 +215,7 @@ impl Share {
 }
 
 impl Config {
-    /// The share called `name`, without regard to case.
+    /// The share `name`, compared without case.
     #[must_use]
     pub fn share(&self, name: &str) -> Option<&Arc<Share>> {
         let name = name.to_lowercase();

@@ -1,10 +1,8 @@
-//! One connection, without its socket: frames in, jobs out, frames out.
-//! MS-SMB2 3.3.5.1 to 3.3.5.2.
+//! One connection without its socket: frames in, jobs out, frames out. MS-SMB2 3.3.5.1 to 3.3.5.2.
 //!
-//! Owns framing to requests, message ids and credits, signatures and sealing
-//! of what arrives, and session set-up. Never waits, never sends. A [`Job`]
-//! answers one frame; whoever drives the connection polls it once at once,
-//! and keeps it if it is not done.
+//! Owns the split of frames into requests, message ids and credits, verification and decryption of
+//! incoming frames, and session set-up. Never waits, never sends. A [`Job`] answers one frame. The
+//! connection task polls a new job immediately, and retains it while it is pending.
 
 use crate::answer_room::answer_room;
 use crate::chain::{Chain, Element, Finished, Job};
@@ -43,38 +41,38 @@ use wire::crypto::PreauthHash;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, Dialect, Flags, Header, SessionId, TransformHeader};
 
-/// Where a connection comes from.
+/// Identity and addresses of one connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnFacts {
     /// Number of the connection, unique in this process.
     pub id: u64,
     /// Client's address.
     pub peer: SocketAddr,
-    /// Our address.
+    /// The server's address.
     pub local: SocketAddr,
 }
 
 /// Why a connection must be closed without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Close {
-    /// Not SMB, or not what SMB allows at this point; what it was.
+    /// Not SMB, or not allowed by SMB in this state; the text names the offending part.
     Garbage(&'static str),
-    /// The peer broke a security rule for which the specification closes.
+    /// The client broke a security rule for which the specification closes the connection.
     Refused(&'static str),
 }
 
-/// What jobs of one connection share with it.
+/// The part of a connection that its jobs and sessions share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Where the connection comes from.
+    /// Identity and addresses of the connection.
     pub facts: ConnFacts,
-    /// Requests that wait.
+    /// Requests with a pending response.
     pub waiting: Waiting,
-    /// What its client is told unasked.
+    /// Notifications that wait to be sent: breaks and session closures.
     pub notices: Notices,
     /// Credits that its client holds, for `status`.
     pub credits: AtomicU32,
-    /// Requests that wait for the limits of their share.
+    /// Requests that the limits of their share delay.
     pub throttled: AtomicU32,
 }
 
@@ -83,9 +81,9 @@ pub struct Conn {
     pub(crate) server: Arc<Server>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) negotiated: Option<Arc<Negotiated>>,
-    /// SMB1's NEGOTIATE asked for SMB2 in general; a second NEGOTIATE follows.
+    /// The server answered an SMB1 NEGOTIATE with dialect 0x02FF; an SMB2 NEGOTIATE follows.
     pub(crate) wildcard_answered: bool,
-    /// A client that speaks SMB1 alone has been answered.
+    /// The server has refused an SMB1-only client once already.
     pub(crate) smb1_refused: bool,
     /// See [`Conn::take_cancelled`].
     has_cancelled: bool,
@@ -93,23 +91,23 @@ pub struct Conn {
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>, IdHash>,
     pub(crate) parked: Vec<Parked>,
-    /// Sessions whose ticket is being judged.
+    /// Sessions whose Kerberos ticket is being verified.
     pub(crate) judged: Vec<SessionId>,
-    /// Wrong passwords that came by it.
+    /// Failed password logons on this connection.
     pub(crate) failures: FailureCount,
-    /// Someone with a name has logged on: until then nothing may come sealed
+    /// A user with a proven identity has logged on here. Encrypted messages are refused before
     /// (MS-SMB2 3.3.5.2.1.1, ConstrainedConnection).
     pub(crate) is_proven: bool,
     window: CreditWindow,
-    /// With the bytes that their answers may have.
+    /// Jobs to poll, each with the maximum number of bytes of its response.
     jobs: VecDeque<(Job, usize)>,
     outbox: Outbox,
     spare: Vec<Vec<u8>>,
-    /// What is known of the signature of the frame that is being handled.
+    /// The verified signature of the frame in hand, if the batch check covered it.
     checked: Option<Checked>,
-    /// When and how that frame came.
+    /// Time and size of that frame's arrival.
     pub(crate) arrival: Option<Arrival>,
-    /// Its place among all that have come.
+    /// Position of that frame among the arrivals of all connections.
     order: Option<ArrivalOrder>,
 }
 
@@ -120,7 +118,7 @@ impl std::fmt::Debug for Conn {
 }
 
 impl Conn {
-    /// A connection that has just been accepted.
+    /// A connection that was just accepted.
     #[must_use]
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
         Self {
@@ -153,24 +151,23 @@ impl Conn {
         }
     }
 
-    /// Says when and how the frame came that is handed over next, and its place among all that
-    /// have come.
+    /// Records the arrival and the arrival order of the next frame.
     pub fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
         (self.arrival, self.order) = (Some(arrival), Some(order));
     }
 
-    /// Takes one direct-TCP payload (without its 4-byte prefix).
+    /// Handles one direct-TCP payload (without its 4-byte prefix).
     ///
     /// # Errors
-    /// [`Close`]: nothing of the frame is answered, the connection must go.
+    /// [`Close`]: the server sends no response and closes the connection.
     pub fn handle_frame(&mut self, frame: BytesMut, now: Now) -> Result<(), Close> {
         self.handle_checked(frame, None, now)
     }
 
-    /// As [`Conn::handle_frame`], with what [`Conn::verify_together`] said of the frame.
+    /// Like [`Conn::handle_frame`], with the result of [`Conn::verify_together`] for the frame.
     ///
     /// # Errors
-    /// Those of [`Conn::handle_frame`].
+    /// The errors of [`Conn::handle_frame`].
     pub fn handle_checked(
         &mut self,
         frame: BytesMut,
@@ -203,7 +200,7 @@ impl Conn {
         }
     }
 
-    /// Opens a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
+    /// Decrypts a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
     fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<Channel>, Close> {
         if !self.is_proven {
             return Err(Close::Refused("sealed before anyone with a name logged on"));
@@ -223,7 +220,7 @@ impl Conn {
         Ok(channel.clone())
     }
 
-    /// One or more SMB2 messages in a row.
+    /// Handles one SMB2 message or a compound of them.
     fn take_messages(
         &mut self,
         mut frame: BytesMut,
@@ -291,7 +288,7 @@ impl Conn {
             return Err(Close::Garbage("a frame that did not come"));
         };
         let mut buffer = new_buffer(self.spare.pop().unwrap_or_default());
-        // A longer answer may leave without passing through it.
+        // A longer response may bypass this buffer.
         if answer_bytes < SENDFILE_BYTES_MIN {
             buffer.reserve(elements.len() * ANSWER_BYTES_USUAL + answer_bytes);
         }
@@ -314,8 +311,8 @@ impl Conn {
         Ok(())
     }
 
-    /// Charges one request and finds whose it is. What is wrong with it is
-    /// kept in the element, to be answered in its turn.
+    /// Charges one request and finds its session. A refusal is stored in the element, because
+    /// responses leave in the order of the requests.
     fn take_element(
         &mut self,
         frame: &mut [u8],
@@ -352,8 +349,8 @@ impl Conn {
         Ok(element)
     }
 
-    /// Takes the message ids of a request out of the window and decides what
-    /// its reply will grant. MS-SMB2 3.3.5.2.3, 3.3.1.2.
+    /// Consumes the message ids of a request and decides the credits of its response. MS-SMB2
+    /// 3.3.5.2.3, 3.3.1.2.
     pub(crate) fn charge(&mut self, header: &Header) -> Result<u16, Close> {
         let multi = self.negotiated.as_ref().is_some_and(|n| n.dialect > Dialect::Smb202);
         let charge = if multi { header.credit_charge.max(1) } else { 1 };
@@ -365,8 +362,8 @@ impl Conn {
         Ok(grant)
     }
 
-    /// Signature, sealing and session of one request.
-    /// MS-SMB2 3.3.5.2.4, 3.3.5.2.9, 3.3.5.2.11.
+    /// Verifies signature, encryption and session of one request. MS-SMB2 3.3.5.2.4, 3.3.5.2.9,
+    /// 3.3.5.2.11.
     fn verify(
         &self,
         frame: &mut [u8],
@@ -387,7 +384,7 @@ impl Conn {
         }
     }
 
-    /// Whether a request comes from the client of its session.
+    /// Verifies that a request comes from the client of its session.
     fn verify_origin(
         &self,
         frame: &mut [u8],
@@ -423,7 +420,7 @@ impl Conn {
         if channel.session.signing_required { Err(NtStatus::ACCESS_DENIED) } else { Ok(()) }
     }
 
-    /// CANCEL has no reply and is charged nothing. MS-SMB2 3.3.5.16.
+    /// CANCEL has no response and costs no credit. MS-SMB2 3.3.5.16.
     fn handle_cancel(
         &mut self,
         frame: &mut [u8],
@@ -444,8 +441,9 @@ impl Conn {
         Ok(())
     }
 
-    /// Whether the message before was a CANCEL. What it has ended is answered before what comes
-    /// after it: clients take an answer to the latter for a sign that the former is done.
+    /// True if the last message was a CANCEL; resets the flag. The cancelled requests are answered
+    /// before any later request: clients take a later response as proof that the cancelled request
+    /// is complete.
     pub fn take_cancelled(&mut self) -> bool {
         std::mem::take(&mut self.has_cancelled)
     }
@@ -455,21 +453,20 @@ impl Conn {
         self.jobs.pop_front().map(|(job, _)| job)
     }
 
-    /// Bytes that the answer of the next job may have.
+    /// Maximum number of bytes of the next job's response.
     #[must_use]
     pub fn next_answer_bytes(&self) -> usize {
         self.jobs.front().map_or(0, |(_, answer_bytes)| *answer_bytes)
     }
 
-    /// Whom what the connection takes is charged to, once somebody has logged on.
+    /// The account that pays for this connection's memory, once a user has logged on.
     #[must_use]
     pub fn holder(&self) -> Option<Holder> {
         let mut sessions = self.channels.values().map(|channel| &channel.session);
         sessions.find(|session| !session.has_ended()).map(|session| session.holder.clone())
     }
 
-    /// The holder that the calls of a chain of requests are charged to: that of the first
-    /// session in it.
+    /// The account that pays for the calls of a compound: that of the first session in it.
     fn call_holder(&self, elements: &[Element]) -> CallHolder {
         let mut channels =
             elements.iter().filter_map(|e| self.channels.get(&e.header.session_id.0));
@@ -477,7 +474,7 @@ impl Conn {
         CallHolder::Client(holder.unwrap_or_else(|| Holder::site(self.shared.facts.peer.ip())))
     }
 
-    /// Takes a job's result.
+    /// Handles the output of a finished job.
     pub fn handle_finished(&mut self, finished: Finished, now: Now) {
         if let Some(transmit) = finished.transmit {
             self.outbox.push(transmit);
@@ -485,9 +482,9 @@ impl Conn {
         if let Some(judged) = finished.judged {
             self.handle_judged(*judged, now);
         }
-        // Breaks of what the reply grants may follow it.
+        // Breaks of the caching that this response grants may be sent now.
         drop(finished.granted);
-        // And those that the request has caused.
+        // Breaks that the request caused for its own client may be sent now.
         drop(finished.pending);
         if let Some(session) = finished.logged_off {
             self.channels.remove(&session.0);
@@ -496,7 +493,7 @@ impl Conn {
 
     /// The next frame to send, in order.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        // Interim answers go before the final ones that may follow them.
+        // Interim responses precede their final responses.
         if let Some(buffer) = self.shared.waiting.poll_interim() {
             return Some(buffer);
         }
@@ -507,7 +504,7 @@ impl Conn {
         self.server.files.meter().stages()
     }
 
-    /// Bytes that [`Conn::poll_transmit`] has.
+    /// Bytes queued for [`Conn::poll_transmit`].
     #[must_use]
     pub fn transmit_bytes(&self) -> usize {
         self.outbox.bytes()
@@ -519,28 +516,28 @@ impl Conn {
         self.outbox.is_worth_sending()
     }
 
-    /// The next frame that answers nothing. To be asked for after
-    /// [`Conn::poll_transmit`], so that it does not overtake what it is about.
+    /// The next notification. The caller drains [`Conn::poll_transmit`] first, so that a
+    /// notification never overtakes the response that it refers to.
     pub fn poll_notice(&self) -> Option<Transmit> {
         let notice = self.shared.notices.poll(|| self.server.host.instant())?;
         self.count_notice(&notice);
         Some(notice)
     }
 
-    /// What tells when [`Conn::poll_notice`] has something.
+    /// The handle whose `notices` signal when [`Conn::poll_notice`] has a frame.
     #[must_use]
     pub fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
-    /// Gives a sent buffer back for reuse.
+    /// Takes a sent buffer back for reuse.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
             self.spare.push(buffer);
         }
     }
 
-    /// Lets go of buffers kept for reuse beyond `bytes_max`: nothing is under way.
+    /// Frees spare buffers beyond `bytes_max`. The caller has no request in flight.
     pub fn trim_buffers(&mut self, bytes_max: usize) {
         let mut kept = 0;
         self.spare.retain(|buffer| {
@@ -549,7 +546,7 @@ impl Conn {
         });
     }
 
-    /// Lets go of buffers kept for reuse: the connection is idle.
+    /// Frees all spare buffers of an idle connection.
     pub fn release_buffers(&mut self) {
         self.spare = Vec::new();
         if self.jobs.is_empty() {
@@ -558,29 +555,29 @@ impl Conn {
         self.outbox.shrink();
     }
 
-    /// When [`Conn::handle_timeout`] is next due.
+    /// Deadline of the next [`Conn::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.parked.iter().filter_map(Parked::due).min()
     }
 
-    /// Tries again the set-ups of sessions that wait.
+    /// Retries the session set-ups that wait.
     pub fn handle_timeout(&mut self, now: Now) {
         self.handle_parked(now);
     }
 
-    /// Whether someone has logged on.
+    /// True once a user has logged on and while that session lasts.
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.channels.values().any(|channel| !channel.session.has_ended())
     }
 
-    /// Requests that wait for what other clients do.
+    /// Requests that wait for other clients.
     #[must_use]
     pub fn waiting_count(&self) -> usize {
         self.shared.waiting.len()
     }
 
-    /// The largest frame taken at present, in bytes.
+    /// The largest frame accepted in the present state, in bytes.
     #[must_use]
     pub fn frame_length_max(&self) -> usize {
         if self.is_established() { FRAME_BYTES_MAX } else { FRAME_BYTES_MAX_BEFORE_LOGIN }
@@ -609,9 +606,9 @@ impl Conn {
 }
 
 impl Drop for Conn {
-    /// The connection is gone: sessions without another channel end.
+    /// Ends the sessions that have no other channel.
     fn drop(&mut self) {
-        // Jobs hold opens; they must go first so that ending a session closes files.
+        // Jobs hold opens, so they must drop first for the end of a session to close its files.
         self.jobs.clear();
         for channel in self.channels.values() {
             if channel.session.remove_channel(self.shared.facts.id) {
@@ -620,7 +617,7 @@ impl Drop for Conn {
                 self.server.stats.channels_lost.fetch_add(1, Ordering::Relaxed);
             }
         }
-        // After the channels are gone, so that none of it comes back here.
+        // The channels are removed first, so that no notification returns to this connection.
         for notice in self.shared.notices.close() {
             if let Some(channel) = self.channels.get(&notice.session.0) {
                 channel.session.notify_elsewhere(self.shared.facts.id, notice);

@@ -1,4 +1,4 @@
-//! From a request's command to its handler: one match, one line a command.
+//! Dispatch from a request's command to its handler: one match, one line a command.
 
 use crate::chain::Related;
 use crate::channel::Channel;
@@ -23,82 +23,82 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, Dialect, ErrorResponse, FileId, Flags, Header, SessionId, TreeId};
 
-/// A request and where its reply goes.
+/// A request and the writer of its response.
 pub struct Request<'a> {
     /// The server.
     pub server: &'a Arc<Server>,
-    /// The file layer, as this request uses it.
+    /// The file layer, bound to this request's context.
     pub files: &'a RequestFiles,
-    /// What was negotiated on it.
+    /// The parameters of its connection.
     pub negotiated: &'a Arc<Negotiated>,
-    /// What it shares with the other requests of its connection.
+    /// The shared part of its connection.
     pub shared: &'a Arc<Shared>,
-    /// When its frame came.
+    /// Arrival time of its frame.
     pub now: Instant,
     /// The request's header.
     pub header: &'a Header,
     /// The request, header included: the origin of its offsets.
     pub message: &'a [u8],
-    /// Its session on this connection.
+    /// The session's channel on this connection.
     pub channel: Option<&'a Arc<Channel>>,
-    /// The opens it is counted with, until it is answered.
+    /// Its entry among the outstanding requests of its open, until the response.
     pub under_way: &'a mut Option<UnderWay>,
-    /// What it had to wait for before it began, by the limits of its share.
+    /// Its delay by the limits of its share.
     pub throttled: &'a mut Throttled,
-    /// What earlier requests of the chain left.
+    /// State that earlier requests of the chain left.
     pub related: &'a mut Related,
-    /// Whether it takes over what they left.
+    /// True if it inherits that state.
     pub is_related: bool,
-    /// Whether its reply is alone in its frame.
+    /// True if its response is alone in its frame.
     pub is_single: bool,
-    /// Whether it came sealed; its reply goes sealed then.
+    /// True if it was encrypted; its response is encrypted then.
     pub is_sealed: bool,
-    /// The reply's body is written here; the header has been left room for.
+    /// Writer of the response's body, positioned after the reserved header.
     pub w: Writer<'a>,
 }
 
-/// How a handler ends, if not by an error status with an empty error body.
+/// The result of a handler, other than an error status with an empty body.
 pub enum Outcome {
-    /// The body has been written.
+    /// The body is written.
     Done(Reply),
-    /// It may take until something else happens.
+    /// The request waits for an event.
     Wait(WaitFuture),
-    /// The same, and it goes on when its channel is lost and its session is not.
+    /// The request waits, and survives the loss of its channel while its session lasts.
     WaitLasting(WaitFuture),
 }
 
-/// The rest of a request that waits. Owns all it needs; dropping it withdraws.
+/// The pending part of a request. It owns all that it needs; dropping it cancels the request.
 pub type WaitFuture = Pin<Box<dyn Future<Output = Result<Waited, NtStatus>> + Send>>;
 
-/// The answer to a request that waited.
+/// The response of a request that waited.
 pub struct Waited {
-    /// Status and the rest.
+    /// Header fields of the response.
     pub reply: Reply,
     /// The body.
     pub body: Vec<u8>,
-    /// The open that related requests go on with.
+    /// The open that related requests inherit.
     pub open: Option<Arc<Open>>,
 }
 
-/// What goes into the reply's header, and after its body.
+/// Header fields of a response, and file data that follows its body.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// Status; need not be a success for the body to be sent.
+    /// Status; a body may accompany an error status, too.
     pub status: NtStatus,
-    /// Bytes of a file that end the frame.
+    /// File data at the end of the frame.
     pub file: Option<ResidentRange>,
-    /// The tree that was connected.
+    /// The tree id that TREE_CONNECT assigned.
     pub tree_id: Option<TreeId>,
     /// The session that logged off.
     pub logged_off: Option<SessionId>,
-    /// What is granted to be cached.
+    /// The caching that the response grants.
     pub granted: Option<CacheGrant>,
-    /// The reply must be sealed even if the request was not.
+    /// The response must be encrypted even if the request was not.
     pub seal: bool,
 }
 
 impl Reply {
-    /// A reply with nothing but a status.
+    /// A response with a status only.
     #[must_use]
     pub fn with_status(status: NtStatus) -> Self {
         Self { status, ..Self::default() }
@@ -106,25 +106,25 @@ impl Reply {
 }
 
 impl Outcome {
-    /// The usual end.
+    /// A successful response.
     #[must_use]
     pub fn success() -> Self {
         Self::Done(Reply::default())
     }
 
-    /// A body with a status other than success.
+    /// A response with a body and a status other than success.
     #[must_use]
     pub fn status(status: NtStatus) -> Self {
         Self::Done(Reply::with_status(status))
     }
 }
 
-/// Why a query is not answered.
+/// The refusal of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryRefusal {
-    /// By a status alone.
+    /// A status alone.
     Status(NtStatus),
-    /// `BUFFER_TOO_SMALL`: an answer takes at least so many bytes.
+    /// `BUFFER_TOO_SMALL`: the response needs at least so many bytes.
     BufferTooSmall(usize),
 }
 
@@ -135,10 +135,11 @@ impl From<NtStatus> for QueryRefusal {
 }
 
 impl<'a> Request<'a> {
-    /// Refuses a query; clients ask again with the room that the answer takes. MS-SMB2 2.2.2.2.
+    /// Refuses a query. Clients repeat it with the buffer size that the error data names. MS-SMB2
+    /// 2.2.2.2.
     ///
     /// # Errors
-    /// The status, if it goes without error data.
+    /// The status, if it has no error data.
     pub fn refuse_query(&mut self, refusal: QueryRefusal) -> Result<Outcome, NtStatus> {
         match refusal {
             QueryRefusal::Status(status) => Err(status),
@@ -150,8 +151,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Writes the body of an error response: data of the default kind, in an error context where
-    /// the dialect has them. MS-SMB2 2.2.2.
+    /// Writes an error response with data of the default error id, in an error context where the
+    /// dialect has them. MS-SMB2 2.2.2.
     pub fn write_error_data(&mut self, data: &[u8]) {
         if self.negotiated.dialect == Dialect::Smb311 {
             let data = ErrorResponse::context(data);
@@ -161,7 +162,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// A reader that stands at the request's body.
+    /// A reader at the start of the request's body.
     ///
     /// # Errors
     /// `INVALID_PARAMETER` if there is none.
@@ -171,7 +172,7 @@ impl<'a> Request<'a> {
         Ok(r)
     }
 
-    /// Its session.
+    /// The session.
     ///
     /// # Errors
     /// `USER_SESSION_DELETED` if it has none.
@@ -179,12 +180,11 @@ impl<'a> Request<'a> {
         self.channel.map(|c| &c.session).ok_or(NtStatus::USER_SESSION_DELETED)
     }
 
-    /// Its tree. MS-SMB2 3.3.5.2.11.
+    /// The tree connect. MS-SMB2 3.3.5.2.11.
     ///
     /// # Errors
-    /// `NETWORK_NAME_DELETED` for none; `ACCESS_DENIED` if the share wants
-    /// sealing and the request is not; `UNEXPECTED_IO_ERROR` if the share has stopped
-    /// ([`Share::has_stopped`]).
+    /// `NETWORK_NAME_DELETED` without one; `ACCESS_DENIED` if the share requires encryption and the
+    /// request has none; `UNEXPECTED_IO_ERROR` if the share has stopped ([`Share::has_stopped`]).
     pub fn tree(&mut self) -> Result<UnpaidTree, NtStatus> {
         let id = self.related.tree.filter(|_| self.is_related).unwrap_or(self.header.tree_id);
         let tree = self.session()?.tree(id)?;
@@ -193,12 +193,12 @@ impl<'a> Request<'a> {
         Ok(UnpaidTree::new(tree))
     }
 
-    /// The open a request names; all ones in a related one: the chain's.
+    /// The open of a FileId; in a related request all ones mean the chain's open.
     ///
     /// # Errors
-    /// `FILE_CLOSED` for none; the CREATE's own status if that failed.
+    /// `FILE_CLOSED` without one; the CREATE's own status if that failed.
     pub fn open(&mut self, id: FileId) -> Result<UnpaidOpen, NtStatus> {
-        // One half of the id is enough for Windows.
+        // Windows accepts all ones in either half of the id.
         let is_inherited = id.persistent == u64::MAX || id.volatile == u64::MAX;
         let open = if self.is_related && is_inherited {
             if let Some(status) = self.related.failed {
@@ -215,7 +215,7 @@ impl<'a> Request<'a> {
             return Err(NtStatus::FILE_CLOSED);
         }
         if !self.is_related && open.tree.id != self.header.tree_id {
-            // The tree in the header must exist, and must be the open's.
+            // The tree of the header must exist and must be the open's.
             self.session()?.tree(self.header.tree_id)?;
             return Err(NtStatus::FILE_CLOSED);
         }
@@ -225,10 +225,10 @@ impl<'a> Request<'a> {
         Ok(UnpaidOpen::new(open))
     }
 
-    /// Counts the request among those of `open`. MS-SMB2 3.3.5.2.10.
+    /// Counts the request among the outstanding requests of `open`. MS-SMB2 3.3.5.2.10.
     ///
     /// # Errors
-    /// `FILE_NOT_AVAILABLE` for a change that comes by a channel the client has given up.
+    /// `FILE_NOT_AVAILABLE` for a modifying request with a stale ChannelSequence.
     fn count(&mut self, open: &Arc<Open>) -> Result<(), NtStatus> {
         if self.negotiated.dialect < Dialect::Smb300 {
             return Ok(());
@@ -243,13 +243,13 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Whether opens on a share may be persistent.
+    /// True if opens on a share may be persistent.
     pub fn may_persist(&self, share: &Share) -> bool {
         share.continuously_available
             && self.negotiated.capabilities & capabilities::PERSISTENT_HANDLES != 0
     }
 
-    /// Whether requests on the tree are served in this way, and still.
+    /// Checks that the share's requirements on encryption hold, and that it has not stopped.
     fn check_served(&self, tree: &Tree) -> Result<(), NtStatus> {
         if tree.share.encryption_required && !self.is_sealed {
             return Err(NtStatus::ACCESS_DENIED);
@@ -261,13 +261,11 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Checks a payload size against the limits and against the credits that
-    /// were paid for it. MS-SMB2 3.3.5.2.5.
+    /// Checks a payload size against the limits and the CreditCharge. MS-SMB2 3.3.5.2.5.
     ///
     /// # Errors
-    /// `INVALID_PARAMETER` if it is too large or was not paid for;
-    /// `INSUFFICIENT_RESOURCES` if the replies of the chain so far leave no room
-    /// for it: together they are one frame.
+    /// `INVALID_PARAMETER` if it exceeds the limit or the charge; `INSUFFICIENT_RESOURCES` if
+    /// earlier responses of the chain leave no room in the frame.
     pub fn check_payload(&self, sent: usize, expected: usize) -> Result<(), NtStatus> {
         let payload = sent.max(expected);
         if payload > self.negotiated.io_bytes_max as usize {
@@ -286,7 +284,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Every decoding failure of a body is answered the same way. MS-SMB2 3.3.5.2.6.
+/// Maps every decoding failure of a body to one status. MS-SMB2 3.3.5.2.6.
 #[must_use]
 pub fn malformed(_: Malformed) -> NtStatus {
     NtStatus::INVALID_PARAMETER
@@ -295,7 +293,7 @@ pub fn malformed(_: Malformed) -> NtStatus {
 /// Serves one request.
 ///
 /// # Errors
-/// The status for an error reply without data.
+/// The status of an error response without data.
 pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     match request.header.command {
         Command::READ => commands::read::read(request).await,
@@ -318,8 +316,8 @@ pub async fn dispatch(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Box::pin(commands::tree_disconnect::tree_disconnect(request)).await
         }
         Command::LOGOFF => Box::pin(commands::logoff::logoff(request)).await,
-        // NEGOTIATE and SESSION_SETUP are served by the connection, alone in
-        // their frame; CANCEL has no reply. Anything else does not exist.
+        // The connection serves NEGOTIATE and SESSION_SETUP alone in their frame. CANCEL has no
+        // response. No other command exists.
         _ => Err(NtStatus::INVALID_PARAMETER),
     }
 }

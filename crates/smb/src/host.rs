@@ -1,4 +1,4 @@
-//! What the protocol layer asks of the process around it. Nothing here waits.
+//! The interface to the surrounding process. No call waits.
 
 use files::Caller;
 use futures_util::future::BoxFuture;
@@ -13,47 +13,47 @@ use wire::ntlm::NtHash;
 use wire::rpc::UnixNames;
 use wire::spnego::Shown;
 
-/// The time, read by the server and handed down.
+/// One reading of both clocks, taken by the server and passed down.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// For time-outs.
+    /// Monotonic time, for timeouts.
     pub instant: Instant,
-    /// For what clients are told.
+    /// Wall-clock time, for clients.
     pub wall: Timestamp,
 }
 
-/// The process around the protocol layer. Calls may come from any thread.
+/// The process around the protocol layer. Threads may call it concurrently.
 pub trait Host: Send + Sync {
-    /// Fills `out` from the system's secure source.
+    /// Fills `out` from the system's secure random source.
     fn random(&self, out: &mut [u8]);
 
-    /// The present time.
+    /// Reads both clocks.
     fn now(&self) -> Now;
 
-    /// The present time, where only that is asked.
+    /// Reads the monotonic clock only.
     fn instant(&self) -> Instant {
         self.now().instant
     }
 
-    /// The account `user`, compared without case, or none.
+    /// The account `user`, compared without case.
     fn account(&self, user: &str) -> Option<Account>;
 
-    /// Whether the users still have `user`, whose session there is. A system that cannot be asked
-    /// for the account just now takes no session away.
+    /// True if the account of an existing session still exists. A failing account service ends no
+    /// session.
     fn has_account(&self, user: &str) -> bool {
         self.account(user).is_some()
     }
 
-    /// Whom a guest or anonymous session acts as, where the configuration allows it.
+    /// The account of guest and anonymous sessions, where the configuration allows them.
     fn guest(&self) -> Option<Account>;
 
-    /// Whether Kerberos tickets are judged: the configuration names keys.
+    /// True if the configuration names Kerberos keys.
     fn takes_tickets(&self) -> bool {
         false
     }
 
-    /// Judges a ticket of a client at an address, elsewhere than on the caller's thread. The error says why it is refused:
-    /// for the log, not for the client.
+    /// Verifies a ticket of a client at address `from`, on another thread than the caller's. The
+    /// error is the reason for the log, not for the client.
     fn judge_ticket(
         &self,
         from: IpAddr,
@@ -63,8 +63,8 @@ pub trait Host: Send + Sync {
         Box::pin(std::future::ready(Err("no keys are configured".to_owned())))
     }
 
-    /// Compares the SID of a ticket for an account with that of the account's first one,
-    /// elsewhere than on the caller's thread. The error says why the ticket is refused.
+    /// Compares the SID of a ticket with the SID of the account's first ticket, on another thread
+    /// than the caller's. The error is the reason of the refusal.
     fn check_sid(
         &self,
         account: &str,
@@ -74,109 +74,106 @@ pub trait Host: Send + Sync {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Names of the system's users and groups, to be shown for their numbers.
+    /// Names of the system's users and groups by their numbers.
     fn unix_names(&self) -> Arc<UnixNames> {
         Arc::default()
     }
 
-    /// A logon failed: to be logged once, with the peer's address.
+    /// Logs one failed logon, with the peer's address.
     fn logon_failed(&self, peer: SocketAddr, user: &str, why: &str);
 
-    /// A logon succeeded.
+    /// Records a successful logon.
     fn logon_succeeded(&self, peer: SocketAddr, user: &str);
 
-    /// A request failed for a reason that an administrator may want to know: to
-    /// be logged, not without a bound.
+    /// Logs, at a bounded rate, a failed request whose cause an administrator may want to know.
     fn trouble(&self, trouble: &Trouble) {
         let _ = trouble;
     }
 
-    /// Carries on with work that nobody awaits any more. Whoever does not, drops it:
-    /// it is withdrawn then.
+    /// Continues work that no task awaits any more. The default drops it, which cancels it.
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         drop(work);
     }
 
-    /// Begins to find out whether the clients of those connections are still there, and ends the
-    /// connections of which nobody answers for. False if that cannot be found out.
+    /// Begins to probe whether the clients of these connections are still reachable, and ends the
+    /// unreachable connections. False if the host cannot probe.
     fn doubt(&self, connections: &[u64]) -> bool {
         let _ = connections;
         false
     }
 
-    /// Someone logs on by a connection, which is charged to `holder` from now on. False if
-    /// that one has too many: the logon is refused with REQUEST_NOT_ACCEPTED.
+    /// Charges a connection to `holder`, at a logon. False if the holder has too many; the logon
+    /// then fails with REQUEST_NOT_ACCEPTED.
     fn admit_connection(&self, connection: u64, holder: &Holder) -> bool {
         let _ = (connection, holder);
         true
     }
 
-    /// A client speaks no dialect that the configuration allows; what it
-    /// offered, by number, or nothing if that was SMB1 only: to be logged.
+    /// Logs a client that supports none of the allowed dialects. `offered` has its dialect numbers,
+    /// and is empty for SMB1 only.
     fn dialect_refused(&self, peer: SocketAddr, offered: &[u16]) {
         let _ = (peer, offered);
     }
 
-    /// Whether [`Host::keep_open`] writes anything down.
+    /// True if [`Host::keep_open`] writes to stable storage.
     fn keeps_opens(&self) -> bool {
         false
     }
 
-    /// Writes down what must be known of an open after a restart, in place of what
-    /// was written under its number; or takes it away. Queued when it returns, in
-    /// order; true once it survives power loss.
+    /// Replaces, or removes, the record under `id` from which a restarted server restores an open.
+    /// The write is queued on return, in order. The future is true once the record survives power
+    /// loss.
     fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let _ = (id, record);
         Box::pin(std::future::ready(false))
     }
 
-    /// The addresses that clients can reach this server at, by the `port` that
-    /// they use.
+    /// The addresses at which clients reach this server on `port`.
     fn interfaces(&self, port: u16) -> Vec<InterfaceFact>;
 }
 
-/// What a request failed for.
+/// The cause of a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TroubleKind {
-    /// No room where the share's files are kept, or in the user's quota.
+    /// The share's file system or the user's quota is full.
     NoSpace,
-    /// The place where they are kept fails.
+    /// The share's storage fails.
     Failed,
-    /// A right is missing.
+    /// The user lacks a right.
     Denied,
     /// The share's directory was removed.
     ShareGone,
 }
 
-/// A request that failed, and for whom.
+/// A failed request and its origin.
 #[derive(Clone, Debug)]
 pub struct Trouble {
-    /// What for.
+    /// The cause.
     pub kind: TroubleKind,
     /// Client's address.
     pub peer: SocketAddr,
-    /// Numbers of the connection, and of the request on it.
+    /// Connection number, and message id of the request.
     pub request: (u64, u64),
-    /// Whose session it was.
+    /// User of the session.
     pub user: String,
     /// The share.
     pub share: String,
-    /// What it was about, as the client names it: not to be trusted.
+    /// The path as the client sent it: untrusted.
     pub path: String,
 }
 
-/// A user who may log on.
+/// A user account.
 #[derive(Clone, Debug)]
 pub struct Account {
-    /// The name as it was stored.
+    /// The stored spelling of the name.
     pub name: String,
     /// Hash of the password; see [`NtHash`].
     pub nt_hash: NtHash,
-    /// On whose behalf files are touched.
+    /// The identity for file access.
     pub caller: Arc<Caller>,
-    /// Names of the system groups that the user is in.
+    /// Names of the user's system groups.
     pub groups: Arc<[String]>,
-    /// A ticket may make somebody the superuser by this account.
+    /// A Kerberos logon to this account may get superuser rights.
     pub root_by_ticket: bool,
 }
 
@@ -185,7 +182,7 @@ pub struct Account {
 pub struct InterfaceFact {
     /// The interface's index, as the system numbers it.
     pub index: u32,
-    /// Receive-side scaling: several connections over it use several queues.
+    /// The interface supports receive-side scaling.
     pub rss: bool,
     /// Link speed.
     pub bits_per_second: u64,

@@ -1,5 +1,5 @@
-//! A request that waits and goes on although its channel is lost, as long as its
-//! session has another: the client asks there what came of it. MS-SMB2 3.3.7.1.
+//! A pending request that survives the loss of its channel while its session has another. The
+//! client asks for the outcome there. MS-SMB2 3.3.7.1.
 
 use crate::dispatch::{WaitFuture, Waited};
 use crate::host::Host;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use wire::ntstatus::NtStatus;
 
-/// The rest of a request. Dropping it before its end withdraws it, unless it
-/// belongs to a session that is still there.
+/// The pending part of a request. Dropping it cancels the request, unless it belongs to a session
+/// that still exists.
 pub struct Lasting {
     rest: Option<WaitFuture>,
     session: Option<Arc<Session>>,
@@ -20,12 +20,12 @@ pub struct Lasting {
 }
 
 impl Lasting {
-    /// Goes on with `session`, if one is given.
+    /// Attaches the request to `session`, if one is given.
     pub fn new(rest: WaitFuture, session: Option<Arc<Session>>, host: Arc<dyn Host>) -> Self {
         Self { rest: Some(rest), session, host }
     }
 
-    /// Its client wants it no more.
+    /// Cancels the request on its client's behalf.
     pub fn withdraw(mut self) {
         self.rest = None;
     }

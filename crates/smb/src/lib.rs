@@ -1,8 +1,8 @@
-//! SMB2 and SMB3, the serving side, without sockets. MS-SMB2 3.3.
+//! The SMB2 and SMB3 server without its sockets. MS-SMB2 3.3.
 //!
-//! Owns the protocol's state: connections, sessions, trees, opens. What files
-//! are and who may do what to them is decided in `files`. Absent on purpose:
-//! sockets, the runtime, clocks, randomness, the backends.
+//! Owns the protocol state: connections, sessions, tree connects and opens. The crate `files` owns
+//! the files and decides access. Absent on purpose: sockets, the runtime, clocks, randomness and
+//! the backends.
 #![forbid(unsafe_code)]
 
 pub mod admission;

@@ -23,18 +23,18 @@ use wire::smb::{
 };
 use wire::spnego;
 
-/// What a connection agreed on. Frozen.
+/// The parameters that a connection negotiated. Immutable.
 #[derive(Debug)]
 pub struct Negotiated {
     /// Dialect.
     pub dialect: Dialect,
-    /// Requests may cost several credits.
+    /// Requests may cost more than one credit.
     pub multi_credit: bool,
     /// Largest READ, WRITE and QUERY payload.
     pub io_bytes_max: u32,
-    /// Cipher, if messages can be sealed.
+    /// Cipher, if messages can be encrypted.
     pub cipher: Option<Cipher>,
-    /// How messages are signed.
+    /// Signing algorithm.
     pub signing: SigningAlgorithm,
     /// The client's GUID.
     pub client_guid: [u8; 16],
@@ -42,17 +42,17 @@ pub struct Negotiated {
     pub client_capabilities: u32,
     /// The client's security mode.
     pub client_security_mode: u16,
-    /// What it offered, for VALIDATE_NEGOTIATE_INFO.
+    /// Dialects that the client offered, for VALIDATE_NEGOTIATE_INFO.
     pub client_dialects: Vec<u16>,
-    /// Dialects that the server served then.
+    /// Dialects that the server offered then.
     pub served: RangeInclusive<Dialect>,
-    /// Our capabilities, as told.
+    /// The server's capabilities, as sent.
     pub capabilities: u32,
-    /// Our security mode, as told.
+    /// The server's security mode, as sent.
     pub security_mode: u16,
-    /// Our GUID, as told.
+    /// The server's GUID, as sent.
     pub server_guid: [u8; 16],
-    /// The POSIX extensions may be used.
+    /// The POSIX extensions are negotiated.
     pub posix: bool,
 }
 
@@ -61,7 +61,7 @@ const SHA512: u16 = 1;
 const WILDCARD: u16 = 0x02FF;
 
 impl Conn {
-    /// SMB1's NEGOTIATE: the client also speaks older protocols. MS-SMB2 3.3.5.3.
+    /// Handles SMB1's NEGOTIATE of a client that also speaks older protocols. MS-SMB2 3.3.5.3.
     pub(crate) fn handle_smb1_negotiate(&mut self, frame: &[u8]) -> Result<(), Close> {
         let names = smb1_dialects(frame).map_err(|m| Close::Garbage(m.what))?;
         let config = self.server.config();
@@ -82,15 +82,15 @@ impl Conn {
             };
             return self.refuse_smb1(frame, best);
         };
-        // Its message id is 0; the request that follows a wildcard has 0 or 1.
+        // The message id is 0. The request that follows the wildcard has 0 or 1.
         let grant = self.charge(&header)?;
         let response = self.response(&config, dialect, 0, IO_BYTES_MAX_SMALL);
         self.send_negotiate(&header, grant, &response);
         Ok(())
     }
 
-    /// Answers once: whatever such a client sends next closes the connection. `best` is the latest
-    /// dialect of SMB2 that it has named.
+    /// Refuses an SMB1-only client, once: the next message closes the connection. `best` is the
+    /// latest SMB2 dialect that the client offered.
     fn refuse_smb1(&mut self, frame: &[u8], best: Option<Dialect>) -> Result<(), Close> {
         let best = best.map(Dialect::number);
         self.server.host.dialect_refused(self.shared.facts.peer, best.as_slice());
@@ -105,7 +105,7 @@ impl Conn {
         Ok(())
     }
 
-    /// SMB2's NEGOTIATE. MS-SMB2 3.3.5.4.
+    /// Handles SMB2's NEGOTIATE. MS-SMB2 3.3.5.4.
     pub(crate) fn handle_negotiate(&mut self, frame: &Bytes, header: &Header) -> Result<(), Close> {
         if self.negotiated.is_some() {
             return Err(Close::Refused("second negotiate"));
@@ -169,7 +169,7 @@ impl Conn {
         }
     }
 
-    /// Sends the reply and gives its bytes, prefix included, for the hash.
+    /// Sends the response and returns its bytes, prefix included, for the preauthentication hash.
     fn send_negotiate(
         &mut self,
         header: &Header,
@@ -206,7 +206,7 @@ impl Conn {
     }
 }
 
-/// The mechanisms to log on by, each list encoded once.
+/// The SPNEGO hint with the offered mechanisms; each combination is encoded once.
 fn hint(offered: spnego::Mechanisms) -> &'static [u8] {
     static HINTS: [OnceLock<Vec<u8>>; 4] = [const { OnceLock::new() }; 4];
     let which = usize::from(offered.ntlm) << 1 | usize::from(offered.kerberos);
@@ -217,7 +217,7 @@ fn security_mode(config: &Config) -> u16 {
     if config.signing_required { SIGNING_ENABLED | SIGNING_REQUIRED } else { SIGNING_ENABLED }
 }
 
-/// The header that the reply to an SMB1 NEGOTIATE is made from.
+/// The request header that the response to an SMB1 NEGOTIATE is derived from.
 fn reply_template() -> Header {
     Header {
         credit_charge: 0,
@@ -253,7 +253,7 @@ fn plain_202(config: &Config) -> Negotiated {
     }
 }
 
-/// The greatest dialect that both sides have.
+/// The greatest dialect that both sides support.
 pub(crate) fn greatest_common(
     served: &RangeInclusive<Dialect>,
     offered: &[u16],
@@ -264,7 +264,7 @@ pub(crate) fn greatest_common(
 
 type Agreement = (Negotiated, Vec<(u16, Vec<u8>)>);
 
-/// Chooses algorithms. The order of preference is ours: fastest first.
+/// Chooses algorithms in the server's order of preference: fastest first.
 fn agree(
     config: &Config,
     request: &NegotiateRequest<'_>,
@@ -282,7 +282,8 @@ fn agree(
     };
     if dialect >= Dialect::Smb300 {
         signing = SigningAlgorithm::AesCmac;
-        // For those who ask: some that do not cannot bear to hear of it (MS-SMB2 3.3.5.4).
+        // Only clients that ask get it: some others fail on an unknown capability (MS-SMB2
+        // 3.3.5.4).
         offered |= request.capabilities & capabilities::DIRECTORY_LEASING;
         if config.multichannel.is_for(dialect) {
             offered |= request.capabilities & capabilities::MULTI_CHANNEL;
@@ -362,8 +363,8 @@ fn agree_cipher(
     Ok(chosen)
 }
 
-/// The client names the variants of the POSIX extensions that it knows; there
-/// is one so far. POSIX-SMB2 2.1.1.1.
+/// Negotiates the POSIX extensions. The client lists the variants that it supports; only one is
+/// defined. POSIX-SMB2 2.1.1.1.
 fn agree_posix(
     config: &Config,
     request: &NegotiateRequest<'_>,
@@ -382,10 +383,11 @@ fn agree_posix(
     Ok(agreed)
 }
 
-/// AES-GMAC is the fastest, and for a connection whose session gets no further channels: the
-/// exchange that binds one is signed with the session's key, under message ids that the session's
-/// first connection uses as well, and two messages under one nonce give AES-GMAC's authentication
-/// key away (MS-SMB2 3.1.4.1, 3.3.5.5.2).
+/// Prefers AES-GMAC, the fastest, on a connection whose session gets no further channels.
+///
+/// A binding is signed with the session's key under message ids that the session's first connection
+/// uses as well. Two messages under one nonce disclose AES-GMAC's authentication key (MS-SMB2
+/// 3.1.4.1, 3.3.5.5.2).
 fn agree_signing(
     request: &NegotiateRequest<'_>,
     may_bind: bool,

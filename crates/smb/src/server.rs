@@ -1,5 +1,4 @@
-//! What all connections share: configuration, sessions, counters.
-//! MS-SMB2 3.3.1.5.
+//! State that all connections share: configuration, sessions, counters. MS-SMB2 3.3.1.5.
 
 use crate::app_instances::AppInstances;
 use crate::audit;
@@ -26,56 +25,56 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, SessionId};
 use wire::spnego::Mechanisms;
 
-/// Counts since the start. Read without stopping anyone.
+/// Counters since the start; readers take no lock.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// Connections closed for something no client of good faith sends.
+    /// Connections that the server closed for a protocol violation.
     pub garbage: AtomicU64,
-    /// Requests taken.
+    /// Requests received.
     pub requests: AtomicU64,
-    /// Logons that failed.
+    /// Failed logons.
     pub logons_failed: AtomicU64,
-    /// Logons that succeeded.
+    /// Successful logons.
     pub logons: AtomicU64,
-    /// Attempts to log on that waited before they were judged.
+    /// Logon attempts that the throttle delayed.
     pub logons_delayed: AtomicU64,
-    /// Attempts to log on that were refused without being judged: too many waited.
+    /// Logon attempts that were refused unverified, because too many waited.
     pub logons_unjudged: AtomicU64,
-    /// Channels that ended while others of their session went on.
+    /// Channels that ended while their session kept another channel.
     pub channels_lost: AtomicU64,
 }
 
-/// The SMB server: one for a process.
+/// The SMB server: one a process.
 pub struct Server {
-    /// The file layer, shared with other protocols.
+    /// The file layer, which the NFS server shares.
     pub files: Arc<Files>,
-    /// The process around us.
+    /// The surrounding process.
     pub host: Arc<dyn Host>,
-    /// Counts.
+    /// Counters.
     pub stats: Stats,
-    /// Wrong passwords.
+    /// Failed passwords.
     pub(crate) logon_throttle: Arc<LogonThrottle>,
-    /// When it started, for NEGOTIATE.
+    /// Start time, for NEGOTIATE.
     pub started: Timestamp,
     config: RwLock<Arc<Config>>,
     ipc: Arc<Share>,
-    /// Sessions by id. Touched at set-up and logoff only: requests reach
-    /// their session through their connection's own table.
+    /// Sessions by id, used at set-up and logoff only. Requests find their session in the table of
+    /// their connection.
     sessions: Mutex<HashMap<u64, Arc<Session>>>,
     /// Sessions by client.
     pub clients: Clients,
     next_open: AtomicU64,
-    /// Opens whose connection is lost.
+    /// Opens whose connection was lost.
     pub durable: DurableOpens,
-    /// CREATEs that may be sent again.
+    /// CREATEs that clients may replay.
     pub create_guids: CreateGuids<Open>,
-    /// Opens by application.
+    /// Opens by application instance.
     pub app_instances: AppInstances,
-    /// Opens that outlive the server.
+    /// Opens that outlive the server process.
     pub persistent: PersistentOpens,
-    /// What users have of what all share.
+    /// Shared resources by user.
     pub holdings: Holdings,
-    /// No more sessions are taken, since the server is to end.
+    /// The server accepts no new session, because it is about to stop.
     draining: AtomicBool,
 }
 
@@ -89,7 +88,7 @@ fn unix_seconds(wall: Timestamp) -> u64 {
     u64::try_from(wall.0 / 1_000_000_000).unwrap_or_default()
 }
 
-/// Requests are counted by the shares of the configuration.
+/// Registers the shares of the configuration with the meter.
 fn register(files: &Files, config: &Config) {
     for share in &config.shares {
         files.meter().register(&share.name);
@@ -127,25 +126,25 @@ impl Server {
         server
     }
 
-    /// Where accounts have logged on from by a password, for the next run of the server.
+    /// Networks from which accounts have logged on by password, for the next run of the server.
     pub fn usual_networks(&self) -> Vec<UsualNetwork> {
         let now = self.host.now();
         self.logon_throttle.usual_networks(now.instant, unix_seconds(now.wall))
     }
 
-    /// Takes what [`Server::usual_networks`] gave to an earlier run.
+    /// Restores the output of [`Server::usual_networks`] of an earlier run.
     pub fn restore_usual_networks(&self, known: Vec<UsualNetwork>) {
         let now = self.host.now();
         self.logon_throttle.restore_usual(known, now.instant, unix_seconds(now.wall));
     }
 
-    /// Takes a new configuration. Sessions and trees keep what they have.
+    /// Replaces the configuration. Sessions and trees keep theirs.
     pub fn configure(&self, config: Config) {
         register(&self.files, &config);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Whether new sessions are refused; those that are there go on, with new channels, too.
+    /// Sets whether new sessions are refused. Existing sessions continue, and may add channels.
     pub fn set_draining(&self, draining: bool) {
         self.draining.store(draining, Ordering::Relaxed);
     }
@@ -160,19 +159,19 @@ impl Server {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The mechanisms that clients may log on by.
+    /// The SPNEGO mechanisms offered to clients.
     pub fn mechanisms(&self, config: &Config) -> Mechanisms {
         Mechanisms { ntlm: config.ntlm, kerberos: self.host.takes_tickets() }
     }
 
-    /// The share of named pipes.
+    /// The IPC$ share.
     pub fn ipc(&self) -> &Arc<Share> {
         &self.ipc
     }
 
-    /// A session id that is not in use. Random, so that an id of before a
-    /// restart does not name another's session; of 32 bits, since clients exist
-    /// that keep no more. Knowing it gives nothing: requests are signed.
+    /// A session id that is not in use. It is random, so that an id from before a restart does not
+    /// match another session. It has 32 bits, because some clients store no more. It need not be
+    /// secret, because requests are signed.
     pub fn new_session_id(&self) -> SessionId {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -185,18 +184,18 @@ impl Server {
         }
     }
 
-    /// An id for a new open; never used before in this process.
+    /// The id of a new open; unique in this process.
     pub fn new_file_id(&self) -> FileId {
         let id = self.next_open.fetch_add(1, Ordering::Relaxed);
         FileId { persistent: id, volatile: id }
     }
 
-    /// Ids up to this one are of opens of before.
+    /// Reserves all ids up to `id`: opens of the previous run have them.
     pub fn use_ids_after(&self, id: u64) {
         self.next_open.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
-    /// Whoever sends the CREATE of `open` again is to get it.
+    /// Registers the CreateGuid of `open`, so that a replayed CREATE finds it.
     pub fn let_replays_find(&self, open: &Arc<Open>) {
         let Some(create) = open.origin.create_guid else { return };
         let key = CreateKey { client: open.origin.client_guid, create };
@@ -206,30 +205,29 @@ impl Server {
         }
     }
 
-    /// Enters a session that its client has by now, by [`Clients::try_add`].
+    /// Adds a session that [`Clients::try_add`] has accepted.
     pub fn add_session(&self, session: Arc<Session>) {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).insert(session.id.0, session);
     }
 
-    /// Looks a session up, for set-up only.
+    /// Looks a session up; for set-up only.
     pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&id.0).cloned()
     }
 
-    /// All sessions, at this moment.
+    /// A snapshot of all sessions.
     pub(crate) fn all_sessions(&self) -> Vec<Arc<Session>> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.values().cloned().collect()
     }
 
-    /// Ends a session and closes what it holds.
+    /// Ends a session and closes its opens.
     pub fn end_session(&self, session: &Session) {
         self.forget_session(session, "Ended");
         self.close_all(session.end());
     }
 
-    /// Ends a session whose last connection is lost; its client may come back
-    /// for what is durable.
+    /// Ends a session whose last connection was lost; its client may reconnect the durable opens.
     pub fn lose_session(&self, session: &Session) {
         self.durable.while_losing(|| {
             self.forget_session(session, "ConnectionLost");
@@ -237,7 +235,7 @@ impl Server {
         });
     }
 
-    /// An open by the lasting half of its id, if another session of the same user or client has it.
+    /// Finds an open by FileId.Persistent in other sessions of the same user or client.
     pub fn find_elsewhere(&self, id: u64, session: &Session) -> Option<Arc<Open>> {
         let others: Vec<Arc<Session>> = {
             let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -251,21 +249,21 @@ impl Server {
         others.iter().filter(is_near).find_map(|other| other.find_open(id))
     }
 
-    /// Keeps those opens whose clients may come back for them, and closes the others.
+    /// Retains the opens that their clients may reconnect, and closes the others.
     pub fn detach_all(&self, opens: Vec<Arc<Open>>) {
         let now = self.host.now().instant;
         self.close_all(self.durable.detach(&self.files.for_server(), opens, now));
     }
 
-    /// The open of a client by the lasting half of its id, whether the client is here
-    /// or may come back for it.
+    /// Finds a client's open by FileId.Persistent, whether its client is connected or may reconnect
+    /// it.
     pub fn find_open(&self, client: [u8; 16], id: u64) -> Option<Arc<Open>> {
         let sessions = self.sessions_of(client);
         let open = sessions.iter().find_map(|session| session.find_open(id));
         open.or_else(|| self.durable.find(id))
     }
 
-    /// Closes an open of `client`, which did not ask for it; the request does that `files` is of.
+    /// Closes an open of `client` on behalf of another request, to which `files` is bound.
     pub async fn force_close(&self, files: &RequestFiles, client: [u8; 16], open: &Arc<Open>) {
         for session in self.sessions_of(client) {
             drop(session.remove_open(open.id));
@@ -288,7 +286,7 @@ impl Server {
     fn forget_session(&self, session: &Session, why: &str) {
         self.clients.remove(session);
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        // Its id may have been given to another one since it ended.
+        // Another session may have received the id after this one ended.
         if sessions.get(&session.id.0).is_some_and(|known| std::ptr::eq(&**known, session)) {
             sessions.remove(&session.id.0);
             drop(sessions);
@@ -296,15 +294,15 @@ impl Server {
         }
     }
 
-    /// Closes what nobody has come back for in time, and tells again what was not
-    /// answered. To be called about once a second.
+    /// Closes durable opens whose timeout expired, and repeats unacknowledged notifications. The
+    /// caller runs it about once a second.
     pub fn handle_tick(&self, now: Now) {
         self.close_all(self.durable.remove_expired(now.instant));
         self.tell_again(now);
         self.files.handle_tick();
     }
 
-    /// Tells again what clients have not answered.
+    /// Repeats notifications that clients have not acknowledged.
     fn tell_again(&self, now: Now) {
         let Some(due_at_once) = now.instant.checked_sub(NOTICE_AT_ONCE_AGAIN_AFTER) else { return };
         let due = now.instant.checked_sub(NOTICE_AGAIN_AFTER);
@@ -315,14 +313,14 @@ impl Server {
         sessions.iter().for_each(|session| session.tell_again(due, due_at_once));
     }
 
-    /// Closes opens whose session or tree is gone: waiters are told, and dropping
-    /// the file releases what it held.
+    /// Closes opens whose session or tree is gone. Waiting requests are notified, and the drop of
+    /// the file releases its locks and caching.
     pub fn close_all(&self, opens: Vec<Arc<Open>>) {
         self.begin_close(&opens);
         drop(opens);
     }
 
-    /// Tells waiters that the opens end, and has none of them last through a restart.
+    /// Notifies the waiting requests of the opens, and removes their persistent records.
     fn begin_close(&self, opens: &[Arc<Open>]) {
         for open in opens {
             open.closed.raise();
@@ -330,11 +328,10 @@ impl Server {
         }
     }
 
-    /// As [`Server::close_all`]; returns once the removals that it causes are stable, where the
-    /// opens promise that.
+    /// Like [`Server::close_all`], but returns once the resulting removals are stable, where the
+    /// opens promise stability.
     ///
-    /// # Errors
-    /// They may not be; all opens are closed.
+    /// A removal may not be stable; all opens are closed.
     pub async fn close_all_stable(
         &self,
         files: &RequestFiles,
@@ -355,12 +352,12 @@ impl Server {
         result
     }
 
-    /// The process ends: persistent opens are not closed by that.
+    /// Prepares the end of the process: persistent opens stay open across it.
     pub fn leave(&self) {
         self.durable.leave_persistent();
     }
 
-    /// What `status` shows.
+    /// The data that `status` shows.
     pub fn snapshot(&self) -> Snapshot {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let sessions: Vec<Arc<Session>> = sessions.values().cloned().collect();

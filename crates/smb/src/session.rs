@@ -1,9 +1,8 @@
-//! Sessions: who is logged on, with which keys, holding which trees and opens.
-//! MS-SMB2 3.3.1.8.
+//! Sessions: their user, keys, tree connects and opens. MS-SMB2 3.3.1.8.
 //!
-//! A session is shared by every channel it has. Keys never change after
-//! set-up; the tables have a mutex each, held for a look-up only. Lock order:
-//! trees before opens; neither across a call into `files`.
+//! All channels of a session share it. Its keys never change after set-up. Each table has its own
+//! mutex, held for one look-up only. Lock order: trees before opens; neither is held across a call
+//! into `files`.
 
 use crate::conn::Shared;
 use crate::host::Account;
@@ -28,20 +27,20 @@ use wire::smb::{Dialect, FileId, SessionId, TreeId};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// Who a session acts as; replaced by re-authentication.
+/// The identity of a session; re-authentication replaces it.
 #[derive(Clone, Debug)]
 pub struct SessionUser {
     /// The account.
     pub account: Account,
-    /// Logged on without proof of a password.
+    /// The client proved no password: it is a guest.
     pub is_guest: bool,
-    /// Logged on without a name.
+    /// The client logged on anonymously.
     pub is_anonymous: bool,
-    /// When the Kerberos ticket ends that it logged on by, in seconds since 1970.
+    /// Expiry of the Kerberos ticket of this logon, in seconds since 1970.
     pub ticket_end: Option<u64>,
 }
 
-/// Keys to seal and open messages of a session: one pair for all channels.
+/// Keys that encrypt and decrypt a session's messages: one pair for all channels.
 #[derive(Debug)]
 pub struct SealingKeys {
     /// Server to client.
@@ -58,14 +57,14 @@ impl SealingKeys {
     }
 }
 
-/// What `status` shows of one channel.
+/// One channel of a session, as `status` shows it.
 #[derive(Clone, Debug)]
 pub struct ChannelFact {
     /// The connection's number.
     pub connection: u64,
     /// Client's address.
     pub peer: SocketAddr,
-    /// Our address.
+    /// The server's address.
     pub local: SocketAddr,
     /// Its dialect.
     pub dialect: Dialect,
@@ -73,7 +72,7 @@ pub struct ChannelFact {
     pub signing: &'static str,
     /// Name of its cipher, or `-`.
     pub cipher: &'static str,
-    /// What the connection's requests share with it.
+    /// The connection, while it exists.
     pub(crate) shared: Weak<Shared>,
 }
 
@@ -88,45 +87,45 @@ impl ChannelFact {
 /// A logged-on session.
 #[derive(Debug)]
 pub struct Session {
-    /// Its number.
+    /// The session id.
     pub id: SessionId,
-    /// The dialect that it was set up with.
+    /// The dialect of the connection that set the session up.
     pub dialect: Dialect,
-    /// Dialects that the server served when its connection was negotiated.
+    /// Dialects that the server offered when that connection was negotiated.
     pub served: RangeInclusive<Dialect>,
-    /// What its client calls itself.
+    /// The client's ClientGuid.
     pub client_guid: [u8; 16],
-    /// Sealing, if the dialect and the client can.
+    /// Encryption keys, if dialect and client support encryption.
     pub sealing: Option<SealingKeys>,
     /// Name of the cipher, for `status`.
     pub cipher: &'static str,
     /// Name of the signing algorithm, for `status`.
     pub signing: &'static str,
-    /// Every message must be sealed.
+    /// Every message must be encrypted.
     pub encrypt_data: bool,
-    /// Every message must be signed or sealed.
+    /// Every message must be signed or encrypted.
     pub signing_required: bool,
-    /// Its own signing key, which is its first channel's: proves that whoever
-    /// binds to it is its client.
+    /// Session.SigningKey, which is also the first channel's key. A binding request is signed with
+    /// it to prove that it comes from the session's client.
     pub signing_key: Arc<SigningKey>,
-    /// It can have several channels, as its first connection agreed.
+    /// Its first connection negotiated multichannel.
     pub is_multichannel: bool,
-    /// It could, had the server wished it when that connection was made.
+    /// The client supports multichannel, whether or not the server offered it then.
     pub wants_multichannel: bool,
-    /// Where its first channel came from.
+    /// Client address of its first channel.
     pub peer: SocketAddr,
-    /// Whom its use of what all share is charged to.
+    /// The account that pays for the session's use of shared resources.
     pub holder: Holder,
-    /// The account that its opens are charged to.
+    /// The account that pays for its opens.
     pub open_account: Arc<limits::Account>,
-    /// What it is charged for itself, while it is there.
+    /// The charge for the session itself, held while it exists.
     _charge: Share,
-    /// Raised when the session ends, whatever ends it.
+    /// Raised at the end of the session, for any cause.
     pub ended: Signal,
     user: RwLock<Arc<SessionUser>>,
-    /// [`Authentication`] of the user, as a number: so that requests are counted without a lock.
+    /// [`Authentication`] of the user as a number, so that metering takes no lock.
     authentication: AtomicUsize,
-    /// The account whose logon made the keys; none if nobody has proven anything.
+    /// The account whose logon created the keys; none for guest and anonymous sessions.
     owner: Option<Box<str>>,
     trees: Mutex<HashMap<u32, Arc<Tree>, IdHash>>,
     opens: Mutex<OpenTable>,
@@ -136,17 +135,17 @@ pub struct Session {
     expiration: AtomicU64,
     is_ended: AtomicBool,
     is_lost: AtomicBool,
-    /// It was told something that is to be answered at once.
+    /// A notification was sent that the client must acknowledge without preparation.
     was_told_at_once: AtomicBool,
     orphans: AtomicUsize,
 }
 
-/// A place among the requests that go on without their channel.
+/// The right of one request to continue after its channel was lost.
 #[derive(Debug)]
 pub struct Orphan(Arc<Session>);
 
 impl Orphan {
-    /// The session it goes on for.
+    /// The session that the request belongs to.
     pub fn session(&self) -> &Arc<Session> {
         &self.0
     }
@@ -164,11 +163,11 @@ struct OpenTable {
     by_id: HashMap<u64, Arc<Open>, IdHash>,
 }
 
-/// Of what is found by ids of our own.
+/// Hash builder for maps that are keyed by ids of the server's own.
 pub(crate) type IdHash = std::hash::BuildHasherDefault<IdHasher>;
 
-/// Our own ids are consecutive numbers that no client chooses: multiplying
-/// spreads them well enough, at a tenth of SipHash's cost.
+/// The server's ids are consecutive numbers that no client chooses. One multiplication spreads them
+/// well enough, at a tenth of SipHash's cost.
 #[derive(Debug, Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -192,28 +191,28 @@ impl std::hash::Hasher for IdHasher {
     }
 }
 
-/// What a new session is made of.
+/// The fields of a new session.
 #[derive(Debug)]
 pub struct SessionParts {
     /// See [`Session::id`]; so for the others.
     pub id: SessionId,
     /// Dialect of the connection.
     pub dialect: Dialect,
-    /// Dialects that the server served when its connection was negotiated.
+    /// See [`Session::served`].
     pub served: RangeInclusive<Dialect>,
     /// See [`Session::client_guid`].
     pub client_guid: [u8; 16],
-    /// Sealing keys, if any.
+    /// Encryption keys, if any.
     pub sealing: Option<SealingKeys>,
     /// Cipher's name.
     pub cipher: &'static str,
     /// Signing algorithm's name.
     pub signing: &'static str,
-    /// Seal everything.
+    /// Encrypt every message.
     pub encrypt_data: bool,
-    /// Sign everything.
+    /// Sign every message.
     pub signing_required: bool,
-    /// Who logged on.
+    /// The user who logged on.
     pub user: SessionUser,
     /// See [`Session::signing_key`].
     pub signing_key: Arc<SigningKey>,
@@ -225,20 +224,20 @@ pub struct SessionParts {
     pub holder: Holder,
     /// See [`Session::open_account`].
     pub open_account: Arc<limits::Account>,
-    /// What the session is charged for.
+    /// The charge for the session.
     pub charge: Share,
-    /// The channel it was set up on.
+    /// The channel that set it up.
     pub channel: ChannelFact,
 }
 
 impl SessionUser {
-    /// Whether a password or a ticket was proven.
+    /// True if the client proved a password or a ticket.
     #[must_use]
     pub fn is_proven(&self) -> bool {
         !self.is_guest && !self.is_anonymous
     }
 
-    /// By what its requests are counted.
+    /// The label under which requests are metered.
     fn authentication(&self) -> Authentication {
         match (self.is_proven(), self.ticket_end.is_some()) {
             (false, _) => Authentication::Anonymous,
@@ -249,7 +248,7 @@ impl SessionUser {
 }
 
 impl Session {
-    /// A session that has just been authenticated.
+    /// A session that was just authenticated.
     #[must_use]
     pub fn new(parts: SessionParts) -> Self {
         Self {
@@ -285,37 +284,37 @@ impl Session {
         }
     }
 
-    /// Whether a logon of this user may renew the session: only of the account whose logon made
-    /// its keys, or of nobody in particular. What was made for nobody in particular, whose keys
-    /// prove nothing, stays so.
+    /// True if a logon of `user` may re-authenticate the session. The account that created its keys
+    /// may, and so may a guest or anonymous logon. A session without proven keys never becomes a
+    /// user's session.
     #[must_use]
     pub fn may_be_renewed_by(&self, user: &SessionUser) -> bool {
         !user.is_proven() || self.owner.as_deref() == Some(user.account.name.as_str())
     }
 
-    /// Whether a password or a ticket made its keys, which nobody else knows then.
+    /// True if a password or a ticket created its keys, so that only its client knows them.
     pub fn has_secret(&self) -> bool {
         self.owner.is_some()
     }
 
-    /// Who the session acts as now.
+    /// The session's present user.
     pub fn user(&self) -> Arc<SessionUser> {
         self.user.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How its requests are counted: by what its user has shown who they are.
+    /// The authentication kind under which its requests are metered.
     pub fn authentication(&self) -> Authentication {
         let number = self.authentication.load(Ordering::Relaxed);
         Authentication::ALL.get(number).copied().unwrap_or(Authentication::Anonymous)
     }
 
-    /// Whether the ticket has ended that its user logged on by. MS-SMB2 3.3.5.2.9.
+    /// True once the Kerberos ticket of its logon has expired. MS-SMB2 3.3.5.2.9.
     pub fn is_expired(&self, now: impl FnOnce() -> Timestamp) -> bool {
         let end = self.expiration.load(Ordering::Relaxed);
         end != u64::MAX && now().0 >= i128::from(end) * NANOS_PER_SECOND
     }
 
-    /// Re-authentication: later requests act as `user`.
+    /// Re-authentication: later requests use the identity of `user`.
     pub fn set_user(&self, user: SessionUser) {
         self.expiration.store(user.ticket_end.unwrap_or(u64::MAX), Ordering::Relaxed);
         self.authentication.store(user.authentication() as usize, Ordering::Relaxed);
@@ -330,7 +329,7 @@ impl Session {
         lock(&self.trees).get(&id.0).cloned().ok_or(NtStatus::NETWORK_NAME_DELETED)
     }
 
-    /// Connects a share, which is charged to `ledger`.
+    /// Adds a tree connect, which is charged to `ledger`.
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`], or if the user has too many.
@@ -360,7 +359,7 @@ impl Session {
         Ok(tree)
     }
 
-    /// Disconnects a tree; its opens are returned to be closed.
+    /// Removes a tree connect and returns its opens, which the caller closes.
     ///
     /// # Errors
     /// `NETWORK_NAME_DELETED` if there is none.
@@ -385,14 +384,14 @@ impl Session {
         Ok(open.clone())
     }
 
-    /// Enters a new open.
+    /// Adds an open.
     ///
     /// # Errors
-    /// `INSUFFICIENT_RESOURCES` past [`OPENS_PER_SESSION_MAX`], `USER_SESSION_DELETED`
-    /// if the session ended meanwhile, `NETWORK_NAME_DELETED` if the tree did; the open is dropped then.
+    /// `INSUFFICIENT_RESOURCES` past [`OPENS_PER_SESSION_MAX`], `USER_SESSION_DELETED` if the
+    /// session has ended, `NETWORK_NAME_DELETED` if the tree connect has. The open is dropped then.
     pub fn add_open(&self, open: Arc<Open>) -> Result<(), NtStatus> {
-        // Trees first: a tree that is removed takes its opens along, so an
-        // open must not be entered after that.
+        // Trees are locked first. Removing a tree removes its opens as well, so no open may be
+        // added afterwards.
         let trees = lock(&self.trees);
         if self.is_ended.load(Ordering::Acquire) {
             return Err(NtStatus::USER_SESSION_DELETED);
@@ -408,7 +407,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes an open out of the table.
+    /// Removes an open from the table.
     ///
     /// # Errors
     /// `FILE_CLOSED` if there is none.
@@ -422,7 +421,7 @@ impl Session {
         }
     }
 
-    /// Ends the session: its trees are gone, its opens are returned to be closed.
+    /// Ends the session: removes its tree connects and returns its opens, which the caller closes.
     pub fn end(&self) -> Vec<Arc<Open>> {
         let mut trees = lock(&self.trees);
         self.is_ended.store(true, Ordering::Release);
@@ -432,31 +431,31 @@ impl Session {
         opens.into_values().collect()
     }
 
-    /// As [`Session::end`], but its client may come back for what is durable.
+    /// Like [`Session::end`] after a lost connection: the client may reconnect durable opens.
     pub fn lose(&self) -> Vec<Arc<Open>> {
         self.is_lost.store(true, Ordering::Release);
         self.end()
     }
 
-    /// Whether it has ended so that its client may come back.
+    /// True if the session ended by a lost connection.
     pub fn is_lost(&self) -> bool {
         self.has_ended() && self.is_lost.load(Ordering::Acquire)
     }
 
-    /// A place for a request whose channel is lost; none if the session has ended,
-    /// or has [`ORPHANS_PER_SESSION_MAX`] of them.
+    /// The right to continue one request whose channel was lost. None if the session has ended or
+    /// has [`ORPHANS_PER_SESSION_MAX`] such requests.
     pub fn begin_orphan(self: &Arc<Self>) -> Option<Orphan> {
         let before = self.orphans.fetch_add(1, Ordering::AcqRel);
         let place = Orphan(self.clone());
         (before < ORPHANS_PER_SESSION_MAX && !self.has_ended()).then_some(place)
     }
 
-    /// Whether it has ended.
+    /// True once the session has ended.
     pub fn has_ended(&self) -> bool {
         self.is_ended.load(Ordering::Acquire)
     }
 
-    /// Enters a channel.
+    /// Adds a channel.
     ///
     /// # Errors
     /// `USER_SESSION_DELETED` if the session ended meanwhile,
@@ -473,8 +472,8 @@ impl Session {
         Ok(())
     }
 
-    /// Tells its client something unasked: on `connection`, or on another
-    /// channel if that one is gone or none is preferred.
+    /// Sends a notification on `connection`, or on another channel if that one is gone or none is
+    /// preferred.
     pub fn notify(&self, connection: Option<u64>, notice: Notice) {
         if notice.answered == Answered::AtOnce {
             self.was_told_at_once.store(true, Ordering::Relaxed);
@@ -485,9 +484,9 @@ impl Session {
         tell_one_of(preferred.into_iter().chain(others), notice);
     }
 
-    /// Tells by another channel than `connection`, if there is one.
+    /// Sends a notification on another channel than `connection`, if there is one.
     pub fn notify_elsewhere(&self, connection: u64, notice: Notice) {
-        // An open that was closed meanwhile has nothing to give back.
+        // An open that was closed meanwhile has no oplock to break.
         if let Some(About::Open(id)) = notice.about
             && self.open(id).is_err()
         {
@@ -497,7 +496,7 @@ impl Session {
         tell_one_of(others, notice);
     }
 
-    /// Whether something is open here still under the lease that a notice is about.
+    /// True if the session still has an open under the lease that the notification is about.
     fn has_lease_of(&self, notice: &Notice) -> bool {
         let Some(About::Lease(key)) = notice.about else { return false };
         let is_of =
@@ -505,18 +504,18 @@ impl Session {
         self.opens().iter().any(is_of)
     }
 
-    /// Its client has answered a notice.
+    /// Handles the client's acknowledgment of a notification.
     pub fn handle_answer(&self, about: About) {
         self.live_channels().iter().for_each(|channel| channel.notices.forget(about));
     }
 
-    /// Tells again what has no answer: by the same channel what was sent before `due_at_once` and needs
-    /// nothing to be done first, by others what was sent before `due`.
+    /// Repeats unacknowledged notifications. Those that need no preparation and are older than
+    /// `due_at_once` go out on the same channel. Those older than `due` go out on another channel.
     pub fn tell_again(&self, due: Option<Instant>, due_at_once: Instant) {
         let live = self.live_channels();
         for channel in &live {
             for notice in channel.notices.take_unheeded(due_at_once) {
-                // Another one learns what a channel leaves behind that ends now.
+                // If the channel closes now, another channel delivers its notifications.
                 if self.has_lease_of(&notice)
                     && let Err(notice) = channel.notices.push(notice)
                 {
@@ -539,14 +538,14 @@ impl Session {
         lock(&self.channels).iter().filter_map(|c| c.shared.upgrade()).collect()
     }
 
-    /// Forgets the channel on `connection`; true if none is left.
+    /// Removes the channel on `connection`; true if none is left.
     pub fn remove_channel(&self, connection: u64) -> bool {
         let mut channels = lock(&self.channels);
         channels.retain(|c| c.connection != connection);
         channels.is_empty()
     }
 
-    /// Whether there may be something to be told again ([`Session::tell_again`]).
+    /// True if [`Session::tell_again`] may have work.
     pub fn may_tell_again(&self) -> bool {
         self.was_told_at_once.load(Ordering::Relaxed) || lock(&self.channels).len() > 1
     }
@@ -561,7 +560,7 @@ impl Session {
         lock(&self.trees).values().cloned().collect()
     }
 
-    /// An open by the lasting half of its id.
+    /// Finds an open by FileId.Persistent.
     pub fn find_open(&self, id: u64) -> Option<Arc<Open>> {
         lock(&self.opens).by_id.values().find(|open| open.id.persistent == id).cloned()
     }
@@ -572,7 +571,7 @@ impl Session {
     }
 }
 
-/// The first that is still there.
+/// Queues the notification on the first channel that still accepts it.
 fn tell_one_of(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
     let mut notice = Some(notice);
     for channel in channels {
@@ -583,8 +582,7 @@ fn tell_one_of(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
     }
 }
 
-/// A panic while a table was held cannot leave it half changed: every change
-/// is a single insert or remove.
+/// A poisoned table is still consistent, because every change is a single insert or remove.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,8 +1,8 @@
-//! SESSION_SETUP: from a token to a session. MS-SMB2 3.3.5.5.
+//! SESSION_SETUP: from a security token to a session. MS-SMB2 3.3.5.5.
 //!
-//! Served by the connection itself, in order: the hash over the messages and
-//! the keys depend on it, and it needs no disk. After wrong passwords one waits
-//! before it is judged.
+//! The connection serves it itself, in order, because the preauthentication hash and the keys
+//! depend on the order. It needs no disk. After failed passwords an attempt is delayed before its
+//! verification.
 
 use crate::channel::Channel;
 use crate::config::{Config, Encryption};
@@ -30,10 +30,10 @@ use wire::smb::{
 };
 use wire::spnego::{self, RefusedTicket, Shown};
 
-/// What a guest is called. No account can have this name.
+/// Account name of guest sessions. No real account can have this name.
 const GUEST: &str = "@guest";
 
-/// An exchange under way.
+/// A session set-up in progress.
 #[derive(Debug)]
 pub struct PendingSetup {
     acceptor: spnego::Acceptor,
@@ -41,38 +41,38 @@ pub struct PendingSetup {
     purpose: Purpose,
 }
 
-/// What an exchange is for.
+/// The purpose of a session set-up.
 #[derive(Clone, Debug)]
 pub enum Purpose {
-    /// A new session.
+    /// Creates a session.
     New,
-    /// A session of this connection is authenticated anew.
+    /// Re-authenticates a session of this connection.
     Renews(Arc<Session>),
-    /// A session of another connection gets this one as a channel.
+    /// Binds a session of another connection to this one as a channel.
     Binds(Arc<Session>),
 }
 
-/// What a message led to.
+/// The outcome of one SESSION_SETUP request.
 enum Taken {
-    /// An answer.
+    /// A response.
     Step(Step),
-    /// A password that may not be judged yet.
+    /// A password whose verification must be delayed.
     Early(EarlyLogon),
-    /// A ticket, which is judged elsewhere.
+    /// A Kerberos ticket, which another task verifies.
     Ticket(Vec<u8>),
 }
 
-/// What a token led to.
+/// The response to one security token.
 pub struct Step {
     status: NtStatus,
     flags: SessionFlags,
     token: Vec<u8>,
     channel: Option<Arc<Channel>>,
-    /// The session that was not bound; its key signs the refusal.
+    /// The session of a refused binding, whose key signs the refusal.
     refused_binding: Option<Arc<Session>>,
-    /// Who was refused, as they say.
+    /// User name of a refused logon, as the client claimed it.
     refused_user: String,
-    /// By a ticket.
+    /// The logon used a Kerberos ticket.
     is_ticket: bool,
 }
 
@@ -97,7 +97,7 @@ impl PendingSetup {
 }
 
 impl Conn {
-    /// Takes one SESSION_SETUP.
+    /// Handles one SESSION_SETUP.
     pub(crate) fn handle_session_setup(
         &mut self,
         frame: Bytes,
@@ -120,7 +120,7 @@ impl Conn {
         Ok(())
     }
 
-    /// `waited` says what it has waited for, if it has.
+    /// Processes a request. `waited` is the reason of an earlier delay, if any.
     pub(crate) fn set_up(&mut self, setup: ArrivedSetup, waited: Option<SetupWait>, now: Now) {
         let mut header = setup.header;
         let is_first = !self.setups.contains_key(&header.session_id.0);
@@ -144,7 +144,7 @@ impl Conn {
         self.end_turn(header.session_id, now);
     }
 
-    /// `header` has the session's id, where there is one now.
+    /// Sends the response. `header` has the session's id, once one is assigned.
     pub(crate) fn answer_setup(&mut self, setup: ArrivedSetup, header: &Header, mut step: Step) {
         if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
             let session = step.channel.as_ref().map(|channel| &channel.session);
@@ -222,7 +222,7 @@ impl Conn {
         }
     }
 
-    /// Goes on with a SESSION_SETUP by the verdict on its ticket.
+    /// Continues a SESSION_SETUP with the verdict on its ticket.
     pub(crate) fn take_verdict(
         &mut self,
         frame: &Bytes,
@@ -245,7 +245,8 @@ impl Conn {
         Ok(step)
     }
 
-    /// The attempt at an account that a token is, if it is one and may be judged now.
+    /// The logon attempt that a token contains. None if it contains none; an error if it must be
+    /// delayed.
     fn attempt_of(
         &self,
         id: SessionId,
@@ -261,7 +262,7 @@ impl Conn {
         Ok(due.map_or(Ok(Some(attempt)), |due| Err(EarlyLogon { attempt, due, user })))
     }
 
-    /// The account that a user names: one, however its name is written.
+    /// The canonical account name of a user, independent of its spelling.
     fn account_name(&self, user: &str) -> String {
         let account = self.server.host.account(user).map(|account| account.name);
         account.unwrap_or_else(|| user.trim().to_lowercase())
@@ -284,8 +285,8 @@ impl Conn {
         }
     }
 
-    /// Too many attempts wait already. The session that was to be renewed goes on: its client has
-    /// shown nothing wrong.
+    /// Refuses an attempt because too many already wait. A session in re-authentication continues,
+    /// because its client has shown nothing wrong.
     pub(crate) fn refuse_unjudged(&mut self, id: SessionId, user: String) -> Step {
         self.setups.remove(&id.0);
         let stats = &self.server.stats;
@@ -325,20 +326,22 @@ impl Conn {
         Ok(id)
     }
 
-    /// Who is let in without a proof. A session that was proven has keys to sign and seal with,
-    /// also when its client gives its rights up for those of anonymous.
+    /// The unauthenticated logons that are allowed. A proven session has keys that sign and
+    /// encrypt, even after its client re-authenticates as anonymous.
     fn unproven(&self, config: &Config, purpose: &Purpose) -> Unproven {
         let has_keys = matches!(purpose, Purpose::Renews(session) if session.has_secret());
         let anonymous = (config.takes_unproven() || has_keys) && self.server.host.guest().is_some();
-        // A session that is somebody's does not become a guest's.
+        // A user's session never becomes a guest's session.
         let is_new = matches!(purpose, Purpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
         Unproven { anonymous, guest }
     }
 
-    /// A message that goes on with an exchange, or begins a renewal. Each message of a renewal or a
-    /// binding shows that it comes from the session's client, since a wrong password in it would end
-    /// the exchange, and with a renewal the session. One that does not show it changes nothing.
+    /// Checks a message that continues an exchange or begins a re-authentication.
+    ///
+    /// Each such message must prove that it comes from the session's client. A forged wrong
+    /// password would end the exchange, and with a re-authentication the session. A message without
+    /// the proof changes nothing.
     fn check_further(
         &mut self,
         frame: &Bytes,
@@ -356,7 +359,7 @@ impl Conn {
         }
     }
 
-    /// A session that exists is authenticated anew. MS-SMB2 3.3.5.5.2.
+    /// Begins the re-authentication of an existing session. MS-SMB2 3.3.5.5.2.
     fn take_renewal(
         &mut self,
         frame: &Bytes,
@@ -397,9 +400,9 @@ impl Conn {
             Refused::Ticket { user, why } => (user.clone(), why.as_str()),
         };
         self.server.host.logon_failed(peer, &user, why);
-        // A session whose renewal fails is over.
+        // A failed re-authentication ends the session.
         if let Purpose::Renews(session) = purpose {
-            // Its channel stays, to tell the client so.
+            // The channel remains, so that the client still gets USER_SESSION_DELETED.
             self.server.end_session(&session);
         }
         let status = match refused {
@@ -449,8 +452,9 @@ impl Conn {
         Ok(Step { status, flags, token, channel: Some(channel), ..Step::refused(status) })
     }
 
-    /// The account whose logon made the session's keys goes on, or gives its rights up. Anybody
-    /// else would act under keys that another has: so the session is over. MS-SMB2 3.3.5.5.3.
+    /// Completes a re-authentication by the account that created the session's keys, or by
+    /// anonymous. Any other account would act under keys that another user holds, so the session
+    /// ends. MS-SMB2 3.3.5.5.3.
     fn renew(&self, session: &Arc<Session>, user: SessionUser) -> Result<(), NtStatus> {
         if !session.may_be_renewed_by(&user) {
             let why = "a session is renewed only by the account that it was made for";
@@ -468,13 +472,13 @@ impl Conn {
         Ok(())
     }
 
-    /// Ends tree connects that the account may not have by now: by the present configuration,
-    /// and where that has the share no more, by the one of when it was connected.
+    /// Disconnects the trees that the account may no longer use. The present configuration decides;
+    /// for a share that was removed from it, the configuration at TREE_CONNECT.
     fn drop_refused_trees(&self, session: &Session, account: &Account) {
         let (peer, config) = (self.shared.facts.peer.ip(), self.server.config());
         for tree in session.trees() {
             let admission = &config.share(&tree.share.name).unwrap_or(&tree.share).admission;
-            // A client whose name is being looked up keeps what it was let into.
+            // While the client's host name is being resolved its trees stay connected.
             if admission.admits_host(peer) != Some(false) && admission.admits(account, true) {
                 continue;
             }
@@ -509,8 +513,8 @@ impl Conn {
         user: SessionUser,
     ) -> Result<Arc<Channel>, NtStatus> {
         let config = self.server.config();
-        // A session without a proof has no key to sign or to seal with: a reload may have
-        // begun to demand it since the exchange began.
+        // A session without proven identity has no key to sign or encrypt with. A reload may have
+        // begun to require that during the exchange.
         let is_user = user.is_proven();
         if !is_user && !config.takes_unproven() {
             return Err(NtStatus::ACCESS_DENIED);
@@ -555,13 +559,13 @@ impl Conn {
             channel: self.channel_fact(negotiated),
         }));
         let channel = Arc::new(Channel { session: session.clone(), signing });
-        // Before the session that it says it has lost is ended: a refused one ends none.
+        // A refused session must not end the previous one, so this comes first.
         if !self.server.clients.try_add(&session, request.previous_session) {
             return Err(NtStatus::USER_SESSION_DELETED);
         }
         self.replace_previous(request.previous_session, &session);
         self.server.add_session(session.clone());
-        // A reload that looked through the sessions before this one was there did not end it.
+        // A reload that scanned the sessions before this one was added has missed it.
         if self.server.refusal(&session, &self.server.config()).is_some() {
             self.server.end_session(&session);
             return Err(NtStatus::ACCESS_DENIED);
@@ -570,7 +574,7 @@ impl Conn {
         Ok(channel)
     }
 
-    /// The client lost a session and says so: it ends now. MS-SMB2 3.3.5.5.3.
+    /// Ends the previous session that the client reports as lost. MS-SMB2 3.3.5.5.3.
     fn replace_previous(&mut self, previous: SessionId, by: &Session) {
         if previous == SessionId(0) || previous == by.id {
             return;
@@ -587,12 +591,12 @@ impl Conn {
     fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool) {
         let mut buffer = new_buffer(Vec::new());
         let mut reply = header.reply(step.status, grant);
-        // Who has proven nothing has no secret to prove the answer with.
+        // Guest and anonymous sessions have no secret key to sign the response with.
         let proven = step.channel.as_ref().filter(|c| c.session.user().is_proven());
-        // While a session is being bound its own key speaks for it.
+        // During a binding the session's own key signs.
         let binding = self.setups.get(&header.session_id.0).and_then(PendingSetup::bound);
         let binding = binding.or(step.refused_binding.as_ref());
-        // A client that signs believes in no refusal without a signature.
+        // A client that signs accepts no unsigned refusal.
         let present = self.channels.get(&header.session_id.0);
         let present = present.filter(|_| header.flags.contains(Flags::SIGNED));
         let signer = proven
@@ -612,7 +616,7 @@ impl Conn {
         if let Some(key) = signer {
             key.sign(&mut buffer[MESSAGE_START..]);
         }
-        // A refusal is no part of the exchange, which goes on without it. MS-SMB2 3.3.5.5.
+        // A refusal is not part of the exchange, which continues without it. MS-SMB2 3.3.5.5.
         let goes_on = step.status == NtStatus::MORE_PROCESSING_REQUIRED;
         if let Some(setup) = self.setups.get_mut(&header.session_id.0).filter(|_| goes_on) {
             setup.preauth.update(&buffer[MESSAGE_START..]);
