@@ -1,17 +1,16 @@
-//! Who may connect to a share, from where, and for what: decided once, at
-//! TREE_CONNECT. MS-SMB2 3.3.5.7.
+//! Admission to a share: users, hosts and access, decided once at TREE_CONNECT. MS-SMB2 3.3.5.7.
 
 use crate::host::Account;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Accounts by their names, and `@NAME` for the members of a system group.
+/// Account names, and `@NAME` for the members of a system group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts(pub Vec<String>);
 
 impl Accounts {
-    /// Whether `account` is one of them.
+    /// True if the list contains `account`.
     #[must_use]
     pub fn has(&self, account: &Account) -> bool {
         self.0.iter().any(|entry| match entry.strip_prefix('@') {
@@ -21,20 +20,20 @@ impl Accounts {
     }
 }
 
-/// Addresses that share their first bits.
+/// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The first of them.
+    /// The first address.
     pub address: IpAddr,
-    /// How many bits they share.
+    /// Length of the prefix in bits.
     pub prefix_bits: u8,
 }
 
 impl Network {
-    /// Reads `192.0.2.0/24`, `2001:db8::/32` or one address.
+    /// Parses `192.0.2.0/24`, `2001:db8::/32` or one address.
     ///
     /// # Errors
-    /// A sentence for people.
+    /// An error text for the administrator.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is not an address or a network, as \"192.0.2.0/24\"");
         let (address, bits) = match text.split_once('/') {
@@ -50,13 +49,13 @@ impl Network {
         Ok(Self { address, prefix_bits })
     }
 
-    /// Whether it is of one address.
+    /// True if the network is a single address.
     #[must_use]
     pub fn is_one_address(&self) -> bool {
         self.prefix_bits == if self.address.is_ipv4() { 32 } else { 128 }
     }
 
-    /// Whether `peer` is in it. IPv4 that comes by an IPv6 socket is IPv4.
+    /// True if the network contains `peer`. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn has(&self, peer: IpAddr) -> bool {
         match (self.address, peer.to_canonical()) {
@@ -73,7 +72,7 @@ impl Network {
     }
 }
 
-/// As [`Network::parse`] reads it.
+/// The syntax of [`Network::parse`].
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_one_address() {
@@ -83,36 +82,36 @@ impl fmt::Display for Network {
     }
 }
 
-/// Clients by name.
+/// Client host names, resolved in the background.
 pub trait NamedHosts: Send + Sync + fmt::Debug {
-    /// Whether an address is one of theirs; none while that is looked up. Never waits.
+    /// True if an address belongs to one of the names; none while the look-up runs. Never waits.
     fn has(&self, peer: IpAddr) -> Option<bool>;
 }
 
-/// What a share asks of those who connect.
+/// The admission rules of a share.
 #[derive(Clone, Debug, Default)]
 pub struct Admission {
-    /// Who may connect; everyone with an account if none.
+    /// Users that may connect; all accounts if none.
     pub users: Option<Accounts>,
-    /// Who may not, whatever else is said.
+    /// Users that may not connect, with precedence over all other rules.
     pub denied_users: Accounts,
-    /// Who may only read.
+    /// Users with read access only.
     pub read_users: Accounts,
-    /// Who may write, whether others may or not.
+    /// Users with write access, whatever the share's default is.
     pub write_users: Accounts,
-    /// Networks that may connect; all if empty. Named here counts more than denied.
+    /// Networks that may connect; all if empty. This list has precedence over `hosts_denied`.
     pub hosts_allowed: Vec<Network>,
-    /// Clients that may connect beside these networks, if there are any.
+    /// Host names that may connect in addition, if any are configured.
     pub named_hosts_allowed: Option<Arc<dyn NamedHosts>>,
-    /// Networks that may not.
+    /// Networks that may not connect.
     pub hosts_denied: Vec<Network>,
-    /// Whether those may connect who have proven nothing.
+    /// Guest and anonymous sessions may connect.
     pub guests: bool,
 }
 
 impl Admission {
-    /// Whether `peer` may connect; none while a look-up of its name has to tell. Where both lists
-    /// are given, who is in neither may.
+    /// True if `peer` may connect; none while the look-up of its name runs. With both lists given,
+    /// a host on neither may connect.
     #[must_use]
     pub fn admits_host(&self, peer: IpAddr) -> Option<bool> {
         let is_in = |networks: &[Network]| networks.iter().any(|network| network.has(peer));
@@ -127,7 +126,7 @@ impl Admission {
         names.map_or(Some(false), |names| names.has(peer))
     }
 
-    /// Whether the user may connect; `is_proven` says that it is them.
+    /// True if the user may connect; `is_proven` means that they proved a password or a ticket.
     #[must_use]
     pub fn admits(&self, account: &Account, is_proven: bool) -> bool {
         if !is_proven {
@@ -137,7 +136,7 @@ impl Admission {
             && self.users.as_ref().is_none_or(|users| users.has(account))
     }
 
-    /// Whether the user may change something, where others may if `others_may`.
+    /// True if the user may write, given the share's default `others_may`.
     #[must_use]
     pub fn may_write(&self, account: &Account, others_may: bool) -> bool {
         self.write_users.has(account) || others_may && !self.read_users.has(account)
@@ -236,7 +235,7 @@ mod tests {
         }
     }
 
-    /// Clients by name, as a look-up has told of them.
+    /// Host names with a fixed look-up result.
     #[derive(Debug)]
     struct Told(Option<bool>);
 

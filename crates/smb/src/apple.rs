@@ -1,5 +1,5 @@
-//! Clients of Apple: what they are told of the server, and of what is in a
-//! directory. `wire::smb::AppleQuery`.
+//! Extensions for Apple clients: server capabilities and directory entries.
+//! `wire::smb::AppleQuery`.
 
 use crate::attributes::times;
 use crate::tree::Tree;
@@ -13,24 +13,23 @@ use wire::smb::{
     AFP_INFO_BYTES, AppleAnswer, AppleDetails, AppleQuery, apple_capabilities, apple_volume,
 };
 
-/// The model that Samba names too: clients know no machine of that name, and
-/// show the icon of a plain server.
+/// The model name that Samba sends as well: clients do not know it, and show a generic server icon.
 const MODEL: &str = "MacSamba";
-/// The stream with what Finder keeps of a file.
+/// The stream with Finder information.
 const INFO_STREAM: &[u8] = b"AFP_AfpInfo";
-/// The stream that is the resource fork.
+/// The stream with the resource fork.
 const FORK_STREAM: &[u8] = b"AFP_Resource";
 
-/// Where Finder's own bytes are in the former.
+/// Range of Finder's own bytes in AFP_AfpInfo.
 const FINDER_INFO: Range<usize> = 16..48;
 
-/// Kinds of nodes in POSIX's `st_mode`.
+/// File types in POSIX `st_mode`.
 const MODE_FILE: u32 = 0o100_000;
 const MODE_DIRECTORY: u32 = 0o040_000;
 const MODE_SYMLINK: u32 = 0o120_000;
 
-/// Answers a client's question; from then on entries of directories have the
-/// details that it can read.
+/// Encodes the response to a client's query. Afterwards directory entries carry the Apple details
+/// that the client supports.
 pub fn answer(query: &AppleQuery, tree: &Tree) -> Vec<u8> {
     let volume = tree.share.volume.as_deref();
     let has_details = query.asks_for_server()
@@ -50,14 +49,14 @@ pub fn answer(query: &AppleQuery, tree: &Tree) -> Vec<u8> {
     if volume.is_some_and(|volume| volume.options.case == Case::Sensitive) {
         capabilities |= apple_volume::CASE_SENSITIVE;
     }
-    // Every FLUSH reaches the disk; clients offer a backup only where that is said.
+    // Every FLUSH reaches the disk. macOS offers Time Machine only on volumes with this bit.
     if tree.share.time_machine {
         capabilities |= apple_volume::FULL_SYNC;
     }
     AppleAnswer { server, volume: capabilities, model: MODEL }.encode(query)
 }
 
-/// Shows mode and owners in an access list: entries that refuse nothing.
+/// Adds mode and owner ids to an ACL, as deny entries without access bits.
 pub fn add_nfs_entries(descriptor: &mut Descriptor, attributes: &Attributes) {
     let Some(list) = &mut descriptor.dacl else { return };
     let mode = attributes.mode | kind_bits(attributes.kind);
@@ -67,8 +66,7 @@ pub fn add_nfs_entries(descriptor: &mut Descriptor, attributes: &Attributes) {
     }
 }
 
-/// Takes those entries out of a list that is to be set; the permission bits
-/// among them, if any.
+/// Removes those entries from an ACL that is to be set, and returns the permission bits among them.
 pub fn take_nfs_entries(descriptor: &mut Descriptor) -> Option<u32> {
     const PERMISSIONS: u32 = 0o777;
     let list = descriptor.dacl.as_mut()?;
@@ -77,21 +75,21 @@ pub fn take_nfs_entries(descriptor: &mut Descriptor) -> Option<u32> {
     mode.map(|mode| mode & PERMISSIONS)
 }
 
-/// What becomes of a write to AFP_AfpInfo, which is always written whole.
+/// The effect of a write to AFP_AfpInfo, which clients always write whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoWrite {
-    /// This is written at its beginning.
+    /// Write these bytes at offset 0.
     Whole([u8; AFP_INFO_BYTES]),
-    /// Finder keeps nothing any more: there is no such stream then.
+    /// The Finder information is empty: remove the stream.
     Removed,
-    /// Nothing is.
+    /// Ignore the write.
     Ignored,
 }
 
-/// Judges a write to AFP_AfpInfo as macOS does.
+/// Decides a write to AFP_AfpInfo as macOS does.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for what cannot be one.
+/// `INVALID_PARAMETER` for data that is not an AfpInfo.
 pub fn judge_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus> {
     if !data.starts_with(b"AFP") || (offset != 0 && data.len() < AFP_INFO_BYTES) {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -106,12 +104,12 @@ pub fn judge_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus>
     Ok(if is_empty { InfoWrite::Removed } else { InfoWrite::Whole(whole) })
 }
 
-/// What AFP_AfpInfo holds before it is written: appends what is asked for of it,
-/// and says how much that is. macOS reads it whole, and takes nothing for a fault.
+/// Content of AFP_AfpInfo before its first write: appends the requested part and returns its
+/// length. macOS reads the whole stream and treats its absence as an error.
 pub fn read_unwritten(offset: u64, length: usize, into: &mut Vec<u8>) -> usize {
     let mut info = [0; AFP_INFO_BYTES];
     info[..6].copy_from_slice(b"AFP\0\0\x01");
-    // Never backed up.
+    // Backup time: never.
     info[12] = 0x80;
     let rest = usize::try_from(offset).ok().and_then(|offset| info.get(offset..));
     let rest = rest.unwrap_or_default();
@@ -120,13 +118,13 @@ pub fn read_unwritten(offset: u64, length: usize, into: &mut Vec<u8>) -> usize {
     rest.len()
 }
 
-/// Whether an open is of AFP_AfpInfo.
+/// True for an open of AFP_AfpInfo.
 pub fn is_info(file: &OpenFile) -> bool {
     file.stream().is_some_and(|name| name.as_bytes() == INFO_STREAM)
 }
 
-/// Whether a client of Apple is not to find what it opened: to macOS a stream
-/// without bytes is none, unless it is being made.
+/// True if the open must fail for an Apple client: macOS treats an empty stream as absent, unless
+/// it creates the stream.
 pub fn is_nothing(tree: &Tree, opened: &OpenResult) -> bool {
     tree.is_apple()
         && opened.action == OpenAction::Opened
@@ -134,7 +132,7 @@ pub fn is_nothing(tree: &Tree, opened: &OpenResult) -> bool {
         && opened.open.stream().is_some()
 }
 
-/// Whether a stream is one of Apple's: an empty one is none.
+/// True for Apple's streams, which are absent when empty.
 pub fn is_apples(name: &StreamName) -> bool {
     [INFO_STREAM, FORK_STREAM].contains(&name.as_bytes())
 }
@@ -147,7 +145,7 @@ fn kind_bits(kind: FileKind) -> u32 {
     }
 }
 
-/// What is told of one entry of a directory. What cannot be seen is left out.
+/// The Apple details of a directory entry. Inaccessible details are omitted.
 pub fn details(
     files: &RequestFiles,
     directory: &OpenFile,
@@ -203,7 +201,7 @@ mod tests {
         assert!(read[14..].iter().all(|byte| *byte == 0));
         assert_eq!(read_unwritten(58, 100, &mut Vec::new()), 2);
         assert_eq!(read_unwritten(u64::MAX, 1, &mut Vec::new()), 0);
-        // As it is, it is nothing that would be kept.
+        // An unwritten AfpInfo, written back, is not stored.
         assert_eq!(judge_info_write(0, &read[1..]), Ok(InfoWrite::Removed));
     }
 

@@ -1,5 +1,5 @@
-//! CREATEs that carry a name of their own: the same one sent again gets the
-//! same open. MS-SMB2 3.3.5.9.10 (GlobalOpenTable by CreateGuid and ClientGuid).
+//! CreateGuids: a CREATE that is replayed with the same GUID gets the same open. MS-SMB2 3.3.5.9.10
+//! (GlobalOpenTable by CreateGuid and ClientGuid).
 
 use crate::signal::Signal;
 use std::collections::HashMap;
@@ -7,19 +7,19 @@ use std::collections::hash_map::Entry;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A GUID, as it stands in messages.
+/// A GUID in wire byte order.
 pub type Guid = [u8; 16];
 
-/// Whose CREATE, and which.
+/// The key of a replayable CREATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CreateKey {
-    /// The client.
+    /// ClientGuid.
     pub client: Guid,
-    /// Its name for the CREATE.
+    /// CreateGuid.
     pub create: Guid,
 }
 
-/// The CREATEs that may be sent again, and the opens that came of them.
+/// The replayable CREATEs and their opens.
 #[derive(Debug)]
 pub struct CreateGuids<T> {
     entries: Arc<Mutex<Entries<T>>>,
@@ -33,36 +33,36 @@ struct Entries<T> {
 
 #[derive(Debug)]
 struct Known<T> {
-    /// Whose it is: a claim takes away only what is its own.
+    /// Number of the owning claim: a claim removes only its own entry.
     number: u64,
     stage: Stage<T>,
 }
 
-/// How far a CREATE has come.
+/// Progress of a CREATE.
 #[derive(Debug)]
 enum Stage<T> {
-    /// It is being carried out, which does not take long; raised at the end of that.
+    /// The CREATE runs, which does not take long; raised at its end.
     AtWork(Arc<Signal>),
-    /// It waits for another client.
+    /// The CREATE waits for another client.
     Waits,
-    /// It led to this open.
+    /// The CREATE produced this open.
     Done(Weak<T>),
 }
 
-/// What is known of a CREATE.
+/// The state of a CreateGuid, and a claim on it if it is free.
 #[derive(Debug)]
 pub enum Claimed<T> {
-    /// Nothing: it is the caller's to carry out.
+    /// Unused until now: the caller owns it and runs the CREATE.
     Fresh(Claim<T>),
-    /// It is being carried out: raised when it is worth to look again.
+    /// Another request runs the CREATE; the signal is raised when the caller should look again.
     AtWork(Arc<Signal>),
     /// It waits for another client.
     Waits,
-    /// It was carried out, and nothing was done with the open since.
+    /// The CREATE is complete, and its client has not used the open since.
     Done(Arc<T>),
 }
 
-/// A name that is taken. Dropping it makes it free.
+/// Ownership of a CreateGuid. Dropping it frees the GUID.
 #[derive(Debug)]
 pub struct Claim<T> {
     entries: Arc<Mutex<Entries<T>>>,
@@ -78,7 +78,7 @@ impl<T> Default for CreateGuids<T> {
 }
 
 impl<T> CreateGuids<T> {
-    /// Looks a CREATE up, and takes its name if it is free.
+    /// Looks a CreateGuid up, and claims it if it is free.
     pub fn claim(&self, key: CreateKey) -> Claimed<T> {
         let mut entries = lock(&self.entries);
         entries.claims += 1;
@@ -92,7 +92,7 @@ impl<T> CreateGuids<T> {
                 Stage::Waits => return Claimed::Waits,
                 Stage::Done(open) => match open.upgrade() {
                     Some(open) => return Claimed::Done(open),
-                    // Closed just now; its claim finds the name taken anew.
+                    // The open has just closed. Its claim will find the entry renumbered.
                     None => {
                         known.insert(Known { number, stage: Stage::AtWork(Arc::default()) });
                     }
@@ -102,7 +102,7 @@ impl<T> CreateGuids<T> {
         Claimed::Fresh(Claim { entries: self.entries.clone(), key, number })
     }
 
-    /// How many names are taken.
+    /// Number of claimed GUIDs.
     #[cfg(test)]
     fn len(&self) -> usize {
         lock(&self.entries).by_key.len()
@@ -110,12 +110,12 @@ impl<T> CreateGuids<T> {
 }
 
 impl<T> Claim<T> {
-    /// The CREATE, or another for the same open, has led to `open`.
+    /// The CREATE, or a reconnect of the same open, produced `open`.
     pub fn handle_done(&self, open: &Arc<T>) {
         self.advance(Stage::Done(Arc::downgrade(open)));
     }
 
-    /// The CREATE has begun to wait for another client.
+    /// The CREATE waits for another client.
     pub fn handle_waiting(&self) {
         self.advance(Stage::Waits);
     }
@@ -129,7 +129,7 @@ impl<T> Claim<T> {
     }
 }
 
-/// Whoever looks for what a CREATE has come to may look again.
+/// Wakes requests that wait for the CREATE's progress.
 fn raise<T>(stage: Stage<T>) {
     if let Stage::AtWork(ended) = stage {
         ended.raise();
@@ -147,7 +147,7 @@ impl<T> Drop for Claim<T> {
     }
 }
 
-/// Every change is a single insert or remove: a panic elsewhere leaves it whole.
+/// Every change is a single insert or remove, so a poisoned table is consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

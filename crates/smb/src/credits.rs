@@ -1,30 +1,28 @@
-//! The message-id window and the credits of one connection.
-//! MS-SMB2 3.3.1.1, 3.3.1.2, 3.3.5.2.3.
+//! The message id window and the credits of one connection. MS-SMB2 3.3.1.1, 3.3.1.2, 3.3.5.2.3.
 //!
-//! Owns no clock and no socket. A request takes the ids it is charged for out
-//! of the window; what a reply grants is added to the window's end at once,
-//! before the reply is sent: the client cannot use it earlier, and the order
-//! of replies does not matter then.
+//! Owns no clock and no socket. A request removes its message ids from the window. The ids that a
+//! response grants extend the window at once, before the response leaves. The client cannot use
+//! them earlier, so the order of responses does not matter.
 
 use crate::limits::CREDITS_MAX;
 use std::collections::VecDeque;
 
 const WORD_BITS: u64 = 64;
 
-/// Why a message id was refused: the connection is closed for it.
+/// A message id is not in the window; the server closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutsideWindow;
 
-/// Which message ids the client may still use.
+/// The message ids that the client may still use.
 #[derive(Debug)]
 pub struct CreditWindow {
-    /// Lowest id whose use is not settled.
+    /// Lowest id that may be unused.
     low: u64,
-    /// First id that has not been granted.
+    /// First id that is not granted yet.
     end: u64,
-    /// Used ids in `low_word * 64 ..`, one bit each.
+    /// Used ids from `low_word * 64` on, one bit each.
     used: VecDeque<u64>,
-    /// Ids granted and not used.
+    /// Number of granted and unused ids.
     available: u32,
 }
 
@@ -35,10 +33,10 @@ impl Default for CreditWindow {
 }
 
 impl CreditWindow {
-    /// Takes `charge` consecutive ids from `first`.
+    /// Removes `charge` consecutive ids from `first` on.
     ///
     /// # Errors
-    /// [`OutsideWindow`] if one of them was used before or never granted.
+    /// [`OutsideWindow`] if one of them was used before or is not granted.
     pub fn take(&mut self, first: u64, charge: u16) -> Result<(), OutsideWindow> {
         let count = u64::from(charge.max(1));
         let end = first.checked_add(count).ok_or(OutsideWindow)?;
@@ -46,7 +44,7 @@ impl CreditWindow {
             return Err(OutsideWindow);
         }
         if first == self.low && self.used.iter().all(|&w| w == 0) {
-            // In order, as nearly always: nothing to remember.
+            // The ids come in order, as nearly always: no bitmap is needed.
             self.low = end;
             self.used.clear();
         } else {
@@ -57,8 +55,12 @@ impl CreditWindow {
         Ok(())
     }
 
-    /// Decides what a reply grants to a client that asked for `requested`
-    /// after being charged `charge`, and widens the window by it.
+    /// Decides the grant of a response, from the requested credits and the CreditCharge, and widens
+    /// the window by it.
+    ///
+    /// A client always keeps one credit, and never exceeds `most`, which is [`CREDITS_MAX`] or
+    /// less. Ids may run ahead of the lowest unused one by twice that, so that one delayed id
+    /// cannot grow the bitmap.
     ///
     /// A client is never left without a credit, and is granted none beyond `most`, which is
     /// [`CREDITS_MAX`] or less. Ids may run ahead of the lowest unsettled one by twice
@@ -75,7 +77,7 @@ impl CreditWindow {
         u16::try_from(granted).unwrap_or(u16::MAX)
     }
 
-    /// Ids granted and not used.
+    /// Number of granted and unused ids.
     #[must_use]
     pub fn available(&self) -> u32 {
         self.available

@@ -1,6 +1,6 @@
-//! Requests for which the specification ends the connection without an answer, though
-//! nothing is wrong with their form: somebody in between may have changed what was
-//! negotiated. MS-SMB2 3.3.5.7, 3.3.5.15.12.
+//! Requests for which the specification closes the connection without a response, although they are
+//! well-formed. An attacker on the path may have changed the negotiation. MS-SMB2 3.3.5.7,
+//! 3.3.5.15.12.
 
 use crate::chain::Element;
 use crate::conn::{Close, Conn};
@@ -12,14 +12,14 @@ use wire::smb::{Command, Dialect, FileId, Flags, Header, IoctlRequest};
 /// Bytes of a VALIDATE_NEGOTIATE_INFO response. MS-SMB2 2.2.32.6.
 pub(crate) const VALIDATION_BYTES: u32 = 24;
 
-/// The log's words for such a connection. Linux signs the request by itself from version 4.18 on.
+/// Log text of such a connection. The Linux client signs the request unasked since version 4.18.
 const UNSIGNED_TREE_CONNECT: &str = "TREE_CONNECT of SMB 3.1.1 neither signed nor encrypted; mount with the option sign, or with a Linux kernel newer than 4.17";
 
 impl Conn {
-    /// Looks at a request whose session and signature were found good.
+    /// Checks a request whose session and signature are valid.
     ///
     /// # Errors
-    /// [`Close::Refused`] if the connection must end for it.
+    /// [`Close::Refused`] if the connection must be closed.
     pub(crate) fn check_tampering(
         &self,
         message: &[u8],
@@ -33,8 +33,8 @@ impl Conn {
         }
     }
 
-    /// MS-SMB2 3.3.5.7: from 3.1.1 on the signature of the first TREE_CONNECT proves NEGOTIATE to
-    /// the server, so a client that has a key must not leave it out.
+    /// MS-SMB2 3.3.5.7: the signature of the first TREE_CONNECT proves NEGOTIATE to a 3.1.1 server.
+    /// A client with a key must not omit it.
     fn check_tree_connect(&self, element: &Element, is_sealed: bool) -> Result<(), Close> {
         let dialect = self.negotiated.as_ref().map(|negotiated| negotiated.dialect);
         let is_protected = is_sealed || element.header.flags.contains(Flags::SIGNED);
@@ -48,7 +48,8 @@ impl Conn {
         Ok(())
     }
 
-    /// MS-SMB2 3.3.5.15.12. What 3.3.5.15 refuses before that is left to be answered.
+    /// MS-SMB2 3.3.5.15.12. A request that 3.3.5.15 refuses before that step gets an error response
+    /// instead.
     fn check_validation(
         &self,
         message: &[u8],
@@ -69,8 +70,8 @@ impl Conn {
         }
     }
 
-    /// Whether the request's tree is there and takes it, as far as that is known before the
-    /// requests ahead of it in its chain are carried out.
+    /// True if the request's tree exists and accepts it, as far as known before the preceding
+    /// requests of the chain run.
     fn reaches_tree(element: &Element, is_sealed: bool) -> bool {
         let Some(channel) = &element.channel else { return false };
         let is_related = element.header.flags.contains(Flags::RELATED);
@@ -79,8 +80,8 @@ impl Conn {
     }
 }
 
-/// Why VALIDATE_NEGOTIATE_INFO ends the connection, if it does. A server of 3.1.1 compares the
-/// dialects as a whole, any other one the greatest that both sides have: MS-SMB2 3.3.5.15.12.
+/// The reason for which VALIDATE_NEGOTIATE_INFO closes the connection, if any. A 3.1.1 server
+/// compares the dialect lists, any other the greatest common dialect. MS-SMB2 3.3.5.15.12.
 fn validation_refusal(negotiated: &Negotiated, body: &IoctlRequest<'_>) -> Option<&'static str> {
     if negotiated.dialect == Dialect::Smb311 {
         return Some("VALIDATE_NEGOTIATE_INFO on SMB 3.1.1");

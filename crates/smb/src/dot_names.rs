@@ -1,15 +1,15 @@
-//! Dot directory names in the path of a CREATE. MS-SMB2 3.3.5.9 and its note on them,
-//! MS-FSCC 2.1.5.1.
+//! Dot directory names in the path of a CREATE. MS-SMB2 3.3.5.9 and its note on them, MS-FSCC
+//! 2.1.5.1.
 //!
-//! `.` and `..` are taken away by the letters alone, before anything is looked up: no path
-//! leads through a directory that is not there, nor above the share.
+//! `.` and `..` are removed textually, before any look-up. A path therefore needs no existing
+//! directory before `..`, and never leads above the share.
 
 use std::borrow::Cow;
 use wire::ntstatus::NtStatus;
 
 const DOT: u16 = b'.' as u16;
 const BACKSLASH: u16 = b'\\' as u16;
-/// Separates too, as no name can hold it.
+/// A separator as well, because no name can contain it.
 const SLASH: u16 = b'/' as u16;
 
 const CURRENT: &[u16] = &[DOT];
@@ -22,7 +22,7 @@ const PARENT: &[u16] = &[DOT; 2];
 /// `OBJECT_PATH_SYNTAX_BAD` for one that leads out of the share.
 pub fn normalize(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
     let parts = || units.split(|unit| matches!(*unit, BACKSLASH | SLASH));
-    // Most paths have none at all.
+    // The common case: a path without dot components.
     if !units.contains(&DOT) || !parts().any(|part| part == CURRENT || part == PARENT) {
         return Ok(Cow::Borrowed(units));
     }
@@ -45,7 +45,7 @@ pub fn normalize(units: &[u16]) -> Result<Cow<'_, [u16]>, NtStatus> {
     Ok(Cow::Owned(kept.join(&BACKSLASH)))
 }
 
-/// Whether the last component is a dot directory name: the path refers to a directory then.
+/// True if the last component is a dot directory name, so that the path refers to a directory.
 pub fn ends_in_dots(units: &[u16]) -> bool {
     let last = units.rsplit(|unit| matches!(*unit, BACKSLASH | SLASH)).next();
     last.is_some_and(|last| last == CURRENT || last == PARENT)

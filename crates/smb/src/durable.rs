@@ -1,6 +1,9 @@
-//! Durable opens: what a client has open survives the loss of its connection
-//! for a while, and is given back to the same user. MS-SMB2 3.3.5.9.6,
-//! 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1.
+//! Durable opens: an open survives the loss of its connection for a while, and the same user can
+//! reconnect it. MS-SMB2 3.3.5.9.6, 3.3.5.9.7, 3.3.5.9.10, 3.3.5.9.12, 3.3.7.1.
+//!
+//! An open with a batch oplock or a lease with handle caching is retained until another open would
+//! break that caching. The first such open closes it. A resilient or persistent open is retained in
+//! any case.
 //!
 //! An open with a batch oplock, or a lease that keeps handles, is kept because
 //! nobody else had to be asked while the client was away; the first who would have to be asked ends it. A
@@ -25,41 +28,41 @@ use std::time::{Duration, Instant};
 use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
 
-/// How far an open outlives its connection.
+/// The lifetime of an open beyond its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurableKind {
-    /// As long as nobody else needs what its client keeps of the file.
+    /// Until another open conflicts with its caching.
     Durable,
-    /// The same, with a name of its own and a time that its client chose.
+    /// Like `Durable`, with a CreateGuid and a timeout of the client's choice.
     DurableV2,
-    /// Whatever others need.
+    /// Also despite conflicting opens.
     Resilient,
-    /// The same, and the server.
+    /// Like `Resilient`, and beyond the server process.
     Persistent,
 }
 
 impl DurableKind {
-    /// Whether an open is kept whatever others need.
+    /// True if an open is retained despite conflicting opens.
     #[must_use]
     pub fn lasts(self) -> bool {
         matches!(self, Self::Resilient | Self::Persistent)
     }
 }
 
-/// How an open outlives its connection.
+/// Kind and timeout of a durable open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durability {
     /// See [`DurableKind`].
     pub kind: DurableKind,
-    /// How long it waits for its client.
+    /// How long the open waits for a reconnect.
     pub timeout: Duration,
 }
 
 impl Durability {
-    /// Of version 1.
+    /// A durable open of version 1.
     pub const DURABLE: Self = Self { kind: DurableKind::Durable, timeout: DURABLE_FOR };
 
-    /// Of version 2, for the time that was asked for; 0 leaves it to us.
+    /// A durable open of version 2 with the requested timeout; 0 means the server's default.
     #[must_use]
     pub fn durable_v2(asked_ms: u32) -> Self {
         let asked = Duration::from_millis(asked_ms.into());
@@ -67,7 +70,8 @@ impl Durability {
         Self { kind: DurableKind::DurableV2, timeout }
     }
 
-    /// Resilient, for the time that was asked for or [`RESILIENT_FOR_MIN`]; 0 leaves it to us.
+    /// A resilient open with the requested timeout, at least [`RESILIENT_FOR_MIN`]; 0 means the
+    /// server's default.
     ///
     /// # Errors
     /// `INVALID_PARAMETER` for more than [`RESILIENT_FOR_MAX`]. MS-SMB2 3.3.5.15.9.
@@ -80,31 +84,31 @@ impl Durability {
         Ok(Self { kind: DurableKind::Resilient, timeout })
     }
 
-    /// The time as messages have it.
+    /// The timeout in milliseconds, as responses carry it.
     #[must_use]
     pub fn timeout_ms(self) -> u32 {
         u32::try_from(self.timeout.as_millis()).unwrap_or(u32::MAX)
     }
 }
 
-/// What a client says of the open that it comes back for.
+/// The identification of an open in a reconnecting CREATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconnect {
-    /// The lasting half of its id.
+    /// FileId.Persistent.
     pub id: u64,
-    /// The name of the CREATE that made it, unless it is asked for as of version 1.
+    /// CreateGuid of the original CREATE; none in a reconnect of version 1.
     pub create_guid: Option<Guid>,
-    /// It is said to outlive the server.
+    /// The client claims a persistent open.
     pub persistent: bool,
-    /// The lease that it is under, if any.
+    /// The lease key, if the open has a lease.
     pub lease_key: Option<[u8; 16]>,
 }
 
 impl Reconnect {
-    /// Whether `open` is what the client of `session` comes back for.
+    /// Checks that the client of `session` may reconnect `open`.
     ///
     /// # Errors
-    /// As [`DurableOpens::reattach`].
+    /// The errors of [`DurableOpens::reattach`].
     pub fn judge(
         &self,
         open: &Open,
@@ -112,14 +116,13 @@ impl Reconnect {
         share: &str,
         name: &[u8],
     ) -> Result<(), NtStatus> {
-        // Version 1 may ask for an open of version 2, which by that of version 1 has
-        // a name of zeros.
+        // A version 1 reconnect may name a version 2 open; its GUID counts as zeros then.
         let create_guid = open.origin.create_guid.unwrap_or_default();
         let is_other = self.create_guid.is_some_and(|guid| guid != create_guid);
         let client = session.client_guid;
         let key = self.lease_key.map(|key| CacheKey { client, key });
         let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
-        // Of a lease that was not written down nobody knows but whose it would be.
+        // A lease that was not persisted is identified by its client only.
         let is_others_key = if is_restored && open.lease.is_none() {
             open.origin.client_guid != client
         } else {
@@ -144,19 +147,19 @@ impl Reconnect {
     }
 }
 
-/// The opens whose clients may come back, by the lasting half of their ids.
+/// The opens that clients may reconnect, by FileId.Persistent.
 #[derive(Debug, Default)]
 pub struct DurableOpens {
     reserve: Mutex<Reserve<Arc<Open>>>,
-    /// Clients that came back before it was known here that they were gone.
+    /// Reconnects that arrived before the server noticed the lost connection.
     early: Mutex<Reserve<Arc<Signal>>>,
-    /// Sessions that are being lost: their opens are in no table for a moment.
+    /// Sessions in the course of disconnection: their opens are in no table for a moment.
     losing: AtomicUsize,
 }
 
 impl DurableOpens {
-    /// The connection is lost. Keeps those of its opens that may be kept; the
-    /// others are returned, to be closed.
+    /// Retains those opens of a lost connection that may be retained, and returns the others, which
+    /// the caller closes.
     pub fn detach(
         &self,
         files: &RequestFiles,
@@ -172,7 +175,7 @@ impl DurableOpens {
             if let (Some(absence), Ok(file)) = (absence(&open, durability), open.file()) {
                 files.set_away(file, Some(absence));
             }
-            // What waits on it has lost its asker.
+            // Requests that wait on the open have lost their client.
             open.closed.raise();
             let id = open.id.persistent;
             gone.extend(self.lock().insert(id, open.clone(), now + durability.timeout));
@@ -180,7 +183,7 @@ impl DurableOpens {
             if let Some(lease) = &open.lease {
                 lease.handle_detached(id);
             }
-            // Asked for its oplock before it was entered: nobody was told.
+            // A break that preceded the insertion found no entry, so the open must close now.
             if kept_as(&open).is_none() {
                 gone.extend(self.remove(id));
             }
@@ -188,14 +191,14 @@ impl DurableOpens {
         gone
     }
 
-    /// The open that a client comes back for; it is the caller's to go on with.
+    /// Takes out the open that a client reconnects; the caller owns it then.
     ///
     /// # Errors
-    /// `OBJECT_NAME_NOT_FOUND` if it is not there, its time is over at `now`, or it is of another
-    /// share, under another lease, made by another CREATE, or persistent and not said to be;
-    /// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if it is said to be
-    /// persistent and is not, and for a lease on a file of another name, which without
-    /// a lease nobody looks at.
+    /// - `OBJECT_NAME_NOT_FOUND`: the open does not exist, its timeout expired before `now`, or
+    ///   share, lease, CreateGuid or persistence differ.
+    /// - `ACCESS_DENIED`: another user owns it.
+    /// - `INVALID_PARAMETER`: the client claims persistence that the open lacks, or a leased file
+    ///   has another name. Without a lease the name is not compared.
     pub fn reattach(
         &self,
         wish: &Reconnect,
@@ -210,8 +213,8 @@ impl DurableOpens {
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }
 
-    /// Raised once the open is entered, or it is time to look again: at the latest at the first tick
-    /// after `until`, or after that of another who expects it.
+    /// A signal that is raised once open `id` is detached. It is also raised at the first tick
+    /// after `until`, or after the deadline of another waiter for the same open.
     pub fn expect(&self, id: u64, until: Instant) -> Arc<Signal> {
         let mut early = lock(&self.early);
         let known = early.get(id).cloned();
@@ -222,7 +225,7 @@ impl DurableOpens {
         })
     }
 
-    /// What `lose` takes out of its session is about to be entered.
+    /// Runs `lose`, which moves opens from a session into this table.
     pub fn while_losing(&self, lose: impl FnOnce()) {
         self.losing.fetch_add(1, Ordering::AcqRel);
         lose();
@@ -231,27 +234,28 @@ impl DurableOpens {
         }
     }
 
-    /// Whether opens are about to be entered.
+    /// True while opens are on their way into the table.
     pub fn is_losing(&self) -> bool {
         self.losing.load(Ordering::Acquire) > 0
     }
 
-    /// An open that waits for its client.
+    /// Finds a detached open.
     pub fn find(&self, id: u64) -> Option<Arc<Open>> {
         self.lock().get(id).cloned()
     }
 
-    /// Takes an open out, to be closed.
+    /// Removes a detached open; the caller closes it.
     pub fn remove(&self, id: u64) -> Option<Arc<Open>> {
         self.lock().remove(id)
     }
 
-    /// Whether an open waits for its client.
+    /// True if the open is detached.
     pub fn is_kept(&self, id: u64) -> bool {
         self.lock().get(id).is_some()
     }
 
-    /// Its oplock is needed: ends it, if it is there and does not last whatever others need.
+    /// Removes a detached open whose caching conflicts with another open, unless its kind survives
+    /// conflicts.
     #[must_use]
     pub fn remove_for_others(&self, id: u64) -> Option<Arc<Open>> {
         let mut reserve = self.lock();
@@ -260,20 +264,20 @@ impl DurableOpens {
         reserve.remove(id)
     }
 
-    /// Takes out those whose time is over, to be closed.
+    /// Removes the opens whose timeout expired; the caller closes them.
     #[must_use]
     pub fn remove_expired(&self, now: Instant) -> Vec<Arc<Open>> {
         lock(&self.early).remove_expired(now).iter().for_each(|entered| entered.raise());
         self.lock().remove_expired(now)
     }
 
-    /// Lets go of persistent opens without closing them.
+    /// Leaks the persistent opens, so that the end of the process does not close them.
     pub fn leave_persistent(&self) {
         let is_persistent = |open: &Arc<Open>| open.origin.persistence.is_some();
         self.lock().drain().filter(is_persistent).for_each(std::mem::forget);
     }
 
-    /// How many are kept.
+    /// Number of detached opens.
     pub fn len(&self) -> usize {
         self.lock().len()
     }
@@ -287,8 +291,8 @@ fn lock<T>(reserve: &Mutex<Reserve<T>>) -> MutexGuard<'_, Reserve<T>> {
     reserve.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether `name`, as it is on the wire, is that of the open's file. Where case
-/// does not count for the file it does not count here.
+/// True if `name`, in wire encoding, is the path of the open's file. Case is ignored where the
+/// volume ignores it.
 pub fn is_named(open: &Open, name: &[u8]) -> bool {
     let Target::File(file) = &open.target else { return false };
     let Ok(units) = utf16_units(name, "name") else { return false };
@@ -297,23 +301,22 @@ pub fn is_named(open: &Open, name: &[u8]) -> bool {
     named.is_some_and(|named| named.may_be(&file.path(), case))
 }
 
-/// What others meet who need what an open keeps while its client is away. MS-SMB2 3.3.4.6,
-/// 3.3.4.7: the break of a resilient one is completed at once. One that lasts for nobody is closed:
-/// none.
+/// How a detached open reacts to conflicting opens. A break of a resilient open completes at once
+/// (MS-SMB2 3.3.4.6, 3.3.4.7). None for an open that a conflict closes.
 fn absence(open: &Open, durability: Durability) -> Option<Absence> {
-    // Resilience that its client asked for besides changes its time, and no more.
+    // Resilience that the client requests in addition changes the timeout only.
     let is_persistent = open.origin.persistence.is_some();
     let lasting = if is_persistent { Absence::Keeps } else { Absence::Yields };
     durability.kind.lasts().then_some(lasting)
 }
 
-/// How the open is kept, if it may be: nobody needs to be asked for it.
+/// The durability with which an open can be detached now; none if its caching does not allow it.
 pub(crate) fn kept_as(open: &Open) -> Option<Durability> {
     let Target::File(file) = &open.target else { return None };
     let durability = open.durability()?;
     let is_alone = || {
         let state = file.cache_state();
-        // Locks that others were not told of yet are gone with the connection.
+        // Byte-range locks that other clients' caches do not reflect end with the connection.
         let locks = state.has.contains(Caching::WRITE) || !file.has_locks();
         state.has.contains(Caching::HANDLE) && !state.is_breaking && locks
     };

@@ -1,20 +1,19 @@
-//! Extended attributes as SMB speaks of them: which names are good, what a list
-//! to set may hold, and where a scan of them goes on. MS-FSA 2.1.5.12.11,
-//! 2.1.5.15.4.
+//! Extended attributes in SMB: valid names, lists to set, and the position of a scan. MS-FSA
+//! 2.1.5.12.11, 2.1.5.15.4.
 
 use std::ops::Range;
 use vfs::XattrName;
 use wire::fscc::decode_ea_list;
 use wire::ntstatus::NtStatus;
 
-/// Bytes of one value: its length has 16 bits.
+/// Size of one value: its length field has 16 bits.
 pub const VALUE_BYTES_MAX: usize = u16::MAX as usize;
-/// Characters that no name has, beside those below a space. MS-FSCC 2.4.16.
+/// Characters that no name contains, beside control characters. MS-FSCC 2.4.16.
 const NOT_IN_NAMES: &[u8] = b"\\/:*?\"<>|,+=[];";
-/// FILE_NEED_EA: who does not understand the attribute must not open the file.
+/// FILE_NEED_EA: a client that does not understand the attribute must not open the file.
 const NEED_EA: u8 = 0x80;
 
-/// A name, and the value to set or none to remove.
+/// A name, and its new value; none removes the attribute.
 pub type Change = (XattrName, Option<Vec<u8>>);
 /// A name and a value.
 pub type Shown = (Vec<u8>, Vec<u8>);
@@ -26,17 +25,17 @@ pub const RETURN_SINGLE_ENTRY: u32 = 2;
 /// See [`RESTART_SCAN`].
 pub const INDEX_SPECIFIED: u32 = 4;
 
-/// Whether a name can be one.
+/// True if `name` is valid.
 #[must_use]
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|b| *b >= 0x20 && !NOT_IN_NAMES.contains(b))
 }
 
-/// Names and values to set; an empty value stands for one to remove. All are
-/// looked at before any is set.
+/// Decodes names and values to set; an empty value removes the attribute. The whole list is
+/// validated before any change.
 ///
 /// # Errors
-/// `EA_LIST_INCONSISTENT` if the list leads out of itself, `INVALID_EA_NAME`.
+/// `EA_LIST_INCONSISTENT` for an offset beyond the list, `INVALID_EA_NAME`.
 pub fn decode(list: &[u8]) -> Result<Vec<Change>, NtStatus> {
     let entries = decode_ea_list(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
     let checked = entries.iter().map(|entry| {
@@ -49,12 +48,12 @@ pub fn decode(list: &[u8]) -> Result<Vec<Change>, NtStatus> {
     checked.collect()
 }
 
-/// Which of `count` attributes a query is about, given where the last one of
-/// its open ended. Numbers of attributes begin at 1.
+/// The attributes of a query among `count`, given the end position of the open's last query.
+/// Attribute indexes begin at 1.
 ///
 /// # Errors
-/// `NO_EAS_ON_FILE`, `NONEXISTENT_EA_ENTRY` for a number beyond them,
-/// `NO_MORE_EAS` for the one behind the last, and at the end of a scan.
+/// `NO_EAS_ON_FILE`; `NONEXISTENT_EA_ENTRY` for an index beyond them; `NO_MORE_EAS` for the index
+/// after the last, and at the end of a scan.
 pub fn page(
     count: usize,
     flags: u32,
@@ -76,16 +75,15 @@ pub fn page(
         start if start > count && flags & INDEX_SPECIFIED != 0 => {
             Err(NtStatus::NONEXISTENT_EA_ENTRY)
         }
-        // Fewer than there were.
+        // Attributes were removed since the last query.
         start if start > count => Err(NtStatus::NO_MORE_EAS),
         start if flags & RETURN_SINGLE_ENTRY != 0 => Ok(start..start + 1),
         start => Ok(start..count),
     }
 }
 
-/// Where the next query goes on after one that showed attributes from `start`
-/// to `end`. One that had them all at once begins no scan: clients ask again
-/// for all.
+/// The position of the next query after one that returned attributes `start` to `end`. A query that
+/// returned all starts no scan: clients repeat it to get all again.
 #[must_use]
 pub fn next_position(start: usize, end: usize, count: usize, flags: u32) -> usize {
     let all_at_once = start == 0 && end == count && flags & RETURN_SINGLE_ENTRY == 0;

@@ -1,5 +1,5 @@
-//! What users have of what all of them share: sessions, tree connects, opens that outlive their
-//! connection, memory of pipes. Opens themselves are counted by `files`, for all protocols.
+//! Shared resources by user: sessions, tree connects, durable opens and pipe memory. The crate
+//! `files` counts opens, for all protocols.
 
 use crate::limits::{
     DETACHED_MAX, PERSISTENT_BYTES_MAX, PERSISTENT_OPENS_MAX, PERSISTENT_RECORD_BYTES_MAX,
@@ -21,9 +21,9 @@ pub struct Holdings {
     pub durable: Arc<Ledger>,
     /// Opens that may outlive the server.
     pub persistent: Arc<Ledger>,
-    /// Bytes that open pipes hold: unread answers above all.
+    /// Bytes that open pipes hold, mostly unread responses.
     pub pipe_bytes: Arc<Ledger>,
-    /// Bytes of what is written down of these.
+    /// Bytes of persistent records.
     pub persistent_bytes: Arc<Ledger>,
 }
 
@@ -41,18 +41,18 @@ impl Default for Holdings {
     }
 }
 
-/// What one open is charged for, as long as anything of it is there.
+/// The charges of one open, held while any part of it exists.
 #[derive(Debug, Default)]
 pub struct Charges {
     /// The open itself.
     pub open: Option<Share>,
-    /// That it may outlive its connection.
+    /// Its entry among the durable opens.
     pub durable: OnceLock<Share>,
 }
 
 impl SessionUser {
-    /// Whom the session's use of shared resources is charged to: the account, or where nobody has
-    /// proven anything the address, since everybody may have as many such sessions as they like.
+    /// The account that pays for the session's shared resources. For guest and anonymous sessions
+    /// it is the client's network, because a client can open any number of them.
     #[must_use]
     pub fn holder(&self, peer: IpAddr) -> Holder {
         if self.is_proven() {

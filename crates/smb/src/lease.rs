@@ -1,5 +1,8 @@
-//! Leases on the wire: what a client asks for, what it is told.
-//! MS-SMB2 3.3.1.11, 3.3.1.12, 3.3.4.7, 3.3.5.9.8, 3.3.5.9.11.
+//! Leases on the wire: the client's request, the server's response and break notifications. MS-SMB2
+//! 3.3.1.11, 3.3.1.12, 3.3.4.7, 3.3.5.9.8, 3.3.5.9.11.
+//!
+//! The file layer knows the caching rights of a lease. This module knows the client to notify and
+//! the version of the notification.
 //!
 //! What a lease lets its client keep is known to the file layer; here is whom
 //! to tell, and in which version's form.
@@ -15,43 +18,43 @@ use wire::smb::{
     LEASE_BREAK_IN_PROGRESS, LEASE_PARENT_KEY_SET, Lease as LeaseRequest, LeaseBreak, LeaseV2,
 };
 
-/// The level by which CREATE asks for a lease, and is told of it. MS-SMB2 2.2.13.
+/// OplockLevel of a CREATE that requests or grants a lease. MS-SMB2 2.2.13.
 pub const LEVEL_LEASE: u8 = 0xFF;
 
-/// The lease of one client under one key.
+/// One client's lease under one key.
 #[derive(Debug)]
 pub struct Lease {
     server: Weak<Server>,
     key: CacheKey,
-    /// The user who asked for it first.
+    /// The user whose CREATE established it.
     user: Box<str>,
-    /// It was asked for in the form of version 2: notices have an epoch.
+    /// The client requested version 2: notifications carry an epoch.
     pub is_v2: bool,
-    /// Notices are sealed if they can be.
+    /// Notifications are encrypted if the session has keys.
     seal: bool,
-    /// It is of a directory: of such a one a client keeps nothing that it would have to write back.
+    /// The lease is on a directory, for which a client has nothing to write back.
     of_directory: AtomicBool,
     told: Mutex<Told>,
 }
 
-/// A break must not overtake the reply that grants what it breaks.
+/// Notifications of a lease. A break must not overtake the response that grants the broken caching.
 #[derive(Debug, Default)]
 struct Told {
-    /// Replies on their way.
+    /// Granting responses in flight.
     granting: usize,
-    /// Breaks to tell after them: at most the few steps that a lease has.
+    /// Breaks to send after them: at most the few steps of one lease.
     kept_back: Vec<CacheBreak>,
-    /// Opens whose connection is lost, by the lasting half of their ids.
+    /// Detached opens under the lease, by FileId.Persistent.
     detached: Vec<u64>,
     others: Option<Box<OtherUsers>>,
 }
 
-/// Users that have opened the file under it, beside the first: few leases have such.
+/// Further users with opens under the lease; few leases have any.
 #[derive(Debug, Default)]
 struct OtherUsers(Vec<String>);
 
 impl Lease {
-    /// For the first open under a key.
+    /// A lease for the first open under a key.
     #[must_use]
     pub fn new(
         server: &Arc<Server>,
@@ -64,7 +67,7 @@ impl Lease {
         Self::restored(server, key, user, asked.v2.is_some(), seal)
     }
 
-    /// For opens that are made again after a restart.
+    /// A lease for opens that are restored after a restart.
     #[must_use]
     pub fn restored(
         server: &Arc<Server>,
@@ -79,7 +82,7 @@ impl Lease {
         Arc::new(Self { server, key, user, is_v2, seal, of_directory, told })
     }
 
-    /// What the file layer is asked for.
+    /// The caching that the file layer is asked to grant.
     #[must_use]
     pub fn wish(self: &Arc<Self>, asked: &LeaseRequest) -> CacheWish {
         let parent = asked.v2.filter(|_| asked.flags & LEASE_PARENT_KEY_SET != 0);
@@ -89,12 +92,12 @@ impl Lease {
             parent: parent.map(|v2| v2.parent_key),
             of_directories: asked.v2.is_some(),
         };
-        // What no bit means is not asked for.
+        // Undefined bits request nothing.
         let wanted = Caching((asked.state & u32::from(Caching::BATCH.0)) as u8);
         CacheWish { wanted, key: Some(key), holder: self.clone() }
     }
 
-    /// A user has opened the file under it.
+    /// Records a user with an open under the lease.
     pub fn note_user(&self, user: &str) {
         if &*self.user == user {
             return;
@@ -106,19 +109,19 @@ impl Lease {
         }
     }
 
-    /// Whether the user has opened the file under it. Anybody may claim a client's GUID, which is
-    /// no secret of it; a client that several users share acknowledges by any of their sessions.
+    /// True if the user has an open under the lease. A client with several users may acknowledge on
+    /// any of their sessions; its GUID alone proves nothing.
     pub fn is_of(&self, user: &str) -> bool {
         let is_other = |others: &OtherUsers| others.0.iter().any(|other| other == user);
         &*self.user == user || self.lock().others.as_deref().is_some_and(is_other)
     }
 
-    /// It was granted for a directory.
+    /// The lease was granted on a directory.
     pub fn note_directory(&self) {
         self.of_directory.store(true, Ordering::Relaxed);
     }
 
-    /// What the reply to a CREATE tells of it. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
+    /// The lease context of a CREATE response. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
     #[must_use]
     pub fn reply(&self, asked: &LeaseRequest, state: CacheState) -> LeaseRequest {
         let mut reply =
@@ -137,19 +140,19 @@ impl Lease {
         reply
     }
 
-    /// Whose it is, and the client's name for it.
+    /// ClientGuid and LeaseKey.
     #[must_use]
     pub fn key(&self) -> CacheKey {
         self.key
     }
 
-    /// An open under it waits for its client to come back.
+    /// Records a detached open under the lease.
     pub fn handle_detached(&self, id: u64) {
         self.lock().detached.push(id);
     }
 
-    /// The open does not wait any more, and is about to be asked again for what it is to
-    /// give back. True if its client was never told of that.
+    /// Removes a reconnected open, before the file layer repeats its break. True if the client was
+    /// not notified of that break.
     pub fn handle_reattached(&self, id: u64) -> bool {
         let mut state = self.lock();
         state.detached.retain(|detached| *detached != id);
@@ -165,7 +168,7 @@ impl Lease {
         let Some(session) = session else {
             let mut state = self.lock();
             if !state.detached.is_empty() {
-                // For its return.
+                // The notification waits for the reconnect.
                 state.kept_back.push(*told);
             }
             return;
@@ -185,8 +188,8 @@ impl Lease {
         send_notice(&session, None, self.seal, answered, |w| body.encode(w));
     }
 
-    /// Whose client is away cannot be asked, and is not kept for nothing: but for
-    /// those that are kept whatever others need.
+    /// Closes detached opens that conflict with the break, because their client cannot acknowledge
+    /// it. Resilient and persistent opens remain.
     fn give_up_detached(&self, server: &Server) {
         let detached = std::mem::take(&mut self.lock().detached);
         let (mut gone, mut staying) = (Vec::new(), Vec::new());
@@ -212,7 +215,7 @@ impl CacheHolder for Lease {
     }
 
     fn handle_break(&self, told: &CacheBreak) {
-        // What the client is not told in this life it learns in the next.
+        // A persistent record of the break reaches the client after a restart.
         if let Some(server) = self.server.upgrade() {
             server.note_break_of_lease(self.key);
         }
@@ -237,7 +240,7 @@ impl CacheHolder for Lease {
         }
         let kept_back = std::mem::take(&mut state.kept_back);
         drop(state);
-        // Those whose client is away are kept on.
+        // Detached opens remain detached.
         kept_back.iter().for_each(|told| self.notify(told));
     }
 }

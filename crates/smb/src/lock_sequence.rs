@@ -1,22 +1,22 @@
-//! Which LOCK requests of an open have been carried out: a client that lost a
-//! channel sends the last ones again. MS-SMB2 3.3.1.10, 3.3.5.14.
+//! LOCK requests that an open has completed: a client that lost a channel replays the last ones.
+//! MS-SMB2 3.3.1.10, 3.3.5.14.
 
-/// Requests that a client may have under way, each in a place of its own.
+/// Entries of Open.LockSequenceArray: LOCK requests that a client may have outstanding.
 pub const PLACES: usize = 64;
-/// A place without a request.
+/// An entry without a request.
 const NONE: u8 = u8::MAX;
-/// Beside a request's number: it is being carried out, or was undone.
+/// Flag beside a sequence number: the request runs, or was undone.
 const NOT_DONE: u8 = 0x10;
-/// The largest step back, of numbers modulo 16.
+/// The largest backward step, of numbers modulo 16.
 const BEHIND_MAX: u8 = 7;
 
-/// The last request of each place.
+/// The last request of each entry.
 #[derive(Debug, Default)]
 pub struct LockSequences(Option<Box<[u8; PLACES]>>);
 
 impl LockSequences {
-    /// Whether this very request was carried out before. If not, its place is
-    /// free until [`LockSequences::handle_done`].
+    /// True if this request was completed before. Otherwise its entry is invalid until
+    /// [`LockSequences::handle_done`].
     pub fn is_replay(&mut self, sequence: u32) -> bool {
         let Some((place, number)) = place_of(sequence) else { return false };
         let Some(places) = &mut self.0 else { return false };
@@ -27,33 +27,34 @@ impl LockSequences {
         replay
     }
 
-    /// Whether its place has had a later request: a client that has several channels asks the next
-    /// one there only when it has been answered. So this one was sent before, by another channel.
+    /// True if the entry has a later sequence number. A multichannel client sends the next request
+    /// of an entry only after the response to the last. So this one was sent earlier, on another
+    /// channel.
     pub fn is_behind(&self, sequence: u32) -> bool {
         let Some((place, number)) = place_of(sequence) else { return false };
         let last = self.0.as_ref().map_or(NONE, |places| places[place]);
         last != NONE && (1..=BEHIND_MAX).contains(&(last.wrapping_sub(number) & 0xF))
     }
 
-    /// It was undone.
+    /// The request was undone.
     pub fn handle_undone(&mut self, sequence: u32) {
         if let (Some((place, number)), Some(places)) = (place_of(sequence), &mut self.0) {
             places[place] = number | NOT_DONE;
         }
     }
 
-    /// All places, to be written down; none if nothing was counted.
+    /// All entries for the persistent record; none if no request was counted.
     pub fn places(&self) -> Option<[u8; PLACES]> {
         let done = |place: u8| if place & NOT_DONE == 0 { place } else { NONE };
         self.0.as_deref().map(|places| places.map(done))
     }
 
-    /// What was written down.
+    /// Restores the entries of a persistent record.
     pub fn of_places(places: Option<[u8; PLACES]>) -> Self {
         Self(places.map(Box::new))
     }
 
-    /// A request was carried out.
+    /// The request is complete.
     pub fn handle_done(&mut self, sequence: u32) {
         if let Some((place, number)) = place_of(sequence) {
             self.0.get_or_insert_with(|| Box::new([NONE; PLACES]))[place] = number;
@@ -61,8 +62,7 @@ impl LockSequences {
     }
 }
 
-/// Place and number in LockSequenceIndex and LockSequenceNumber; none for a
-/// request that takes no part. MS-SMB2 2.2.26.
+/// LockSequenceIndex and LockSequenceNumber of a request; none without an index. MS-SMB2 2.2.26.
 fn place_of(sequence: u32) -> Option<(usize, u8)> {
     let place = (sequence >> 4).checked_sub(1)? as usize;
     (place < PLACES).then_some((place, (sequence & 0xF) as u8))

@@ -1,4 +1,19 @@
-//! Wrong passwords: after some of them an attempt waits before it is judged.
+//! Failed passwords: after some of them the verification of an attempt is delayed.
+//!
+//! A delay after the verification would not slow a guesser that sends its next guess meanwhile.
+//! Failures are counted by account and network, by account, by network and by connection. The
+//! longest of the four delays applies; a success clears only the first counter. Where an account
+//! has logged on from a network before, failures elsewhere do not delay it.
+//!
+//! A guesser must not keep others from verification either. Waiting attempts are verified in this
+//! order: fewest failures, then the network that was served longest ago for the account, then
+//! arrival. When the queue is full, an attempt with more waiting attempts or more failures is
+//! displaced.
+//!
+//! Before verification nothing distinguishes the owner of an account from a guesser at the same
+//! address. So a delay is a second at most, while an attempt waits up to 15. Beside a few guessing
+//! connections each attempt gets its turn. Beside more, up to the size of the queue, each has the
+//! same chance. Longer delays would prevent few guesses and lock the owner out.
 //!
 //! Waiting after the verdict would not hold back a guesser that sends its next guess meanwhile.
 //! Failures are counted apart by account and network, by account, by network and by connection;
@@ -29,33 +44,33 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const DELAY_MIN: Duration = Duration::from_millis(50);
-/// After this long without a failure a counter starts anew.
+/// A counter resets after this time without a failure.
 const FORGET_AFTER: Duration = Duration::from_mins(10);
-/// How often an attempt looks whether its turn has come.
+/// Poll interval of a waiting attempt.
 const TURN_LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// How many failures cost nothing, and how far apart attempts are at most after them.
+/// Failures without a delay, and the longest delay after them.
 #[derive(Clone, Copy, Debug)]
 struct Policy {
     free: u32,
     delay_max: Duration,
 }
 
-/// One account from one network: a person mistypes, a guesser gets 60 attempts a minute.
+/// One account from one network: allows a person's typos, and 60 guesses a minute.
 const PAIR: Policy = Policy { free: 2, delay_max: Duration::from_secs(1) };
-/// One account from everywhere that it has not logged on from: 60 a minute.
+/// One account from all networks that are not usual for it: 60 guesses a minute.
 const ACCOUNT: Policy = Policy { free: 10, delay_max: Duration::from_secs(1) };
-/// All accounts from one network that have not logged on from there: 60 a minute.
+/// All accounts from one network that is not usual for them: 60 guesses a minute.
 const NETWORK: Policy = Policy { free: 10, delay_max: Duration::from_secs(1) };
-/// All accounts on one connection: 30 a minute.
+/// All accounts on one connection: 30 guesses a minute.
 const CONNECTION: Policy = Policy { free: 10, delay_max: Duration::from_secs(2) };
 
-/// Failures in a row.
+/// Consecutive failures.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailureCount {
     count: u32,
     last: Option<Instant>,
-    /// When the last attempt began to be judged, whatever came of it.
+    /// Start of the last verification, whatever its result.
     judged: Option<Instant>,
 }
 
@@ -72,7 +87,7 @@ impl FailureCount {
         self.last.is_none_or(|last| now.saturating_duration_since(last) > FORGET_AFTER)
     }
 
-    /// When the next attempt may be judged, if that is later than `now`.
+    /// When the next verification is allowed, if later than `now`.
     fn due(&self, policy: Policy, now: Instant) -> Option<Instant> {
         let last = self.last.filter(|_| !self.is_forgotten(now))?;
         let doublings = self.count.checked_sub(policy.free + 1)?;
@@ -81,24 +96,25 @@ impl FailureCount {
     }
 }
 
-/// One attempt to log on by a password.
+/// One password logon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogonAttempt {
     network: IpAddr,
-    /// The account's name, hashed with a key of this process: names have no bound.
+    /// Hash of the account name with a random key of this process, because names have no length
+    /// limit.
     account: u64,
 }
 
 type Pair = (u64, IpAddr);
 
-/// A network that an account has logged on from, as it outlives the server.
+/// A network from which an account has logged on, in its persistent form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsualNetwork {
     /// The account's name.
     pub account: String,
     /// An IPv4 address, or the first of an IPv6 /64.
     pub network: IpAddr,
-    /// Of its last logon from there, in seconds since 1970.
+    /// Time of the last logon from there, in seconds since 1970.
     pub last_unix_seconds: u64,
 }
 
@@ -108,25 +124,23 @@ struct Usual {
     last: Instant,
 }
 
-/// An attempt that waits.
+/// A waiting attempt.
 #[derive(Debug)]
 struct Waiter {
     attempt: LogonAttempt,
     connection: u64,
-    /// Of its connection, as it was when the attempt began to wait.
+    /// Failures of its connection at the start of the wait.
     failures_of_connection: FailureCount,
     is_usual: bool,
-    /// Those with equal failures are judged in this order. When it came, or later by chance where
-    /// not all can be judged in time: else those that come in a burst would have all turns.
+    /// Order among attempts with equal failures: the arrival time, or a random later time where not
+    /// all can be verified in time. Otherwise attempts that arrive in a burst would take all turns.
     turn: Instant,
 }
 
-/// By what a waiter is chosen to make room: what its connection has waiting, what its network
-/// has waiting, failures behind it.
+/// Displacement order: waiting attempts of its connection, of its network, and its failures.
 type Burden = (usize, usize, u32);
 
-/// In what order those who wait are judged: failures behind them, when their network was last
-/// served, turn, arrival.
+/// Verification order: failures, last service of its network, turn, arrival.
 type Rank = (u32, Option<Instant>, Instant, u64);
 
 #[derive(Debug, Default)]
@@ -134,13 +148,13 @@ struct State {
     pairs: HashMap<Pair, FailureCount>,
     accounts: HashMap<u64, FailureCount>,
     networks: HashMap<IpAddr, FailureCount>,
-    /// Where accounts have logged on from.
+    /// Usual networks of accounts.
     usual: HashMap<Pair, Usual>,
-    /// By the order in which they came.
+    /// Waiting attempts in the order of their arrival.
     waiters: BTreeMap<u64, Waiter>,
-    /// Attempts that have waited.
+    /// Number of attempts that have waited.
     arrivals: u64,
-    /// Tickets that are being judged.
+    /// Tickets in verification.
     tickets: usize,
     tickets_of_networks: HashMap<IpAddr, usize>,
 }
@@ -152,7 +166,7 @@ pub struct LogonThrottle {
     hasher: RandomState,
 }
 
-/// A place among the attempts that wait, until it is dropped.
+/// An entry in the queue of waiting attempts; dropping it removes the entry.
 #[derive(Debug)]
 pub struct WaitingLogon {
     throttle: Arc<LogonThrottle>,
@@ -165,7 +179,7 @@ impl Drop for WaitingLogon {
     }
 }
 
-/// A place among the tickets that are being judged, until it is dropped.
+/// An entry among the tickets in verification; dropping it removes the entry.
 #[derive(Debug)]
 pub struct WaitingTicket {
     throttle: Arc<LogonThrottle>,
@@ -181,8 +195,8 @@ impl Drop for WaitingTicket {
 }
 
 impl Waiter {
-    /// Whether both wait for the same delay. At home that is of the account from there, else of the
-    /// account or of the network.
+    /// True if both wait for the same delay. On a usual network that is the delay of the pair, else
+    /// that of the account or of the network.
     fn competes(&self, other: &Self) -> bool {
         let (own, of) = (self.attempt, other.attempt);
         match (self.is_usual, other.is_usual) {
@@ -200,15 +214,17 @@ impl LogonAttempt {
 }
 
 impl LogonThrottle {
-    /// An attempt at `account` from an address.
+    /// A logon attempt at `account` from an address.
     pub fn attempt(&self, account: &str, address: IpAddr) -> LogonAttempt {
         LogonAttempt { network: site_of(address), account: self.hasher.hash_one(account) }
     }
 
-    /// When an attempt may be judged. None if that is now: it is to be judged at once, and the next
-    /// one waits as after a failure, so that attempts on other threads are not judged with it.
-    /// `connection` are the failures on its connection, `place` is where it has waited: if another
-    /// attempt has that now, it is not judged within [`LOGON_WAITS`].
+    /// When an attempt may be verified; none means now.
+    ///
+    /// The caller verifies it then at once. The next attempt is delayed as after a failure, so that
+    /// concurrent attempts are not verified together. `connection` has the failures of its
+    /// connection. `place` is its queue entry; an attempt whose entry was displaced is not verified
+    /// within [`LOGON_WAITS`].
     pub fn due(
         &self,
         attempt: LogonAttempt,
@@ -239,8 +255,8 @@ impl LogonThrottle {
         due
     }
 
-    /// A place to wait in, if there is one or another attempt makes room. `connection` is the
-    /// number of the attempt's connection, and the failures on it.
+    /// Adds an attempt to the queue, if there is room or another attempt can be displaced.
+    /// `connection` is the connection's number and its failures.
     pub fn wait(
         self: &Arc<Self>,
         attempt: LogonAttempt,
@@ -267,8 +283,8 @@ impl LogonThrottle {
         Some(WaitingLogon { throttle: self.clone(), arrival })
     }
 
-    /// A place for a ticket from an address, if there is one. Nobody guesses tickets: they are
-    /// bounded, and not slowed.
+    /// Admits a ticket from an address to verification. Tickets cannot be guessed, so their number
+    /// is bounded without a delay.
     pub fn wait_for_ticket(self: &Arc<Self>, address: IpAddr) -> Option<WaitingTicket> {
         let network = site_of(address);
         let mut state = self.state();
@@ -281,7 +297,7 @@ impl LogonThrottle {
         Some(WaitingTicket { throttle: self.clone(), network })
     }
 
-    /// Counts an attempt that was judged wrong.
+    /// Counts a failed verification.
     pub fn count_failure(
         &self,
         attempt: LogonAttempt,
@@ -295,14 +311,14 @@ impl LogonThrottle {
         count_failure(&mut state.networks, attempt.network, now);
     }
 
-    /// The account has logged on from there: its own failures there are cleared, and no others.
+    /// Records a successful logon: clears the failures of this account on this network only.
     pub fn clear(&self, attempt: LogonAttempt, account: &str, now: Instant) {
         let mut state = self.state();
         state.pairs.remove(&attempt.pair());
         state.add_usual(attempt, account, now);
     }
 
-    /// Where accounts have logged on from, for the next run of the server.
+    /// Usual networks of all accounts, for the next run of the server.
     pub fn usual_networks(&self, now: Instant, now_unix_seconds: u64) -> Vec<UsualNetwork> {
         let state = self.state();
         let of = |(pair, usual): (&Pair, &Usual)| {
@@ -318,7 +334,7 @@ impl LogonThrottle {
         state.usual.iter().filter(|(_, usual)| is_recent(usual)).map(of).collect()
     }
 
-    /// Takes what an earlier run of the server knew. Times to come count as now.
+    /// Restores the usual networks of an earlier run. Future times count as now.
     pub fn restore_usual(&self, known: Vec<UsualNetwork>, now: Instant, now_unix_seconds: u64) {
         for UsualNetwork { account, network, last_unix_seconds } in known {
             let ago = Duration::from_secs(now_unix_seconds.saturating_sub(last_unix_seconds));
@@ -328,13 +344,13 @@ impl LogonThrottle {
         }
     }
 
-    /// A panic while it was held leaves counts that are each right.
+    /// Every count is valid by itself, so a poisoned state is usable.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What has no place for one more.
+/// The limit that a new attempt would exceed.
 #[derive(Clone, Copy, Debug)]
 enum Crowd {
     Connection,
@@ -350,7 +366,7 @@ impl State {
         usual.is_some_and(|usual| now.saturating_duration_since(usual.last) <= USUAL_FOR)
     }
 
-    /// The account's oldest makes room for its newest: no account has many.
+    /// Adds a usual network; beyond the limit the account's oldest is evicted.
     fn add_usual(&mut self, attempt: LogonAttempt, account: &str, last: Instant) {
         if let Some(usual) = self.usual.get_mut(&attempt.pair()) {
             usual.last = usual.last.max(last);
@@ -369,7 +385,7 @@ impl State {
         self.usual.insert(attempt.pair(), Usual { account: account.into(), last });
     }
 
-    /// When the delay after the last failure is over, if it is not.
+    /// End of the present delay, if there is one.
     fn delay(
         &self,
         attempt: LogonAttempt,
@@ -397,10 +413,12 @@ impl State {
         }
     }
 
-    /// The failures behind a waiter, beyond those of a person who mistypes: of its connection, and
-    /// of its account and network unless the network is usual, where others' failures are not its
-    /// own. All are compared as of now: else those that came while their guesser had few would be
-    /// judged before its later ones, and before others that have none.
+    /// Failures attributed to a waiting attempt, beyond a person's typos: those of its connection,
+    /// and those of its pair unless its network is usual. On a usual network failures may be
+    /// another's.
+    ///
+    /// All attempts are compared by the present counts. Otherwise attempts from a guesser's early
+    /// phase would precede attempts without failures.
     fn failures_behind(&self, waiter: &Waiter, now: Instant) -> u32 {
         let count = |failures: &FailureCount| {
             if failures.is_forgotten(now) { 0 } else { failures.count.saturating_sub(PAIR.free) }
@@ -409,8 +427,8 @@ impl State {
         count(&waiter.failures_of_connection).saturating_add(of_pair.map_or(0, count))
     }
 
-    /// Whether an attempt that may be judged now comes before this one, as of now. One order for
-    /// all, so that no two wait for each other.
+    /// True if another attempt that may be verified now precedes this one. One total order prevents
+    /// mutual waits.
     fn has_before(&self, arrival: u64, waiter: &Waiter, now: Instant) -> bool {
         let rank = self.rank(arrival, waiter, now);
         self.waiters.iter().any(|(arrival, other)| {
@@ -426,9 +444,9 @@ impl State {
         (self.failures_behind(waiter, now), self.served(waiter), waiter.turn, arrival)
     }
 
-    /// When the account was last judged from the waiter's network; at the earliest as long before
-    /// its turn as an attempt waits, so that networks that were never seen do not come before an
-    /// owner who mistyped a while ago. Else whoever has many networks would have a turn by each.
+    /// Last verification of the account from the waiter's network, at the earliest [`LOGON_WAITS`]
+    /// before its turn. The bound keeps unknown networks behind an owner who mistyped a while ago.
+    /// Otherwise a guesser with many networks would get a turn on each.
     fn served(&self, waiter: &Waiter) -> Option<Instant> {
         let earliest = waiter.turn.checked_sub(LOGON_WAITS);
         let judged = self.pairs.get(&waiter.attempt.pair()).filter(|_| !waiter.is_usual);
@@ -446,7 +464,7 @@ impl State {
         }
     }
 
-    /// What has as many waiting as it may, if something has.
+    /// The first limit that one more attempt would exceed.
     fn crowd_before(&self, waiter: &Waiter) -> Option<Crowd> {
         let everywhere = [
             (Crowd::Connection, WAITING_LOGONS_PER_CONNECTION),
@@ -464,8 +482,8 @@ impl State {
         })
     }
 
-    /// The waiter of a crowd that makes room for a new one: the one with the greatest burden, of
-    /// those the last, if that is greater than the new one's own.
+    /// The waiting attempt to displace: the one with the greatest burden, among equals the latest.
+    /// None if the new attempt's burden is not smaller.
     fn heaviest(&self, waiter: &Waiter, crowd: Crowd, now: Instant) -> Option<u64> {
         let (mut connections, mut networks) = (HashMap::new(), HashMap::new());
         for other in self.waiters.values().chain([waiter]) {
@@ -491,8 +509,8 @@ fn leave<K: Hash + Eq>(waiting: &mut HashMap<K, usize>, key: K) {
     }
 }
 
-/// Where the table is full, counters that matter least make room: those of one failure before
-/// those of many, so that made-up names do not clear the counter of an account.
+/// Counts a failure. In a full table the counters with the fewest failures are evicted first, so
+/// that invented names do not clear an account's counter.
 fn count_failure<K: Hash + Eq + Copy>(counts: &mut HashMap<K, FailureCount>, key: K, now: Instant) {
     if counts.len() >= THROTTLE_ENTRIES_MAX && !counts.contains_key(&key) {
         counts.retain(|_, count| !count.is_forgotten(now));
@@ -503,7 +521,8 @@ fn count_failure<K: Hash + Eq + Copy>(counts: &mut HashMap<K, FailureCount>, key
     counts.entry(key).or_default().count_failure(now);
 }
 
-/// Drops the quarter of the entries that comes first: at once, since finding them reads all.
+/// Evicts the first quarter of the entries by `order`, because finding candidates scans the whole
+/// table.
 fn shed<K: Hash + Eq + Copy, V, O: Ord>(entries: &mut HashMap<K, V>, order: impl Fn(&V) -> O) {
     let mut ordered: Vec<(O, K)> = entries.iter().map(|(k, v)| (order(v), *k)).collect();
     let quarter = ordered.len() / 4;
@@ -530,7 +549,8 @@ mod tests {
             Self { throttle: Arc::default(), now: Instant::now() }
         }
 
-        /// Guesses until `end` as fast as it is let, on a connection of its own; gives the number.
+        /// Guesses as fast as allowed for `time`, on a connection of its own; returns the number of
+        /// guesses.
         fn guess(&mut self, account: &str, from: IpAddr, time: Duration) -> u32 {
             let (mut connection, end) = (FailureCount::default(), self.now + time);
             let attempt = self.throttle.attempt(account, from);
@@ -575,7 +595,7 @@ mod tests {
         while now <= end {
             let name = format!("user{guesses}");
             let attempt = rig.throttle.attempt(&name, HERE);
-            // Even where each of them is at home.
+            // Each account also has this network as a usual one.
             rig.log_on(&name, HERE);
             match rig.throttle.due(attempt, &connection, None, now) {
                 Some(due) => now = due,
@@ -597,7 +617,7 @@ mod tests {
             }
             rig.guess("alice", HERE, Duration::from_mins(1));
             rig.now += Duration::from_secs(5);
-            // Each on a connection of its own, and none is counted yet.
+            // Each attempt uses a connection of its own, and no failure is counted yet.
             let judged = (0..10).filter(|_| rig.delay("alice", HERE).is_zero());
             assert_eq!(judged.count(), 1);
         }
@@ -627,12 +647,12 @@ mod tests {
         rig.log_on("alice", HERE);
         rig.guess("alice", ELSEWHERE, Duration::from_mins(2));
         assert_eq!(rig.delay("alice", HERE), Duration::ZERO);
-        // From a network that alice never used it is slower, but no lockout.
+        // From a network that alice never used the logon is delayed, but not locked out.
         let third = IpAddr::from([203, 0, 113, 1]);
         assert!(rig.delay("alice", third) <= Duration::from_secs(1));
     }
 
-    /// Guesses of a minute, on a connection of its own for each few, as a guesser may.
+    /// Guesses of one minute, with a new connection for each few, as a guesser can.
     fn guesses_of_a_minute(rig: &mut Rig) -> u32 {
         let (mut guesses, end) = (0, rig.now + Duration::from_mins(1));
         while rig.now < end {
@@ -696,7 +716,7 @@ mod tests {
             let attempt = rig.throttle.attempt("alice", of(from));
             rig.throttle.wait(attempt, (connection, &FailureCount::default()), rig.now)
         };
-        // Networks with two connections each fill the account's places.
+        // Networks with two connections each fill the account's limit.
         let networks = u8::try_from(WAITING_LOGONS_PER_ACCOUNT / 2).unwrap();
         let waiting: Vec<_> = (0..networks)
             .flat_map(|n| [wait(n, u64::from(n)), wait(n, 50 + u64::from(n))])
@@ -720,12 +740,12 @@ mod tests {
         assert!(rig.throttle.state().waiters.is_empty());
     }
 
-    /// Somebody who tries to log on again and again, each time as soon as it is answered.
+    /// A client that logs on repeatedly, each time immediately after the response.
     struct Actor {
         attempt: LogonAttempt,
         connection: u64,
         failures: FailureCount,
-        /// Guesses at another account each time.
+        /// Guesses at a different account each time.
         sprays: bool,
         place: Option<(WaitingLogon, Instant)>,
         look: Instant,
@@ -766,7 +786,7 @@ mod tests {
             if self.place.is_some() { Answer::None } else { Answer::Refused }
         }
 
-        /// Acts with a wrong password; for each it connects anew.
+        /// Tries a wrong password, with a new connection for each try.
         fn guess(&mut self, rig: &Rig) -> Answer {
             let answer = self.act(rig);
             if answer == Answer::Judged {
@@ -783,9 +803,8 @@ mod tests {
         }
     }
 
-    /// While guessers have all places, a right password is tried some times, each on a
-    /// connection of its own: how many were judged, and how many guesses there were beyond sixty
-    /// a minute.
+    /// Tries the right password several times, each on a new connection, while guessers fill the
+    /// queue. Returns the verified tries, and the guesses beyond sixty a minute.
     fn logons_in_flood(rig: &mut Rig, guessers: &mut [Actor], tries: u64) -> (u64, u64) {
         let (from, mut judged, mut guesses, begin) = (HERE, 0, 0, rig.now);
         for n in 0..tries {
@@ -814,7 +833,7 @@ mod tests {
         (judged, u64::saturating_sub(guesses, (rig.now - begin).as_secs()))
     }
 
-    /// Guessers at alice's account, on so many connections.
+    /// Guessers at alice's account on so many connections.
     fn guessers(rig: &Rig, from: IpAddr, connections: u64) -> Vec<Actor> {
         (0..connections).map(|n| Actor::new(rig, "alice", from, n)).collect()
     }
@@ -829,7 +848,7 @@ mod tests {
             let mut guessers = guessers(&rig, HERE, 13);
             let (judged, guesses) = logons_in_flood(&mut rig, &mut guessers, 10);
             assert_eq!(judged, 10, "usual: {is_usual}");
-            // Those that cost little, before the delay has grown.
+            // The cheap guesses before the delay has grown.
             assert!(guesses <= 20, "{guesses}");
         }
     }
@@ -839,7 +858,7 @@ mod tests {
         let mut rig = Rig::new();
         let mut guessers = guessers(&rig, HERE, 40);
         let (judged, guesses) = logons_in_flood(&mut rig, &mut guessers, 100);
-        // Chance decides, 15 of 41 on average: these bounds are six deviations from that.
+        // Chance decides, 15 of 41 on average; the bounds are six standard deviations away.
         assert!((8..=65).contains(&judged), "{judged}");
         assert!(guesses <= 20, "{guesses}");
     }
@@ -847,12 +866,12 @@ mod tests {
     #[test]
     fn guesser_does_not_lock_other_accounts_out_of_its_address() {
         let mut rig = Rig::new();
-        // At one account, on more connections than there are places.
+        // At one account, on more connections than the queue has entries.
         let mut bob: Vec<_> = (0..100).map(|n| Actor::new(&rig, "bob", HERE, n)).collect();
         let (judged, guesses) = logons_in_flood(&mut rig, &mut bob, 10);
         assert_eq!(judged, 10);
         assert!(guesses <= 20, "{guesses}");
-        // At another account each time, which none has failures for.
+        // At another account each time, none of which has failures.
         let mut rig = Rig::new();
         let mut sprayers = guessers(&rig, HERE, 13);
         for sprayer in &mut sprayers {
@@ -873,7 +892,7 @@ mod tests {
         // From a network that alice has never used.
         let (judged, guesses) = logons_in_flood(&mut rig, &mut guessers, 10);
         assert_eq!(judged, 10);
-        // Those that cost little, before the delay has grown.
+        // The cheap guesses before the delay has grown.
         assert!(guesses <= 20, "{guesses}");
     }
 

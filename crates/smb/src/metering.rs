@@ -1,5 +1,8 @@
-//! What is counted of requests: how they ended in the words that all protocols share, and
-//! which bytes of a frame belong to which of its requests.
+//! Request metering: result classes shared by all protocols, and the attribution of a frame's bytes
+//! to its requests.
+//!
+//! Every byte of a frame is counted once: a message's bytes with its request, the rest (prefix,
+//! transform header, padding) with the first request.
 //!
 //! Every byte of a frame is counted once: those of a message with its request, what surrounds
 //! them (the prefix, the transform header, padding) with the first.
@@ -18,17 +21,17 @@ use std::time::{Duration, Instant};
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
-/// Answers that are on their way with one frame.
+/// Metering records of the responses in one frame.
 pub type SentList = SmallVec<[Sent; 2]>;
 
-/// How a request ended that was answered with this status.
+/// The result class of a request with this status.
 #[must_use]
 pub fn response_type(status: NtStatus) -> ResponseType {
     if !status.is_error() {
         return ResponseType::Success;
     }
     match status {
-        // Of a logon, what leads on to its end.
+        // An intermediate step of a successful logon.
         NtStatus::MORE_PROCESSING_REQUIRED => ResponseType::Success,
         NtStatus::LOGON_FAILURE
         | NtStatus::ACCOUNT_RESTRICTION
@@ -43,7 +46,7 @@ pub fn response_type(status: NtStatus) -> ResponseType {
         NtStatus::INSUFFICIENT_RESOURCES | NtStatus::REQUEST_NOT_ACCEPTED => {
             ResponseType::ServerBusyError
         }
-        // Its share allows no more: the server could.
+        // The limit of the share's class, not of the server.
         NtStatus::TOO_MANY_OPENED_FILES => ResponseType::ClientThrottlingError,
         NtStatus::IO_TIMEOUT => ResponseType::ServerTimeoutError,
         NtStatus::UNSUCCESSFUL | NtStatus::UNEXPECTED_IO_ERROR | NtStatus::INTERNAL_ERROR => {
@@ -53,26 +56,26 @@ pub fn response_type(status: NtStatus) -> ResponseType {
     }
 }
 
-/// How the requests of a session are counted.
+/// The authentication kind under which a channel's requests are metered.
 pub fn authentication(channel: Option<&Arc<Channel>>) -> Authentication {
     channel.map_or(Authentication::Anonymous, |channel| channel.session.authentication())
 }
 
-/// A reply in the buffer, as it is counted.
+/// Metering record of a response in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     done: Done,
-    /// It is the answer, and not only the word that one follows.
+    /// The final response, not an interim one.
     is_final: bool,
 }
 
-/// What the requests of a frame have been counted as so far.
+/// Metering state of a frame's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
     arrival: Arrival,
-    /// Until when what came before in the frame was worked on.
+    /// End of the work for the preceding request of the frame.
     since: Instant,
-    /// Requests whose answers are on their way: the others end with their connection.
+    /// Requests with sent responses; the others end unanswered with their connection.
     ended: usize,
 }
 
@@ -83,7 +86,7 @@ impl Tally {
 }
 
 impl Chain {
-    /// The end of request `at`. Its bytes are those of its message; see [`Chain::settle`].
+    /// Meters the end of request `at`. Its bytes are those of its message; see [`Chain::settle`].
     pub fn count(
         &mut self,
         at: usize,
@@ -98,7 +101,7 @@ impl Chain {
         Done { response, latency, ..self.undone(at, related.counted) }
     }
 
-    /// The word that the answer to request `at` follows.
+    /// Meters the interim response of request `at`.
     pub fn count_interim(&self, at: usize) -> Done {
         self.undone(at, ShareId::NONE)
     }
@@ -123,7 +126,7 @@ impl Chain {
         own + if at == 0 { self.tally.arrival.wire_bytes.saturating_sub(all) } else { 0 }
     }
 
-    /// Looks closer at request `at`, in its turn or if it was slow.
+    /// Samples request `at` for the top lists, and records it if it was slow.
     pub fn look_closer(&self, at: usize, related: &Related, done: &Done) {
         let meter = self.server.files.meter();
         if meter.is_sampled() {
@@ -140,7 +143,7 @@ impl Chain {
         }
     }
 
-    /// A frame leaves with these replies: now their bytes are known.
+    /// Completes the records of a frame's responses, once its size is known.
     pub fn settle(&mut self, counted: &[Counted], transmit: &mut Transmit) {
         let own: u64 = counted.iter().map(|counted| counted.done.egress_bytes).sum();
         let mut around = (transmit.length_bytes() as u64).saturating_sub(own);
@@ -159,7 +162,7 @@ impl Chain {
         }
     }
 
-    /// The connection goes before these are answered.
+    /// Meters the requests that the end of the connection leaves unanswered.
     fn count_unanswered(&self) {
         for at in self.tally.ended..self.elements.len() {
             let element = &self.elements[at];
@@ -183,7 +186,7 @@ impl Drop for Chain {
 }
 
 impl Conn {
-    /// A request that is no job was answered with `transmit`, or with nothing.
+    /// Meters a request that is not a job, with its response if it has one.
     pub(crate) fn count_alone(
         &self,
         command: Command,
@@ -208,7 +211,7 @@ impl Conn {
         }
     }
 
-    /// A client is told something unasked.
+    /// Meters a notification.
     pub(crate) fn count_notice(&self, transmit: &Transmit) {
         self.server.files.meter().record(&Done {
             share: ShareId::NONE,

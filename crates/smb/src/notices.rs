@@ -1,5 +1,8 @@
-//! Frames that answer nothing: what a connection's client is told unasked.
-//! MS-SMB2 3.3.4.6.
+//! Notifications: frames that the server sends without a request. MS-SMB2 3.3.4.6.
+//!
+//! Any thread may queue one; the connection task is woken and sends it. A sent notification is
+//! retained until the client acknowledges it, or until it must have arrived. If its connection is
+//! lost, or no acknowledgment comes, another connection repeats it.
 //!
 //! Put in from any thread; the connection's task is woken and takes them out.
 //! What was sent is kept until it is answered, or must have arrived: if its
@@ -17,21 +20,21 @@ use std::time::Instant;
 use wire::codec::Reader;
 use wire::smb::{FileId, Header, SessionId};
 
-/// What a notice and its answer are about: in both, a name of 16 bytes stands at
-/// the same place. MS-SMB2 2.2.23, 2.2.24.
+/// The object of a notification and of its acknowledgment. Both carry its 16-byte id at the same
+/// offset. MS-SMB2 2.2.23, 2.2.24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// The oplock of an open.
     Open(FileId),
-    /// The lease of this key.
+    /// The lease under this key.
     Lease([u8; 16]),
 }
 
 impl About {
-    /// Size of the bodies that are about an open.
+    /// StructureSize of the bodies that refer to an open.
     const OPEN_BODY_BYTES: u16 = 24;
 
-    /// That of a message, as its bytes from the header on.
+    /// The subject of a message, given from its header on.
     pub fn of(message: &[u8]) -> Option<Self> {
         let body = message.get(Header::LENGTH..)?;
         let name = body.get(8..)?.first_chunk::<16>()?;
@@ -42,31 +45,31 @@ impl About {
         }
     }
 
-    /// That of a notice which is not sealed yet.
+    /// The subject of a notification before encryption.
     pub fn of_notice(buffer: &[u8]) -> Option<Self> {
         Self::of(buffer.get(MESSAGE_START..)?)
     }
 }
 
-/// Whether the client answers a notice.
+/// The acknowledgment that a notification requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// It does not.
+    /// None.
     Never,
-    /// When it has written back what it keeps.
+    /// One after the client has written back its cache.
     InTime,
-    /// It has nothing to write back.
+    /// One immediately: the client has nothing to write back.
     AtOnce,
 }
 
-/// One frame, and what is needed to send it by another connection.
+/// One frame, with the data to repeat it on another connection.
 #[derive(Debug)]
 pub struct Notice {
-    /// The session that it is for.
+    /// Id of the session.
     pub session: SessionId,
-    /// What it is about.
+    /// The oplock or lease, if any.
     pub about: Option<About>,
-    /// Whether the client is to answer it.
+    /// The required acknowledgment.
     pub answered: Answered,
     /// The frame.
     pub transmit: Transmit,
@@ -81,8 +84,8 @@ impl Notice {
     }
 }
 
-/// The frames for one connection. There is at most one for each open at a
-/// time, which bounds them.
+/// The notifications of one connection. Each open and lease has at most one at a time, which bounds
+/// them.
 #[derive(Debug, Default)]
 pub struct Notices {
     state: Mutex<State>,
@@ -93,17 +96,17 @@ pub struct Notices {
 #[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Notice>,
-    /// Sent, neither answered nor surely arrived, and since when; the latest few.
+    /// Sent and unacknowledged notifications with their send times: the latest few.
     sent: VecDeque<(Instant, Notice)>,
-    /// The connection is lost: nobody takes anything out any more.
+    /// The connection is lost, and sends nothing any more.
     is_closed: bool,
 }
 
 impl Notices {
-    /// Puts a frame in and wakes the task.
+    /// Queues a notification and wakes the connection task.
     ///
     /// # Errors
-    /// The frame, if the connection is lost.
+    /// The notification, if the connection is lost.
     pub(crate) fn push(&self, notice: Notice) -> Result<(), Box<Notice>> {
         let mut state = self.lock();
         if state.is_closed {
@@ -116,8 +119,8 @@ impl Notices {
         Ok(())
     }
 
-    /// Takes the next frame out; it is kept until it is answered. One load
-    /// where there is none.
+    /// Takes the next notification to send, and retains it until its acknowledgment. An empty queue
+    /// costs one atomic load.
     pub(crate) fn poll(&self, now: impl FnOnce() -> Instant) -> Option<Transmit> {
         if !self.has_some.load(Ordering::Acquire) {
             return None;
@@ -134,7 +137,7 @@ impl Notices {
             };
             state.sent.retain(|sent| !arrived(sent));
             if state.sent.len() == NOTICES_KEPT_MAX {
-                // Rather one that nobody waits for.
+                // Evicts one without acknowledgment first.
                 let is_free = |(_, notice): &(_, Notice)| notice.answered == Answered::Never;
                 let at = state.sent.iter().position(is_free);
                 state.sent.remove(at.unwrap_or(0));
@@ -144,17 +147,18 @@ impl Notices {
         Some(next.transmit)
     }
 
-    /// The client has answered, by whichever connection.
+    /// Drops the retained notification of an acknowledged break.
     pub(crate) fn forget(&self, about: About) {
         self.lock().sent.retain(|(_, notice)| notice.about != Some(about));
     }
 
-    /// What was sent before `due` and is not answered: once.
+    /// Takes the unacknowledged notifications that were sent before `due`, each once.
     pub(crate) fn take_unanswered(&self, due: Instant) -> Vec<Notice> {
         self.take_sent(due, |answered| answered != Answered::Never)
     }
 
-    /// What was sent before `due`, and has no answer although its client has nothing to do for it: once.
+    /// Takes the notifications sent before `due` that the client should have acknowledged
+    /// immediately, each once.
     pub(crate) fn take_unheeded(&self, due: Instant) -> Vec<Notice> {
         let late = self.take_sent(due, |answered| answered == Answered::AtOnce);
         late.into_iter().map(|notice| Notice { answered: Answered::InTime, ..notice }).collect()
@@ -170,7 +174,8 @@ impl Notices {
         late.into_iter().map(|(_, notice)| notice).collect()
     }
 
-    /// The connection is lost: what its client was not told, or did not answer.
+    /// Closes the queue of a lost connection, and returns its unsent and unacknowledged
+    /// notifications.
     pub(crate) fn close(&self) -> Vec<Notice> {
         let mut state = self.lock();
         state.is_closed = true;
@@ -178,7 +183,7 @@ impl Notices {
         sent.chain(std::mem::take(&mut state.queue)).collect()
     }
 
-    /// Waits until there is one. For one task at a time; may be dropped.
+    /// Waits for a notification. For one task at a time; cancel-safe.
     pub async fn ready(&self) {
         poll_fn(|cx| {
             if !self.has_some.load(Ordering::Acquire) {

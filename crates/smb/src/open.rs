@@ -1,5 +1,4 @@
-//! Opens as SMB sees them: a file of the file layer, a named pipe, or quotas.
-//! MS-SMB2 3.3.1.10.
+//! Opens of SMB: a file of the file layer, a named pipe, or quotas. MS-SMB2 3.3.1.10.
 
 use crate::app_instances::Membership;
 use crate::channel_sequence::{ChannelSequence, Generation};
@@ -24,96 +23,96 @@ use wire::fscc::{
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
-/// Either kind of synchronous I/O.
+/// Both kinds of synchronous I/O.
 const FILE_SYNCHRONOUS: u32 = FILE_SYNCHRONOUS_IO_ALERT | FILE_SYNCHRONOUS_IO_NONALERT;
 
 /// One open of a session.
 #[derive(Debug)]
 pub struct Open {
-    /// Both halves of the id the client was given.
+    /// FileId, both halves.
     pub id: FileId,
-    /// The tree it was made on.
+    /// The tree connect of its CREATE.
     pub tree: Arc<Tree>,
-    /// What is open.
+    /// The opened object.
     pub target: Target,
-    /// Its share has all changes be stable before they are answered.
+    /// The share makes all changes stable before it acknowledges them.
     is_of_stable_share: bool,
     /// FILE_* mode flags of CREATE, as SET_INFO has changed them (MS-FSCC 2.4.31).
     mode: AtomicU32,
-    /// How it came to be.
+    /// Its CREATE and owner.
     pub origin: Arc<Origin>,
-    /// How its client is asked for its oplock.
+    /// The oplock's break notifications, if it has an oplock.
     pub oplock: Option<Arc<Oplock>>,
-    /// The lease that it is under.
+    /// Its lease, if any.
     pub lease: Option<Arc<Lease>>,
-    /// Raised when it is closed: whatever waits on it gives up.
+    /// Raised at the close: requests that wait on the open end.
     pub closed: Signal,
     lock_sequences: Mutex<LockSequences>,
-    /// Where QUERY_DIRECTORY stands.
+    /// Position of QUERY_DIRECTORY.
     pub scan: futures_util::lock::Mutex<Option<crate::commands::query_directory::Scan>>,
-    /// Where a scan of extended attributes goes on.
+    /// Position of the extended attribute scan.
     pub ea_position: AtomicUsize,
     durability: Mutex<Option<Durability>>,
     requests: Mutex<Requests>,
 }
 
-/// How an open came to be; a reconnect does not change it.
+/// The origin of an open; a reconnect does not change it.
 #[derive(Debug)]
 pub struct Origin {
-    /// What CREATE did.
+    /// CreateAction.
     pub action: OpenAction,
-    /// Account that it was opened by.
+    /// Account of the CREATE.
     pub owner: String,
-    /// Client that it was opened by.
+    /// ClientGuid of the CREATE.
     pub client_guid: Guid,
-    /// The client's name for the CREATE, if it gave one.
+    /// CreateGuid, if the client sent one.
     pub create_guid: Option<Guid>,
-    /// Its place among the opens of its application, if that was named.
+    /// Its entry among the opens of its application instance, if it has one.
     pub membership: Option<Membership>,
-    /// It is written down, to outlive the server.
+    /// Its persistent record, if it outlives the server process.
     pub persistence: Option<Box<Persistence>>,
-    /// What its user is charged for it.
+    /// Charges to its user.
     pub charges: Charges,
 }
 
-/// What writing an open down needs.
+/// State for the persistent record of an open.
 #[derive(Debug)]
 pub struct Persistence {
-    /// Which file it is of.
+    /// Identity of the file.
     pub identity: FileIdentity,
-    /// It was made again after a restart: what its client kept is gone.
+    /// The open was restored after a restart, so the client's caching is gone.
     pub is_restored: bool,
-    /// What its user is charged for the bytes of what is written down of it. Held while the open
-    /// is looked at and the writing is queued.
+    /// Charge for the bytes of the record. The lock is held while the open is encoded and the write
+    /// is queued.
     pub bytes: Mutex<Share>,
-    /// What its user is charged for that; none for what cannot be charged.
+    /// Charge for the persistent open; none if it could not be charged.
     pub charge: Option<Share>,
 }
 
 impl Persistence {
-    /// Of this file.
+    /// State for the record of an open on this file.
     #[must_use]
     pub fn new(identity: FileIdentity, charge: Option<Share>, bytes: Share) -> Self {
         Self { identity, is_restored: false, bytes: Mutex::new(bytes), charge }
     }
 
-    /// The same of an open that was made again.
+    /// State for the record of a restored open.
     #[must_use]
     pub fn restored(identity: FileIdentity, charge: Share, bytes: Share) -> Self {
         Self { is_restored: true, ..Self::new(identity, Some(charge), bytes) }
     }
 }
 
-/// The requests of an open, as far as they may be sent twice.
+/// ChannelSequence and replay state of an open.
 #[derive(Debug)]
 struct Requests {
     sequence: ChannelSequence,
-    /// The name of its CREATE, until its client has used the open: then it has
-    /// seen the answer. MS-SMB2 3.3.1.10 (IsReplayEligible).
+    /// Claim on its CreateGuid, until the client uses the open and thereby proves that it got the
+    /// response. MS-SMB2 3.3.1.10 (IsReplayEligible).
     claim: Option<Claim<Open>>,
 }
 
-/// What an open is made of.
+/// The fields of a new open.
 #[derive(Debug)]
 pub struct OpenParts {
     /// See [`Open::id`]; so for the others.
@@ -126,30 +125,30 @@ pub struct OpenParts {
     pub is_of_stable_share: bool,
     /// See [`Open::mode`].
     pub mode: u32,
-    /// How it came to be.
+    /// See [`Open::origin`].
     pub origin: Arc<Origin>,
-    /// How its client is told.
+    /// See [`Open::oplock`].
     pub oplock: Option<Arc<Oplock>>,
     /// Its lease.
     pub lease: Option<Arc<Lease>>,
-    /// How it outlives its connection.
+    /// See [`Open::durability`].
     pub durability: Option<Durability>,
     /// ChannelSequence of the CREATE.
     pub channel_sequence: u16,
 }
 
-/// What is behind an open.
+/// The object of an open.
 #[derive(Debug)]
 pub enum Target {
     /// A file or directory.
     File(Arc<OpenFile>),
-    /// A pipe of IPC$.
+    /// A named pipe of IPC$.
     Pipe(Box<OpenPipe>),
     /// The quotas of a volume.
     Quotas(Box<OpenQuotas>),
 }
 
-/// A request of an open that is under way. Dropping it ends it.
+/// An outstanding request of an open. Dropping it ends the request.
 #[derive(Debug)]
 pub struct UnderWay {
     open: Arc<Open>,
@@ -185,7 +184,7 @@ impl Open {
         }
     }
 
-    /// The open that goes on in the place of this one, whose connection is lost.
+    /// The open that replaces this one after a reconnect.
     #[must_use]
     pub fn successor(&self, id: FileId, tree: Arc<Tree>, channel_sequence: u16) -> Option<Self> {
         let Target::File(file) = &self.target else { return None };
@@ -206,17 +205,16 @@ impl Open {
         Some(next)
     }
 
-    /// FILE_* mode flags, as queries show them. MS-FSCC 2.4.31.
+    /// FILE_* mode flags, as queries return them. MS-FSCC 2.4.31.
     pub fn mode(&self) -> u32 {
         self.mode.load(Ordering::Relaxed)
     }
 
-    /// Changes by FileModeInformation whether it is written through, and read in sequence.
-    /// MS-FSA 2.1.5.15.7.
+    /// Changes write-through and sequential access by FileModeInformation. MS-FSA 2.1.5.15.7.
     ///
     /// # Errors
-    /// `INVALID_PARAMETER` for other flags, and for I/O that is synchronous where the open's is not
-    /// or the reverse.
+    /// `INVALID_PARAMETER` for other flags, and for a change between synchronous and asynchronous
+    /// I/O.
     pub fn change_mode(&self, wanted: u32) -> Result<(), NtStatus> {
         let is_synchronous = |mode: u32| mode & FILE_SYNCHRONOUS != 0;
         if wanted & !(FILE_WRITE_THROUGH | FILE_SEQUENTIAL_ONLY | FILE_SYNCHRONOUS) != 0
@@ -231,31 +229,31 @@ impl Open {
             let changed = through | FILE_SEQUENTIAL_ONLY | FILE_SYNCHRONOUS;
             Some(mode & !changed | wanted & changed)
         };
-        // It always gives a new value.
+        // The closure always returns a value.
         let _ = self.mode.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
         Ok(())
     }
 
-    /// Whether all that it changes is stable before it is answered. What this decides stands in
-    /// [`crate::stable`].
+    /// True if its changes are stable before they are acknowledged. [`crate::stable`] lists the
+    /// consequences.
     pub fn writes_through(&self) -> bool {
         self.is_of_stable_share || self.mode() & FILE_WRITE_THROUGH != 0
     }
 
-    /// Its CREATE may be sent again.
+    /// Makes its CREATE replayable.
     pub fn set_claim(&self, claim: Claim<Self>) {
         lock(&self.requests).claim = Some(claim);
     }
 
-    /// Whoever sends its CREATE again gets this open.
+    /// Lets a replay of its CREATE return this open.
     pub fn answer_replays(self: &Arc<Self>) {
         if let Some(claim) = &lock(&self.requests).claim {
             claim.handle_done(self);
         }
     }
 
-    /// A request that names it begins: its client has seen what CREATE answered.
-    /// None if the request is of a channel that the client has given up.
+    /// Begins a request on the open; its client has seen the CREATE response then. None if the
+    /// request has a stale ChannelSequence.
     pub fn begin_request(self: &Arc<Self>, sequence: u16, replays: bool) -> Option<UnderWay> {
         let mut requests = lock(&self.requests);
         let claim = requests.claim.take();
@@ -265,30 +263,30 @@ impl Open {
         Some(UnderWay { open: self.clone(), begun: begun.ok()? })
     }
 
-    /// Which LOCK requests were carried out.
+    /// The completed LOCK requests.
     pub fn lock_sequences(&self) -> MutexGuard<'_, LockSequences> {
         lock(&self.lock_sequences)
     }
 
-    /// Which LOCK requests were carried out before.
+    /// Restores the completed LOCK requests.
     pub fn set_lock_sequences(&self, sequences: LockSequences) {
         *lock(&self.lock_sequences) = sequences;
     }
 
-    /// How it outlives its connection, if it does.
+    /// Its durability, if any.
     pub fn durability(&self) -> Option<Durability> {
         *lock(&self.durability)
     }
 
-    /// It is to outlive its connection in another way from now on.
+    /// Changes its durability.
     pub fn set_durability(&self, durability: Durability) {
         *lock(&self.durability) = Some(durability);
     }
 
-    /// The file behind it.
+    /// Its file.
     ///
     /// # Errors
-    /// `INVALID_DEVICE_REQUEST` if it is something else.
+    /// `INVALID_DEVICE_REQUEST` for a pipe or quotas.
     pub fn file(&self) -> Result<&Arc<OpenFile>, NtStatus> {
         match &self.target {
             Target::File(file) => Ok(file),

@@ -1,5 +1,4 @@
-//! Oplocks on the wire: levels, and the notice that one breaks.
-//! MS-SMB2 2.2.23.1, 3.3.4.6.
+//! Oplocks on the wire: levels and break notifications. MS-SMB2 2.2.23.1, 3.3.4.6.
 
 use crate::notices::{About, Answered, Notice};
 use crate::server::Server;
@@ -14,14 +13,14 @@ use wire::smb::{Command, FileId, Flags, Header, MessageId, OplockBreak, SessionI
 
 /// Levels of an oplock. MS-SMB2 2.2.13.
 pub const LEVEL_NONE: u8 = 0;
-/// Reads may be kept.
+/// Read caching.
 pub const LEVEL_II: u8 = 1;
-/// Reads, writes and locks may be kept.
+/// Read, write and lock caching.
 pub const LEVEL_EXCLUSIVE: u8 = 8;
-/// And the open itself.
+/// Exclusive, and handle caching.
 pub const LEVEL_BATCH: u8 = 9;
 
-/// What a level lets a client keep; nothing for one that is none.
+/// The caching of an oplock level; none for an invalid level.
 #[must_use]
 pub fn caching_of(level: u8) -> Option<Caching> {
     Some(match level {
@@ -33,7 +32,7 @@ pub fn caching_of(level: u8) -> Option<Caching> {
     })
 }
 
-/// The level that says the same.
+/// The oplock level of a caching state.
 #[must_use]
 pub fn level_of(caching: Caching) -> u8 {
     match caching {
@@ -44,40 +43,40 @@ pub fn level_of(caching: Caching) -> u8 {
     }
 }
 
-/// Tells the client of one open that its oplock breaks.
+/// Notifies the client of one open when its oplock breaks.
 #[derive(Debug)]
 pub struct Oplock {
     server: Weak<Server>,
     client: Mutex<Client>,
     told: Mutex<Told>,
-    /// The client was told of a break that asks for no answer, and has not answered it.
+    /// The client received a break that needs no acknowledgment, and has not acknowledged it.
     is_broken_unasked: AtomicBool,
 }
 
-/// Where the client of an open is told.
+/// The destination of an open's break notifications.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Number of the connection that the open was made on.
+    /// Number of the connection of its CREATE.
     pub connection: u64,
-    /// Weak: the session holds the open, and the open's file holds this.
+    /// Weak, because the session holds the open, and the open's file holds this.
     pub session: Weak<Session>,
-    /// The open's id as the client knows it.
+    /// The FileId that the client knows.
     pub file_id: FileId,
-    /// Notices are sealed.
+    /// Encrypt notifications.
     pub seal: bool,
 }
 
-/// A break must not overtake the reply that grants the oplock.
+/// The grant of an oplock. A break must not overtake the response that grants it.
 #[derive(Debug)]
 enum Told {
-    /// The reply is on its way, and the break to tell after it, if any, and
-    /// whether that is to be acknowledged.
+    /// The response is in flight; with the break to send after it, if any, and whether that needs
+    /// an acknowledgment.
     Granting(Option<(Caching, bool)>),
     Granted,
 }
 
 impl Oplock {
-    /// For an open that is being made for `client`.
+    /// An oplock for an open in creation.
     #[must_use]
     pub fn new(server: &Arc<Server>, client: Client) -> Arc<Self> {
         let told = Mutex::new(Told::Granting(None));
@@ -86,15 +85,15 @@ impl Oplock {
         Arc::new(Self { server, client: Mutex::new(client), told, is_broken_unasked })
     }
 
-    /// The client has come back for its open, and is about to be asked again for what it
-    /// is to give back. True if it was never told of that.
+    /// Handles a reconnect of the open, before the file layer repeats its break. True if the client
+    /// was not notified of that break.
     pub fn handle_reattached(&self, client: Client) -> bool {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         matches!(std::mem::replace(&mut *told, Told::Granted), Told::Granting(Some(_)))
     }
 
-    /// For an open that is made again after a restart.
+    /// An oplock for an open that is restored after a restart.
     #[must_use]
     pub fn restored(server: &Arc<Server>, file_id: FileId, seal: bool) -> Arc<Self> {
         let client = Client { connection: 0, session: Weak::new(), file_id, seal };
@@ -103,7 +102,7 @@ impl Oplock {
         oplock
     }
 
-    /// Whether an answer is the first one to a break that asks for none.
+    /// True for the first acknowledgment of a break that needs none.
     pub fn take_unasked_answer(&self) -> bool {
         self.is_broken_unasked.swap(false, Ordering::Relaxed)
     }
@@ -121,12 +120,12 @@ impl Oplock {
     fn notify(&self, to: Caching, acknowledge: bool) {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let Some(session) = client.session.upgrade().filter(|s| !s.has_ended()) else {
-            // Nobody is there to be asked: the open ends, if it is kept at all.
+            // The client is disconnected and cannot acknowledge, so a detached open closes.
             let Some(server) = self.server.upgrade() else { return };
             let id = client.file_id.persistent;
             let gone = server.durable.remove_for_others(id);
             if gone.is_none() && server.durable.is_kept(id) {
-                // Whatever others need: it is told when it is back.
+                // A resilient or persistent open remains; its client is notified at the reconnect.
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
                 *told = Told::Granting(Some((to, acknowledge)));
             }
@@ -140,7 +139,7 @@ impl Oplock {
     }
 }
 
-/// Tells the client of `session` something unasked. MS-SMB2 3.3.4.6, 3.3.4.7.
+/// Sends a notification to the client of `session`. MS-SMB2 3.3.4.6, 3.3.4.7.
 pub fn send_notice(
     session: &Session,
     connection: Option<u64>,
@@ -153,7 +152,8 @@ pub fn send_notice(
     notice_header().encode(&mut w);
     body(&mut w);
     let about = About::of_notice(&out);
-    // Never signed: it belongs to no request. Sealed where all is.
+    // A notification is never signed, because it belongs to no request. It is encrypted if the
+    // session is.
     let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
     let transmit = match sealing {
         Some(keys) => {

@@ -1,5 +1,5 @@
-//! SESSION_SETUPs that wait: for room in a session, until a password may be judged, or for the
-//! one before them of the same session.
+//! Waiting SESSION_SETUPs: for room in a session, for the verification of a password, or for a
+//! preceding SESSION_SETUP of the same session.
 
 use crate::conn::Conn;
 use crate::host::Now;
@@ -14,51 +14,51 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use wire::smb::{Header, SessionId};
 
-/// A SESSION_SETUP whose credits are taken.
+/// A SESSION_SETUP whose credits are charged.
 #[derive(Debug)]
 pub struct ArrivedSetup {
     pub frame: Bytes,
     pub header: Header,
     pub grant: u16,
-    /// The session whose keys it was sealed by.
+    /// The session whose keys decrypted it.
     pub sealed_by: Option<SessionId>,
 }
 
-/// What a SESSION_SETUP waits for.
+/// The reason for which a SESSION_SETUP waits.
 #[derive(Debug)]
 pub enum SetupWait {
-    /// A binding whose session has all the channels that it may have waits until it is known
-    /// whether each of them still leads to the client. At most one of a connection.
+    /// A binding to a session with all its channels. It waits while the server probes whether each
+    /// of them still reaches the client. At most one of a connection.
     Room { until: Instant },
-    /// A password that is judged late.
+    /// A password whose verification is delayed.
     Password { until: Instant, place: WaitingLogon },
-    /// An earlier message of the same session waits.
+    /// A preceding SESSION_SETUP of the same session waits.
     Turn,
 }
 
 impl SetupWait {
-    /// The place of a password that waits.
+    /// The queue entry of a delayed password.
     pub(crate) fn place(&self) -> Option<&WaitingLogon> {
         if let Self::Password { place, .. } = self { Some(place) } else { None }
     }
 }
 
-/// A password that may not be judged yet.
+/// A password whose verification must be delayed.
 #[derive(Debug)]
 pub struct EarlyLogon {
     pub attempt: LogonAttempt,
     pub due: Instant,
-    /// As the client sent it.
+    /// The user name as the client sent it.
     pub user: String,
 }
 
-/// A SESSION_SETUP that waits.
+/// A waiting SESSION_SETUP.
 #[derive(Debug)]
 pub struct Parked {
     setup: ArrivedSetup,
     arrival: Option<Arrival>,
     wait: SetupWait,
-    /// When it is tried again; none until the one before it is answered.
+    /// Time of the next try; none until the preceding one is answered.
     look: Option<Instant>,
 }
 
@@ -74,7 +74,7 @@ impl Parked {
 }
 
 impl Conn {
-    /// Tries again what waits and is due.
+    /// Retries the waiting requests that are due.
     pub(crate) fn handle_parked(&mut self, now: Now) {
         let is_due = |parked: &mut Parked| parked.look.is_some_and(|look| look <= now.instant);
         let due: Vec<Parked> = self.parked.extract_if(.., is_due).collect();
@@ -86,25 +86,25 @@ impl Conn {
     }
 
     fn park(&mut self, setup: ArrivedSetup, wait: SetupWait, look: Option<Instant>) {
-        // The bytes alone: the frame keeps the whole buffer that it was received in.
+        // Copies the bytes, because the frame would retain its whole receive buffer.
         let setup = ArrivedSetup { frame: Bytes::copy_from_slice(&setup.frame), ..setup };
         self.parked.push(Parked { setup, arrival: self.arrival, wait, look });
     }
 
-    /// Whether one more may wait for a password.
+    /// True if one more request may wait.
     fn has_place_for(&self, setup: &ArrivedSetup) -> bool {
         self.parked.len() < WAITING_SETUPS_PER_CONNECTION
             && setup.frame.len() <= WAITING_SETUP_BYTES_MAX
     }
 
-    /// Whether a message of this session has to be answered before the next one.
+    /// True if a request of this session must be answered before the next one.
     pub(crate) fn is_setup_waiting(&self, session: SessionId) -> bool {
         let late = |wait: &SetupWait| !matches!(wait, SetupWait::Room { .. });
         self.judged.contains(&session)
             || self.parked.iter().any(|parked| parked.is_of(session) && late(&parked.wait))
     }
 
-    /// Has a message wait for the one before it; gives it back where there is no place.
+    /// Queues a request behind its predecessor; returns it if the queue is full.
     pub(crate) fn wait_for_turn(&mut self, setup: ArrivedSetup) -> Option<ArrivedSetup> {
         if !self.has_place_for(&setup) {
             return Some(setup);
@@ -113,7 +113,7 @@ impl Conn {
         None
     }
 
-    /// A message of the session is answered: the next one's turn has come.
+    /// Makes the next request of the session due, after one was answered.
     pub(crate) fn end_turn(&mut self, session: SessionId, now: Now) {
         let is_next = |parked: &&mut Parked| parked.is_of(session) && parked.look.is_none();
         if let Some(next) = self.parked.iter_mut().find(is_next) {
@@ -121,8 +121,8 @@ impl Conn {
         }
     }
 
-    /// Has a password wait until it may be judged; gives the message back where it has waited for
-    /// long enough, or there is no place.
+    /// Delays a password until its verification is allowed. Returns the request if it has waited
+    /// long enough, or the queue is full.
     pub(crate) fn wait_for_judgement(
         &mut self,
         setup: ArrivedSetup,
@@ -151,8 +151,8 @@ impl Conn {
         None
     }
 
-    /// Has a binding wait for its session to lose a channel that leads nowhere. A client knows of
-    /// that first: it binds another in its place. Gives it back where that is no use.
+    /// Delays a binding until its session loses a dead channel. A client notices the dead channel
+    /// first, and binds a replacement. Returns the request if waiting cannot help.
     pub(crate) fn wait_for_room(
         &mut self,
         setup: ArrivedSetup,

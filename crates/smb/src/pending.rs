@@ -1,5 +1,4 @@
-//! Requests that wait: their async ids, their interim answers, their cancellation.
-//! MS-SMB2 3.3.4.2, 3.3.5.16.
+//! Pending requests: async ids, interim responses, cancellation. MS-SMB2 3.3.4.2, 3.3.5.16.
 
 use crate::limits::{ASYNC_REQUESTS_MAX, EARLY_CANCELS_MAX};
 use crate::signal::Signal;
@@ -9,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::smb::{AsyncId, MessageId};
 
-/// The waiting requests of one connection.
+/// The pending requests of one connection.
 #[derive(Debug)]
 pub struct Waiting {
     next_id: AtomicU64,
@@ -19,8 +18,8 @@ pub struct Waiting {
 #[derive(Debug, Default)]
 struct State {
     requests: Vec<Entry>,
-    /// Cancelled while they were not waiting yet: a request may be at work on
-    /// another thread before it comes to wait. The latest few.
+    /// CANCELs of requests that do not wait yet, because another thread still processes them. The
+    /// latest few.
     early: VecDeque<MessageId>,
     interims: VecDeque<Transmit>,
 }
@@ -32,11 +31,11 @@ struct Entry {
     cancelled: Arc<Signal>,
 }
 
-/// Held by a request while it waits; dropping it ends its entry.
+/// The entry of a pending request; dropping it removes the entry.
 #[derive(Debug)]
 pub struct WaitTicket<'a> {
     waiting: &'a Waiting,
-    /// The id that the interim and the final answer carry.
+    /// AsyncId of the interim and the final response.
     pub async_id: AsyncId,
     /// Raised by CANCEL.
     pub cancelled: Arc<Signal>,
@@ -49,13 +48,13 @@ impl Default for Waiting {
 }
 
 impl Waiting {
-    /// Enters a request; none if too many wait already.
+    /// Adds a pending request; none if the connection has too many.
     pub fn enter(&self, message_id: MessageId) -> Option<WaitTicket<'_>> {
         self.enter_among(message_id, ASYNC_REQUESTS_MAX)
     }
 
-    /// Enters a request that waits for limits; none if half of the places are taken: the
-    /// others are for those that wait for other clients.
+    /// Adds a request that a limit delays; none if half of the entries are taken. The other half is
+    /// for requests that wait for other clients.
     pub fn enter_throttled(&self, message_id: MessageId) -> Option<WaitTicket<'_>> {
         self.enter_among(message_id, ASYNC_REQUESTS_MAX / 2)
     }
@@ -75,24 +74,23 @@ impl Waiting {
         Some(WaitTicket { waiting: self, async_id, cancelled })
     }
 
-    /// How many wait.
+    /// Number of pending requests.
     pub fn len(&self) -> usize {
         self.lock().requests.len()
     }
 
-    /// Queues an interim answer.
+    /// Queues an interim response.
     pub fn push_interim(&self, transmit: Transmit) {
         self.lock().interims.push_back(transmit);
     }
 
-    /// The next interim answer to send.
+    /// The next interim response to send.
     pub fn poll_interim(&self) -> Option<Transmit> {
         self.lock().interims.pop_front()
     }
 
-    /// Cancels the request named by its async id, or else by its message id.
-    /// One that is not there has been answered, or is yet to wait: if it does,
-    /// it is cancelled then.
+    /// Cancels a request by its AsyncId, or else by its MessageId. A request without an entry was
+    /// answered, or does not wait yet; in the latter case it is cancelled when it does.
     pub fn cancel(&self, message_id: MessageId, async_id: Option<AsyncId>) {
         let mut state = self.lock();
         let found = state.requests.iter().find(|e| match async_id {
