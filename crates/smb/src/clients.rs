@@ -25,12 +25,6 @@ impl Clients {
     /// because their account does not identify the client. Sessions from before a reload that
     /// changed the dialects are ignored as well. `previous` is the session that the client reports
     /// as lost; its connection may be dead without the server's knowledge.
-    ///
-    /// That section looks at connections. Those without a logon, or with another account's, are
-    /// passed over, since any client can claim any GUID; so are sessions without a proof, whose
-    /// account says nothing of their clients, and those of connections for which a reload has made
-    /// other dialects possible. `previous` is the session that the client says it has lost: its
-    /// connection may be dead already, without the server's knowledge.
     pub fn try_add(&self, new: &Arc<Session>, previous: SessionId) -> bool {
         let user = new.user();
         let is_known = new.client_guid != NAMELESS && user.is_proven();

@@ -61,10 +61,6 @@ impl CreditWindow {
     /// A client always keeps one credit, and never exceeds `most`, which is [`CREDITS_MAX`] or
     /// less. Ids may run ahead of the lowest unused one by twice that, so that one delayed id
     /// cannot grow the bitmap.
-    ///
-    /// A client is never left without a credit, and is granted none beyond `most`, which is
-    /// [`CREDITS_MAX`] or less. Ids may run ahead of the lowest unsettled one by twice
-    /// that, so that one slow id cannot make the bitmap grow.
     pub fn grant(&mut self, requested: u16, charge: u16, most: u16) -> u16 {
         let wanted = u32::from(requested.max(charge).max(1));
         let room = u32::from(most).saturating_sub(self.available);

@@ -4,10 +4,6 @@
 //! An open with a batch oplock or a lease with handle caching is retained until another open would
 //! break that caching. The first such open closes it. A resilient or persistent open is retained in
 //! any case.
-//!
-//! An open with a batch oplock, or a lease that keeps handles, is kept because
-//! nobody else had to be asked while the client was away; the first who would have to be asked ends it. A
-//! resilient one is kept whatever it has.
 
 use crate::create_guids::Guid;
 use crate::dot_names;

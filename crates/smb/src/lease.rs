@@ -3,9 +3,6 @@
 //!
 //! The file layer knows the caching rights of a lease. This module knows the client to notify and
 //! the version of the notification.
-//!
-//! What a lease lets its client keep is known to the file layer; here is whom
-//! to tell, and in which version's form.
 
 use crate::notices::Answered;
 use crate::oplock::send_notice;

@@ -14,21 +14,6 @@
 //! address. So a delay is a second at most, while an attempt waits up to 15. Beside a few guessing
 //! connections each attempt gets its turn. Beside more, up to the size of the queue, each has the
 //! same chance. Longer delays would prevent few guesses and lock the owner out.
-//!
-//! Waiting after the verdict would not hold back a guesser that sends its next guess meanwhile.
-//! Failures are counted apart by account and network, by account, by network and by connection;
-//! the longest of the four delays counts, and a success clears only the first of them. Where an
-//! account has logged on from a network, failures elsewhere do not delay it there.
-//!
-//! A guesser must not keep others from being judged either. Attempts that wait are judged in
-//! order: first those with the fewest failures behind them, then those from whose network the
-//! account was judged longest ago, then those that came first. Where there is no place, one with
-//! more waiting or more failures behind it makes room.
-//!
-//! Before it is judged, nothing tells the owner of an account from a guesser at the same address.
-//! So the delays are a second at most, and an attempt waits for 15: beside few connections of
-//! guessers each has its turn, and beside more, up to the places that there are, each has the
-//! same chance. Longer delays would save few guesses and lock the owner out.
 
 use crate::limits::{
     LOGON_WAITS, THROTTLE_ENTRIES_MAX, USUAL_FOR, USUAL_NETWORKS_MAX, USUAL_NETWORKS_PER_ACCOUNT,

@@ -3,9 +3,6 @@
 //!
 //! Every byte of a frame is counted once: a message's bytes with its request, the rest (prefix,
 //! transform header, padding) with the first request.
-//!
-//! Every byte of a frame is counted once: those of a message with its request, what surrounds
-//! them (the prefix, the transform header, padding) with the first.
 
 use crate::chain::{Chain, Element, Related};
 use crate::channel::Channel;

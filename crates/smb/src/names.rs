@@ -1,19 +1,17 @@
-//! SMB's names (UTF-16, `\` between components) and the backend's (bytes, `/`).
-//! MS-FSCC 2.1.5, MS-SMB2 2.2.13.
+//! Conversion between SMB's names (UTF-16, `\` separators) and the backend's (bytes, `/`
+//! separators). MS-FSCC 2.1.5, MS-SMB2 2.2.13.
 //!
-//! Names of streams may hold nearly everything: they are stored as they are.
+//! Stream names allow nearly every character, and are stored unchanged.
 //!
-//! What Windows cannot hold in a name is shown as characters of the Unicode
-//! private use area, the way macOS and Linux clients spell the same names on
-//! NTFS (`:` is U+F022, a trailing dot U+F029, …), so both see the true name
-//! and Windows sees one that it can open. A byte that is not UTF-8 is shown as
-//! U+F100 plus its value.
+//! Characters that Windows forbids are shown as private-use characters. macOS and Linux clients use
+//! the same mapping on NTFS (`:` is U+F022, a trailing dot U+F029, …). So both see the true name,
+//! and Windows sees one that it can open. A byte that is not UTF-8 is shown as U+F100 plus its
+//! value.
 //!
-//! Names on disk that have such a character themselves, as Samba stores them, are shown as they
-//! are, too, and a path with one is read in two ways ([`AmbiguousPath`]). Where a directory has
-//! both names of which a client could mean either, the one with stored private characters is shown
-//! with their bytes, each as U+F100 plus its value. So every shown name opens the file that it is
-//! shown for, and no other.
+//! Samba stores such private-use characters on disk. Those names are shown unchanged, so a path
+//! with such a character has two readings ([`AmbiguousPath`]). Where a directory has both names,
+//! the stored private-use characters are shown as their bytes, each as U+F100 plus its value. Every
+//! shown name therefore opens exactly the file that it is shown for.
 
 use files::private_use::{
     AmbiguousPath, CONTROL_BASE, PUNCTUATION, PUNCTUATION_BASE, RAW_BYTE_BASE, TRAILING_DOT,
@@ -21,20 +19,20 @@ use files::private_use::{
 };
 use vfs::{Case, FsError, Name, RelPath, StreamName};
 
-/// Between the components of a path.
+/// Separator of path components.
 const SEPARATOR: u16 = b'\\' as u16;
 const SLASH: u16 = b'/' as u16;
-/// Before a stream's name.
+/// Separator of a stream name.
 const COLON: u16 = b':' as u16;
 
-/// A CREATE or rename target, taken apart.
+/// The parsed path of a CREATE or rename.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SmbPath {
     /// The file or directory.
     pub path: RelPath,
-    /// Set if a component has private characters, which may be stored as they are.
+    /// Present if a component has private-use characters, which may be stored literally.
     pub ambiguous: Option<Box<AmbiguousPath>>,
-    /// Which stream of it, if one was spelt out.
+    /// The stream, if the path has one.
     pub stream: Option<Stream>,
 }
 
@@ -43,21 +41,21 @@ pub struct SmbPath {
 pub enum Stream {
     /// `:name` or `:name:$DATA`.
     Named(StreamName),
-    /// `::$DATA`: the data that every file has, and no directory.
+    /// `::$DATA`: the data stream of a file; directories have none.
     Default,
-    /// `::$INDEX_ALLOCATION` or `:$I30:$INDEX_ALLOCATION`: the entries that every directory has, and
-    /// no file.
+    /// `::$INDEX_ALLOCATION` or `:$I30:$INDEX_ALLOCATION`: the index of a directory; files have
+    /// none.
     Index,
 }
 
 impl SmbPath {
-    /// A path that has one meaning.
+    /// A path with one reading.
     #[must_use]
     pub fn plain(path: RelPath) -> Self {
         Self { path, ambiguous: None, stream: None }
     }
 
-    /// Whether `path` is what it means, or one of the two.
+    /// True if `path` is one of its readings.
     #[must_use]
     pub fn may_be(&self, path: &RelPath, case: Case) -> bool {
         let same = || AmbiguousPath { mapped: self.path.clone(), literal: self.path.clone() };
@@ -67,24 +65,24 @@ impl SmbPath {
     }
 }
 
-/// Whether a path ends in a separator, as only a directory's may. MS-FSA 2.1.5.1.
+/// True if the path ends in a separator, which only a directory's may. MS-FSA 2.1.5.1.
 #[must_use]
 pub fn names_directory(units: &[u16]) -> bool {
     units.last().is_some_and(|last| [SEPARATOR, SLASH].contains(last))
 }
 
-/// Reads a path as CREATE carries it. An empty name is the share's root.
+/// Parses the path of a CREATE. An empty path is the share's root.
 ///
 /// # Errors
-/// [`FsError::InvalidName`] for a leading separator, `.` or `..` components, wildcards, control characters or a bad stream part;
-/// [`FsError::InvalidParameter`] for an index that no directory has;
-/// [`FsError::NameTooLong`] for a component the backend cannot hold.
+/// [`FsError::InvalidName`] for a leading separator, `.` or `..` components, wildcards, control
+/// characters or an invalid stream part; [`FsError::InvalidParameter`] for an unknown index;
+/// [`FsError::NameTooLong`] for a component beyond the backend's limit.
 pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     if units.is_empty() {
         return Ok(SmbPath::plain(RelPath::root()));
     }
     let units = units.strip_suffix(&[SEPARATOR]).unwrap_or(units);
-    // No name can hold a slash, so one that is sent separates, as Samba has it.
+    // A slash is a separator as well, as in Samba, because no name can contain one.
     let is_separator = |u: &u16| *u == SEPARATOR || *u == SLASH;
     if let Some(bytes) = plain_bytes(units) {
         let is_doubled = || {
@@ -101,7 +99,7 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     let mut stream = None;
     let mut parts = units.split(is_separator).peekable();
     while let Some(part) = parts.next() {
-        // Doubled separators count as one, as Samba has it.
+        // Repeated separators count as one, as in Samba.
         if part.is_empty() && !path.mapped.is_root() {
             continue;
         }
@@ -123,7 +121,7 @@ pub fn parse_path(units: &[u16]) -> Result<SmbPath, FsError> {
     Ok(SmbPath { stream, ..path.built() })
 }
 
-/// Whether private characters stand for bytes, or for themselves.
+/// The interpretation of private-use characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PrivateUse {
     Mapped,
@@ -133,7 +131,7 @@ pub(crate) enum PrivateUse {
 /// Appends the bytes of a component.
 type PushName = fn(&mut Vec<u8>, &[u16], PrivateUse) -> Result<(), FsError>;
 
-/// A path under construction, in both of its meanings while they differ.
+/// A path under construction, in both readings while they differ.
 pub(crate) struct PathBuilder {
     mapped: RelPath,
     literal: Option<RelPath>,
@@ -141,18 +139,17 @@ pub(crate) struct PathBuilder {
 }
 
 impl PathBuilder {
-    /// For a path of these units.
+    /// A builder for a path of these units.
     pub fn new(units: &[u16]) -> Self {
         let has_private = units.iter().any(|unit| is_mapped(*unit));
         let root = || RelPath::with_capacity(units.len());
         Self { mapped: root(), literal: has_private.then(root), name: Vec::new() }
     }
 
-    /// Appends a component. One that is no name in one of its meanings has the other only, as a
-    /// lone U+F029, which does not stand for `.`.
+    /// Appends a component. If one reading is no valid name, the component has the other reading
+    /// only; so a lone U+F029 is not `.`.
     ///
-    /// # Errors
-    /// Those of the mapped meaning if it is no name in either.
+    /// The error of the mapped reading if neither is valid.
     pub fn push(&mut self, units: &[u16], push_name: PushName) -> Result<(), FsError> {
         self.name.clear();
         let mapped = push_name(&mut self.name, units, PrivateUse::Mapped);
@@ -171,7 +168,7 @@ impl PathBuilder {
         }
     }
 
-    /// Takes the last component away; false if there is none.
+    /// Removes the last component; false if there is none.
     pub fn pop(&mut self) -> bool {
         let Some(parent) = self.mapped.parent() else { return false };
         self.mapped = parent;
@@ -179,7 +176,7 @@ impl PathBuilder {
         true
     }
 
-    /// The path.
+    /// The finished path.
     pub fn built(self) -> SmbPath {
         let Self { mapped, literal, .. } = self;
         let literal = literal.filter(|literal| *literal != mapped);
@@ -193,11 +190,11 @@ fn is_mapped(unit: u16) -> bool {
     char::from_u32(unit.into()).and_then(mapped_byte).is_some()
 }
 
-/// The name of the one index that there is: that of a directory's names. MS-FSCC 2.1.5.
+/// Name of a directory's only index. MS-FSCC 2.1.5.
 const INDEX_NAME: &str = "$I30";
 
-/// `name`, `name:$DATA`, `:$DATA`, or the index of a directory. Types are in any case, and that of
-/// a name may be left out with its colon. MS-FSA 2.1.5.1.
+/// Parses `name`, `name:$DATA`, `:$DATA` or a directory index. Types ignore case, and a named
+/// stream may omit its type. MS-FSA 2.1.5.1.
 fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
     let mut parts = units.splitn(2, |&u| u == COLON);
     let name = parts.next().unwrap_or_default();
@@ -214,7 +211,7 @@ fn parse_stream(units: &[u16]) -> Result<Stream, FsError> {
     }
 }
 
-/// The name of a stream from UTF-16 to the backend's bytes.
+/// Decodes a stream name from UTF-16.
 fn stream_from_units(units: &[u16]) -> Result<StreamName, FsError> {
     let mut bytes = Vec::with_capacity(units.len() + 8);
     for decoded in char::decode_utf16(units.iter().copied()) {
@@ -227,7 +224,7 @@ fn stream_from_units(units: &[u16]) -> Result<StreamName, FsError> {
     StreamName::new(bytes)
 }
 
-/// The name of a stream as UTF-16 code units; none if no client could name it.
+/// A stream name as UTF-16; none if no client could name the stream.
 #[must_use]
 pub fn stream_units(name: &StreamName) -> Option<Vec<u16>> {
     let mut units = Vec::with_capacity(name.as_bytes().len());
@@ -241,11 +238,9 @@ pub fn stream_units(name: &StreamName) -> Option<Vec<u16>> {
     (stream_from_units(&units).as_ref() == Ok(name)).then_some(units)
 }
 
-/// One component from UTF-16 to the backend's bytes, private characters as the bytes that they
-/// stand for.
+/// Decodes one component, with private-use characters as the bytes that they represent.
 ///
-/// # Errors
-/// As [`parse_path`].
+/// The errors of [`parse_path`].
 pub fn name_from_units(units: &[u16]) -> Result<Name, FsError> {
     let mut bytes = Vec::with_capacity(units.len());
     push_name(&mut bytes, units, PrivateUse::Mapped)?;
@@ -257,16 +252,16 @@ fn push_name(bytes: &mut Vec<u8>, units: &[u16], private: PrivateUse) -> Result<
     for decoded in char::decode_utf16(units.iter().copied()) {
         match decoded {
             Ok(c) => push_char(bytes, c, private)?,
-            // A lone surrogate is kept as the three bytes that generalized
-            // UTF-8 (WTF-8) has for it, so that the name round-trips.
+            // A lone surrogate is stored as its three bytes of generalized UTF-8 (WTF-8), so that
+            // the name round-trips.
             Err(lone) => push_surrogate(bytes, lone.unpaired_surrogate()),
         }
     }
     Ok(())
 }
 
-/// The bytes of a path whose units all separate names or stand for themselves in them, as they
-/// do in nearly all paths; none for others. It looks at all of them without a branch for each.
+/// The bytes of a path without mapped characters, the common case; none for any other path. The
+/// loop has no branch per unit.
 fn plain_bytes(units: &[u16]) -> Option<Vec<u8>> {
     let mut bytes = vec![0; units.len()];
     let mut is_plain = true;
@@ -277,7 +272,7 @@ fn plain_bytes(units: &[u16]) -> Option<Vec<u8>> {
     is_plain.then_some(bytes)
 }
 
-/// The backend's byte for each unit of a plain path; 0 for units that no plain path has.
+/// The backend's byte for each unit of a plain path; 0 for units that no plain path contains.
 const PLAIN_BYTES: [u8; 128] = {
     let mut table = [0; 128];
     let mut unit = 0;
@@ -309,10 +304,10 @@ pub(crate) fn push_surrogate(bytes: &mut Vec<u8>, unit: u16) {
     bytes.push(0x80 | (unit & 0x3F) as u8);
 }
 
-/// Appends a component as UTF-16 code units.
+/// Appends a component as UTF-16.
 pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
     let start = out.len();
-    // Nearly all names are of characters that stand for themselves.
+    // Most names begin with, or consist of, unmapped characters.
     let plain = name.iter().take_while(|&&byte| STANDS_FOR_ITSELF[usize::from(byte)]).count();
     out.extend(name[..plain].iter().copied().map(u16::from));
     let mut rest = &name[plain..];
@@ -333,8 +328,7 @@ pub fn push_units(out: &mut Vec<u16>, name: &[u8]) {
     }
 }
 
-/// The ASCII characters that are shown as they are, wherever they stand in a name
-/// but at its end.
+/// The ASCII characters that are not mapped, except at the end of a name.
 const STANDS_FOR_ITSELF: [bool; 256] = {
     let mut table = [false; 256];
     let mut byte = 0x20;
@@ -350,8 +344,8 @@ const STANDS_FOR_ITSELF: [bool; 256] = {
     table
 };
 
-/// Takes one lone surrogate or one raw byte off the front of invalid UTF-8. A
-/// low surrogate behind a high one would be read as a pair: it is shown as bytes.
+/// Consumes one lone surrogate or one raw byte of invalid UTF-8. A low surrogate after a high one
+/// would form a pair, so it is shown as bytes.
 pub(crate) fn push_invalid<'a>(out: &mut Vec<u16>, bytes: &'a [u8]) -> &'a [u8] {
     let after_high = out.last().is_some_and(|unit| (0xD800..0xDC00).contains(unit));
     match bytes {
@@ -378,7 +372,7 @@ fn push_mapped(out: &mut Vec<u16>, c: char) {
     }
 }
 
-/// Windows drops a dot or a space at the end of a name.
+/// Maps a trailing dot or space, which Windows would drop.
 fn map_trailing(out: &mut [u16]) {
     if let Some(last) = out.last_mut() {
         if *last == u16::from(b' ') {
@@ -389,7 +383,7 @@ fn map_trailing(out: &mut [u16]) {
     }
 }
 
-/// A component as UTF-16 code units.
+/// A component as UTF-16.
 #[must_use]
 pub fn units_of(name: &[u8]) -> Vec<u16> {
     let mut out = Vec::with_capacity(name.len());
@@ -397,11 +391,11 @@ pub fn units_of(name: &[u8]) -> Vec<u16> {
     out
 }
 
-/// Appends a component as clients of POSIX or of Windows are shown it.
+/// Appends a component in the form for POSIX or for Windows clients.
 pub type PushUnits = fn(&mut Vec<u16>, &[u8]);
 
-/// Appends a component as the one name by which clients open it. `has_name` says whether its
-/// directory has another name; it is asked about names with private characters only.
+/// Appends a component in the form by which clients open it. `has_name` reports whether its
+/// directory contains another name; it is called for names with private-use characters only.
 pub fn push_shown(
     out: &mut Vec<u16>,
     name: &[u8],
@@ -410,7 +404,7 @@ pub fn push_shown(
 ) {
     let start = out.len();
     push(out, name);
-    // Before all others, a name of plain ASCII.
+    // The common case first: a name without private-use characters.
     let Some(_) = mapped_name(name) else { return };
     let shown = &out[start..];
     let is_itself = bytes_of(shown, PrivateUse::Literal) == name;
@@ -423,7 +417,7 @@ pub fn push_shown(
     while let Some(at) = rest.windows(3).position(is_private) {
         let (before, from) = rest.split_at(at);
         push(out, before);
-        // A dot or a space in the middle of a name stays what it is.
+        // A dot or a space in the middle of a name is not mapped.
         if let (Some(last), Some(byte @ (b'.' | b' '))) = (out.last_mut(), before.last()) {
             *last = u16::from(*byte);
         }
@@ -437,7 +431,7 @@ fn is_private(bytes: &[u8]) -> bool {
     bytes[0] == 0xEF && mapped_name(bytes).is_some()
 }
 
-/// The bytes that units of a name stand for, without a look at whether they are allowed in one.
+/// The bytes of a name's units, without validation.
 fn bytes_of(units: &[u16], private: PrivateUse) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(units.len() * 3);
     for decoded in char::decode_utf16(units.iter().copied()) {
@@ -452,8 +446,8 @@ fn bytes_of(units: &[u16], private: PrivateUse) -> Vec<u8> {
     bytes
 }
 
-/// A whole path with `\` before every component, as the file name
-/// information classes show it; the root is a single `\`. For `has_name` see [`push_shown`].
+/// A path with `\` before every component, as file name information classes have it; the root is
+/// `\`. For `has_name` see [`push_shown`].
 #[must_use]
 pub fn path_units(path: &RelPath, has_name: impl Fn(&RelPath) -> bool) -> Vec<u16> {
     let mut out = Vec::with_capacity(path.as_bytes().len() + 1);
@@ -464,7 +458,7 @@ pub fn path_units(path: &RelPath, has_name: impl Fn(&RelPath) -> bool) -> Vec<u1
             let mut other = above.clone();
             other.try_push(name).is_ok() && has_name(&other)
         });
-        // A component of a path is a name.
+        // A component of a path is a valid name.
         let _ = above.try_push(component);
     }
     if out.is_empty() {
@@ -583,12 +577,12 @@ mod tests {
             let name = name_from_units(&text).unwrap();
             assert_eq!(units_of(name.as_bytes()), text);
         }
-        // Two halves that another program stored each for itself are not a pair.
+        // Two halves that another program stored separately are not a surrogate pair.
         let halves = Name::new(b"\xED\xA0\x80\xED\xB0\x80".to_vec()).unwrap();
         assert_eq!(name_from_units(&units_of(halves.as_bytes())), Ok(halves));
     }
 
-    /// The spelling that a client is shown for each name of a directory, and the name that it opens by that.
+    /// The names shown for each name of a directory.
     fn shown_in(directory: &[&[u8]], push: PushUnits) -> Vec<Vec<u16>> {
         let has_name = |name: &[u8]| directory.contains(&name);
         let show = |name: &&[u8]| {
@@ -629,7 +623,7 @@ mod tests {
     }
 
     proptest! {
-        /// Each file of a directory is opened by the name that is shown for it.
+        /// Each shown name opens its own file.
         #[test]
         fn each_shown_name_opens_its_own_file(
             names in prop::collection::hash_set(
@@ -651,7 +645,7 @@ mod tests {
             }
         }
 
-        /// By two ways: what is plain and what is not.
+        /// The fast and the general parser agree.
         #[test]
         fn path_and_its_components_read_the_same(
             text in r#"[ -~\u{80}\\/:*"]{0,12}"#,
@@ -677,8 +671,8 @@ mod tests {
             if let Ok(name) = Name::new(raw.clone()) {
                 let shown = units_of(name.as_bytes());
                 let back = name_from_units(&shown);
-                // Private use characters that are already in a name on disk
-                // are the only ones that cannot be told from mapped ones.
+                // Private-use characters that are stored in a name are the only ones that look like
+                // mapped ones.
                 let private = String::from_utf8_lossy(&raw).chars().any(|c| ('\u{F000}'..='\u{F1FF}').contains(&c));
                 prop_assert!(private || back == Ok(name));
             }

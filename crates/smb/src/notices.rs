@@ -3,10 +3,6 @@
 //! Any thread may queue one; the connection task is woken and sends it. A sent notification is
 //! retained until the client acknowledges it, or until it must have arrived. If its connection is
 //! lost, or no acknowledgment comes, another connection repeats it.
-//!
-//! Put in from any thread; the connection's task is woken and takes them out.
-//! What was sent is kept until it is answered, or must have arrived: if its
-//! connection is lost, or nothing comes of it, the client is told by another one.
 
 use crate::limits::{NOTICE_ARRIVED_AFTER, NOTICES_KEPT_MAX};
 use crate::transmit::{MESSAGE_START, Transmit};

@@ -1,5 +1,5 @@
-//! One open of a named pipe: who reads before there is an answer waits for it.
-//! MS-SMB2 3.3.5.12 (named pipes).
+//! One open of a named pipe. A read without available data waits for it. MS-SMB2 3.3.5.12 (named
+//! pipes).
 
 use limits::{Account, Share};
 use std::future::poll_fn;
@@ -9,22 +9,21 @@ use vfs::Timestamp;
 use wire::ntstatus::NtStatus;
 use wire::rpc::Pipe;
 
-/// A pipe, and the reads that wait for its answers. They are bounded as all
-/// requests that wait.
+/// A pipe, and the reads that wait for its responses. The limit on pending requests bounds them.
 #[derive(Debug)]
 pub struct OpenPipe {
     pipe: Mutex<ChargedPipe>,
     readers: Mutex<Vec<Waker>>,
 }
 
-/// A pipe and the memory that its user is charged for it.
+/// A pipe, and the charge for its memory.
 #[derive(Debug)]
 struct ChargedPipe {
     pipe: Pipe,
     memory: Share,
 }
 
-/// Bytes of an answer; the flag says that it goes on.
+/// Bytes of a response; the flag is true if more of it remains.
 pub type Answered = (Vec<u8>, bool);
 
 impl ChargedPipe {
@@ -37,8 +36,7 @@ impl ChargedPipe {
         self.pipe.write(bytes).map_err(|_| NtStatus::PIPE_DISCONNECTED)
     }
 
-    /// Charges what the pipe holds now. A pipe that its user may not have the memory for is
-    /// disconnected.
+    /// Charges the pipe's present memory. A pipe beyond its user's limit is disconnected.
     fn settle(&mut self) -> Result<(), NtStatus> {
         let settled = self.memory.try_resize(self.pipe.memory_bytes() as u64);
         if settled.is_err() {
@@ -50,28 +48,28 @@ impl ChargedPipe {
 
     fn read(&mut self, count: usize) -> Answered {
         let answered = self.pipe.read(count);
-        // Never more than before.
+        // A read never increases the memory.
         self.memory.resize(self.pipe.memory_bytes() as u64);
         answered
     }
 }
 
 impl OpenPipe {
-    /// A pipe that nobody has used. What it holds is charged to `account`.
+    /// A fresh pipe, whose memory is charged to `account`.
     ///
     /// # Errors
-    /// `INSUFFICIENT_RESOURCES` if that one may have no more memory for pipes.
+    /// `INSUFFICIENT_RESOURCES` if the account has no pipe memory left.
     pub fn new(pipe: Pipe, account: &Arc<Account>) -> Result<Self, NtStatus> {
         let mut pipe = ChargedPipe { pipe, memory: account.force(0) };
         pipe.settle()?;
         Ok(Self { pipe: Mutex::new(pipe), readers: Mutex::default() })
     }
 
-    /// Takes bytes of the client, at a time that calls may ask for.
+    /// Writes the client's bytes. `now` is the time for calls that query it.
     ///
     /// # Errors
-    /// `PIPE_DISCONNECTED` for what is no remote procedure call and ever after,
-    /// `INSUFFICIENT_RESOURCES` if the user may not have the memory that the answers need.
+    /// `PIPE_DISCONNECTED` after anything that is not DCE/RPC; `INSUFFICIENT_RESOURCES` if the
+    /// responses exceed the user's memory.
     pub fn write(&self, bytes: &[u8], now: Timestamp) -> Result<(), NtStatus> {
         let mut pipe = self.pipe();
         pipe.set_now(now);
@@ -83,10 +81,10 @@ impl OpenPipe {
         written.and(settled)
     }
 
-    /// Up to `count` bytes of an answer, if there is one.
+    /// Up to `count` bytes of a response, if one is available.
     ///
     /// # Errors
-    /// `PIPE_DISCONNECTED`: there will be none.
+    /// `PIPE_DISCONNECTED`: no further response will come.
     pub fn read(&self, count: usize) -> Result<Option<Answered>, NtStatus> {
         let mut pipe = self.pipe();
         if pipe.pipe.is_disconnected() {
@@ -95,7 +93,7 @@ impl OpenPipe {
         Ok((pipe.pipe.available() > 0).then(|| pipe.read(count)))
     }
 
-    /// As [`OpenPipe::read`], as soon as there is an answer. May be dropped at any time.
+    /// Like [`OpenPipe::read`], but waits for a response. Cancel-safe.
     ///
     /// # Errors
     /// See [`OpenPipe::read`].
@@ -109,16 +107,16 @@ impl OpenPipe {
                 readers.push(cx.waker().clone());
             }
             drop(readers);
-            // Written between the two looks: the waker may have been missed.
+            // A write between the two checks may have missed the waker.
             self.read(count).transpose().map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
 
-    /// Writes a call and reads its answer. MS-SMB2 3.3.5.15.
+    /// Writes a call and reads its response. MS-SMB2 3.3.5.15.
     ///
     /// # Errors
-    /// `PIPE_BUSY` while an older answer waits, and those of [`OpenPipe::write`].
+    /// `PIPE_BUSY` while an older response is unread, and the errors of [`OpenPipe::write`].
     pub fn transceive(
         &self,
         bytes: &[u8],
@@ -131,14 +129,13 @@ impl OpenPipe {
             return Err(NtStatus::PIPE_BUSY);
         }
         let written = pipe.write(bytes);
-        // What leaves at once is charged with the answer that it leaves in.
+        // Bytes that are read at once belong to this response's own charge.
         let answered = pipe.pipe.read(count);
         written.and(pipe.settle())?;
         Ok(answered)
     }
 
-    /// Up to `count` bytes of what waits to be read, without taking them, and
-    /// how many there are.
+    /// Up to `count` available bytes, without consuming them, and the number of available bytes.
     #[must_use]
     pub fn peek(&self, count: usize) -> (Vec<u8>, usize) {
         let pipe = self.pipe();
@@ -164,7 +161,7 @@ mod tests {
     use std::pin::pin;
     use wire::rpc::{Interface, RpcFacts};
 
-    /// A call of no known number, which is answered with a fault of 32 bytes.
+    /// A call with an unknown opnum; its response is a fault of 32 bytes.
     const CALL: [u8; 24] =
         [5, 0, 0, 3, 16, 0, 0, 0, 24, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 200, 0];
 

@@ -1,11 +1,10 @@
-//! The POSIX extensions of SMB 3.1.1: names that lose nothing, and what is told
-//! of a file. POSIX-SMB2 2.1, 3.1; POSIX-FSCC 2.
+//! The POSIX extensions of SMB 3.1.1: lossless names, and POSIX metadata of files. POSIX-SMB2 2.1,
+//! 3.1; POSIX-FSCC 2.
 //!
-//! A client says of each CREATE whether it is one of POSIX (its context); what
-//! that changes for the open is decided in `files` (`Semantics::Posix`). Names
-//! are separated by `/`, and every other character is the name's. Characters
-//! that stand for what Windows cannot hold mean that here too: Linux sends them
-//! unless it is mounted with `nomapposix`.
+//! A create context marks a CREATE as POSIX. Its effects on the open are decided in `files`
+//! (`Semantics::Posix`). `/` separates names, and every other character is part of a name. The
+//! private-use substitutes for characters that Windows forbids are decoded here, too, because Linux
+//! sends them unless it mounts with `nomapposix`.
 
 use crate::attributes::{attribute_bits, times};
 use crate::names::{PathBuilder, PrivateUse, SmbPath, push_invalid, push_surrogate};
@@ -17,7 +16,7 @@ use wire::fscc::{PosixFacts, PosixInfo, PosixKind, REPARSE_TAG_SYMLINK};
 /// Longest target of a symbolic link in UTF-16 units: Linux's PATH_MAX.
 const TARGET_UNITS_MAX: usize = 4096;
 
-/// Reads a path as POSIX clients send it; empty for the share's root.
+/// Parses a path of a POSIX client; an empty path is the share's root.
 ///
 /// # Errors
 /// [`FsError::InvalidName`] for a NUL or for `..` beyond the root;
@@ -50,8 +49,7 @@ fn push_posix_name(bytes: &mut Vec<u8>, units: &[u16], private: PrivateUse) -> R
     Ok(())
 }
 
-/// Appends a name, or the text of a link, as POSIX clients see it: only bytes
-/// that are not UTF-8 are mapped.
+/// Appends a name or a link target for POSIX clients: only bytes that are not UTF-8 are mapped.
 pub fn push_posix_units(out: &mut Vec<u16>, name: &[u8]) {
     let mut rest = name;
     while !rest.is_empty() {
@@ -62,10 +60,10 @@ pub fn push_posix_units(out: &mut Vec<u16>, name: &[u8]) {
     }
 }
 
-/// The text of a symbolic link, and whether it is relative to where the link is.
+/// Target of a symbolic link, and whether it is relative.
 ///
 /// # Errors
-/// [`FsError::NameTooLong`] for one that no client could follow.
+/// [`FsError::NameTooLong`] for a target that no client could follow.
 pub fn link_target(text: &[u8]) -> Result<(Vec<u16>, bool), FsError> {
     let mut units = Vec::new();
     push_posix_units(&mut units, text);
@@ -75,7 +73,7 @@ pub fn link_target(text: &[u8]) -> Result<(Vec<u16>, bool), FsError> {
     Ok((units, text.first() != Some(&b'/')))
 }
 
-/// Links, mode and owners of a node.
+/// Link count, mode and owners of a node.
 #[must_use]
 pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
     let encoded = |sid: Sid| {
@@ -103,11 +101,10 @@ pub fn posix_facts(attributes: &Attributes) -> PosixFacts {
     }
 }
 
-/// All that is told of a node: lengths as the file system has them, those of
-/// directories too.
+/// POSIX metadata of a node, with the file system's own sizes, also of directories.
 #[must_use]
 pub fn posix_info(attributes: &Attributes) -> PosixInfo {
-    // What is neither file nor link is told by its kind, not as a reparse point.
+    // Special files are reported by their POSIX kind, not as reparse points.
     let kind = match attributes.kind {
         FileKind::Device | FileKind::Fifo | FileKind::Socket => FileKind::File,
         other => other,
@@ -123,10 +120,11 @@ pub fn posix_info(attributes: &Attributes) -> PosixInfo {
     }
 }
 
-/// The permission bits that a descriptor is sent for: its list has an entry whose trustee is
-/// `S-1-5-88-3-mode`. Beside it Linux's client has one for all who are logged on, for servers that
-/// know no mode, and entries of the list that it was shown. POSIX-SMB2 3.1.5.4. A list that says
-/// more than that is a list.
+/// The permission bits of a descriptor whose ACL represents a mode: it has an entry with the
+/// trustee `S-1-5-88-3-mode`. POSIX-SMB2 3.1.5.4.
+///
+/// The Linux client adds an entry for authenticated users, for servers without mode support, and
+/// entries of the ACL that it read. None for an ACL with any other entry, which is a real ACL.
 #[must_use]
 pub fn mode_of(descriptor: &Descriptor, shown: &[Ace]) -> Option<u32> {
     let list = descriptor.dacl.as_deref()?;
@@ -138,8 +136,8 @@ pub fn mode_of(descriptor: &Descriptor, shown: &[Ace]) -> Option<u32> {
     mode.filter(|_| list.iter().all(is_linuxs))
 }
 
-/// Whether a client that changes the owner sends back the list that it was shown, with the new
-/// owner and group in the places of the old.
+/// True if a client that changes the owner returns the ACL that it read, with owner and group
+/// replaced.
 #[must_use]
 pub fn is_list_sent_back(sent: &Descriptor, shown: &Descriptor) -> bool {
     let names = [(&shown.owner, &sent.owner), (&shown.group, &sent.group)];
@@ -163,7 +161,7 @@ pub fn is_list_sent_back(sent: &Descriptor, shown: &Descriptor) -> bool {
     }
 }
 
-/// Whether an open was asked for by a client of POSIX.
+/// True for an open of a POSIX client.
 #[must_use]
 pub fn is_posix(file: &files::OpenFile) -> bool {
     file.semantics() == Semantics::Posix

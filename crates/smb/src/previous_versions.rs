@@ -1,21 +1,21 @@
 //! Previous versions: paths as of a time. MS-SMB2 2.2.13.2.7, 2.2.32.2, MS-SMB 2.2.1.1.1.
 //!
-//! A time is told in a create context, or by older clients as a component of the
-//! path, `@GMT-YYYY.MM.DD-HH.MM.SS`.
+//! The time comes in a create context. Older clients send it as a path component,
+//! `@GMT-YYYY.MM.DD-HH.MM.SS`.
 
 use vfs::Timestamp;
 
 const SECOND: i128 = 1_000_000_000;
 const DAY_SECONDS: i128 = 86_400;
-/// Days from the first of March of the year 0 to 1970.
+/// Days from 1 March of the year 0 to 1970.
 const DAYS_TO_1970: i128 = 719_468;
-/// Units of a token.
+/// Length of a token in UTF-16 units.
 const TOKEN_UNITS: usize = 24;
 const SEPARATOR: u16 = b'\\' as u16;
-/// What a token begins with.
+/// First character of a token.
 const AT: u16 = b'@' as u16;
 
-/// The token of a time, of which only whole seconds are told.
+/// The token of a time, which has whole seconds only.
 #[must_use]
 pub fn token(at: Timestamp) -> String {
     let seconds = at.0.div_euclid(SECOND);
@@ -25,9 +25,9 @@ pub fn token(at: Timestamp) -> String {
     format!("@GMT-{year:04}.{month:02}.{day:02}-{hour:02}.{minute:02}.{second:02}")
 }
 
-/// Year, month and day of a day counted from 1970, by the calendar.
+/// Year, month and day of a day count since 1970, by the Gregorian calendar.
 fn civil(days: i128) -> (i128, i128, i128) {
-    // Years that begin in March, in eras of 400 of them.
+    // Years begin in March, in eras of 400 years.
     let days = days + DAYS_TO_1970;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -38,7 +38,7 @@ fn civil(days: i128) -> (i128, i128, i128) {
     (era * 400 + year + later, month, day)
 }
 
-/// The time of a token; none if it is not one.
+/// The time of a token; none if it is not a token.
 #[must_use]
 pub fn time_of(units: &[u16]) -> Option<Timestamp> {
     if units.len() != TOKEN_UNITS || units[0] != AT {
@@ -57,14 +57,14 @@ pub fn time_of(units: &[u16]) -> Option<Timestamp> {
         - 1
         - DAYS_TO_1970;
     let at = Timestamp((days * DAY_SECONDS + hour * 3600 + minute * 60 + second) * SECOND);
-    // What there is not, as the 31st of a short month, is not spelt so.
+    // Invalid dates, such as the 31st of a short month, do not round-trip.
     (token(at) == text).then_some(at)
 }
 
 /// A path without its token, and the token's time.
 #[must_use]
 pub fn take_token(units: &[u16]) -> Option<(Vec<u16>, Timestamp)> {
-    // Most paths have none.
+    // Most paths have no token.
     if !units.contains(&AT) {
         return None;
     }
@@ -76,8 +76,8 @@ pub fn take_token(units: &[u16]) -> Option<(Vec<u16>, Timestamp)> {
     Some((parts.join(&SEPARATOR), at))
 }
 
-/// SRV_SNAPSHOT_ARRAY: all times if they fit into `room`, else how much room they need.
-/// Asked with the least room of 16 bytes, it is told in as many.
+/// SRV_SNAPSHOT_ARRAY: all times if they fit into `room`, else only the required size. A query with
+/// the minimum of 16 bytes gets exactly those.
 #[must_use]
 pub fn snapshot_array(times: &[Timestamp], room: usize) -> Vec<u8> {
     let mut array = Vec::new();

@@ -1,5 +1,5 @@
-//! Quotas of users: the file that they are asked for by, and what is asked.
-//! MS-SMB2 3.3.5.20.4, 3.3.5.21.4, MS-FSA 2.1.5.21, 2.1.5.22.
+//! Quotas of users: the quota file, queries and changes. MS-SMB2 3.3.5.20.4, 3.3.5.21.4, MS-FSA
+//! 2.1.5.21, 2.1.5.22.
 
 use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::open::Open;
@@ -16,33 +16,33 @@ use wire::fscc::{
 use wire::ntstatus::NtStatus;
 use wire::smb::QueryInfoRequest;
 
-/// Its name in every share, in any case.
+/// Name of the quota file in every share, compared without case.
 const QUOTA_FILE: &str = r"$EXTEND\$QUOTA:$Q:$INDEX_ALLOCATION";
 
-/// Quotas told at once.
+/// Most quotas in one response.
 const QUOTAS_MAX: usize = 1024;
 
-/// Past the last user.
+/// Position after the last user.
 const END: u64 = u32::MAX as u64 + 1;
 
-/// An open of the quotas of a volume.
+/// An open of a volume's quotas.
 #[derive(Debug)]
 pub struct OpenQuotas {
-    /// Whose.
+    /// The volume.
     pub volume: Arc<Volume>,
-    /// The user with whom a listing goes on.
+    /// The next user of an enumeration.
     next: AtomicU64,
 }
 
 impl OpenQuotas {
-    /// Quotas that nobody has asked for.
+    /// Quotas at the start of an enumeration.
     #[must_use]
     pub fn new(volume: Arc<Volume>) -> Self {
         Self { volume, next: AtomicU64::new(0) }
     }
 }
 
-/// Whether the name of a CREATE on this tree means the quotas.
+/// True if the name of a CREATE on this tree is the quota file.
 #[must_use]
 pub fn is_quota_file(tree: &Tree, name: &[u8]) -> bool {
     let is_same = |(bytes, wanted): (&[u8; 2], u16)| upcase(u16::from_le_bytes(*bytes)) == wanted;
@@ -52,12 +52,11 @@ pub fn is_quota_file(tree: &Tree, name: &[u8]) -> bool {
         && units.iter().zip(QUOTA_FILE.encode_utf16()).all(is_same)
 }
 
-/// Tells quotas: of the users that are named, or of all in turn.
+/// Queries the quotas of the listed users, or enumerates all.
 ///
 /// # Errors
-/// `NO_MORE_ENTRIES` once all are told, `BUFFER_TOO_SMALL` if there is no room for
-/// one, `ACCESS_DENIED` for others' than one's own, `NOT_SUPPORTED` where there
-/// are none.
+/// `NO_MORE_ENTRIES` at the end; `BUFFER_TOO_SMALL` without room for one; `ACCESS_DENIED` for
+/// another user's quota; `NOT_SUPPORTED` on a volume without quotas.
 pub async fn query(
     request: &Request<'_>,
     open: &Open,
@@ -81,7 +80,7 @@ pub async fn query(
         files.quotas_from(&quotas.volume, caller, first, count_max).await
     } else {
         let users = decode_quota_users(query.users).map_err(|_| NtStatus::INVALID_PARAMETER)?;
-        // Others than the users of this machine store nothing here.
+        // Only users of this machine have files here.
         let users = users.into_iter().filter_map(user_of).take(count_max).collect();
         files.quotas(&quotas.volume, caller, users).await
     };
@@ -94,11 +93,11 @@ pub async fn query(
     Ok(NtStatus::SUCCESS)
 }
 
-/// Limits what the users of a list may store.
+/// Sets the quota limits of the listed users.
 ///
 /// # Errors
-/// `ACCESS_DENIED` but for the superuser, `INVALID_SID` for who is no user of this
-/// machine, `NOT_SUPPORTED` where there are no quotas.
+/// `ACCESS_DENIED` except for the superuser; `INVALID_SID` for a SID that is no user of this
+/// machine; `NOT_SUPPORTED` on a volume without quotas.
 pub async fn set(
     request: &Request<'_>,
     open: &Open,
@@ -108,7 +107,7 @@ pub async fn set(
     let entries = decode_quota_list(input).map_err(malformed)?;
     let limits = entries.iter().map(|entry| {
         let uid = user_of(entry.sid).ok_or(NtStatus::INVALID_SID)?;
-        // Samba's programs say zero for any amount; nobody means none at all by it.
+        // Samba's tools send zero for an unlimited quota; a limit of zero bytes has no use.
         let bytes = |bytes| (bytes != QUOTA_NO_LIMIT && bytes != 0).then_some(bytes);
         let limits = match entry.limit_bytes {
             QUOTA_REMOVE => QuotaLimits::default(),
@@ -124,7 +123,7 @@ pub async fn set(
     files.set_quotas(&quotas.volume, caller, limits).await.map_err(status_of)
 }
 
-/// Appends as many as fit, at least one; how many those are.
+/// Appends as many quotas as fit, at least one, and returns their number.
 ///
 /// # Errors
 /// See [`query`].
@@ -144,7 +143,7 @@ fn put_some(
     }
 }
 
-/// Appends as many as fit; how many those are.
+/// Appends as many quotas as fit, and returns their number.
 fn put(found: &[(u32, Quota)], data: &mut Vec<u8>, room_bytes: usize) -> usize {
     let mut list = QuotaList::new(data, room_bytes);
     let fits = |(uid, quota): &&(u32, Quota)| {
@@ -160,7 +159,7 @@ fn put(found: &[(u32, Quota)], data: &mut Vec<u8>, room_bytes: usize) -> usize {
     found.iter().take_while(fits).count()
 }
 
-/// The user that a security identifier names, if it is one of this machine.
+/// The user of a SID, if it is a user of this machine.
 fn user_of(sid: &[u8]) -> Option<u32> {
     Sid::decode(sid)?.as_unix_user()
 }

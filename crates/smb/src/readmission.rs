@@ -1,32 +1,32 @@
-//! Sessions that began under another configuration: a reload ends those whose logon the present
-//! one refuses. Other sessions go on.
+//! Sessions from before a reload: those that the present configuration would refuse are ended; the
+//! others continue.
 
 use crate::config::{Config, Encryption, Share};
 use crate::server::Server;
 use crate::session::Session;
 use std::sync::Arc;
 
-/// Why the present configuration refuses a session that there is.
+/// The reason for which the present configuration refuses an existing session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionRefusal {
-    /// There is no such user any more.
+    /// The account does not exist any more.
     Account,
-    /// Its dialect is below the lowest.
+    /// The dialect is below the minimum.
     Dialect,
-    /// Every session is to be encrypted, and it is not.
+    /// Encryption is required, and the session has none.
     Encryption,
-    /// Kerberos tickets are not taken any more.
+    /// Kerberos logons are not accepted any more.
     Kerberos,
-    /// NTLM is off, by which its user logged on.
+    /// The user logged on by NTLM, which is off now.
     Ntlm,
-    /// Every session is to be signed, and it need not be.
+    /// Signing is required, and the session does not require it.
     Signing,
-    /// Sessions without a proof are refused.
+    /// Guest and anonymous sessions are refused.
     Unproven,
 }
 
 impl SessionRefusal {
-    /// Whether its client may go on, with its durable opens, once it has negotiated anew.
+    /// True if the client may continue, with its durable opens, after a new negotiation.
     fn ends_by_negotiation(self) -> bool {
         matches!(self, Self::Dialect | Self::Encryption | Self::Signing)
     }
@@ -45,9 +45,9 @@ impl SessionRefusal {
 }
 
 impl Server {
-    /// Ends the sessions whose logon the configuration refuses. To be called after
-    /// [`Self::configure`]. Gives the numbers of connections to cut: their clients have agreed to
-    /// something that is refused now, and negotiate anew on another connection only.
+    /// Ends the sessions that the configuration refuses. The caller runs it after
+    /// [`Self::configure`]. Returns the numbers of connections to close, because their clients can
+    /// renegotiate on a new connection only.
     #[must_use]
     pub fn end_refused_sessions(&self) -> Vec<u64> {
         let config = self.config();
@@ -70,7 +70,7 @@ impl Server {
         connections
     }
 
-    /// Why `config` refuses `session`, if it does.
+    /// The reason for which `config` refuses `session`, if any.
     pub(crate) fn refusal(&self, session: &Session, config: &Config) -> Option<SessionRefusal> {
         let user = session.user();
         let is_proven = user.is_proven();

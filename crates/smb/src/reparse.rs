@@ -1,8 +1,7 @@
-//! What stands for something else, between the backend's words and the protocol's.
-//! MS-FSCC 2.1.2.
+//! Reparse points, converted between the file layer and MS-FSCC 2.1.2.
 //!
-//! A symbolic link of the disk is IO_REPARSE_TAG_SYMLINK; pipes, sockets and devices are
-//! IO_REPARSE_TAG_NFS; what clients stored is what it was.
+//! A symbolic link on disk is IO_REPARSE_TAG_SYMLINK. Pipes, sockets and devices are
+//! IO_REPARSE_TAG_NFS. Reparse points that clients stored are returned unchanged.
 
 use crate::names::{name_from_units, push_units};
 use files::{MetLink, Reparse};
@@ -13,7 +12,7 @@ use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFil
 const SEPARATOR: u16 = b'\\' as u16;
 const SLASH: u16 = b'/' as u16;
 
-/// Its tag.
+/// The reparse tag.
 #[must_use]
 pub fn tag_of(reparse: &Reparse) -> u32 {
     match reparse {
@@ -23,7 +22,7 @@ pub fn tag_of(reparse: &Reparse) -> u32 {
     }
 }
 
-/// The tag that attributes alone tell; none if more must be looked at.
+/// The reparse tag by attributes alone; none if the stored data decide.
 #[must_use]
 pub fn tag_by_kind(attributes: &Attributes) -> Option<u32> {
     match attributes.kind {
@@ -34,7 +33,7 @@ pub fn tag_by_kind(attributes: &Attributes) -> Option<u32> {
     }
 }
 
-/// The whole buffer; none if it cannot be told.
+/// The reparse data buffer; none if it cannot be represented.
 #[must_use]
 pub fn buffer_of(reparse: Reparse) -> Option<Vec<u8>> {
     match reparse {
@@ -59,10 +58,10 @@ fn special(attributes: &Attributes) -> Option<SpecialFile> {
     })
 }
 
-/// What a client's buffer says that a file is, if that is a pipe, a socket or a device.
+/// The special file that a client's reparse buffer describes: a pipe, a socket or a device.
 ///
 /// # Errors
-/// [`Malformed`] for data of no known kind.
+/// [`Malformed`] for data of an unknown kind.
 pub fn special_of(buffer: &ReparseBuffer<'_>) -> Result<Option<SpecialKind>, Malformed> {
     let device = |is_block, major, minor| SpecialKind::Device(Device { is_block, major, minor });
     Ok(SpecialFile::decode(buffer)?.map(|special| match special {
@@ -73,7 +72,7 @@ pub fn special_of(buffer: &ReparseBuffer<'_>) -> Result<Option<SpecialKind>, Mal
     }))
 }
 
-/// A link's text as clients follow it.
+/// A link target in the form that clients follow.
 fn symlink(target: &[u8]) -> Symlink {
     let mut units = Vec::with_capacity(target.len());
     for (at, part) in target.split(|&b| b == b'/').enumerate() {
@@ -81,7 +80,7 @@ fn symlink(target: &[u8]) -> Symlink {
             units.push(SEPARATOR);
         }
         match part {
-            // Not names, whose last dot would be shown as another character.
+            // Dot components are not names, whose final dot would be mapped.
             b"." | b".." => units.extend(part.iter().copied().map(u16::from)),
             name => push_units(&mut units, name),
         }
@@ -89,8 +88,8 @@ fn symlink(target: &[u8]) -> Symlink {
     Symlink { target: units, is_relative: !target.starts_with(b"/") }
 }
 
-/// The text to store for a link that a client made; none if it leads to what only
-/// Windows has, as `\??\C:\`.
+/// The target to store for a link that a client created; none for targets that exist only on
+/// Windows, such as `\??\C:\`.
 #[must_use]
 pub fn posix_target(link: &Symlink) -> Option<Vec<u8>> {
     let is_rooted = link.target.first().is_some_and(|&u| u == SEPARATOR || u == SLASH);
@@ -105,15 +104,15 @@ pub fn posix_target(link: &Symlink) -> Option<Vec<u8>> {
         match String::from_utf16_lossy(part).as_str() {
             "" => {}
             dots @ ("." | "..") => text.extend_from_slice(dots.as_bytes()),
-            // What is no name, as `??`, leads nowhere on the disk.
+            // A component that is no valid name, such as `??`, leads nowhere on disk.
             _ => text.extend_from_slice(name_from_units(part).ok()?.as_bytes()),
         }
     }
     (!text.is_empty()).then_some(text)
 }
 
-/// The text of a link that a client stores, with `/` between its components, whether or not the
-/// disk can have such a link: for the decision whether it leads out of the share.
+/// The target of a client's link with `/` separators, valid on disk or not. It serves the check
+/// whether the link leads out of the share.
 #[must_use]
 pub fn link_text(link: &Symlink) -> Vec<u8> {
     let root = if link.is_relative { "" } else { "/" };
@@ -121,14 +120,14 @@ pub fn link_text(link: &Symlink) -> Vec<u8> {
     format!("{root}{target}").into_bytes()
 }
 
-/// The text to store for a link as NFS has it: what the client's user typed.
+/// The target to store for an NFS symbolic link: the text that the user typed.
 #[must_use]
 pub fn nfs_target(target: &[u16]) -> Option<Vec<u8>> {
     let text = String::from_utf16(target).ok()?.into_bytes();
     (!text.is_empty() && !text.contains(&0)).then_some(text)
 }
 
-/// What tells a client that its path leads over a link; none if it cannot be told.
+/// Error data for a path that crosses a link; none if it cannot be represented.
 #[must_use]
 pub fn stopped(link: &MetLink) -> Option<Vec<u8>> {
     let mut rest = Vec::new();

@@ -1,12 +1,12 @@
-//! Things that wait for someone to come back for them, each until its time is
-//! over. Whoever takes one out owns it: nobody else gets it.
+//! Entries that wait to be claimed, each until its deadline. The caller that removes an entry owns
+//! it exclusively.
 //!
 //! Pure: no clock, no lock. MS-SMB2 3.3.2.2, 3.3.6.2 (the scavenger timer).
 
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// What waits, by its number.
+/// Entries by their id.
 #[derive(Debug)]
 pub struct Reserve<T> {
     waiting: HashMap<u64, Waiting<T>>,
@@ -25,38 +25,38 @@ impl<T> Default for Reserve<T> {
 }
 
 impl<T> Reserve<T> {
-    /// Lets `thing` wait; what waited under its number is returned.
+    /// Adds an entry, and returns the previous one under `id`.
     pub fn insert(&mut self, id: u64, thing: T, until: Instant) -> Option<T> {
         self.waiting.insert(id, Waiting { thing, until }).map(|old| old.thing)
     }
 
-    /// What waits under a number.
+    /// The entry under `id`.
     pub fn get(&self, id: u64) -> Option<&T> {
         self.waiting.get(&id).map(|waiting| &waiting.thing)
     }
 
-    /// The thing that waits under a number and has not had its time at `now`.
+    /// The entry under `id`, unless its deadline has passed at `now`.
     pub fn get_in_time(&self, id: u64, now: Instant) -> Option<&T> {
         self.waiting.get(&id).filter(|waiting| waiting.until > now).map(|waiting| &waiting.thing)
     }
 
-    /// Takes one out.
+    /// Removes an entry.
     pub fn remove(&mut self, id: u64) -> Option<T> {
         self.waiting.remove(&id).map(|waiting| waiting.thing)
     }
 
-    /// Takes out those whose time is over.
+    /// Removes the entries whose deadline has passed.
     pub fn remove_expired(&mut self, now: Instant) -> Vec<T> {
         let expired = self.waiting.extract_if(|_, waiting| waiting.until <= now);
         expired.map(|(_, waiting)| waiting.thing).collect()
     }
 
-    /// Takes out all.
+    /// Removes all entries.
     pub fn drain(&mut self) -> impl Iterator<Item = T> + '_ {
         self.waiting.drain().map(|(_, waiting)| waiting.thing)
     }
 
-    /// How many wait.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// Who may reach for the one thing that waits.
+    /// Events that compete for the one entry.
     #[derive(Clone, Copy, Debug)]
     enum Step {
         Reconnect,
@@ -76,7 +76,7 @@ mod tests {
         LoseAgain,
     }
 
-    /// Every order in which all of them happen.
+    /// All permutations of `steps`.
     fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
         if steps.is_empty() {
             return vec![Vec::new()];

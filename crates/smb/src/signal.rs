@@ -1,13 +1,13 @@
-//! A flag that can be awaited: cancellation of a request, the end of an open.
+//! An awaitable flag: cancellation of a request, the end of an open.
 //!
-//! No runtime is named: whoever polls the waiting future is woken.
+//! Names no runtime: each waiting future registers its waker.
 
 use std::future::poll_fn;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, Waker};
 
-/// Set once; every waiter, present or later, sees it.
+/// A flag that is set once; present and later waiters see it.
 #[derive(Debug, Default)]
 pub struct Signal {
     set: AtomicBool,
@@ -15,19 +15,19 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Whether it was raised.
+    /// True once the signal was raised.
     pub fn is_raised(&self) -> bool {
         self.set.load(Ordering::Acquire)
     }
 
-    /// Raises it and wakes all who wait.
+    /// Raises the signal and wakes all waiters.
     pub fn raise(&self) {
         self.set.store(true, Ordering::Release);
         let waiters = self.waiters.lock().map(|mut w| std::mem::take(&mut *w)).unwrap_or_default();
         waiters.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits until it is raised. May be dropped at any time.
+    /// Waits for the signal. Cancel-safe.
     pub async fn raised(&self) {
         poll_fn(|cx| {
             if self.is_raised() {
@@ -38,7 +38,7 @@ impl Signal {
             {
                 waiters.push(cx.waker().clone());
             }
-            // Raised between the two looks: the waker may have been missed.
+            // A raise between the two checks may have missed the waker.
             if self.is_raised() { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;

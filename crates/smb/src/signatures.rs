@@ -1,5 +1,5 @@
-//! Signatures of several requests that came together: with AES-CMAC they are looked at in a
-//! fraction of the time that one after the other takes.
+//! Batch verification of signed requests that arrived together: AES-CMAC takes a fraction of the
+//! time of single verifications.
 
 use crate::channel::Channel;
 use crate::conn::Conn;
@@ -9,8 +9,8 @@ use wire::codec::Reader;
 use wire::crypto::SigningAlgorithm;
 use wire::smb::{Command, Flags, Header};
 
-/// What is known of a frame's signature. Holds only for the channel that it was looked at with:
-/// a frame before it may end a session or begin another.
+/// Result of the batch verification of one frame. It is valid only for the channel whose key was
+/// used, because an earlier frame may end the session or begin another.
 #[derive(Debug)]
 pub struct Checked {
     channel: Arc<Channel>,
@@ -18,21 +18,21 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Whether the signature is good, if it was looked at with this channel's key.
+    /// True if the signature is valid; none if another channel's key was used.
     pub(crate) fn is_good_for(&self, channel: &Arc<Channel>) -> Option<bool> {
         Arc::ptr_eq(&self.channel, channel).then_some(self.is_good)
     }
 }
 
 impl Conn {
-    /// Whether it pays to hand frames that are there together to [`Conn::verify_together`].
+    /// True if batch verification pays for this connection.
     #[must_use]
     pub fn verifies_together(&self) -> bool {
         self.channels.values().any(|c| c.signing.algorithm() == SigningAlgorithm::AesCmac)
     }
 
-    /// Looks at the signatures of frames that are one signed request each, of one channel; says
-    /// for each what is known of it, to be handed over with it.
+    /// Verifies the signatures of frames that hold one signed request each, of one channel. Returns
+    /// a result for each frame, to pass to [`Conn::handle_checked`].
     #[must_use]
     pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<Checked>> {
         let mut known: Vec<Option<Checked>> = frames.iter().map(|_| None).collect();
@@ -55,11 +55,11 @@ impl Conn {
         known
     }
 
-    /// Whose key a frame is signed with, if it is one request that is signed with AES-CMAC.
+    /// The channel whose key signed a frame, if the frame is one request signed with AES-CMAC.
     fn signer(&self, frame: &[u8]) -> Option<Arc<Channel>> {
         let header = Header::decode(&mut Reader::new(frame)).ok()?;
         let is_alone = header.next_command == 0 && header.flags.contains(Flags::SIGNED);
-        // These have rules of their own.
+        // SESSION_SETUP and CANCEL have signing rules of their own.
         let is_plain =
             header.command != Command::SESSION_SETUP && header.command != Command::CANCEL;
         let channel = self.channels.get(&header.session_id.0).filter(|_| is_alone && is_plain)?;

@@ -1,4 +1,4 @@
-//! What `status` shows: plain values, rendered elsewhere.
+//! The data that `status` shows: plain values, rendered elsewhere.
 
 use crate::config::Multichannel;
 use crate::open::Target;
@@ -10,24 +10,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use wire::crypto::SigningAlgorithm;
 
-/// The server at one moment.
+/// The server's state at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Sessions, in no order.
     pub sessions: Vec<SessionFact>,
-    /// Sessions may have several connections.
+    /// Multichannel settings.
     pub multichannel: Multichannel,
     /// See [`Stats::garbage`]; so for the others.
     pub garbage: u64,
-    /// Requests taken.
+    /// Requests received.
     pub requests: u64,
-    /// Logons that failed.
+    /// Failed logons.
     pub logons_failed: u64,
-    /// Logons that succeeded.
+    /// Successful logons.
     pub logons: u64,
-    /// Attempts to log on that waited before they were judged.
+    /// Logon attempts that the throttle delayed.
     pub logons_delayed: u64,
-    /// Attempts to log on that were refused without being judged.
+    /// Logon attempts that were refused unverified.
     pub logons_unjudged: u64,
     /// See [`Stats::channels_lost`].
     pub channels_lost: u64,
@@ -46,13 +46,13 @@ pub struct SessionFact {
     pub signing: &'static str,
     /// Cipher, or `-`.
     pub cipher: &'static str,
-    /// Every message is sealed.
+    /// Every message is encrypted.
     pub encrypted: bool,
-    /// It could have several connections if its client connected anew.
+    /// The client would get multichannel after a reconnect.
     pub needs_reconnect: bool,
-    /// Connections that it may have.
+    /// Channels that the session may have.
     pub channels_max: usize,
-    /// Its connections.
+    /// Its channels.
     pub channels: Vec<ChannelFact>,
     /// Names of the connected shares.
     pub trees: Vec<String>,

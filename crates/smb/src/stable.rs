@@ -1,10 +1,13 @@
-//! What is on stable storage before a reply: the one rule, by operation.
+//! Stable storage before a response: the rules by operation.
 //!
-//! As with Windows and Samba a reply on an ordinary open promises nothing about power: FLUSH does
-//! (MS-SMB2 3.3.5.11), and WRITE_THROUGH of one WRITE (3.3.5.13). An open with FILE_WRITE_THROUGH
-//! (MS-FSA 2.1.5.1, and 2.1.5.15.7 for SET_INFO, `Mode`), each open of a share that is continuously available, whose clients go
-//! on with it after the machine has failed (3.3.5.9.12), and each of a share with
-//! `smb_stable = "always"` promise that what was answered survives: see [`Promise`].
+//! As with Windows and Samba, a response on an ordinary open promises nothing about power loss.
+//! FLUSH does (MS-SMB2 3.3.5.11), and WRITE_THROUGH of one WRITE (3.3.5.13).
+//!
+//! Three kinds of opens promise that every acknowledged change survives; see [`Promise`]:
+//! - opens with FILE_WRITE_THROUGH (MS-FSA 2.1.5.1, and 2.1.5.15.7 for SET_INFO, `Mode`);
+//! - opens of a continuously available share, whose clients continue after a machine failure
+//!   (3.3.5.9.12);
+//! - opens of a share with `smb_stable = "always"`.
 
 use crate::dispatch::Request;
 use crate::open::{Open, Target};
@@ -15,19 +18,19 @@ use wire::fscc::FileInfoClass;
 use wire::ntstatus::NtStatus;
 use wire::smb::fsctl;
 
-/// What an operation on an open that is written through makes stable.
+/// The objects that an operation on a write-through open makes stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// Nothing: it changes nothing, or only the open.
+    /// None: the operation changes nothing, or only the open.
     Nothing,
     /// The file: data, sizes, attributes, descriptor, streams.
     File,
-    /// The file, and the directories that its name was in before and is in afterwards.
+    /// The file, and the directories of its name before and after the operation.
     Names,
 }
 
 impl Promise {
-    /// Of CREATE, by what it did.
+    /// The promise of CREATE, by its action.
     pub(crate) fn of_create(action: OpenAction) -> Self {
         match action {
             OpenAction::Opened => Self::Nothing,
@@ -36,7 +39,7 @@ impl Promise {
         }
     }
 
-    /// Of SET_INFO for a file. A disposition is carried out by the last close: see
+    /// The promise of SET_INFO for a file. The last close executes a disposition, see
     /// [`before_close`]; until then it is part of the open.
     pub(crate) fn of_file_info(class: FileInfoClass) -> Self {
         use FileInfoClass as Class;
@@ -50,7 +53,7 @@ impl Promise {
             | Class::EndOfFile
             | Class::ValidDataLength
             | Class::ShortName => Self::File,
-            // Setting is refused: these are of pipes, or can be asked for alone.
+            // SET_INFO refuses these: they belong to pipes, or are read-only.
             Class::Pipe
             | Class::PipeLocal
             | Class::Standard
@@ -70,7 +73,7 @@ impl Promise {
         }
     }
 
-    /// Of IOCTL. A code that nobody has entered here promises the most.
+    /// The promise of IOCTL. An unlisted code promises the most.
     pub(crate) fn of_ioctl(code: u32) -> Self {
         match code {
             fsctl::LMR_REQUEST_RESILIENCY
@@ -95,22 +98,22 @@ impl Promise {
             | fsctl::SET_ZERO_DATA
             | fsctl::FILE_LEVEL_TRIM
             | fsctl::SET_COMPRESSION => Self::File,
-            // With SET_REPARSE_POINT and DELETE_REPARSE_POINT, which put a symbolic link in the
-            // place of the file in its directory, and back.
+            // Includes SET_REPARSE_POINT and DELETE_REPARSE_POINT, which replace the file in its
+            // directory by a symbolic link, and back.
             _ => Self::Names,
         }
     }
 }
 
-/// An operation that may have to be stable, from before it is carried out.
+/// An operation that may have to become stable, from its start on.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct StableOperation(Option<(Promise, Unstable)>);
 
-/// To be called before the operation.
+/// Prepares an operation; called before it runs.
 ///
 /// # Errors
-/// The directory of the open's name cannot be found.
+/// The directory of the open's name is not found.
 pub(crate) async fn before(
     request: &Request<'_>,
     open: &Open,
@@ -128,10 +131,10 @@ pub(crate) async fn before(
 }
 
 impl StableOperation {
-    /// The operation has succeeded: waits until it is stable.
+    /// Waits until the successful operation is stable.
     ///
     /// # Errors
-    /// It may not be.
+    /// The operation may not be stable.
     pub(crate) async fn after(self, files: &RequestFiles, file: &OpenFile) -> Result<(), NtStatus> {
         let Some((promise, mut unstable)) = self.0 else { return Ok(()) };
         unstable.add_open(file);
@@ -142,11 +145,10 @@ impl StableOperation {
     }
 }
 
-/// Waits until limits of quotas that were set are stable, if the open promises that. They are part of
-/// the file system: no object is synced for them.
+/// Waits until changed quota limits are stable, if the open promises that. The limits belong to the
+/// file system, so no object is synced.
 ///
-/// # Errors
-/// They may not be.
+/// The limits may not be stable.
 pub(crate) async fn after_quotas(
     files: &RequestFiles,
     open: &Open,
@@ -158,10 +160,10 @@ pub(crate) async fn after_quotas(
     }
 }
 
-/// Waits until what CREATE did is stable, if the open promises that.
+/// Waits until the effects of CREATE are stable, if the open promises that.
 ///
 /// # Errors
-/// It may not be.
+/// The effects may not be stable.
 pub(crate) async fn after_create(
     files: &RequestFiles,
     file: &OpenFile,
@@ -172,11 +174,10 @@ pub(crate) async fn after_create(
     StableOperation(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
 }
 
-/// The directories that files vanish from, and the files that streams vanish from, once opens have
-/// been closed: they are to be stable then.
+/// The directories that lose files, and the files that lose streams, when the opens close. They
+/// must become stable afterwards.
 ///
-/// # Errors
-/// As [`before`].
+/// The errors of [`before`].
 pub(crate) async fn before_close(
     files: &RequestFiles,
     opens: &[Arc<Open>],
@@ -185,7 +186,7 @@ pub(crate) async fn before_close(
     let mut unstable = Unstable::default();
     for open in opens.iter().filter(|open| open.writes_through()) {
         let Some(file) = open.file().ok().filter(removes) else { continue };
-        // Each CLOSE has room for this, and few get here.
+        // Boxed, because every CLOSE future would reserve the space, and few need it.
         Box::pin(files.add_place(&mut unstable, file)).await.map_err(status_of)?;
         if file.stream().is_some() {
             unstable.add_open(file);

@@ -1,9 +1,9 @@
-//! The only place where a refusal of the file layer becomes a status.
+//! The only mapping from refusals of the file layer to NTSTATUS.
 
 use vfs::FsError;
 use wire::ntstatus::NtStatus;
 
-/// The status for a refusal.
+/// The NTSTATUS of a refusal.
 #[must_use]
 pub fn status_of(error: FsError) -> NtStatus {
     match error {
@@ -16,7 +16,7 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::Cancelled => NtStatus::CANCELLED,
         FsError::CrossDevice => NtStatus::NOT_SAME_DEVICE,
         FsError::DeletePending => NtStatus::DELETE_PENDING,
-        // Quotas are told as a full disk, as Samba does.
+        // Quotas are reported as a full disk, as in Samba.
         FsError::NoSpace | FsError::OverQuota => NtStatus::DISK_FULL,
         FsError::Io => NtStatus::UNEXPECTED_IO_ERROR,
         FsError::IsDirectory => NtStatus::FILE_IS_A_DIRECTORY,
@@ -35,7 +35,7 @@ pub fn status_of(error: FsError) -> NtStatus {
         FsError::PrivilegeNotHeld => NtStatus::PRIVILEGE_NOT_HELD,
         FsError::RangeNotLocked => NtStatus::RANGE_NOT_LOCKED,
         FsError::ReadOnly => NtStatus::MEDIA_WRITE_PROTECTED,
-        // MS-SMB2 3.3.5.9: as where the share's permissions grant reading only.
+        // MS-SMB2 3.3.5.9: the same status as for share permissions that grant read access only.
         FsError::ShareReadOnly => NtStatus::ACCESS_DENIED,
         FsError::ReparsePoint => NtStatus::IO_REPARSE_TAG_NOT_HANDLED,
         FsError::ShareViolation => NtStatus::SHARING_VIOLATION,

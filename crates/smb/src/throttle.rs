@@ -1,8 +1,7 @@
-//! A request waits here for the limits of its share, before anything is done of it.
+//! Requests wait here for the limits of their share, before they do anything.
 //!
-//! It can be cancelled meanwhile, and ends with its session. While one of a connection waits,
-//! that connection's client is granted few credits, so that what it would have wait here
-//! waits with the client.
+//! A waiting request can be cancelled, and ends with its session. While a connection has one, the
+//! server grants its client few credits, so that further requests wait at the client.
 
 use crate::conn::Shared;
 use crate::dispatch::Request;
@@ -17,49 +16,48 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use wire::ntstatus::NtStatus;
 
-/// The open that a request names, not paid for yet: a handler that forgets to have its cost
-/// admitted does not compile.
+/// The open of a request whose cost is not admitted yet. The type makes a handler without admission
+/// fail to compile.
 #[derive(Debug)]
 #[must_use]
 pub struct UnpaidOpen(Arc<Open>);
 
 impl UnpaidOpen {
-    /// Of a request that has begun.
+    /// The open of a request that has begun.
     pub(crate) fn new(open: Arc<Open>) -> Self {
         Self(open)
     }
 
-    /// The target of the open, by which some requests cost nothing, or are refused before they cost
-    /// anything.
+    /// The target of the open, by which some requests are free, or are refused before admission.
     pub fn target(&self) -> &Target {
         &self.0.target
     }
 
-    /// The open, for a request that limits are not about: of a pipe, or that gives something
-    /// back for which others wait.
+    /// The open, for a request without cost: on a pipe, or one that releases something for which
+    /// others wait.
     pub fn free_of_charge(self) -> Arc<Open> {
         self.0
     }
 }
 
-/// The tree that a request names, not paid for yet, as [`UnpaidOpen`].
+/// The tree of a request whose cost is not admitted yet; see [`UnpaidOpen`].
 #[derive(Debug)]
 #[must_use]
 pub struct UnpaidTree(Arc<Tree>);
 
 impl UnpaidTree {
-    /// Of a request that has begun.
+    /// The tree of a request that has begun.
     pub(crate) fn new(tree: Arc<Tree>) -> Self {
         Self(tree)
     }
 
-    /// The tree, for a request that is about no file.
+    /// The tree, for a request that concerns no file.
     pub fn free_of_charge(self) -> Arc<Tree> {
         self.0
     }
 }
 
-/// Counted among the requests that wait for limits, until it goes.
+/// Counts one request as delayed by limits; dropping it ends that.
 struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
@@ -76,19 +74,19 @@ impl Drop for Counted<'_> {
 }
 
 impl Request<'_> {
-    /// Waits until a request about an open may begin; the open to do it by.
+    /// Waits until a request on an open may begin, and returns the open.
     ///
     /// # Errors
-    /// `CANCELLED`, `FILE_CLOSED` and `USER_SESSION_DELETED` if that came first.
+    /// `CANCELLED`, `FILE_CLOSED` and `USER_SESSION_DELETED` if that event came first.
     pub async fn admit(&mut self, open: UnpaidOpen, cost: Cost) -> Result<Arc<Open>, NtStatus> {
         self.admit_further(&open.0, cost).await?;
         Ok(open.0)
     }
 
-    /// Waits until a request may go on that was admitted, and costs more than that.
+    /// Waits until an admitted request may continue at an additional cost.
     ///
     /// # Errors
-    /// As [`Request::admit`].
+    /// The errors of [`Request::admit`].
     pub async fn admit_further(&mut self, open: &Open, cost: Cost) -> Result<(), NtStatus> {
         let Some(queue) = open.tree.queue() else { return Ok(()) };
         let file = match &open.target {
@@ -103,11 +101,9 @@ impl Request<'_> {
         if is_gone { Err(NtStatus::FILE_CLOSED) } else { Ok(()) }
     }
 
-    /// Waits until a request may begin that makes an open; the tree to make it in. One for a pipe
-    /// costs nothing.
+    /// Waits until a CREATE may begin, and returns the tree. A CREATE of a pipe is free.
     ///
-    /// # Errors
-    /// As [`Request::admit`].
+    /// The errors of [`Request::admit`].
     pub async fn admit_create(&mut self, tree: UnpaidTree) -> Result<Arc<Tree>, NtStatus> {
         let tree = tree.0;
         let cost = Cost::metadata();
@@ -134,7 +130,7 @@ impl Request<'_> {
         let cancelled = async {
             match &ticket {
                 Some(ticket) => ticket.cancelled.raised().await,
-                // Too many wait: this one does so in any case.
+                // Too many requests wait; this one waits without being cancellable.
                 None => pending().await,
             }
         };

@@ -1,4 +1,5 @@
-//! SESSION_SETUPs with a Kerberos ticket: it is judged elsewhere, and nobody else waits for it.
+//! SESSION_SETUPs with a Kerberos ticket. A worker thread verifies the ticket, and no other request
+//! waits for it.
 
 use crate::chain::Finished;
 use crate::conn::Conn;
@@ -13,19 +14,19 @@ use std::sync::Arc;
 use wire::smb::{Header, SessionId};
 use wire::spnego::{RefusedTicket, Shown};
 
-/// A SESSION_SETUP whose ticket has been judged.
+/// A SESSION_SETUP with the verdict on its ticket.
 #[derive(Debug)]
 pub struct JudgedSetup {
     setup: ArrivedSetup,
     session: SessionId,
     arrival: Option<Arrival>,
     verdict: Result<Shown, RefusedTicket>,
-    /// Held until it is answered.
+    /// Held until the response.
     _place: WaitingTicket,
 }
 
 impl Conn {
-    /// Has a ticket judged; `header` has the session's id.
+    /// Starts the verification of a ticket. `header` has the session's id.
     pub(crate) fn judge_ticket(&mut self, setup: ArrivedSetup, header: Header, ticket: Vec<u8>) {
         let session = header.session_id;
         let address = self.shared.facts.peer.ip();
@@ -42,7 +43,7 @@ impl Conn {
         }));
     }
 
-    /// Answers a SESSION_SETUP by the verdict on its ticket.
+    /// Answers a SESSION_SETUP according to the verdict on its ticket.
     pub(crate) fn handle_judged(&mut self, judged: JudgedSetup, now: Now) {
         let JudgedSetup { setup, session, arrival, verdict, _place } = judged;
         self.judged.retain(|other| *other != session);
@@ -55,8 +56,8 @@ impl Conn {
     }
 }
 
-/// What a good ticket has to be beside that: of an account that is here, of the person that the
-/// account is, and not the superuser's unless the account says so.
+/// Checks a valid ticket against the account: it exists here, it is the same person, and superuser
+/// logons by ticket are enabled for it.
 async fn judge(
     server: &Arc<Server>,
     from: IpAddr,
@@ -85,9 +86,9 @@ async fn judge(
     Ok(shown)
 }
 
-/// Whether a principal is the account's, whose name is in small letters. A Windows domain, whose
-/// tickets have a PAC, does not tell names apart by case ([MS-KILE] 3.3.5.6.1); for other realms
-/// each octet counts (RFC 4120 6). Spaces at the ends are of the name in both.
+/// True if the principal refers to the account, whose name is in lower case. Windows domains, whose
+/// tickets have a PAC, ignore case ([MS-KILE] 3.3.5.6.1). Other realms compare octets (RFC 4120 6).
+/// Both keep leading and trailing spaces.
 fn is_name_of(shown: &Shown, account: &str) -> bool {
     match shown.sid {
         Some(_) => shown.user.to_lowercase() == account,

@@ -1,4 +1,4 @@
-//! Frames on their way out.
+//! Outgoing frames.
 
 use crate::channel::Channel;
 use crate::limits::{SIGNED_TOGETHER, TRANSMIT_EARLY_BYTES};
@@ -10,29 +10,29 @@ use std::ops::Range;
 use std::sync::Arc;
 use wire::smb::TransformHeader;
 
-/// Bytes of the direct-TCP prefix.
+/// Length of the direct-TCP prefix in bytes.
 pub const PREFIX: usize = 4;
 
-/// Where the first SMB2 header of a reply starts in its buffer: room is left
-/// for the prefix and for a transform header, so that sealing moves nothing.
+/// Offset of the first SMB2 header of a response in its buffer. Prefix and transform header fit in
+/// front, so that encryption moves nothing.
 pub const MESSAGE_START: usize = PREFIX + TransformHeader::LENGTH;
 
-/// One frame to send: `buffer[start..]`, then the file's bytes if there are any.
+/// One frame to send: `buffer[start..]`, then file data if any.
 #[derive(Debug)]
 pub struct Transmit {
     /// The frame, direct-TCP prefix included, from `start` on.
     pub buffer: Vec<u8>,
-    /// Bytes before it are unused.
+    /// Offset of the frame in the buffer.
     pub start: usize,
-    /// Bytes to send from a file after the buffer; counted in the prefix.
+    /// File data to send after the buffer; counted in the prefix.
     pub file: Option<ResidentRange>,
-    /// Whose key the message is still to be signed with, which is done for several at once.
+    /// The channel whose key must still sign the message; several are signed in one batch.
     pub(crate) unsigned: Option<Arc<Channel>>,
-    /// What it answers, to be counted once it has left.
+    /// Metering records of its responses, completed once it was sent.
     pub sent: SentList,
 }
 
-/// A buffer with the room of [`MESSAGE_START`] in front.
+/// A buffer with [`MESSAGE_START`] bytes reserved.
 #[must_use]
 pub fn new_buffer(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer.clear();
@@ -41,7 +41,7 @@ pub fn new_buffer(mut buffer: Vec<u8>) -> Vec<u8> {
 }
 
 impl Transmit {
-    /// Frames what was written at [`MESSAGE_START`] and after, unsealed.
+    /// Frames the plain message that begins at [`MESSAGE_START`].
     #[must_use]
     pub fn plain(mut buffer: Vec<u8>, file: Option<ResidentRange>) -> Self {
         let start = MESSAGE_START - PREFIX;
@@ -50,7 +50,7 @@ impl Transmit {
         Self { buffer, start, file, unsigned: None, sent: SentList::new() }
     }
 
-    /// Frames a buffer whose transform header has been filled.
+    /// Frames a buffer with a complete transform header.
     #[must_use]
     pub fn sealed(mut buffer: Vec<u8>) -> Self {
         let length = buffer.len() - PREFIX;
@@ -58,21 +58,21 @@ impl Transmit {
         Self { buffer, start: 0, file: None, unsigned: None, sent: SentList::new() }
     }
 
-    /// Signs it, if that is still to be done.
+    /// Signs the message, if it is unsigned.
     pub(crate) fn sign(&mut self) {
         if let Some(channel) = self.unsigned.take() {
             channel.signing.sign(&mut self.buffer[MESSAGE_START..]);
         }
     }
 
-    /// Bytes that the frame has on the wire.
+    /// Length of the frame on the wire.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
         self.buffer.len() - self.start + self.file.as_ref().map_or(0, |f| f.length_bytes)
     }
 }
 
-/// Frames that wait to be sent, in order.
+/// Frames to send, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Transmit>,
@@ -85,7 +85,7 @@ impl Outbox {
         self.queue.push_back(transmit);
     }
 
-    /// The next frame. If it is not signed yet, all are that are not.
+    /// The next frame. If it is unsigned, all queued unsigned frames are signed in one batch first.
     pub fn pop(&mut self, stages: &StageTimes) -> Option<Transmit> {
         if self.queue.front()?.unsigned.is_some() {
             stages.crypto(|| self.sign_together());
@@ -100,22 +100,22 @@ impl Outbox {
         self.bytes
     }
 
-    /// Whether the frames had better leave before more is asked for: the client has something
-    /// to do meanwhile, and buffers are used again while the processor's cache still has them.
-    /// What is to be signed together waits for its like.
+    /// True if the frames should be sent before the next request. The client can then work
+    /// meanwhile, and buffers are reused while the CPU cache still has them. Unsigned frames wait
+    /// for a full batch.
     pub fn is_worth_sending(&self) -> bool {
         let is_unsigned = self.queue.front().is_some_and(|front| front.unsigned.is_some());
         self.bytes >= TRANSMIT_EARLY_BYTES && (!is_unsigned || self.queue.len() >= SIGNED_TOGETHER)
     }
 
-    /// Gives memory back if nothing waits.
+    /// Frees the memory of an empty queue.
     pub fn shrink(&mut self) {
         if self.queue.is_empty() {
             self.queue = VecDeque::new();
         }
     }
 
-    /// Signs what is not signed yet, all messages of one key together.
+    /// Signs all unsigned messages, those of one key in one batch.
     fn sign_together(&mut self) {
         while let Some(channel) = self.queue.iter().find_map(|frame| frame.unsigned.clone()) {
             let mut messages = Vec::new();

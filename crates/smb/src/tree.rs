@@ -10,32 +10,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use wire::ntstatus::NtStatus;
 use wire::smb::TreeId;
 
-/// One share as connected by one session.
+/// The connection of one session to one share.
 #[derive(Debug)]
 pub struct Tree {
-    /// Its number in the session.
+    /// TreeId, unique in the session.
     pub id: TreeId,
-    /// The share, as configured when it was connected.
+    /// The share, as configured at TREE_CONNECT.
     pub share: Arc<Share>,
-    /// The most that an open on it can be granted.
+    /// MaximalAccess: the upper bound of an open's access.
     pub max_access: Access,
-    /// What its requests are counted under.
+    /// The share for metering.
     pub counted: ShareId,
-    /// Its client is one of Apple, as it said.
+    /// The client identified itself as Apple's.
     is_apple: AtomicBool,
-    /// Listings have the details that clients of Apple can read.
+    /// Directory entries carry Apple's details.
     apple_details: AtomicBool,
-    /// What is served, as this user may use it.
+    /// The volume with the user's access to it.
     volume: Option<Arc<Volume>>,
-    /// As whom files are touched, if not as the session's user.
+    /// The identity for file access, if not the session user's.
     forced: Option<Arc<Caller>>,
-    /// What its user is charged for it, while it is there.
+    /// The charge for the tree connect, held while it exists.
     _charge: Option<limits::Share>,
-    /// Where the session's requests wait for the limits of the share.
+    /// The queue of the session's requests that the share's limits delay.
     queue: Option<Arc<ShareQueue>>,
 }
 
-/// A share as one user may use it.
+/// A share with one user's access to it.
 #[derive(Debug)]
 pub struct Admitted {
     /// The share.
@@ -49,7 +49,7 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// The most that an open can be granted.
+    /// The upper bound of an open's access.
     #[must_use]
     pub fn max_access(&self) -> Access {
         self.volume.as_ref().map_or(Access::FILE_ALL, |volume| volume.max_access())
@@ -76,13 +76,13 @@ impl Tree {
         }
     }
 
-    /// The same, charged to its user.
+    /// Attaches the charge.
     #[must_use]
     pub fn charged(self, charge: limits::Share) -> Self {
         Self { _charge: Some(charge), ..self }
     }
 
-    /// Its client is one of Apple.
+    /// Marks the client as Apple's.
     pub fn set_apple(&self) {
         self.is_apple.store(true, Ordering::Relaxed);
     }
@@ -93,13 +93,13 @@ impl Tree {
         self.is_apple.load(Ordering::Relaxed)
     }
 
-    /// Its client is one of Apple, and was told that listings have details.
+    /// Marks the client as Apple's, with details in directory entries.
     pub fn set_apple_details(&self) {
         self.apple_details.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a directory may be renamed while files below are open: macOS does so with the
-    /// bundles of Time Machine.
+    /// True if a directory may be renamed while files below it are open: macOS does so with Time
+    /// Machine bundles.
     #[must_use]
     pub fn moves_opens_below(&self) -> bool {
         self.is_apple() && self.share.time_machine
@@ -111,20 +111,20 @@ impl Tree {
         self.apple_details.load(Ordering::Relaxed)
     }
 
-    /// On whose behalf files are touched for `user`.
+    /// The identity for file access on behalf of `user`.
     #[must_use]
     pub fn caller<'a>(&'a self, user: &'a SessionUser) -> &'a Arc<Caller> {
         self.forced.as_ref().unwrap_or(&user.account.caller)
     }
 
-    /// Where its requests wait, if the share has limits now.
+    /// The queue, if the share has limits at present.
     #[must_use]
     #[inline]
     pub fn queue(&self) -> Option<&ShareQueue> {
         self.queue.as_deref().filter(|queue| queue.is_limited())
     }
 
-    /// The queue for another tree of its session on the same share.
+    /// The queue, for another tree of the session on the same share.
     pub(crate) fn shared_queue(&self, limits: &Arc<ShareLimits>) -> Option<Arc<ShareQueue>> {
         self.queue.clone().filter(|queue| Arc::ptr_eq(queue.limits(), limits))
     }

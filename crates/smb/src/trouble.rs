@@ -1,6 +1,5 @@
-//! Refusals that an administrator can do something about, told to the process
-//! around us: a full disk, a failing one, a right that is missing, a share
-//! whose directory is gone.
+//! Failures that an administrator can remedy, reported to the process: a full disk, a failing disk,
+//! a missing right, a removed share directory.
 
 use crate::audit;
 use crate::chain::{Element, Related};
@@ -11,7 +10,7 @@ use wire::codec::{Reader, utf16_units};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, CreateRequest, Header, MessageId};
 
-/// What a status says of the place where files are kept.
+/// The kind of failure that a status indicates.
 fn kind_of(status: NtStatus) -> Option<TroubleKind> {
     match status {
         NtStatus::DISK_FULL => Some(TroubleKind::NoSpace),
@@ -21,7 +20,7 @@ fn kind_of(status: NtStatus) -> Option<TroubleKind> {
     }
 }
 
-/// Tells of a request that failed with `status`, if that is for others to know.
+/// Reports a request that failed with `status`, if its status is worth it.
 pub fn tell(
     server: &Server,
     facts: ConnFacts,
@@ -55,7 +54,7 @@ pub fn tell(
     }
 }
 
-/// The name in a CREATE, for people.
+/// The file name of a CREATE, for the log.
 fn name_of(message: &[u8]) -> String {
     let mut r = Reader::new(message);
     let body = r.skip(Header::LENGTH, "header").and_then(|()| CreateRequest::decode(&mut r));
@@ -63,7 +62,7 @@ fn name_of(message: &[u8]) -> String {
     String::from_utf16_lossy(&units).replace('\\', "/")
 }
 
-/// Tells that the directory of a share was removed.
+/// Reports that the directory of a share was removed.
 pub fn tell_gone(host: &dyn Host, facts: ConnFacts, message: MessageId, user: &str, share: &str) {
     let (user, share) = (user.to_owned(), share.to_owned());
     let kind = TroubleKind::ShareGone;

@@ -1,9 +1,8 @@
-//! Persistent opens: on a continuously available share what a client has open
-//! survives the server, too. MS-SMB2 3.3.5.9.10, 3.3.5.9.12.
+//! Persistent opens: opens on a continuously available share survive a restart of the server.
+//! MS-SMB2 3.3.5.9.10, 3.3.5.9.12.
 //!
-//! What must be known of an open is written down by the host before the reply
-//! that counts on it: CREATE, LOCK, a new name, a mark to vanish. At the start
-//! the opens are made again before anybody is served.
+//! The host writes a record of the open before the response that depends on it: CREATE, LOCK,
+//! rename, delete on close. At the start the opens are restored before the first client is served.
 
 mod record;
 
@@ -28,14 +27,14 @@ use vfs::{FileKey, FsError};
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, TreeId};
 
-/// The persistent opens, with their clients or waiting for them.
+/// The persistent opens, connected or detached.
 #[derive(Debug, Default)]
 pub struct PersistentOpens {
     by_id: Mutex<HashMap<u64, Weak<Open>>>,
 }
 
 impl PersistentOpens {
-    /// Enters an open, in place of the one that it goes on for.
+    /// Adds an open, or replaces its predecessor.
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` past [`PERSISTENT_OPENS_MAX`].
@@ -78,14 +77,15 @@ impl PersistentOpens {
     }
 }
 
-/// A new open that is being written down; taken back unless it comes to be.
+/// A new open whose record is being written. Dropping it removes the record unless the open is
+/// complete.
 pub struct Keeping<'a> {
     server: &'a Server,
     open: Option<Arc<Open>>,
 }
 
 impl Keeping<'_> {
-    /// The open came to be.
+    /// The open is complete; keeps its record.
     pub fn done(mut self) {
         self.open = None;
     }
@@ -100,10 +100,10 @@ impl Drop for Keeping<'_> {
 }
 
 impl Server {
-    /// Writes down a new open, whose file is stable already.
+    /// Writes the record of a new open, whose file is stable already.
     ///
     /// # Errors
-    /// `INSUFFICIENT_RESOURCES` if that cannot be done.
+    /// `INSUFFICIENT_RESOURCES` if the record cannot be written.
     pub async fn keep_new(&self, open: &Arc<Open>) -> Result<Keeping<'_>, NtStatus> {
         let keeping = Keeping { server: self, open: Some(open.clone()) };
         self.files.for_server().begin_record(open.file()?).await;
@@ -112,10 +112,10 @@ impl Server {
         Ok(keeping)
     }
 
-    /// Writes down what has changed of an open, if it is persistent.
+    /// Updates the record of an open, if it is persistent.
     ///
     /// # Errors
-    /// `INSUFFICIENT_RESOURCES` if that cannot be done.
+    /// `INSUFFICIENT_RESOURCES` if the record cannot be written.
     pub async fn keep(&self, open: &Open) -> Result<(), NtStatus> {
         let Some(persistence) = &open.origin.persistence else { return Ok(()) };
         let queued = self.queue(open, persistence, Charging::Refusing);
@@ -123,15 +123,15 @@ impl Server {
         if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
     }
 
-    /// Queues what is to be written down of an open; none if it is too much, its user has too
-    /// much, or the open has been closed.
+    /// Queues the record of an open. None if the record or the user's total is too large, or the
+    /// open was closed.
     fn queue(
         &self,
         open: &Open,
         persistence: &Persistence,
         charging: Charging,
     ) -> Option<BoxFuture<'static, bool>> {
-        // What was seen later is also written later.
+        // The lock makes a later state also the later write.
         let mut charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         self.persistent.find(open.id.persistent)?;
         let record = record_of(open, persistence)?;
@@ -144,15 +144,15 @@ impl Server {
         Some(self.host.keep_open(open.id.persistent, Some(bytes)))
     }
 
-    /// A lease breaks: what its client is to give back it does not have after a
-    /// restart, whether it was told or not. Nobody waits for that to be written.
+    /// Records the break of a lease, in the background: after a restart the client has only the
+    /// lower caching, notified or not.
     pub fn note_break_of_lease(&self, key: CacheKey) {
         if !self.persistent.is_empty() {
             self.note(&self.persistent.of_lease(key));
         }
     }
 
-    /// The same for the oplock of an open.
+    /// Records the break of an open's oplock.
     pub fn note_break_of_oplock(&self, id: u64) {
         self.note(self.persistent.find(id).as_slice());
     }
@@ -165,11 +165,11 @@ impl Server {
         }
     }
 
-    /// Takes away what was written down of an open, if it is persistent: it is
-    /// about to be closed. Queued when it returns.
+    /// Removes the record of an open that is about to close, if it is persistent. The removal is
+    /// queued on return.
     pub fn forget(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
         let queued = open.origin.persistence.as_deref().map(|persistence| {
-            // Nothing of it is queued any more once it has gone.
+            // The lock keeps a concurrent update from being queued after the removal.
             let _charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
             self.persistent.remove(open.id.persistent);
             self.host.keep_open(open.id.persistent, None)
@@ -182,8 +182,8 @@ impl Server {
         }
     }
 
-    /// Makes the opens again that were written down. To be called before anybody is
-    /// served. What cannot be made again is told in the log and taken away.
+    /// Restores the opens of the records. The caller runs it before the first client is served.
+    /// Records that cannot be restored are logged and removed.
     pub fn restore(self: &Arc<Self>, records: &BTreeMap<u64, Vec<u8>>) {
         let mut restored = Vec::new();
         for (&id, bytes) in records {
@@ -201,7 +201,7 @@ impl Server {
                 }
             }
         }
-        // Once all are there. The latest open of a lease knows best what it has.
+        // Once all opens exist: the latest open of a lease has its present state.
         for (open, facts) in restored.iter().rev() {
             let Ok(file) = open.file() else { continue };
             let holder: Option<Arc<dyn CacheHolder>> = match (&open.lease, &open.oplock) {
@@ -239,7 +239,7 @@ impl Server {
         let files = self.files.for_server();
         let file = files.restore(volume, caller, &record.file, &holder, &user);
         let file = file.map_err(|error| error.to_string())?;
-        // That of an earlier open under the key, if there is one.
+        // The lease of an earlier open under the same key, if there is one.
         let lease = lease.and_then(|_| file.grant_again().1.and_then(|grant| grant.holder()));
         let durability = Durability {
             kind: DurableKind::Persistent,
@@ -280,7 +280,7 @@ impl Server {
 }
 
 impl Server {
-    /// What was there before the restart is not refused.
+    /// Restored opens are charged without a limit, because they existed before the restart.
     fn charges_of_restored(&self, user: &Holder) -> (Charges, Charge) {
         let of = |ledger: &Arc<Ledger>| ledger.account(user).force(1);
         let charges = Charges {
@@ -300,7 +300,7 @@ impl OpenJournal for Server {
         let queued: Vec<_> = opens
             .iter()
             .filter_map(|open| Some((open, open.origin.persistence.as_deref()?)))
-            // Whoever renames the file is not to be refused for what another user has too much of.
+            // A rename must not fail because another user exceeds their limit.
             .map(|(open, persistence)| {
                 let queued = self.queue(open, persistence, Charging::Forced);
                 let is_closed = || self.persistent.find(open.id.persistent).is_none();
@@ -323,14 +323,14 @@ impl OpenJournal for Server {
     }
 }
 
-/// Whether a user that has too much of it is refused what is recorded.
+/// The reaction to a record beyond its user's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Charging {
     Refusing,
     Forced,
 }
 
-/// What must be known of an open; none if it cannot be found out.
+/// The record of an open; none if its state cannot be determined.
 fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
     let durability = open.durability()?;
     Some(OpenRecord {

@@ -1,5 +1,5 @@
-//! One persistent open, as it is written down. Numbers are little-endian, as in
-//! messages; the first byte is the version.
+//! The persistent record of one open. Numbers are little-endian, as in messages; the first byte is
+//! the version.
 
 use crate::create_guids::Guid;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
@@ -11,39 +11,38 @@ use files::{
 use vfs::{Name, NodeHandle, RelPath, Timestamp};
 use wire::codec::{Malformed, Reader, Writer};
 
-/// The present version. The first one knew of no leases; the first two had a device number in
-/// place of [`FileIdentity::lasting`]; the first three had one path.
+/// The present version. Version 1 had no leases; versions 1 and 2 had a device number instead of
+/// [`FileIdentity::lasting`]; versions 1 to 3 had one path.
 const VERSION: u8 = 4;
 /// The last version with one path.
 const ONE_PATH_VERSION: u8 = 3;
 /// The last version with a device number.
 const DEVICE_VERSION: u8 = 2;
 
-/// What must be known of an open for its client to come back to it after a
-/// restart. MS-SMB2 3.3.1.10.
+/// The state from which an open is restored after a restart. MS-SMB2 3.3.1.10.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenRecord {
-    /// The lasting half of its id.
+    /// FileId.Persistent.
     pub id: u64,
-    /// Client that made it.
+    /// ClientGuid of the CREATE.
     pub client_guid: Guid,
-    /// The client's name for the CREATE.
+    /// CreateGuid.
     pub create_guid: Guid,
-    /// How long it waits for its client.
+    /// Reconnect timeout in milliseconds.
     pub timeout_ms: u32,
-    /// What CREATE did.
+    /// CreateAction.
     pub action: OpenAction,
-    /// Mode flags that queries show.
+    /// FILE_* mode flags.
     pub mode: u32,
-    /// Account that made it.
+    /// Account of the CREATE.
     pub owner: String,
-    /// Share that it is on.
+    /// Name of the share.
     pub share: String,
     /// The file.
     pub file: OpenFacts,
-    /// Its lease, if it is under one, was asked for in the form of version 2.
+    /// The client requested its lease in version 2.
     pub has_lease_v2: bool,
-    /// Which LOCK requests were carried out, if any were counted.
+    /// The completed LOCK requests, if any were counted.
     pub lock_sequences: Option<[u8; PLACES]>,
 }
 
@@ -56,7 +55,7 @@ const PARENT_KEY: u8 = 32;
 const FLAGS: u8 = DELETE_ON_CLOSE | DELETE_PENDING | POSIX | LEASE | LEASE_V2 | PARENT_KEY;
 
 impl OpenRecord {
-    /// The bytes to write down.
+    /// Encodes the record.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -86,7 +85,7 @@ impl OpenRecord {
         bytes
     }
 
-    /// Reads what [`OpenRecord::to_bytes`] wrote.
+    /// Decodes the output of [`OpenRecord::to_bytes`].
     ///
     /// # Errors
     /// [`Malformed`] for anything else, and for other versions.
@@ -182,7 +181,7 @@ fn put_file(w: &mut Writer<'_>, file: &OpenFacts, has_lease_v2: bool) {
 fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, Malformed> {
     let has_device = version <= DEVICE_VERSION;
     if has_device {
-        // Another one for the same file after a restart of the machine: it says nothing.
+        // A device number may change with a restart of the machine, so it is ignored.
         r.skip(8, "record device")?;
     }
     let inode = r.u64("record inode")?;
@@ -199,7 +198,7 @@ fn identity(r: &mut Reader<'_>, version: u8) -> Result<FileIdentity, Malformed> 
     Ok(FileIdentity { inode, born: (is_born == 1).then_some(Timestamp(born)), lasting })
 }
 
-/// The file, and whether a lease on it is of version 2.
+/// The file, and whether its lease has version 2.
 fn file(r: &mut Reader<'_>, version: u8) -> Result<(OpenFacts, bool), Malformed> {
     let identity = identity(r, version)?;
     let path = path(r)?;
@@ -252,7 +251,7 @@ fn path(r: &mut Reader<'_>) -> Result<RelPath, Malformed> {
     path_of(bytes).ok_or_else(|| r.malformed("record path"))
 }
 
-/// A path within a share: nothing in it leads out.
+/// A path within the share; none for a path that leads out.
 fn path_of(bytes: &[u8]) -> Option<RelPath> {
     if bytes.is_empty() {
         return Some(RelPath::root());
@@ -309,8 +308,8 @@ mod tests {
         }
     }
 
-    /// The bytes of a record without [`FileIdentity::lasting`] and with one path, as an older
-    /// version wrote them.
+    /// The bytes of a record without [`FileIdentity::lasting`] and with one path, in an older
+    /// version.
     fn of_version(version: u8, record: &OpenRecord) -> Vec<u8> {
         let mut bytes = record.to_bytes();
         bytes[0] = version;
