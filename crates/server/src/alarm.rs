@@ -1,4 +1,4 @@
-//! A deadline that moves with every request, and is almost never reached.
+//! A deadline that moves with every request and almost never expires.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -6,9 +6,9 @@ use std::task::Poll;
 use std::time::Instant;
 use tokio::time::Sleep;
 
-/// Rings at the deadline, or before it: moving a timer of the runtime costs
-/// more than ringing once too early, so it is moved only to an earlier time.
-/// Whoever hears it looks at the clock and sets it anew.
+/// Fires at the deadline or before it. Moving a runtime timer costs more than an early wake-up, so
+/// the timer moves only to an earlier time. The woken task checks the clock and sets the alarm
+/// again.
 #[derive(Debug, Default)]
 pub struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
@@ -16,7 +16,7 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Makes sure that it rings by `due`.
+    /// Makes sure that the alarm fires by `due`.
     pub fn set(&mut self, due: Option<Instant>) {
         let Some(due) = due else { return };
         if self.set_for.is_some_and(|set_for| set_for <= due) {
@@ -29,7 +29,7 @@ impl Alarm {
         }
     }
 
-    /// Returns when it rings. May be dropped at any time.
+    /// Returns when the alarm fires. Cancel safe.
     pub async fn rings(&mut self) {
         poll_fn(|cx| match (&mut self.sleep, self.set_for) {
             (Some(sleep), Some(_)) => sleep.as_mut().poll(cx),

@@ -1,7 +1,7 @@
-//! All connections of the process: limits, counts, and the word to stop.
+//! All connections of the process: admission limits, counters and the stop signal.
 //!
-//! Each connection has a [`Link`] that its task alone writes to: its counters
-//! share no cache line with those of others, and are summed when read.
+//! Each connection has a [`Link`] whose counters only its task writes. The counters share no cache
+//! line with those of other connections; readers sum them.
 
 use crate::limits::{
     CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX, LOGON_WITHIN, MEMORY_BYTES_MAX,
@@ -19,48 +19,49 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Why a connection is not taken.
+/// Reason for which a new connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Of all connections.
+    /// The limit of all connections is reached.
     All,
-    /// Of those of its address, or of its IPv6 site.
+    /// The limit of the client's address or IPv6 site is reached.
     Site,
-    /// None are taken, since the server is to end.
+    /// The server is draining and accepts no connections.
     Draining,
-    /// Of those that nobody has logged on to: of its site, or of all sites while no other has more.
+    /// The limit of connections without a logon is reached: that of the site, or that of all sites
+    /// while no other site has more.
     Unknown,
 }
 
-/// Counts since the start, but for the open ones.
+/// Counters since the start of the process; `open` and `unknown` are gauges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Open now.
+    /// Open connections.
     pub open: u64,
-    /// Of them, without a logon.
+    /// Open connections without a logon.
     pub unknown: u64,
-    /// Taken.
+    /// Accepted connections.
     pub accepted: u64,
-    /// Not taken because there were too many.
+    /// Connections refused at a limit.
     pub refused: u64,
-    /// Ended before a logon, for a connection from where there were fewer.
+    /// Connections without a logon that were closed in favour of a site with fewer.
     pub displaced: u64,
-    /// Of those with a logon, by user.
+    /// Connections with a logon, by user.
     pub by_user: Usage,
-    /// Bytes that arrived.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub sent_bytes: u64,
-    /// How connections ended, by kind.
+    /// Ended connections by the kind of their end.
     pub ends: BTreeMap<&'static str, u64>,
 }
 
-/// How long a connection is waited for.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// From its start until someone has logged on.
+    /// From accept until the first logon.
     pub logon: Duration,
-    /// While it is the client's turn in the middle of something.
+    /// While the client owes the rest of a message or does not take replies.
     pub stall: Duration,
 }
 
@@ -76,7 +77,7 @@ pub struct Connections {
     next_id: AtomicU64,
     max: AtomicUsize,
     patience: Mutex<Patience>,
-    /// Connections with a logon.
+    /// Ledger of connections with a logon.
     by_user: Arc<Ledger>,
     memory: Arc<Memory>,
     table: Mutex<Table>,
@@ -87,20 +88,20 @@ pub struct Connections {
 struct Table {
     links: HashMap<u64, Arc<Link>>,
     by_site: HashMap<IpAddr, Held>,
-    /// Sites with connections that nobody has logged on to, in the order of how many.
+    /// Sites with connections without a logon, ordered by their number.
     crowds: BTreeSet<(usize, IpAddr)>,
     unknown: usize,
-    /// Whom the connections are charged to that somebody has logged on to.
+    /// Ledger entries of connections with a logon, by connection.
     users: HashMap<u64, Share>,
-    /// Sums of the connections that have ended.
+    /// Sums over the ended connections.
     ended: Counts,
-    /// No more are taken; those that are there end.
+    /// The server stops: no connection is accepted and the open ones end.
     stopping: bool,
-    /// No more are taken for now.
+    /// The server drains: no connection is accepted for now.
     draining: bool,
 }
 
-/// What one address or IPv6 site holds.
+/// Connections of one address or IPv6 site.
 #[derive(Debug, Default)]
 struct Held {
     all: usize,
@@ -108,7 +109,7 @@ struct Held {
     unknown: BTreeSet<u64>,
 }
 
-/// What a connection's task shares with the rest of the process.
+/// State that a connection's task shares with the rest of the process.
 #[derive(Debug)]
 pub struct Link {
     stop: AtomicBool,
@@ -124,29 +125,29 @@ pub struct Link {
     address: IpAddr,
 }
 
-/// One connection.
+/// One open connection in the admin API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkFact {
-    /// Its number.
+    /// Number of the connection.
     pub id: u64,
-    /// Where it comes from.
+    /// Address of the client.
     pub address: IpAddr,
-    /// What went over it.
+    /// Its traffic.
     pub traffic: Traffic,
 }
 
-/// What went over one connection.
+/// Traffic of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Bytes that arrived.
+    /// Bytes received.
     pub received_bytes: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub sent_bytes: u64,
-    /// Where its last requests were taken, if there were any.
+    /// CPU that took the last requests; `None` before the first.
     pub core: Option<u32>,
 }
 
-/// No request was taken yet.
+/// Value of `Link::core` before the first request.
 const CORE_UNKNOWN: u32 = u32::MAX;
 
 impl Link {
@@ -168,7 +169,7 @@ impl Link {
 }
 
 impl Connections {
-    /// At most `max` at once.
+    /// Admits at most `max` connections at once.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self {
@@ -182,27 +183,28 @@ impl Connections {
         }
     }
 
-    /// Changes the limits for connections to come.
+    /// Changes the limits and timeouts for future connections.
     pub fn configure(&self, max: usize, patience: Patience) {
         self.max.store(max, Ordering::Relaxed);
         self.by_user.set_max(max as u64);
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
     }
 
-    /// How long a new connection is waited for.
+    /// Timeouts for a new connection.
     #[must_use]
     pub fn patience(&self) -> Patience {
         *self.patience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What requests and answers of all of them take.
+    /// Memory of requests and replies of all connections.
     #[must_use]
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
 
-    /// Takes a connection from `address`, if there is room. If there is none but what a site with
-    /// more connections has without a logon, the oldest of those makes room.
+    /// Admits a connection from `address`. If the server is full, the site with the most
+    /// connections without a logon loses the oldest of them, provided that it has more than this
+    /// site.
     ///
     /// # Errors
     /// [`Full`].
@@ -223,8 +225,8 @@ impl Connections {
         Ok(Place { connections: self.clone(), site, id, link, known: false })
     }
 
-    /// Charges the connection `id` to `holder`, who has logged on by it; false if that one has
-    /// too many. The first who logs on by a connection is charged.
+    /// Charges the connection `id` to `holder`, who has logged on. Returns false if the holder has
+    /// too many connections. Only the first logon of a connection is charged.
     #[must_use]
     pub fn admit(&self, id: u64, holder: &Holder) -> bool {
         let mut table = self.lock();
@@ -236,13 +238,13 @@ impl Connections {
         true
     }
 
-    /// How many there may be.
+    /// The limit of all connections.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max.load(Ordering::Relaxed)
     }
 
-    /// All that are open.
+    /// Lists all open connections.
     #[must_use]
     pub fn facts(&self) -> Vec<LinkFact> {
         let table = self.lock();
@@ -254,30 +256,30 @@ impl Connections {
         table.links.iter().map(fact).collect()
     }
 
-    /// Whether no more are taken, for now.
+    /// Sets whether new connections are refused because the server drains.
     pub fn set_draining(&self, draining: bool) {
         self.lock().draining = draining;
     }
 
-    /// Tells those connections to finish what is under way and end that `ends` names.
+    /// Signals the connections for which `ends` returns true to finish their requests and end.
     pub fn end_those(&self, ends: impl Fn(u64) -> bool) {
         let table = self.lock();
         let links = table.links.iter().filter(|(id, _)| ends(**id));
         links.for_each(|(_, link)| link.stop());
     }
 
-    /// How many are open.
+    /// Number of open connections.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.lock().links.len()
     }
 
-    /// Counts how a connection ended.
+    /// Counts an ended connection by kind.
     pub fn count_end(&self, kind: &'static str) {
         *self.lock().ended.ends.entry(kind).or_insert(0) += 1;
     }
 
-    /// Sums of all connections, present and past.
+    /// Sums over all open and ended connections.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let table = self.lock();
@@ -292,35 +294,36 @@ impl Connections {
         counts
     }
 
-    /// What went over the connection `id`.
+    /// Traffic of the connection `id`.
     #[must_use]
     pub fn traffic(&self, id: u64) -> Option<Traffic> {
         self.lock().links.get(&id).map(|link| link.traffic())
     }
 
-    /// Every open connection, by its other end.
+    /// All open connections by the client's socket address.
     pub fn by_peer(&self) -> HashMap<SocketAddr, Arc<Link>> {
         let table = self.lock();
         let of = |link: &Arc<Link>| link.peer.get().map(|peer| (*peer, link.clone()));
         table.links.values().filter_map(of).collect()
     }
 
-    /// Cuts the connection `id` without a word, as a broken network would; false
-    /// if there is none.
+    /// Resets the connection `id` without a reply, as a broken network would. Returns false if
+    /// there is no such connection.
     pub fn cut(&self, id: u64) -> bool {
         let link = self.lock().links.get(&id).cloned();
         link.inspect(|link| link.cut()).is_some()
     }
 
-    /// Has those connections find out whether their clients are still there.
+    /// Starts keep-alive probes on these connections, to find out whether their clients still
+    /// exist.
     pub fn doubt(&self, ids: &[u64]) {
         let table = self.lock();
         let links = ids.iter().filter_map(|id| table.links.get(id));
         links.for_each(|link| link.doubt());
     }
 
-    /// Tells every connection to finish what is under way and end; takes no
-    /// more. Returns when all have ended.
+    /// Signals all connections to finish their requests and end; admits no more. Returns when all
+    /// have ended.
     pub async fn stop(&self) {
         let links: Vec<Arc<Link>> = {
             let mut table = self.lock();
@@ -329,7 +332,7 @@ impl Connections {
         };
         links.iter().for_each(|link| link.stop());
         loop {
-            // Asked for before the look, so that no end in between is missed.
+            // The task registers before it checks the count, so that it misses no end in between.
             let emptied = self.emptied.notified();
             if self.open_count() == 0 {
                 return;
@@ -344,11 +347,12 @@ impl Connections {
 }
 
 impl Table {
-    /// Sees to room for a connection from `site`.
+    /// Checks the limits for a connection from `site` and displaces another connection if
+    /// necessary.
     fn make_room(&mut self, site: IpAddr, max: usize) -> Result<(), Full> {
         let held = self.by_site.get(&site);
         let (all, own) = held.map_or((0, 0), |held| (held.all, held.unknown.len()));
-        // What one site has leaves as much for the others.
+        // The limit per site leaves as many free connections for the other sites.
         let free = max.saturating_sub(self.links.len() + 1);
         let site_max = free.clamp(CONNECTIONS_FLOOR, CONNECTIONS_PER_SITE_MAX);
         let full = [
@@ -369,8 +373,8 @@ impl Table {
         Ok(())
     }
 
-    /// Ends the oldest connection without a logon of the site that has most of them, if it has
-    /// more than `own`.
+    /// Closes the oldest connection without a logon of the site that has most of them, if that site
+    /// has more than `own`.
     fn displace(&mut self, own: usize) -> Option<()> {
         let (count, site) = *self.crowds.last()?;
         let oldest = *self.by_site.get(&site)?.unknown.first()?;
@@ -424,7 +428,7 @@ impl Link {
         self.cut();
     }
 
-    /// Whether the connection ends for one from where there are fewer.
+    /// Whether the connection was closed in favour of a site with fewer.
     pub fn is_displaced(&self) -> bool {
         self.displaced.load(Ordering::Acquire)
     }
@@ -439,7 +443,7 @@ impl Link {
         self.stop();
     }
 
-    /// Whether the connection is to finish what is under way, and end.
+    /// Whether the connection must finish its requests and end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
@@ -449,12 +453,12 @@ impl Link {
         self.waker.wake();
     }
 
-    /// Whether somebody has begun to doubt since the last call that the client is there.
+    /// Whether [`Connections::doubt`] was called since the last call.
     pub fn take_doubt(&self) -> bool {
         self.doubted.load(Ordering::Relaxed) && self.doubted.swap(false, Ordering::AcqRel)
     }
 
-    /// Whether the connection is to end at once.
+    /// Whether the connection must end at once.
     pub fn is_cut(&self) -> bool {
         self.cut.load(Ordering::Acquire)
     }
@@ -468,28 +472,28 @@ impl Link {
         }
     }
 
-    /// Notes where the connection's task runs.
+    /// Stores the CPU that the connection's task runs on.
     pub fn set_core(&self, core: usize) {
         self.core.store(u32::try_from(core).unwrap_or(CORE_UNKNOWN), Ordering::Relaxed);
     }
 
-    /// Notes the other end.
+    /// Stores the client's socket address.
     pub fn set_peer(&self, peer: SocketAddr) {
         let _ = self.peer.set(peer);
     }
 
-    /// Notes how long a word to the client and its confirmation take, as TCP knows it.
+    /// Stores TCP's smoothed round trip time.
     pub fn set_round_trip(&self, microseconds: u32) {
         self.round_trip_microseconds.store(microseconds, Ordering::Relaxed);
     }
 
-    /// What was noted last; nothing before.
+    /// The last stored round trip time; zero before the first.
     pub fn round_trip(&self) -> Duration {
         let microseconds = self.round_trip_microseconds.load(Ordering::Relaxed);
         Duration::from_micros(microseconds.into())
     }
 
-    /// Returns once the connection is told to end, or is doubted. May be dropped at any time.
+    /// Returns once the connection must end or its client is doubted. Cancel safe.
     pub async fn told(&self) {
         poll_fn(|cx| {
             self.waker.register(cx.waker());
@@ -499,23 +503,23 @@ impl Link {
         .await;
     }
 
-    /// Counts bytes that arrived. Called by the connection's task only.
+    /// Counts received bytes. Only the connection's task may call it.
     pub fn count_received(&self, bytes: usize) {
         add_alone(&self.received_bytes, bytes);
     }
 
-    /// Counts bytes that left. Called by the connection's task only.
+    /// Counts sent bytes. Only the connection's task may call it.
     pub fn count_sent(&self, bytes: usize) {
         add_alone(&self.sent_bytes, bytes);
     }
 }
 
-/// Adds without a locked instruction: there is one writer.
+/// Adds without a locked instruction, because there is only one writer.
 fn add_alone(counter: &AtomicU64, bytes: usize) {
     counter.store(counter.load(Ordering::Relaxed) + bytes as u64, Ordering::Relaxed);
 }
 
-/// A connection's place; given back when dropped.
+/// Admission of one connection; ends on drop.
 #[derive(Debug)]
 pub struct Place {
     connections: Arc<Connections>,
@@ -527,31 +531,31 @@ pub struct Place {
 }
 
 impl Place {
-    /// Number of the connection, unique in this process.
+    /// Number of the connection, unique in the process.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// A lease of memory, charged to where the connection comes from.
+    /// A memory lease that is charged to the client's site.
     #[must_use]
     pub fn lease(&self) -> Lease {
         Lease::new(&self.connections.memory, &Holder::Site(self.site))
     }
 
-    /// Whom it is charged to before a logon.
+    /// The account that is charged before a logon.
     #[must_use]
     pub fn holder(&self) -> Holder {
         Holder::Site(self.site)
     }
 
-    /// What the connection shares.
+    /// The shared state of the connection.
     #[must_use]
     pub fn link(&self) -> &Arc<Link> {
         &self.link
     }
 
-    /// Notes whether someone is logged on.
+    /// Records whether a user is logged on.
     pub fn set_known(&mut self, known: bool) {
         if self.known == known {
             return;

@@ -1,38 +1,39 @@
-//! How the process's descriptors are divided among what needs them.
+//! Division of the process's file descriptors.
 //!
-//! Every connection has one, every open file has one, and the process has some of its own. Whoever
-//! takes all of one kind takes none of another.
+//! Every connection takes one, every open takes one, and the process needs some itself. Separate
+//! shares make sure that one kind cannot exhaust the others.
 
 use crate::limits::{DESCRIPTORS_MIN, DESCRIPTORS_OWN, DESCRIPTORS_WANTED, KEPT_NODES_MAX};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// What to do where there are too few.
+/// Remedy for too few descriptors, for logs and errors.
 pub const REMEDY: &str = "raise LimitNOFILE= in the unit (524288 is usual), or ulimit -n";
 
-/// The parts of all descriptors; they add up to no more than there are.
+/// The division; its parts sum to at most `limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorPlan {
-    /// All.
+    /// RLIMIT_NOFILE.
     pub limit: u64,
-    /// Of the process itself: threads, workers, journals, and nodes that caches keep open.
+    /// Descriptors of the process itself: threads, workers, journals, and nodes that caches pin.
     pub own: u64,
     /// Nodes that the cache of one share may keep open.
     pub kept_nodes: usize,
     /// Connections.
     pub connections: usize,
-    /// Opens of all users.
+    /// Opens of all users together.
     pub opens: u64,
 }
 
 impl DescriptorPlan {
-    /// Divides `limit` descriptors among so many shares and at most `connections_max` connections.
-    /// Of what the process leaves three fifths are for connections, as far as those may be, and the rest
-    /// for opens: of 20,000 these are 11,000 and 7,400, of 524,288 100,000 and 422,000.
+    /// Divides `limit` descriptors among `shares` shares and at most `connections_max` connections.
+    /// The process's own part comes first. Three fifths of the rest go to connections, up to their
+    /// limit, and the remainder to opens. 20,000 descriptors give 11,000 and 7,400; 524,288 give
+    /// 100,000 and 422,000.
     #[must_use]
     pub fn new(limit: u64, connections_max: usize, workers: usize, shares: usize) -> Self {
         let shares = shares.max(1) as u64;
         let kept_nodes = (limit / 8 / shares).min(KEPT_NODES_MAX as u64);
-        // A worker's call holds a directory, a file, and what it copies to or from.
+        // A worker's call holds a directory, a file, and the other file of a copy.
         let own = DESCRIPTORS_OWN + 4 * workers as u64 + kept_nodes * shares;
         let own = own.min(limit / 2);
         let rest = limit - own;
@@ -48,7 +49,7 @@ impl DescriptorPlan {
         }
     }
 
-    /// Whether there are enough for a server to start at all.
+    /// Checks that the server can start at all.
     ///
     /// # Errors
     /// A sentence with the remedy.
@@ -62,14 +63,14 @@ impl DescriptorPlan {
         Ok(())
     }
 
-    /// Whether there are so few that users will notice.
+    /// Whether the limit is so low that users will notice.
     #[must_use]
     pub fn is_small(&self) -> bool {
         self.limit < DESCRIPTORS_WANTED
     }
 }
 
-/// Lets the process have as many descriptors as it may, and says how many.
+/// Raises the soft limit to the hard limit and returns it.
 #[must_use]
 pub fn raise_limit() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);

@@ -1,8 +1,8 @@
-//! The end of the server, prepared: no new clients, those go that have nothing open, and the
-//! others when the time is over. Meanwhile they are asked for what they have not written yet,
-//! and for what only their caches keep open.
+//! Drains the server before its end. It accepts no new clients, and closes connections of clients
+//! without open files at once and the others at the deadline. Meanwhile it recalls unwritten data
+//! and handles that only client caches keep open.
 //!
-//! The process itself goes on: who drained it ends it, or takes clients again.
+//! The process continues to run: the administrator ends it or cancels the drain.
 
 use crate::connections::Connections;
 use files::Files;
@@ -10,26 +10,26 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often is looked who has nothing open any more.
+/// Interval of the search for clients without open files.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// How often is looked whether clients have written what they kept back.
+/// Interval of the check whether clients have written their cached data.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long a client may be between what it has opened and what it opens next: one that is
-/// at work closes and opens all the time.
+/// Time that a client may have nothing open before it counts as idle: a working client closes and
+/// opens files all the time.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
-/// How far it has come.
+/// Progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainFacts {
     /// `serving`, `draining` or `drained`.
     pub state: &'static str,
-    /// Time that clients still have.
+    /// Time until the deadline.
     pub left: Option<Duration>,
 }
 
-/// Whether the server is drained.
+/// The drain state of the server.
 pub struct Drain {
     smb: Arc<smb::Server>,
     nfs: Arc<nfs::Server>,
@@ -41,12 +41,12 @@ pub struct Drain {
 #[derive(Clone, Debug)]
 struct Begun {
     until: Instant,
-    /// Connections that had something open, and when they last had.
+    /// Connections that had something open, and the time when that was last seen.
     busy: Vec<(u64, Instant)>,
 }
 
 impl Drain {
-    /// Not drained.
+    /// Creates the state of a server that does not drain.
     pub fn new(
         smb: Arc<smb::Server>,
         nfs: Arc<nfs::Server>,
@@ -56,26 +56,26 @@ impl Drain {
         Self { smb, nfs, files, connections, begun: Mutex::default() }
     }
 
-    /// Begins, or gives another time.
+    /// Starts a drain, or changes its deadline.
     pub fn begin(&self, within: Duration) {
         let mut begun = self.lock();
         let now = Instant::now();
         let busy = match begun.take() {
             Some(before) => before.busy,
-            // Whoever is here may be between two files.
+            // A client that is connected now may be between two files.
             None => self.connections.facts().iter().map(|fact| (fact.id, now)).collect(),
         };
         *begun = Some(Begun { until: now + within, busy });
         self.take_clients(false);
     }
 
-    /// Takes clients again.
+    /// Cancels the drain and accepts clients again.
     pub fn cancel(&self) {
         *self.lock() = None;
         self.take_clients(true);
     }
 
-    /// How far it has come.
+    /// Progress of the drain.
     #[must_use]
     pub fn facts(&self) -> DrainFacts {
         let until = self.lock().as_ref().map(|begun| begun.until);
@@ -87,7 +87,7 @@ impl Drain {
         DrainFacts { state: "draining", left: Some(left) }
     }
 
-    /// Looks now and then, until the task is dropped.
+    /// Advances the drain at intervals, until the task is dropped.
     pub async fn follow(self: Arc<Self>) {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         loop {
@@ -96,7 +96,7 @@ impl Drain {
         }
     }
 
-    /// Ends the connections of those who have nothing open; of all when the time is over.
+    /// Closes the connections of idle clients; after the deadline closes all.
     fn look(&self, now: Instant) {
         let mut begun = self.lock();
         let Some(begun) = begun.as_mut() else { return };
@@ -134,9 +134,8 @@ impl Drain {
     }
 }
 
-/// Waits until no client keeps what it has not written, and for so long at most. Clients that
-/// do not answer, and those that may come back for it after a restart, lose nothing that they
-/// would not have lost without.
+/// Recalls client caches and waits until all data is written, at most `within`. Silent clients, and
+/// clients that can reclaim after a restart, lose nothing more than without this call.
 pub async fn flushed(files: &Files, within: Duration) {
     let until = Instant::now() + within;
     let mut left = files.ask_back();

@@ -1,6 +1,6 @@
-//! What has arrived from one client and was not handled yet.
+//! Received bytes of one client that were not handled yet.
 //!
-//! Knows nothing of a protocol but how messages are told apart.
+//! The buffer knows only the framing of the protocol.
 
 use crate::limits::{
     FRAME_BYTES_PER_SECOND_MIN, FRAME_PROOF_BYTES, FRAME_STEP_BYTES, LARGE_FRAME_BYTES,
@@ -24,35 +24,35 @@ use tokio::net::tcp::ReadHalf;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Bytes of one connection: complete frames, then perhaps a part of one.
+/// Receive buffer of one connection: complete frames, then perhaps a partial one.
 #[derive(Debug)]
 pub struct Input<F> {
     buffer: BytesMut,
-    /// When the frame at the front began to arrive.
+    /// Arrival time of the first byte of the frame at the front.
     began: Option<Instant>,
-    /// Of the last frame, if it was large: the next is expected to be like it.
+    /// Shape of the last frame if it was large; the next frame is expected to be alike.
     large: Option<Large>,
-    /// Bytes of the last frame that was taken, with what marks it.
+    /// Length of the last frame that was taken, including its framing.
     taken_bytes: usize,
-    /// When that began to arrive, if it came in several pieces.
+    /// Arrival time of that frame's first byte, if it came in several pieces.
     taken_began: Option<Instant>,
     /// See [`Input::is_admitted`].
     is_admitted: bool,
     framing: PhantomData<F>,
 }
 
-/// What a large frame was like.
+/// Shape of a large frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Large {
-    /// With what marks it.
+    /// Length including the framing, in bytes.
     length_bytes: usize,
-    /// Where the data of a WRITE began, from the frame's start.
+    /// Offset of a WRITE's data from the start of the frame.
     data_at: usize,
 }
 
 impl Large {
-    /// An empty buffer for a frame like this, whose data begins with a page: copying out of
-    /// the socket and into the page cache is a tenth quicker then.
+    /// Allocates a buffer for a frame of this shape so that its data begins on a page boundary.
+    /// Copies from the socket and into the page cache are a tenth faster then.
     fn buffer(self) -> BytesMut {
         let mut buffer = BytesMut::with_capacity(PAGE_BYTES + self.length_bytes);
         let data = buffer.as_ptr().addr() + self.data_at;
@@ -78,14 +78,14 @@ impl<F> Default for Input<F> {
 }
 
 impl<F: Framing> Input<F> {
-    /// Whether nothing is there.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Receives once. An idle connection has no buffer: it takes one when there
-    /// is something to read. A read that does not fill it shows that the socket
-    /// is empty, so none is tried in vain. Nothing is lost if this is dropped.
+    /// Receives once. An idle connection has no buffer: this call allocates one when the socket is
+    /// readable. A read that does not fill the buffer shows that the socket is empty, so no second
+    /// read follows. Cancel safe.
     ///
     /// # Errors
     /// Those of the socket.
@@ -103,7 +103,7 @@ impl<F: Framing> Input<F> {
             let mut into = self.prepare(room);
             let received = pin!(reader.read_buf(&mut into)).poll(cx);
             if received.is_pending() {
-                // Called readable in vain, as every new connection is once.
+                // The readiness was spurious, as it is once for each new connection.
                 self.release();
             }
             received
@@ -111,7 +111,7 @@ impl<F: Framing> Input<F> {
         .await
     }
 
-    /// As [`Input::receive`], of a stream under TLS.
+    /// As [`Input::receive`], from a TLS stream.
     ///
     /// # Errors
     /// Those of [`Tls::arrived`].
@@ -131,15 +131,15 @@ impl<F: Framing> Input<F> {
         tls.take(&mut into.limit(room)).map_err(End::Network)
     }
 
-    /// Receives once what is there already; says how many bytes. The end of the stream and errors
-    /// are left to [`Input::receive`].
+    /// Receives bytes that are already in the socket and returns their number. [`Input::receive`]
+    /// reports the end of the stream and errors.
     pub fn receive_now(&mut self, stream: &TcpStream, room: usize, lease: &mut Lease) -> usize {
         self.expect(lease);
         stream.try_read_buf(&mut self.prepare(room)).unwrap_or(0)
     }
 
-    /// Gives up the room for a large frame that is expected, unless `lease` has that much: nothing
-    /// of the frame is here yet.
+    /// Drops the plan for a large buffer unless `lease` covers it: no byte of that frame has
+    /// arrived yet.
     fn expect(&mut self, lease: &mut Lease) {
         if self.buffer.capacity() == 0
             && let Some(large) = self.large
@@ -149,15 +149,15 @@ impl<F: Framing> Input<F> {
         }
     }
 
-    /// Bytes of memory that what is here takes, or will take until the frame at the front is
-    /// complete; none while that has shown to be no large one.
+    /// Bytes of memory that the buffer takes, or will take when the frame at the front is complete.
+    /// Zero until enough of a large frame has arrived.
     pub fn held_bytes(&self) -> usize {
         let capacity = self.buffer.capacity();
         let own = if capacity > SPARE_BUFFER_BYTES_MAX { capacity } else { 0 };
         self.large_extent().unwrap_or(own)
     }
 
-    /// Whether a part of a large frame is here.
+    /// Whether a part of a large frame has arrived.
     pub fn is_large(&self) -> bool {
         self.large_extent().is_some()
     }
@@ -168,7 +168,8 @@ impl<F: Framing> Input<F> {
         (is_proven && extent > SPARE_BUFFER_BYTES_MAX).then_some(extent)
     }
 
-    /// Whether there was memory for the whole frame at the front: it keeps that until it is taken.
+    /// Whether memory for the whole frame at the front was granted; the grant lasts until the frame
+    /// is taken.
     pub fn is_admitted(&self) -> bool {
         self.is_admitted
     }
@@ -178,8 +179,9 @@ impl<F: Framing> Input<F> {
         self.is_admitted = true;
     }
 
-    /// Where to receive to. A large frame is received to its end and no further, so that
-    /// the next one has a buffer of its own; the first after a large one in one piece.
+    /// Prepares the buffer to receive into. A large frame is received up to its end and no further,
+    /// so that the next frame gets its own buffer. The first frame after a large one is received in
+    /// one piece.
     fn prepare(&mut self, room: usize) -> Limit<&mut BytesMut> {
         if self.buffer.capacity() == 0 {
             if let Some(large) = self.large {
@@ -196,9 +198,8 @@ impl<F: Framing> Input<F> {
         (&mut self.buffer).limit(limit)
     }
 
-    /// Room that the next receive should have. A frame gets what it lacks once a
-    /// part of it is there that costs the sender something too, and beyond a step
-    /// only as much again as has arrived.
+    /// Room for the next receive, in bytes. A frame gets its missing length only after the sender
+    /// has sent a substantial part. Beyond one step it gets at most as much again as has arrived.
     ///
     /// # Errors
     /// See [`Input::take_frame`].
@@ -212,7 +213,7 @@ impl<F: Framing> Input<F> {
         Ok(missing.min(FRAME_STEP_BYTES.max(self.buffer.len())).max(small))
     }
 
-    /// Whether a frame is complete.
+    /// Whether the frame at the front is complete.
     ///
     /// # Errors
     /// See [`Input::take_frame`].
@@ -220,10 +221,10 @@ impl<F: Framing> Input<F> {
         Ok(self.extent(length_max)? <= self.buffer.len())
     }
 
-    /// The next frame that is complete, without what marks it.
+    /// Takes the next complete frame, without its framing.
     ///
     /// # Errors
-    /// [`End::Garbage`] if what is there marks none, or announces more than `length_max`.
+    /// [`End::Garbage`] if the framing is invalid or announces more than `length_max`.
     pub fn take_frame(&mut self, length_max: usize) -> Result<Option<BytesMut>, End> {
         let length_bytes = self.extent(length_max)?;
         if self.buffer.len() < length_bytes {
@@ -239,13 +240,13 @@ impl<F: Framing> Input<F> {
         Ok(Some(frame))
     }
 
-    /// How the frame came that was taken last, at `now`.
+    /// Arrival facts of the last frame, which was taken at `now`.
     pub fn arrival(&self, now: Instant) -> Arrival {
         let first_byte = self.taken_began.unwrap_or(now);
         Arrival { first_byte, taken: now, wire_bytes: self.taken_bytes as u64 }
     }
 
-    /// What is there of the message at the front, and perhaps of what follows.
+    /// Payload bytes at the front of the buffer; later messages may follow.
     pub fn front(&self) -> &[u8] {
         self.buffer.get(F::PREFIX_BYTES..).unwrap_or_default()
     }
@@ -254,7 +255,7 @@ impl<F: Framing> Input<F> {
         F::extent(&self.buffer, length_max).map_err(End::Garbage)
     }
 
-    /// Starts the clock of a frame that is there in part, if it does not run.
+    /// Starts the timeout of a partial frame, if it does not run.
     pub fn watch(&mut self, now: Instant) {
         if self.buffer.is_empty() {
             self.began = None;
@@ -263,19 +264,19 @@ impl<F: Framing> Input<F> {
         }
     }
 
-    /// Stops the clock: it is we who do not read.
+    /// Stops the timeout, because the server itself has stopped reading.
     pub fn unwatch(&mut self) {
         self.began = None;
     }
 
-    /// When the frame at the front must be complete, if it may stall for `within`.
+    /// Deadline for the frame at the front, if it may stall for `within`.
     pub fn deadline(&self, within: Duration) -> Option<Instant> {
         let began = self.began?;
         let length = self.extent(usize::MAX).unwrap_or_default();
         Some(began + within + Duration::from_secs((length / FRAME_BYTES_PER_SECOND_MIN) as u64))
     }
 
-    /// Lets go of the buffer if nothing is in it.
+    /// Releases the buffer if it is empty.
     pub fn release(&mut self) {
         spare::give_back(&mut self.buffer);
     }
@@ -353,7 +354,7 @@ mod tests {
         let taken = input.take_frame(LARGE_FRAME_BYTES).unwrap().unwrap();
         assert_eq!(taken.len(), LARGE_FRAME_BYTES);
         input.release();
-        // However the allocator places it.
+        // The alignment must not depend on the allocator.
         for _ in 0..10 {
             let mut next = Input { large: input.large, ..Input::default() };
             assert_eq!(Limit::limit(&next.prepare(1)), first.len());
@@ -393,7 +394,7 @@ mod tests {
         input.watch(start);
         let due = start + WITHIN + Duration::from_secs(2);
         assert_eq!(input.deadline(WITHIN), Some(due));
-        // More bytes of the same frame do not give more time.
+        // More bytes of the same frame do not extend the deadline.
         input.buffer.extend_from_slice(&[0; 100]);
         input.watch(start + Duration::from_secs(9));
         assert_eq!(input.deadline(WITHIN), Some(due));

@@ -1,8 +1,8 @@
-//! Everything around the protocol layers that touches the outside world:
-//! sockets, tasks, timers, workers, configuration, users, the admin API.
+//! The process around the protocol layers: sockets, connection tasks, timers, worker threads,
+//! configuration, users, metrics and the admin API.
 //!
-//! Contains no protocol decisions. The runtime, the clock and randomness are
-//! read here and handed down.
+//! This crate takes no protocol decisions. It alone reads the runtime, the clock and random
+//! numbers, and passes their values down.
 #![forbid(unsafe_code)]
 
 mod admin;

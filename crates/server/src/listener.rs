@@ -1,4 +1,4 @@
-//! Accepting connections, of either protocol.
+//! Accepts connections of either protocol and starts their tasks.
 
 use crate::connections::{Connections, Full, Place};
 use crate::host::ProcessHost;
@@ -18,14 +18,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// After an accept that failed for want of descriptors.
+/// Pause after an accept that failed for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What connections are served with.
+/// Everything that a new connection of one protocol needs.
 pub struct Listener<P: Protocol> {
     /// The protocol layer.
     pub server: Arc<P::Server>,
-    /// The process around it.
+    /// The host of the protocol layer.
     pub host: Arc<ProcessHost>,
     /// All connections.
     pub connections: Arc<Connections>,
@@ -33,7 +33,7 @@ pub struct Listener<P: Protocol> {
     meter: Arc<Meter>,
 }
 
-// Not derived: a connection need not be cloned for it.
+// `derive` would require that the connection type is `Clone`.
 impl<P: Protocol> Clone for Listener<P> {
     fn clone(&self) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<P: Protocol> Clone for Listener<P> {
 }
 
 impl<P: Protocol> Listener<P> {
-    /// One for all sockets.
+    /// Creates the listener that all sockets of the protocol share.
     #[must_use]
     pub fn new(
         server: Arc<P::Server>,
@@ -101,7 +101,7 @@ impl<P: Protocol> Listener<P> {
         self.serve(Box::new(task), facts.peer).await;
     }
 
-    /// A connection whose invariants are broken ends; no other one notices.
+    /// Runs a connection. A panic ends that connection only.
     fn serve(self, task: Box<Task<P>>, peer: SocketAddr) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             match AssertUnwindSafe(work_on_requests(task.run())).catch_unwind().await {
@@ -126,11 +126,11 @@ impl<P: Protocol> Listener<P> {
     }
 }
 
-/// The kind to count, and for what is not usual, what happened.
+/// The kind for the counter and, for an unusual end, its description.
 fn kind_of(end: &End) -> (&'static str, Option<&'static str>) {
     match end {
         End::Closed => ("closed", None),
-        // Nothing to be heard of the client: its network ended, or its power.
+        // The client stopped answering: its network or its power failed.
         End::Network(error) if error.kind() == std::io::ErrorKind::TimedOut => {
             ("vanished", Some("its network confirms nothing"))
         }
@@ -170,8 +170,8 @@ fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("unknown")
 }
-/// Polls a connection so that its thread acts as a user from call to call, and as the process
-/// between two polls.
+/// Polls a connection so that its thread keeps a user's identity from call to call, and has the
+/// process's identity between two polls.
 async fn work_on_requests<T>(requests: impl Future<Output = T>) -> T {
     let mut requests = pin!(requests);
     poll_fn(|cx| vfs_local::keep_identity(|| requests.as_mut().poll(cx))).await

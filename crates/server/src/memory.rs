@@ -1,10 +1,9 @@
-//! Memory of what is under way for clients: requests that are half here, requests that are being
-//! worked on, answers that are being made and answers that nobody has taken yet.
+//! Memory of requests in flight: partly received requests, running requests, and replies that are
+//! being built or that the client has not taken yet.
 //!
-//! All of them are charged before the memory is used, to the user who has logged on by the
-//! connection or to its address. One that may have no more waits: nothing more is received by its
-//! connections, or begun, until some of it is free. Each connection has a little beside that, so that
-//! small requests ask nobody.
+//! The memory is charged before use, to the logged-on user or to the client's address. A holder at
+//! its limit waits: its connections neither receive nor start requests until some memory is free.
+//! Each connection has a small free allowance, so that small requests need no ledger access.
 
 use crate::limits::MEMORY_FREE_BYTES;
 use limits::{Account, Holder, Ledger, Share};
@@ -13,50 +12,50 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// After this a connection that waits looks again: what the holder may have grows with what others
-/// give back, too.
+/// Interval after which a waiting connection tries again: the holder's limit also grows when other
+/// holders release memory.
 const LOOK_AGAIN_EVERY: Duration = Duration::from_millis(250);
 
-/// All memory of this kind.
+/// The memory pool for requests in flight.
 #[derive(Debug)]
 pub struct Memory {
     ledger: Arc<Ledger>,
-    /// Something was given back.
+    /// Signals that memory was released.
     freed: Notify,
 }
 
 impl Memory {
-    /// So many bytes, of which each holder may have `floor` while there are any.
+    /// A pool of `max_bytes`, in which each holder may have `floor_bytes` while any are free.
     #[must_use]
     pub fn new(max_bytes: u64, floor_bytes: u64) -> Arc<Self> {
         Arc::new(Self { ledger: Ledger::new(max_bytes, floor_bytes), freed: Notify::new() })
     }
 
-    /// The bytes, and who has them.
+    /// The ledger of the holders.
     #[must_use]
     pub fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 }
 
-/// What one connection has of it.
+/// The part of the pool that one connection has.
 #[derive(Debug)]
 pub struct Lease {
     memory: Arc<Memory>,
     share: Share,
-    /// It was refused more since it was last given some.
+    /// A request was refused since memory was last granted.
     waits: bool,
 }
 
 impl Lease {
-    /// Nothing yet, charged to `holder`.
+    /// An empty lease, charged to `holder`.
     #[must_use]
     pub fn new(memory: &Arc<Memory>, holder: &Holder) -> Self {
         let share = memory.ledger.account(holder).force(0);
         Self { memory: memory.clone(), share, waits: false }
     }
 
-    /// Charges it to `holder` from now on.
+    /// Charges the lease to `holder` from now on.
     pub fn charge(&mut self, holder: &Holder) {
         let account: Arc<Account> = self.memory.ledger.account(holder);
         if !Arc::ptr_eq(&account, self.share.account()) {
@@ -64,7 +63,7 @@ impl Lease {
         }
     }
 
-    /// Grows until the connection may have `bytes`; false if it must wait for that.
+    /// Grows the lease to `bytes`; returns false if the connection must wait.
     pub fn covers(&mut self, bytes: usize) -> bool {
         let wanted = charged(bytes);
         if wanted <= self.share.amount() {
@@ -74,24 +73,24 @@ impl Lease {
         self.waits = if is_first {
             self.share.try_resize(wanted).is_err()
         } else {
-            // One wait is one refusal, however often it looks.
+            // Retries of one wait count as one refusal.
             self.share.retry_resize(wanted).is_err()
         };
         if !is_first && !self.waits {
-            // Somebody else may have room now, too.
+            // Another waiting connection may have room now, too.
             self.memory.freed.notify_one();
         }
         !self.waits
     }
 
-    /// Grows by `bytes` beside what there is; false, and no wait, if that cannot be.
+    /// Grows the lease by `bytes`; returns false without waiting if that is not possible.
     pub fn covers_more(&mut self, bytes: usize) -> bool {
         let wanted = self.share.amount() + bytes as u64;
         self.share.retry_resize(wanted).is_ok()
     }
 
-    /// Grows as [`Lease::covers`] does, whatever the holder may have: a request that was let in is
-    /// let out, so that nobody holds some and waits for more.
+    /// Grows the lease to `bytes` beyond any limit. An admitted request must finish, so that no
+    /// connection holds memory while it waits for more.
     pub fn force(&mut self, bytes: usize) {
         let wanted = charged(bytes);
         if wanted > self.share.amount() {
@@ -99,7 +98,7 @@ impl Lease {
         }
     }
 
-    /// The connection has no more than `bytes`: the rest is given back.
+    /// Shrinks the lease to `bytes` and releases the rest.
     pub fn settle(&mut self, bytes: usize) {
         let needed = charged(bytes);
         if needed < self.share.amount() {
@@ -108,7 +107,7 @@ impl Lease {
         }
     }
 
-    /// Returns when it is worth asking again. May be dropped at any time.
+    /// Returns when another attempt is worthwhile. Cancel safe.
     pub fn freed(&self) -> impl Future<Output = ()> + Send + use<> {
         let memory = self.memory.clone();
         async move {

@@ -1,4 +1,4 @@
-//! How the system finds out that a client is gone.
+//! TCP keep-alive settings that detect vanished clients.
 
 use crate::limits::{DOUBT_PROBES_EVERY, DOUBT_UNCONFIRMED, KEEPALIVE_PROBES};
 use rustix::io::Result;
@@ -6,19 +6,19 @@ use rustix::net::sockopt;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Lets the system find out that a client is gone which cannot say so: one that
-/// lost its network or its power confirms neither data nor probes.
+/// Enables keep-alive probes. A client that lost its network or power confirms neither data nor
+/// probes.
 ///
 /// # Errors
-/// What the system says.
+/// Those of setsockopt.
 pub fn watch(stream: &TcpStream, within: Duration) -> Result<()> {
     let half = within / 2;
-    // Later than the task, which knows better what the client owes.
+    // Later than the task's own timeouts, which know what the client owes.
     probe(stream, half, half / KEEPALIVE_PROBES, within + half)
 }
 
-/// Somebody has reason to believe that the client is not there any more: who is silent is asked at
-/// once, and the connection ends when nobody answers. Until [`watch`] is called again.
+/// Probes a doubted client at once; the connection ends if it does not respond. The setting lasts
+/// until [`watch`] is called again.
 ///
 /// # Errors
 /// As [`watch`].
@@ -26,7 +26,8 @@ pub fn doubt(stream: &TcpStream) -> Result<()> {
     probe(stream, DOUBT_PROBES_EVERY, DOUBT_PROBES_EVERY, DOUBT_UNCONFIRMED)
 }
 
-/// Has the system ask after a silence, and so often then, until nothing was confirmed for so long.
+/// Sets the silence before the first probe, the interval of the probes, and the time without
+/// confirmation after which the connection ends.
 fn probe(
     stream: &TcpStream,
     silence: Duration,
@@ -39,7 +40,7 @@ fn probe(
     sockopt::set_tcp_user_timeout(stream, unconfirmed)?;
     sockopt::set_tcp_keepintvl(stream, every.max(second))?;
     sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
-    // The last: with it the system looks how long the silence is already.
+    // This option is set last: with it the kernel evaluates the present silence.
     sockopt::set_tcp_keepidle(stream, silence.max(second))
 }
 

@@ -1,5 +1,4 @@
-//! NFS, as the task of a connection drives it: records, by the marks of their fragments.
-//! RFC 5531 11.
+//! [`Protocol`] for NFS: RPC record marking (RFC 5531 11) and the adapter for [`Conn`].
 
 use crate::limits::NFS_JOBS_MAX;
 use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
@@ -14,7 +13,7 @@ use vfs::ArrivalOrder;
 use wire::nfs::rpc::record::MARK_BYTES;
 use wire::nfs::rpc::{Scan, scan_record};
 
-/// Records in fragments.
+/// RPC record marking: records in fragments.
 #[derive(Debug)]
 pub struct RecordMarks;
 

@@ -1,5 +1,4 @@
-//! What is to be known of the running server, looked at in one place: for collectors of metrics,
-//! and for the admin API.
+//! Gathers the state of the running server in one place, for metrics and the admin API.
 
 use crate::connections::Connections;
 use crate::features::Features;
@@ -18,10 +17,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// File systems are asked for their space once in so many seconds.
+/// Interval in seconds at which file systems are asked for their free space.
 const SHARES_EVERY_SECONDS: u64 = 10;
 
-/// Where everything is looked at.
+/// The sources of all observed state.
 pub struct Observer {
     /// The SMB server.
     pub server: Arc<Server>,
@@ -31,41 +30,41 @@ pub struct Observer {
     pub files: Arc<Files>,
     /// Threads for calls that may wait for a disk.
     pub workers: Arc<Pool>,
-    /// Connections of both.
+    /// Connections of both protocols.
     pub connections: Arc<Connections>,
-    /// What is kept of the shares' names and files.
+    /// Metadata caches of the shares.
     pub caches: Arc<MetadataCaches>,
-    /// Where features stand.
+    /// The switchable features and their states.
     pub features: Arc<Features>,
-    /// Ports that clients come to.
+    /// Ports on which clients connect.
     pub ports: Vec<u16>,
-    /// What shares' file systems say.
+    /// Space of the shares' file systems.
     pub shares: Arc<ShareFacts>,
-    /// Processor time.
+    /// CPU time of the process.
     pub processor: Arc<ProcessorTimes>,
-    /// What is told elsewhere.
+    /// Counters of the exporters.
     pub told: Arc<Told>,
     /// The limits of the shares.
     pub limits: Arc<LimitsBook>,
 }
 
-/// Counts of what is told elsewhere.
+/// Counters of the trace exporter and the audit log.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Slow requests that a collector has.
+    /// Slow requests that the trace collector has accepted.
     pub traces_sent: AtomicU64,
-    /// Events that the audit log has only the number of.
+    /// Events of which the audit log has only the number.
     pub audit_left_out: AtomicU64,
 }
 
 impl Observer {
-    /// What requests did.
+    /// Request statistics.
     #[must_use]
     pub fn snapshot(&self) -> MeterSnapshot {
         self.files.meter().snapshot()
     }
 
-    /// All metrics, for collectors.
+    /// All metrics in the text format.
     #[must_use]
     pub fn metrics(&self) -> String {
         metrics::text(&Moment {
@@ -89,7 +88,7 @@ impl Observer {
         })
     }
 
-    /// What clients have of what all of them share.
+    /// Usage of the resources that clients share.
     fn resources(&self) -> Vec<(&'static str, limits::Usage)> {
         let smb = &self.server.holdings;
         let mut resources = vec![
@@ -111,7 +110,7 @@ impl Observer {
         resources
     }
 
-    /// Looks at what has to be looked at every second, until the task is dropped.
+    /// Refreshes the periodic measurements every second, until the task is dropped.
     pub async fn follow(self: Arc<Self>) {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         let tells_round_trips = Arc::new(AtomicBool::new(true));
@@ -140,7 +139,8 @@ impl Observer {
         }
     }
 
-    /// Nobody waits for it: a disk may hang. At most one look is under way.
+    /// Refreshes the file systems' space in the background, because a disk may hang. At most one
+    /// refresh is in flight.
     fn look_at_shares(&self) {
         if Arc::strong_count(&self.shares) > 1 {
             return;

@@ -1,5 +1,5 @@
-//! What is on its way to one client: buffers that leave together in one
-//! system call, and parts of files that are sent from the page cache.
+//! Send queue of one client: buffers that one system call sends together, and ranges of files that
+//! are sent from the page cache.
 
 use crate::protocol::{Outgoing, Protocol};
 use crate::tls::Tls;
@@ -12,30 +12,30 @@ use std::os::fd::AsFd;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Buffers in one system call.
+/// Maximum number of buffers in one system call.
 const SLICES_MAX: usize = 64;
-/// Sent where a file became shorter than was promised.
+/// Sent in place of the rest of a file that became shorter than the announced length.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
-/// Messages that have not left yet.
+/// Queue of unsent messages.
 #[derive(Debug, Default)]
 pub struct Output {
     queue: VecDeque<Item>,
     bytes: usize,
-    /// What the buffers take, whatever of them has left.
+    /// Memory of the queued buffers, including parts that were already sent.
     buffer_bytes: usize,
-    /// What was answered by what has left since this was asked.
+    /// Requests whose replies were sent since the last [`Output::take_sent`].
     sent: Vec<Sent>,
 }
 
 #[derive(Debug)]
 struct Item {
     message: Outgoing,
-    /// Bytes of the buffer that have left, `start` included.
+    /// Sent bytes of the buffer, including `start`.
     sent: usize,
-    /// Bytes of the file that have left.
+    /// Sent bytes of the file.
     file_sent: usize,
-    /// The file was shorter than promised.
+    /// The file was shorter than announced.
     file_ended: bool,
 }
 
@@ -48,31 +48,31 @@ impl Output {
         self.queue.push_back(Item { message, sent, file_sent: 0, file_ended: false });
     }
 
-    /// Whether everything has left.
+    /// Whether all output was sent.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Bytes that wait.
+    /// Number of unsent bytes.
     pub fn len_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of memory that they take; what is sent from a file takes none.
+    /// Memory of the queued buffers; file ranges take none.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer_bytes
     }
 
-    /// Takes what was answered by what has left.
+    /// Takes the requests whose replies were sent.
     pub fn take_sent(&mut self) -> impl Iterator<Item = Sent> {
         self.sent.drain(..)
     }
 
-    /// Sends what the socket takes; says how many bytes it took. Sent buffers
-    /// go back to `conn`.
+    /// Sends as much as the socket takes and returns the number of bytes. Sent buffers return to
+    /// `conn`.
     ///
     /// # Errors
-    /// Those of the socket; not that it is full.
+    /// Those of the socket, except that it is full.
     pub fn flush(&mut self, stream: &TcpStream, conn: &mut impl Protocol) -> io::Result<usize> {
         let before = self.bytes;
         while let Some(front) = self.queue.front() {
@@ -88,10 +88,10 @@ impl Output {
         Ok(before - self.bytes)
     }
 
-    /// As [`Output::flush`], on a stream under TLS. What is sealed is no longer here.
+    /// As [`Output::flush`], on a TLS stream. Encrypted bytes leave this queue.
     ///
     /// # Errors
-    /// As those.
+    /// As [`Output::flush`].
     pub fn flush_by(
         &mut self,
         tls: &mut Tls,
@@ -107,7 +107,7 @@ impl Output {
         Ok(sent)
     }
 
-    /// As much as TLS takes at once. Data that stays in a file is not asked for under TLS.
+    /// Encrypts as much as TLS takes at once. The protocol requests no file ranges under TLS.
     fn seal_buffers(&self, tls: &mut Tls) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
@@ -121,7 +121,7 @@ impl Output {
         tls.seal(&slices[..count])
     }
 
-    /// Buffers up to the first that a file follows.
+    /// Sends buffers up to the first one that a file range follows.
     fn send_buffers(&self, stream: &TcpStream) -> io::Result<usize> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
@@ -130,7 +130,7 @@ impl Output {
             slices[count] = IoSlice::new(&item.message.buffer[item.sent..]);
             count += 1;
             if item.message.file.is_some() {
-                // The file's bytes go into the same segments.
+                // MORE puts the file's bytes into the same segments.
                 flags |= SendFlags::MORE;
                 break;
             }

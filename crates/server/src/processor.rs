@@ -1,12 +1,12 @@
-//! Processor time: of this thread, for pieces of work, and of the whole process by what the
-//! system tells of its threads.
+//! CPU time: of the present thread for the stages of a request, and of the whole process from
+//! `/proc/self/task`.
 
 use meter::{Meter, Stage, StageClock};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// The clock of the present thread.
+/// CPU clock of the present thread.
 #[derive(Debug)]
 pub struct ThreadClock;
 
@@ -22,20 +22,20 @@ impl StageClock for ThreadClock {
     }
 }
 
-/// Threads that are looked at.
+/// Maximum number of threads that are read.
 const THREADS_MAX: usize = 4096;
 
-/// Processor time of the process by core and stage, in nanoseconds.
+/// CPU time of the process by core and stage, in nanoseconds.
 ///
-/// Time in the system (sockets, files) is `io`, time outside of it `proto` but for what
-/// [`meter::StageTimes`] estimates of work with keys. A thread's time since the last look is put
-/// down to the core that it was on then.
+/// System time (sockets, files) counts as `io`. User time counts as `proto`, less the time that
+/// [`meter::StageTimes`] estimates for cryptography. The time since the last reading is attributed
+/// to the core that the thread ran on at the reading.
 #[derive(Debug, Default)]
 pub struct ProcessorTimes(Mutex<Times>);
 
 #[derive(Debug, Default)]
 struct Times {
-    /// By thread: outside of the system and in it, in clock ticks.
+    /// User and system time by thread, in clock ticks.
     threads: HashMap<u64, (u64, u64)>,
     cores: HashMap<usize, Core>,
 }
@@ -43,15 +43,15 @@ struct Times {
 #[derive(Clone, Copy, Debug, Default)]
 struct Core {
     stages: [u64; 3],
-    /// Of the estimate of work with keys, what has been counted.
+    /// Estimated cryptography time that is already accounted for.
     crypto_seen: u64,
-    /// And what is yet to be taken from the time outside of the system.
+    /// Estimated cryptography time that must still be deducted from user time.
     crypto_owed: u64,
 }
 
-/// What `/proc/self/task/ID/stat` says: ticks outside of the system and in it, the core.
+/// Parses `/proc/self/task/ID/stat`: user ticks, system ticks and the core.
 fn parse_stat(text: &str) -> Option<(u64, u64, usize)> {
-    // The name before may have spaces and brackets.
+    // The thread name may contain spaces and brackets.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
     let (user, system) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
     Some((user, system, fields.nth(23)?.parse().ok()?))
@@ -66,8 +66,8 @@ impl Times {
         stages[Stage::Io as usize] += since(system, before.1);
     }
 
-    /// Takes from `proto` what was estimated for work with keys, as far as it is there: no sum
-    /// goes down, since it is taken before anybody has seen it.
+    /// Moves estimated cryptography time from `proto` to `crypto`, as far as `proto` has grown
+    /// since `before`. No published sum decreases.
     fn split(&mut self, before: &HashMap<usize, Core>, crypto: &[u64]) {
         let (proto, keys) = (Stage::Proto as usize, Stage::Crypto as usize);
         for (core, times) in &mut self.cores {
@@ -85,7 +85,7 @@ impl Times {
 }
 
 impl ProcessorTimes {
-    /// Looks at all threads. To be called about once a second.
+    /// Reads all threads. Call it about once a second.
     pub fn refresh(&self, meter: &Meter) {
         let tick_nanoseconds = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
         let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return };
@@ -100,12 +100,12 @@ impl ProcessorTimes {
                 seen.push(id);
             }
         }
-        // What ended threads did in their last second is lost.
+        // The last second of ended threads is lost.
         times.threads.retain(|id, _| seen.contains(id));
         times.split(&before, &meter.stages().crypto_nanoseconds());
     }
 
-    /// Seconds by core and stage.
+    /// CPU seconds by core and stage.
     #[must_use]
     pub fn seconds(&self) -> Vec<(usize, Stage, f64)> {
         let times = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +143,7 @@ mod tests {
             times.cores[&0].stages
         };
         assert_eq!(look(&mut times, 10, 30), [30, 70, 20]);
-        // More than was used: the rest is taken later.
+        // The estimate exceeds the used time; the rest is deducted later.
         assert_eq!(look(&mut times, 11, 60), [40, 70, 20]);
         assert_eq!(look(&mut times, 21, 60), [60, 150, 20]);
     }

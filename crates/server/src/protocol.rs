@@ -1,8 +1,7 @@
-//! What the task of a connection asks of the protocol that is spoken on it.
+//! The interface between a connection's task and the protocol on that connection.
 //!
-//! The task owns sockets, buffers and patience; a [`Protocol`] owns what messages mean.
-//! Everything here is known to the compiler: a connection costs no indirect call more than
-//! a task of its own kind would.
+//! The task owns sockets, buffers and timeouts; a [`Protocol`] interprets messages. All calls are
+//! resolved at compile time, so a connection pays for no indirect calls.
 
 use bytes::BytesMut;
 use files::ResidentRange;
@@ -16,136 +15,134 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use vfs::ArrivalOrder;
 
-/// Why a connection ended.
+/// Reason for which a connection ended.
 #[derive(Debug)]
 pub enum End {
-    /// The client closed it.
+    /// The client closed the connection.
     Closed,
     /// The network failed.
     Network(io::Error),
-    /// The client sent what the protocol does not allow at this point; what it was.
+    /// The client sent data that the protocol does not allow at this point; the text names it.
     Garbage(&'static str),
-    /// The client broke a security rule for which the protocol closes.
+    /// The client broke a security rule that requires a close; the text names it.
     Refused(&'static str),
-    /// The client was too slow.
+    /// A timeout expired; the text names it.
     Slow(&'static str),
-    /// An administrator cut it.
+    /// An administrator cut the connection.
     Cut,
-    /// Nobody had logged on, and one from where there are fewer took its place.
+    /// The connection had no logon and was closed in favour of a site with fewer.
     Displaced,
     /// The server stops.
     Stopped,
 }
 
-/// Where a connection comes from.
+/// Endpoints of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
-    /// Number of the connection, unique in this process.
+    /// Number of the connection, unique in the process.
     pub id: u64,
-    /// Client's address.
+    /// The client's address.
     pub peer: SocketAddr,
-    /// Our address.
+    /// The server's address.
     pub local: SocketAddr,
 }
 
-/// What is sent as one: `buffer[start..]`, then the file's bytes if there are any.
+/// One message to send: `buffer[start..]`, then the file's bytes if there are any.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// The message, from `start` on, with what marks it in the stream.
+    /// The message from `start` on, including its framing.
     pub buffer: Vec<u8>,
-    /// Bytes before it are unused.
+    /// Number of unused bytes before the message.
     pub start: usize,
     /// Bytes to send from a file after the buffer.
     pub file: Option<ResidentRange>,
-    /// What it answers, to be counted once it has left.
+    /// The requests that the message answers, for the statistics after it was sent.
     pub sent: SmallVec<[Sent; 2]>,
 }
 
 impl Outgoing {
-    /// Bytes that it has on the wire.
+    /// Length of the message on the wire, in bytes.
     pub fn length_bytes(&self) -> usize {
         self.buffer.len() - self.start + self.file.as_ref().map_or(0, |file| file.length_bytes)
     }
 }
 
-/// How messages are told apart in a stream.
+/// The framing of messages in a byte stream.
 pub trait Framing: Send + 'static {
-    /// Bytes in front of a message, or of its first part.
+    /// Length of the prefix of a message or of its first fragment.
     const PREFIX_BYTES: usize;
 
-    /// How many bytes of `stream`, which begins with a message, must be there before it is worth
-    /// looking again. If they are, they are a whole message, with what marks it.
+    /// Number of bytes of `stream`, which starts with a message, that are needed before another
+    /// call can make progress. If they are all present, they are one whole message with its
+    /// framing.
     ///
     /// # Errors
-    /// What is wrong, if there is no way on in such a stream, or the message would have more
-    /// than `message_bytes_max`.
+    /// The defect, if the stream cannot continue or the message exceeds `message_bytes_max`.
     fn extent(stream: &[u8], message_bytes_max: usize) -> Result<usize, &'static str>;
 
-    /// The message, without what marks it.
+    /// Removes the framing from a message.
     fn unmark(framed: BytesMut) -> BytesMut;
 
-    /// Where the data of a WRITE begins in such a message; anywhere in others.
+    /// Offset of a WRITE's data in the message; arbitrary for other messages.
     fn data_at(message: &[u8]) -> usize;
 }
 
-/// The machine of one connection: messages in, jobs out, messages out.
+/// The state machine of one connection: takes messages, produces jobs and messages.
 pub trait Protocol: Sized + Send + 'static {
-    /// For people.
+    /// Name of the protocol for logs.
     const NAME: &'static str;
-    /// What a client that does not do it in time has not done.
+    /// Log phrase for an expired logon timeout.
     const LOGON: &'static str;
-    /// Requests under way before no more are taken.
+    /// Maximum number of running requests before the task stops reading.
     const JOBS_MAX: usize;
-    /// Whether what has begun goes to its end if the connection is lost, since the client
-    /// will ask for the answer by another one. Else it is withdrawn.
+    /// Whether running requests complete after the connection is lost, because the client repeats
+    /// them on its next connection. Otherwise they are dropped.
     const OUTLIVES_CONNECTION: bool;
 
     type Framing: Framing;
-    /// What all connections share.
+    /// State that all connections share.
     type Server: Send + Sync + 'static;
-    /// What jobs of one connection share.
+    /// State that the jobs of one connection share.
     type Shared: Send + Sync + 'static;
-    /// Answers one message. To be polled once at once.
+    /// Answers one message. The task polls it once immediately.
     type Job: Future<Output = Self::Finished> + Unpin + Send + 'static;
-    /// What a job leaves behind.
+    /// Result of a job.
     type Finished: Send;
-    /// What is known of a message before it is handled.
+    /// Outcome of [`Protocol::verify_together`] for one message.
     type Checked: Send;
 
-    /// A connection that has just been accepted.
+    /// Creates the state machine of a connection that was just accepted.
     fn new(server: Arc<Self::Server>, facts: Facts) -> Self;
 
-    /// For [`Protocol::told`].
+    /// The state for [`Protocol::told`].
     fn shared(&self) -> Arc<Self::Shared>;
 
-    /// Returns once there is something that answers nothing. May be dropped at any time.
+    /// Returns once a message that answers no request is ready. Cancel safe.
     fn told(shared: &Self::Shared) -> impl Future<Output = ()> + Send;
 
-    /// Bytes that the message may have of which `arrived` is there.
+    /// Maximum length of the message of which `arrived` is present, in bytes.
     fn message_bytes_max(&self, arrived: &[u8]) -> usize;
 
-    /// Whether someone has shown who it is.
+    /// Whether a client or user has authenticated.
     fn is_known(&self) -> bool;
 
-    /// Whether it pays to hand messages that are there together to
-    /// [`Protocol::verify_together`].
+    /// Whether it pays to pass messages that arrived together to [`Protocol::verify_together`].
     fn verifies_together(&self) -> bool {
         false
     }
 
-    /// What is known of each of them, to be handed over with it.
+    /// Verifies several messages; each outcome is passed on with its message.
     fn verify_together(&self, messages: &mut [BytesMut]) -> Vec<Option<Self::Checked>> {
         messages.iter().map(|_| None).collect()
     }
 
-    /// Says when and how the message came that is handed over next, and its place among all
-    /// that have come.
+    /// Sets arrival time, size and arrival order of the next message.
     fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder);
 
-    /// Takes one message.
+    /// Handles one message.
     ///
     /// # Errors
-    /// The connection must go, and nobody is answered.
+    /// The connection must close without a reply.
     fn handle_message(
         &mut self,
         message: BytesMut,
@@ -153,16 +150,16 @@ pub trait Protocol: Sized + Send + 'static {
         now: Now,
     ) -> Result<(), End>;
 
-    /// Whether what follows comes and goes under TLS, behind what is there to be sent now.
-    /// Says so once.
+    /// Whether the stream continues under TLS after the output that is pending now. Returns true
+    /// once.
     fn starts_tls(&mut self) -> bool {
         false
     }
 
-    /// Bytes that the answer of the job may have that [`Protocol::poll_job`] gives next.
+    /// Maximum length of the reply to the job that [`Protocol::poll_job`] returns next.
     fn next_answer_bytes(&self) -> usize;
 
-    /// Whom what the connection takes is charged to; none for its address.
+    /// The account that is charged for the connection's resources; `None` for its address.
     fn holder(&self) -> Option<Holder> {
         None
     }
@@ -170,8 +167,8 @@ pub trait Protocol: Sized + Send + 'static {
     /// The next job to poll.
     fn poll_job(&mut self) -> Option<Self::Job>;
 
-    /// Whether the message before has ended jobs that are to be answered before those of later
-    /// messages. Says so once.
+    /// Whether the previous message cancelled jobs whose replies must precede those of later
+    /// messages. Returns true once.
     fn take_cancelled(&mut self) -> bool {
         false
     }
@@ -182,32 +179,32 @@ pub trait Protocol: Sized + Send + 'static {
     /// The next message to send, in order.
     fn poll_transmit(&mut self) -> Option<Outgoing>;
 
-    /// The next message that answers nothing, if those have an order of their own: after
+    /// The next notification, if the protocol orders them separately: they follow
     /// [`Protocol::poll_transmit`].
     fn poll_notice(&mut self) -> Option<Outgoing> {
         None
     }
 
-    /// Bytes that [`Protocol::poll_transmit`] has.
+    /// Total length of the messages that [`Protocol::poll_transmit`] holds.
     fn transmit_bytes(&self) -> usize;
 
-    /// Whether they had better leave before more is asked for.
+    /// Whether the pending messages should be sent before more requests are handled.
     fn is_worth_sending(&self) -> bool {
         false
     }
 
-    /// Jobs that wait for what other clients do: they do not hold up the end.
+    /// Number of jobs that wait for other clients; they do not delay the end.
     fn waiting_count(&self) -> usize {
         0
     }
 
-    /// Gives a sent buffer back for reuse.
+    /// Returns a sent buffer for reuse.
     fn recycle(&mut self, buffer: Vec<u8>);
 
-    /// Lets go of buffers kept for reuse beyond `bytes_max`: nothing is under way.
+    /// Frees reusable buffers beyond `bytes_max`; no request is in flight.
     fn trim_buffers(&mut self, bytes_max: usize);
 
-    /// Lets go of buffers kept for reuse: the connection is idle.
+    /// Frees all reusable buffers; the connection is idle.
     fn release_buffers(&mut self);
 
     /// When [`Protocol::handle_timeout`] is next due.
@@ -215,7 +212,7 @@ pub trait Protocol: Sized + Send + 'static {
         None
     }
 
-    /// Time has passed.
+    /// Handles timeouts that are due.
     fn handle_timeout(&mut self, now: Now) {
         let _ = now;
     }

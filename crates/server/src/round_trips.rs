@@ -1,5 +1,5 @@
-//! How long a word to each client and back takes, as TCP measures it: asked of the system for
-//! all connections of a port together, once a second (sock_diag(7), INET_DIAG_INFO).
+//! TCP round trip times of all clients, which the kernel reports once a second for all connections
+//! of a port (sock_diag(7), INET_DIAG_INFO).
 
 use crate::connections::Connections;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -7,9 +7,9 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Room for one datagram: the kernel fills pages of at most this size.
+/// Buffer for one datagram; the kernel sends at most this size.
 const DATAGRAM_BYTES: usize = 32 * 1024;
-/// Datagrams that are taken for one question.
+/// Maximum number of datagrams that are read for one request.
 const DATAGRAMS_MAX: usize = 4096;
 /// SOCK_DIAG_BY_FAMILY.
 const BY_FAMILY: u16 = 20;
@@ -33,10 +33,10 @@ const ROUND_TRIP_AT: usize = 68;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// Notes for every connection that came to one of `ports` how long a round trip takes.
+/// Stores the round trip time of every connection to one of `ports`.
 ///
 /// # Errors
-/// Those of the socket; a system without sock_diag refuses.
+/// Those of the socket; a kernel without sock_diag refuses.
 pub fn refresh(connections: &Connections, ports: &[u16]) -> io::Result<()> {
     let links = connections.by_peer();
     if links.is_empty() {
@@ -67,7 +67,7 @@ pub fn refresh(connections: &Connections, ports: &[u16]) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks for the connections of a port.
+/// Builds a request for the connections of one port.
 fn request(family: u8, port: u16) -> [u8; REQUEST_BYTES] {
     let mut out = [0; REQUEST_BYTES];
     out[..4].copy_from_slice(&(REQUEST_BYTES as u32).to_ne_bytes());
@@ -81,10 +81,10 @@ fn request(family: u8, port: u16) -> [u8; REQUEST_BYTES] {
     out
 }
 
-/// Other ends and their round trips in microseconds; whether that was the last of the list.
+/// Peers and their round trip times in microseconds, and whether the list is complete.
 type Found = (Vec<(SocketAddr, u32)>, bool);
 
-/// What a datagram says. It comes from the kernel; what is cut short is left out all the same.
+/// Parses one datagram. It comes from the kernel; truncated messages are skipped nevertheless.
 fn round_trips(mut datagram: &[u8]) -> io::Result<Found> {
     let mut found = Vec::new();
     while let Some(length) = u32_at(datagram, 0).map(|length| length as usize) {

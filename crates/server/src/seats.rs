@@ -1,12 +1,13 @@
-//! The threads that serve connections, and on which of them each connection sits.
+//! The threads that serve connections, and the assignment of connections to them.
 //!
-//! There is a thread for each processor, with a reactor of its own, and a connection stays where it
-//! sits. The system gives a processor at once to a thread that has used little of it of late, so a client
-//! that asks for little, now and then, gets by beside one that keeps another thread busy. Threads
-//! that take whatever comes next have all used as much, and each of their requests may wait for a whole
-//! turn of another program: 3 ms. What is lost is that nobody helps a thread that has too
-//! much to do, so a new connection sits down where the fewest are, and one gets up when its
-//! thread is busy and another is not ([`Seats::even_out`]).
+//! There is one thread per CPU with its own reactor, and a connection normally stays on its thread.
+//! The kernel prefers a thread that has used little CPU time of late. So an occasional request is
+//! served at once, even if another client keeps another thread busy. With work stealing all threads
+//! use the same CPU time, and each request may wait for a time slice of another program: 3 ms.
+//!
+//! The cost is that no thread helps an overloaded one. Therefore a new connection goes to the
+//! thread with the fewest connections. [`Seats::even_out`] moves one from a busy thread to an idle
+//! one.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,25 +17,25 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// How often threads are looked at.
+/// Interval of the rebalancing.
 pub const EVEN_OUT_EVERY: Duration = Duration::from_millis(500);
 
-/// Hundredths of its time that a thread is busy that has too much to do.
+/// Percentage of busy time from which a thread is overloaded.
 const BUSY_PERCENT: u32 = 80;
 
-/// Hundredths of its time that a thread is busy at most to which one moves.
+/// Percentage of busy time up to which a thread accepts a moved connection.
 const FREE_PERCENT: u32 = 40;
 
-/// Turns between two looks of a connection that is worth moving.
+/// Turns in one interval that make a connection worth moving.
 const TURNS_MIN: u64 = 20;
 
-/// The threads. They end, and what they serve with them, when this is dropped.
+/// The threads. They end with all their tasks on drop.
 pub struct Threads {
     seats: Arc<Seats>,
     _running: Vec<oneshot::Sender<()>>,
 }
 
-/// Who sits where.
+/// Assignment of connections to threads.
 #[derive(Debug)]
 pub struct Seats {
     threads: Box<[Handle]>,
@@ -45,12 +46,13 @@ pub struct Seats {
 struct Table {
     next: u64,
     taken: BTreeMap<u64, Taken>,
-    /// How many sit on each thread.
+    /// Number of connections on each thread.
     sitting: Vec<usize>,
     looked: Instant,
-    /// What each thread had worked by then.
+    /// Busy time of each thread at that moment.
     worked: Vec<Duration>,
-    /// The thread that had too much to do then, whose connections' turns are counted since.
+    /// The thread that was overloaded at that moment; the turns of its connections are counted
+    /// since.
     counted: Option<usize>,
 }
 
@@ -60,15 +62,15 @@ struct Taken {
     shared: Arc<Shared>,
 }
 
-/// What a connection tells of itself, and is told.
+/// State shared between a connection's task and the assignment.
 #[derive(Debug)]
 struct Shared {
     turns: AtomicU64,
-    /// Where it is to sit; changed under the table's lock.
+    /// Index of the assigned thread; changes under the table's lock.
     thread: AtomicUsize,
 }
 
-/// One connection's; given back when dropped.
+/// Assignment of one connection; ends on drop.
 #[derive(Debug)]
 pub struct Seat {
     seats: Arc<Seats>,
@@ -78,7 +80,7 @@ pub struct Seat {
 }
 
 impl Threads {
-    /// Makes `count` threads, at least one.
+    /// Starts `count` threads, at least one.
     ///
     /// # Errors
     /// The system has no more threads or descriptors.
@@ -88,7 +90,7 @@ impl Threads {
         Ok(Self { seats: Arc::new(Seats::new(threads)), _running: running })
     }
 
-    /// Who sits where.
+    /// The assignment of connections to these threads.
     pub fn seats(&self) -> &Arc<Seats> {
         &self.seats
     }
@@ -100,7 +102,7 @@ fn start() -> io::Result<(Handle, oneshot::Sender<()>)> {
     let (running, ended) = oneshot::channel::<()>();
     let run = move || {
         vfs_local::rest_without_power();
-        // Nothing is ever sent.
+        // The channel carries no value; only its end counts.
         let _ = runtime.block_on(ended);
     };
     std::thread::Builder::new().name("connections".to_owned()).spawn(run)?;
@@ -120,11 +122,11 @@ impl Seats {
         Self { threads: threads.into(), table: Mutex::new(table) }
     }
 
-    /// A seat on the thread with the fewest.
+    /// Assigns a connection to the thread with the fewest.
     pub fn take(self: &Arc<Self>) -> Seat {
         let mut table = self.lock();
         let threads = table.sitting.iter().enumerate();
-        // The first of those that are alike; there is at least one.
+        // The first of several equal threads; there is at least one.
         let thread = threads.min_by_key(|(_, sitting)| **sitting).map_or(0, |(thread, _)| thread);
         table.sitting[thread] += 1;
         let shared = Arc::new(Shared { turns: AtomicU64::new(0), thread: thread.into() });
@@ -134,8 +136,8 @@ impl Seats {
         Seat { seats: self.clone(), number, thread, shared }
     }
 
-    /// Looks at what the threads have worked since the last look, and has a connection move from
-    /// one that has too much to do to one that has little.
+    /// Compares the busy times since the last call and moves a connection from an overloaded thread
+    /// to an idle one.
     pub fn even_out(&self) {
         let mut table = self.lock();
         let since = std::mem::replace(&mut table.looked, Instant::now()).elapsed();
@@ -157,7 +159,7 @@ impl Seats {
         &self.threads
     }
 
-    /// Has every connection move to the next thread.
+    /// Moves every connection to the next thread.
     #[cfg(test)]
     pub fn move_all(&self) {
         let mut table = self.lock();
@@ -168,8 +170,8 @@ impl Seats {
 }
 
 impl Table {
-    /// [`Seats::even_out`] for threads that were busy so many hundredths of the time. A thread is
-    /// looked at twice: who has how many turns is counted only while one has too much to do.
+    /// [`Seats::even_out`] with the busy percentages as input. The first call for an overloaded
+    /// thread starts the count of turns; the second moves a connection.
     fn even_out(&mut self, busy_percents: &[u32]) {
         let Some((from, to)) = uneven(busy_percents) else {
             self.counted = None;
@@ -180,7 +182,7 @@ impl Table {
         let turns: Vec<_> = on_it.map(|(number, taken)| (*number, taken.take_turns())).collect();
         if is_counted && let Some(number) = who_moves(&turns) {
             self.send(number, to);
-            // What comes of it is to be seen first.
+            // The effect of the move must show before the next one.
             self.counted = None;
         }
     }
@@ -198,7 +200,7 @@ impl Taken {
         self.shared.thread.load(Ordering::Relaxed)
     }
 
-    /// Turns since this was last called.
+    /// Turns since the last call.
     fn take_turns(&mut self) -> u64 {
         let now = self.shared.turns.load(Ordering::Relaxed);
         now - std::mem::replace(&mut self.turns_before, now)
@@ -210,7 +212,7 @@ fn percent(part: Duration, of: Duration) -> u32 {
     u32::try_from(hundredths).unwrap_or(u32::MAX)
 }
 
-/// The busiest thread and the one with the least to do, if the one should help the other.
+/// The busiest and the idlest thread, if a connection should move between them.
 fn uneven(busy_percents: &[u32]) -> Option<(usize, usize)> {
     let threads = || busy_percents.iter().enumerate();
     let (from, most) = threads().max_by_key(|(_, percent)| **percent)?;
@@ -218,8 +220,8 @@ fn uneven(busy_percents: &[u32]) -> Option<(usize, usize)> {
     (*most >= BUSY_PERCENT && *least <= FREE_PERCENT).then_some((from, to))
 }
 
-/// Of connections with so many turns the one with the most that leaves at least as many behind: the
-/// one that does all the work would only take it elsewhere.
+/// Of connections and their turns, the busiest one that leaves at least half of the turns behind. A
+/// connection that does all the work would only move the load.
 fn who_moves(turns: &[(u64, u64)]) -> Option<u64> {
     let all: u64 = turns.iter().map(|(_, turns)| turns).sum();
     let movable = turns.iter().filter(|(_, turns)| *turns >= TURNS_MIN && *turns <= all / 2);
@@ -227,18 +229,18 @@ fn who_moves(turns: &[(u64, u64)]) -> Option<u64> {
 }
 
 impl Seat {
-    /// The thread on which it is; what it runs is dropped unfinished when the threads end.
+    /// The assigned thread. Tasks on it are dropped when the threads end.
     pub fn thread(&self) -> Handle {
         self.seats.threads[self.thread].clone()
     }
 
-    /// Counts a turn of the connection. Called by its task only.
+    /// Counts a turn of the connection. Only its task may call it.
     pub fn count_turn(&self) {
         let turns = &self.shared.turns;
         turns.store(turns.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Whether the connection is to go on elsewhere: on [`Seat::thread`] from now on.
+    /// Whether the connection must move to the thread that [`Seat::thread`] now returns.
     pub fn moves(&mut self) -> bool {
         let thread = self.shared.thread.load(Ordering::Relaxed);
         std::mem::replace(&mut self.thread, thread) != thread
@@ -311,7 +313,7 @@ mod tests {
         assert_eq!(uneven(&[50, 100, 40, 39]), Some((1, 3)));
     }
 
-    /// What waits on one thread goes on on another one, and threads end with their owner.
+    /// A blocked task does not stop the other thread, and the threads end with their owner.
     #[test]
     fn what_a_seat_runs_runs_on_its_thread_until_the_threads_end() {
         let threads = Threads::start(2).unwrap();

@@ -1,4 +1,4 @@
-//! The server as a whole: start, reload, stop.
+//! [`Service`]: starts the server, reloads its configuration and stops it.
 
 use crate::admin::{self, Pointer, ReloadWish, ShareConfigs, Socket, Tokens};
 use crate::audit::Audit;
@@ -46,12 +46,12 @@ use vfs::{Case, Snapshots, Vfs};
 use vfs_cache::CachedVfs;
 use vfs_local::{LocalSnapshots, LocalVfs};
 
-/// Connections that the system holds until they are taken.
+/// Backlog of each listening socket: connections that the kernel queues before they are accepted.
 const ACCEPT_QUEUE: u32 = 4096;
-/// The number in the journal that no open has: the server's own GUID.
+/// Journal key of the server's own GUID; no open has this number.
 const OWN_GUID: u64 = 0;
 
-/// Why the server cannot start; says what to do.
+/// Error text for a server that cannot start or reload; the text includes the remedy.
 #[derive(Debug)]
 pub struct StartError(pub String);
 
@@ -69,7 +69,7 @@ pub struct Service {
     host: Arc<ProcessHost>,
     listening: Vec<SocketAddr>,
     admin: Option<AdminAddress>,
-    /// Says where the admin API's token is, while this is here.
+    /// The file that tells local tools where to find the admin token; removed on drop.
     pointer: Option<Pointer>,
     reloads: Mutex<mpsc::Receiver<ReloadWish>>,
     shares: Arc<ShareConfigs>,
@@ -86,8 +86,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Binds all addresses, or takes the sockets that were passed instead of those of their
-    /// kind, and begins to serve. `extra` are users beside those in the file.
+    /// Binds all configured addresses and starts to serve. Sockets in `passed` (socket activation)
+    /// replace the configured addresses of their kind. `extra` holds users in addition to those of
+    /// the user file.
     ///
     /// # Errors
     /// [`StartError`].
@@ -160,7 +161,7 @@ impl Service {
         Ok(service)
     }
 
-    /// Events and slow requests are told where the configuration says.
+    /// Starts the audit log and the trace exporter as configured.
     fn tell(&mut self, config: &Config, files: &Files, told: &Arc<Told>) -> Result<(), StartError> {
         let meter = files.meter();
         self.audit = Audit::open(&config.log.audit, told.clone()).map_err(StartError)?;
@@ -173,7 +174,7 @@ impl Service {
         Ok(())
     }
 
-    /// Where everything is looked at.
+    /// Builds the observer, which gathers the state for metrics and the admin API.
     fn observe(&self, config: &Config, files: &Arc<Files>) -> Arc<Observer> {
         let (server, nfs) = (self.listener.server.clone(), self.nfs.server.clone());
         let mut features = features(&self.caches);
@@ -197,7 +198,7 @@ impl Service {
         })
     }
 
-    /// What is to be done about once a second.
+    /// Spawns the periodic tasks, most of which run once a second.
     fn start_ticks(&mut self) {
         let now = Host::now(&*self.host).instant;
         let (smb, nfs) = (self.pulse.expect("SMB", now), self.pulse.expect("NFS", now));
@@ -258,8 +259,8 @@ impl Service {
         Ok(())
     }
 
-    /// Takes a new configuration. Connections and sessions stay, but for sessions whose logon the
-    /// new configuration refuses. Addresses cannot be changed while running.
+    /// Applies a new configuration. Connections and sessions stay, except sessions whose logon the
+    /// new configuration refuses. Listening addresses cannot change while the server runs.
     ///
     /// # Errors
     /// [`StartError`]: the old configuration stays in force.
@@ -275,7 +276,8 @@ impl Service {
         let tickets = load_tickets(config)?;
         let plan = descriptor_plan(config)?;
         let (wanted, looks_up_clients) = WantedNames::of(config);
-        // The last that may be refused; what the present configuration names counts until it goes.
+        // This is the last step that can fail. Names of the present configuration count against the
+        // limit until `settle` removes them.
         self.host.names().prepare(&wanted, looks_up_clients).map_err(StartError)?;
         self.host.configure(users, config.guest.clone());
         self.host.set_tls(tls);
@@ -301,46 +303,46 @@ impl Service {
         Ok(())
     }
 
-    /// Waits for an administrator's wish that the configuration is read again.
+    /// Waits until an administrator requests a reload through the admin API.
     pub async fn reload_wish(&self) -> ReloadWish {
         match self.reloads.lock().await.recv().await {
             Some(wish) => wish,
-            // There is nobody who could wish.
+            // The admin API does not run, so no request can arrive.
             None => std::future::pending().await,
         }
     }
 
-    /// Addresses that SMB is served on.
+    /// Addresses on which SMB listens.
     #[must_use]
     pub fn listening(&self) -> &[SocketAddr] {
         &self.listening
     }
 
-    /// Addresses that NFS is served on.
+    /// Addresses on which NFS listens.
     #[must_use]
     pub fn listening_nfs(&self) -> &[SocketAddr] {
         &self.nfs.listening
     }
 
-    /// Where the admin API is.
+    /// Address of the admin API, if it is enabled.
     #[must_use]
     pub fn admin(&self) -> Option<&AdminAddress> {
         self.admin.as_ref()
     }
 
-    /// The limits of the shares, to be looked at and changed.
+    /// The limits of all shares, for inspection and changes.
     #[must_use]
     pub fn limits(&self) -> &Arc<LimitsBook> {
         &self.limits
     }
 
-    /// Whether it makes progress.
+    /// The heartbeats of the protocol ticks, for the supervisor.
     #[must_use]
     pub fn pulse(&self) -> &Arc<Pulse> {
         &self.pulse
     }
 
-    /// What it does, in a line, to be asked for again while it serves.
+    /// Returns a function that formats a one-line status for the service manager.
     pub fn summary(&self) -> impl Fn() -> String + Send + 'static {
         let (connections, server) =
             (self.listener.connections.clone(), self.listener.server.clone());
@@ -352,15 +354,15 @@ impl Service {
         }
     }
 
-    /// Stops accepting, has clients write what they keep back, lets what is under way finish
-    /// within a time, and ends.
+    /// Stops the server: accepts no more connections, recalls write caches from clients, waits a
+    /// bounded time for requests in flight, and closes all connections.
     pub async fn stop(self) {
         for task in &self.tasks {
             task.abort();
         }
         flushed(&self.listener.server.files, FLUSH_WITHIN).await;
         let connections = &self.listener.connections;
-        // A moment more than each connection gives itself.
+        // One second more than the deadline that each connection sets for itself.
         let within = END_WITHIN + Duration::from_secs(1);
         if tokio::time::timeout(within, connections.stop()).await.is_err() {
             tracing::warn!(left = connections.open_count(), "connections did not end in time");
@@ -375,7 +377,7 @@ impl Service {
     }
 }
 
-/// Listens for administrators, by the socket that was passed or where it is configured.
+/// Creates the admin API's listening socket from the passed sockets or the configured address.
 fn admin_socket(
     address: Option<&AdminAddress>,
     passed: Vec<std::net::TcpListener>,
@@ -395,7 +397,7 @@ fn admin_socket(
     }
 }
 
-/// What can be switched while serving.
+/// Registers the features that an administrator can switch at run time.
 fn features(caches: &Arc<MetadataCaches>) -> Features {
     let (mut features, caches) = (Features::default(), caches.clone());
     features.provide(METADATA_CACHE, move || {
@@ -405,7 +407,7 @@ fn features(caches: &Arc<MetadataCaches>) -> Features {
     features
 }
 
-/// The cache of a share, to be switched.
+/// Run-time switch of one share's metadata cache.
 struct CacheSwitch(Arc<CachedVfs>);
 
 impl Switch for CacheSwitch {
@@ -418,7 +420,7 @@ impl Switch for CacheSwitch {
     }
 }
 
-/// Tells the protocol layer that time passes.
+/// Calls the SMB server's tick once a second.
 async fn tick(listener: Listener<smb::Conn>, beat: Beat) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -428,7 +430,7 @@ async fn tick(listener: Listener<smb::Conn>, beat: Beat) {
     }
 }
 
-/// Tells the limits that time passes.
+/// Calls the share limits' tick once a second.
 async fn tick_limits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -437,7 +439,7 @@ async fn tick_limits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
     }
 }
 
-/// Writes credits down now and then.
+/// Writes burst credits to disk at intervals.
 async fn keep_credits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
     let mut times = tokio::time::interval(KEPT_EVERY);
     loop {
@@ -446,7 +448,8 @@ async fn keep_credits(host: Arc<ProcessHost>, limits: Arc<LimitsBook>) {
     }
 }
 
-/// Not for long: what is not written down in time is lost to the shares' advantage.
+/// Writes burst credits within [`KEPT_WITHIN`]. Credits that are not written in time are lost, to the
+/// advantage of the shares.
 async fn write_credits(host: &ProcessHost, limits: &Arc<LimitsBook>) {
     let (limits, now) = (limits.clone(), Host::now(host).instant);
     let written = tokio::task::spawn_blocking(move || limits.keep_credits(now));
@@ -462,8 +465,8 @@ fn connections_of(config: &Config, max: usize) -> Arc<Connections> {
     Arc::new(connections)
 }
 
-/// A thread for each processor, and one more where there is but one: the system shares it better
-/// than a thread could.
+/// Starts one thread per CPU, but at least two: with a single CPU the kernel scheduler divides the
+/// time between two threads better than one thread can.
 fn threads() -> Result<Threads, StartError> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     Threads::start(processors.max(2)).map_err(|error| {
@@ -471,7 +474,7 @@ fn threads() -> Result<Threads, StartError> {
     })
 }
 
-/// Keeps the threads of connections evenly busy.
+/// Rebalances connections between threads at intervals.
 async fn even_out(seats: Arc<Seats>) {
     let mut times = tokio::time::interval(EVEN_OUT_EVERY);
     times.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -481,7 +484,7 @@ async fn even_out(seats: Arc<Seats>) {
     }
 }
 
-/// Tells the caches that time passes.
+/// Calls the metadata caches' tick once a second.
 async fn tick_caches(caches: Arc<MetadataCaches>) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -493,7 +496,7 @@ async fn tick_caches(caches: Arc<MetadataCaches>) {
     }
 }
 
-/// What outlived the last server, where a share asks for that.
+/// Opens the journal of persistent handles if any share is continuously available.
 fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartError> {
     if !config.shares.iter().any(|share| share.continuously_available) {
         return Ok(Records::new());
@@ -503,7 +506,8 @@ fn open_journal(config: &Config, host: &ProcessHost) -> Result<Records, StartErr
     Ok(records)
 }
 
-/// Which NFS clients were here survives the server; without that they open their files anew.
+/// Opens the journal of NFS client records. Without it clients cannot reclaim their state after a
+/// restart.
 async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16]) {
     if config.nfs.is_empty() {
         return;
@@ -524,7 +528,8 @@ async fn remember_nfs_clients(config: &Config, host: &ProcessHost, guid: [u8; 16
     }
 }
 
-/// Handles are sealed where the seal's key outlives the process, as handles do.
+/// Builds the file layer. File handles are authenticated only if the key outlives the process,
+/// because handles do.
 fn files_of(host: &ProcessHost, workers: &Arc<Pool>, opens_max: u64) -> Files {
     let meter = Arc::new(Meter::new(Box::new(ThreadClock)));
     let files = Files::new(workers.clone()).with_meter(meter);
@@ -535,7 +540,8 @@ fn files_of(host: &ProcessHost, workers: &Arc<Pool>, opens_max: u64) -> Files {
     }
 }
 
-/// The server's GUID: the one of before, for who comes back must find it again.
+/// The server's GUID, restored from the journal where possible: clients that reconnect recognise
+/// the server by it.
 async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     if let Some(guid) = before.and_then(|bytes| bytes.try_into().ok()) {
         return guid;
@@ -558,7 +564,7 @@ fn load_tls(config: &Config) -> Result<Option<Arc<rustls::ServerConfig>>, StartE
     files.map(tls::load).transpose().map_err(StartError)
 }
 
-/// The process around the protocols, with what it needs beside sockets.
+/// Builds the host: users, TLS, Kerberos and host name look-up.
 fn host_of(config: &Config, users: Users) -> Result<ProcessHost, StartError> {
     let host = ProcessHost::new(users, config.guest.clone());
     host.set_tls(load_tls(config)?);
@@ -567,7 +573,7 @@ fn host_of(config: &Config, users: Users) -> Result<ProcessHost, StartError> {
     Ok(host)
 }
 
-/// Has the names of clients in the configuration looked up.
+/// Starts the look-up of host names and netgroups that the configuration refers to.
 fn look_up_names(config: &Config, host: &ProcessHost) -> Result<(), StartError> {
     let (wanted, looks_up_clients) = WantedNames::of(config);
     host.names().configure(&wanted, looks_up_clients).map_err(StartError)
@@ -579,7 +585,7 @@ fn load_users(config: &Config, extra: &Users) -> Result<Users, StartError> {
     Ok(users)
 }
 
-/// Those that were passed, else one for each address.
+/// Returns the passed sockets, or binds one for each address.
 fn sockets(
     addresses: &[SocketAddr],
     passed: Vec<std::net::TcpListener>,
@@ -591,8 +597,8 @@ fn sockets(
     taken.map_err(|error| StartError(format!("a socket that was passed cannot be used: {error}")))
 }
 
-/// Listens on `address`; on all of IPv6 without IPv4 where one of `others` is
-/// IPv4 with the same port.
+/// Listens on `address`. An IPv6 wildcard excludes IPv4 if one of `others` is IPv4 with the same
+/// port.
 fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, StartError> {
     let both = others.iter().any(|other| other.is_ipv4() && other.port() == address.port());
     let bind = || -> std::io::Result<TcpListener> {
@@ -619,7 +625,7 @@ fn bind(address: SocketAddr, others: &[SocketAddr]) -> Result<TcpListener, Start
     })
 }
 
-/// What a share keeps over reloads.
+/// State of shares that survives a reload.
 struct Around<'a> {
     caches: &'a MetadataCaches,
     names: &'a Arc<HostNames>,
@@ -627,8 +633,7 @@ struct Around<'a> {
     now: Instant,
 }
 
-/// What the SMB layer is configured with. Shares that did not change keep
-/// their volume, and with it their open files.
+/// Builds the SMB configuration. Unchanged shares keep their volume and with it their open files.
 fn smb_config(
     config: &Config,
     guid: [u8; 16],
@@ -695,8 +700,8 @@ fn open_share(
     let open = || LocalVfs::open_with(&share.path, follows).map(|v| Arc::new(v) as Arc<dyn Vfs>);
     let vfs = open().map_err(|e| StartError(format!("share {}: {e}", share.name)))?;
     let mut volume = Volume { vfs: with_latency(share, vfs), options };
-    // Of the same directory as before open files must be seen. Another one may
-    // stand at its path by now.
+    // A share on the same directory must keep the backend that its open files belong to. The path
+    // alone does not prove this: another directory may stand there by now.
     if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
         volume.vfs = same.vfs.clone();
         caches.configure(&share.name, share.metadata_cache_bytes);
@@ -728,7 +733,7 @@ fn open_share(
     }))
 }
 
-/// The backend, or for measurements one whose calls take longer.
+/// Returns the backend, or for measurements one with added latency.
 fn with_latency(share: &ShareConfig, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
     if share.backend_latency_us == 0 {
         return vfs;
@@ -775,7 +780,7 @@ fn forced_group(share: &ShareConfig, group: &str) -> Result<u32, StartError> {
     })
 }
 
-/// Divides the descriptors that the system lets the process have.
+/// Divides the descriptors of RLIMIT_NOFILE among connections, opens and the process itself.
 fn descriptor_plan(config: &Config) -> Result<DescriptorPlan, StartError> {
     let limit = descriptors::raise_limit();
     let Config { connections_max, workers, shares, .. } = config;

@@ -1,14 +1,14 @@
-//! A line of work for few threads, in which addresses take turns: slow work of one of them leaves
-//! threads for the others, and much work of one leaves places for the others.
+//! A work queue for few threads that takes client addresses in turn. Slow work of one address
+//! leaves threads for the others; much work of one address leaves room in the queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
-/// Work that waits, by the address that it is done for. `T` is one piece of work.
+/// Queue of work items by client address. `T` is one item.
 #[derive(Debug)]
 pub struct SiteLine<T> {
     sites: HashMap<IpAddr, Site<T>>,
-    /// Addresses with work waiting, each once.
+    /// Addresses with queued items, each once.
     turns: VecDeque<IpAddr>,
     waiting: usize,
     waiting_max: usize,
@@ -16,11 +16,11 @@ pub struct SiteLine<T> {
     begun_per_site_max: usize,
 }
 
-/// The line has no place for a piece of work.
+/// The queue has no room for an item of this address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// The work of one address.
+/// Items of one address.
 #[derive(Debug)]
 struct Site<T> {
     waiting: VecDeque<T>,
@@ -28,18 +28,18 @@ struct Site<T> {
 }
 
 impl<T> SiteLine<T> {
-    /// An empty line of at most `waiting_max` pieces, `waiting_per_site_max` of them of one address, of
-    /// which `begun_per_site_max` are worked on at once.
+    /// Creates a queue of at most `waiting_max` items, `waiting_per_site_max` of one address. At
+    /// most `begun_per_site_max` items of an address run at once.
     pub fn new(waiting_max: usize, waiting_per_site_max: usize, begun_per_site_max: usize) -> Self {
         let (sites, turns) = (HashMap::new(), VecDeque::new());
         Self { sites, turns, waiting: 0, waiting_max, waiting_per_site_max, begun_per_site_max }
     }
 
-    /// A piece of work joins. Where too much waits, the last piece of the address with the most makes
-    /// room for that of an address with less, and is given back.
+    /// Adds an item. In a full queue the address with the most items loses its last one to an
+    /// address with fewer; that item is returned.
     ///
     /// # Errors
-    /// [`Full`]: this address has its share waiting.
+    /// [`Full`]: this address has its share of the queue.
     pub fn join(&mut self, site: IpAddr, work: T) -> Result<Option<T>, Full> {
         let own = self.sites.get(&site).map_or(0, |site| site.waiting.len());
         if own >= self.waiting_per_site_max {
@@ -59,17 +59,17 @@ impl<T> SiteLine<T> {
         Ok(displaced)
     }
 
-    /// Takes the last piece of the address with the most, if it has more than `than`.
+    /// Removes the last item of the address with the most, if it has more than `than`.
     fn displace(&mut self, than: usize) -> Result<T, Full> {
         let most = self.sites.values_mut().max_by_key(|site| site.waiting.len());
         let most = most.filter(|site| site.waiting.len() > than).ok_or(Full)?;
-        // Of more than one some are left: the address keeps its turn.
+        // The address had more than one item, so it keeps its turn.
         let work = most.waiting.pop_back().ok_or(Full)?;
         self.waiting -= 1;
         Ok(work)
     }
 
-    /// A piece of work that waits is not wanted any more.
+    /// Removes a queued item that is no longer wanted.
     pub fn leave(&mut self, site: IpAddr, work: &T)
     where
         T: PartialEq,
@@ -86,7 +86,7 @@ impl<T> SiteLine<T> {
         }
     }
 
-    /// The next piece that may begin; to be followed by [`SiteLine::end`].
+    /// Takes the next item that may run; call [`SiteLine::end`] when it has finished.
     pub fn begin(&mut self) -> Option<(IpAddr, T)> {
         let max = self.begun_per_site_max;
         let has_room = |site: &IpAddr| self.sites.get(site).is_some_and(|s| s.begun < max);
@@ -102,7 +102,7 @@ impl<T> SiteLine<T> {
         Some((site, work))
     }
 
-    /// A piece of an address is done.
+    /// Records that an item of `site` has finished.
     pub fn end(&mut self, site: IpAddr) {
         let Some(of_site) = self.sites.get_mut(&site) else { return };
         of_site.begun -= 1;

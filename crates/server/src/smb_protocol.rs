@@ -1,4 +1,4 @@
-//! SMB, as the task of a connection drives it.
+//! [`Protocol`] for SMB: direct TCP framing and the adapter for [`Conn`].
 
 use crate::limits::JOBS_MAX;
 use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
@@ -29,7 +29,7 @@ impl Framing for DirectTcp {
         framed
     }
 
-    /// Of one that is not sealed.
+    /// Data offset of a WRITE that is not encrypted.
     fn data_at(_: &[u8]) -> usize {
         wire::smb::Header::LENGTH + 48
     }

@@ -1,4 +1,4 @@
-//! Receive buffers that a thread keeps for whoever wakes next, of either protocol.
+//! Receive buffers that each thread retains for its next reader, of either protocol.
 
 use crate::limits::{SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX};
 use bytes::BytesMut;
@@ -8,12 +8,12 @@ thread_local! {
     static SPARE: RefCell<Vec<BytesMut>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer that was kept; else one without room.
+/// Takes a retained buffer, else returns one without capacity.
 pub fn take() -> BytesMut {
     SPARE.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Keeps the room of `buffer`, if nothing is in it and there is place for one of its size.
+/// Retains the allocation of `buffer` if it is empty, within the size limit and there is room.
 pub fn give_back(buffer: &mut BytesMut) {
     if !buffer.is_empty() || buffer.capacity() == 0 {
         return;

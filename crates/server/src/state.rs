@@ -1,5 +1,4 @@
-//! The directory for what must survive the server, and the files in it: for the server's user
-//! alone, whatever the umask is.
+//! The state directory and its files. They are private to the server's user, whatever the umask is.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
@@ -9,12 +8,11 @@ use std::path::Path;
 /// Permission bits of every file in the directory.
 const FILE_MODE: u32 = 0o600;
 
-/// Creates the directory, and what is missing above, for the server's user alone: password
-/// hashes are stored there, and the server trusts its contents. Each new directory survives a
-/// loss of power.
+/// Creates the directory and its missing parents with mode 0700, because it holds password hashes
+/// and the server trusts its contents. The new directories survive a loss of power.
 ///
 /// # Errors
-/// The system's.
+/// Those of the file system.
 pub fn make(folder: &Path) -> std::io::Result<()> {
     let missing: Vec<&Path> = folder
         .ancestors()
@@ -24,42 +22,42 @@ pub fn make(folder: &Path) -> std::io::Result<()> {
     missing.into_iter().rev().try_for_each(|made| sync(parent(made)))
 }
 
-/// The directory that a path's last name is in.
+/// The parent directory of a path.
 fn parent(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new("."))
 }
 
-/// Makes the names in a directory survive a loss of power.
+/// Makes the entries of a directory survive a loss of power.
 fn sync(folder: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Opens a file of the directory as `options` say, with [`FILE_MODE`]: a file that exists with
-/// other permission bits gets these.
+/// Opens a file of the directory with `options` and [`FILE_MODE`]; changes the mode of an existing
+/// file to that.
 ///
 /// # Errors
-/// The system's.
+/// Those of the file system.
 pub fn open(path: &Path, options: &mut OpenOptions) -> std::io::Result<File> {
     let file = options.mode(FILE_MODE).open(path)?;
-    // The umask narrows what is created, and a file that exists keeps what it has.
+    // The umask narrows the mode of a new file, and an existing file keeps its mode.
     if file.metadata()?.permissions().mode() & 0o7777 != FILE_MODE {
         file.set_permissions(Permissions::from_mode(FILE_MODE))?;
     }
     Ok(file)
 }
 
-/// Puts `bytes` in the place of a file there; after a power failure the file has either the old
-/// bytes or these. The file is returned for reading and writing, at its end. Only one caller at
-/// a time may replace a file.
+/// Replaces a file by `bytes` atomically: after a power failure the file has either the old or the
+/// new content. Returns the file, open for reading and writing, positioned at its end. Only one
+/// caller at a time may replace a file.
 ///
 /// # Errors
-/// The system's; the old file is there then.
+/// Those of the file system; the old file remains.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     let folder = parent(path);
     make(folder)?;
     let beside = path.with_extension("new");
-    // A file that a killed server left is open to whoever opened it then.
+    // A leftover of a killed server may still be open in another process.
     match fs::remove_file(&beside) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}

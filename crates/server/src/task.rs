@@ -1,11 +1,9 @@
-//! One connection: the task that owns its socket and drives its [`Protocol`].
+//! The task of one connection: owns the socket and drives its [`Protocol`].
 //!
-//! Requests that arrive together are parsed from one receive; what can be
-//! answered at once is answered in this task; answers that are ready together
-//! leave in one system call. Everything a client can make this task hold is
-//! bounded in bytes and in time.
-//! Where the protocol wants it, what is under way when the connection is lost goes on
-//! without it.
+//! The task parses requests that arrive together from one receive. It answers a request directly if
+//! that does not block, and sends replies that are ready together in one system call. All memory
+//! and time that a client can make the task hold is bounded. If the protocol sets
+//! [`Protocol::OUTLIVES_CONNECTION`], requests in flight continue after the connection is lost.
 
 use crate::alarm::Alarm;
 use crate::connections::{Patience, Place};
@@ -41,18 +39,18 @@ use tokio::net::tcp::ReadHalf;
 use tokio::runtime::Handle;
 use vfs::ArrivalOrder;
 
-/// A connection being served.
+/// The state of one connection.
 pub struct Task<P: Protocol> {
-    // Dropped in this order: jobs and answers hold files, which the end of a
-    // session in `conn` closes.
-    /// Requests that are here and wait for memory, in order.
+    // The fields drop in this order: jobs and replies hold files, which the end of a session in
+    // `conn` closes.
+    /// Received requests that wait for memory, in order.
     held_back: VecDeque<HeldBack<P::Job>>,
     jobs: UnderWay<P::Job>,
     output: Output,
     conn: P,
     shared: Arc<P::Shared>,
     stream: TcpStream,
-    /// Between the two, if the client wanted that.
+    /// TLS between the stream and the buffers, if the client started it.
     tls: Option<Box<Tls>>,
     host: Arc<ProcessHost>,
     input: Input<P::Framing>,
@@ -60,49 +58,49 @@ pub struct Task<P: Protocol> {
     seat: Seat,
     alarm: Alarm,
     patience: Patience,
-    /// Since when nobody is logged on; none while someone is.
+    /// Start of the period without a logon; `None` while a user is logged on.
     unknown_since: Option<Instant>,
-    /// When the clock was last read.
+    /// Time of the last clock reading.
     clock: Instant,
-    /// Since when the client takes nothing of what waits for it.
+    /// Start of the period in which the client takes no replies.
     stuck_since: Option<Instant>,
-    /// The system asks often whether the client is there, until then.
+    /// End of the period in which the kernel sends frequent keep-alive probes.
     doubted_until: Option<Instant>,
-    /// When its turn is over, and the other connections of the thread have theirs.
+    /// End of this connection's turn; then the other connections of the thread run.
     turn_ends: Instant,
     gives_way: bool,
-    /// When the clock was looked at last in this turn, and frames until it is again.
+    /// Time of the last clock reading in this turn, and the number of frames until the next.
     watched: Instant,
     unwatched_frames: u32,
-    /// When the last request came; none once the buffers were given back.
+    /// Time of the last request; `None` after the buffers were released.
     used: Option<Instant>,
-    /// The place of the requests that were received last among all that have come.
+    /// Position of the last received requests in the arrival order of all connections.
     order: ArrivalOrder,
-    /// Nothing more is read; when what is under way is done, or at the latest
-    /// then, the connection ends.
+    /// The connection reads no more and ends when its requests have finished, at the latest at this
+    /// time.
     ending: Option<(End, Instant)>,
-    /// What is here, under way and not taken is charged to it.
+    /// Memory lease for received requests, running jobs and unsent replies.
     lease: Lease,
     meter: Arc<Meter>,
 }
 
-/// A request that is to be begun: it came in so many bytes, and its answer may have so many.
+/// A request before its start: its job, its size and the upper bound of its reply.
 struct HeldBack<J> {
     job: J,
     bytes: usize,
     answer_bytes: usize,
 }
 
-/// How a task's run on a thread came to its end.
+/// Outcome of a task's run on one thread.
 pub enum Left<P: Protocol> {
     /// The connection has ended.
     Ended(End),
-    /// It goes on where its seat is now.
+    /// The connection continues on the thread that its seat now refers to.
     Moves(Box<Task<P>>),
 }
 
-/// The next job that is done. Returns without one if a job has begun to wait
-/// and has left an interim answer, which must go out now.
+/// Waits for the next finished job. Returns `None` if a job has started to wait and has left an
+/// interim reply, which must be sent now.
 async fn finished<P: Protocol>(
     jobs: &mut UnderWay<P::Job>,
     conn: &mut P,
@@ -124,7 +122,7 @@ async fn finished<P: Protocol>(
     .await
 }
 
-/// Receives once, through TLS where there is one.
+/// Receives once, through TLS if it is in use.
 async fn receive<F: Framing>(
     input: &mut Input<F>,
     tls: &mut Option<Box<Tls>>,
@@ -139,7 +137,7 @@ async fn receive<F: Framing>(
 }
 
 impl<P: Protocol> Task<P> {
-    /// A task for a connection that was just accepted.
+    /// Creates the task of a connection that was just accepted.
     pub fn new(
         stream: TcpStream,
         conn: P,
@@ -179,7 +177,7 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Where it is to run.
+    /// The thread on which the task must run.
     pub fn thread(&self) -> Handle {
         self.seat.thread()
     }
@@ -200,7 +198,7 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Has the present thread's reactor tell of the socket, and its clock of time.
+    /// Registers the socket and the timer with the present thread's reactor.
     fn sit_down(&mut self) -> io::Result<()> {
         let socket = self.stream.as_fd().try_clone_to_owned()?;
         self.stream = TcpStream::from_std(socket.into())?;
@@ -210,11 +208,11 @@ impl<P: Protocol> Task<P> {
 
     fn take_leave(&mut self, end: &End) {
         match end {
-            // The client hears a reset, and none of the answers.
+            // The client sees a reset and none of the replies.
             End::Cut | End::Displaced => {
                 let _ = sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO));
             }
-            // Answers to what came before the end; the socket takes them or not.
+            // Sends the replies to earlier requests as far as the socket takes them.
             _ => {
                 let _ = self.send();
                 if let Some(tls) = &mut self.tls {
@@ -229,13 +227,13 @@ impl<P: Protocol> Task<P> {
         Host::now(&*self.host)
     }
 
-    /// What has begun goes to its end, if the protocol wants that.
+    /// Hands the running jobs to the host if they must outlive the connection.
     fn leave_jobs(&mut self) {
         if !P::OUTLIVES_CONNECTION || self.jobs.is_empty() {
             return;
         }
         let jobs = std::mem::take(&mut self.jobs);
-        // What they take is charged until the last is done.
+        // The memory of the jobs stays charged until the last one finishes.
         let mut lease = self.place.lease();
         lease.force(jobs.bytes() + jobs.answer_bytes());
         let finish = async move {
@@ -245,13 +243,13 @@ impl<P: Protocol> Task<P> {
         Host::carry_on(&*self.host, Box::pin(finish));
     }
 
-    /// Waits for one thing to happen and does all that follows from it.
+    /// Waits for one event and handles all its consequences.
     async fn step(&mut self) -> Result<(), End> {
         if std::mem::take(&mut self.gives_way) {
             tokio::task::yield_now().await;
             self.turn_ends = Host::instant(&*self.host) + TURN_MAX;
         }
-        // However busy it is.
+        // A displaced or cut connection must notice it even while it is busy.
         if self.place.link().is_displaced() {
             return Err(End::Displaced);
         }
@@ -265,7 +263,7 @@ impl<P: Protocol> Task<P> {
         poll_fn(|cx| self.begin_held_back(cx)).await;
         let reads = self.reads();
         if reads && self.has_frame()? {
-            // Put off while there was no room for more answers.
+            // A frame was deferred while there was no room for more replies.
             self.take_frames().await?;
         } else {
             self.wait(reads).await?;
@@ -312,17 +310,17 @@ impl<P: Protocol> Task<P> {
                 ready.map_err(End::Network)?;
                 self.clock = self.now().instant;
             }
-            // Begun or received in the next step.
+            // The next step starts the deferred requests or receives more.
             _ = OptionFuture::from(freed), if waits => self.clock = self.now().instant,
             // Sent after this step.
             () = P::told(&self.shared) => self.clock = self.now().instant,
             () = self.alarm.rings() => {
                 self.handle_timeout()?;
-                // What waited for a time may go on by work of its own.
+                // A job that waited for this time may now proceed.
                 let now = self.now();
                 poll_fn(|cx| self.start_jobs(0, now, cx)).await;
             }
-            // A cut and a doubt are looked at in the next step.
+            // The next step handles a cut and a doubt.
             () = link.told(), if self.ending.is_none() => {
                 if link.is_stopped() && !link.is_cut() {
                     self.end_later(End::Stopped);
@@ -332,7 +330,7 @@ impl<P: Protocol> Task<P> {
         Ok(())
     }
 
-    /// Whether there is room for what more requests would bring.
+    /// Whether there is room for more requests.
     fn reads(&self) -> bool {
         self.ending.is_none()
             && self.held_back.is_empty()
@@ -342,15 +340,16 @@ impl<P: Protocol> Task<P> {
             && self.jobs.answer_bytes() < ANSWERS_BYTES_MAX
     }
 
-    /// Bytes of memory that are charged beside those of the input.
+    /// Bytes of charged memory besides those of the input buffer.
     fn under_way_bytes(&self) -> usize {
         let held_back = self.held_back.iter().map(|held| held.bytes).sum::<usize>();
         let answers = self.output.buffer_bytes() + self.conn.transmit_bytes();
         held_back + self.jobs.bytes() + self.jobs.answer_bytes() + answers
     }
 
-    /// Whether the frame at the front may be received to its end. It may from the moment that it
-    /// has begun, or it waits: half a frame that waits for more would be in the way of others.
+    /// Whether the frame at the front may be received completely. This is decided before a large
+    /// frame begins, because a half-received frame that waits for memory would block other
+    /// connections.
     fn has_room_for_input(&mut self) -> bool {
         let input_bytes = self.input.held_bytes();
         if input_bytes == 0 {
@@ -367,7 +366,7 @@ impl<P: Protocol> Task<P> {
         true
     }
 
-    /// Bytes that the message at the front may have.
+    /// Maximum length of the message at the front, in bytes.
     fn message_bytes_max(&self) -> usize {
         self.conn.message_bytes_max(self.input.front())
     }
@@ -376,7 +375,7 @@ impl<P: Protocol> Task<P> {
         self.input.has_frame(self.message_bytes_max())
     }
 
-    /// Hands over the frames that are complete, and starts what they ask for, for [`TURN_MAX`].
+    /// Passes complete frames to the protocol and starts their jobs, for [`TURN_MAX`].
     async fn take_frames(&mut self) -> Result<(), End> {
         let now = self.now();
         self.clock = now.instant;
@@ -409,7 +408,7 @@ impl<P: Protocol> Task<P> {
         Ok(())
     }
 
-    /// Whether it has worked for long enough, by a clock that is not looked at after each frame.
+    /// Whether the turn is over. The clock is not read after every frame.
     fn is_turn_over(&mut self) -> bool {
         if let Some(left) = self.unwatched_frames.checked_sub(1) {
             self.unwatched_frames = left;
@@ -422,7 +421,7 @@ impl<P: Protocol> Task<P> {
         now >= self.turn_ends
     }
 
-    /// Some frames, with what is in the socket already.
+    /// Collects several frames, including bytes that are already in the socket.
     fn gather(&mut self, now: Now) -> Result<(Vec<BytesMut>, Vec<Arrival>), End> {
         let length_max = self.message_bytes_max();
         let (mut frames, mut arrivals, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -461,7 +460,7 @@ impl<P: Protocol> Task<P> {
         self.conn.handle_message(frame, checked, now)?;
         poll_fn(|cx| self.start_jobs(bytes, now, cx)).await;
         if self.conn.take_cancelled() {
-            // Seldom, and every idle connection would have room for it.
+            // A cancel is rare; boxing keeps the future of every idle connection small.
             Box::pin(self.finish_cancelled(now)).await;
         }
         if self.conn.starts_tls() {
@@ -473,7 +472,7 @@ impl<P: Protocol> Task<P> {
         Ok(())
     }
 
-    /// Ends the jobs that can end now, as those do that were cancelled.
+    /// Completes jobs that can end now, for example cancelled ones.
     async fn finish_cancelled(&mut self, now: Now) {
         while let Poll::Ready(Some(finished)) =
             poll_fn(|cx| Poll::Ready(self.jobs.poll_next(cx))).await
@@ -483,8 +482,8 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// RFC 9289 4.1: the client waits for the answer, and then its first word is one of TLS.
-    /// What is there already was not sealed, and may be somebody else's.
+    /// RFC 9289 4.1: the client waits for the reply, and its next bytes are a TLS ClientHello.
+    /// Bytes that arrived earlier were not encrypted and may have been injected.
     fn start_tls(&mut self) -> Result<(), End> {
         self.send().map_err(End::Network)?;
         match self.host.tls() {
@@ -496,13 +495,13 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Starts what a message of so many bytes asks for.
-    /// Ready at once: jobs that are not go on beside.
+    /// Starts the jobs of a message of `bytes` bytes. The returned future is ready at once; jobs
+    /// that block continue in `jobs`.
     fn start_jobs(&mut self, mut bytes: usize, now: Now, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let answer_bytes = self.conn.next_answer_bytes();
             let Some(job) = self.conn.poll_job() else { return Poll::Ready(()) };
-            // All of a message's jobs keep it, and it is in memory once.
+            // The first job is charged for the message; all its jobs share one copy in memory.
             let held = HeldBack { job, bytes: std::mem::take(&mut bytes), answer_bytes };
             if self.held_back.is_empty() && self.has_room_for(&held) {
                 self.begin(held, now, cx);
@@ -512,11 +511,12 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Whether there is memory for the answer of a request that is here.
+    /// Whether there is memory for a received request and its reply.
     fn has_room_for(&mut self, held: &HeldBack<P::Job>) -> bool {
         let bytes = held.bytes + held.answer_bytes;
         let all = self.under_way_bytes() + self.input.held_bytes() + bytes;
-        // A large request had to wait before it was received: it does not hold that and wait for more.
+        // A large request waited for memory before it was received. It must not hold that memory
+        // and wait for more.
         if held.bytes > FRAME_PROOF_BYTES || bytes <= MEMORY_SMALL_BYTES {
             self.lease.force(all);
             return true;
@@ -524,7 +524,7 @@ impl<P: Protocol> Task<P> {
         self.lease.covers(all)
     }
 
-    /// Begins what was held back, as far as there is memory for it now.
+    /// Starts deferred requests as far as there is memory for them.
     fn begin_held_back(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(held) = self.held_back.pop_front() {
             if !self.has_room_for(&held) {
@@ -541,7 +541,7 @@ impl<P: Protocol> Task<P> {
 
     fn begin(&mut self, held: HeldBack<P::Job>, now: Now, cx: &mut Context<'_>) {
         let HeldBack { mut job, bytes, answer_bytes } = held;
-        // Now, if it can be answered now; else later.
+        // One poll answers the request directly if it does not block.
         match job.poll_unpin(cx) {
             Poll::Ready(finished) => self.conn.handle_finished(finished, now),
             Poll::Pending => self.jobs.push(job, bytes, answer_bytes),
@@ -577,8 +577,8 @@ impl<P: Protocol> Task<P> {
         Ok(())
     }
 
-    /// Counts what has just left: its last byte is with the client a round trip's half later, and
-    /// confirmed after the whole of it, as far as that is known of the connection.
+    /// Counts replies that were just sent. The client confirms the last byte one round trip later,
+    /// as far as that time is known.
     fn count_sent(&mut self) {
         let mut sent = self.output.take_sent().peekable();
         if sent.peek().is_none() {
@@ -592,7 +592,7 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Notes who is logged on now, and lets go of what is not needed.
+    /// Updates the logon state and releases unused memory.
     fn settle(&mut self) {
         let known = self.conn.is_known();
         if known == self.unknown_since.is_some() {
@@ -608,12 +608,12 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// Whether something has not left.
+    /// Whether some output is unsent.
     fn is_sending(&self) -> bool {
         !self.output.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.has_unsent())
     }
 
-    /// Whether nothing is under way.
+    /// Whether no request is in flight and nothing is buffered.
     fn is_idle(&self) -> bool {
         self.jobs.is_empty()
             && self.held_back.is_empty()
@@ -626,13 +626,14 @@ impl<P: Protocol> Task<P> {
         self.ending = Some((end, self.now().instant + within));
     }
 
-    /// Whether nothing is left to do at such an end: what is answered to a client that is gone
-    /// goes to its next connection.
+    /// Whether the connection can end at once: the client will fetch outstanding replies through
+    /// its next connection.
     fn is_over(end: &End) -> bool {
         P::OUTLIVES_CONNECTION && matches!(end, End::Closed)
     }
 
-    /// Requests that wait for another client's doing do not hold up the end.
+    /// Ends the connection once it is finished. Requests that wait for another client do not delay
+    /// the end.
     fn end_if_done(&mut self) -> Result<(), End> {
         let is_begun = self.held_back.is_empty();
         let done = is_begun && !self.is_sending() && self.jobs.len() <= self.conn.waiting_count();
@@ -645,7 +646,7 @@ impl<P: Protocol> Task<P> {
         }
     }
 
-    /// When something must have happened. None for an idle connection.
+    /// The earliest timeout; `None` for an idle connection.
     fn deadline(&self) -> Option<Instant> {
         let due = [
             self.unknown_since.map(|since| since + self.patience.logon),
@@ -659,7 +660,8 @@ impl<P: Protocol> Task<P> {
         due.into_iter().flatten().min()
     }
 
-    /// The alarm rang; it may have been set for what has happened meanwhile.
+    /// Handles all timeouts that are due. The alarm may have been set for an event that has
+    /// happened in the meantime.
     fn handle_timeout(&mut self) -> Result<(), End> {
         let now = self.now();
         self.clock = now.instant;

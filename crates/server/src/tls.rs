@@ -1,7 +1,8 @@
-//! TLS below NFS: what it is offered with, and the stream of one connection. RFC 9289.
+//! TLS below NFS (RFC 9289): loads the server's certificate, and runs the TLS stream of one
+//! connection.
 //!
-//! Only a connection that begins TLS comes here. What a peer makes rustls hold is bounded:
-//! 64 KiB of a handshake, one record of data beyond what was taken.
+//! Only connections that start TLS use this module. The memory that a peer can make rustls hold is
+//! bounded: 64 KiB of a handshake, and one record of data beyond the bytes that were read.
 
 use crate::config::TlsFiles;
 use crate::protocol::End;
@@ -18,12 +19,12 @@ use std::sync::Arc;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// What is spoken inside. RFC 9289 5.1.
+/// ALPN name of RPC. RFC 9289 5.1.
 const ALPN: &[u8] = b"sunrpc";
-/// Room for one receive.
+/// Buffer for one receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// What TLS is offered with.
+/// Loads certificate, key and client CA.
 ///
 /// # Errors
 /// A sentence that names the file and the remedy.
@@ -60,7 +61,7 @@ pub fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
         )
     })?;
     config.alpn_protocols = vec![ALPN.to_vec()];
-    // Nothing of a client is kept for its next connection.
+    // No session state survives for the client's next connection.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
@@ -83,26 +84,26 @@ fn told(key: &str, path: &Path, error: &dyn std::fmt::Display, what: &str) -> St
 #[derive(Debug)]
 pub struct Tls {
     session: ServerConnection,
-    /// What has arrived and was not looked at.
+    /// Received bytes that were not decrypted yet.
     sealed: BytesMut,
 }
 
 impl Tls {
-    /// One that waits for the client's first word.
+    /// Creates the stream, which waits for the ClientHello.
     ///
     /// # Errors
-    /// [`End::Refused`] if nothing can be offered.
+    /// [`End::Refused`] if rustls refuses the configuration.
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, End> {
         let session =
             ServerConnection::new(config).map_err(|_| End::Refused("TLS cannot begin"))?;
         Ok(Self { session, sealed: BytesMut::new() })
     }
 
-    /// Returns once there is data to take, or false when there will be none. The handshake
-    /// happens here. Nothing is lost if this is dropped.
+    /// Returns true once there is data to take, or false at the end of the stream. The handshake
+    /// happens here. Cancel safe.
     ///
     /// # Errors
-    /// [`End::Network`], and [`End::Refused`] for what is not TLS as it is wanted here.
+    /// [`End::Network`], and [`End::Refused`] if the peer violates TLS or the configuration.
     pub async fn arrived(&mut self, stream: &TcpStream) -> Result<bool, End> {
         loop {
             self.send(stream).map_err(End::Network)?;
@@ -139,17 +140,17 @@ impl Tls {
         match self.session.process_new_packets() {
             Ok(_) => Ok(()),
             Err(error) => {
-                // The alert that says why.
+                // Sends the alert that gives the reason.
                 let _ = self.send(stream);
                 Err(End::Refused(reason(&error)))
             }
         }
     }
 
-    /// Moves data that has arrived, as much as `into` has room for.
+    /// Moves received data into `into`, as much as fits.
     ///
     /// # Errors
-    /// None but those of rustls' own.
+    /// Only internal errors of rustls.
     pub fn take(&mut self, into: &mut impl BufMut) -> io::Result<usize> {
         let mut reader = self.session.reader();
         let mut taken = 0;
@@ -170,23 +171,23 @@ impl Tls {
         Ok(taken)
     }
 
-    /// Seals what there is room for, some 64 KiB; says how much that was.
+    /// Encrypts as much as there is room for, about 64 KiB, and returns the number of bytes.
     ///
     /// # Errors
-    /// None but those of rustls' own.
+    /// Only internal errors of rustls.
     pub fn seal(&mut self, data: &[IoSlice<'_>]) -> io::Result<usize> {
         self.session.writer().write_vectored(data)
     }
 
-    /// Whether something sealed has not left.
+    /// Whether encrypted bytes are unsent.
     pub fn has_unsent(&self) -> bool {
         self.session.wants_write()
     }
 
-    /// Sends what the socket takes of what is sealed; says how many bytes it took.
+    /// Sends as many encrypted bytes as the socket takes and returns their number.
     ///
     /// # Errors
-    /// Those of the socket; not that it is full.
+    /// Those of the socket, except that it is full.
     pub fn send(&mut self, stream: &TcpStream) -> io::Result<usize> {
         let mut sent = 0;
         while self.session.wants_write() {
@@ -200,7 +201,7 @@ impl Tls {
         Ok(sent)
     }
 
-    /// Says that nothing more comes, if it can be said; the socket takes it or not.
+    /// Sends close_notify, as far as the socket takes it.
     pub fn close(&mut self, stream: &TcpStream) {
         if !self.session.is_handshaking() {
             self.session.send_close_notify();
@@ -209,7 +210,7 @@ impl Tls {
     }
 }
 
-/// Writes without waiting.
+/// Non-blocking writer.
 struct Socket<'a>(&'a TcpStream);
 
 impl Write for Socket<'_> {
@@ -226,7 +227,7 @@ impl Write for Socket<'_> {
     }
 }
 
-/// Why there is no TLS, for whoever has to see to it.
+/// Reason of a failed handshake, for the log.
 fn reason(error: &rustls::Error) -> &'static str {
     use AlertDescription::{BadCertificate, CertificateExpired, CertificateUnknown, UnknownCA};
     match error {

@@ -1,7 +1,7 @@
-//! Slow requests, told to a collector of traces: OpenTelemetry's OTLP over plain HTTP, as JSON.
+//! Exports slow requests to a trace collector: OpenTelemetry's OTLP over plain HTTP, as JSON.
 //!
-//! They wait in bounded room (`meter::SLOW_MAX`); a collector that is away costs the traces of
-//! that time and nothing else.
+//! The queue is bounded (`meter::SLOW_MAX`). While the collector is unreachable, the traces of that
+//! time are dropped.
 
 use crate::config::TraceTarget;
 use crate::observer::Told;
@@ -13,25 +13,25 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Between two looks at what there is.
+/// Interval of the export.
 const EVERY: Duration = Duration::from_secs(2);
-/// A collector that has not answered by then is away.
+/// Timeout of one export.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
-/// Of an answer, as much as is looked at.
+/// Number of bytes of the collector's response that are read.
 const ANSWER_BYTES: usize = 512;
 
-/// Who is told; may change while running.
+/// The configured collector; may change at run time.
 #[derive(Debug, Default)]
 pub struct Traces(Mutex<Option<TraceTarget>>);
 
 impl Traces {
-    /// Slow requests are told to `target` from now on.
+    /// Exports slow requests to `target` from now on.
     pub fn configure(&self, target: Option<TraceTarget>, slow: Duration, meter: &Meter) {
         meter.set_slow(target.is_some().then_some(slow));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = target;
     }
 
-    /// Tells what there is, until the task is dropped.
+    /// Exports queued requests at intervals, until the task is dropped.
     pub async fn follow(self: Arc<Self>, meter: Arc<Meter>, told: Arc<Told>) {
         let mut is_away = false;
         loop {
@@ -92,17 +92,17 @@ fn text(key: &str, value: &str) -> Value {
     attribute(key, json!({ "stringValue": value }))
 }
 
-/// 64-bit numbers are strings in the JSON form of protocol buffers.
+/// The JSON form of protocol buffers encodes 64-bit numbers as strings.
 fn number(key: &str, value: u64) -> Value {
     attribute(key, json!({ "intValue": value.to_string() }))
 }
 
-/// One request is a trace of one span.
+/// Each request becomes a trace with one span.
 fn span(request: &SlowRequest, share: &str) -> Value {
     let latency = u64::try_from(request.latency.as_nanos()).unwrap_or(u64::MAX);
     let began = request.ended_unix_nanoseconds.saturating_sub(latency);
     let (protocol, api) = (request.api.protocol().name(), request.api.name());
-    // Different for each: a connection's number and a request's on it, with the time.
+    // Unique: the numbers of the connection and of the request, combined with the time.
     let id = request.message ^ request.connection.rotate_left(40);
     let code = if request.response.is_success() { 1 } else { 2 };
     json!({
@@ -197,7 +197,7 @@ mod tests {
         let spans = &serde_json::from_str::<Value>(sent).unwrap()["resourceSpans"][0]["scopeSpans"]
             [0]["spans"];
         assert_eq!(spans.as_array().unwrap().len(), 2);
-        // Nobody listens there any more.
+        // The listener is closed by now.
         let (traces, told) = (Arc::<Traces>::default(), Arc::<Told>::default());
         traces.configure(Some(target), Duration::from_millis(1), &meter);
         meter.keep_slow(slow(7));

@@ -1,5 +1,5 @@
-//! Requests of one connection that were begun and are not answered yet, and how many bytes they
-//! came in: what was received stays in memory until its request is done.
+//! Running requests of one connection, with the bytes that they occupy. The received bytes of a
+//! request stay in memory until it finishes.
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -7,7 +7,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// See the module.
+/// The set of running requests.
 #[derive(Debug)]
 pub struct UnderWay<J> {
     jobs: FuturesUnordered<Weighed<J>>,
@@ -38,14 +38,14 @@ impl<J> Default for UnderWay<J> {
 }
 
 impl<J: Future + Unpin> UnderWay<J> {
-    /// One more, which came in so many bytes, and whose answer may have so many.
+    /// Adds a job whose request has `bytes` bytes and whose reply has at most `answer_bytes`.
     pub fn push(&mut self, job: J, bytes: usize, answer_bytes: usize) {
         self.bytes += bytes;
         self.answer_bytes += answer_bytes;
         self.jobs.push(Weighed { job, bytes, answer_bytes });
     }
 
-    /// The next that is done; none if there are none.
+    /// Returns the next result; `None` if no job runs.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<J::Output>> {
         let next = ready!(self.jobs.poll_next_unpin(cx));
         Poll::Ready(next.map(|(output, bytes, answer_bytes)| {
@@ -55,27 +55,27 @@ impl<J: Future + Unpin> UnderWay<J> {
         }))
     }
 
-    /// All of them to their end.
+    /// Runs all jobs to completion.
     pub async fn finish(mut self) {
         while self.jobs.next().await.is_some() {}
     }
 
-    /// How many there are.
+    /// Number of running jobs.
     pub fn len(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Whether there are none.
+    /// Whether no job runs.
     pub fn is_empty(&self) -> bool {
         self.jobs.is_empty()
     }
 
-    /// The bytes that their answers may have.
+    /// Sum of the maximum reply lengths.
     pub fn answer_bytes(&self) -> usize {
         self.answer_bytes
     }
 
-    /// The bytes that they came in.
+    /// Sum of the request lengths.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,5 +1,5 @@
-//! The networks that accounts have logged on from by a password, over a restart: a guesser
-//! elsewhere does not delay an account there, also just after the server has begun.
+//! Persists the networks from which accounts have logged on by password. After a restart a password
+//! guesser from elsewhere does not delay the account on those networks.
 
 use serde::{Deserialize, Serialize};
 use smb::UsualNetwork;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// In the state directory.
+/// Name in the state directory.
 const FILE_NAME: &str = "usual-networks.json";
 
-/// How often they are written, if they have changed.
+/// Interval at which changed networks are written.
 const WRITTEN_EVERY: Duration = Duration::from_mins(1);
 
-/// How long the end waits for that.
+/// Timeout of the write when the server stops.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// The largest file that is read: all that may be known, with long names.
+/// Maximum size of the file: all entries with long names.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 const DAY_SECONDS: u64 = 24 * 60 * 60;
@@ -31,27 +31,27 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 struct Entry {
     account: String,
     network: IpAddr,
-    /// Of the last logon, since 1970: the file does not change with every logon.
+    /// Day of the last logon since 1970; days keep the file from changing at every logon.
     day: u64,
 }
 
-/// The file, and what is in it.
+/// The file and its present content.
 #[derive(Debug)]
 pub(crate) struct UsualNetworkFile {
     path: PathBuf,
-    /// Held while it is written: nobody who serves waits for it.
+    /// Locked while the file is written; request handling never waits for it.
     written: Mutex<Vec<Entry>>,
 }
 
 impl UsualNetworkFile {
-    /// Has a server know what the last one wrote in `folder`.
+    /// Loads the networks from `folder` into the server.
     pub(crate) fn restore(server: &smb::Server, folder: &Path) -> Arc<Self> {
         let (file, known) = Self::open(folder);
         server.restore_usual_networks(known);
         Arc::new(file)
     }
 
-    /// Reads what the last server wrote in `folder`.
+    /// Reads the file in `folder`.
     fn open(folder: &Path) -> (Self, Vec<UsualNetwork>) {
         let path = folder.join(FILE_NAME);
         let entries = read(&path).unwrap_or_else(|error| {
@@ -66,13 +66,14 @@ impl UsualNetworkFile {
         (Self { path, written: Mutex::new(entries.clone()) }, known.collect())
     }
 
-    /// Writes them, unless the file has them already.
+    /// Writes the networks unless the file already has them.
     fn write(&self, known: Vec<UsualNetwork>) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let of = |known: UsualNetwork| Entry {
             account: known.account,
             network: known.network,
-            // The day after, so that the time is not shorter than it was: at most a day longer.
+            // Rounded up to the next day, so that the retention is never shorter: at most a day
+            // longer.
             day: known.last_unix_seconds.div_ceil(DAY_SECONDS),
         };
         let mut next: Vec<Entry> = known.into_iter().map(of).collect();
@@ -92,7 +93,7 @@ impl UsualNetworkFile {
     }
 }
 
-/// Writes them once.
+/// Writes the networks once.
 pub(crate) async fn write(server: &Arc<smb::Server>, file: &Arc<UsualNetworkFile>) {
     let (file, known) = (file.clone(), server.usual_networks());
     let written = tokio::task::spawn_blocking(move || file.write(known));
@@ -101,7 +102,7 @@ pub(crate) async fn write(server: &Arc<smb::Server>, file: &Arc<UsualNetworkFile
     }
 }
 
-/// Writes them now and then, until the task is dropped.
+/// Writes the networks at intervals, until the task is dropped.
 pub(crate) async fn follow(server: Arc<smb::Server>, file: Arc<UsualNetworkFile>) {
     let mut times = tokio::time::interval(WRITTEN_EVERY);
     loop {
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(read, [known("alice", 20_001), known("bob", 20_000)]);
         let path = folder.path().join(FILE_NAME);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o7777, 0o600);
-        // A later logon of the same day is no change.
+        // A later logon on the same day changes nothing.
         fs::remove_file(&path).unwrap();
         let later = UsualNetwork { last_unix_seconds: 20_000 * DAY_SECONDS - 7, ..known("bob", 0) };
         next.write(vec![later, known("alice", 20_001)]);

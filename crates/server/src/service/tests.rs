@@ -1,16 +1,16 @@
-//! The service as its connections see it.
+//! Tests of the whole service over loopback sockets.
 
 use super::*;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-/// A call of NFSv4's procedure that does nothing, as a record. RFC 5531 9 and 11.
+/// An RPC record with a call of NFSv4 procedure 0 (NULL). RFC 5531 9 and 11.
 fn null_call(xid: u32) -> Vec<u8> {
     let words = [0x8000_0028, xid, 0, 2, 100_003, 4, 0, 0, 0, 0, 0];
     words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
 }
 
-/// The number of the call that is answered next.
+/// Reads one reply and returns its xid.
 fn answered(stream: &mut TcpStream) -> u32 {
     let mut reply = [0; 28];
     stream.read_exact(&mut reply).unwrap();
@@ -21,8 +21,7 @@ fn tasks_of(seats: &Seats) -> Vec<usize> {
     seats.threads().iter().map(|thread| thread.metrics().num_alive_tasks()).collect()
 }
 
-/// A connection goes on on another thread with all it has: the part of a request that came
-/// before, and what is asked then.
+/// A connection that moves to another thread keeps its partial request and its later ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_moves_to_another_thread_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -41,7 +40,7 @@ async fn a_connection_that_moves_to_another_thread_loses_nothing() {
         let mut used = std::collections::BTreeSet::new();
         for xid in 0..40 {
             let call = null_call(xid);
-            // It looks where it sits whenever something has come.
+            // The connection checks its assigned thread after each receive.
             stream.write_all(&call[..7]).unwrap();
             seats.move_all();
             std::thread::sleep(Duration::from_millis(2));
