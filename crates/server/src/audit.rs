@@ -1,9 +1,9 @@
-//! The audit log: one JSON object a line, in a file of its own or among the lines of the log,
-//! with the names of Azure's StorageFileLogs where it has the same.
+//! The audit log: one JSON object per line, in its own file or in the server log. Fields have the
+//! names of Azure's StorageFileLogs where those have the same.
 //!
-//! Events are taken without waiting: a thread writes. What clients can make it write is bounded
-//! by source and by the networks around it ([`bounds`]); what was left out is told by number.
-//! The end of a session is written if its beginning was.
+//! Events are queued without waiting and a thread writes them. Clients' events are bounded by
+//! source and by the networks around it ([`bounds`]); the log counts the events that it leaves out.
+//! The end of a session is logged if its start was.
 
 mod bounds;
 
@@ -25,25 +25,25 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Lines that wait for the disk.
 const LINES_MAX: usize = 4096;
-/// Characters of a text that a client chose.
+/// Characters of a client-chosen text.
 const TEXT_CHARS_MAX: usize = 1024;
-/// Sessions whose ends are written, since their beginnings were: as many as there can be, and some
-/// that end just then.
+/// Sessions with a logged start: as many as can exist, and some that are about to end.
 const SESSIONS_MAX: usize = 1 << 17;
 /// Not the mode of state files: the group of a log collector may read it. An administrator may
-/// narrow it, and what exists keeps its mode.
+/// narrow the mode; an existing file keeps its mode.
 const FILE_MODE: u32 = 0o640;
 
-/// What decides whether an event is written.
+/// Decides whether an event is logged.
 #[derive(Debug, Default)]
 struct Admission {
     bounds: Bounds,
-    /// Sessions whose beginning was written: so is their end, which is one for each.
+    /// Sessions with a logged start; their single end is logged, too.
     begun: HashSet<String>,
 }
 
 impl Admission {
-    /// If the event is written, how many of its source were not since the last.
+    /// Returns `None` to leave the event out, else the number of events of its source that were
+    /// left out since the last.
     fn admit(&mut self, event: &AuditEvent, now: Instant) -> Option<u64> {
         if event.kind == AuditKind::SessionEnd && self.begun.remove(&event.session) {
             return Some(0);
@@ -61,18 +61,18 @@ impl Admission {
 #[derive(Debug)]
 enum Order {
     Write(String),
-    /// The file was moved away.
+    /// Reopen the file after a rotation.
     OpenAgain,
 }
 
-/// Where lines go.
+/// Destination of lines.
 #[derive(Debug)]
 enum Target {
     Log,
     Thread(SyncSender<Order>),
 }
 
-/// See the module.
+/// The audit log.
 #[derive(Debug)]
 pub struct Audit {
     target: Target,
@@ -81,7 +81,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Begins; none if nothing is to be written.
+    /// Opens the audit log; `None` if it is off.
     ///
     /// # Errors
     /// A sentence for people if the file cannot be opened.
@@ -94,10 +94,10 @@ impl Audit {
         Ok(Some(Arc::new(Self { target, admission: Mutex::default(), told })))
     }
 
-    /// The file may have been moved away: opens it again by its name.
+    /// Reopens the file by its name after a rotation.
     pub fn open_again(&self) {
         if let Target::Thread(sender) = &self.target {
-            // If its line is that long it will be asked again.
+            // If the queue is full, the next reload repeats the request.
             drop(sender.try_send(Order::OpenAgain));
         }
     }
@@ -162,10 +162,10 @@ fn json_of(event: &AuditEvent, left_out: u64, now: SystemTime) -> Value {
     line
 }
 
-/// Time since 1970 as RFC 3339 has it.
+/// Formats a Unix time by RFC 3339.
 fn timestamp(since: Duration) -> String {
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Howard Hinnant's civil_from_days, in terms of eras of 400 years that begin in March.
+    // Howard Hinnant's civil_from_days, in eras of 400 years that begin in March.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -196,7 +196,7 @@ fn start(path: &Path, told: Arc<Told>) -> Result<SyncSender<Order>, String> {
     Ok(sender)
 }
 
-/// Writes until nobody has anything to write any more.
+/// Main loop of the writer thread; ends when all senders are dropped.
 fn write(file: File, path: &Path, orders: &Receiver<Order>, told: &Told) {
     let mut out = BufWriter::new(file);
     let mut has_failed = false;
@@ -229,7 +229,7 @@ mod tests {
     use super::*;
     use meter::{Agreed, Protocol};
 
-    /// Refusals of one source that are written.
+    /// Logged refusals of one source per period.
     const REFUSALS: usize = 30;
 
     fn event(kind: AuditKind, is_success: bool, peer: &str) -> AuditEvent {

@@ -1,12 +1,12 @@
-//! Where the features stand that are a matter of configuration.
+//! States of the features that the configuration controls.
 
 use crate::features::{FeatureFact, FeatureState};
 use std::sync::Arc;
 
-/// A question that a share answers.
+/// Determines the state of a feature on a share.
 type OfShare = fn(&smb::Config, &nfs::Config, &smb::Share) -> FeatureState;
 
-/// All of them: name, and how it stands on a share.
+/// All configured features: name and state function.
 const FEATURES: [(&str, OfShare); 9] = [
     ("multichannel", |smb, _, share| {
         on(smb.multichannel.enabled && share.has_multichannel(), FeatureState::Stable)
@@ -45,7 +45,7 @@ fn export<'a>(nfs: &'a nfs::Config, share: &smb::Share) -> Option<&'a nfs::Expor
     nfs.exports.iter().find(|export| export.name == share.name.as_bytes()).map(|e| &**e)
 }
 
-/// Where they stand. `serves_nfs` says whether NFS is served at all.
+/// The states of all features. `serves_nfs` is false if NFS is not served at all.
 #[must_use]
 pub fn facts(smb: &smb::Config, nfs: &nfs::Config, serves_nfs: bool) -> Vec<FeatureFact> {
     let fact = |(name, of): &(&'static str, OfShare)| {

@@ -1,38 +1,38 @@
-//! Features by state: where each stands on the server and on each share, since when; and those
-//! that can be switched while served: registered or not, as Azure's names for the same have it.
+//! Features of the server and its shares: their state and since when it holds. Some can be switched
+//! at run time; they use Azure's terms (registered or not).
 //!
-//! A switch holds until the server ends or its configuration says something new of the share.
+//! A run-time switch lasts until the server ends or the share's configuration changes.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The feature that is a cache of names and attributes.
+/// The cache of names and attributes.
 pub const METADATA_CACHE: &str = "metadata-cache";
 
-/// All features that can be switched: own name, the service's namespace and name for it.
+/// All switchable features: own name, and Azure's namespace and name.
 const KNOWN: [(&str, &str, &str); 1] =
     [(METADATA_CACHE, "Microsoft.Storage", "AzurePremiumFilesMetadataCacheFeature")];
 
-/// Where a feature stands for those who use it.
+/// State of a feature for its users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FeatureState {
-    /// It works here, and is meant to stay as it is.
+    /// Available, with a stable interface.
     Stable,
-    /// It works here, and may yet change.
+    /// Available, but its interface may still change.
     Preview,
-    /// It could work here, and is not configured.
+    /// Supported here, but not enabled.
     Off,
-    /// It cannot work here.
+    /// Not supported here.
     UnsupportedHere,
 }
 
 impl FeatureState {
-    /// All of them, the one that gives most first.
+    /// All states, the most capable first.
     pub const ALL: [Self; 4] = [Self::Stable, Self::Preview, Self::Off, Self::UnsupportedHere];
 
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl FeatureState {
         }
     }
 
-    /// As the service would have it.
+    /// Azure's registration state.
     fn registration(self) -> &'static str {
         match self {
             Self::Stable | Self::Preview => "Registered",
@@ -53,44 +53,44 @@ impl FeatureState {
     }
 }
 
-/// A feature on the shares of the server.
+/// A feature and its states on the shares.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeatureFact {
-    /// Its name.
+    /// Name of the feature.
     pub name: &'static str,
-    /// By share.
+    /// State by share.
     pub shares: Vec<(String, FeatureState)>,
-    /// Without any share; the server's is that, or the best of a share.
+    /// State without shares; otherwise the server's state is the best of its shares.
     pub bare: FeatureState,
 }
 
 impl FeatureFact {
-    /// Where it stands on the server.
+    /// State on the server.
     #[must_use]
     pub fn state(&self) -> FeatureState {
         self.shares.iter().map(|(_, state)| *state).min().unwrap_or(self.bare)
     }
 }
 
-/// Where the features stand that are configured, at the moment.
+/// Source of the states of configured features.
 type Facts = Box<dyn Fn() -> Vec<FeatureFact> + Send + Sync>;
 
-/// What can be switched on and off.
+/// A run-time switch.
 pub trait Switch: Send + Sync {
     /// Whether it is on.
     fn is_on(&self) -> bool;
 
-    /// Switches it; may take a moment.
+    /// Sets the switch; may block for a moment.
     fn set(&self, on: bool);
 }
 
 /// A share and its switch.
 pub type ShareSwitch = (String, Box<dyn Switch>);
 
-/// The shares that a feature can be had on, as they are at the moment.
+/// Source of the shares that have a feature.
 type Provider = Box<dyn Fn() -> Vec<ShareSwitch> + Send + Sync>;
 
-/// Where a feature stands on a share.
+/// Registration state of a feature on a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     NotRegistered,
@@ -114,25 +114,25 @@ impl State {
     }
 }
 
-/// Where it stands since when, in seconds since 1970.
+/// A registration state and its start as Unix time in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Standing {
     state: State,
     since: u64,
 }
 
-/// Why a feature is not switched.
+/// Reason for which a feature is not switched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such feature, or it is not to be had here.
+    /// The feature does not exist or is not supported here.
     NoFeature,
-    /// There is no such share, or it cannot have it.
+    /// The share does not exist or cannot have the feature.
     NoShare,
-    /// It is a matter of configuration.
+    /// The configuration controls the feature.
     Configured,
 }
 
-/// What was seen last, and since when, by feature and share, or none for the server.
+/// The last observed state and its start, by feature and share; the share is `None` for the server.
 type Stood = BTreeMap<(&'static str, Option<String>), (FeatureState, u64)>;
 
 /// The features of a server.
@@ -141,7 +141,7 @@ pub struct Features {
     providers: BTreeMap<&'static str, Provider>,
     facts: Option<Facts>,
     stood: Mutex<Stood>,
-    /// By feature and share, as it was seen last.
+    /// Last observed registration state by feature and share.
     seen: Mutex<BTreeMap<(&'static str, String), Standing>>,
 }
 
@@ -152,7 +152,7 @@ impl std::fmt::Debug for Features {
 }
 
 impl Features {
-    /// Says on which shares the feature `name` can be had.
+    /// Registers the shares on which the feature `name` can be switched.
     pub fn provide(
         &mut self,
         name: &'static str,
@@ -162,21 +162,21 @@ impl Features {
         self.look(name);
     }
 
-    /// Says where the features stand that are configured.
+    /// Registers the source of configured features.
     pub fn observe(&mut self, facts: impl Fn() -> Vec<FeatureFact> + Send + Sync + 'static) {
         self.facts = Some(Box::new(facts));
-        // What was configured before anybody asks stands so since now.
+        // This first reading sets the start of the configured states.
         drop(self.list());
     }
 
-    /// Where every feature stands on the server.
+    /// State of every feature on the server.
     pub fn states(&self) -> Vec<(&'static str, FeatureState)> {
         let switched = KNOWN.iter().map(|(name, _, _)| (*name, self.switched(name).state()));
         let configured = self.configured();
         switched.chain(configured.iter().map(|fact| (fact.name, fact.state()))).collect()
     }
 
-    /// All features and where they stand.
+    /// All features with their states, as JSON.
     #[must_use]
     pub fn list(&self) -> Value {
         let switched = KNOWN.iter().map(|known| self.describe(*known));
@@ -187,7 +187,7 @@ impl Features {
         self.facts.as_ref().map(|facts| facts()).unwrap_or_default()
     }
 
-    /// A feature that can be switched, as a fact like others.
+    /// A switchable feature in the form of the configured ones.
     fn switched(&self, name: &'static str) -> FeatureFact {
         let provider = self.providers.get(name);
         let state = |on| if on { FeatureState::Stable } else { FeatureState::Off };
@@ -218,7 +218,7 @@ impl Features {
         })
     }
 
-    /// Since when a feature stands where it does, as far as anybody has looked.
+    /// Start of the present state, as far as it was observed.
     fn stands(&self, name: &'static str, share: Option<&str>, state: FeatureState) -> u64 {
         let mut stood = self.stood.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (name, share.map(str::to_owned));
@@ -229,8 +229,8 @@ impl Features {
         seen.1
     }
 
-    /// Registers or unregisters a feature by its own name or the service's, on one
-    /// share or on all; what comes of it.
+    /// Registers or unregisters a feature by its own or Azure's name, on one share or on all.
+    /// Returns the new state.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -259,7 +259,7 @@ impl Features {
         let supported = self.providers.contains_key(name);
         let standings = self.look(name);
         let states: Vec<State> = standings.iter().map(|(_, standing)| standing.state).collect();
-        // Of shares that differ, what the one with the most of it has.
+        // If shares differ, the server shows the most capable state.
         let order =
             [State::Registered, State::Registering, State::Unregistering, State::NotRegistered];
         let state = order.into_iter().find(|state| states.contains(state));
@@ -289,8 +289,8 @@ impl Features {
         })
     }
 
-    /// Where the feature stands on each share now. What was switched by the
-    /// configuration is since when it was first seen so.
+    /// Registration state of the feature on each share. A state that the configuration has changed
+    /// starts when it is first observed.
     fn look(&self, name: &'static str) -> Vec<(String, Standing)> {
         let switches = self.providers.get(name).map(|provider| provider()).unwrap_or_default();
         let mut seen = self.lock();

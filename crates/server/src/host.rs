@@ -1,4 +1,4 @@
-//! What the SMB layer asks of this process.
+//! [`ProcessHost`]: the services of this process that the protocol layers require.
 
 use crate::connections::Connections;
 use crate::interfaces::Interfaces;
@@ -27,38 +27,38 @@ use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
 use wire::spnego::Shown;
 
-/// What is known of a system user.
+/// Cached facts of a system user.
 #[derive(Clone)]
 struct SystemUser {
     caller: Arc<Caller>,
     groups: Arc<[String]>,
 }
 
-/// The process, as [`Host`] sees it.
+/// The process as the [`Host`] of SMB and NFS.
 pub struct ProcessHost {
     users: RwLock<Users>,
     guest: RwLock<Option<String>>,
-    /// What judges Kerberos tickets.
+    /// The Kerberos acceptor.
     tickets: RwLock<Option<Arc<Judge>>>,
-    /// Whose tickets accounts are for; none without tickets.
+    /// Pinned SIDs of accounts; `None` without Kerberos.
     pins: RwLock<Option<Arc<SidPins>>>,
-    /// Callers by system user, so that a logon reads no file twice.
+    /// Cached system users, so that a logon does not read the files again.
     callers: Mutex<HashMap<String, SystemUser>>,
     interfaces: Arc<Interfaces>,
     names: Arc<HostNames>,
     runtime: tokio::runtime::Handle,
     journal: RwLock<Option<Journal>>,
-    /// NFS clients that have something here, and those that had when the last run ended.
+    /// Records of NFS clients with state, and those that had state when the last run ended.
     nfs_clients: RwLock<(Option<NfsRecords>, Vec<Vec<u8>>)>,
     nfs_identity: RwLock<Option<NfsIdentity>>,
-    /// What TLS is offered with below NFS.
+    /// TLS configuration for NFS.
     tls: RwLock<Option<Arc<ServerConfig>>>,
-    /// The connections of SMB.
+    /// Connections of both protocols.
     connections: OnceLock<Arc<Connections>>,
 }
 
 impl ProcessHost {
-    /// A host with these users, within the runtime that it lives in.
+    /// Creates a host with these users, within the present runtime.
     #[must_use]
     pub fn new(users: Users, guest: Option<String>) -> Self {
         Self {
@@ -78,24 +78,25 @@ impl ProcessHost {
         }
     }
 
-    /// Knowledge of clients' names.
+    /// The resolver of client names.
     pub fn names(&self) -> &Arc<HostNames> {
         &self.names
     }
 
-    /// Where connections that are doubted are found.
+    /// Sets the connections, for probes and limits.
     pub fn set_connections(&self, connections: Arc<Connections>) {
         let _ = self.connections.set(connections);
     }
 
-    /// Opens are written down there from now on.
+    /// Sets the journal that stores persistent opens.
     pub fn set_journal(&self, journal: Journal) {
         *self.journal.write().unwrap_or_else(PoisonError::into_inner) = Some(journal);
     }
 
-    /// NFS clients are written down there from now on; what was found there.
-    /// What they know the server by is kept there, too; without one of before it is `new`.
-    /// False if that cannot be written down: the next server will be another one to them.
+    /// Sets the journal of NFS client records, and reads the records of the last run. The journal
+    /// also stores the server's NFS identity; `new` becomes the identity if there is none. Returns
+    /// false if the identity cannot be stored: then clients do not recognise the server after a
+    /// restart.
     pub async fn set_nfs_clients(
         &self,
         journal: Journal,
@@ -103,7 +104,7 @@ impl ProcessHost {
         new: NfsIdentity,
     ) -> bool {
         let kept = records.remove(&OWN_RECORD).and_then(|bytes| NfsIdentity::of_record(&bytes));
-        // Before any client has a handle.
+        // This happens before any client has a file handle.
         let is_kept = match kept {
             Some(_) => true,
             None => journal.change(OWN_RECORD, Some(new.record())).await,
@@ -120,22 +121,22 @@ impl ProcessHost {
         is_kept
     }
 
-    /// What NFS clients know the server by, if it outlives the process.
+    /// The server's NFS identity, if it outlives the process.
     pub fn nfs_identity(&self) -> Option<NfsIdentity> {
         *self.nfs_identity.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What TLS is offered with from now on, if it is.
+    /// Sets or removes the TLS configuration.
     pub fn set_tls(&self, tls: Option<Arc<ServerConfig>>) {
         *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
-    /// What TLS is offered with, if it is.
+    /// The TLS configuration, if there is one.
     pub fn tls(&self) -> Option<Arc<ServerConfig>> {
         self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What judges Kerberos tickets from now on, and where the SIDs of accounts are kept.
+    /// Sets or removes the Kerberos acceptor and the directory of the pinned SIDs.
     pub fn set_tickets(&self, tickets: Option<Arc<Judge>>, state: &Path) {
         let pins = tickets.is_some().then(|| Arc::new(SidPins::of(state)));
         *self.pins.write().unwrap_or_else(PoisonError::into_inner) = pins;
@@ -146,20 +147,19 @@ impl ProcessHost {
         self.journal.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes new users; sessions of old ones stay.
+    /// Replaces the users; present sessions stay.
     pub fn configure(&self, users: Users, guest: Option<String>) {
         *self.users.write().unwrap_or_else(PoisonError::into_inner) = users;
         *self.guest.write().unwrap_or_else(PoisonError::into_inner) = guest;
         self.callers.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What clients are told of this machine's addresses.
+    /// The network interfaces of this machine.
     pub fn interfaces(&self) -> &Arc<Interfaces> {
         &self.interfaces
     }
 
-    /// On whose behalf files are touched: as root the system user's, else
-    /// this process's own.
+    /// The identity for file access: as root that of the system user, else the process's own.
     fn system_user(&self, system_user: &str) -> Option<SystemUser> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = callers.get(system_user) {
@@ -189,7 +189,7 @@ impl nfs::Host for ProcessHost {
     }
 
     fn caller(&self, identity: Identity) -> Arc<Caller> {
-        // Who is not the superuser can act as nobody else.
+        // Only the superuser can act as another user.
         if rustix::process::geteuid().is_root() {
             return Arc::new(Caller::of(identity));
         }
@@ -222,7 +222,7 @@ impl Host for ProcessHost {
             {
                 Ok(count) => filled += count,
                 Err(rustix::io::Errno::INTR) => {}
-                // Without randomness nothing here is safe.
+                // Without random numbers no protocol is secure.
                 Err(errno) => panic!("the system gives no random bytes: {errno}"),
             }
         }
@@ -331,7 +331,7 @@ impl Host for ProcessHost {
     }
 
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        // Dropped if the runtime is ending.
+        // The task is dropped if the runtime ends.
         self.runtime.spawn(work);
     }
 

@@ -1,12 +1,12 @@
-//! What must outlive the server, on disk: a file of records, each put in place
-//! of the last one with its number, or taken away. Who asks is told when it
-//! survives power loss; those who ask together wait for one write.
+//! An on-disk journal of records that must outlive the server. Each entry replaces or removes the
+//! record with its number. The writer learns when its change survives a power loss; concurrent
+//! changes share one write and one sync.
 //!
-//! The file begins with [`MAGIC`]; an entry is its length, its checksum, and
-//! a body: what is done, the number, the record. Numbers are little-endian.
+//! The file begins with [`MAGIC`]. An entry is its length, its checksum and a body: the kind, the
+//! number and the record. Numbers are little-endian.
 //!
-//! Records may have half of the file's bytes. So the file can always be made shorter by a half,
-//! and there is always room to take a record away.
+//! Live records take at most half of the file's size. So a rewrite always halves the file, and
+//! there is always room to remove a record.
 
 use crate::limits::{
     JOURNAL_BATCH_MAX, JOURNAL_BYTES_MAX, JOURNAL_LIVE_BYTES_MAX, JOURNAL_READ_BYTES_MAX,
@@ -22,45 +22,45 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often the lock is asked for, and how long to wait in between: together as long as a
-/// system under load may need to clear away a server that was killed.
+/// Attempts to take the lock. All attempts together last as long as a loaded system may need to
+/// clean up a killed server.
 const LOCK_TRIES: u32 = 60;
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// What the file is, and the version of its form.
+/// File type and format version.
 const MAGIC: &[u8; 16] = b"anabranch opens1";
 /// Length and checksum of an entry.
 const ENTRY_HEAD: usize = 8;
 const PUT: u8 = 1;
 const REMOVE: u8 = 2;
-/// What is done and the number.
+/// Kind and number of an entry.
 const BODY_HEAD: usize = 9;
 
-/// The records that were there at the start, by number.
+/// The records that were found at the start, by number.
 pub type Records = BTreeMap<u64, Vec<u8>>;
 
-/// A journal that is written by a thread of its own.
+/// Handle of a journal; a thread of its own writes it.
 pub struct Journal {
     queue: Sender<Change>,
 }
 
 struct Change {
     id: u64,
-    /// None to take it away.
+    /// `None` removes the record.
     record: Option<Vec<u8>>,
     done: oneshot::Sender<bool>,
 }
 
 impl Journal {
-    /// Opens the journal in the directory `folder`, or begins one; what is in it.
+    /// Opens or creates the journal in the directory `folder` and returns its records.
     ///
     /// # Errors
-    /// A sentence for people: another server uses it, or the system refuses it.
+    /// A sentence for people: another server uses the journal, or the system refuses access.
     pub fn open(folder: &Path) -> Result<(Self, Records), String> {
         Self::open_named(folder, "opens")
     }
 
-    /// As [`Journal::open`], by another name.
+    /// As [`Journal::open`], with another file name.
     ///
     /// # Errors
     /// Those of [`Journal::open`].
@@ -68,7 +68,8 @@ impl Journal {
         let path = folder.join(name);
         let said = |e: io::Error| format!("{}: {e}", path.display());
         crate::state::make(folder).map_err(said)?;
-        // Held until the process ends. The journal itself cannot carry it: it is replaced.
+        // The lock lasts until the process ends. The journal file itself cannot carry it, because
+        // rewrites replace it.
         let mut options = OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
         let lock = crate::state::open(&path.with_extension("lock"), options).map_err(said)?;
@@ -89,9 +90,9 @@ impl Journal {
         Ok((Self { queue }, records))
     }
 
-    /// Puts a record in place of the last one with its number, or takes it away.
-    /// Queued when it returns; true once it survives power loss. False for a record that there is
-    /// no room for: the last one with its number stays.
+    /// Replaces or removes the record with the number `id`. The change is queued when this function
+    /// returns. The future resolves to true once the change survives a power loss. It resolves to
+    /// false if there is no room for the record; the former record stays.
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (done, told) = oneshot::channel();
         let queued = self.queue.send(Change { id, record, done }).is_ok();
@@ -99,7 +100,7 @@ impl Journal {
     }
 }
 
-/// Takes the lock; a server that was killed a moment ago may still have it.
+/// Takes the lock with retries: a server that was killed a moment ago may still hold it.
 fn is_locked_in_time(lock: &File) -> bool {
     for _ in 0..LOCK_TRIES {
         if lock.try_lock().is_ok() {
@@ -110,14 +111,14 @@ fn is_locked_in_time(lock: &File) -> bool {
     lock.try_lock().is_ok()
 }
 
-/// Bytes of the file.
+/// Size limits in bytes.
 #[derive(Clone, Copy)]
 struct Bounds {
-    /// All of them, where it can be made shorter.
+    /// The whole file, above which it is rewritten.
     file: u64,
-    /// Records, and what stands before each.
+    /// Live records including their heads.
     live: u64,
-    /// Those that may be of records that were replaced, beside as many as there are of others.
+    /// Replaced records, in excess of the size of the live ones, above which the file is rewritten.
     waste: u64,
 }
 
@@ -129,25 +130,25 @@ impl Bounds {
     };
 }
 
-/// The file, and all that is in it.
+/// The file and its live records.
 struct Disk {
     path: PathBuf,
     file: File,
     live: Records,
     live_bytes: u64,
-    /// Up to where the file is good.
+    /// Length of the valid part of the file.
     length: u64,
     bounds: Bounds,
 }
 
 impl Disk {
-    /// Writes a new file in place of an old one.
+    /// Replaces the file by one with these records.
     fn create(path: PathBuf, live: Records, bounds: Bounds) -> io::Result<Self> {
         let (file, length) = write_all(&path, &live)?;
         Ok(Self { path, file, live, live_bytes: length, length, bounds })
     }
 
-    /// Carries out changes until nobody can ask any more.
+    /// Carries out changes until all handles are dropped.
     fn run(mut self, changes: &Receiver<Change>) {
         while let Ok(first) = changes.recv() {
             let more = changes.try_iter().take(JOURNAL_BATCH_MAX - 1);
@@ -162,13 +163,13 @@ impl Disk {
                 vec![false; batch.len()]
             });
             for (change, is_written) in batch.into_iter().zip(written) {
-                // Whoever asked may have gone.
+                // The writer may have stopped waiting.
                 let _ = change.done.send(is_written);
             }
         }
     }
 
-    /// Writes the changes that there is room for: which of them.
+    /// Writes the changes for which there is room; returns whether each was written.
     fn write(&mut self, batch: &[Change]) -> io::Result<Vec<bool>> {
         let (bytes, fits) = self.entries_of(batch);
         if self.length + bytes.len() as u64 > self.bounds.file {
@@ -178,7 +179,7 @@ impl Disk {
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "the journal is full"));
         }
         if let Err(error) = self.append(&bytes) {
-            // What was written of it must not stand before what comes next.
+            // A partial write must not precede the next entry.
             self.file.set_len(self.length)?;
             self.file.seek(SeekFrom::Start(self.length))?;
             return Err(error);
@@ -198,11 +199,11 @@ impl Disk {
         Ok(fits)
     }
 
-    /// The entries of the changes that there is room for, and which these are. A record may always
-    /// be taken away, or become smaller.
+    /// Encodes the changes for which there is room; returns whether each fits. A record may always
+    /// be removed or become smaller.
     fn entries_of(&self, batch: &[Change]) -> (Vec<u8>, Vec<bool>) {
         let (mut bytes, mut live_bytes) = (Vec::new(), self.live_bytes);
-        // Bytes of the records that the batch has changed so far.
+        // Sizes of the records that this batch has changed so far.
         let mut changed = HashMap::new();
         let fits = batch.iter().map(|change| {
             let of_live = || self.live.get(&change.id).map_or(0, |record| entry_bytes(record));
@@ -223,13 +224,13 @@ impl Disk {
         (bytes, fits)
     }
 
-    /// Leaves out what is of records that were replaced.
+    /// Rewrites the file without replaced records.
     fn make_shorter(&mut self) {
         match write_all(&self.path, &self.live) {
             Ok((file, length)) => {
                 (self.file, self.length, self.live_bytes) = (file, length, length);
             }
-            // What is written is safe already: that this fails can wait.
+            // All written changes are durable already, so a failed rewrite can be retried later.
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "the journal cannot be made shorter");
             }
@@ -242,7 +243,7 @@ impl Disk {
     }
 }
 
-/// Writes a new file of these records in place of an old one; its length.
+/// Replaces the file by one with these records and returns its length.
 fn write_all(path: &Path, live: &Records) -> io::Result<(File, u64)> {
     let mut bytes = MAGIC.to_vec();
     for (id, record) in live {
@@ -252,7 +253,7 @@ fn write_all(path: &Path, live: &Records) -> io::Result<(File, u64)> {
     Ok((file, bytes.len() as u64))
 }
 
-/// Bytes of a record in the file.
+/// Size of a record in the file.
 fn entry_bytes(record: &[u8]) -> u64 {
     (record.len() + ENTRY_HEAD + BODY_HEAD) as u64
 }
@@ -275,7 +276,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     })
 }
 
-/// What is in a journal. One that is none is put aside, so that it can be looked at.
+/// Reads the journal. A file of another format is renamed for inspection.
 fn load(path: &Path) -> io::Result<Records> {
     let mut bytes = Vec::new();
     match File::open(path) {
@@ -296,7 +297,7 @@ fn load(path: &Path) -> io::Result<Records> {
     Ok(records)
 }
 
-/// Goes through the entries; what is left in the end, and what is wrong where.
+/// Replays the entries; returns the live records, and the offset and description of each defect.
 fn replay(bytes: &[u8]) -> (Records, Vec<(usize, &'static str)>) {
     let (mut records, mut problems) = (Records::new(), Vec::new());
     let mut at = 0;
@@ -308,7 +309,7 @@ fn replay(bytes: &[u8]) -> (Records, Vec<(usize, &'static str)>) {
         let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
         let expected = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
         if !(BODY_HEAD..=BODY_HEAD + PERSISTENT_RECORD_BYTES_MAX).contains(&length) {
-            // Where the next one begins is not known.
+            // The start of the next entry is unknown.
             problems.push((at, "impossible length; those after it are lost"));
             break;
         }
@@ -346,7 +347,7 @@ mod tests {
         runtime.block_on(future)
     }
 
-    /// The thread of the one before gives the lock back when it has noticed that nobody asks.
+    /// The former journal's thread releases the lock once its handle is dropped.
     fn reopened(folder: &Path) -> Records {
         Journal::open(folder).map(|(_, records)| records).unwrap()
     }
@@ -386,7 +387,7 @@ mod tests {
         assert_eq!(reopened(folder.path()), Records::from([(1, record)]));
     }
 
-    /// A small journal, and what became of each change of a batch.
+    /// A small journal, and the outcome of each change of a batch.
     fn small_disk(folder: &Path) -> Disk {
         let bounds = Bounds { file: 4096, live: 2048, waste: 1 << 20 };
         Disk::create(folder.join("opens"), Records::new(), bounds).unwrap()

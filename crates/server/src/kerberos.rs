@@ -1,7 +1,8 @@
-//! Tickets that clients show, judged by the system's Kerberos with the keys of a keytab.
+//! Verifies Kerberos tickets of clients with the system's Kerberos library and the keys of a
+//! keytab.
 //!
-//! On threads of their own: the library reads the keytab and its list of tickets seen for each of
-//! them, as the user that the thread acts as, and threads that serve act as one user or another.
+//! The verification has its own threads. For each ticket the library reads the keytab and the
+//! replay cache with the thread's identity, and the threads of requests act as various users.
 
 use crate::config::KerberosKeys;
 use crate::site_line::SiteLine;
@@ -16,26 +17,26 @@ use tokio::sync::oneshot;
 use wire::crypto::SessionKey;
 use wire::spnego::Shown;
 
-/// Threads that judge: one that waits for a file does not hold up the next ticket.
+/// Verification threads: one that waits for a file does not delay the next ticket.
 const JUDGES: usize = 4;
 
-/// Of those, the ones that one address may have at once: its slow tickets do not hold up others'.
+/// Threads for one address at once: its slow tickets do not delay those of others.
 const JUDGES_PER_SITE: usize = 2;
 
-/// A client waits for so long at most.
+/// Timeout of a verification.
 const JUDGED_WITHIN: Duration = Duration::from_secs(10);
 
-/// A ticket, and where the verdict goes.
+/// A ticket and the channel for its outcome.
 type Case = (Vec<u8>, oneshot::Sender<Result<Accepted, gss::Error>>);
 
-/// Tickets that wait for a judge.
+/// Queued tickets.
 #[derive(Debug)]
 struct TicketLine {
     line: SiteLine<Case>,
     has_ended: bool,
 }
 
-/// The line, and how judges wait for it.
+/// The queue and its condition variable.
 #[derive(Debug)]
 struct Desk {
     line: Mutex<TicketLine>,
@@ -44,11 +45,12 @@ struct Desk {
 
 impl Desk {
     fn lock(&self) -> MutexGuard<'_, TicketLine> {
-        // No ticket is judged under the lock; what is in it is whole.
+        // No ticket is verified under the lock, so a poisoned state is still consistent.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next ticket, after that of `judged` is; none once the keys are not used any more.
+    /// Finishes the ticket of the site `judged` and waits for the next one. Returns `None` once the
+    /// keys are replaced.
     fn next(&self, judged: Option<IpAddr>) -> Option<(IpAddr, Case)> {
         let mut line = self.lock();
         if let Some(site) = judged {
@@ -66,7 +68,7 @@ impl Desk {
     }
 }
 
-/// Keys, and whose tickets count. Its threads end with it.
+/// The acceptor of tickets for one keytab and realm. Its threads end on drop.
 #[derive(Debug)]
 pub struct Judge {
     desk: Arc<Desk>,
@@ -81,19 +83,19 @@ impl Drop for Judge {
 }
 
 impl Judge {
-    /// Keys as the configuration names them. The file is read again for each ticket, so that
-    /// changed keys count at once.
+    /// Opens the configured keytab. The library reads the file again for each ticket, so changed
+    /// keys take effect at once.
     ///
     /// # Errors
-    /// In words: no library, or no keytab that can be read.
+    /// A sentence: the library is missing, or the keytab is not readable.
     pub fn load(keys: &KerberosKeys) -> Result<Self, String> {
         let line = SiteLine::new(WAITING_TICKETS_MAX, WAITING_TICKETS_MAX, JUDGES_PER_SITE);
         let line = Mutex::new(TicketLine { line, has_ended: false });
         let desk = Desk { line, arrival: Condvar::new() };
-        // Dropped where a later thread cannot be made, it ends the earlier ones.
+        // If a later thread fails to start, dropping this value ends the earlier ones.
         let judge = Self { desk: Arc::new(desk), realm: keys.realm.as_str().into() };
         for _ in 0..JUDGES {
-            // The library locks a credential while it reads the file.
+            // The library locks a credential while it reads the file, so each thread has its own.
             let keytab = Keytab::open(&keys.keytab).map_err(|e| {
                 format!("{}: {e}; export the keys of cifs/HOST to it", keys.keytab.display())
             })?;
@@ -106,17 +108,17 @@ impl Judge {
         Ok(judge)
     }
 
-    /// Judges a ticket of a client at an address.
+    /// Verifies a ticket of a client at the address `from`.
     ///
     /// # Errors
-    /// In words, why it is refused.
+    /// The reason of the refusal, as a sentence.
     pub fn judge(
         &self,
         from: IpAddr,
         ticket: Vec<u8>,
     ) -> impl Future<Output = Result<Shown, String>> + Send + 'static {
         let (verdict, judged) = oneshot::channel();
-        // One that is displaced hears of it by the end of its channel.
+        // A displaced ticket's waiter notices the end of its channel.
         let has_place = self.desk.lock().line.join(site_of(from), (ticket, verdict)).is_ok();
         if has_place {
             self.desk.arrival.notify_one();
@@ -135,23 +137,24 @@ impl Judge {
     }
 }
 
-/// A judge's life.
+/// Main loop of a verification thread.
 fn serve(keytab: &Keytab, desk: &Desk) {
     let mut judged = None;
     while let Some((site, (ticket, verdict))) = desk.next(judged) {
         if !verdict.is_closed() {
-            // A client that does not wait any more has gone.
+            // The client may have stopped waiting.
             let _ = verdict.send(Acceptor::new(keytab).handle(keytab, &ticket));
         }
         judged = Some(site);
     }
 }
 
-/// What a ticket shows of its client, if it is for a user and has not ended.
+/// Extracts the client from a verified ticket. Refuses service principals and expired tickets.
 fn shown(accepted: Accepted, realm: &str) -> Result<Shown, String> {
     let user = user_of(&accepted.principal, realm)?.to_owned();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    // The library takes a ticket for some minutes more; such a session would have ended already.
+    // The library accepts an expired ticket for some more minutes, but its session would expire at
+    // once.
     if accepted.end_time <= now {
         let ago = now - accepted.end_time;
         return Err(format!(
@@ -171,7 +174,7 @@ fn shown(accepted: Accepted, realm: &str) -> Result<Shown, String> {
     })
 }
 
-/// The user of this server that a principal is: one of the realm's, and no service.
+/// The local user name of a principal: the principal must be of `realm` and not a service.
 fn user_of<'a>(principal: &'a str, realm: &str) -> Result<&'a str, String> {
     match principal.rsplit_once('@') {
         Some((user, of)) if of == realm && !user.is_empty() && !user.contains(['/', '\\', '@']) => {
@@ -206,7 +209,7 @@ mod tests {
     #[test]
     fn a_keytab_that_is_not_there_is_named_with_what_to_do() {
         let keys = KerberosKeys { keytab: "/nowhere/keytab".into(), realm: "R".into(), line: None };
-        // Where the library is not installed it says so.
+        // The error names the library if it is not installed.
         let why = Judge::load(&keys).unwrap_err();
         assert!(why.contains("/nowhere/keytab") && why.contains("cifs/HOST"), "{why}");
     }

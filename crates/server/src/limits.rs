@@ -1,318 +1,313 @@
-//! Every limit of the process around the protocols, with the arithmetic it
-//! comes from.
+//! Every limit of the process around the protocols, with the arithmetic behind it.
 
 use std::time::Duration;
 
-/// Connections at once if nothing is said: each has a descriptor, and the
-/// usual hard limit is half a million.
+/// Default limit of connections: each takes a descriptor, and the usual hard limit is half a
+/// million.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
-/// Descriptors of the process itself, beside those of its workers and caches: listening sockets,
-/// threads' queues, journals, logs, admin connections.
+/// Descriptors of the process itself, besides those of workers and caches: listening sockets,
+/// reactors, journals, logs and admin connections.
 pub const DESCRIPTORS_OWN: u64 = 256;
 
-/// A server does not start with fewer descriptors.
+/// Minimum number of descriptors for a start.
 pub const DESCRIPTORS_MIN: u64 = 256;
 
-/// With fewer descriptors it says so when it starts.
+/// Number of descriptors below which the server warns at the start.
 pub const DESCRIPTORS_WANTED: u64 = 8192;
 
 /// Nodes that the metadata cache of one share keeps open at most.
 pub const KEPT_NODES_MAX: usize = 1024;
 
-/// Connections of one address or IPv6 site at once: a terminal server has many users, a
-/// machine that goes wild has more. Beside this one site may have as many as would still be
-/// free: half of all, and with 11,000 connections 5,500 machines behind one translated address.
+/// Connections of one address or IPv6 site: a terminal server has many users, a defective machine
+/// has more. In addition one site may have as many as would remain free: half of all. With 11,000
+/// connections that is 5,500 machines behind one translated address.
 pub const CONNECTIONS_PER_SITE_MAX: usize = 20_000;
 
-/// Connections of one address or IPv6 site that nobody has logged on to. Each may hold
-/// [`smb::limits::FRAME_BYTES_MAX_BEFORE_LOGIN`], so a site holds 128 MiB
-/// at most; a hundred machines behind one address log on at once with room
-/// to spare.
+/// Connections of one address or IPv6 site without a logon. Each may hold
+/// [`smb::limits::FRAME_BYTES_MAX_BEFORE_LOGIN`], so a site holds at most 128 MiB. A hundred
+/// machines behind one address can log on at once with room to spare.
 pub const UNKNOWN_PER_SITE_MAX: usize = 1024;
 
-/// Connections that one address, site or user may have in any case, while there are any.
+/// Connections that one address, site or user may always have, while any are free.
 pub const CONNECTIONS_FLOOR: usize = 16;
 
-/// Of `connections_max`, how many may be without a logon: a sixteenth is for users alone. More
-/// come only in the place of others without a logon; see [`crate::connections::Connections::enter`].
+/// Limit of connections without a logon: a sixteenth of `connections_max` is reserved for users.
+/// Beyond it a new connection must displace another one without a logon; see
+/// [`crate::connections::Connections::enter`].
 #[must_use]
 pub fn unknown_max(connections_max: usize) -> usize {
     connections_max - connections_max / 16
 }
 
-/// A connection must log on within this time, if nothing is said.
+/// Default time within which a connection must log on.
 pub const LOGON_WITHIN: Duration = Duration::from_secs(30);
 
-/// The longest time that the configuration may give.
+/// Largest configurable logon time.
 pub const LOGON_WITHIN_MAX: Duration = Duration::from_mins(10);
 
-/// Room for one receive.
+/// Buffer size of one receive.
 pub const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// What must have arrived of a frame before it gets room of its own: a length
-/// alone is a wish.
+/// Bytes of a frame that must arrive before it gets its own buffer: an announced length alone costs
+/// the sender nothing.
 pub const FRAME_PROOF_BYTES: usize = RECEIVE_BYTES / 4;
 
-/// Room that a frame gets then. Frames that are larger get more as they arrive.
+/// First buffer size of such a frame. Larger frames get more as they arrive.
 pub const FRAME_STEP_BYTES: usize = 1024 * 1024 + RECEIVE_BYTES;
 
-/// Receive buffers that one thread keeps for whoever wakes next.
+/// Receive buffers that one thread retains for reuse.
 pub const SPARE_BUFFERS_MAX: usize = 8;
 
-/// From this length on a frame has a buffer of its own, and one is held ready for a
-/// next one like it, up to [`FRAME_STEP_BYTES`]: only while the client sends.
+/// Length from which a frame has its own buffer. An equal buffer is prepared for the next frame, up
+/// to [`FRAME_STEP_BYTES`], while the client sends.
 pub const LARGE_FRAME_BYTES: usize = 256 * 1024;
 
-/// The largest receive buffer that is kept.
+/// Largest receive buffer that is retained.
 pub const SPARE_BUFFER_BYTES_MAX: usize = 2 * RECEIVE_BYTES;
 
-/// A client that stalls for this long is gone, if nothing is said: it has begun
-/// a frame and does not finish it (within this time and what the length takes at
-/// [`FRAME_BYTES_PER_SECOND_MIN`]), takes nothing of its answers, or its network
-/// confirms nothing. Longer than a switch needs to start anew.
+/// Default time after which a stalled client counts as gone. A client stalls if it does not
+/// complete a frame within this time plus the length divided by [`FRAME_BYTES_PER_SECOND_MIN`]. It
+/// also stalls if it takes no replies, or if its network confirms nothing. The time is longer than
+/// the restart of a switch.
 pub const STALL_WITHIN: Duration = Duration::from_mins(2);
 
-/// The longest time that the configuration may give.
+/// Largest configurable stall time.
 pub const STALL_WITHIN_MAX: Duration = Duration::from_hours(1);
 
-/// Probes that a silent network is sent after half of the time to stall.
+/// Keep-alive probes after half of the stall time.
 pub const KEEPALIVE_PROBES: u32 = 4;
 
-/// How often the client of a doubted connection is asked whether it is there.
+/// Probe interval of a doubted connection.
 pub const DOUBT_PROBES_EVERY: Duration = Duration::from_secs(1);
 
-/// A doubted connection ends that confirms nothing for so long; farther than any line is long.
+/// Time without confirmation after which a doubted connection ends; longer than any round trip.
 pub const DOUBT_UNCONFIRMED: Duration = Duration::from_secs(2);
 
-/// After this it is not doubted any more.
+/// Duration of the doubt.
 pub const DOUBT_LASTS: Duration = Duration::from_secs(5);
 
-/// The slowest sender that is waited for.
+/// Slowest accepted transfer rate of a frame.
 pub const FRAME_BYTES_PER_SECOND_MIN: usize = 16 * 1024;
 
-/// Buffers that a connection keeps between two requests: enough for a burst of
-/// small ones.
+/// Reusable buffers that a connection retains between two requests: enough for a burst of small
+/// ones.
 pub const PAUSE_BYTES_MAX: usize = 64 * 1024;
 
-/// After this long without a request a connection gives its buffers back.
+/// Time without a request after which a connection releases its buffers.
 pub const IDLE_AFTER: Duration = Duration::from_secs(2);
 
-/// Answers that may wait for a slow reader before no more requests are taken.
+/// Unsent replies of a connection above which it takes no more requests.
 pub const OUTPUT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Frames, and bytes of frames, that are taken from the socket before the first is handled, where
-/// several are verified in less time than one by one.
+/// Frames that are collected from the socket before the first is handled, if joint verification is
+/// faster.
 pub const GATHERED_FRAMES_MAX: usize = 8;
-/// See [`GATHERED_FRAMES_MAX`]; passed by one frame at most.
+/// Bytes of such frames; the last frame may exceed it. See [`GATHERED_FRAMES_MAX`].
 pub const GATHERED_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Memory of all connections together for requests that are half here or under way, and for answers
-/// from when they are begun until they are taken; see [`crate::memory`]. One user, or one address
-/// that nobody has logged on from, may have as much as would still be free: 256 MiB, which are 32 of the
-/// largest requests at once.
+/// Memory of all connections for requests in flight and their replies; see [`crate::memory`]. One
+/// user, or one address without a logon, may have as much as would remain free: 256 MiB. These are
+/// 32 of the largest requests at once.
 pub const MEMORY_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// What the configuration may give, in MiB.
+/// Configurable range in MiB.
 pub const REQUEST_MEMORY_MIB: std::ops::RangeInclusive<u64> = 32..=1024 * 1024;
 
-/// What each of them may have in any case, while there is any: the largest request, and the largest
-/// answer.
+/// Memory that each holder may always have, while any is free: the largest request and the largest
+/// reply.
 pub const MEMORY_FLOOR_BYTES: u64 = 2 * smb::limits::FRAME_BYTES_MAX as u64;
 
-/// What one connection may have beside: 400 connections 25 MiB.
+/// Free allowance of each connection; 400 connections have 25 MiB.
 pub const MEMORY_FREE_BYTES: usize = 64 * 1024;
 
-/// Requests and answers up to this length together do not wait for memory: closing and giving back
-/// what others wait for is done in any case.
+/// Combined length up to which a request and its reply do not wait for memory. So a CLOSE or a
+/// release on which others wait is always served.
 pub const MEMORY_SMALL_BYTES: usize = 4 * 1024;
 
-/// Answers of one connection under way before no more requests are taken: enough to read ahead from
-/// a disk that is far away.
+/// Replies in flight of one connection above which it takes no more requests: enough read-ahead for
+/// a slow disk.
 pub const ANSWERS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// How long a connection works through requests that have come together, or have been done together
-/// by workers, before the other connections of its thread have their turn. A request that has begun
-/// goes on to where it waits.
+/// Time for which a connection handles requests that arrived together, or that workers completed
+/// together. Then the other connections of its thread have their turn. A started request continues
+/// to its next wait.
 pub const TURN_MAX: Duration = Duration::from_millis(1);
-/// Frames that are taken without a look at the clock once others were quick, and how long those took
-/// that were: a look costs a hundredth of a small read.
+/// Number of frames between two clock readings while frames are quick, and the time up to which a
+/// frame is quick. A clock reading costs a hundredth of a small read.
 pub const FRAMES_UNWATCHED: u32 = 7;
 /// See [`FRAMES_UNWATCHED`].
 pub const FRAMES_QUICK: Duration = Duration::from_micros(100);
 
-/// Requests under way before no more are taken.
+/// Requests in flight of one connection above which it takes no more.
 pub const JOBS_MAX: usize = 1024;
 
-/// Calls of one NFS connection under way before no more are taken: all slots of some
+/// Calls in flight of one NFS connection above which it takes no more: all slots of several
 /// sessions.
 pub const NFS_JOBS_MAX: usize = 512;
 
-/// Bytes of the requests of one connection that are under way before no more are taken: a client
-/// that has many large ones wait for others, or for the limits of a share, waits to send more.
+/// Bytes of requests in flight of one connection above which it takes no more. A client whose large
+/// requests wait for others, or for the limits of a share, must wait as well.
 pub const JOBS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Before the server ends, clients have this long to write what they keep back.
+/// Time for clients to write their cached data before the server ends.
 pub const FLUSH_WITHIN: Duration = Duration::from_secs(5);
 
-/// What is under way at the end of a connection may take this long.
+/// Time for requests in flight to finish at the end of a connection.
 pub const END_WITHIN: Duration = Duration::from_secs(10);
 
-/// Characters of a path that the log shows.
+/// Characters of a path in the log.
 pub const LOGGED_PATH_CHARS_MAX: usize = 256;
 
-/// Characters of a name that a client made up, as the log shows it.
+/// Characters of a client-chosen name in the log.
 pub const LOGGED_NAME_CHARS_MAX: usize = 64;
 
-/// Threads for calls that wait for a disk, if nothing is said: about what keeps
-/// a disk array or a network file system busy.
+/// Default number of threads for blocking calls: about the depth that keeps a disk array or a
+/// network file system busy.
 pub const WORKERS: usize = 64;
 
-/// The most threads that the configuration may give.
+/// Largest configurable number of threads.
 pub const WORKERS_MAX: usize = 4096;
 
-/// Threads that sync for requests, beside the workers. One file system alone has three quarters of
-/// them, more than it syncs objects at the same time; two that stand still leave some to a third.
+/// Threads for syncs, besides the workers. One file system alone may use three quarters of them,
+/// more than the number of its concurrent object syncs. Two hanging file systems leave some to a
+/// third.
 pub const SYNC_WORKERS: usize = 128;
 
-/// Calls that may wait in line for a worker; beyond it, callers are told that
-/// there are too many.
+/// Queued calls of all holders; further callers get an error.
 pub const WORKER_QUEUE_MAX: usize = 64 * 1024;
 
-/// Calls of one user, or of one address where nobody has logged on, that may wait in line for
-/// a worker; fewer where fewer would still be free for others.
+/// Queued calls of one user, or of one address without a logon; fewer if fewer would remain free.
 pub const WORKER_QUEUE_PER_HOLDER_MAX: usize = 16 * 1024;
 
-/// Calls that each of them may have waiting in any case, while there is room in the line.
+/// Queued calls that each holder may always have, while there is room.
 pub const WORKER_QUEUE_FLOOR: usize = 64;
 
-/// Network interfaces and addresses of this machine that are looked at.
+/// Network interfaces of this machine that are examined.
 pub const INTERFACES_MAX: usize = 4096;
-/// See [`INTERFACES_MAX`].
+/// Their addresses; see [`INTERFACES_MAX`].
 pub const ADDRESSES_MAX: usize = 16 * 1024;
 
-/// Addresses that clients are told: of 152 bytes each, in the 64 KiB that
-/// Windows gives the answer.
+/// Interfaces that FSCTL_QUERY_NETWORK_INTERFACE_INFO returns: 152 bytes each, in the 64 KiB that
+/// Windows allows for the reply.
 pub const ADVERTISED_MAX: usize = 128;
 
-// A client may fill the window with requests that wait, and must still be
-// able to send the CANCEL that ends one.
+// A client may fill the window with pending requests and must still be able to send the CANCEL of
+// one.
 const _: () = assert!(JOBS_MAX > smb::limits::ASYNC_REQUESTS_MAX);
-// One request of the largest size can always be under way.
+// One request of the largest size can always be in flight.
 const _: () = assert!(JOBS_BYTES_MAX > smb::limits::FRAME_BYTES_MAX);
 const _: () = assert!(OUTPUT_BYTES_MAX > smb::limits::FRAME_BYTES_MAX);
 
-/// Changes that one write of the journal takes together.
+/// Changes that one write of the journal combines.
 pub const JOURNAL_BATCH_MAX: usize = 1024;
 
-/// Bytes of the journal that may be of records that were replaced, beside as
-/// many as there are of others.
+/// Bytes of replaced records in the journal, in excess of the size of the live ones.
 pub const JOURNAL_WASTE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Bytes of the journal: beyond them it is made shorter before more is written.
+/// Size of the journal above which it is rewritten.
 pub const JOURNAL_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// Bytes of its records: half, so that making it shorter always makes room.
+/// Size of its live records: half, so that a rewrite always makes room.
 pub const JOURNAL_LIVE_BYTES_MAX: u64 = JOURNAL_BYTES_MAX / 2;
-// Users may have less than there is room for.
+// The quota of all users together is below this limit.
 const _: () = assert!(smb::limits::PERSISTENT_BYTES_MAX < JOURNAL_LIVE_BYTES_MAX);
 
-/// Bytes of a journal that is read: one that could not be made shorter goes on taking removals.
+/// Size up to which a journal is read: one whose rewrite failed still accepts removals.
 pub const JOURNAL_READ_BYTES_MAX: u64 = 2 * JOURNAL_BYTES_MAX;
 
-/// Connections of one address or socket of the admin API at once: a page has six at most, a
-/// command one. The oldest that has shown no token makes room for a new one.
+/// Connections of one address or socket to the admin API: a page has six at most, a command has
+/// one. A new one displaces the oldest without a valid token.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// Those of them that ask for metrics alone: a few collectors. The oldest makes room for the next.
+/// Connections of metrics collectors. A new one displaces the oldest.
 pub const ADMIN_METRICS_CONNECTIONS_MAX: usize = 16;
 
-/// Requests of the admin API that are looked into at once; the others wait.
+/// Requests of the admin API that are processed at once; others wait.
 pub const ADMIN_REQUESTS_MAX: usize = 8;
 
-/// Bytes of the head of a request to the admin API.
+/// Bytes of a request head of the admin API.
 pub const ADMIN_HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Lines of that head.
+/// Header lines of a request.
 pub const ADMIN_HEADERS_MAX: usize = 64;
 
-/// Bytes of what such a request brings.
+/// Bytes of a request body.
 pub const ADMIN_BODY_BYTES_MAX: usize = 16 * 1024;
 
-/// How long the head and then the rest of such a request may take to arrive, and how long
-/// an answer waits for its reader to take something of it.
+/// Time for the head and then the body of a request to arrive, and for the client to take some of
+/// the response.
 pub const ADMIN_WITHIN: Duration = Duration::from_secs(15);
 
-/// Items of one list that the admin API gives.
+/// Items in one list of the admin API.
 pub const ADMIN_ITEMS_MAX: usize = 1000;
 
-/// Open files that are shown of one session.
+/// Open files that are listed for one session.
 pub const ADMIN_OPENS_MAX: usize = 100;
 
-/// Characters of a token, at most: its file may have been written by hand.
+/// Maximum length of a token; its file may be hand-written.
 pub const TOKEN_BYTES_MAX: usize = 256;
 
-/// Characters of a token, at least.
+/// Minimum length of a token.
 pub const TOKEN_BYTES_MIN: usize = 32;
 
-/// The longest time that clients are waited for before a shutdown.
+/// Longest configurable time of a drain.
 pub const DRAIN_WITHIN_MAX: Duration = Duration::from_hours(24);
 
-/// The addresses of a host that the configuration names are looked up again after this time, and at
-/// each reload: a name service that changes counts as soon as its usual times to live, and a thousand
-/// names cost three look-ups a second.
+/// Time after which host names in the configuration are resolved again; a reload also resolves
+/// them. It matches usual DNS times to live, and a thousand names cost three look-ups a second.
 pub const HOST_REFRESH: Duration = Duration::from_mins(5);
 
-/// The same after a look-up that failed or found nothing.
+/// Time after a look-up that failed or found nothing.
 pub const HOST_RETRY: Duration = Duration::from_secs(30);
 
-/// An answer of the name services counts for so long while new ones fail; then nothing is known.
+/// Age up to which an answer counts while new look-ups fail; an older one is unknown.
 pub const HOST_ANSWER_MAX_AGE: Duration = Duration::from_hours(1);
 
-/// Hosts that the configuration may name. Each look-up may take half a minute where servers are
-/// silent, and two threads look up: with more, a refresh would not end in that time.
+/// Host names in the configuration. Each look-up may take half a minute while servers are silent,
+/// and two threads resolve them. With more names a refresh would not finish in that time.
 pub const HOSTS_MAX: usize = 4096;
 
-/// Netgroups that the configuration may name: a client that none of them has reaches all.
+/// Netgroups in the configuration: a client that matches none is checked against all.
 pub const NETGROUPS_MAX: usize = 256;
 
-/// The time of one client's turn with its netgroups, after which others have theirs: three calls of a
-/// service that takes a second each. A call that hangs takes longer, and all other netgroups wait.
+/// Time slice of one client's netgroup look-ups: three calls of a service that takes a second each.
+/// A hanging call takes longer and blocks all other netgroups.
 pub const NETGROUP_TURN: Duration = Duration::from_secs(3);
 
-/// Client addresses whose names are remembered, some 700 bytes each.
+/// Client addresses whose names are cached, about 700 bytes each.
 pub const CLIENT_NAMES_MAX: usize = 8192;
 
-/// Of these, addresses of one IPv6 site (an IPv4 address is a site): it has more than anybody counts,
-/// and must not drive out all others.
+/// Cached addresses of one IPv6 site (an IPv4 address is a site), so that one site cannot evict all
+/// others.
 pub const CLIENT_NAMES_PER_SITE_MAX: usize = CLIENT_NAMES_MAX / 8;
 
-/// Client addresses that wait for their look-up; more are asked to come again.
+/// Client addresses that wait for their look-up; further clients must retry.
 pub const LOOKUPS_WAITING_MAX: usize = 1024;
 
-/// Of those, the ones of one site: an IPv4 address, or a /48 of IPv6, which one owner has.
+/// Waiting addresses of one site: an IPv4 address, or an IPv6 /48, which has one owner.
 pub const LOOKUPS_WAITING_PER_SITE: usize = 16;
 
-/// Bits of an IPv6 address that such a site has in common.
+/// Prefix length of such an IPv6 site.
 pub const LOOKUP_SITE_BITS: u32 = 48;
 
-/// Threads that look up names of the configuration, and clients that no entry by name is for yet, on all
-/// but one: each kind gets its turn while the other times out.
+/// Threads that resolve names of the configuration, and (on all but one) names of clients without a
+/// matching entry. Each kind proceeds while the other times out.
 pub const LOOKUP_THREADS: usize = 6;
 
-/// Of those, the ones for names of the configuration at once.
+/// Threads that resolve names of the configuration at once.
 pub const HOST_LOOKUPS_MAX: usize = LOOKUP_THREADS / 3;
 
-/// Threads that look up clients again that an entry by name is for: strangers never hold them up.
+/// Threads that refresh clients with a matching entry; unknown clients never delay them.
 pub const REFRESH_THREADS: usize = 2;
 
-/// Of the threads for clients, the ones that one site may have at once: some are left beside the names
-/// of the configuration and one slow site.
+/// Threads that resolve clients of one site at once. Some remain besides the names of the
+/// configuration and one slow site.
 pub const LOOKUPS_PER_SITE: usize = LOOKUP_THREADS / 3;
 const _: () = assert!(HOST_LOOKUPS_MAX + LOOKUPS_PER_SITE < LOOKUP_THREADS);
 
-/// The same of the threads that look up again.
+/// Refresh threads for one site.
 pub const REFRESHES_PER_SITE: usize = REFRESH_THREADS / 2;
 
-/// A name or a client without any answer is waited for so long; then it is no match. A client that is
-/// told to come again does so some times in that time.
+/// Time until a name or client without any answer counts as no match. A client that gets a retry
+/// error repeats its request several times in that time.
 pub const FIRST_ANSWER_WITHIN: Duration = Duration::from_secs(15);

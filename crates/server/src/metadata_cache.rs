@@ -1,5 +1,4 @@
-//! The caches of what shares hold: made with a share, looked at and switched
-//! while it is served.
+//! The metadata caches of the shares: created with a share, inspected and switched at run time.
 
 use crate::limits::KEPT_NODES_MAX;
 use std::collections::BTreeMap;
@@ -9,15 +8,15 @@ use vfs::{Timestamp, Vfs};
 pub use vfs_cache::Count;
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
-/// Bytes that the cache of a share may take if nothing is said.
+/// Default budget of a share's cache in bytes.
 pub const BUDGET_BYTES: u64 = 128 << 20;
-/// The largest budget: what the index of one directory can address.
+/// Maximum budget: the address range of one directory's index.
 pub const BUDGET_BYTES_MAX: u64 = 4 << 30;
 
-/// The caches of all shares, by the shares' names.
+/// The caches of all shares by name.
 #[derive(Debug)]
 pub struct MetadataCaches {
-    /// Nodes that each keeps open at most.
+    /// Nodes that each cache keeps open at most.
     kept_max: usize,
     caches: Mutex<BTreeMap<String, Known>>,
 }
@@ -31,18 +30,18 @@ impl Default for MetadataCaches {
 #[derive(Debug)]
 struct Known {
     cache: Weak<CachedVfs>,
-    /// As it was configured: zero for off.
+    /// The configured budget: zero for off.
     budget_bytes: u64,
 }
 
 impl MetadataCaches {
-    /// None yet; each will keep `kept_max` nodes open at most.
+    /// Creates an empty set whose caches keep at most `kept_max` nodes open.
     #[must_use]
     pub fn new(kept_max: usize) -> Self {
         Self { kept_max, caches: Mutex::default() }
     }
 
-    /// A cache for a share over `inner`. A budget of zero bytes is off.
+    /// Creates a share's cache over `inner`. A budget of zero bytes disables it.
     pub fn over(&self, share: &str, inner: Arc<dyn Vfs>, budget_bytes: u64) -> Arc<dyn Vfs> {
         let options = CacheOptions { kept_max: self.kept_max, ..CacheOptions::default() };
         let cache = Arc::new(CachedVfs::new(inner, options, clock()));
@@ -54,8 +53,8 @@ impl MetadataCaches {
         cache
     }
 
-    /// A share that is served already has this budget now. What was switched while
-    /// running stays, unless the configuration has changed.
+    /// Applies a new budget to a served share. A run-time switch lasts until the configuration
+    /// changes.
     pub fn configure(&self, share: &str, budget_bytes: u64) {
         let mut caches = self.lock();
         let Some(known) = caches.get_mut(share) else { return };
@@ -67,7 +66,7 @@ impl MetadataCaches {
         }
     }
 
-    /// Every share that is served, with its cache.
+    /// All served shares with their caches.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Arc<CachedVfs>)> {
         let caches = self.lock();
@@ -77,7 +76,7 @@ impl MetadataCaches {
         caches.iter().filter_map(alive).collect()
     }
 
-    /// What each was good for, by share and kind.
+    /// Hit counters by share and kind.
     #[must_use]
     pub fn counts(&self) -> Vec<(String, &'static str, Count)> {
         let of = |(share, cache): (String, Arc<CachedVfs>)| {
@@ -86,7 +85,7 @@ impl MetadataCaches {
         self.all().into_iter().flat_map(of).collect()
     }
 
-    /// To be called about once a second, where it may take a while.
+    /// Call it about once a second, where it may block.
     pub fn tick(&self) {
         self.all().iter().for_each(|(_, cache)| cache.tick());
     }
@@ -96,7 +95,7 @@ impl MetadataCaches {
     }
 }
 
-/// The machine's clock, by which files are changed, too.
+/// The wall clock, which also stamps file changes.
 fn clock() -> Clock {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     Clock(Arc::new(move || Timestamp(i128::try_from(now()).unwrap_or_default())))

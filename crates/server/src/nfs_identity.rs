@@ -1,42 +1,42 @@
-//! What NFS clients know this server again by: its name, and the seal of its file handles.
-//! Both are kept beside the clients, for they count for as long as clients remember them.
+//! The server's NFS identity: its owner name and the key of its file handles. Both are stored with
+//! the client records, because clients remember them just as long.
 
 use files::{Handle, HandleSeal};
 use wire::crypto::TagKey;
 
-/// See the module.
+/// Owner name and file handle key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NfsIdentity {
-    /// What the server is called: clients take nothing back from one that calls itself
-    /// otherwise. RFC 8881 2.10.4, 8.4.2.1.
+    /// The server owner. Clients reclaim no state from a server with another owner. RFC 8881
+    /// 2.10.4, 8.4.2.1.
     pub guid: [u8; 16],
     seal: [u8; 16],
 }
 
 impl NfsIdentity {
-    /// One that was not there before. `seal` is random and nobody else's.
+    /// Creates a new identity. `seal` must be random and unique.
     pub fn new(guid: [u8; 16], seal: [u8; 16]) -> Self {
         Self { guid, seal }
     }
 
-    /// As it is kept.
+    /// The stored form.
     pub fn record(&self) -> Vec<u8> {
         [self.guid, self.seal].concat()
     }
 
-    /// What was kept; none of what is something else.
+    /// Decodes the stored form; `None` if the length is wrong.
     pub fn of_record(record: &[u8]) -> Option<Self> {
         let (guid, seal) = record.split_first_chunk()?;
         Some(Self { guid: *guid, seal: seal.try_into().ok()? })
     }
 
-    /// Seals handles.
+    /// The key that authenticates file handles.
     pub fn seal(&self) -> HandleKey {
         HandleKey(TagKey::new(&self.seal))
     }
 }
 
-/// The key that file handles are sealed with.
+/// MAC key of file handles.
 #[derive(Debug)]
 pub struct HandleKey(TagKey);
 

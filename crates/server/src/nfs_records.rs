@@ -1,15 +1,15 @@
-//! The records of NFS clients that must outlive the server, each told apart from others by all of
-//! its bytes: a client that makes its name up must not be able to take another's record away.
+//! The stored records of NFS clients. All bytes of a record distinguish it from others: a client
+//! that chooses its name must not be able to remove the record of another one.
 
 use crate::journal::{Journal, Records};
 use futures_util::future::BoxFuture;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-/// The number of what clients know the server by; no client has it.
+/// Number of the record with the server's own identity; no client has it.
 pub const OWN_RECORD: u64 = 0;
 
-/// The records, and the numbers that the journal knows them by.
+/// The records and their numbers in the journal.
 pub struct NfsRecords {
     journal: Journal,
     numbers: Mutex<Numbers>,
@@ -44,7 +44,7 @@ impl Numbers {
 }
 
 impl NfsRecords {
-    /// Goes on with what the journal has.
+    /// Continues with the records of the journal.
     pub fn new(journal: Journal, found: &Records) -> Self {
         let clients = || found.iter().filter(|(number, _)| **number != OWN_RECORD);
         let of_record = clients().map(|(number, record)| (record.clone(), *number)).collect();
@@ -52,9 +52,10 @@ impl NfsRecords {
         Self { journal, numbers: Mutex::new(Numbers { of_record, used, next: 1 }) }
     }
 
-    /// Writes a record down, or takes it away. True once that survives power loss.
+    /// Stores or removes a record. The future resolves to true once that survives a power loss.
     pub fn change(&self, record: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
-        // Held until the change is queued: changes of a number are written in their order.
+        // The lock is held until the change is queued, so that changes of one number are written in
+        // order.
         let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
         if is_here {
             let number = numbers.enter(record);
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// Different names of one FNV-1a hash of 64 bits.
+    /// Different names with equal 64-bit FNV-1a hashes.
     const ONE: &[u8] = b"8yn0iYCKYHlIj4-BwPqk";
     const OTHER: &[u8] = b"GReLUrM4wMqfg9yzV3KQ";
 

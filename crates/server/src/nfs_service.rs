@@ -1,4 +1,4 @@
-//! NFS in this process: its listener, and what it is configured with.
+//! The NFS service of the process: its listener and its configuration.
 
 use crate::config::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
 use crate::connections::Connections;
@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 
-/// NFS, as it is served.
+/// The running NFS service.
 #[derive(Clone)]
 pub struct NfsService {
     /// The protocol layer.
     pub server: Arc<nfs::Server>,
-    /// Addresses that it is served on.
+    /// Listening addresses.
     pub listening: Vec<SocketAddr>,
     listener: Listener<Conn>,
 }
 
-/// Machines that may reach a share, by the share's own rules.
+/// The host rules of a share (`hosts_allowed`, `hosts_denied`).
 #[derive(Debug)]
 struct Hosts(Arc<smb::Share>);
 
@@ -39,7 +39,7 @@ impl HostFilter for Hosts {
 }
 
 impl NfsService {
-    /// NFS on the shares that SMB serves, without sockets yet.
+    /// Creates the service for the shares of the SMB configuration, without sockets yet.
     pub fn new(
         config: &Config,
         shares: &smb::Config,
@@ -59,7 +59,7 @@ impl NfsService {
         Self { server, listening: Vec::new(), listener }
     }
 
-    /// Takes new shares.
+    /// Applies a new configuration.
     pub fn configure(&self, config: &Config, shares: &smb::Config) {
         self.server.configure(nfs_config(
             config,
@@ -69,7 +69,7 @@ impl NfsService {
         ));
     }
 
-    /// Tells the protocol layer that time passes.
+    /// Calls the NFS server's tick once a second.
     pub async fn tick(self, beat: Beat) {
         let mut seconds = tokio::time::interval(Duration::from_secs(1));
         loop {
@@ -79,7 +79,7 @@ impl NfsService {
         }
     }
 
-    /// Accepts until the task is dropped.
+    /// Accepts connections until the task is dropped.
     pub async fn accept(self, socket: TcpListener) {
         self.listener.accept(socket).await;
     }
@@ -139,7 +139,7 @@ fn export_of(
     })
 }
 
-/// The directories by which shares are found by their paths, where that is wanted.
+/// The pseudo file system by the shares' paths, if `nfs_paths` enables it.
 fn tree_of(config: &Config, exports: &[Arc<Export>]) -> PseudoTree {
     if !config.nfs_paths {
         return PseudoTree::default();
@@ -159,7 +159,7 @@ fn squash_of(squash: NfsSquash) -> Squash {
     }
 }
 
-/// Clients of one entry.
+/// The clients of one `nfs_clients` entry.
 #[derive(Debug)]
 struct RuleFilter {
     rule: HostRule,
@@ -189,8 +189,8 @@ fn terms_of(share: &ShareConfig, clients: &NfsClients, names: &Arc<HostNames>) -
     ClientTerms { hosts: Arc::new(filter), terms }
 }
 
-/// What a share is called in file handles: by its name, so that clients find it after a
-/// restart (FNV-1a; two names of one number are told apart by their order).
+/// Volume number of a share in file handles: a hash of its name (FNV-1a), so that clients find the
+/// share again after a restart. The caller resolves collisions in order.
 fn volume_id(name: &str) -> VolumeId {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     VolumeId(name.as_bytes().iter().fold(0x811C_9DC5, step))

@@ -1,9 +1,8 @@
-//! Credits for bursts over a restart: written down now and then and at the end, beside the
-//! sizes of the shares.
+//! Persists burst credits over a restart: at intervals and at the end, beside the sizes of the
+//! shares.
 //!
-//! While no server runs nothing is asked for, so that credits come back meanwhile as they
-//! do at any time. After a crash those are there that were written down last: what was used
-//! since then is forgotten.
+//! A stopped server does no I/O, so credits refill in the meantime at the usual rate. After a crash
+//! the credits of the last write are restored; credits spent since then are not deducted.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -12,37 +11,37 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// In the directory for what must survive the server.
+/// Name in the state directory.
 pub(crate) const FILE_NAME: &str = "share-credits.json";
 
-/// How often they are written down, if they have changed.
+/// Interval at which changed credits are written.
 pub(crate) const KEPT_EVERY: Duration = Duration::from_mins(1);
 
-/// How long the end waits for that: a unit's time to stop counts all such waits together.
+/// Timeout of the write when the server stops; all such timeouts add up to the unit's stop timeout.
 pub(crate) const KEPT_WITHIN: Duration = Duration::from_secs(2);
 
-/// The largest file that is read: some thousands of shares.
+/// Maximum size of the file: several thousand shares.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Credits of one share at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Kept {
     held: u64,
-    /// In seconds since 1970.
+    /// Unix time in seconds.
     at: u64,
 }
 
-/// What is written down of all shares, by their names.
+/// The file and its present content, by share name.
 #[derive(Debug)]
 pub(crate) struct CreditFile {
     path: PathBuf,
     kept: Mutex<BTreeMap<String, Kept>>,
-    /// Held while it is written, which may take as long as a disk does: nobody else waits for it.
+    /// Locked during a write, which may take as long as a disk does; readers do not wait for it.
     writing: Mutex<()>,
 }
 
 impl CreditFile {
-    /// Reads what the last server wrote in `folder`.
+    /// Reads the file in `folder`.
     pub fn open(folder: &Path) -> Self {
         let path = folder.join(FILE_NAME);
         let kept = read(&path).unwrap_or_else(|error| {
@@ -52,16 +51,15 @@ impl CreditFile {
         Self { path, kept: Mutex::new(kept), writing: Mutex::default() }
     }
 
-    /// What a share had, and how long ago, if it had any. Clocks that were set back let no
-    /// time pass.
+    /// Stored credits of a share and their age, if there are any. A clock that was set back gives
+    /// age zero.
     pub fn of(&self, key: &str, now_seconds: u64) -> Option<(u64, Duration)> {
         let kept = lock(&self.kept);
         let Kept { held, at } = *kept.get(key)?;
         Some((held, Duration::from_secs(now_seconds.saturating_sub(at))))
     }
 
-    /// Writes down what shares have, unless that is what is written already. Others than
-    /// these are forgotten.
+    /// Writes the credits unless the file already has them. Other shares are removed from the file.
     pub fn keep(&self, shares: impl Iterator<Item = (String, u64)>, now_seconds: u64) {
         let _writing = lock(&self.writing);
         let next: BTreeMap<String, Kept> =

@@ -1,19 +1,19 @@
-//! Shares whose disks did not keep what was written.
+//! Shares whose disks failed to store written data.
 
 use files::{DiskFailure, Files};
 
-/// One of them.
+/// A share with a failed disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareDisk {
     /// The share's name.
     pub share: String,
-    /// How its disk has failed since the start.
+    /// The failure since the start.
     pub failure: DiskFailure,
-    /// Its clients are refused: see [`smb::Share::has_stopped`].
+    /// The share refuses its clients; see [`smb::Share::has_stopped`].
     pub has_stopped: bool,
 }
 
-/// All shares whose disks have failed since the start.
+/// All shares with a disk failure since the start.
 #[must_use]
 pub fn all(config: &smb::Config, files: &Files) -> Vec<ShareDisk> {
     let failed = config.shares.iter().filter_map(|share| {

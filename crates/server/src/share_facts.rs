@@ -1,36 +1,37 @@
-//! What a share's file system says of it: looked at now and then, since a disk may hang.
+//! Space and snapshots of the shares' file systems. They are read in the background, because a disk
+//! may hang.
 
 use crate::system_users;
 use files::{Caller, Files};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One share.
+/// Facts of one share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareFact {
-    /// Its name.
+    /// Name of the share.
     pub share: String,
-    /// Bytes in use where it is kept.
+    /// Used bytes of its file system.
     pub capacity_bytes: u64,
-    /// Bytes that clients see it to have in all.
+    /// Total bytes that clients see.
     pub quota_bytes: u64,
-    /// Nodes in use where it is kept; none where that has no such limit.
+    /// Used inodes of its file system; `None` if the file system has no such limit.
     pub files: Option<u64>,
-    /// Previous states that clients may look into; none where none are shown.
+    /// Number of visible snapshots; `None` if the share shows none.
     pub snapshots: Option<usize>,
 }
 
-/// What was seen last.
+/// The last readings.
 #[derive(Debug, Default)]
 pub struct ShareFacts(Mutex<Arc<[ShareFact]>>);
 
 impl ShareFacts {
-    /// What was seen last, of every share that answered.
+    /// The last readings of all shares that answered.
     #[must_use]
     pub fn all(&self) -> Arc<[ShareFact]> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks again; may take as long as a disk does.
+    /// Reads all shares again; blocks as long as a disk does.
     pub fn refresh(&self, config: &smb::Config, files: &Arc<Files>) {
         let caller = Caller::of(system_users::own_identity());
         let fact = |share: &Arc<smb::Share>| {

@@ -1,6 +1,6 @@
-//! The limits of all shares: made with a share, changed by configuration or while serving,
-//! looked at by whoever shows them. Provisioned sizes are written down, since one that was
-//! raised stays for a day, also over a restart, and so are credits for bursts.
+//! [`LimitsBook`]: the limits of all shares. They are created with a share and change by
+//! configuration or at run time. Provisioned sizes and burst credits are persistent, because a
+//! raised size stays for a day, also over a restart.
 
 use crate::config::{ShareConfig, change_provision};
 use crate::share_credits::CreditFile;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// In the directory for what must survive the server.
+/// Name in the state directory.
 const FILE_NAME: &str = "share-sizes.json";
 
-/// The limits of the shares, by the shares' names.
+/// The limits of the shares by name.
 #[derive(Debug)]
 pub struct LimitsBook {
     shares: Mutex<BTreeMap<String, Known>>,
@@ -28,23 +28,23 @@ struct Known {
     name: String,
     path: PathBuf,
     limits: Arc<ShareLimits>,
-    /// As it was configured: what is changed while serving stays until that changes.
+    /// The configured values: run-time changes last until these change.
     configured: Provision,
 }
 
-/// Why limits are not changed.
+/// Reason for which limits do not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeRefusal {
-    /// There is no such share.
+    /// The share does not exist.
     NoShare,
-    /// The key or the value does not exist; a sentence with the remedy.
+    /// The key or the value is invalid; a sentence with the remedy.
     Wrong(String),
-    /// The size was raised less than a day ago; a sentence with the time.
+    /// The size was raised less than a day ago; a sentence with the remaining time.
     TooSoon(String),
 }
 
 impl LimitsBook {
-    /// Reads which sizes were raised when, and what credits there were, from `folder`.
+    /// Reads the times of size increases and the burst credits from `folder`.
     #[must_use]
     pub fn open(folder: &Path) -> Self {
         let path = folder.join(FILE_NAME);
@@ -56,7 +56,7 @@ impl LimitsBook {
         Self { shares: Mutex::default(), sizes: Mutex::new(sizes), path, credits }
     }
 
-    /// The limits of a share, made anew if it has none yet.
+    /// The limits of a share; created if it has none yet.
     #[must_use]
     pub fn of(&self, share: &ShareConfig, now: Instant) -> Arc<ShareLimits> {
         let configured = share.provision();
@@ -71,10 +71,10 @@ impl LimitsBook {
         self.lock().entry(key_of(&share.name)).or_insert_with(make).limits.clone()
     }
 
-    /// Whether a new configuration lowers a size too early.
+    /// Checks that a new configuration lowers no size too early.
     ///
     /// # Errors
-    /// A sentence with the time.
+    /// A sentence with the remaining time.
     pub fn check(&self, shares: &[ShareConfig]) -> Result<(), String> {
         let sizes = lock(&self.sizes);
         for share in shares {
@@ -86,7 +86,7 @@ impl LimitsBook {
         Ok(())
     }
 
-    /// These are the shares from now on, with what is configured of them.
+    /// Applies the configured shares.
     pub fn configure(&self, shares: &[ShareConfig], now: Instant) {
         let mut known = self.lock();
         known.retain(|key, _| shares.iter().any(|share| key_of(&share.name) == *key));
@@ -109,11 +109,11 @@ impl LimitsBook {
         }
     }
 
-    /// Changes what is said of one share while it is served, until its configuration
-    /// changes: keys of a share's configuration, each with a value or `default`.
+    /// Changes limits of one share at run time, until its configuration changes. Each key is a key
+    /// of the share's configuration with a value or `default`.
     ///
     /// # Errors
-    /// [`ChangeRefusal`]; nothing is changed then.
+    /// [`ChangeRefusal`]; nothing changes then.
     pub fn change<'a>(
         &self,
         share: &str,
@@ -136,26 +136,26 @@ impl LimitsBook {
         Ok(known.limits.snapshot(now))
     }
 
-    /// Every share, as it is now.
+    /// The limits and usage of every share.
     #[must_use]
     pub fn snapshots(&self, now: Instant) -> Vec<(String, Snapshot)> {
         let known = self.lock();
         known.values().map(|known| (known.name.clone(), known.limits.snapshot(now))).collect()
     }
 
-    /// The directories of those with a size.
+    /// Directories of the shares with a size limit.
     pub(crate) fn sized(&self) -> Vec<(PathBuf, Arc<ShareLimits>)> {
         let known = self.lock();
         let sized = known.values().filter(|known| known.limits.size_bytes().is_some());
         sized.map(|known| (known.path.clone(), known.limits.clone())).collect()
     }
 
-    /// To be called about once a second.
+    /// Call it about once a second.
     pub fn handle_tick(&self, now: Instant) {
         self.lock().values().for_each(|known| known.limits.handle_tick(now));
     }
 
-    /// Writes down what credits there are. Waits for the disk.
+    /// Writes the burst credits; blocks on the disk.
     pub fn keep_credits(&self, now: Instant) {
         let held =
             |(key, known): (&String, &Known)| Some((key.clone(), known.limits.credits(now)?));
@@ -163,7 +163,7 @@ impl LimitsBook {
         self.credits.keep(all.into_iter(), now_seconds());
     }
 
-    /// What is said of a share, with the size that it may have now.
+    /// The configured limits of a share with the size that is allowed now.
     fn allowed(&self, name: &str, wanted: Provision) -> Provision {
         allowed_by(&lock(&self.sizes), name, wanted)
     }
@@ -183,7 +183,7 @@ impl LimitsBook {
     }
 }
 
-/// With the former size in place of one that comes too early.
+/// Retains the former size if the reduction comes too early.
 fn allowed_by(sizes: &BTreeMap<String, Size>, name: &str, wanted: Provision) -> Provision {
     let (Some(size), Some(gib)) = (sizes.get(&key_of(name)), wanted.gib) else { return wanted };
     match size.change(gib, now_seconds()) {
@@ -227,7 +227,7 @@ fn read_sizes(path: &Path) -> Result<BTreeMap<String, Size>, String> {
     Ok(rows.iter().filter_map(|(key, row)| Some((key.clone(), size(row)?))).collect())
 }
 
-/// Names of shares are compared without case.
+/// Share names are case-insensitive.
 fn key_of(name: &str) -> String {
     name.to_lowercase()
 }
@@ -293,7 +293,7 @@ mod tests {
         drop(book);
         let next = held(&LimitsBook::open(folder.path()));
         assert!((4_840_000..4_840_000 + 60 * 3_100).contains(&next), "{next}");
-        // Some time ago, as the next server finds it.
+        // Credits of some time ago, as the next server finds them.
         let path = folder.path().join(crate::share_credits::FILE_NAME);
         let write = |ago: u64| {
             let at = now_seconds() - ago;

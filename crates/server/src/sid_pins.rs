@@ -1,7 +1,7 @@
-//! The SID that each account first logged on with by a ticket.
+//! Pins the SID of the first Kerberos logon of each account.
 //!
-//! A realm may give a name to another person: the name of the principal alone would let that
-//! person into the files of the one before. The SID in the ticket's PAC is never given twice.
+//! A realm may reassign a name to another person. The principal name alone would grant that person
+//! access to the former owner's files. The SID in the ticket's PAC is never reassigned.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// In the state directory.
+/// Name in the state directory.
 const FILE_NAME: &str = "pinned-sids.toml";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ struct PinFile {
     sid: BTreeMap<String, String>,
 }
 
-/// The pinned SIDs. An administrator may change the file at any time.
+/// The pinned SIDs. An administrator may edit the file at any time.
 #[derive(Debug)]
 pub struct SidPins {
     path: PathBuf,
@@ -28,17 +28,17 @@ pub struct SidPins {
 }
 
 impl SidPins {
-    /// Those of a state directory.
+    /// The pins of a state directory.
     #[must_use]
     pub fn of(state: &Path) -> Self {
         Self { path: state.join(FILE_NAME), pinned: Mutex::default() }
     }
 
-    /// Compares the SID of a ticket for an account with the account's own; the first one becomes
-    /// that. None is a ticket without a PAC. Reads and writes a file.
+    /// Compares the SID of a ticket with the pinned SID of the account; the first SID is pinned.
+    /// `None` is a ticket without a PAC. Blocks on a file.
     ///
     /// # Errors
-    /// Why the ticket is to be refused, with the remedy.
+    /// The reason to refuse the ticket, with the remedy.
     pub fn check(&self, account: &str, sid: Option<&str>) -> Result<(), String> {
         let mut pins = self.pinned.lock().unwrap_or_else(PoisonError::into_inner);
         if sid.is_some() && pins.sid.get(account).map(String::as_str) == sid {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(pins.check("bob", OTHER), Ok(()));
         let refused = pins.check("alice", OTHER).unwrap_err();
         assert!(refused.contains("S-1-5-21-1-2-3-1109") && refused.contains("take alice out of"));
-        // After a restart, too.
+        // The pin survives a restart.
         let again = SidPins::of(&folder.path().join("state"));
         assert!(again.check("alice", OTHER).is_err());
         assert_eq!(again.check("alice", FIRST), Ok(()));

@@ -1,4 +1,4 @@
-//! Users and groups of this machine, from its own files.
+//! Users and groups of this machine, read from `/etc/passwd` and `/etc/group`.
 
 use files::Caller;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ struct PasswdEntry {
     gid: u32,
 }
 
-/// The identity of the system user `name` with all its groups.
+/// The identity of the system user `name` with its supplementary groups.
 #[must_use]
 pub fn identity_of(name: &str) -> Option<Identity> {
     let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).ok()?;
@@ -23,8 +23,7 @@ pub fn identity_of(name: &str) -> Option<Identity> {
     identity_in(&passwd, &group, name)
 }
 
-/// As whom files are touched for the system user `name`: as root its own, else
-/// as whom this process runs.
+/// The identity for file access of the system user `name`: as root its own, else the process's.
 #[must_use]
 pub fn caller_of(name: &str) -> Option<Arc<Caller>> {
     let identity =
@@ -32,7 +31,7 @@ pub fn caller_of(name: &str) -> Option<Arc<Caller>> {
     Some(Arc::new(Caller::of(identity)))
 }
 
-/// Names of all groups that the system user `name` is in.
+/// Names of all groups of the system user `name`.
 #[must_use]
 pub fn groups_of(name: &str) -> Vec<String> {
     let passwd = std::fs::read_to_string(Path::new("/etc/passwd")).unwrap_or_default();
@@ -40,7 +39,7 @@ pub fn groups_of(name: &str) -> Vec<String> {
     groups_in(&passwd, &group, name)
 }
 
-/// The number of the group `name`.
+/// The gid of the group `name`.
 #[must_use]
 pub fn group_number(name: &str) -> Option<u32> {
     let group = std::fs::read_to_string(Path::new("/etc/group")).ok()?;
@@ -76,7 +75,7 @@ pub fn own_name() -> Option<String> {
     passwd.lines().filter_map(parse).find(|e| e.uid == uid).map(|e| e.name)
 }
 
-/// Names of all users and groups. They are kept until a file changes.
+/// Names of all users and groups, cached until a file changes.
 #[must_use]
 pub fn names() -> Arc<UnixNames> {
     type Kept = Option<([Option<SystemTime>; 2], Arc<UnixNames>)>;
@@ -105,7 +104,7 @@ fn names_in(passwd: &str, group: &str) -> UnixNames {
     UnixNames::new(users, group.lines().filter_map(group_of))
 }
 
-/// The identity that this process itself has.
+/// The identity of this process.
 #[must_use]
 pub fn own_identity() -> Identity {
     let mut groups: Vec<u32> =
@@ -136,7 +135,7 @@ fn parse(line: &str) -> Option<PasswdEntry> {
     Some(PasswdEntry { name, uid, gid })
 }
 
-/// The group of a line, if `name` is a member.
+/// The gid of a group line, if `name` is a member.
 fn membership(line: &str, name: &str) -> Option<u32> {
     let mut fields = line.split(':');
     let gid = fields.nth(2)?.parse().ok()?;

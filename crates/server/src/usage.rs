@@ -1,5 +1,5 @@
-//! How much of a share's size is used: measured by looking at every file of it, again and
-//! again, as seldom as that takes long.
+//! Measures the used size of shares: scans all files of a share repeatedly, the less often the
+//! longer a scan takes.
 
 use crate::share_limits::LimitsBook;
 use limits::ShareLimits;
@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two looks at one share; the time that one took is multiplied, so that looking
-/// takes a hundredth of a core at most.
+/// Minimum pause between two scans of a share. The duration of a scan is multiplied, so that scans
+/// take at most a hundredth of a core.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
 const PAUSE_PARTS: u32 = 100;
-/// A share that clients change nothing in, since others may.
+/// Pause for a share without changes by clients, because local users may change it, too.
 const PAUSE_UNCHANGED: Duration = Duration::from_mins(10);
-/// Files with several names that are told apart; of more, each name counts.
+/// Hard-linked files that are recognised; further ones count once per name.
 const LINKED_MAX: usize = 1 << 20;
 
-/// A share that is measured, and when next.
+/// A measured share and the times of its next scan.
 #[derive(Debug)]
 struct Measured {
     limits: Arc<ShareLimits>,
@@ -29,7 +29,7 @@ struct Measured {
     due_unchanged: Instant,
 }
 
-/// Measures shares with a size, one after the other, until the task is dropped.
+/// Measures shares with a size limit one after the other, until the task is dropped.
 pub async fn follow(book: Arc<LimitsBook>) {
     let mut seconds = tokio::time::interval(Duration::from_millis(500));
     let mut known: Vec<Measured> = Vec::new();
@@ -62,7 +62,7 @@ pub async fn follow(book: Arc<LimitsBook>) {
     }
 }
 
-/// How long it took.
+/// Measures a share once and returns the duration.
 async fn measure(path: PathBuf, limits: &Arc<ShareLimits>) -> Duration {
     let (start, begun) = (Instant::now(), limits.room().begin_measure());
     let shown = path.display().to_string();
@@ -76,8 +76,7 @@ async fn measure(path: PathBuf, limits: &Arc<ShareLimits>) -> Duration {
     start.elapsed()
 }
 
-/// A directory that is still to be looked at: a path below one that is open, which a system call
-/// takes.
+/// A directory that is still to be scanned: an open base and a relative path of at most PATH_MAX.
 #[derive(Debug)]
 struct Folder {
     base: Arc<OwnedFd>,
@@ -85,7 +84,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Longest path that one system call takes: PATH_MAX without its NUL. path_resolution(7).
+    /// Maximum path length of a system call: PATH_MAX without its NUL. path_resolution(7).
     const PATH_BYTES_MAX: usize = 4095;
 
     fn open(&self) -> rustix::io::Result<OwnedFd> {
@@ -94,7 +93,7 @@ impl Folder {
         rustix::fs::openat2(&*self.base, self.path.as_slice(), flags, Mode::empty(), resolve)
     }
 
-    /// The directory called `name` in this one, which is open.
+    /// The child directory `name` of this directory, which is open as `opened`.
     fn child(&self, opened: &Arc<OwnedFd>, name: &[u8]) -> Self {
         match self.path.len() + 1 + name.len() > Self::PATH_BYTES_MAX {
             true => Self { base: opened.clone(), path: name.to_vec() },
@@ -103,8 +102,8 @@ impl Folder {
     }
 }
 
-/// Bytes that everything below a directory has allocated, on its file system, however deep it lies.
-/// What vanishes meanwhile is passed over.
+/// Allocated bytes of a directory tree on its file system, at any depth. Files that disappear
+/// during the scan are skipped.
 fn used_bytes(root: &Path) -> io::Result<u64> {
     let base: Arc<OwnedFd> = Arc::new(fs::File::open(root)?.into());
     let top = rustix::fs::fstat(&*base)?;

@@ -1,8 +1,8 @@
-//! Who may log on: a file of names and password hashes.
+//! The user file: names and password hashes.
 //!
-//! An NT hash is as good as the password, so the file must be readable by
-//! its owner only; one that others can read is refused. It is replaced as a
-//! whole: a reader sees the old one or the new one.
+//! An NT hash is as good as the password, so the file must be private to its owner; the server
+//! refuses a file that others can read. Writers replace the file as a whole, so a reader sees the
+//! old or the new version.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use wire::ntlm::NtHash;
 
-/// Longest name of a user, in bytes.
+/// Maximum length of a user name in bytes.
 const NAME_BYTES_MAX: usize = 256;
 
-/// Why the file cannot be used.
+/// Reason for which the file cannot be used.
 #[derive(Debug)]
 pub struct UsersError {
     path: PathBuf,
@@ -33,17 +33,17 @@ impl std::error::Error for UsersError {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
-    /// Hash of the password, in hexadecimal.
+    /// NT hash of the password, in hexadecimal.
     pub nt_hash: String,
-    /// The system user whose files are touched; the one of the same name if left out.
+    /// The system user for file access; by default the one of the same name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_user: Option<String>,
-    /// A Kerberos ticket may log on as this user though its system user is root.
+    /// Permits a Kerberos logon although the system user is root.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub root_by_ticket: bool,
 }
 
-/// All users, by name in lower case.
+/// All users by name in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Users {
@@ -52,10 +52,10 @@ pub struct Users {
 }
 
 impl Users {
-    /// Reads the file; one that does not exist has no users.
+    /// Reads the file; a missing file has no users.
     ///
     /// # Errors
-    /// [`UsersError`] if it cannot be read, others may read it, or its form is wrong.
+    /// [`UsersError`] if the file is unreadable, readable by others, or malformed.
     pub fn load(path: &Path) -> Result<Self, UsersError> {
         let error = |why: String| UsersError { path: path.to_path_buf(), why };
         let metadata = match std::fs::metadata(path) {
@@ -84,7 +84,7 @@ impl Users {
     /// Replaces the file.
     ///
     /// # Errors
-    /// [`UsersError`] if it cannot be written; the old one is left then.
+    /// [`UsersError`] if the write fails; the old file remains.
     pub fn save(&self, path: &Path) -> Result<(), UsersError> {
         let error = |why: String| UsersError { path: path.to_path_buf(), why };
         let text = toml::to_string(self).map_err(|e| error(e.to_string()))?;
@@ -92,17 +92,19 @@ impl Users {
         replaced.map(drop).map_err(|e| error(e.to_string()))
     }
 
-    /// Changes the file as `change` says, with nobody else changing it meanwhile.
+    /// Applies `change` to the file under an exclusive lock.
     ///
     /// # Errors
-    /// A sentence for people: that of `change`, or why the file cannot be used.
+    /// A sentence for people: the error of `change`, or the reason for which the file cannot be
+    /// used.
     pub fn update(
         path: &Path,
         change: impl FnOnce(&mut Self) -> Result<(), String>,
     ) -> Result<(), String> {
         let said = |e: std::io::Error| format!("{}: {e}", path.display());
         crate::state::make(folder_of(path)).map_err(said)?;
-        // Held until it is closed. The users' file itself cannot carry it: it is replaced.
+        // The lock lasts until the file is closed. The user file itself cannot carry it, because
+        // writers replace it.
         let mut options = std::fs::OpenOptions::new();
         let options = options.write(true).create(true).truncate(false);
         let lock = crate::state::open(&path.with_extension("lock"), options);
@@ -113,10 +115,10 @@ impl Users {
         users.save(path).map_err(|e| e.to_string())
     }
 
-    /// Says as which system user `name` touches files.
+    /// Sets the system user of `name`.
     ///
     /// # Errors
-    /// A sentence for people if there is no such user.
+    /// A sentence for people if the user does not exist.
     pub fn set_system_user(&mut self, name: &str, system_user: &str) -> Result<(), String> {
         let user =
             self.user.get_mut(&key_of(name)).ok_or_else(|| format!("there is no user {name}"))?;
@@ -124,18 +126,18 @@ impl Users {
         Ok(())
     }
 
-    /// Adds a user or changes one's password.
+    /// Adds a user or changes its password.
     ///
     /// # Errors
-    /// A sentence for people if the name is not one.
+    /// A sentence for people if the name is invalid.
     pub fn set_password(&mut self, name: &str, password: &str) -> Result<(), String> {
         self.set_hash(name, &NtHash::of_password(password))
     }
 
-    /// Adds a user or changes one's password, of which the hash is known only.
+    /// Adds a user or changes its password, given as a hash.
     ///
     /// # Errors
-    /// A sentence for people if the name is not one.
+    /// A sentence for people if the name is invalid.
     pub fn set_hash(&mut self, name: &str, hash: &NtHash) -> Result<(), String> {
         let key = key_of(name);
         let bad = key.is_empty()
@@ -154,40 +156,40 @@ impl Users {
         Ok(())
     }
 
-    /// Takes a user out; false if there was none.
+    /// Removes a user; returns false if there was none.
     pub fn remove(&mut self, name: &str) -> bool {
         self.user.remove(&key_of(name)).is_some()
     }
 
-    /// Whether there is such a user.
+    /// Whether the user exists.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.user.contains_key(&key_of(name))
     }
 
-    /// Whether a ticket may make somebody root by this user.
+    /// Whether a Kerberos logon as this user may act as root.
     #[must_use]
     pub fn is_root_by_ticket(&self, name: &str) -> bool {
         self.user.get(&key_of(name)).is_some_and(|user| user.root_by_ticket)
     }
 
-    /// Takes over all users of `others`, replacing those of the same name.
+    /// Adds all users of `others`; they replace users of the same name.
     pub fn merge(&mut self, others: &Self) {
         self.user.extend(others.user.iter().map(|(name, user)| (name.clone(), user.clone())));
     }
 
-    /// Whether there is nobody.
+    /// Whether there are no users.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.user.is_empty()
     }
 
-    /// The names in order.
+    /// The user names in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.user.keys().map(String::as_str)
     }
 
-    /// One user's name as stored, hash and system user.
+    /// A user's stored name, hash and system user.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<(&str, NtHash, &str)> {
         let (key, user) = self.user.get_key_value(&key_of(name))?;

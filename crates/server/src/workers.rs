@@ -1,4 +1,4 @@
-//! The pool for calls that may wait for a disk: threads around a [`line`].
+//! The thread pool for calls that may block on a disk: threads around a [`line`] (the queue).
 
 mod line;
 
@@ -13,22 +13,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a thread waits to be called before it goes.
+/// Time that an idle thread waits for work before it exits.
 const REST: Duration = Duration::from_secs(10);
 
-/// How often [`Pool::finish`] looks.
+/// Polling interval of [`Pool::finish`].
 const FINISH_LOOK: Duration = Duration::from_millis(5);
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// Threads of its own, made when they are needed, and a line before them.
+/// A pool with its own threads, which start on demand, and a queue before them.
 ///
-/// The runtime has such a pool, too, but wakes a thread for every call: for calls
-/// that are answered from memory that is most of their cost.
+/// The runtime has such a pool, too, but wakes a thread for every call. Most calls are answered
+/// from memory, and the wake-up would be most of their cost.
 ///
-/// Syncs have threads of their own. Each waits for a disk, and many at once are what lets a
-/// journal commit once for all of them; among the other calls they would take the workers from
-/// calls that read, and have a sentry watch for as long as a disk takes.
+/// Syncs run on separate threads. Each sync waits for a disk, and many concurrent syncs let a file
+/// system journal commit once for all of them. Among the other calls they would take the workers
+/// from reads and keep a sentry busy for as long as a disk takes.
 pub struct Pool {
     runtime: tokio::runtime::Handle,
     shared: Arc<Shared>,
@@ -42,15 +42,15 @@ struct Shared {
 
 struct State {
     line: Line<CallHolder, Call>,
-    /// Calls that were dropped since the start: too many waited.
+    /// Calls that were dropped since the start because the queue was full.
     refused: u64,
-    /// Resting threads that were called and have not noticed yet.
+    /// Idle threads that were woken and have not noticed it yet.
     wakes: usize,
     closing: bool,
 }
 
 impl Pool {
-    /// A pool of `threads` at most, on the present runtime.
+    /// Creates a pool of at most `threads` threads, on the present runtime.
     ///
     /// # Panics
     /// Outside of a runtime.
@@ -80,7 +80,7 @@ impl Pool {
         }
     }
 
-    /// What is shown of the calls that wait.
+    /// Usage of the queue, for metrics.
     #[must_use]
     pub fn usage(&self) -> Usage {
         let state = self.shared.lock();
@@ -92,7 +92,7 @@ impl Pool {
         }
     }
 
-    /// Waits until all calls have ended, for `within` at most. Whether they have.
+    /// Waits until all calls have ended, at most `within`. Returns whether they have.
     pub async fn finish(&self, within: Duration) -> bool {
         let quiet = async {
             while !(self.shared.is_quiet() && self.syncs.is_quiet()) {
@@ -124,7 +124,7 @@ impl Workers for Pool {
         let joined = workers.lock().join(holder, task, Instant::now());
         match joined {
             Ok(summons) => workers.call(summons),
-            // Dropping the task tells its caller.
+            // The caller notices that its task was dropped.
             Err(too_many) => drop(too_many),
         }
     }
@@ -155,11 +155,11 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // No call runs under the lock; what is in it is whole.
+        // No call runs under the lock, so a poisoned state is still consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes and makes who was called, without the lock.
+    /// Wakes and starts the requested workers, without the lock.
     fn call(self: &Arc<Self>, summons: Summons) {
         for _ in 0..summons.wake {
             self.rest.notify_one();
@@ -176,14 +176,14 @@ impl Shared {
         }
     }
 
-    /// A thread's life.
+    /// Main loop of a worker thread.
     fn work(self: Arc<Self>) {
         vfs_local::rest_without_power();
         let mut duty = self.decide(Line::come);
         loop {
             duty = match duty {
                 Duty::Run(lane, call) => {
-                    // A call that panics tells its caller by being dropped.
+                    // The caller of a panicking call notices that its task was dropped.
                     let call = || vfs_local::keep_identity(call);
                     let ended = std::panic::catch_unwind(AssertUnwindSafe(call));
                     drop(ended);
@@ -200,7 +200,7 @@ impl Shared {
         }
     }
 
-    /// Asks the line what to do, and calls whom it needs for the rest.
+    /// Asks the queue for the next duty, and wakes the workers that the queue requests.
     fn decide(
         self: &Arc<Self>,
         ask: impl FnOnce(&mut Line<CallHolder, Call>, &mut Summons) -> Duty<Call>,
@@ -214,7 +214,7 @@ impl Shared {
         duty
     }
 
-    /// Waits until this thread is called; if it is not, it is to go.
+    /// Waits for a wake-up; returns false if the thread must exit.
     fn is_called(&self) -> bool {
         let until = Instant::now() + REST;
         let mut state = self.lock();

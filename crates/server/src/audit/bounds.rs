@@ -1,24 +1,23 @@
-//! The bounds of what clients can have written into the audit log.
+//! Bounds of the events that clients cause in the audit log.
 //!
-//! A source is counted with the networks around it: the address (IPv6: its /64), its /24 (/48)
-//! and its /16 (/32). Each level bounds what is below it. Where a level knows as many networks as
-//! it may, all further ones of one network share what their network has as the rest, so that
-//! nobody uses up the part of a network that it is not in. Each of the widest networks may have
-//! as much as would still be free of the whole.
+//! Three levels count each source: its address (IPv6: /64), its /24 (/48) and its /16 (/32). Each
+//! level bounds the levels below it. If a level has no room for another network, all further
+//! networks of one parent share one account. So a client cannot use up the share of a network that
+//! it is not in. Each widest network may have as much as would remain free of the total.
 
 use limits::site_of;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-/// For the bounds below.
+/// Period of the bounds below.
 pub const PERIOD: Duration = Duration::from_secs(60);
-/// Events of all sources in a period: some 32 MiB.
+/// Events of all sources in a period: about 32 MiB.
 pub const EVENTS_TOTAL_MAX: u32 = 65_536;
-/// Accounts that are out of date are looked for so often at most.
+/// Minimum interval between two removals of outdated accounts.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// How one level tells networks apart, and what each of them may have in a period.
+/// Prefix lengths of one level, and the bounds of one network per period.
 struct Level {
     v4_bits: u32,
     v6_bits: u32,
@@ -27,7 +26,7 @@ struct Level {
     events_max: u32,
 }
 
-/// From a source to the widest network around it.
+/// The levels, from a source to the widest network around it.
 const LEVELS: [Level; 3] = [
     Level { v4_bits: 32, v6_bits: 64, accounts_max: 4096, refusals_max: 30, events_max: 600 },
     Level { v4_bits: 24, v6_bits: 48, accounts_max: 1024, refusals_max: 240, events_max: 4800 },
@@ -40,14 +39,14 @@ const LEVELS: [Level; 3] = [
     },
 ];
 
-/// A network, and the level that it is of. As the key of a narrower level it stands for the rest of
-/// that network.
+/// Level and network of an account. As a key in a narrower level it stands for the remaining
+/// networks of that network.
 type Key = (usize, IpAddr);
 
-/// The rest of everything.
+/// The account for all remaining sources.
 const ALL: Key = (LEVELS.len(), IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
-/// What one network had written in the present period.
+/// Events of one network in the present period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     since: Option<Instant>,
@@ -61,7 +60,7 @@ impl Account {
         self.since.is_some_and(|since| now.duration_since(since) < PERIOD)
     }
 
-    /// The account as it is now: a period may have ended.
+    /// The account at `now`: starts a new period if the old one has ended.
     fn at(self, now: Instant) -> Self {
         match self.is_present(now) {
             true => self,
@@ -90,7 +89,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether an event of `source` is written; if so, how many of it were not since the last.
+    /// Returns `None` to leave an event of `source` out, else the number of its events that were
+    /// left out since the last.
     pub fn admit(&mut self, source: IpAddr, is_refusal: bool, now: Instant) -> Option<u64> {
         let keys = self.keys(source, now);
         let find = |level: usize| {
@@ -118,7 +118,7 @@ impl Bounds {
         left_out
     }
 
-    /// Under which key each level counts `source`.
+    /// The account key of `source` in each level.
     fn keys(&mut self, source: IpAddr, now: Instant) -> [Key; LEVELS.len()] {
         let mut keys = [ALL; LEVELS.len()];
         let mut around = ALL;
@@ -140,7 +140,7 @@ impl Bounds {
             && self.swept.is_none_or(|swept| now.duration_since(swept) >= SWEEP_EVERY)
         {
             self.swept = Some(now);
-            // What they left out is in the sum of all that was.
+            // The sum of all omitted events is counted elsewhere.
             let accounts = self.levels.iter_mut();
             accounts.for_each(|level| level.retain(|_, account| account.is_present(now)));
         }
@@ -172,7 +172,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Events of `sources` that are written, of `each` that each of them brings.
+    /// Number of logged events if each of `sources` causes `each` events.
     fn written(
         bounds: &mut Bounds,
         sources: impl Iterator<Item = IpAddr>,
@@ -183,7 +183,8 @@ mod tests {
         events.filter(|source| bounds.admit(*source, is_refusal, now).is_some()).count()
     }
 
-    /// The `number`th address of as many different /64s of 2001:db8:7::/48, and then of further /48s.
+    /// An address in the `number`th /64 from 2001:db8:7:: on; the /64s after 2001:db8:7::/48 lie in
+    /// further /48s.
     fn site(number: u32) -> IpAddr {
         let first = 0x2001_0DB8_0007_u128 << 80;
         Ipv6Addr::from_bits(first + (u128::from(number) << 64) + 5).into()
@@ -213,7 +214,7 @@ mod tests {
     #[test]
     fn rest_of_one_network_is_not_that_of_another() {
         let (mut bounds, now) = (Bounds::default(), Instant::now());
-        // As many sources as are told apart, in networks of their own.
+        // Fills the narrowest level with sources in separate networks.
         let sources = (0..SITE.accounts_max as u32).map(|i| site(i << 13));
         written(&mut bounds, sources, (1, false), now);
         let rest = (0..2000).map(|i| site(i << 4 | 1));

@@ -1,9 +1,9 @@
-//! Clients by name: hosts, wildcards and netgroups of the configuration, held against addresses.
+//! Matches clients against host names, wildcards and netgroups of the configuration.
 //!
-//! A name that an address claims counts only if a look-up of the name leads back to the address:
-//! whoever has the reverse zone of an address writes any name into it. Threads of their own look up;
-//! nothing here waits for them. Netgroups have one thread apart from names, as the C library asks for
-//! one at a time, and are asked for only once a rule is reached that has one.
+//! A name from a reverse look-up counts only if its forward look-up returns the address: the owner
+//! of a reverse zone can enter any name. Separate threads do the look-ups; requests never wait for
+//! them. Netgroups have a thread of their own, because the C library serves one look-up at a time.
+//! They are looked up only once a rule with a netgroup is reached.
 
 mod table;
 
@@ -17,31 +17,32 @@ use std::time::{Duration, Instant};
 use table::{Answer, ClientNames, GroupSet, Lookup, MemberAnswer, MemberLookup, NameTable};
 pub use table::{RuleVerdict, WantedNames};
 
-/// An idle thread looks for work so often, whatever the table says.
+/// Longest time between two checks for work of an idle thread.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
-/// The name services of the system, or a test's. Calls may wait for half a minute.
+/// The name services of the system, or a test double. Calls may block for half a minute.
 pub trait NameService: Send + Sync + 'static {
-    /// The name that an address claims.
+    /// The name of an address by reverse look-up.
     ///
     /// # Errors
-    /// No answer.
+    /// The service gave no answer.
     fn name_of(&self, address: IpAddr) -> io::Result<Option<String>>;
 
-    /// The addresses of a name; empty if it does not exist.
+    /// The addresses of a name; empty if the name does not exist.
     ///
     /// # Errors
-    /// No answer.
+    /// The service gave no answer.
     fn addresses_of(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 
-    /// Whether a netgroup has a host, by name or by address.
+    /// Whether a netgroup contains a host, by name or by address.
     ///
     /// # Errors
-    /// There is no such netgroup, or no answer: that is not told apart.
+    /// The netgroup does not exist or the service gave no answer; the C library does not
+    /// distinguish them.
     fn is_in_netgroup(&self, netgroup: &str, host: &str) -> io::Result<bool>;
 }
 
-/// By nsswitch.conf(5).
+/// The name services of nsswitch.conf(5).
 struct SystemNames;
 
 impl NameService for SystemNames {
@@ -58,7 +59,7 @@ impl NameService for SystemNames {
     }
 }
 
-/// Knowledge of names. Its threads end with it.
+/// The resolver with its cache. Its threads end on drop.
 pub struct HostNames {
     desk: Arc<Desk>,
     service: Arc<dyn NameService>,
@@ -70,14 +71,14 @@ impl std::fmt::Debug for HostNames {
     }
 }
 
-/// The table, and how threads wait for work.
+/// The table and the condition variable of the threads.
 struct Desk {
     table: RwLock<NameTable>,
     calls: Mutex<Calls>,
     call: Condvar,
 }
 
-/// Work that threads were called for.
+/// Wake-ups and the state of the threads.
 #[derive(Default)]
 struct Calls {
     count: u64,
@@ -100,17 +101,18 @@ impl Desk {
         self.call.notify_all();
     }
 
-    /// The next look-up; none once there is to be no more.
+    /// Waits for the next look-up; `None` once the resolver ends.
     fn next(&self) -> Option<Lookup> {
         self.take(|table, now| (table.next(now), table.idle_for(now)))
     }
 
-    /// The next turn of a client with its netgroups.
+    /// Waits for the next client's netgroup look-ups.
     fn next_members(&self) -> Option<MemberLookup> {
         self.take(|table, _| (table.next_members(), None))
     }
 
-    /// Waits for work of one kind, which `find` takes from the table with the time until it looks again.
+    /// Waits for work of one kind. `find` takes it from the table, and returns the time until the
+    /// next check.
     fn take<W>(
         &self,
         find: impl Fn(&mut NameTable, Instant) -> (Option<W>, Option<Duration>),
@@ -127,7 +129,7 @@ impl Desk {
                 return lookup;
             }
             if calls.count == before {
-                // A host may be due that too many threads look up already: not at once, then.
+                // A due host may wait for a free thread, so the check is not repeated at once.
                 let idle = idle.unwrap_or(IDLE_MAX).clamp(Duration::from_millis(100), IDLE_MAX);
                 drop(self.call.wait_timeout(calls, idle));
             }
@@ -136,7 +138,7 @@ impl Desk {
 }
 
 impl WantedNames {
-    /// The names of a configuration, and whether it takes those of its clients to tell.
+    /// The names in a configuration, and whether client names must be looked up.
     #[must_use]
     pub fn of(config: &Config) -> (Self, bool) {
         let (mut wanted, mut looks_up_clients) = (Self::default(), false);
@@ -162,34 +164,34 @@ impl Drop for HostNames {
 }
 
 impl HostNames {
-    /// Nothing is wanted yet; names will be looked up by the system's name services.
+    /// Creates a resolver with the system's name services, without any names yet.
     #[must_use]
     pub fn of_system() -> Self {
         Self::new(Arc::new(SystemNames))
     }
 
-    /// As [`HostNames::of_system`], by another service.
+    /// As [`HostNames::of_system`], with another service.
     pub fn new(service: Arc<dyn NameService>) -> Self {
         let table = RwLock::new(NameTable::new(Instant::now()));
         let desk = Desk { table, calls: Mutex::default(), call: Condvar::new() };
         Self { desk: Arc::new(desk), service }
     }
 
-    /// Takes the names of a configuration, and has all looked up anew.
+    /// Replaces the names and starts new look-ups of all.
     ///
     /// # Errors
-    /// No threads can be started; in words.
+    /// A sentence if threads cannot be started.
     pub fn configure(&self, wanted: &WantedNames, looks_up_clients: bool) -> Result<(), String> {
         self.prepare(wanted, looks_up_clients)?;
         self.settle(wanted);
         Ok(())
     }
 
-    /// Adds the names of a configuration that is to come, and has all looked up anew. What the present
-    /// one names counts on until [`HostNames::settle`].
+    /// Adds the names of a future configuration and starts new look-ups of all. Names of the
+    /// present one stay until [`HostNames::settle`].
     ///
     /// # Errors
-    /// No threads can be started; in words. Nothing has changed then.
+    /// A sentence if threads cannot be started. Nothing has changed then.
     pub fn prepare(&self, wanted: &WantedNames, looks_up_clients: bool) -> Result<(), String> {
         if looks_up_clients || !wanted.hosts.is_empty() {
             self.start()?;
@@ -202,12 +204,12 @@ impl HostNames {
         Ok(())
     }
 
-    /// Takes away names that the configuration, which was prepared, does not have.
+    /// Removes names that the prepared configuration does not have.
     pub fn settle(&self, wanted: &WantedNames) {
         self.desk.table().settle(wanted);
     }
 
-    /// Starts the threads that do not run yet.
+    /// Starts the missing look-up threads.
     fn start(&self) -> Result<(), String> {
         let mut calls = self.desk.calls();
         while calls.threads < LOOKUP_THREADS + REFRESH_THREADS {
@@ -221,7 +223,7 @@ impl HostNames {
         Ok(())
     }
 
-    /// Starts the thread for netgroups, if it does not run yet.
+    /// Starts the netgroup thread if it does not run.
     fn start_netgroups(&self) -> Result<(), String> {
         let mut calls = self.desk.calls();
         if !calls.has_netgroup_thread {
@@ -235,8 +237,8 @@ impl HostNames {
         Ok(())
     }
 
-    /// Whether a rule is for clients at an address; [`RuleVerdict::Pending`] starts a look-up. Takes
-    /// microseconds, and never waits for a name service.
+    /// Whether a rule matches a client address; [`RuleVerdict::Pending`] starts a look-up. Takes
+    /// microseconds and never waits for a name service.
     #[must_use]
     pub fn is_for(&self, rule: &HostRule, address: IpAddr) -> RuleVerdict {
         match rule {
@@ -253,7 +255,7 @@ impl HostNames {
                 self.note_match(address, is.into())
             }
             HostRule::Netgroup(group) => {
-                // Netgroups have clients by their names.
+                // Netgroups contain clients by name.
                 if self.of_client(address).is_none() {
                     return RuleVerdict::Pending;
                 }
@@ -281,7 +283,7 @@ impl HostNames {
         verdict
     }
 
-    /// The clients of some rules, as a share of SMB has them.
+    /// The clients of several rules, for an SMB share.
     #[must_use]
     pub fn of_rules(self: &Arc<Self>, rules: Vec<HostRule>) -> Arc<dyn NamedHosts> {
         Arc::new(RuleHosts { rules, names: self.clone() })
@@ -299,7 +301,7 @@ impl HostNames {
     }
 }
 
-/// Clients of any of some rules.
+/// Clients that match any of the rules.
 #[derive(Debug)]
 struct RuleHosts {
     rules: Vec<HostRule>,
@@ -312,7 +314,7 @@ impl NamedHosts for RuleHosts {
         for rule in &self.rules {
             match self.names.is_for(rule, peer) {
                 RuleVerdict::Match => return Some(true),
-                // Each rule lets clients in: without an answer this one does not.
+                // Each rule admits clients, so a missing answer admits none.
                 RuleVerdict::NoMatch | RuleVerdict::Unanswered => {}
                 RuleVerdict::Pending => is_unknown = true,
             }
@@ -321,7 +323,7 @@ impl NamedHosts for RuleHosts {
     }
 }
 
-/// A thread's life.
+/// Main loop of a look-up thread.
 fn serve(desk: &Desk, service: &dyn NameService) {
     while let Some(lookup) = desk.next() {
         let answer = look_up(service, lookup);
@@ -356,7 +358,7 @@ fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
     }
 }
 
-/// The life of the thread for netgroups.
+/// Main loop of the netgroup thread.
 fn serve_netgroups(desk: &Desk, service: &dyn NameService) {
     while let Some(lookup) = desk.next_members() {
         let answer = look_up_members(service, lookup);
@@ -365,7 +367,8 @@ fn serve_netgroups(desk: &Desk, service: &dyn NameService) {
     }
 }
 
-/// One turn of a client: it ends with its time, or once all is asked for. A call cannot be ended.
+/// One time slice of a client: ends when the time is over or all netgroups were looked up. A
+/// running call cannot be interrupted.
 fn look_up_members(service: &dyn NameService, lookup: MemberLookup) -> MemberAnswer {
     let began = Instant::now();
     let none = GroupSet::default();
@@ -396,8 +399,8 @@ fn look_up_members(service: &dyn NameService, lookup: MemberLookup) -> MemberAns
     MemberAnswer { lookup, asked, found, failed }
 }
 
-/// The names of a client that lead to its address: the one that it claims, and with `short` its first
-/// part, as netgroups have it. Whether a look-up failed, so that there may be more.
+/// The confirmed names of a client: its reverse name and, with `short`, the first label, as
+/// netgroups contain it. The flag reports that a look-up failed, so that there may be more names.
 fn confirmed_names(service: &dyn NameService, client: IpAddr, short: bool) -> (Vec<String>, bool) {
     let failed = |error: io::Error| {
         tracing::warn!(
@@ -423,7 +426,7 @@ fn confirmed_names(service: &dyn NameService, client: IpAddr, short: bool) -> (V
         ),
         None => {}
     }
-    // Whatever the claim: only what the short name leads to here counts.
+    // The short name must resolve to the client here, whatever its domain claims.
     let first = claimed.split_once('.').map(|(first, _)| first).filter(|_| short);
     if let Some(first) = first.filter(|first| leads_here(first) == Some(true)) {
         names.push(first.to_owned());

@@ -1,7 +1,7 @@
-//! Knowledge of hosts' names and addresses, without threads and without a resolver.
+//! Cache of host names and addresses, without threads and without a resolver.
 //!
-//! Answers are refreshed before they are too old to count, so that a client in the middle of its
-//! work never waits for a name service, and one that fails for a while changes nothing.
+//! Answers are refreshed before they expire. So a working client never waits for a name service,
+//! and a temporary failure changes nothing.
 
 mod members;
 
@@ -20,25 +20,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The names of the configuration.
+/// The names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedNames {
-    /// Hosts by name, in lower case.
+    /// Host names in lower case.
     pub hosts: HashSet<String>,
     /// Netgroups.
     pub netgroups: Vec<String>,
 }
 
-/// Whether a rule is for a client.
+/// Outcome of a rule for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleVerdict {
-    /// It is.
+    /// The rule matches.
     Match,
-    /// It is not.
+    /// The rule does not match.
     NoMatch,
-    /// A look-up has to tell, which is under way.
+    /// A look-up in flight will decide.
     Pending,
-    /// The look-up failed, or had no answer in time: the rule may be for the client.
+    /// The look-up failed or timed out: the rule may match.
     Unanswered,
 }
 
@@ -48,39 +48,39 @@ impl From<bool> for RuleVerdict {
     }
 }
 
-/// Answer of the name services about a client's address.
+/// Names of a client address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientNames {
-    /// Names that lead to the address, in lower case.
+    /// Confirmed names in lower case.
     pub names: Vec<String>,
 }
 
 impl ClientNames {
-    /// Whether something of it is not in `other`.
+    /// Whether `other` lacks a name of this answer.
     fn loses_by(&self, other: &Self) -> bool {
         self.names.iter().any(|one| !other.names.contains(one))
     }
 }
 
-/// A look-up to be made.
+/// A look-up to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// The names of a client's address; with the short one, as netgroups have it, if the second is set.
+    /// The names of a client address; the flag requests the short name for netgroups.
     Client(IpAddr, bool),
     /// The addresses of a host.
     Host(String),
 }
 
-/// A look-up that was made, to be handed back.
+/// The result of a look-up.
 #[derive(Debug)]
 pub enum Answer {
-    /// The names of a client. If a name service failed there may be more.
+    /// The names of a client. After a failure there may be more.
     Client { client: IpAddr, is_short: bool, found: ClientNames, has_failed: bool },
-    /// The addresses of a host; none if a name service failed.
+    /// The addresses of a host; `None` after a failure.
     Host { name: String, addresses: Option<Vec<IpAddr>> },
 }
 
-/// When something was found out, and is to be asked again.
+/// Time of an answer and of its next refresh.
 #[derive(Clone, Copy, Debug)]
 struct Age {
     known: Instant,
@@ -100,13 +100,13 @@ impl Age {
 #[derive(Debug)]
 struct Host {
     addresses: Option<(Vec<IpAddr>, Age)>,
-    /// Since when it is wanted.
+    /// Time since which the name is in the configuration.
     since: Instant,
     is_asked: bool,
 }
 
 impl Host {
-    /// Nothing is due while it is asked.
+    /// Time of the next look-up; `None` while one is in flight.
     fn due(&self, now: Instant) -> Option<Instant> {
         let due = self.addresses.as_ref().map_or(now, |(_, age)| age.due);
         (!self.is_asked).then_some(due)
@@ -116,27 +116,27 @@ impl Host {
 #[derive(Debug)]
 struct Client {
     found: Option<(Arc<ClientNames>, Age)>,
-    /// What the last look-up found, where it lost something of `found`: it counts once another agrees.
+    /// The last answer, if it lacks a name of `found`: it counts once another answer agrees.
     doubted: Option<ClientNames>,
-    /// Which netgroups it is in.
+    /// Its netgroups.
     groups: Membership,
-    /// Since when its names are wanted.
+    /// Time since which its names are needed.
     since: Instant,
-    /// Where it waits or is looked up.
+    /// The queue in which it waits or is looked up.
     queue: Option<Queue>,
-    /// A rule by name was for it since it was found.
+    /// A rule by name matched it since the last answer.
     is_matched: AtomicBool,
-    /// When it was asked for last, in milliseconds of the table.
+    /// Last use, in milliseconds since the start of the table.
     used: AtomicU64,
 }
 
 impl Client {
-    /// The names that were found last, however long ago.
+    /// The last names, of any age.
     fn names(&self) -> &[String] {
         self.found.as_ref().map(|(names, _)| names.names.as_slice()).unwrap_or_default()
     }
 
-    /// Whether it has waited for an answer for as long as it may.
+    /// Whether its wait for an answer has timed out.
     fn is_overdue(&self, now: Instant) -> bool {
         let lapsed = self.found.as_ref().map(|(_, age)| age.known + HOST_ANSWER_MAX_AGE);
         let since = lapsed.map_or(self.since, |lapsed| lapsed.max(self.since));
@@ -144,16 +144,17 @@ impl Client {
     }
 }
 
-/// Whose turn it is among the clients.
+/// The queues of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
-    /// Of those that no entry is for yet: anybody's.
+    /// Clients without a matching entry.
     Newcomers,
-    /// Of those that an entry was for, to be refreshed.
+    /// Clients with a matching entry, for refreshes.
     Regulars,
 }
 
-/// What clients are counted by in line: the owner of a /48 has as many of its parts as it likes.
+/// The unit in which queued clients are counted: the owner of an IPv6 /48 has any number of its
+/// /64s.
 fn lookup_site(address: IpAddr) -> IpAddr {
     match site_of(address) {
         IpAddr::V6(v6) => {
@@ -164,26 +165,26 @@ fn lookup_site(address: IpAddr) -> IpAddr {
     }
 }
 
-/// See the module.
+/// The cache.
 #[derive(Debug)]
 pub struct NameTable {
     started: Instant,
     hosts: HashMap<String, Host>,
     netgroups: Arc<[String]>,
-    /// The place of each in `netgroups`.
+    /// Index of each netgroup in `netgroups`.
     netgroup_places: HashMap<String, usize>,
     clients: HashMap<IpAddr, Client>,
     member_lines: MemberLines,
     newcomers: SiteLine<IpAddr>,
     regulars: SiteLine<IpAddr>,
-    /// Look-ups of clients at work: as many as there are threads at most.
+    /// Client look-ups in flight: at most one per thread.
     clients_asked: Vec<(IpAddr, Queue)>,
-    /// Look-ups of hosts at work.
+    /// Host look-ups in flight.
     hosts_asked: usize,
 }
 
 impl NameTable {
-    /// Nothing is wanted, nothing known.
+    /// Creates an empty table.
     pub fn new(now: Instant) -> Self {
         Self {
             started: now,
@@ -197,14 +198,15 @@ impl NameTable {
                 LOOKUPS_WAITING_PER_SITE,
                 LOOKUPS_PER_SITE,
             ),
-            // Of what is remembered all may be due at once.
+            // All cached clients may be due at once.
             regulars: SiteLine::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, REFRESHES_PER_SITE),
             clients_asked: Vec::new(),
             hosts_asked: 0,
         }
     }
 
-    /// Adds the names of a configuration. All are looked up anew; what is known counts meanwhile.
+    /// Adds the names of a configuration. All are looked up again; cached answers count in the
+    /// meantime.
     pub fn prepare(&mut self, wanted: &WantedNames, now: Instant) {
         for name in &wanted.hosts {
             let new = || Host { addresses: None, since: now, is_asked: false };
@@ -217,7 +219,7 @@ impl NameTable {
         for client in self.clients.values_mut() {
             client.groups.make_due(now);
             client.found.iter_mut().for_each(|(_, age)| age.due = now);
-            // Nothing is known of short names until somebody wants them.
+            // Short names were not looked up until a netgroup needs them.
             if known.is_empty() && !new.is_empty() {
                 (client.found, client.since) = (None, now);
             }
@@ -227,7 +229,7 @@ impl NameTable {
         }
     }
 
-    /// Takes away names that a configuration does not have.
+    /// Removes names that a configuration does not have.
     pub fn settle(&mut self, wanted: &WantedNames) {
         self.hosts.retain(|name, _| wanted.hosts.contains(name));
         if *self.netgroups != wanted.netgroups[..] {
@@ -235,27 +237,26 @@ impl NameTable {
         }
     }
 
-    /// Whether an address is one of a host's; none while that is not known. A name that is not wanted
-    /// is nobody's, and one without an answer in time neither.
+    /// Whether an address belongs to a host; `None` while unknown. A name that is not in the table,
+    /// or that got no answer in time, matches nothing.
     pub fn is_host(&self, name: &str, address: IpAddr, now: Instant) -> Option<bool> {
         let Some(host) = self.hosts.get(name) else { return Some(false) };
         let Some((addresses, age)) = &host.addresses else {
             let is_overdue = now.saturating_duration_since(host.since) >= FIRST_ANSWER_WITHIN;
             return is_overdue.then_some(false);
         };
-        // What has not been confirmed for so long does not count, and a failure is no answer to
-        // wait for.
+        // An expired answer does not count, and a failed look-up is not waited for.
         Some(age.counts(now) && addresses.contains(&address.to_canonical()))
     }
 
-    /// An entry by name is for a client: its next look-up is not held up by those of others.
+    /// Records that an entry by name matched a client: other clients no longer delay its refresh.
     pub fn note_match(&self, client: IpAddr) {
         if let Some(client) = self.clients.get(&client.to_canonical()) {
             client.is_matched.store(true, Ordering::Relaxed);
         }
     }
 
-    /// What is known of a client, and whether [`NameTable::ask`] is to be called.
+    /// The cached names of a client, and whether [`NameTable::ask`] must be called.
     pub fn find(&self, client: IpAddr, now: Instant) -> (Option<Arc<ClientNames>>, bool) {
         let Some(client) = self.clients.get(&client.to_canonical()) else { return (None, true) };
         client.used.store(self.millis(now), Ordering::Relaxed);
@@ -266,7 +267,8 @@ impl NameTable {
         (names, is_due && client.queue.is_none())
     }
 
-    /// A client is looked up, unless it is already or too many wait; whether there is work.
+    /// Queues a client's look-up unless one is queued or the queue is full; returns whether there
+    /// is new work.
     pub fn ask(&mut self, client: IpAddr, now: Instant) -> bool {
         let address = client.to_canonical();
         if !self.find(address, now).1 {
@@ -298,7 +300,7 @@ impl NameTable {
         true
     }
 
-    /// The next look-up that may begin.
+    /// The next look-up that may start.
     pub fn next(&mut self, now: Instant) -> Option<Lookup> {
         let of_queue = |queue| self.clients_asked.iter().filter(|(_, of)| *of == queue).count();
         let (newcomers, regulars) = (of_queue(Queue::Newcomers), of_queue(Queue::Regulars));
@@ -339,13 +341,13 @@ impl NameTable {
         }
     }
 
-    /// For how long there is nothing to do, if nobody asks.
+    /// Time until the next refresh is due, without new requests.
     pub fn idle_for(&self, now: Instant) -> Option<Duration> {
         let due = self.hosts.values().filter_map(|host| host.due(now)).min();
         due.map(|due| due.saturating_duration_since(now))
     }
 
-    /// Takes an answer.
+    /// Handles the result of a look-up.
     pub fn handle_answer(&mut self, answer: Answer, now: Instant) {
         match answer {
             Answer::Client { client, is_short, found, has_failed } => {
@@ -370,15 +372,15 @@ impl NameTable {
         now: Instant,
     ) {
         let is_of_these = is_short || self.netgroups.is_empty();
-        // It has given way to others.
+        // The client was evicted in the meantime.
         let Some(client) = self.clients.get_mut(&client) else { return };
         client.queue = None;
-        // It was asked for before somebody wanted short names: it is due still.
+        // The answer predates the need for short names, so the client stays due.
         if !is_of_these {
             return;
         }
         if let Some((known, age)) = client.found.as_mut().filter(|(_, age)| age.counts(now)) {
-            // A service that starts anew says "no" as one that knows.
+            // A restarting name service denies names as if it knew.
             let is_new_loss = known.loses_by(&found) && client.doubted.as_ref() != Some(&found);
             if has_failed || is_new_loss {
                 if !has_failed {
@@ -390,7 +392,7 @@ impl NameTable {
         }
         let is_certain = !has_failed && !found.names.is_empty();
         match &client.found {
-            // Whatever the address was a member of by the lost name, it is not by another.
+            // Memberships by a lost name do not apply to another name.
             Some((known, _)) if known.loses_by(&found) => client.groups.clear(now),
             Some((known, _)) if **known == found => {}
             _ => client.groups.make_due(now),
@@ -413,8 +415,8 @@ impl NameTable {
         }
     }
 
-    /// Of a site that has its share, else of all, that which was not asked for the longest goes, and
-    /// before those that an entry was for the others.
+    /// Evicts the least recently used client, of a site at its limit or of all. Clients without a
+    /// matching entry go first.
     fn make_room(&mut self, address: IpAddr) {
         let site = site_of(address);
         let of_site = self.clients.keys().filter(|client| site_of(**client) == site).count();

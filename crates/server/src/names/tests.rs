@@ -1,18 +1,18 @@
-//! Rules held against clients, by name services of the tests' own.
+//! Tests of rules against clients with simulated name services.
 
 use super::*;
 use std::collections::HashMap;
 use std::sync::mpsc;
 
-/// Zones of a test: what addresses claim, what names lead to, and netgroups.
+/// Simulated zones: reverse names, addresses and netgroups.
 #[derive(Default)]
 struct Zones {
     claims: HashMap<IpAddr, &'static str>,
     addresses: HashMap<&'static str, Vec<IpAddr>>,
     netgroups: Vec<(&'static str, &'static str)>,
-    /// Netgroups without an answer.
+    /// Netgroups whose look-up fails.
     failing: Vec<&'static str>,
-    /// A look-up of this name or netgroup waits until the test lets them go on.
+    /// A look-up of this name or netgroup blocks until the test releases it.
     slow: Option<(&'static str, Mutex<mpsc::Receiver<()>>)>,
 }
 
@@ -49,7 +49,7 @@ fn rule(text: &str) -> HostRule {
     HostRule::parse(text).unwrap()
 }
 
-/// Verdict of a rule once it is known.
+/// Waits for the verdict of a rule.
 fn verdict(names: &HostNames, text: &str, client: IpAddr) -> bool {
     for _ in 0..1000 {
         match names.is_for(&rule(text), client) {
@@ -114,7 +114,7 @@ fn claimed_name_that_does_not_lead_back_does_not_count() {
     }
 }
 
-/// Whoever has a domain writes `a` before it; that is not the `a` of this network.
+/// The owner of any domain can use the label `a`; it is not the `a` of this network.
 #[test]
 fn short_name_of_a_foreign_domain_is_in_no_netgroup() {
     let zones = Zones {

@@ -1,73 +1,72 @@
-//! The line of calls before the workers, and who of them is called when; without
-//! threads or a clock.
+//! The queue of calls before the workers, and the decision which worker runs when; without threads
+//! or a clock.
 //!
-//! Each holder has a lane of its own, and those with calls waiting take turns: a holder with
-//! one call waits for one call of each other holder at most, however many those have. A holder
-//! may run as many calls at once as leave a part of the free workers to the others, so that
-//! long calls of one do not have all workers.
+//! Each holder has its own lane, and lanes with queued calls take turns. A holder with one call
+//! waits for at most one call of each other holder, however many those have. A holder's running
+//! calls are limited so that a part of the free workers remains for others. So long calls of one
+//! holder never occupy all workers.
 //!
-//! Most calls are answered from memory in some microseconds, which is less than
-//! what waking a thread costs. So one worker takes one call after the other, and
-//! while others wait a second one stands by as the *sentry*: it looks every
-//! [`TICK`] whether the line moves. If it stands still, somebody waits for a disk,
-//! and for [`SPREAD`] every call gets a worker of its own at once, as far as its holder may
-//! have them.
+//! Most calls are answered from memory in some microseconds, less than the wake-up of a thread
+//! costs. So one worker takes one call after the other. While other calls are queued a second
+//! worker stands by as the *sentry*, and checks every [`TICK`] that the queue moves. If the queue
+//! stands still, a call waits for a disk. Then for [`SPREAD`] every call gets a worker of its own
+//! at once, within the limit of its holder.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// How often the sentry looks: what a call may lose if the one before it waits for
-/// a disk. Less than a seek, some times a call that is answered from memory.
+/// Interval of the sentry's check: the delay of a call whose predecessor waits for a disk. It is
+/// less than a seek, and several times a call that is answered from memory.
 pub const TICK: Duration = Duration::from_micros(300);
 
-/// How long every call gets a worker of its own after the line stood still.
+/// Period in which every call gets its own worker after the queue stood still.
 pub const SPREAD: Duration = Duration::from_millis(50);
 
-/// The line moves too slowly, even if it moves, once its first waits so long.
+/// Age of the first queued call from which the queue is too slow, even if it moves.
 const TOO_LONG: Duration = Duration::from_millis(1);
 
-/// Looks at an empty line until the sentry leaves.
+/// Checks of an empty queue until the sentry leaves.
 const QUIET_TICKS: u32 = 3;
 
-/// Lanes that their holders keep without calls, for the next ones.
+/// Lanes without calls that are retained for their holders.
 const QUIET_LANES: usize = 64;
 
-/// A holder may run as many calls at once as this times the workers that then still run none:
-/// one alone three quarters of them, two three sevenths each, and so on.
+/// A holder's running calls are limited to this multiple of the idle workers. One holder alone gets
+/// three quarters of the workers, two get three sevenths each, and so on.
 const RUNNING_TIMES_FREE: usize = 3;
 
-/// What waits, for whom, and how many workers there are. `H` is a holder, `T` is a call.
+/// Queued calls by holder, and the number of workers by state. `H` is a holder, `T` is a call.
 #[derive(Debug)]
 pub struct Line<H, T> {
-    /// By holder, where its lane is.
+    /// The lane of each holder.
     places: HashMap<H, LaneId>,
     lanes: Vec<Lane<H, T>>,
-    /// Lanes of nobody.
+    /// Unassigned lanes.
     free: Vec<LaneId>,
-    /// The lanes that have calls waiting, each once, by turn.
+    /// Lanes with queued calls, each once, in turn order.
     turns: VecDeque<LaneId>,
-    /// Calls that wait, in all lanes.
+    /// Number of queued calls in all lanes.
     waiting: usize,
     bounds: Bounds,
-    /// All workers.
+    /// Number of all workers.
     threads: usize,
-    /// Those that wait to be called.
+    /// Number of idle workers.
     idle: usize,
-    /// Those that were called and have not come yet.
+    /// Number of workers that were woken or started and have not arrived yet.
     called: usize,
-    /// Those that run a call.
+    /// Number of workers that run a call.
     busy: usize,
     finished: u64,
     sentry: Sentry,
     spread_until: Option<Instant>,
 }
 
-/// Which of the lanes.
+/// Index of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneId(usize);
 
-/// The calls of one holder; of none if the lane is free.
+/// Calls of one holder; the holder is `None` if the lane is unassigned.
 #[derive(Debug)]
 struct Lane<H, T> {
     holder: Option<H>,
@@ -81,19 +80,19 @@ impl<H, T> Lane<H, T> {
     }
 }
 
-/// What the line never exceeds.
+/// Upper bounds of the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Calls that wait.
+    /// Queued calls.
     pub calls: usize,
-    /// Of those, one holder's.
+    /// Queued calls of one holder.
     pub holder_calls: usize,
-    /// Of those, what a holder may have in any case, while there is any room.
+    /// Queued calls that a holder may always have, while there is any room.
     pub holder_floor: usize,
     pub threads: usize,
-    /// Workers that calls which do not wait can use at once.
+    /// Workers that can run non-blocking calls at once.
     pub processors: usize,
-    /// Every call waits for a disk: each gets a worker of its own at once, and nobody watches.
+    /// Every call blocks on a disk: each gets a worker at once, without a sentry.
     pub all_wait: bool,
 }
 
@@ -104,21 +103,21 @@ enum Sentry {
     Standing { finished: u64, quiet: u32 },
 }
 
-/// Whom the caller must wake or make, after it has let go of the line.
+/// Workers that the caller must wake or start after it has released the lock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summons {
     pub wake: usize,
     pub make: usize,
 }
 
-/// What a worker that was called, or has ended a call, does next.
+/// Next step of a worker that was woken or has ended a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Duty<T> {
-    /// Run the call, then [`Line::end`] of its lane.
+    /// Run the call, then call [`Line::end`] for its lane.
     Run(LaneId, T),
-    /// Stand by for [`TICK`], then [`Line::look`].
+    /// Stand by for [`TICK`], then call [`Line::look`].
     Watch,
-    /// Wait until called.
+    /// Wait for a wake-up.
     Rest,
 }
 
@@ -142,28 +141,28 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         }
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Whether no call is queued or running.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         self.waiting == 0 && self.busy == 0
     }
 
-    /// Calls that wait.
+    /// Number of queued calls.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Holders that have calls, waiting or running.
+    /// Number of holders with queued or running calls.
     #[must_use]
     pub fn holders(&self) -> usize {
         self.lanes.iter().filter(|lane| !lane.is_quiet()).count()
     }
 
-    /// A call joins.
+    /// Queues a call.
     ///
     /// # Errors
-    /// The call itself, if the line is full, or its holder has as many waiting as it may have.
+    /// The call itself, if the queue or the holder's part of it is full.
     pub fn join(&mut self, holder: &H, call: T, now: Instant) -> Result<Summons, T> {
         let known = self.places.get(holder).copied();
         let own = known.map_or(0, |id| self.lanes[id.0].waiting.len());
@@ -179,7 +178,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
             self.turns.push_back(id);
         }
         let mut summons = Summons::default();
-        // The end of a call of a holder that runs as many as it may leads to the next one.
+        // A holder at its limit needs no worker now: the end of its running call leads to this one.
         if self.room(running) > 0 {
             if self.busy + self.called == 0 || self.spreads(now) {
                 self.summon(&mut summons);
@@ -200,7 +199,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         id
     }
 
-    /// Frees a lane without calls, unless there are few.
+    /// Unassigns a lane without calls, unless there are few lanes.
     fn release_lane(&mut self, id: LaneId) {
         if self.places.len() <= QUIET_LANES {
             return;
@@ -213,15 +212,15 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         }
     }
 
-    /// Whether a holder with so many calls waiting may add one: it may have as many as would
-    /// still be free, as in `limits::Ledger`.
+    /// Whether a holder with `own` queued calls may add one: it may have as many as would remain
+    /// free, as in `limits::Ledger`.
     fn has_place(&self, own: usize) -> bool {
         let Bounds { calls, holder_calls, holder_floor, .. } = self.bounds;
         let free = calls.saturating_sub(self.waiting);
         free > 0 && own < holder_calls && (own < holder_floor || own < free)
     }
 
-    /// How many calls a holder that runs so many may begin now.
+    /// Number of calls that a holder with `running` calls may start now.
     fn room(&self, running: usize) -> usize {
         let free = self.bounds.threads.saturating_sub(self.busy) * RUNNING_TIMES_FREE;
         let room = free.saturating_sub(running) / (RUNNING_TIMES_FREE + 1);
@@ -233,7 +232,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         self.room(lane.running).min(lane.waiting.len())
     }
 
-    /// How many of the calls that wait may begin now; it is not counted beyond the workers.
+    /// Number of queued calls that may start now, counted up to the number of workers.
     fn runnable(&self) -> usize {
         let mut count = 0;
         for id in &self.turns {
@@ -245,14 +244,14 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         count
     }
 
-    /// Since when the call waits that begins next; none if none may begin.
+    /// Queue time of the call that starts next; `None` if none may start.
     fn next_since(&self) -> Option<Instant> {
-        // Holders without room run calls: there are no more of them than workers.
+        // Holders at their limit run calls, so there are no more of them than workers.
         let next = self.turns.iter().find(|id| self.room_of(**id) > 0)?;
         self.lanes[next.0].waiting.front().map(|(_, since)| *since)
     }
 
-    /// A worker comes that was called.
+    /// Handles the arrival of a worker that was woken or started.
     pub fn come(&mut self, summons: &mut Summons) -> Duty<T> {
         self.called -= 1;
         if self.sentry == Sentry::Called {
@@ -262,7 +261,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         self.next(summons)
     }
 
-    /// A worker has ended a call of the lane.
+    /// Handles the end of a call of the lane `id`.
     pub fn end(&mut self, id: LaneId, summons: &mut Summons) -> Duty<T> {
         self.busy -= 1;
         self.finished += 1;
@@ -274,7 +273,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         self.next(summons)
     }
 
-    /// The sentry looks.
+    /// Handles a check by the sentry.
     pub fn look(&mut self, now: Instant, summons: &mut Summons) -> Duty<T> {
         let Sentry::Standing { finished, quiet } = self.sentry else { return self.next(summons) };
         let since = self.next_since();
@@ -288,7 +287,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         let Some(waits) = waits.filter(|waits| *waits >= TICK) else { return Duty::Watch };
         if finished == self.finished || waits >= TOO_LONG {
             self.spread_until = Some(now + SPREAD);
-            // This one takes the first itself.
+            // The sentry takes the first call itself.
             for _ in 1..self.runnable() {
                 self.summon(summons);
             }
@@ -299,7 +298,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         self.next(summons)
     }
 
-    /// A worker that has rested for long goes, unless it was called meanwhile.
+    /// Whether an idle worker may exit. A worker that was woken in the meantime may not.
     pub fn leave(&mut self) -> bool {
         let goes = self.idle > 0;
         if goes {
@@ -309,7 +308,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         goes
     }
 
-    /// A worker that was to be made could not be; without any, what waits is dropped.
+    /// Handles a failed thread start. Without any worker all queued calls are dropped.
     pub fn not_made(&mut self) -> Vec<T> {
         self.called -= 1;
         self.threads -= 1;
@@ -319,7 +318,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         if self.threads > 0 {
             return Vec::new();
         }
-        // Nothing runs without a worker.
+        // No call can run without a worker.
         self.turns.clear();
         self.free.clear();
         self.places.clear();
@@ -334,15 +333,14 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
             return Duty::Rest;
         };
         self.busy += 1;
-        // Who is called already takes one each.
+        // Workers that were already woken take one call each.
         if self.waiting > self.called && self.next_since().is_some() {
             self.need_sentry(summons);
         }
         Duty::Run(lane, call)
     }
 
-    /// The first call of the holder whose turn it is. One that runs as many as it may loses its
-    /// turn.
+    /// Takes the first call of the next holder in turn. A holder at its limit loses its turn.
     fn take_next(&mut self) -> Option<(LaneId, T)> {
         for _ in 0..self.turns.len() {
             let id = self.turns.pop_front()?;
@@ -376,7 +374,7 @@ impl<H: Clone + Eq + Hash, T> Line<H, T> {
         }
     }
 
-    /// Whether there is one to call.
+    /// Requests a worker; returns false if all are in use.
     fn summon(&mut self, summons: &mut Summons) -> bool {
         if self.idle > 0 {
             self.idle -= 1;

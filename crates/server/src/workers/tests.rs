@@ -1,4 +1,4 @@
-//! The pool with real threads.
+//! Tests of the pool with real threads.
 
 use super::*;
 use std::sync::mpsc;
@@ -41,7 +41,7 @@ fn a_call_that_waits_holds_up_no_other() {
     assert!(runtime.block_on(pool.finish(Duration::from_secs(30))));
 }
 
-/// A disk that stands still holds up those that wait for it to be written, and no call.
+/// A hanging disk delays its syncs and no other call.
 #[test]
 fn sync_that_waits_takes_no_worker_from_calls() {
     let runtime = runtime();

@@ -1,8 +1,8 @@
-//! Membership of clients in netgroups: asked for apart from names, since a service that is slow to
-//! answer about a netgroup must hold up no client that is known by its name.
+//! Membership of clients in netgroups. It is looked up apart from names, because a slow netgroup
+//! service must not delay clients that match by name.
 //!
-//! One client has one turn at a time, in which as many of its netgroups are asked for as its time
-//! allows; the rest waits for its next turn, behind others.
+//! Each client has one time slice at a time for its netgroups; the rest waits for its next slice,
+//! behind other clients.
 
 use super::{Age, Client, RuleVerdict, lookup_site};
 use crate::limits::{
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Netgroups by their places in the table. While a configuration is prepared there are those of two.
+/// A set of netgroups by their index in the table. A prepared configuration doubles their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSet([u64; GROUP_WORDS]);
 
@@ -23,24 +23,24 @@ const GROUP_WORDS: usize = NETGROUPS_MAX * 2 / 64;
 const _: () = assert!(NETGROUPS_MAX.is_multiple_of(32));
 
 impl GroupSet {
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it has the netgroup of this place.
+    /// Whether the set contains the netgroup of this index.
     pub fn has(&self, at: usize) -> bool {
         self.0.get(at / 64).is_some_and(|word| word & 1 << (at % 64) != 0)
     }
 
-    /// Puts one in or takes it out.
+    /// Adds or removes a netgroup.
     pub fn set(&mut self, at: usize, has: bool) {
         let Some(word) = self.0.get_mut(at / 64) else { return };
         let bit = 1 << (at % 64);
         *word = if has { *word | bit } else { *word & !bit };
     }
 
-    /// The places of those in it, in order.
+    /// The indices in the set, in order.
     pub fn places(self) -> impl Iterator<Item = usize> {
         (0..GROUP_WORDS * 64).filter(move |at| self.has(*at))
     }
@@ -49,7 +49,7 @@ impl GroupSet {
         Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
-    /// With other places; those without one are left out.
+    /// Maps the indices; indices without an image are dropped.
     fn moved(self, place: impl Fn(usize) -> Option<usize>) -> Self {
         let mut moved = Self::default();
         self.places().filter_map(place).for_each(|at| moved.set(at, true));
@@ -57,36 +57,36 @@ impl GroupSet {
     }
 }
 
-/// Answers about one client's netgroups.
+/// Netgroup memberships of one client.
 #[derive(Debug)]
 pub struct Membership {
-    /// Netgroups that rules asked for.
+    /// Netgroups that rules have requested.
     wanted: GroupSet,
-    /// Netgroups that still are to be asked for in this round.
+    /// Netgroups that are still to be looked up in this round.
     pending: GroupSet,
-    /// By the place of the netgroup; each has an age of its own.
+    /// State by index of the netgroup, each with its own age.
     states: BTreeMap<usize, GroupState>,
-    /// Answers of this round may be out of date: they are asked for again soon.
+    /// Answers of this round may be outdated and are refreshed soon.
     is_uncertain: bool,
-    /// It waits for its turn, or has it.
+    /// The queue in which it waits or is looked up.
     queue: Option<Turn>,
 }
 
-/// The answer about a client and one netgroup. A netgroup whose look-up fails has no answer, and is
-/// none that the client is not in.
+/// Membership of a client in one netgroup. A failed look-up gives no answer; it does not exclude
+/// membership.
 #[derive(Clone, Copy, Debug)]
 enum GroupState {
-    /// The first answer is waited for.
+    /// Waits for the first answer.
     Asked { since: Instant },
-    /// There is none: the last look-up failed.
+    /// The last look-up failed.
     Failed { due: Instant },
-    /// The last answer. A member that the last look-up did not have is doubted: lost once another
-    /// look-up agrees.
+    /// The last answer. A membership that the last look-up did not confirm is doubted, and lost
+    /// once another look-up agrees.
     Answered { age: Age, is_member: bool, is_doubted: bool },
 }
 
 impl GroupState {
-    /// Whether the client is in the netgroup, by an answer that is not too old.
+    /// The membership by an answer that has not expired.
     fn answer(&self, now: Instant) -> Option<bool> {
         match self {
             Self::Answered { age, is_member, .. } => age.counts(now).then_some(*is_member),
@@ -94,7 +94,7 @@ impl GroupState {
         }
     }
 
-    /// Whether the netgroup is to be asked for, if it is not already.
+    /// Whether a look-up is due.
     fn is_due(&self, now: Instant) -> bool {
         match self {
             Self::Asked { .. } => true,
@@ -111,7 +111,7 @@ impl GroupState {
         }
     }
 
-    /// The verdict; of a netgroup without an answer by whether one is waited for.
+    /// The verdict; without an answer it depends on whether one is pending.
     fn verdict(&self, is_pending: bool, now: Instant) -> RuleVerdict {
         if let Some(is_member) = self.answer(now) {
             return is_member.into();
@@ -125,7 +125,7 @@ impl GroupState {
         if is_pending && is_overdue { RuleVerdict::Unanswered } else { RuleVerdict::Pending }
     }
 
-    /// After a look-up that failed: the last answer goes on counting while it is young enough.
+    /// The state after a failed look-up: a valid answer stays.
     fn after_failure(self, now: Instant) -> Self {
         let due = now + HOST_RETRY;
         match self {
@@ -136,7 +136,7 @@ impl GroupState {
         }
     }
 
-    /// After an answer.
+    /// The state after an answer.
     fn after_answer(self, found: bool, is_certain: bool, now: Instant) -> Self {
         match self {
             Self::Answered { age, is_member: true, is_doubted: false }
@@ -154,7 +154,7 @@ impl GroupState {
 }
 
 impl Membership {
-    /// Nothing is known.
+    /// Nothing is known yet.
     pub fn new() -> Self {
         let none = GroupSet::default();
         Self {
@@ -166,20 +166,20 @@ impl Membership {
         }
     }
 
-    /// All is to be asked anew; what is known counts meanwhile.
+    /// Makes all look-ups due; cached answers count in the meantime.
     pub fn make_due(&mut self, now: Instant) {
         self.states.values_mut().for_each(|state| state.make_due(now));
-        // An answer of this round may be out of date at its end.
+        // An answer of the running round may be outdated at its end.
         self.is_uncertain |= !self.pending.is_empty();
     }
 
-    /// The answers were for names that the client has lost: none counts any more.
+    /// Discards all answers, because they were for names that the client has lost.
     pub fn clear(&mut self, now: Instant) {
         let asked = |at| (at, GroupState::Asked { since: now });
         self.states = self.pending.places().map(asked).collect();
     }
 
-    /// Whether the client is in a netgroup, and whether that is to be asked for.
+    /// Whether the client is in a netgroup, and whether a look-up is due.
     pub fn find(&self, at: usize, now: Instant) -> (RuleVerdict, bool) {
         let is_pending = self.pending.has(at);
         let Some(state) = self.states.get(&at) else { return (RuleVerdict::Pending, true) };
@@ -189,7 +189,7 @@ impl Membership {
         (state.verdict(is_pending, now), is_due)
     }
 
-    /// A netgroup is wanted, and with it all others that are due.
+    /// Requests a netgroup, and with it all others that are due.
     fn want(&mut self, at: usize, now: Instant) {
         self.wanted.set(at, true);
         for at in self.wanted.places() {
@@ -205,7 +205,7 @@ impl Membership {
         }
     }
 
-    /// Takes the answers of a turn; what failed has none.
+    /// Handles the answers of a time slice.
     fn take(&mut self, asked: GroupSet, found: GroupSet, failed: GroupSet, now: Instant) {
         for at in asked.places() {
             let state = self.states.entry(at).or_insert(GroupState::Asked { since: now });
@@ -234,54 +234,54 @@ impl Membership {
     }
 }
 
-/// Which line a client's turn is in.
+/// The queues of clients for netgroup look-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
-    /// Of clients that are in a netgroup.
+    /// Clients that are members of a netgroup.
     Members,
-    /// Of all others.
+    /// All other clients.
     Strangers,
 }
 
-/// A turn of one client: its netgroups are asked for in order, until its time is over.
+/// A time slice of one client: its netgroups are looked up in order until the time is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberLookup {
     /// The client.
     pub client: IpAddr,
-    /// Its names, and its address in numbers.
+    /// Its names and its numeric address.
     pub hosts: Vec<String>,
     /// All netgroups of the table.
     pub netgroups: Arc<[String]>,
-    /// Netgroups to ask for.
+    /// Netgroups to look up.
     pub wanted: GroupSet,
 }
 
-/// The outcome of a turn.
+/// The outcome of a time slice.
 #[derive(Debug)]
 pub struct MemberAnswer {
-    /// The turn.
+    /// The time slice.
     pub lookup: MemberLookup,
-    /// Netgroups that were asked for.
+    /// Netgroups that were looked up.
     pub asked: GroupSet,
-    /// Netgroups of these that the client is in.
+    /// Netgroups that contain the client.
     pub found: GroupSet,
-    /// Netgroups that have no answer: they do not exist, or their service does not answer.
+    /// Netgroups without an answer: they do not exist, or the service failed.
     pub failed: GroupSet,
 }
 
-/// The clients that wait for a turn; one has it at a time.
+/// The queues for time slices; one slice runs at a time.
 #[derive(Debug)]
 pub struct MemberLines {
     members: SiteLine<IpAddr>,
     strangers: SiteLine<IpAddr>,
-    /// The turn at work: the C library asks for one netgroup at a time.
+    /// The queue of the running slice: the C library serves one netgroup look-up at a time.
     at_work: Option<Turn>,
-    /// The last turn was one of a member: both kinds go on, however many there are of the other.
+    /// The last slice was a member's. The queues alternate, so that neither starves.
     was_member: bool,
 }
 
 impl MemberLines {
-    /// Nobody waits.
+    /// Creates empty queues.
     pub fn new() -> Self {
         Self {
             members: SiteLine::new(CLIENT_NAMES_MAX, CLIENT_NAMES_MAX, 1),
@@ -305,7 +305,7 @@ impl MemberLines {
         displaced
     }
 
-    /// A client is not known any more.
+    /// Removes an evicted client.
     pub fn leave(&mut self, client: IpAddr, of: &Membership) {
         if let Some(turn) = of.queue {
             self.line(turn).leave(lookup_site(client), &client);
@@ -337,14 +337,14 @@ impl MemberLines {
 }
 
 impl super::NameTable {
-    /// The place of a netgroup; none of one that is not wanted.
+    /// Index of a netgroup; `None` if it is not in the table.
     fn place_of(&self, netgroup: &str) -> Option<usize> {
         self.netgroup_places.get(netgroup).copied()
     }
 
-    /// Whether a client whose names are known is in a netgroup, and whether
-    /// [`NameTable::ask_member`](super::NameTable::ask_member) is to be called. A netgroup that is
-    /// not wanted has nobody.
+    /// Whether a client with known names is in a netgroup, and whether
+    /// [`NameTable::ask_member`](super::NameTable::ask_member) must be called. A netgroup outside
+    /// the table contains no clients.
     pub fn find_member(&self, client: IpAddr, netgroup: &str, now: Instant) -> (RuleVerdict, bool) {
         let Some(at) = self.place_of(netgroup) else { return (RuleVerdict::NoMatch, false) };
         match self.clients.get(&client.to_canonical()) {
@@ -353,7 +353,8 @@ impl super::NameTable {
         }
     }
 
-    /// A client's netgroup is asked for, unless it is already or too many wait; whether there is work.
+    /// Queues a netgroup look-up of a client unless one is queued or the queue is full; returns
+    /// whether there is new work.
     pub fn ask_member(&mut self, client: IpAddr, netgroup: &str, now: Instant) -> bool {
         let address = client.to_canonical();
         let Some(at) = self.place_of(netgroup) else { return false };
@@ -362,7 +363,7 @@ impl super::NameTable {
         client.groups.queue.is_none() && self.queue_member(address)
     }
 
-    /// A client waits for its turn; whether it does.
+    /// Queues a client for a time slice; returns whether it is queued.
     fn queue_member(&mut self, address: IpAddr) -> bool {
         let Some(client) = self.clients.get_mut(&address) else { return false };
         let displaced = self.member_lines.join(address, &mut client.groups);
@@ -373,7 +374,8 @@ impl super::NameTable {
         waits
     }
 
-    /// The next turn; to be followed by [`NameTable::handle_members`](super::NameTable::handle_members).
+    /// The next time slice; [`NameTable::handle_members`](super::NameTable::handle_members) must
+    /// follow.
     pub fn next_members(&mut self) -> Option<MemberLookup> {
         let address = self.member_lines.begin()?;
         let netgroups = self.netgroups.clone();
@@ -384,14 +386,14 @@ impl super::NameTable {
         Some(MemberLookup { client: address, hosts, netgroups, wanted })
     }
 
-    /// Takes what a turn found.
+    /// Handles the outcome of a time slice.
     pub fn handle_members(&mut self, answer: MemberAnswer, now: Instant) {
         let MemberAnswer { lookup, asked, found, failed } = answer;
         let address = lookup.client;
         self.member_lines.end(address);
         let Some(client) = self.clients.get_mut(&address) else { return };
         client.groups.queue = None;
-        // Places of another configuration say nothing, nor does an answer for a name that was lost.
+        // Indices of another configuration are meaningless, and so is an answer for a lost name.
         let numeric = address.to_string();
         let has_name = |host: &String| *host == numeric || client.names().contains(host);
         let are_all_present = lookup.hosts.iter().all(has_name);
@@ -403,7 +405,7 @@ impl super::NameTable {
         }
     }
 
-    /// Puts other netgroups in the place of those of the table.
+    /// Replaces the netgroups of the table.
     pub(super) fn set_netgroups(&mut self, netgroups: Arc<[String]>) {
         let places = netgroups.iter().cloned().zip(0..).collect();
         self.netgroup_places = places;

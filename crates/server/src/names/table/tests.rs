@@ -1,4 +1,4 @@
-//! The table, with a clock of the test's own.
+//! Tests of the table with simulated time.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn host(name: &str, addresses: Option<&[IpAddr]>) -> Answer {
     Answer::Host { name: name.into(), addresses: addresses.map(<[IpAddr]>::to_vec) }
 }
 
-/// Begins the look-up of a client and answers it.
+/// Starts the look-up of a client and answers it.
 fn answer_client(table: &mut NameTable, names: &[&str], has_failed: bool, now: Instant) {
     let Some(Lookup::Client(client, is_short)) = table.next(now) else { panic!("no look-up") };
     let found = client_names(names);
@@ -38,7 +38,7 @@ fn client_names(names: &[&str]) -> ClientNames {
     ClientNames { names: names.iter().map(|name| (*name).to_owned()).collect() }
 }
 
-/// Begins a turn with netgroups, which all fail.
+/// Starts a time slice in which all netgroups fail.
 fn fail_members(table: &mut NameTable, now: Instant) {
     let lookup = table.next_members().expect("a turn");
     let (asked, failed) = (lookup.wanted, lookup.wanted);
@@ -46,7 +46,8 @@ fn fail_members(table: &mut NameTable, now: Instant) {
     table.handle_members(answer, now);
 }
 
-/// Begins a turn with netgroups and answers for the first `most` of them: whose, and which these were.
+/// Starts a time slice and answers for the first `most` netgroups; returns the client and these
+/// netgroups.
 fn answer_members(
     table: &mut NameTable,
     most: usize,
@@ -66,7 +67,7 @@ fn answer_members(
     Some((client, names))
 }
 
-/// A table that knows clients with these last numbers of their addresses by name.
+/// A table that has names for clients with these last octets.
 fn table_of(clients: &[u8], netgroups: &[&str]) -> (NameTable, Instant) {
     let (mut table, now) = table(&[], netgroups);
     for last in clients {
@@ -162,7 +163,7 @@ fn client_is_looked_up_once_and_its_names_count_while_they_are_refreshed() {
     assert_eq!(names_of(&table, address(1), later), Some(both), "more counts at once");
 }
 
-/// A netgroup service that starts anew has no members, and gives no error.
+/// A restarting netgroup service has no members and gives no error.
 #[test]
 fn lost_name_counts_until_a_second_look_up_agrees() {
     let (mut table, now) = table(&[], &[]);
@@ -278,7 +279,7 @@ fn netgroup_is_asked_for_once_a_rule_is_reached() {
         (RuleVerdict::NoMatch, false),
         "not wanted"
     );
-    // With all that is due once it is.
+    // A request also looks up all netgroups that are due.
     let later = now + HOST_REFRESH;
     assert_eq!(table.find_member(address(1), "two", later), (RuleVerdict::Match, true));
     assert!(table.ask_member(address(1), "one", later));
@@ -319,7 +320,7 @@ fn members_and_strangers_of_netgroups_take_turns() {
     assert_eq!(turns, [1, 3, 2, 4].map(address), "the last turn was a stranger's");
 }
 
-/// A netgroup service that starts anew has no members, and gives no error.
+/// A restarting netgroup service has no members and gives no error.
 #[test]
 fn lost_netgroup_counts_until_a_second_look_up_agrees() {
     let (mut table, now) = table_of(&[1], &["one"]);
@@ -353,7 +354,7 @@ fn netgroup_without_an_answer_in_time_stays_unanswered() {
     assert_eq!(table.find_member(address(1), "one", lapsed), (RuleVerdict::Pending, true));
 }
 
-/// A client that is banned by its netgroup must not pass for another while the service is down.
+/// A client that its netgroup excludes must not pass while the service is down.
 #[test]
 fn netgroup_whose_look_up_fails_is_unanswered_and_asked_again() {
     let (mut table, now) = table_of(&[1], &["one"]);
@@ -367,7 +368,7 @@ fn netgroup_whose_look_up_fails_is_unanswered_and_asked_again() {
     assert_eq!(table.find_member(address(1), "one", later), (unanswered, false), "meanwhile");
     answer_members(&mut table, 1, &[], later);
     assert_eq!(table.find_member(address(1), "one", later), (RuleVerdict::NoMatch, false));
-    // A former answer counts while look-ups fail, for an hour.
+    // A former answer counts for an hour while look-ups fail.
     let mut at = later + HOST_REFRESH;
     while at < later + HOST_ANSWER_MAX_AGE {
         assert_eq!(table.find_member(address(1), "one", at), (RuleVerdict::NoMatch, true));
@@ -421,7 +422,7 @@ fn membership_ends_with_the_name_that_it_was_found_by() {
     renamed(&mut table, later);
     let verdict = table.find_member(address(1), "one", later).0;
     assert_eq!(verdict, RuleVerdict::Match, "another look-up may disagree");
-    // A turn of the old name is at work when the loss is confirmed.
+    // A time slice for the old name runs when the loss is confirmed.
     let again = later + HOST_RETRY;
     table.ask_member(address(1), "one", again);
     let lookup = table.next_members().expect("a turn");
@@ -464,7 +465,7 @@ fn other_netgroups_are_asked_for_after_a_reload() {
     assert_eq!(table.find_member(address(1), "two", now), (RuleVerdict::Match, true));
     assert_eq!(table.find_member(address(1), "three", now), (RuleVerdict::Pending, true));
     assert_eq!(table.find_member(address(1), "one", now), (RuleVerdict::NoMatch, false));
-    // An answer of before the reload says nothing of those of now.
+    // An answer from before the reload is not valid for the new netgroups.
     table.ask_member(address(1), "three", now);
     let lookup = table.next_members().unwrap();
     configure(&mut table, &wanted(&[], &["three"]), now);

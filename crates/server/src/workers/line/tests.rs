@@ -1,4 +1,4 @@
-//! Who is called when, with times that the tests choose.
+//! Tests of the queue with simulated time.
 
 use super::*;
 
@@ -10,9 +10,9 @@ const BOUNDS: Bounds = Bounds {
     processors: 2,
     all_wait: false,
 };
-/// The holder of calls where it does not matter whose they are.
+/// The holder in tests in which the holder does not matter.
 const ONE: u8 = 1;
-/// That holder's lane: the first.
+/// The first lane, which belongs to that holder.
 const LANE: LaneId = LaneId(0);
 const NOBODY: Summons = Summons { wake: 0, make: 0 };
 const ONE_MADE: Summons = Summons { wake: 0, make: 1 };
@@ -33,7 +33,7 @@ fn look(line: &mut Line<u8, u32>, now: Instant) -> (Duty<u32>, Summons) {
     (line.look(now, &mut summons), summons)
 }
 
-/// One worker that runs call 1, call 2 behind it, and a sentry.
+/// A queue with one worker that runs call 1, call 2 behind it, and a sentry.
 fn one_waits_behind_another(start: Instant) -> Line<u8, u32> {
     let mut line = Line::new(BOUNDS);
     assert_eq!(line.join(&ONE, 1, start), Ok(ONE_MADE));
@@ -193,7 +193,7 @@ fn long_calls_of_one_holder_leave_workers_for_others() {
         line.join(&1, call, start).unwrap();
     }
     assert_eq!(come(&mut line).0, Duty::Watch);
-    // None of them ends: the line stands still, and every call that may begin has a worker.
+    // No call ends: the queue stands still, and every call within its limit has a worker.
     let (duty, summons) = look(&mut line, start + TICK);
     assert!(matches!(duty, Duty::Run(..)));
     let mut running = 2;
@@ -233,7 +233,7 @@ fn lanes_of_holders_that_left_are_used_again() {
     assert_eq!(line.holders(), 0);
 }
 
-/// What the threads of a line do, in any order that a test gives.
+/// A simulation of the worker threads in any order of events.
 #[derive(Default)]
 struct Threads {
     called: usize,
@@ -242,7 +242,7 @@ struct Threads {
 }
 
 impl Threads {
-    /// The call that began, if one did.
+    /// Applies a duty; returns the call that has started, if one did.
     fn obey<T>(&mut self, duty: Duty<T>, summons: Summons) -> Option<T> {
         self.called += summons.wake + summons.make;
         match duty {
@@ -256,7 +256,7 @@ impl Threads {
         None
     }
 
-    /// One thread does the next thing that it can, by `step`.
+    /// Performs the next possible event of one thread, chosen by `step`.
     fn act<T>(&mut self, line: &mut Line<u8, T>, step: u8, now: Instant) -> Option<T> {
         let mut summons = Summons::default();
         let duty = match step % 3 {
@@ -278,11 +278,12 @@ impl Threads {
     }
 }
 
-/// Every call that has not begun, by holder, with the calls of others that have begun since.
+/// Every queued call by holder, with the number of calls of each other holder that have started
+/// since it was queued.
 type Waiting = Vec<(u8, u32, std::collections::HashMap<u8, usize>)>;
 
-/// A call has begun: it is the first of its holder, and of each other holder no more have begun
-/// since it joined than its holder had waiting, itself included.
+/// Checks a started call: it is the first of its holder. Since it was queued, no other holder has
+/// started more calls than its holder had queued, itself included.
 fn check_turn(waiting: &mut Waiting, (holder, call): (u8, u32)) {
     let at = waiting.iter().position(|(of, ..)| *of == holder).unwrap();
     let (_, first, others) = waiting.remove(at);
@@ -299,20 +300,20 @@ fn check_turn(waiting: &mut Waiting, (holder, call): (u8, u32)) {
 }
 
 proptest::proptest! {
-    /// Whatever others have queued, a holder that runs nothing waits for one call of each of
-    /// them at most for each call of its own.
+    /// A holder that runs nothing waits for at most one call of each other holder for each of its
+    /// own calls, however many the others have queued.
     #[test]
     fn holder_waits_for_one_call_of_each_other_per_call(
         steps in proptest::collection::vec((0_u8..8, proptest::num::u8::ANY), 1..400)
     ) {
         let (start, mut time) = (Instant::now(), Duration::ZERO);
-        // One worker: what a holder runs is never in its own way.
+        // With one worker the calls that a holder runs never delay itself.
         let mut line = Line::new(Bounds { threads: 1, calls: 1000, ..BOUNDS });
         let (mut threads, mut waiting, mut joined) = (Threads::default(), Waiting::new(), 0);
         for (what, by) in steps {
             time += TICK;
             if what < 5 {
-                // Most are the first holder's.
+                // The first holder queues most calls.
                 let holder = if by < 150 { 0 } else { by % 8 };
                 let own = waiting.iter().filter(|(of, ..)| *of == holder).count();
                 if let Ok(summons) = line.join(&holder, (holder, joined), start + time) {
@@ -333,9 +334,9 @@ proptest::proptest! {
         proptest::prop_assert!(waiting.is_empty() && line.is_quiet());
     }
 
-    /// Threads do what they are told in any order: whatever joins is run, in a bounded
-    /// number of steps, by as many workers as are allowed at most, and no holder has more
-    /// than its part of them while another could use one.
+    /// In any order of events every queued call runs within a bounded number of steps. The workers
+    /// never exceed their limit, and no holder has more than its part of them while another could
+    /// use one.
     #[test]
     fn every_call_runs_and_no_holder_has_all_workers(
         steps in proptest::collection::vec((0_u8..4, proptest::num::u8::ANY), 1..300)
