@@ -1,9 +1,9 @@
-//! What a caller may do to a node: decided here, for both protocols and every operation.
+//! Access checks for all protocols and operations.
 //!
-//! Where a descriptor is stored it decides alone; where it grants what POSIX refuses, the
-//! backend is asked with a power that is named ([`vfs::Elevated`]). Where none is stored the first
-//! class of the POSIX permissions that is about the caller decides: see
-//! [`acl::PosixAcl::access`]. A descriptor that shows permissions is never added up.
+//! A stored descriptor decides alone. Where it grants access that POSIX refuses, the backend call
+//! uses a named elevation ([`vfs::Elevated`]). Without a stored descriptor, the first matching
+//! class of the POSIX permissions decides: see [`acl::PosixAcl::access`]. A descriptor that
+//! presents POSIX permissions is never evaluated.
 
 use crate::volume::dos;
 use crate::{Caller, OpenFile, RequestFiles, Volume};
@@ -13,7 +13,7 @@ use vfs::{
     Protection, Result, Wanted,
 };
 
-/// What decides about a node.
+/// Security information that decides about a node.
 pub(crate) enum InForce {
     /// The stored descriptor, alone.
     Stored(Descriptor),
@@ -26,7 +26,7 @@ impl InForce {
         Self::known(node, attributes, None)
     }
 
-    /// The same for a node of which this is known beside, from when it was opened.
+    /// As [`InForce::of`], with security information that was read when the node was opened.
     pub(crate) fn known(
         node: &dyn Node,
         attributes: &Attributes,
@@ -46,7 +46,7 @@ impl InForce {
         Self::posix(node, attributes, security)
     }
 
-    /// What POSIX permissions grant, whatever descriptor is stored.
+    /// POSIX permissions, whatever descriptor is stored.
     fn posix(node: &dyn Node, attributes: &Attributes, security: Option<&KnownSecurity>) -> Self {
         let list = posix_list(node, attributes, security);
         Self::Posix(facts(attributes), list)
@@ -57,7 +57,7 @@ impl InForce {
         matches!(self, Self::Stored(_))
     }
 
-    /// All that it grants the caller, who is not the superuser.
+    /// All rights of a caller other than root.
     fn access(&self, caller: &Caller, execute: ExecuteRule) -> Access {
         let who = &caller.identity;
         match self {
@@ -71,20 +71,19 @@ impl InForce {
         }
     }
 
-    /// As [`rights_to`] by [`ExecuteRule::WithRead`].
+    /// As [`rights_to`] with [`ExecuteRule::WithRead`].
     pub(crate) fn rights(&self, volume: &Volume, caller: &Caller) -> Access {
         allowed_by(volume, caller, || self.access(caller, ExecuteRule::WithRead))
     }
 
-    /// Whether it is stored and grants one of these rights.
+    /// Whether a stored descriptor grants one of these rights.
     fn lets(&self, volume: &Volume, caller: &Caller, access: Access) -> bool {
         self.is_stored() && self.rights(volume, caller).intersects(access)
     }
 }
 
-/// The POSIX permissions of a node. The mode has the mask of an access list where the group's bits
-/// are, and where those are empty Linux looks at the mode alone (`acl_permission_check` in
-/// fs/namei.c).
+/// POSIX permissions of a node. With a POSIX ACL, the mode's group bits are its mask. If they are
+/// empty, Linux evaluates the mode alone (`acl_permission_check` in fs/namei.c).
 fn posix_list(
     node: &dyn Node,
     attributes: &Attributes,
@@ -99,14 +98,14 @@ fn posix_list(
     };
     match list {
         Ok(list) => list.unwrap_or(of_mode),
-        // A list that cannot be read grants nobody but the owner anything.
+        // An unreadable ACL grants access to the owner only.
         Err(_) => PosixAcl { group: 0, others: 0, ..of_mode },
     }
 }
 
-/// What a sticky directory keeps from all but its owner beside others' names: its extended
-/// attributes (`xattr_permission` in fs/xattr.c). SMB shows the right all the same, since generic
-/// ones contain it.
+/// Rights withheld from all but the owner of a sticky directory: its extended attributes
+/// (`xattr_permission` in fs/xattr.c). SMB reports the right all the same, since generic rights
+/// contain it.
 fn withheld_in_sticky(facts: &PosixFacts, uid: u32, execute: ExecuteRule) -> Access {
     const STICKY: u32 = 0o1000;
     let is_sticky = facts.is_directory && facts.mode & STICKY != 0;
@@ -116,17 +115,17 @@ fn withheld_in_sticky(facts: &PosixFacts, uid: u32, execute: ExecuteRule) -> Acc
     }
 }
 
-/// A node, its attributes, and what is known of its security from when it was opened.
+/// A node, its attributes, and security information from the time of its open.
 pub(crate) type Subject<'a> = (&'a dyn Node, &'a Attributes, Option<&'a KnownSecurity>);
 
-/// All that `caller` may do to a node, within what the volume lets anybody do. Deleting may
-/// also be the parent's to grant: see [`crate::RequestFiles::open`].
+/// All rights of `caller` to a node, within the volume's maximum. The parent may grant DELETE, too:
+/// see [`crate::RequestFiles::open`].
 ///
-/// By [`ExecuteRule::ByBit`] the right to execute a directory is search permission, on which the
-/// kernel decides: a stored descriptor decides on all but the way through ([`acl::to_posix`]).
+/// With [`ExecuteRule::ByBit`], execute on a directory is search permission, which the kernel
+/// checks by POSIX. A stored descriptor decides all other rights ([`acl::to_posix`]).
 ///
-/// The superuser needs no grant, but executes a file by [`ExecuteRule::ByBit`] only if
-/// somebody may: the kernel's CAP_DAC_OVERRIDE asks for one x bit.
+/// Root needs no grant, but with [`ExecuteRule::ByBit`] executes a file only if some x bit is set,
+/// as CAP_DAC_OVERRIDE requires.
 pub(crate) fn rights_to(
     volume: &Volume,
     caller: &Caller,
@@ -140,7 +139,7 @@ pub(crate) fn rights_to(
         match execute {
             ExecuteRule::ByBit if is_directory && in_force.is_stored() => {
                 let by_posix = InForce::posix(node, attributes, security);
-                // Who removes a name looks it up.
+                // Removing a name takes a lookup, which needs search permission.
                 match by_posix.access(caller, execute).contains(Access::EXECUTE) {
                     true => access | Access::EXECUTE,
                     false => access - (Access::EXECUTE | Access::DELETE_CHILD),
@@ -157,24 +156,22 @@ pub(crate) fn rights_to(
     }
 }
 
-/// The same of what was opened, by [`ExecuteRule::WithRead`].
+/// As [`rights_to`] for an opened node, with [`ExecuteRule::WithRead`].
 pub(crate) fn rights_to_opened(volume: &Volume, caller: &Caller, opened: &Opened) -> Access {
     let subject = (&*opened.node, &opened.attributes, None);
     rights_to(volume, caller, subject, ExecuteRule::WithRead)
 }
 
 impl RequestFiles {
-    /// Whether a request of `caller` may read or write by an open that may be somebody else's:
-    /// clients of NFS send one user's state ids with another's credentials. RFC 8881 18.22.3,
-    /// 18.32.3.
+    /// Checks that `caller` may read or write through an open that may belong to another user: NFS
+    /// clients send one user's stateid with another's credentials. RFC 8881 18.22.3, 18.32.3.
     ///
-    /// An open is good for who opened it, whatever has become of the permissions, as for a
-    /// local process. Anybody else needs them now; the owner of a file without a stored
-    /// descriptor has them, as by knfsd's NFSD_MAY_OWNER_OVERRIDE. Who may execute a file may
-    /// read it.
+    /// The opener may use its open whatever the permissions are now, as a local process may.
+    /// Another user needs them now. The owner of a file without a stored descriptor has them, like
+    /// with knfsd's NFSD_MAY_OWNER_OVERRIDE. The right to execute a file permits reading it.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`]; those of the backend.
+    /// [`FsError::AccessDenied`]; errors of the backend.
     pub fn authorize_by_open(
         &self,
         open: &OpenFile,
@@ -199,25 +196,25 @@ impl RequestFiles {
     }
 }
 
-/// The same of a node without a stored descriptor or an access list, by its attributes alone.
+/// As [`rights_to`] by the attributes alone, for a node without a stored descriptor or POSIX ACL.
 pub(crate) fn rights_by_mode(volume: &Volume, caller: &Caller, attributes: &Attributes) -> Access {
     let list = PosixAcl::of_mode(attributes.mode);
     InForce::Posix(facts(attributes), list).rights(volume, caller)
 }
 
-/// The descriptor in force for a node, to show and to change.
+/// The descriptor of a node as presented to clients, stored or synthesised.
 pub(crate) fn shown(node: &dyn Node, attributes: &Attributes) -> Descriptor {
     stored(node).unwrap_or_else(|| synthesised(node, attributes))
 }
 
-/// The stored descriptor, if there is one that counts.
+/// The stored descriptor, if there is a valid one.
 pub(crate) fn stored(node: &dyn Node) -> Option<Descriptor> {
     let bytes = node.security_descriptor().ok().flatten()?;
     Descriptor::decode(&bytes).ok()
 }
 
-/// All that a stored descriptor grants the caller; none where permissions decide, which costs one
-/// look at the node.
+/// All rights that a stored descriptor grants; none if POSIX permissions decide, which costs one
+/// read of the node.
 ///
 /// # Errors
 /// [`FsError::Io`].
@@ -231,14 +228,14 @@ pub(crate) fn rights_by_descriptor(
     Ok(Some(allowed(volume, caller, &descriptor.with_names_of(uid, gid))))
 }
 
-/// The descriptor that shows POSIX permissions.
+/// Descriptor that presents the POSIX permissions.
 fn synthesised(node: &dyn Node, attributes: &Attributes) -> Descriptor {
     let has_list = attributes.stored.posix_acl;
     let list = if has_list { node.posix_acl().ok().flatten() } else { None };
     acl::from_posix(&facts(attributes), list.as_ref())
 }
 
-/// What POSIX says of a node, for descriptors.
+/// POSIX ownership and mode of a node, for descriptors.
 pub(crate) fn facts(attributes: &Attributes) -> PosixFacts {
     PosixFacts {
         uid: attributes.uid,
@@ -248,7 +245,7 @@ pub(crate) fn facts(attributes: &Attributes) -> PosixFacts {
     }
 }
 
-/// Whether the owner is in the owning group, as far as the caller is the owner.
+/// Whether the owner belongs to the owning group, as known if the caller is the owner.
 pub(crate) fn owner_group(caller: &Caller, facts: &PosixFacts) -> OwnerGroup {
     let identity = &caller.identity;
     match identity.uid == facts.uid && identity.in_group(facts.gid) {
@@ -257,8 +254,8 @@ pub(crate) fn owner_group(caller: &Caller, facts: &PosixFacts) -> OwnerGroup {
     }
 }
 
-/// Whether a stored descriptor, of a file or of its directory, lets the caller
-/// remove the file's name. MS-FSA 2.1.5.1.2.1.
+/// Whether a stored descriptor of a file or its directory grants removal of the file's name. MS-FSA
+/// 2.1.5.1.2.1.
 pub(crate) fn stored_lets_remove(
     volume: &Volume,
     caller: &Caller,
@@ -269,12 +266,12 @@ pub(crate) fn stored_lets_remove(
         || InForce::of(&*parent.node, &parent.attributes).lets(volume, caller, Access::DELETE_CHILD)
 }
 
-/// All that `caller` may do to a node with this descriptor, which is stored, or is about to be.
+/// All rights of `caller` under a descriptor that is or will be stored.
 pub(crate) fn allowed(volume: &Volume, caller: &Caller, descriptor: &Descriptor) -> Access {
     allowed_by(volume, caller, || acl::maximal_access(descriptor, &caller.token))
 }
 
-/// The same, where what decides has to be found first: the superuser needs nothing.
+/// All rights, with `by_node` evaluated unless the caller is root.
 pub(crate) fn allowed_by(
     volume: &Volume,
     caller: &Caller,
@@ -285,8 +282,8 @@ pub(crate) fn allowed_by(
     rights & volume.max_access()
 }
 
-/// Whether the caller may make something in `directory`; gives the directory's
-/// descriptor, if one is stored. Where there is none, POSIX decides when it is made.
+/// Checks that the caller may create in `directory`. Returns the directory's stored descriptor.
+/// Without one, the backend applies POSIX rules at creation.
 ///
 /// # Errors
 /// [`FsError::AccessDenied`].
@@ -299,7 +296,7 @@ pub(crate) fn may_add(
     may_add_known(volume, caller, (directory, None), is_directory)
 }
 
-/// The same where this is known of the directory.
+/// As [`may_add`], with security information of the directory.
 ///
 /// # Errors
 /// As [`may_add`].
@@ -316,7 +313,7 @@ pub(crate) fn may_add_known(
         None => stored(node).map(Ok),
     };
     let Some(Ok(descriptor)) = stored else { return Ok(None) };
-    // ADD_FILE and ADD_SUBDIRECTORY are the directory's names for these bits.
+    // The directory rights ADD_FILE and ADD_SUBDIRECTORY share these bits.
     let needed = if is_directory { Access::APPEND_DATA } else { Access::WRITE_DATA };
     let Attributes { uid, gid, .. } = directory.attributes;
     let known = descriptor.clone().with_names_of(uid, gid);
@@ -327,8 +324,8 @@ pub(crate) fn may_add_known(
     }
 }
 
-/// Rights that the DOS attribute "read-only" keeps from everybody, the superuser included, once
-/// a file is there: opening it for writing. MS-FSA 2.1.5.1.2.
+/// Rights that the read-only attribute withholds from all users, root included, on an existing
+/// file. MS-FSA 2.1.5.1.2.
 pub(crate) fn withheld_by_readonly(attributes: &Attributes) -> Access {
     let is_readonly = attributes.dos.bits.unwrap_or(0) & dos::READONLY != 0;
     match attributes.kind {
@@ -338,11 +335,11 @@ pub(crate) fn withheld_by_readonly(attributes: &Attributes) -> Access {
     }
 }
 
-/// Rights that a flag of the node in its file system, or the mount, keeps from everybody, the superuser
-/// included. chattr(1). Files are opened for writing anywhere, which an append-only one is not.
+/// Rights that an inode flag or a read-only mount withholds from all users, root included.
+/// chattr(1). A server open writes at any offset, which an append-only file refuses.
 pub(crate) fn withheld_by_system(volume: &Volume, attributes: &Attributes) -> Access {
     let is_directory = attributes.kind == FileKind::Directory;
-    // Devices and pipes are written wherever their names are.
+    // Devices and pipes can be written on a read-only mount.
     let is_stored = is_directory || attributes.kind == FileKind::File;
     let all = Access::WRITE_DATA | Access::APPEND_DATA | Access::WRITE_EA | Access::DELETE_CHILD;
     match attributes.protection {
@@ -354,7 +351,7 @@ pub(crate) fn withheld_by_system(volume: &Volume, attributes: &Attributes) -> Ac
     }
 }
 
-/// A caller together with the power that one part of an operation takes, for calls on a worker.
+/// A caller with the elevation that one step of an operation needs, for calls on a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Authority {
     identity: Identity,
@@ -362,7 +359,7 @@ pub(crate) struct Authority {
 }
 
 impl Authority {
-    /// The caller's own rights.
+    /// The caller with its own rights.
     pub(crate) fn of(caller: &Caller) -> Self {
         Self { identity: caller.identity.clone(), elevated: None }
     }
@@ -371,7 +368,7 @@ impl Authority {
         Self { identity: caller.identity.clone(), elevated: Some(elevated) }
     }
 
-    /// Who makes the backend call.
+    /// The actor of the backend call.
     pub(crate) fn actor(&self) -> Actor<'_> {
         match self.elevated {
             Some(elevated) => Actor::beyond(&self.identity, elevated),
@@ -380,8 +377,8 @@ impl Authority {
     }
 }
 
-/// With which power attributes are changed that POSIX reserves for the owner, once the
-/// descriptor has decided that the caller may.
+/// Authority to change attributes that POSIX reserves for the owner, after the descriptor has
+/// granted it.
 pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Authority {
     match is_own(caller, attributes) {
         true => Authority::of(caller),
@@ -389,9 +386,9 @@ pub(crate) fn as_owner(caller: &Caller, attributes: &Attributes) -> Authority {
     }
 }
 
-/// With which power DOS attributes and reparse data are changed, once the right to was checked:
-/// they are extended attributes, which POSIX lets the owner change by the w bit and merge with
-/// what is stored by the r bit, and WRITE_ATTRIBUTES asks for neither.
+/// Authority to change DOS attributes and reparse data, after the right was checked. They are
+/// extended attributes: POSIX requires the w bit to change and the r bit to merge them.
+/// WRITE_ATTRIBUTES requires neither.
 pub(crate) fn dos_authority(caller: &Caller, attributes: &Attributes) -> Authority {
     const OWNER_READS_AND_WRITES: u32 = 0o600;
     match attributes.mode & OWNER_READS_AND_WRITES {
@@ -400,13 +397,13 @@ pub(crate) fn dos_authority(caller: &Caller, attributes: &Attributes) -> Authori
     }
 }
 
-/// Whether the caller is the file's owner, or the superuser, who may what owners may.
+/// Whether the caller owns the file, or is root.
 pub(crate) fn is_own(caller: &Caller, attributes: &Attributes) -> bool {
     caller.is_root() || caller.identity.uid == attributes.uid
 }
 
-/// With which power extended attributes and streams are changed, once the rights to were
-/// checked: beyond POSIX where a stored descriptor gave them and POSIX may not.
+/// Authority to change extended attributes and streams, after the right was checked. It exceeds
+/// POSIX where a stored descriptor granted the right.
 pub(crate) fn as_granted(caller: &Caller, node: &dyn Node) -> Authority {
     let is_stored = node.security_descriptor().is_ok_and(|stored| stored.is_some());
     match is_stored {
@@ -415,21 +412,20 @@ pub(crate) fn as_granted(caller: &Caller, node: &dyn Node) -> Authority {
     }
 }
 
-/// The bits that have a program run as its owner or group.
+/// The set-user-ID and set-group-ID bits.
 pub(crate) const SET_IDS: u32 = 0o6000;
 
-/// The permission bits that the caller gives a file by asking for `mode`: set-user-ID and
-/// set-group-ID bits are the owner's to give and to keep, whatever a stored list grants.
+/// Permission bits for a request of `mode`. Only the owner may set or retain set-user-ID and
+/// set-group-ID, whatever a stored ACL grants.
 pub(crate) fn mode_by(caller: &Caller, present: &Attributes, mode: u32) -> u32 {
     if is_own(caller, present) { mode } else { mode & !SET_IDS }
 }
 
-/// Whether the caller, who was granted to change owners, may have these: a file is taken for
-/// oneself and one's own groups, and given to nobody else, but by the superuser.
-/// MS-FSA 2.1.5.17; POSIX chown.
+/// Checks that a caller with WRITE_OWNER may set these owners. It may take the file for itself and
+/// its own groups; only root may give it away. MS-FSA 2.1.5.17; POSIX chown.
 ///
 /// # Errors
-/// [`FsError::InvalidOwner`]; [`FsError::AccessDenied`] for a foreign group.
+/// [`FsError::InvalidOwner`]; [`FsError::AccessDenied`] for a group that the caller is not in.
 pub(crate) fn check_new_owner(
     caller: &Caller,
     present: &Attributes,
@@ -449,10 +445,9 @@ pub(crate) fn check_new_owner(
     Ok(())
 }
 
-/// Whether POSIX refuses for sure that the caller removes a name from a
-/// directory with these attributes. Access lists beyond the mode may refuse
-/// what this lets pass, never allow what this refuses: their mask is the
-/// group's part of the mode.
+/// Whether POSIX certainly refuses that the caller removes a name from a directory with these
+/// attributes. A POSIX ACL may refuse more, but grants nothing beyond: its mask is the mode's group
+/// bits.
 pub(crate) fn certainly_unwritable(
     caller: &Caller,
     directory: &Attributes,

@@ -1,6 +1,5 @@
-//! Oplocks and leases: what clients keep to themselves, and how they are asked
-//! for it. The rules are in [`grants::Caches`]; here are the telling, the
-//! waiting, and which key names which file.
+//! Oplocks, leases and delegations. [`grants::Caches`] decides; this module sends breaks, waits for
+//! acknowledgements and maps lease keys to files.
 
 mod keys;
 mod outside;
@@ -26,65 +25,64 @@ use vfs::{FileKey, FsError, Result};
 
 pub use keys::KEYS_PER_CLIENT_MAX;
 
-/// How long a client may take to give back what it keeps. MS-SMB2 3.3.2.1 says
-/// 35 seconds, and clients count on no less.
+/// Time within which a client must acknowledge a break. MS-SMB2 3.3.2.1 specifies 35 seconds, and
+/// clients rely on no less.
 pub const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(35);
 
-/// A client that keeps something of a file to itself. Called from any thread.
+/// A client with an oplock, lease or delegation. Called from any thread.
 pub trait CacheHolder: Any + Send + Sync + Debug {
-    /// It has less from now on; or is to have, once it acknowledges: until then
-    /// others wait. Called with no lock of the file layer held.
+    /// The caching shrinks: at once, or when the client acknowledges, until which others wait.
+    /// Called with no lock of the file layer held.
     fn handle_break(&self, told: &CacheBreak);
 
-    /// Whose client it is, by whatever its protocol tells clients apart: what that does
-    /// itself it is told of after the answer. See [`crate::PendingAnswer`].
+    /// Identity of the client within its protocol. Breaks that the client causes itself are sent
+    /// after the response. See [`crate::PendingAnswer`].
     fn client(&self) -> Option<[u8; 16]> {
         None
     }
 
-    /// Something was granted that the client does not know of yet: what it is
-    /// told of breaks must not be faster. Called with the file locked, so that
-    /// it may do no more than note it.
+    /// A grant begins that the client does not know of yet: breaks must not overtake the response.
+    /// Called with the file locked, so that it may only take a note.
     fn handle_grant_begun(&self) {}
 
-    /// The client knows, or never will.
+    /// The client has received the grant, or never will.
     fn handle_grant_ended(&self) {}
 }
 
-/// A key that a client shares between opens of one file.
+/// A lease key, which a client shares between its opens of one file.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheKeyWish {
     /// The key.
     pub key: CacheKey,
-    /// Where the client lets changes be counted from, if the key is new.
+    /// Initial epoch, if the lease is new. MS-SMB2 3.3.5.9.11.
     pub epoch: u16,
-    /// The key under which it keeps the directory that the file is in.
+    /// Lease key of the parent directory.
     pub parent: Option<[u8; 16]>,
-    /// Directories can be kept, too.
+    /// Whether the client can hold directory leases.
     pub of_directories: bool,
 }
 
-/// What a client would like to keep, and whom to ask for it.
+/// Caching that a client requests, and the holder to notify of breaks.
 #[derive(Clone, Debug)]
 pub struct CacheWish {
-    /// How much.
+    /// Requested caching.
     pub wanted: Caching,
-    /// Under which key; none for an oplock.
+    /// Lease key; none for an oplock.
     pub key: Option<CacheKeyWish>,
-    /// Whom to tell. For a key that has one already that one stays.
+    /// Holder to notify of breaks. A key that has a holder already retains that one.
     pub holder: Arc<dyn CacheHolder>,
 }
 
 impl CacheWish {
-    /// Wants nothing, under the key of the holder's client for the file: what is opened
-    /// so may be delegated. None for a holder without a client.
+    /// Requests no caching, under the delegation key of the holder's client. A file opened so may
+    /// be delegated. None for a holder without a client.
     pub(crate) fn of_delegations(holder: Arc<dyn CacheHolder>, file: FileKey) -> Option<Self> {
         let key = delegation_key(holder.client()?, file);
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
         Some(Self { wanted: Caching::NONE, key: Some(key), holder })
     }
 
-    /// Writes down in `wish` what is wanted.
+    /// Copies the requested caching and key into `wish`.
     pub(crate) fn enter(&self, wish: &mut OpenWish) {
         wish.caching = self.wanted;
         if let Some(key) = &self.key {
@@ -94,7 +92,7 @@ impl CacheWish {
     }
 }
 
-/// Keeps breaks back until the client has been told what it was granted.
+/// Defers breaks until the client has received the response that grants the caching.
 #[derive(Debug)]
 pub struct CacheGrant(Arc<dyn CacheHolder>);
 
@@ -104,7 +102,7 @@ impl CacheGrant {
         Self(holder)
     }
 
-    /// Who is told of breaks: of the first open under a key, for all others.
+    /// The holder that receives breaks: that of the first open under the key.
     #[must_use]
     pub fn holder<T: CacheHolder>(&self) -> Option<Arc<T>> {
         let holder: Arc<dyn Any + Send + Sync> = self.0.clone();
@@ -119,7 +117,7 @@ impl Drop for CacheGrant {
 }
 
 impl RequestFiles {
-    /// The client of an oplock gives back all but `keeps`.
+    /// Handles the acknowledgement of an oplock break to `keeps`.
     ///
     /// # Errors
     /// See [`AcknowledgeRefusal`].
@@ -133,7 +131,7 @@ impl RequestFiles {
         held.grants.caches.handle_acknowledge(owner, keeps)
     }
 
-    /// The holder that is told of breaks of what a client keeps under a key.
+    /// The holder that receives breaks of a lease key.
     #[must_use]
     pub fn key_holder<T: CacheHolder>(&self, key: CacheKey) -> Option<Arc<T>> {
         let state = self.table.keys.find(key)?;
@@ -142,10 +140,10 @@ impl RequestFiles {
         holder.downcast().ok()
     }
 
-    /// A client gives back all but `keeps` of what it has under a key.
+    /// Handles the acknowledgement of a lease break to `keeps`.
     ///
     /// # Errors
-    /// None inside if nothing is kept under the key; else see [`AcknowledgeRefusal`].
+    /// `Err(None)` if the key has no lease; otherwise see [`AcknowledgeRefusal`].
     pub fn acknowledge_key(
         &self,
         key: CacheKey,
@@ -158,8 +156,7 @@ impl RequestFiles {
 }
 
 impl OpenFile {
-    /// What its client may keep to itself now, with other opens under its key
-    /// if it has one.
+    /// Caching that the client has now, shared by all opens under its key.
     #[must_use]
     pub fn cache_state(&self) -> CacheState {
         if self.key.is_some() || self.state.has_caches() {
@@ -169,19 +166,19 @@ impl OpenFile {
         }
     }
 
-    /// What its client may keep to itself now.
+    /// Caching that the client has now.
     #[must_use]
     pub fn caching(&self) -> Caching {
         self.cache_state().has
     }
 
-    /// Whether its client was asked to give something back and has not yet.
+    /// Whether a break is outstanding, without an acknowledgement.
     #[must_use]
     pub fn is_breaking(&self) -> bool {
         self.cache_state().is_breaking
     }
 
-    /// Its client is told again what it has.
+    /// Repeats the grant in a response to the client.
     #[must_use]
     pub fn grant_again(&self) -> (CacheState, Option<CacheGrant>) {
         let held = self.state.look();
@@ -189,14 +186,14 @@ impl OpenFile {
         (held.grants.caches.state(owner), held.holder(owner).cloned().map(CacheGrant::new))
     }
 
-    /// Its client, which was away, is asked again for what it has not given back.
+    /// Repeats an outstanding break for a client that has reconnected.
     pub fn ask_again(&self, context: &RequestContext) {
         if self.is_breaking() {
             self.state.lock(context).grants.caches.handle_returned(self.cache_owner());
         }
     }
 
-    /// The key that it was opened under, if its client caches by keys.
+    /// Lease or delegation key of the open, if any.
     #[must_use]
     pub fn cache_key(&self) -> Option<CacheKey> {
         self.key
@@ -206,8 +203,8 @@ impl OpenFile {
         self.key.map_or(CacheOwner::Open(self.id), CacheOwner::Key)
     }
 
-    /// The data is about to change, or to be locked: what others have read is
-    /// not to be relied on. One load where nobody keeps anything.
+    /// Breaks read caching of other clients before the data changes or is locked. It costs one load
+    /// if no client caches the file.
     pub(crate) fn break_readers(&self, context: &RequestContext) {
         if self.state.has_caches() {
             self.state.lock(context).grants.caches.handle_change(self.cache_owner());
@@ -215,7 +212,7 @@ impl OpenFile {
     }
 }
 
-/// Somebody else has to give something back first.
+/// A wait for another client's acknowledgement.
 #[derive(Debug)]
 pub(crate) struct BreakWait {
     pub state: Arc<FileState>,
@@ -224,11 +221,11 @@ pub(crate) struct BreakWait {
 }
 
 impl BreakWait {
-    /// Waits until it is worth another try. Who does not answer in time loses
-    /// what it has.
+    /// Waits until a retry is worthwhile. A client that does not acknowledge in time loses its
+    /// caching.
     ///
     /// # Errors
-    /// [`FsError::Unavailable`] if the request would rather be asked again.
+    /// [`FsError::Unavailable`] if the request prefers a retry by its client.
     pub async fn settled(self, context: &RequestContext, workers: &dyn Workers) -> Result<()> {
         context.begin_wait();
         let Self { state, number, settled } = self;

@@ -1,12 +1,11 @@
-//! The context of a request: whose it is, how long it waits for others, and what its own
-//! client is to be told after the answer. It is made where a request is decoded and passed
-//! down from there; nothing of it is known to a thread.
+//! Context of a request: its client, its patience with other clients, and its client's deferred
+//! breaks. The decoder of a request creates it and passes it down; no thread-local holds any of it.
 //!
-//! Breaks that a request causes its own client come after its answer: the client takes its
-//! caches for what they were until then. Others are told at once. MS-SMB2 3.3.4.6, 3.3.4.7.
+//! Breaks that a request causes for its own client follow its response: until then the client
+//! relies on its caches. Other clients receive theirs at once. MS-SMB2 3.3.4.6, 3.3.4.7.
 //!
-//! As whom a request acts is an argument of its own ([`crate::Caller`]): one request may meet
-//! several shares, and each decides as whom it takes a user.
+//! The acting user is a separate argument ([`crate::Caller`]): one request may concern several
+//! shares, each with its own user mapping.
 
 use crate::caching::CacheHolder;
 use crate::{CallHolder, Files};
@@ -19,26 +18,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vfs::{Actor, ArrivalOrder};
 
-/// Whom to tell what.
+/// Breaks with their recipients.
 type Breaks = Vec<(Arc<dyn CacheHolder>, CacheBreak)>;
 
-/// By which protocol a request came.
+/// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// SMB: its clients wait as long as it takes.
+    /// SMB: requests wait without a limit.
     Smb,
-    /// NFS: its clients would rather ask again.
+    /// NFS: a request fails with NFS4ERR_DELAY, and its client retries.
     Nfs,
 }
 
-/// How long a request waits for what other clients have to give back before it is refused
-/// with [`vfs::FsError::Unavailable`]: its client asks again, and holds up nothing meanwhile.
+/// Limit of a request's wait for breaks and recalls. When it passes, the request fails with
+/// [`vfs::FsError::Unavailable`], and its client retries without occupying the server.
 #[derive(Clone)]
 pub struct Patience {
-    /// For each thing that is waited for.
+    /// Limit of each wait.
     pub limit: Duration,
-    /// Goes on with the wait that the request has given up, so that who does not give
-    /// anything back loses it in time all the same.
+    /// Continues a wait after its request has failed, so that a silent holder loses its caching at
+    /// the deadline.
     pub carry_on: Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>,
 }
 
@@ -48,31 +47,31 @@ impl fmt::Debug for Patience {
     }
 }
 
-/// A request of a client that is being worked on, or work of the server's own. Clones are of
-/// the same request; may be shared by threads.
+/// A request of a client, or work of the server itself. Clones share the request; threads may share
+/// them.
 #[derive(Clone, Debug)]
 pub struct RequestContext(Option<Arc<Request>>);
 
 #[derive(Debug)]
 struct Request {
     protocol: Protocol,
-    /// By whatever its protocol tells clients apart.
+    /// Identity of the client within its protocol.
     client: [u8; 16],
-    /// None for who waits as long as it takes.
+    /// None for a request that waits without a limit.
     patience: Option<Patience>,
-    /// Its place among the requests that have come: a later one once it has waited for others,
-    /// which may have had others do something outside of this process.
+    /// Arrival order of the request. It advances after a wait, during which other clients may have
+    /// caused external changes.
     order: AtomicU64,
-    /// The breaks that the client is to be told after the answer; none once that is queued.
+    /// Breaks deferred until the client's response is queued; none afterwards.
     breaks: Mutex<Option<Breaks>>,
 }
 
 impl RequestContext {
-    /// No client's request: what the server does of itself, or because a client has gone.
+    /// Work of the server itself, or on behalf of a client that has disconnected.
     pub const SERVER: Self = Self(None);
 
-    /// A request of `client`, by whatever `protocol` tells clients apart. Without `patience` it
-    /// waits as long as it takes. `order` is its place among the requests that have come.
+    /// A request of `client`, an identity within `protocol`. Without `patience` it waits without a
+    /// limit. `order` is its arrival order.
     #[must_use]
     pub fn new(
         protocol: Protocol,
@@ -84,20 +83,20 @@ impl RequestContext {
         Self(Some(Arc::new(Request { protocol, client, patience, order, breaks })))
     }
 
-    /// Whose request it is.
+    /// The client of the request.
     #[must_use]
     pub fn client(&self) -> Option<[u8; 16]> {
         self.0.as_ref().map(|request| request.client)
     }
 
-    /// How long it waits for others; none for as long as it takes.
+    /// Limit of the request's waits; none if it waits without a limit.
     #[must_use]
     pub fn patience(&self) -> Option<&Patience> {
         self.0.as_ref()?.patience.as_ref()
     }
 
-    /// The request is about to wait for others, perhaps for what its own client is still to be
-    /// told: that is told now.
+    /// Prepares a wait. The request may wait for its own client's acknowledgement, so deferred
+    /// breaks are sent now.
     pub fn begin_wait(&self) {
         if let Some(request) = &self.0 {
             request.tell_kept(Some(Vec::new()));
@@ -105,7 +104,7 @@ impl RequestContext {
         }
     }
 
-    /// Its place among the requests that have come; for none the next one.
+    /// Arrival order of the request; the next one for the server's own work.
     pub(crate) fn order(&self) -> ArrivalOrder {
         match &self.0 {
             Some(request) => ArrivalOrder::of_number(request.order.load(Ordering::Relaxed)),
@@ -113,7 +112,7 @@ impl RequestContext {
         }
     }
 
-    /// The backend call that `who` makes for it.
+    /// The backend call of `who`, with the arrival order of the request.
     pub(crate) fn call<'a>(&self, who: Actor<'a>) -> Actor<'a> {
         match &self.0 {
             Some(_) => who.in_order(self.order()),
@@ -121,8 +120,8 @@ impl RequestContext {
         }
     }
 
-    /// Tells a holder of a break that the request has caused, or keeps that back until its own
-    /// client's answer is queued.
+    /// Sends a break that the request has caused, or defers it until the response is queued if its
+    /// own client holds the caching.
     pub(crate) fn tell(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
         count_break(self.0.as_deref());
         match self.0.as_ref().filter(|request| holder.client() == Some(request.client)) {
@@ -132,13 +131,13 @@ impl RequestContext {
     }
 }
 
-/// An answer that is not queued yet. To be dropped once it is: then the client is told what
-/// was kept back, and what its request causes later it is told at once.
+/// A response that is not queued yet. Drop it once it is queued: deferred breaks are sent then, and
+/// later ones at once.
 #[derive(Debug)]
 pub struct PendingAnswer(RequestContext);
 
 impl PendingAnswer {
-    /// The answer to a request.
+    /// The response to `request`.
     #[must_use]
     pub fn to(request: &RequestContext) -> Self {
         Self(request.clone())
@@ -154,7 +153,7 @@ impl Drop for PendingAnswer {
 }
 
 impl Request {
-    /// Keeps a break back, or tells it if there is nothing to wait for any more.
+    /// Defers a break, or sends it if the response is queued already.
     fn keep(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *breaks {
@@ -166,7 +165,7 @@ impl Request {
         }
     }
 
-    /// Tells what was kept back; `next` takes its place.
+    /// Sends the deferred breaks; `next` replaces them.
     fn tell_kept(&self, next: Option<Breaks>) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = std::mem::replace(&mut *breaks, next);
@@ -175,18 +174,17 @@ impl Request {
     }
 }
 
-/// The file layer as one request uses it: every operation on files is asked of this, and takes
-/// its context along.
+/// The file layer as seen by one request: its operations carry the request's context.
 #[derive(Clone, Debug)]
 pub struct RequestFiles {
     pub(crate) files: Arc<Files>,
     pub(crate) context: RequestContext,
-    /// Its calls on workers are charged to this holder.
+    /// Holder that is charged for calls on workers.
     pub(crate) holder: CallHolder,
 }
 
 impl RequestFiles {
-    /// Whose request it is.
+    /// Context of the request.
     #[must_use]
     pub fn context(&self) -> &RequestContext {
         &self.context
@@ -202,7 +200,7 @@ impl Deref for RequestFiles {
 }
 
 impl Files {
-    /// This for what a request does; its calls on workers are charged to `holder`.
+    /// View for a request; its calls on workers are charged to `holder`.
     #[must_use]
     pub fn for_request(
         self: &Arc<Self>,
@@ -212,28 +210,28 @@ impl Files {
         RequestFiles { files: self.clone(), context: context.clone(), holder }
     }
 
-    /// This for what no client asks for: see [`RequestContext::SERVER`].
+    /// View for the server's own work: see [`RequestContext::SERVER`].
     #[must_use]
     pub fn for_server(self: &Arc<Self>) -> RequestFiles {
         self.for_server_charged(CallHolder::Server)
     }
 
-    /// As [`Files::for_server`], for work of the server's own that a client waits for: its calls
-    /// are charged to `holder`.
+    /// As [`Files::for_server`], for work that a client waits for: its calls are charged to
+    /// `holder`.
     #[must_use]
     pub fn for_server_charged(self: &Arc<Self>, holder: CallHolder) -> RequestFiles {
         self.for_request(&RequestContext::SERVER, holder)
     }
 }
 
-/// Breaks that were told since the start, by who caused them.
+/// Breaks sent since the start, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BreakCounts {
-    /// Clients of SMB.
+    /// Requests of SMB clients.
     pub smb: u64,
-    /// Clients of NFS.
+    /// Requests of NFS clients.
     pub nfs: u64,
-    /// Nobody who asks us: processes of this machine, and time.
+    /// External changes and timeouts.
     pub local: u64,
 }
 

@@ -1,19 +1,19 @@
-//! Clients that were not heard of for longer than they may be away. They keep what they
-//! have by courtesy, until somebody needs it, by whichever protocol. RFC 8881 8.4.3.
+//! Courtesy clients: their lease has expired, and they retain their state until another client of
+//! either protocol conflicts with it. RFC 8881 8.4.3.
 
 use crate::Files;
 use crate::table::Table;
 use std::sync::{Arc, Weak};
 use vfs::{FileKey, Vfs};
 
-/// A protocol whose clients may be away with what they have.
+/// A protocol with courtesy clients.
 pub trait Courtesy: Send + Sync {
-    /// Somebody needs the file: clients that are away let go of what they have of it. True
-    /// if one did. Called with no lock of the file layer held.
+    /// Revokes the state that courtesy clients hold on the file, for a conflicting request. Returns
+    /// whether there was any. Called with no lock of the file layer held.
     fn let_go(&self, file: FileKey) -> bool;
 
-    /// Clients of before a restart may still take back what they had open or locked in this
-    /// tree: others take nothing meanwhile that would be in their way. RFC 8881 8.4.2.1.
+    /// Whether the grace period of this tree runs: clients may reclaim opens and locks after a
+    /// restart, so conflicting requests are refused. RFC 8881 8.4.2.1.
     fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
         let _ = vfs;
         false
@@ -21,14 +21,14 @@ pub trait Courtesy: Send + Sync {
 }
 
 impl Files {
-    /// Whom to ask before somebody is refused for what another client has. Said once.
+    /// Sets the protocol that is consulted before a conflict is reported; effective once.
     pub fn set_courtesy(&self, courtesy: Weak<dyn Courtesy>) {
         let _ = self.table.courtesy.set(courtesy);
     }
 }
 
 impl Table {
-    /// See [`Courtesy::let_go`].
+    /// Revokes conflicting state of courtesy clients: see [`Courtesy::let_go`].
     pub(crate) fn let_go(&self, file: FileKey) -> bool {
         let courtesy = self.courtesy.get().and_then(Weak::upgrade);
         courtesy.is_some_and(|courtesy| courtesy.let_go(file))

@@ -1,9 +1,10 @@
-//! A file that a client may use for itself without asking: delegations. They are kept as
-//! leases are ([`crate::CacheHolder`]), but outlive the opens that they came with, and
-//! nobody changes the file before they are given back. RFC 8881 10.4.
+//! Delegations of a file to a client. RFC 8881 10.4.
 //!
-//! All opens of a client come under the client's key for the file
-//! ([`crate::CacheWish`] with nothing wanted): they do not disturb its delegation.
+//! [`crate::CacheHolder`] receives their recalls as it does breaks of leases. A delegation outlives
+//! the open that it came with, and conflicting changes wait for its return.
+//!
+//! All opens of a client use its delegation key for the file ([`crate::CacheWish`] without
+//! caching), so that they do not recall its own delegation.
 
 use crate::caching::{BreakWait, CacheGrant};
 use crate::context::RequestContext;
@@ -14,8 +15,7 @@ use grants::{Awaited, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{FileKey, FsError, Result, Wanted};
 
-/// The key under which a client's opens of a file come, so that what the client does
-/// itself is known as its own.
+/// Key of a client's opens of a file, which identifies the client's own operations.
 #[must_use]
 pub fn delegation_key(client: [u8; 16], file: FileKey) -> CacheKey {
     let mut key = [0; 16];
@@ -24,12 +24,12 @@ pub fn delegation_key(client: [u8; 16], file: FileKey) -> CacheKey {
     CacheKey { client, key }
 }
 
-/// What a client may do by itself.
+/// Type of a delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delegate {
-    /// Open for reading, and keep what it has read.
+    /// Read delegation: the client opens for reading and caches data.
     Read,
-    /// Open, keep back what it writes, and lock.
+    /// Write delegation: the client opens, caches writes and locks locally.
     Write,
 }
 
@@ -41,7 +41,7 @@ impl Delegate {
         }
     }
 
-    /// What its client may do with the file, and must have been let do when it opened it.
+    /// Access that the delegation grants, and that the client's open must have.
     fn access(self) -> Access {
         match self {
             Self::Read => Access::READ_DATA,
@@ -50,44 +50,43 @@ impl Delegate {
     }
 }
 
-/// A delegation. Dropping it gives it back.
+/// A delegation. Dropping it returns it.
 #[derive(Debug)]
 pub struct Delegation {
-    /// An open of its own, which keeps nobody from anything: its client reads by it, and
-    /// writes if it may, once it has closed all others.
+    /// An open of its own that denies nothing. The client reads, and writes if it may, through it
+    /// after it has closed all other opens.
     open: Arc<OpenFile>,
     delegate: Delegate,
     granting: Mutex<Option<CacheGrant>>,
 }
 
 impl Delegation {
-    /// What its client may do.
+    /// Type of the delegation.
     #[must_use]
     pub fn delegate(&self) -> Delegate {
         self.delegate
     }
 
-    /// To be dropped once the client has been told of the delegation: then, and not
-    /// before, its holder is told to give it back. Given out once.
+    /// Delays recalls until dropped; drop it once the client has received the delegation.
+    /// Returned once.
     #[must_use]
     pub fn granting(&self) -> Option<CacheGrant> {
         self.granting.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// An open that is in nobody's way, to read by and, if its client may, to write.
+    /// An open that denies nothing, for reading and, with a write delegation, writing.
     #[must_use]
     pub fn open(&self) -> &Arc<OpenFile> {
         &self.open
     }
 
-    /// What is left of it: nothing once it was taken from a client that did not give it
-    /// back in time.
+    /// Caching that remains: none once the delegation was revoked.
     #[must_use]
     pub fn state(&self) -> CacheState {
         self.open.cache_state()
     }
 
-    /// Whether it was taken away.
+    /// Whether the delegation was revoked.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.state().has == Caching::NONE
@@ -95,11 +94,12 @@ impl Delegation {
 }
 
 impl RequestFiles {
-    /// Gives the client of `open`, which came under the client's key, the file to
-    /// itself; none if others use it, if the client has a delegation of it already, or if
-    /// the open is for less. The holder of the key is told when it is to be given back:
-    /// of a break to nothing. Until then, or until the delegation is dropped, whoever it is
-    /// in the way of waits: taking it from a client that does not answer is up to the caller.
+    /// Delegates the file of `open` to its client. None if other clients use the file, if the
+    /// client has a delegation already, or if the open's access does not suffice.
+    ///
+    /// The holder of the key is notified of a recall as a break to no caching. Conflicting
+    /// operations wait until the delegation is returned or dropped; the caller revokes it if the
+    /// client does not answer.
     ///
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] for an open without a key, or of a directory;
@@ -144,7 +144,7 @@ impl RequestFiles {
             of_object: true,
             table: self.table.clone(),
         });
-        // Given up by being dropped, if somebody was faster.
+        // Another client was faster: dropping the open withdraws the delegation.
         let is_had = caching.has == wanted && !caching.is_breaking;
         let granting = Mutex::new(granting);
         Ok(is_had.then(|| Delegation { open: Arc::new(hold), delegate, granting }))
@@ -176,21 +176,21 @@ impl RequestFiles {
         Ok((id, self.table.delegate(&self.context, &entry, wish)?))
     }
 
-    /// The client gives a delegation back: who waits for it goes on.
+    /// Returns a delegation, which wakes waiting operations.
     ///
     /// # Errors
-    /// [`FsError::InvalidParameter`] if it was taken away already.
+    /// [`FsError::InvalidParameter`] if it was revoked already.
     pub async fn return_delegation(&self, delegation: Delegation) -> Result<()> {
         let result = if delegation.is_revoked() { Err(FsError::InvalidParameter) } else { Ok(()) };
         self.close(delegation.open.clone()).await?;
         result
     }
 
-    /// Asks delegations of a file back whose attributes or names are about to change;
-    /// but for that of the client that is asking, or that has `by`.
+    /// Recalls delegations of a file whose attributes or names are about to change, except that of
+    /// the requesting client or of `by`.
     ///
     /// # Errors
-    /// [`FsError::Unavailable`] if the request would rather be asked again than wait.
+    /// [`FsError::Unavailable`] if the request prefers a retry by its client.
     pub(crate) async fn recall(&self, file: FileKey, by: Option<&OpenFile>) -> Result<()> {
         while let Some(wait) = self.begin_recall(file, by) {
             wait.settled(&self.context, &*self.workers).await?;
@@ -205,7 +205,7 @@ impl RequestFiles {
     }
 }
 
-/// The client of a request, as the owner of a delegation of the file.
+/// The requesting client as the owner of a delegation of the file.
 pub(crate) fn client_owner(context: &RequestContext, file: FileKey) -> CacheOwner {
     match context.client() {
         Some(client) => CacheOwner::Key(delegation_key(client, file)),
@@ -213,7 +213,7 @@ pub(crate) fn client_owner(context: &RequestContext, file: FileKey) -> CacheOwne
     }
 }
 
-/// Asks all delegations but that of `by` back; what to wait for, if anybody must.
+/// Recalls all delegations but that of `by`. Returns the wait if one is outstanding.
 pub(crate) fn ask_back(
     context: &RequestContext,
     state: &Arc<FileState>,
@@ -232,7 +232,7 @@ pub(crate) fn ask_back(
 
 impl Drop for Delegation {
     fn drop(&mut self) {
-        // Its client's other opens stay, and keep nothing by it any more.
+        // The client's other opens stay, without caching.
         let mut held = self.open.state.lock(&RequestContext::SERVER);
         held.grants.caches.handle_return(self.open.cache_owner());
     }

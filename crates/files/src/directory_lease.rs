@@ -1,6 +1,5 @@
-//! Leases on directories: broken by every change of what a listing shows, but
-//! for those under the key by which whoever makes the change keeps the
-//! directory itself. MS-FSA 2.1.4.12.1, MS-SMB2 3.3.1.12 (ParentLeaseKey).
+//! Directory leases. Every change that a listing shows breaks them, except those under the
+//! ParentLeaseKey of the changing open. MS-FSA 2.1.4.12.1, MS-SMB2 3.3.1.12.
 
 use crate::context::RequestContext;
 use crate::table::Table;
@@ -8,18 +7,17 @@ use crate::{Caller, OpenFile};
 use std::sync::Arc;
 use vfs::{Actor, FileKey, FsError, OpenHow, RelPath, ServerWork, Vfs, Wait};
 
-/// The key by which a client keeps a directory.
+/// Lease key under which a client caches a directory.
 pub(crate) type ParentKey = [u8; 16];
 
 impl Table {
-    /// Whether anybody is to be told that a file was changed: by a watch, or by a lease on its
-    /// directory.
+    /// Whether a watch or a directory lease needs notification of changes.
     pub fn tells_of_changes(&self) -> bool {
         !self.watches.is_empty() || self.keys.has_directories()
     }
 
-    /// The name `path`, or what it names, was changed. One load where nobody
-    /// has a lease on a directory.
+    /// Breaks leases of the directory that contains `path`, after a change of the name or its file.
+    /// It costs one load if there is no directory lease.
     pub fn break_directory_of(
         &self,
         context: &RequestContext,
@@ -33,7 +31,7 @@ impl Table {
         }
         let Some((directory, _)) = path.split() else { return };
         let key = match key_of(vfs, context.call(caller.identity.actor()), &directory) {
-            // Who changed it was let in before.
+            // The change was authorized already, so the lookup uses the server's rights.
             Err(FsError::AccessDenied) => {
                 key_of(vfs, context.call(Actor::server(ServerWork::LocateNode)), &directory)
             }
@@ -47,7 +45,7 @@ impl Table {
 }
 
 impl OpenFile {
-    /// The file, or this name of it, was changed by this open.
+    /// Breaks directory leases after this open has changed the file or this name.
     pub(crate) fn break_directory(&self, context: &RequestContext, path: &RelPath) {
         let vfs = &self.volume().vfs;
         self.table.break_directory_of(context, vfs, &self.caller, path, self.parent_key);

@@ -1,12 +1,12 @@
-//! The file layer: every operation is a decision of `grants` and a call of a
-//! backend, in the one right order. Protocols meet here and nowhere else.
+//! The file layer: each operation combines a decision of `grants` with backend calls, in a fixed
+//! order. SMB and NFS meet here and nowhere else.
 //!
-//! Absent on purpose: protocol messages, sockets, the runtime, clocks. What
-//! may take long runs on [`Workers`]; what may have to wait for others is
-//! `async`, and withdraws when its future is dropped.
+//! The crate contains no protocol messages, sockets, runtime or clocks. Long calls run on
+//! [`Workers`]. An operation that may wait for other clients is `async`, and dropping its future
+//! cancels it.
 //!
-//! Lock order: a shard of the table, then the grants of one file, then those
-//! of its streams, then the index of watches or that of keys, then the name of
+//! Lock order: table shard, grants of one file, grants of its streams, watch index or lease key
+//! index, then an open's name or one watch. No lock is held across a backend call or an await.
 //! an open or one watch. None is held across a backend call or an await.
 #![forbid(unsafe_code)]
 
@@ -101,40 +101,40 @@ pub use watch::{
     WATCHES_PER_DIRECTORY_MAX, WatchAnswer, WatchWish,
 };
 
-/// Opens that every holder may have, while there are any: what a desktop needs.
+/// Opens reserved for each holder while the total lasts: enough for a desktop session.
 const OPENS_FLOOR: u64 = 64;
 
-/// Byte ranges that are locked or waited for, of all protocols: some 30 bytes each, or 100 where an
-/// owner of NFS has them. One holder alone may have half: those of 32 files that are full of them.
+/// Limit of locked and waiting byte ranges over all protocols. A range takes about 30 bytes, or 100
+/// with an NFS owner. One holder may have half of them: the ranges of 32 full files.
 pub const LOCK_RANGES_MAX: u64 = 1 << 21;
 
-/// Byte ranges that every holder may have, while there are any: those of one request.
+/// Byte ranges reserved for each holder while the total lasts: as many as one request carries.
 pub const LOCK_RANGES_FLOOR: u64 = 4096;
 
-/// The file layer: one for a process, shared by all volumes and protocols.
+/// The file layer: one instance per process, shared by all volumes and protocols.
 pub struct Files {
     table: Arc<table::Table>,
     workers: Arc<dyn Workers>,
     next_open: AtomicU64,
     seal: Option<Arc<dyn HandleSeal>>,
-    /// Directories that were found by handles.
+    /// Directories that were recently reached by handle.
     known: Arc<object::Known>,
-    /// Files that are open, by their handles.
+    /// Open files, indexed by handle.
     open_handles: Arc<object::OpenHandles>,
-    /// What protocols count of their requests.
+    /// Request counters of all protocols.
     meter: Arc<Meter>,
-    /// Held from the look whether an extended attribute is there until it is set or removed,
-    /// where that was wished.
+    /// Serialises the existence check and the change of an extended attribute, for create-only and
+    /// replace-only requests.
     xattr_turns: Arc<object::XattrTurns>,
-    /// Opens of all protocols, by holder: each has a descriptor.
+    /// Opens of all protocols, charged by holder: each occupies a descriptor.
     opens: Arc<Ledger>,
-    /// Watches and the memory of their changes, by holder.
+    /// Watches and the memory of their buffered changes, charged by holder.
     watch_ledgers: watch::WatchLedgers,
-    /// Byte ranges of all protocols, by holder.
+    /// Byte ranges of all protocols, charged by holder.
     lock_ranges: Arc<Ledger>,
-    /// Failures of disks to keep data.
+    /// Failures of disks to store data.
     disk_failures: Arc<disk::DiskFailures>,
-    /// Changes that are being made stable.
+    /// Outstanding syncs to stable storage.
     syncs: Arc<stable::Syncs>,
 }
 
@@ -165,25 +165,27 @@ impl Files {
         }
     }
 
-    /// Opens of all protocols: a protocol charges each to whom it serves, before it opens.
+    /// Ledger of opens over all protocols. A protocol charges its client for an open before it
+    /// opens.
     #[must_use]
     pub fn opens(&self) -> &Arc<Ledger> {
         &self.opens
     }
 
-    /// Byte ranges of all protocols: a protocol says with each lock whom it is charged to.
+    /// Ledger of byte ranges over all protocols. A protocol names the charged holder with each
+    /// lock.
     #[must_use]
     pub fn lock_ranges(&self) -> &Arc<Ledger> {
         &self.lock_ranges
     }
 
-    /// Has protocols count into `meter`.
+    /// Makes the protocols count into `meter`.
     #[must_use]
     pub fn with_meter(self, meter: Arc<Meter>) -> Self {
         Self { meter, ..self }
     }
 
-    /// What protocols count of their requests: one for all of them.
+    /// Request counters, shared by all protocols.
     #[must_use]
     pub fn meter(&self) -> &Arc<Meter> {
         &self.meter
@@ -193,20 +195,20 @@ impl Files {
         OpenId(self.next_open.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Waits, where whoever asks has no clock.
+    /// Sleeps, for callers that have no clock.
     pub async fn pause(&self, duration: Duration) {
         self.workers.sleep(duration).await;
     }
 
-    /// As [`Files::pause`], to be waited for beside something else.
+    /// As [`Files::pause`], as an owned future for use in a `select`.
     #[must_use]
     pub fn pause_for(&self, duration: Duration) -> futures_util::future::BoxFuture<'static, ()> {
         self.workers.sleep(duration)
     }
 
-    /// The server is about to end: clients are asked to write what they keep back and to close
-    /// what only their caches keep open, and for delegations. How many have not written yet; to
-    /// be asked for again, since they may be given more meanwhile.
+    /// Recalls caches before shutdown: clients write back dirty data, close files that only their
+    /// handle caches hold open, and return delegations. Returns the number of caches that still
+    /// hold unwritten data. Call it repeatedly, since clients may gain caches in between.
     #[must_use]
     pub fn ask_back(&self) -> usize {
         let ask = |state: &Arc<table::FileState>| {

@@ -20,24 +20,25 @@ use vfs::{
     Timestamp,
 };
 
-/// A larger file is removed by a worker.
+/// A larger file is removed on a worker, since freeing its blocks takes long.
 pub(crate) const INLINE_FREE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// An open. Dropping it closes it; [`RequestFiles::close`] does so with an answer.
+/// An open of a file or directory. Dropping it closes it; [`RequestFiles::close`] returns the
+/// result.
 pub struct OpenFile {
     pub(crate) id: OpenId,
     pub(crate) node: Arc<dyn Node>,
     pub(crate) state: Arc<FileState>,
     pub(crate) name: Arc<OpenName>,
-    /// What keeps the file of a named stream, until this is closed.
+    /// For a named stream, the hold on its file; released on close.
     hold: Mutex<Option<Box<Ticket>>>,
     pub(crate) caller: Arc<Caller>,
-    /// Under which its client keeps something, and with other opens.
+    /// Lease or delegation key that the client's opens of the file share.
     pub(crate) key: Option<CacheKey>,
-    /// By which its client keeps the directory that the file is in.
+    /// Lease key under which the client caches the parent directory.
     pub(crate) parent_key: Option<ParentKey>,
     pub(crate) has_frozen: AtomicBool,
-    /// [`Access`], which may be given up; and [`Share`], which may grow.
+    /// [`Access`], which may shrink.
     granted: AtomicU32,
     share: AtomicU32,
     delete_on_close: bool,
@@ -46,38 +47,38 @@ pub struct OpenFile {
     of_object: bool,
     position: AtomicU64,
     closed: AtomicBool,
-    /// A rename by this open has been asked for: its close comes after it.
+    /// Whether this open has requested a rename: its close is ordered after it.
     pub(crate) renames: AtomicBool,
-    /// A rename of its directory moves what is open below.
+    /// Whether a rename of this directory moves opens below it.
     pub(crate) moves_opens: AtomicBool,
-    /// Who closes it wants to know whether the name was there, and went.
+    /// Whether the close reports a name that was removed already or not empty.
     tells_removal: AtomicBool,
-    /// What few opens have.
+    /// State that few opens need.
     aside: OnceLock<Box<Aside>>,
     pub(crate) table: Arc<Table>,
-    /// Of a directory: who is told of changes in it.
+    /// For a directory, its watch.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
-    /// Changes that watches, or leases on the directory, have not been told of.
+    /// Changes that watches and directory leases have not received yet.
     unreported: AtomicU32,
     pub(crate) heard: Heard,
 }
 
-/// What few opens have, in memory of its own: there may be a hundred thousand of them.
+/// State that few opens need, allocated separately: there may be a hundred thousand opens.
 #[derive(Debug, Default)]
 struct Aside {
     /// Times that changes by this open do not move.
     frozen: Mutex<Frozen>,
-    /// What is known of the file as it was when it was opened.
+    /// Security information from the time of the open.
     known: OnceLock<Known>,
-    /// What the file was turned into, if it was.
+    /// Node that replaced the file, if any.
     turned: OnceLock<Arc<dyn Node>>,
-    /// In which its requests wait for the limits of its file, once one has to.
+    /// Queue of its requests at the file's limits, once a request had to wait.
     turns: OnceLock<Arc<Turns>>,
-    /// Of a file that was written while somebody watched it.
+    /// Reports of data changes, for a file that was written while it was watched.
     data_reports: OnceLock<Arc<DataReports>>,
 }
 
-/// What is known of a file at one time.
+/// Security information of a file, with the change time and counter for which it holds.
 #[derive(Debug)]
 struct Known {
     changed: Timestamp,
@@ -85,9 +86,9 @@ struct Known {
     of_it: Arc<KnownSecurity>,
 }
 
-/// Beside what watches are told of: leases on the directory must break.
+/// Flag beside the watch kinds: directory leases must break.
 const UNLISTED: u32 = 1 << 31;
-/// Beside that: the time of access is behind a write. MS-FSA 2.1.4.17.
+/// Flag beside the watch kinds: the access time is older than a write. MS-FSA 2.1.4.17.
 const UNACCESSED: u32 = 1 << 30;
 
 /// Times that changes by this open do not move.
@@ -98,11 +99,11 @@ pub(crate) struct Frozen {
     pub changed: bool,
     /// Changes by this open that have not restored the times yet.
     in_flight: u32,
-    /// The times before the first of those: the others may find what it has moved.
+    /// Times before the first change in flight: a later one may read a time that it moved.
     before: TimesBefore,
 }
 
-/// Frozen times as they were before a change; none of those that may move.
+/// Frozen times before a change; none for a time that may move.
 #[derive(Clone, Copy, Debug, Default)]
 struct TimesBefore {
     accessed: Option<Timestamp>,
@@ -111,12 +112,12 @@ struct TimesBefore {
 }
 
 impl Frozen {
-    /// Whether this open may move all times.
+    /// Whether changes may move all times.
     pub fn is_empty(&self) -> bool {
         !(self.accessed || self.modified || self.changed)
     }
 
-    /// A client settles times while changes are in flight: those restore what it has set.
+    /// Applies a client's setting while changes are in flight: they restore the times that it set.
     pub fn settle(&mut self, change: &BasicChange) {
         let settle = |slot: &mut bool, before: &mut Option<Timestamp>, setting| match setting {
             TimeSetting::Keep => {}
@@ -130,7 +131,7 @@ impl Frozen {
     }
 }
 
-/// A change by an open that must not move some times, until it has restored them.
+/// A change by an open with frozen times, until the times are restored.
 #[derive(Debug)]
 #[must_use]
 pub struct FrozenTimes<'a> {
@@ -153,7 +154,7 @@ impl std::fmt::Debug for OpenFile {
     }
 }
 
-/// What an open is made of.
+/// Constituents of an open.
 pub(crate) struct OpenParts {
     pub id: OpenId,
     pub node: Arc<dyn Node>,
@@ -203,26 +204,26 @@ impl OpenFile {
         }
     }
 
-    /// As whom it was opened. Requests of NFS clients use it as others:
+    /// User that opened the file. Requests of NFS clients may use the open as another user:
     /// [`RequestFiles::authorize_by_open`].
     #[must_use]
     pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 
-    /// Its number.
+    /// Identifier of the open.
     #[must_use]
     pub fn id(&self) -> OpenId {
         self.id
     }
 
-    /// Which file it is of.
+    /// Key of the file.
     #[must_use]
     pub fn key(&self) -> FileKey {
         self.state.present_key()
     }
 
-    /// Times that changes by this open do not move; it is held while they are set and restored.
+    /// Times that changes by this open do not move. Locked while they are set and restored.
     pub(crate) fn frozen(&self) -> &Mutex<Frozen> {
         &self.aside().frozen
     }
@@ -235,79 +236,79 @@ impl OpenFile {
         self.aside.get()?.turned.get()
     }
 
-    /// In which its requests wait for the limits of its file, if one has had to.
+    /// Queue of its requests at the file's limits, if one had to wait.
     pub(crate) fn turns(&self) -> Option<&Arc<Turns>> {
         self.aside.get()?.turns.get()
     }
 
-    /// The same, from now on.
+    /// The queue, created if necessary.
     pub(crate) fn make_turns(&self) -> &Arc<Turns> {
         self.aside().turns.get_or_init(Arc::default)
     }
 
-    /// How its changes of data are reported, once one was.
+    /// Reports of its data changes, set by the first.
     pub(crate) fn data_reports(&self) -> &OnceLock<Arc<DataReports>> {
         &self.aside().data_reports
     }
 
-    /// The same, if one was.
+    /// Reports of its data changes, if there were any.
     pub(crate) fn known_data_reports(&self) -> Option<&Arc<DataReports>> {
         self.aside.get()?.data_reports.get()
     }
 
-    /// This is known of the file with these attributes.
+    /// Caches security information that holds for these attributes.
     pub(crate) fn learn(&self, at: &Attributes, of_it: Option<Arc<KnownSecurity>>) {
         let known = of_it.map(|of_it| Known { changed: at.changed, change: at.change, of_it });
         known.map(|known| self.aside().known.set(known));
     }
 
-    /// What is known of the file, if it has not changed since: present attributes tell.
+    /// Cached security information, if `present` shows that the file has not changed since.
     pub(crate) fn known(&self, present: &Attributes) -> Option<&KnownSecurity> {
         let known = self.aside.get()?.known.get()?;
         let is_so = known.changed == present.changed && known.change == present.change;
         (is_so && !self.is_turned()).then_some(&*known.of_it)
     }
 
-    /// File or directory.
+    /// Kind of the file.
     #[must_use]
     pub fn kind(&self) -> FileKind {
         self.present().kind()
     }
 
-    /// The node that its name leads to: its own, or what that was turned into.
+    /// The node that the name refers to: the open's own, or its replacement.
     pub(crate) fn present(&self) -> &Arc<dyn Node> {
         self.turned().unwrap_or(&self.node)
     }
 
-    /// Whether its file was turned into another already.
+    /// Whether another node has replaced the file.
     pub(crate) fn is_turned(&self) -> bool {
         self.turned().is_some()
     }
 
-    /// The file has been replaced by `node`, and this open goes on with that.
+    /// Redirects the open to `node`, which has replaced the file.
     pub(crate) fn become_node(&self, node: Arc<dyn Node>) {
         self.state.set_present_key(node.key());
         let _ = self.aside().turned.set(node);
     }
 
-    /// Whether it is of a directory.
+    /// Whether the file is a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.kind() == FileKind::Directory
     }
 
-    /// The file's attributes, as they are shown for its name.
+    /// The file's attributes as presented for its name.
     pub(crate) fn shown(&self, attributes: Attributes) -> Attributes {
         self.name.shown(attributes)
     }
 
-    /// Rights it was granted.
+    /// Granted rights.
     #[must_use]
     pub fn granted(&self) -> Access {
         Access(self.granted.load(Ordering::Relaxed))
     }
 
-    /// What it tolerates of others.
+    /// Share mode.
     #[must_use]
     pub fn share(&self) -> Share {
         Share(self.share.load(Ordering::Relaxed))
@@ -332,18 +333,19 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Whose customs it follows.
+    /// Protocol family whose rules apply.
     #[must_use]
     pub fn semantics(&self) -> Semantics {
         self.semantics
     }
 
-    /// Whether it was opened by a handle: then locks of owners are agreements for it.
+    /// Whether the file was opened by handle: byte-range locks by lock owners are advisory for such
+    /// an open.
     pub(crate) fn is_of_object(&self) -> bool {
         self.of_object
     }
 
-    /// Whether a rename of its directory moves what is open below.
+    /// Whether a rename of this directory moves opens below it.
     pub(crate) fn moves_opens_below(&self) -> bool {
         self.moves_opens.load(Ordering::Acquire)
     }
@@ -352,54 +354,53 @@ impl OpenFile {
         self.semantics == Semantics::Posix
     }
 
-    /// How names are compared that it is about.
+    /// Case rule for names.
     pub(crate) fn case(&self) -> Case {
         if self.is_posix() { Case::Sensitive } else { self.volume().options.case }
     }
 
-    /// Whether the file vanishes when it is closed, by its own wish.
+    /// Whether the open has delete on close.
     pub(crate) fn deletes_on_close(&self) -> bool {
         self.delete_on_close
     }
 
-    /// Where the file is now, in its volume.
+    /// Current path of the file in its volume.
     #[must_use]
     pub fn path(&self) -> RelPath {
         self.name.path()
     }
 
-    /// The named stream that is open, as it is stored; none for the file itself.
+    /// Name of the open stream as stored; none for the file itself.
     #[must_use]
     pub fn stream(&self) -> Option<StreamName> {
         self.name.stream.as_ref().map(|stream| stream.name())
     }
 
-    /// Whether the stream `name` of the file that this is a stream of is open.
+    /// Whether the stream `name` of this open's file is open.
     pub(crate) fn file_has_open_stream(&self, name: &StreamName) -> bool {
         self.table.find(self.key()).is_some_and(|file| file.look().has_open_stream(name))
     }
 
-    /// The volume it is in.
+    /// Volume of the file.
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume> {
         &self.name.volume
     }
 
-    /// Whether the name it came by vanishes at the last close, or for a stream
-    /// its file's.
+    /// Whether the open's name is delete pending, or for a stream its file's name.
     #[must_use]
     pub fn is_delete_pending(&self) -> bool {
         self.state.look().grants.is_delete_pending(self.name.link)
             || lock(&self.hold).as_ref().is_some_and(|hold| hold.is_delete_pending())
     }
 
-    /// Whether a name may vanish when it is closed: by its own wish, or since it is to.
+    /// Whether closing may remove a name: by delete on close, or since it is delete pending.
     #[must_use]
     pub fn may_remove_at_close(&self) -> bool {
         self.delete_on_close || self.is_delete_pending()
     }
 
-    /// A number that clients may keep with the open; starts at 0.
+    /// CurrentByteOffset of the open; starts at 0. MS-FSA 2.1.1.6.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
@@ -410,7 +411,7 @@ impl OpenFile {
         self.position.store(position, Ordering::Relaxed);
     }
 
-    /// Whether one of `rights` was granted.
+    /// Checks that one of `rights` was granted.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if none was.
@@ -418,12 +419,12 @@ impl OpenFile {
         if self.granted().intersects(rights) { Ok(()) } else { Err(FsError::AccessDenied) }
     }
 
-    /// Refuses changes on a read-only volume.
+    /// Checks that the volume may be changed.
     pub(crate) fn need_writable(&self) -> Result<()> {
         self.volume().check_changeable()
     }
 
-    /// Closes once; removes the name if this was its last open and it is doomed.
+    /// Closes once. Removes the name if this was its last open and it is delete pending.
     fn close_now(&self, context: &RequestContext) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -437,7 +438,7 @@ impl OpenFile {
             held.doom(self.doomed());
         }
         let removal = self.table.close(context, &self.state, self.id, true);
-        // After it: a watch that begins now finds the open closed.
+        // Ordered after the close: a watch that begins now finds the open closed.
         self.end_watch();
         let result = match removal {
             Some(removal) => {
@@ -458,36 +459,36 @@ impl OpenFile {
                 Ok(())
             }
         };
-        // A stream's file after the stream.
+        // The stream's file is released after the stream.
         let hold = lock(&self.hold).take();
         result.and(hold.map_or(Ok(()), |hold| hold.release(context)))
     }
 
-    /// Its name is to vanish by its wish.
+    /// Record that makes the open's name delete pending for its caller.
     pub(crate) fn doomed(&self) -> Doomed {
         let (name, caller) = (self.name.clone(), self.caller.clone());
         Doomed { name, caller, parent_key: self.parent_key }
     }
 
-    /// The open was used to change what watches are told of when it is
-    /// closed. Costs one load but for the first time.
+    /// Notes a change that watches receive when the open is closed. It costs one load after the
+    /// first time.
     pub(crate) fn note_unreported(&self, what: Filter) {
         if self.unreported.load(Ordering::Relaxed) & what.0 != what.0 {
             self.unreported.fetch_or(what.0, Ordering::Relaxed);
         }
     }
 
-    /// As [`OpenFile::report_unreported`], of an open that goes on: changes of data may wait for
+    /// As [`OpenFile::report_unreported`], for an open that continues: data changes may wait for
     /// the tick.
     pub(crate) fn report_flushed(&self, context: &RequestContext) {
         self.report_data();
         self.report_unreported(context);
     }
 
-    /// Tells watches what was noted since the last time.
+    /// Reports the noted changes to watches and directory leases.
     pub(crate) fn report_unreported(&self, context: &RequestContext) {
         if self.unreported.load(Ordering::Relaxed) & !UNACCESSED != 0 {
-            // The time of access waits for the close.
+            // The access time waits for the close.
             let noted = self.unreported.fetch_and(UNACCESSED, Ordering::Relaxed);
             if noted & UNLISTED != 0 {
                 self.break_directory(context, &self.path());
@@ -496,8 +497,8 @@ impl OpenFile {
         }
     }
 
-    /// Tells watches what was noted, if any hears of it, now or with the next tick; leases on the
-    /// directory are told when the open is closed or flushed.
+    /// Reports noted data changes to watches, now or with the next tick. Directory leases break
+    /// when the open is closed or flushed.
     pub(crate) fn report_data(&self) {
         if self.is_watched() {
             let noted = self.unreported.fetch_and(!Filter::DATA.0, Ordering::Relaxed);
@@ -507,14 +508,14 @@ impl OpenFile {
         }
     }
 
-    /// `caller` has changed the data: watches are told, and the archive bit is set
-    /// if it is stored as cleared. Who was granted to keep it while it changed may have read
-    /// it as it was. Costs three loads where nothing is to be done.
+    /// Handles a data change by `caller`: breaks read caching, reports to watches and sets a
+    /// cleared archive attribute. A client that was granted caching during the change may have read
+    /// old data. It costs three loads if nothing is affected.
     pub(crate) fn note_changed(&self, context: &RequestContext, caller: &Caller) {
         self.note_written(context, caller, self.data_filter());
     }
 
-    /// The same for a write, of [`OpenFile::kinds_after`].
+    /// The same for a write with the kinds of [`OpenFile::kinds_after`].
     pub(crate) fn note_written(&self, context: &RequestContext, caller: &Caller, what: Filter) {
         self.break_readers(context);
         self.note_length_change(what);
@@ -523,18 +524,18 @@ impl OpenFile {
         self.report_data();
     }
 
-    /// Moves the time of access to that of the last write, if a client of Windows has written since:
-    /// POSIX does not. The kernel does so at a read, even one at which nothing is at hand, and leaves
-    /// the change time alone; where the administrator mounted with `noatime`, it does not.
+    /// Advances the access time to the last write by a Windows client; POSIX writes do not. The
+    /// kernel does so at a read, even of no data, and leaves the change time alone. A `noatime`
+    /// mount disables it.
     fn note_access(&self) {
         if self.lags_access() {
-            // The answer about data does not matter.
+            // Only the side effect matters.
             let _ = self.node.read(0, 1, &mut Vec::new(), vfs::Wait::Never);
         }
     }
 
-    /// Whether the time of access is behind a write until the open is closed. Costs a load where
-    /// there was none. Streams have no times of their own.
+    /// Whether the access time is older than a write until the close. It costs one load without
+    /// writes. Streams have no times of their own.
     fn lags_access(&self) -> bool {
         if self.unreported.load(Ordering::Relaxed) & UNACCESSED == 0
             || self.is_posix()
@@ -547,8 +548,8 @@ impl OpenFile {
         !is_frozen
     }
 
-    /// The time of access as it will be once this open is closed: that of its last write, which
-    /// [`OpenFile::note_access`] moves it to.
+    /// Attributes with the access time after the close, that of the last write: see
+    /// [`OpenFile::note_access`].
     pub(crate) fn with_access(&self, attributes: Attributes) -> Attributes {
         if !self.lags_access() {
             return attributes;
@@ -557,7 +558,7 @@ impl OpenFile {
         Attributes { accessed, ..attributes }
     }
 
-    /// The same for a change of which leases on the directory know already.
+    /// The same for a change that has broken directory leases already.
     pub(crate) fn note_listed_change(&self, context: &RequestContext, caller: &Caller) {
         self.break_readers(context);
         self.note_length_change(self.data_filter());
@@ -586,7 +587,7 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
-        // An explicit close has reported what went wrong already.
+        // An explicit close has reported its error already.
         if let Err(error) = self.close_now(&RequestContext::SERVER) {
             tracing::warn!(path = ?self.path(), %error, "a file marked for deletion could not be removed");
         }
@@ -594,31 +595,30 @@ impl Drop for OpenFile {
 }
 
 impl RequestFiles {
-    /// Closes an open: its locks and its share mode end, and a file that was
-    /// marked for deletion vanishes with its last open. Other holders of the
-    /// same `Arc` find it closed.
+    /// Closes an open: its locks and share mode end, and a delete-pending file is removed with its
+    /// last open. Other owners of the same `Arc` find it closed.
     ///
     /// # Errors
-    /// Those of removing the file.
+    /// Errors from removing the file.
     pub async fn close(&self, open: Arc<OpenFile>) -> Result<()> {
         self.close_sized(open, None).await
     }
 
-    /// As [`RequestFiles::close`]; the file has so many bytes, as far as that is known.
+    /// As [`RequestFiles::close`], with the size of the file, as far as it is known.
     async fn close_sized(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
         let marks = open.may_remove_at_close() && open.state.is_recorded();
         let marked = marks.then(|| open.clone());
         let closed = self.close_in_turn(open, size_bytes).await;
         let Some(marked) = marked else { return closed };
-        // Opens that the journal has may keep the name. They have to remove it after a restart, too.
+        // Journaled opens may retain the name, and must remove it after a restart, too.
         let recorded = Box::pin(self.record_opens(&marked)).await;
         closed.and(recorded)
     }
 
     async fn close_in_turn(&self, open: Arc<OpenFile>, size_bytes: Option<u64>) -> Result<()> {
         let removes = open.may_remove_at_close();
-        // Else the file might vanish by its old name, and stay by its new one:
-        // POSIX renames what lies below, and files whose names have gone.
+        // A concurrent rename could remove the file's old name and leave the new one. POSIX renames
+        // open descendants and unlinked files.
         let waits = open.renames.load(Ordering::Acquire) || (removes && open.is_posix());
         let turn = match waits {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
@@ -638,12 +638,12 @@ impl RequestFiles {
 }
 
 impl RequestFiles {
-    /// Closes an open whose name is to vanish, of a file that had so many bytes a moment ago,
-    /// and says whether that could be.
+    /// Closes an open with a delete-pending name, and reports whether it was removed. `size_bytes`
+    /// is a recent size of the file.
     ///
     /// # Errors
-    /// As [`RequestFiles::close`]; [`FsError::NotEmpty`] if something was put into the
-    /// directory meanwhile, [`FsError::NotFound`] if somebody else removed the name.
+    /// As [`RequestFiles::close`]; [`FsError::NotEmpty`] if the directory was filled meanwhile,
+    /// [`FsError::NotFound`] if another caller removed the name.
     pub(crate) async fn close_removing(&self, open: Arc<OpenFile>, size_bytes: u64) -> Result<()> {
         open.tells_removal.store(true, Ordering::Relaxed);
         self.close_sized(open, Some(size_bytes)).await
@@ -651,9 +651,9 @@ impl RequestFiles {
 }
 
 impl OpenFile {
-    /// Whether a worker had better remove it: freeing a large file takes long, or
-    /// all does. And who keeps something of a file is told before whoever removes it has
-    /// the answer, which that client may act on.
+    /// Whether a worker should remove the file: freeing a large file or any call of the backend
+    /// takes long. Breaks are also sent before the remover receives the response, on which its
+    /// client may act.
     fn is_better_removed_apart(&self, size_bytes: Option<u64>) -> bool {
         if self.volume().features().waits {
             return true;
@@ -669,8 +669,8 @@ impl OpenFile {
         self.state.has_caches() || is_large()
     }
 
-    /// Looks at the times that a change by this open must not move, unless another change of this
-    /// open is in flight, which has looked before. Costs one load where nothing is frozen.
+    /// Reads the frozen times before a change by this open. If another change of the open is in
+    /// flight, its values serve. It costs one load if no time is frozen.
     #[must_use]
     pub fn keep_frozen(&self) -> Option<FrozenTimes<'_>> {
         if !self.has_frozen.load(Ordering::Acquire) {
@@ -678,7 +678,7 @@ impl OpenFile {
         }
         let mut frozen = lock(self.frozen());
         if frozen.in_flight == 0 {
-            // The time that was set stands beside the DOS attributes.
+            // The change time that a client set is stored with the DOS attributes.
             let wanted = if frozen.changed { WANTED } else { vfs::Wanted::default() };
             let present = self.node.attributes(wanted).ok()?;
             frozen.before = TimesBefore {
@@ -691,8 +691,8 @@ impl OpenFile {
         Some(FrozenTimes { open: self })
     }
 
-    /// Puts them back after the change, by the server's own power: the change may have taken the
-    /// file from its owner, and the right to freeze times was checked when that was done.
+    /// Restores the frozen times after the change, with the server's authority. The change may have
+    /// taken the file from its owner, and freezing was authorized when it was requested.
     pub fn restore_frozen(&self, kept: Option<FrozenTimes<'_>>) {
         if kept.is_none() {
             return;

@@ -1,4 +1,4 @@
-//! Removing: the mark, and what the last close does about it. MS-FSA 2.1.5.5,
+//! Removal: delete pending, and the removal of the name at the last close. MS-FSA 2.1.5.5,
 //! 2.1.5.15.3.
 
 use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
@@ -15,16 +15,16 @@ use vfs::{
     RelPath, Result, StreamName, Vfs, Wait, Wanted,
 };
 
-/// Times that a name is looked for again because it was renamed meanwhile.
+/// Limit of retries after the name was renamed meanwhile.
 const REMOVE_TRIES_MAX: u32 = 4;
 
 impl RequestFiles {
-    /// Marks the name to vanish at its last close, or takes the mark away.
+    /// Sets or clears delete pending for the open's name.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] without DELETE, or where POSIX will not let
-    /// the caller remove it; [`FsError::CannotDelete`] for read-only files and
-    /// the root, [`FsError::NotEmpty`] for directories.
+    /// [`FsError::AccessDenied`] without DELETE, or if POSIX forbids the removal;
+    /// [`FsError::CannotDelete`] for read-only files and the root, [`FsError::NotEmpty`] for
+    /// directories.
     pub fn set_delete(&self, open: &OpenFile, delete: bool, ignore_readonly: bool) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
@@ -37,7 +37,7 @@ impl RequestFiles {
         self.dispose(open, delete)
     }
 
-    /// As [`RequestFiles::set_delete`]; on a worker where all looks take long.
+    /// As [`RequestFiles::set_delete`]; on a worker if the backend's lookups block.
     ///
     /// # Errors
     /// As [`RequestFiles::set_delete`].
@@ -54,8 +54,7 @@ impl RequestFiles {
         self.offload(move || files.set_delete(&open, delete, ignore_readonly)).await
     }
 
-    /// Marks the name of an open that was just made to vanish at its close, whatever DOS
-    /// attributes say; it has these attributes.
+    /// Sets delete pending for a new open with these attributes, whatever its DOS attributes say.
     ///
     /// # Errors
     /// As [`RequestFiles::set_delete`].
@@ -73,7 +72,7 @@ impl RequestFiles {
         }
         held.grants.handle_disposition(open.id, delete);
         if delete {
-            // Those who were not waited for are asked at least.
+            // Breaks caches that the opening did not wait for.
             held.grants.caches.handle_name_change(open.cache_owner());
             held.doom(open.doomed());
         } else {
@@ -104,7 +103,7 @@ fn check_deletable(
     if open.is_directory() && !is_empty(context, open)? {
         return Err(FsError::NotEmpty);
     }
-    // Better refused now than when nobody listens any more.
+    // Refused now: at close no caller receives the error.
     let (vfs, who) = (&open.volume().vfs, &open.caller.identity);
     match vfs.open_directory(context.call(who.actor()), &parent, Case::Sensitive, Wait::Allowed) {
         Ok(found) if forbids(open, &found.opened, attributes) => Err(FsError::AccessDenied),
@@ -112,7 +111,7 @@ fn check_deletable(
     }
 }
 
-/// Removing a stream is a change of its file, not of a directory.
+/// Removing a stream changes its file, not a directory.
 fn check_stream_deletable(open: &OpenFile, file: &Attributes, readonly: bool) -> Result<()> {
     if readonly {
         return Err(FsError::CannotDelete);
@@ -128,14 +127,14 @@ fn forbids(open: &OpenFile, parent: &Opened, child: &Attributes) -> bool {
         && !stored_lets_remove(open.volume(), &open.caller, (&*open.node, child), parent)
 }
 
-/// Whether a directory is empty, looked at through a handle of its own: the
-/// open's may not be for listing.
+/// Whether a directory is empty, read through another handle: the open's may lack the right to
+/// list.
 fn is_empty(context: &RequestContext, open: &OpenFile) -> Result<bool> {
     match look(context, open, &open.path(), true) {
-        // The link goes over which the directory was opened, not the directory.
+        // The close removes the link that was followed, not the directory.
         Ok(found) if found.attributes.kind == FileKind::Symlink => Ok(true),
         Ok(found) => found.node.is_empty(),
-        // Who may not list it learns at the removal.
+        // A caller that may not list gets the error from the removal.
         Err(FsError::AccessDenied) => Ok(true),
         Err(error) => Err(error),
     }
@@ -151,15 +150,13 @@ fn exact(read: bool, no_follow: bool) -> OpenHow {
     OpenHow { read, write: false, case, wanted: Wanted::default(), no_follow, wait }
 }
 
-/// Removes a name whose last open has gone. Until it returns, the name cannot
-/// be opened.
+/// Removes a name after its last close; it cannot be opened until this returns. `parent_key` is the
+/// ParentLeaseKey of the last open.
 ///
 /// # Errors
-/// Those of the backend. To Windows a name that is gone already, and a directory
-/// that something was put into, are none: the first is what was wanted, the second
-/// stays. MS-FSA 2.1.5.5.
 ///
-/// The directory is kept by `parent_key` for the client of the last open.
+/// Errors of the backend. The close of a Windows open ignores a name that is gone already and a
+/// directory that is not empty. MS-FSA 2.1.5.5.
 pub(crate) fn carry_out(
     context: &RequestContext,
     table: &Table,
@@ -172,7 +169,7 @@ pub(crate) fn carry_out(
         None => Err(FsError::NotFound),
     };
     if let (Ok(gone), Some(doomed)) = (&result, &removal.doomed) {
-        // Who wanted it and who did it must be one to know of it.
+        // The lease survives only if requester and remover use the same key.
         let except = parent_key.filter(|key| doomed.parent_key == Some(*key));
         report(context, table, doomed, gone, state.is_directory, except);
         doomed.name.volume.note_freed();
@@ -181,10 +178,10 @@ pub(crate) fn carry_out(
     result.map(|_| ())
 }
 
-/// What is gone.
+/// A removed name or stream.
 enum Gone {
     Name(RelPath),
-    /// Of the file by whose name the stream was open; none if it had gone before.
+    /// Name of the stream; none if it had been removed already.
     Stream(Option<StreamName>),
 }
 
@@ -212,7 +209,7 @@ fn report(
     }
 }
 
-/// Removes a name, or a stream; what it was.
+/// Removes a name or stream, and returns it.
 fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gone> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     if let Some(stream) = &doomed.name.stream {
@@ -235,7 +232,7 @@ fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gon
             },
             other => other,
         };
-        // The name may have changed between our asking for it and now.
+        // The name may have been changed since it was read.
         let now = doomed.name.path();
         if !matches!(result, Err(FsError::NotFound | FsError::PathNotFound)) || now == path {
             break;
@@ -245,7 +242,7 @@ fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gon
     result.map(|()| Gone::Name(path))
 }
 
-/// The directory from which a stored descriptor lets the caller remove a name that POSIX keeps.
+/// The directory from which a stored descriptor grants the removal that POSIX refuses.
 fn directory_to_unlink_in(
     context: &RequestContext,
     doomed: &Doomed,
@@ -263,7 +260,7 @@ fn directory_to_unlink_in(
     lets.then_some(parent)
 }
 
-/// A file that was opened through a symbolic link: the link goes, not the file.
+/// Removes the symbolic link through which a file was opened, not the file.
 fn unlink_symlink(
     context: &RequestContext,
     vfs: &Arc<dyn Vfs>,

@@ -1,4 +1,4 @@
-//! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
+//! Rename and link. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::authorize::{may_add_known, rights_to_opened, stored, stored_lets_remove};
 use crate::context::RequestContext;
@@ -21,28 +21,26 @@ use vfs::{
     Opened, RelPath, Replace, Result, Wait, Wanted,
 };
 
-/// Times that a name is looked for again because it was made meanwhile.
+/// Limit of retries after the new name was created meanwhile.
 const RENAME_TRIES_MAX: u32 = 4;
 
 impl RequestFiles {
-    /// Gives the file the name `to` instead of its present one. Every open
-    /// that came by the old name has the new one then.
+    /// Renames the file to `to`. Every open by the old name follows.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] without DELETE, if files below or streams of it
-    /// are open, or if the target is open, a directory or read-only;
-    /// [`FsError::AlreadyExists`]; [`FsError::ShareViolation`] if another open
-    /// forbids it; either it or [`FsError::InvalidParameter`] for a stream, for
-    /// which there is [`RequestFiles::rename_stream`].
+    /// [`FsError::AccessDenied`] without DELETE, if files below or streams of it are open, or if
+    /// the target is open, a directory or read-only; [`FsError::AlreadyExists`];
+    /// [`FsError::ShareViolation`] if another open denies deletion. A stream fails with that or
+    /// [`FsError::InvalidParameter`]: use [`RequestFiles::rename_stream`].
     pub async fn rename(&self, open: &Arc<OpenFile>, to: &RelPath, replace: bool) -> Result<()> {
         self.rename_into(open, to, None, replace).await
     }
 
-    /// As [`RequestFiles::rename`]; what is open below a directory moves along, as clients of
-    /// Apple need it for bundles, and does not keep it in its place.
+    /// As [`RequestFiles::rename`]; opens below a directory follow it and do not prevent the
+    /// rename, as Apple clients need it for bundles.
     ///
     /// # Errors
-    /// As [`RequestFiles::rename`], but for files below.
+    /// As [`RequestFiles::rename`], without refusal for open files below.
     pub async fn rename_with_opens(
         &self,
         open: &Arc<OpenFile>,
@@ -53,7 +51,7 @@ impl RequestFiles {
         self.rename(open, to, replace).await
     }
 
-    /// As [`RequestFiles::rename`], if the directory of the new name is still `into`.
+    /// As [`RequestFiles::rename`], if the parent of the new name is still `into`.
     ///
     /// # Errors
     /// As [`RequestFiles::rename`]; [`FsError::Stale`] if it is not.
@@ -67,7 +65,7 @@ impl RequestFiles {
         open.need_any(Access::DELETE)?;
         need_same_place(open)?;
         if open.name.stream.is_some() {
-            // A stream stays with its file, which is in use.
+            // A stream cannot leave its file, which is in use.
             let within = *to == open.path();
             return Err(if within { FsError::ShareViolation } else { FsError::InvalidParameter });
         }
@@ -124,7 +122,7 @@ impl RequestFiles {
         }
     }
 
-    /// Gives the file the further name `to`.
+    /// Adds the name `to` to the file.
     ///
     /// # Errors
     /// As [`RequestFiles::rename`]; [`FsError::IsDirectory`] for directories.
@@ -132,7 +130,7 @@ impl RequestFiles {
         self.link_into(open, to, None, replace).await
     }
 
-    /// As [`RequestFiles::link`], if the directory of the new name is still `into`.
+    /// As [`RequestFiles::link`], if the parent of the new name is still `into`.
     ///
     /// # Errors
     /// As [`RequestFiles::link`]; [`FsError::Stale`] if it is not.
@@ -176,20 +174,20 @@ impl RequestFiles {
     }
 }
 
-/// Knowledge of the new name before a rename is tried.
+/// State of the new name before a rename is tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TargetGuess {
-    /// Nothing: it is looked for.
+    /// Unknown: a lookup follows.
     #[default]
     Unknown,
-    /// It was looked for, and is free.
+    /// A lookup found it free.
     Free,
-    /// Nobody has looked, and it is taken if it is free: NFS compares names byte for byte, so the
-    /// file system finds out in the same step.
+    /// No lookup is made: NFS compares names byte for byte, so the file system refuses an existing
+    /// name in the same call.
     Untried,
 }
 
-/// Looks at the new name as far as that takes no time.
+/// Looks the new name up, if that does not block.
 fn foresee(
     context: &RequestContext,
     open: &OpenFile,
@@ -206,39 +204,38 @@ fn foresee(
     }
 }
 
-/// Whether giving a file its new name takes no longer than others can wait for: nothing is looked
-/// for on a disk, or no more than to create a file takes, and no file goes whose blocks are to be
-/// given back. All renames take turns, so going to a worker and back would be waited for by all.
+/// Whether the rename may run inline: it reads no more from disk than a create does and frees no
+/// blocks. All renames take turns, so a detour over a worker would delay all of them.
 fn moves_at_once(open: &OpenFile, foreseen: TargetGuess) -> bool {
     let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
     is_plain && foreseen != TargetGuess::Unknown
 }
 
-/// A name out of a kept state would be one of the volume as it is now.
+/// A snapshot's file cannot be renamed or linked into the live volume.
 fn need_same_place(open: &OpenFile) -> Result<()> {
     if open.volume().options.frozen { Err(FsError::CrossDevice) } else { open.need_writable() }
 }
 
-/// What was done, or why not: for good, or before others have let go.
+/// Result of a step: an error, or a wait for another client.
 type Moved<T> = std::result::Result<T, NotEntered>;
 
-/// The steps of a rename before it is carried out. The worker has them while it tries, so
-/// that they are not undone before that has ended.
+/// Prepared steps of a rename. The worker owns them during a try, so that they are not undone
+/// before it ends.
 #[derive(Debug, Default)]
 struct RenameSteps {
     below: Below,
     announced: Option<AnnouncedRename>,
     foreseen: TargetGuess,
-    /// The new name was found taken when it was tried.
+    /// Whether a try found the new name taken.
     is_taken: bool,
 }
 
-/// Why a rename was not carried out.
+/// Reason why a rename was not carried out.
 enum NotRenamed {
     NotEntered(NotEntered),
-    /// The new name, which nobody had looked at, is not free.
+    /// The new name, which was not looked up, exists.
     Taken,
-    /// Records of opens have to get these names first.
+    /// The open journal must record these names first.
     Unannounced(RenameNames),
 }
 
@@ -256,7 +253,7 @@ fn rename_now(
     replace: bool,
     steps: &mut RenameSteps,
 ) -> std::result::Result<(), NotRenamed> {
-    // Before anything is looked at: opens that run meanwhile look again.
+    // Announced before any lookup, so that concurrent opens resolve again.
     let _renaming = table.begin_rename();
     let from = open.path();
     if from.is_root() || to.is_root() {
@@ -276,10 +273,10 @@ fn rename_now(
         steps.below.clear(context, table, open, &from)?;
     }
     let is_untried = steps.foreseen == TargetGuess::Untried;
-    // Where nobody looks at the new name the present one is looked at as it is changed.
+    // Without a lookup of the new name, the rename call itself verifies the present one.
     let is_looked_at = open.is_posix() && !is_untried;
     if is_looked_at && look(context, open, &from)?.attributes.key != open.key() {
-        // Its name was removed, and may be another file's by now.
+        // The name was removed, and may refer to another file by now.
         return Err(FsError::NotFound.into());
     }
     let (parent, to) = target_directory(context, table, open, to, into)?;
@@ -295,11 +292,11 @@ fn rename_now(
         need_announced(table, open, (&from, &to), &target, steps)?;
         match move_with_rights(context, open, &parent, (&from, &to), &target) {
             Err(FsError::AlreadyExists) if is_untried => return Err(NotRenamed::Taken),
-            // Made since we looked, and it is to be replaced.
+            // The name was created since the lookup, and is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
             result => {
-                // One that goes by a name on the way may have got so far; any other that was
-                // refused has changed nothing.
+                // A rename over an intermediate name may be half done; any other refused rename
+                // changed nothing.
                 let has_steps = target.names(&to).len() > 1;
                 if has_steps || matches!(result, Ok(()) | Err(FsError::Io)) {
                     steps.announced.iter_mut().for_each(AnnouncedRename::note_carried_out);
@@ -311,7 +308,7 @@ fn rename_now(
     Err(FsError::AlreadyExists.into())
 }
 
-/// Records of opens name the file as it will be called, if there are any.
+/// Requires the journal to record the names that the file will have, if opens are journaled.
 fn need_announced(
     table: &Table,
     open: &OpenFile,
@@ -329,7 +326,7 @@ fn need_announced(
     }
 }
 
-/// Renames by the caller's own rights, or else by what stored descriptors grant.
+/// Renames with the caller's own rights, or else those that stored descriptors grant.
 fn move_with_rights(
     context: &RequestContext,
     open: &OpenFile,
@@ -351,7 +348,7 @@ fn move_with_rights(
     }
 }
 
-/// The directory that a path is in, as the caller reaches it.
+/// The directory of a path, opened with the caller's rights.
 fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {
     let who = context.call(open.caller.identity.actor());
     let (directory, _) = path.split().ok_or(FsError::AccessDenied)?;
@@ -360,8 +357,8 @@ fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Re
     Ok(found.opened)
 }
 
-/// The directory out of which stored descriptors let the caller take the name and put it into
-/// `parent`, which POSIX refuses. That it may be made there was checked.
+/// Source directory, if stored descriptors let the caller move the name to `parent` although POSIX
+/// refuses. The right to create there was checked.
 fn directory_to_move_from(
     context: &RequestContext,
     open: &OpenFile,
@@ -376,25 +373,26 @@ fn directory_to_move_from(
     lets.then_some(directory)
 }
 
-/// How a rename reaches the two directories.
+/// Access path of a rename to the two directories.
 #[derive(Clone, Copy)]
 enum Route<'a> {
-    /// By their paths, with the caller's own rights.
+    /// By path, with the caller's own rights.
     Paths,
-    /// By open directories that were found or judged: their paths may lead elsewhere by now.
+    /// By open directories that were looked up or authorized: their paths may lead elsewhere by
+    /// now.
     Directories(Right, &'a Opened, &'a Opened),
 }
 
-/// By what right names in open directories are changed.
+/// Authority for changing names in open directories.
 #[derive(Clone, Copy)]
 enum Right {
     /// The caller's own.
     Own,
-    /// A stored descriptor grants it, beyond what POSIX lets the caller do.
+    /// A stored descriptor grants it beyond POSIX.
     Granted,
 }
 
-/// Renames by a route; `replaced` is the node that `to` may name.
+/// Renames by a route; `replaced` is the node that `to` may refer to.
 fn rename_by(
     context: &RequestContext,
     open: &OpenFile,
@@ -432,8 +430,8 @@ fn move_to(
         Target::Free => rename(route, (from, to), (Replace::Never, None))?,
         Target::Itself | Target::OtherName => rename(route, (from, to), over_itself)?,
         Target::Replaced(spelt, key) => {
-            // In one step to the name as it is spelt, so that it is never
-            // gone; a new spelling is not worth a failure.
+            // One call renames to the existing spelling, so that the name never disappears. A
+            // failed change of case is ignored.
             let replace = if open.is_of_object() { Replace::Any } else { Replace::File };
             rename(route, (from, spelt), (replace, Some(*key)))?;
             replaced(context, open, spelt, *key);
@@ -452,8 +450,8 @@ fn move_to(
     Ok(())
 }
 
-/// Another file has taken the name of the one with `key`. Opens of POSIX were not
-/// waited for; who keeps one only for its cache would find that file by the name.
+/// Handles a replaced name of the file with `key`. POSIX opens did not delay the rename; a client
+/// with handle caching would find the new file by the name.
 fn replaced(context: &RequestContext, open: &OpenFile, name: &RelPath, key: FileKey) {
     if let Some(state) = open.table.find(key) {
         state.lock(context).grants.caches.handle_name_change(CacheOwner::Open(open.id));
@@ -461,7 +459,7 @@ fn replaced(context: &RequestContext, open: &OpenFile, name: &RelPath, key: File
     open.report_name(context, ChangeKind::Removed, name);
 }
 
-/// The file has another name: its opens know it, and who watches is told.
+/// Updates the file's opens and reports the rename to watches.
 fn renamed(context: &RequestContext, open: &OpenFile, from: &RelPath, to: &RelPath) {
     open.state.lock(context).rename(&open.volume().vfs, from, to);
     if open.is_directory() && (open.is_posix() || open.moves_opens_below()) {
@@ -484,7 +482,7 @@ fn link_now(
     let vfs = &open.volume().vfs;
     let who = context.call(open.caller.identity.actor());
     let target = match open.is_of_object() && !replace {
-        // Not looked at: the file system refuses a name that is taken.
+        // No lookup: the file system refuses an existing name.
         true => Target::Free,
         false => target(context, table, open, &open.path(), &parent, &to, replace)?,
     };
@@ -506,14 +504,13 @@ fn link_now(
     Ok(())
 }
 
-/// Refuses what comes after the open was closed: what others hold on the file
-/// since then is not known to it.
+/// Refuses a request after the open was closed: it would miss grants made since then.
 fn check_open(open: &OpenFile) -> Result<()> {
     if open.state.look().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
 }
 
-/// The directory of the new name, in which the caller may make it, and the
-/// new name with its directory as it is stored.
+/// The new name's directory, in which the caller may create, and the new path with the directory as
+/// stored.
 fn target_directory(
     context: &RequestContext,
     table: &Table,
@@ -523,7 +520,7 @@ fn target_directory(
 ) -> Moved<(Opened, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
     let found = match into {
-        // A directory that is known by its handle, so that no link counts as one.
+        // A directory found by handle, so that a symbolic link is none.
         Some(_) => {
             let who = context.call(open.caller.identity.actor());
             open.volume().vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed)
@@ -558,9 +555,8 @@ fn target_directory(
     Ok((found, to))
 }
 
-/// Whether the opens of the new name's directory tolerate a new name in it:
-/// as if it were opened for adding one, not shared with those who delete it.
-/// Whoever deletes it only for its client's cache is asked to let it go.
+/// Checks that opens of the new name's directory tolerate a new name, as an open for ADD_FILE
+/// without shared deletion would. Breaks handle caching of an open with DELETE.
 fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> Moved<()> {
     let share = Share(Share::READ.0 | Share::WRITE.0);
     let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
@@ -575,19 +571,19 @@ fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> Mo
     }
 }
 
-/// What is at the new name.
+/// State of the new name.
 enum Target {
     Free,
-    /// The file itself: only the spelling changes, or nothing does.
+    /// The file itself: the rename changes at most the case.
     Itself,
-    /// The file itself by another of its names: POSIX leaves both.
+    /// Another name of the same file: POSIX rename leaves both.
     OtherName,
-    /// A file that goes, spelt like this.
+    /// A file to replace, with its name as stored.
     Replaced(RelPath, FileKey),
 }
 
 impl Target {
-    /// The names that the file has, one after the other, on its way to `to`.
+    /// The successive names of the file on its way to `to`.
     fn names(&self, to: &RelPath) -> SmallVec<[RelPath; 2]> {
         match self {
             Self::Replaced(spelt, _) if spelt != to => smallvec![spelt.clone(), to.clone()],
@@ -596,7 +592,7 @@ impl Target {
     }
 }
 
-/// Whether the name `to` may be taken.
+/// Checks that the name `to` may be taken.
 fn target(
     context: &RequestContext,
     table: &Table,

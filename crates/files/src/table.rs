@@ -1,4 +1,5 @@
-//! Which files are open, and what is held on them.
+//! Table of open files, with the grants on each: opens, byte-range locks, oplocks, leases and
+//! delegations.
 
 use crate::caching::{
     BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, Claim, Heed, KeyIndex,
@@ -23,71 +24,71 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use vfs::{Attributes, FileKey, FsError, Keyed, Node, RelPath, StreamName, Vfs};
 
-/// A power of two well above the number of cores.
+/// Number of shards: a power of two well above the number of cores.
 const SHARDS: usize = 64;
 
-/// Everything held on one open file.
+/// State of one open file.
 #[derive(Debug)]
 pub(crate) struct FileState {
     pub key: FileKey,
-    /// What it was turned into.
+    /// Key of the file that replaced this one under its name, if any.
     turned: OnceLock<FileKey>,
     pub is_directory: bool,
-    /// Which stream of the file, if it is not the file itself.
+    /// The named stream that this state describes; none for the file itself.
     stream: Option<Arc<OpenStream>>,
     held: Mutex<Held>,
-    /// Where keys are found that name it.
+    /// Index of the lease keys that refer to the file.
     keys: Arc<KeyIndex>,
-    /// True if there may be byte-range locks: read without the mutex, so that
-    /// files without any pay one load for them.
+    /// True if there may be byte-range locks. It is read without the mutex, so that a file without
+    /// locks costs one load.
     has_locks: AtomicBool,
     /// True if there may be oplocks or leases; read without the mutex for the same reason.
     has_caches: AtomicBool,
-    /// True if the archive bit is stored as cleared: the next change sets it.
-    /// Read without the mutex, too.
+    /// True if the stored archive attribute is clear: the next change sets it. Read without the
+    /// mutex, too.
     lacks_archive: AtomicBool,
-    /// Counts changes of its length: see [`crate::OpenFile::note_length_change`].
+    /// Number of size changes: see [`crate::OpenFile::note_length_change`].
     pub length_changes: AtomicU32,
-    /// The journal has a record of an open of it, or may get one: read without the mutex, so that
-    /// renames of other files pay one load.
+    /// True if the journal has, or may get, a record of an open of the file. It is read without the
+    /// mutex, so that renames of other files cost one load.
     is_recorded: AtomicBool,
-    /// What it has used of its share's limits on each file, if there are any.
+    /// Usage counted against its share's limits per file, if there are any.
     pub used: OnceLock<Box<FileUse>>,
-    /// How far what it has counts for its share's size, if that has one.
+    /// Size that is counted against its share's limit, if there is one.
     pub extent: Extent,
-    /// Hears of changes by others while clients keep something.
+    /// Notification of external changes while clients cache the file.
     pub outside: Mutex<Option<Heed>>,
 }
 
-/// What is behind the mutex of a file.
+/// State of a file behind its mutex.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub grants: FileGrants,
-    /// The names by which it is open.
+    /// Names by which the file is open.
     names: Vec<Arc<OpenName>>,
-    /// Who wanted which name to vanish: the last one to say so.
+    /// Delete-pending names, each with the last caller that requested the deletion.
     doomed: Vec<Doomed>,
-    /// Who is to be told of the end of a wait for a lock, in the order of waiting.
+    /// Replies for waiting byte-range locks, in order of their wait.
     waits: Vec<(WaitId, LockAnswer)>,
-    /// What opens are charged for their byte ranges, also for those that they wait for.
+    /// Ledger charges of each open for its byte ranges, including those it waits for.
     range_charges: BTreeMap<OpenId, Charge>,
-    /// Whose clients keep something, and how they are told; by owner.
+    /// Cache holders that receive break notifications, by owner.
     holders: Vec<(CacheOwner, Arc<dyn CacheHolder>)>,
-    /// Who is to be told when something was given back.
+    /// Operations that wait for breaks, with the channel that wakes each.
     break_waits: Vec<(Awaited, oneshot::Sender<()>)>,
-    /// Named streams that are open. Each of their opens is among the file's too.
+    /// Open named streams. Each open of one also holds the file.
     streams: Vec<Arc<FileState>>,
 }
 
-/// Where the end of a wait for a lock is told.
+/// Channel for the result of a waiting lock.
 pub(crate) type LockAnswer = oneshot::Sender<std::result::Result<(), LockRefusal>>;
 
-/// A name that is shared by all opens that came by it; a rename changes it for all.
+/// A name that is shared by all opens through it; a rename changes it for all.
 #[derive(Debug)]
 pub(crate) struct OpenName {
     pub volume: Arc<Volume>,
     pub link: LinkId,
-    /// The stream of it that is open, if it is not the file itself.
+    /// The open stream of the file; none for the file itself.
     pub stream: Option<Arc<OpenStream>>,
     path: Mutex<RelPath>,
 }
@@ -97,7 +98,7 @@ impl OpenName {
         lock(&self.path).clone()
     }
 
-    /// The file's attributes, as they are shown for its name.
+    /// The file's attributes as presented for this name.
     pub fn shown(&self, attributes: Attributes) -> Attributes {
         self.volume.shown(lock(&self.path).as_bytes(), attributes)
     }
@@ -107,25 +108,25 @@ impl OpenName {
     }
 }
 
-/// A name that vanishes, and as whose wish.
+/// A delete-pending name and the caller that requested the deletion.
 #[derive(Clone, Debug)]
 pub(crate) struct Doomed {
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
-    /// By which its client keeps the directory that it vanishes from.
+    /// Lease key under which the caller's client caches the parent directory.
     pub parent_key: Option<ParentKey>,
 }
 
-/// The state of one file, locked. What was decided meanwhile about waiting
-/// locks is told when the guard goes.
+/// The locked state of one file. Dropping it sends the results of waiting locks and the breaks that
+/// the changes caused.
 pub(crate) struct Guard<'a> {
     state: &'a FileState,
-    /// Whose request locked it, and causes the breaks.
+    /// Context of the request that locked the file and causes the breaks.
     context: &'a RequestContext,
     held: Option<MutexGuard<'a, Held>>,
 }
 
-/// The state of one file, locked, and not to be changed.
+/// The locked state of one file, read-only.
 pub(crate) struct Look<'a>(MutexGuard<'a, Held>);
 
 impl Deref for Look<'_> {
@@ -173,8 +174,8 @@ impl Drop for Guard<'_> {
         if has_kept && !keeps {
             self.state.stop_heeding();
         }
-        // Outside of the mutex: telling wakes tasks. Whoever has stopped
-        // listening gives the lock back itself (see `lock`).
+        // Sent without the mutex, since it wakes tasks. A cancelled waiter releases its lock itself
+        // (see `lock`).
         for (answer, result) in answers {
             let _ = answer.send(result);
         }
@@ -188,7 +189,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Guard<'_> {
-    /// The breaks to tell. Whoever has nothing left is forgotten.
+    /// Takes the breaks to send, and drops holders that cache nothing any more.
     fn take_breaks(&mut self) -> Vec<(Arc<dyn CacheHolder>, CacheBreak)> {
         let mut breaks = Vec::new();
         while let Some(told) = self.grants.caches.poll_break() {
@@ -207,7 +208,7 @@ impl Guard<'_> {
         breaks
     }
 
-    /// Those whose wait is over.
+    /// Takes the waiters whose wait has ended.
     fn take_settled(&mut self) -> Vec<oneshot::Sender<()>> {
         if !self.grants.caches.poll_settled() || self.break_waits.is_empty() {
             return Vec::new();
@@ -221,11 +222,11 @@ impl Guard<'_> {
 }
 
 impl Held {
-    /// Charges an open for more byte ranges, before it locks or waits for them:
-    /// [`Held::settle_ranges`] follows.
+    /// Charges an open for more byte ranges, before it locks or waits for them.
+    /// [`Held::settle_ranges`] must follow.
     ///
     /// # Errors
-    /// [`FsError::TooMany`] if whom it is charged to has too many.
+    /// [`FsError::TooMany`] if the charged holder exceeds its limit.
     pub fn charge_ranges(
         &mut self,
         open: OpenId,
@@ -236,14 +237,13 @@ impl Held {
         charge.try_resize(charge.amount() + more as u64).map_err(|_| FsError::TooMany)
     }
 
-    /// Charges an open for the byte ranges that it has although they may be too many: it had them
-    /// before a restart.
+    /// Charges an open for its byte ranges beyond any limit: it held them before a restart.
     pub fn force_range_charge(&mut self, open: OpenId, account: &Arc<Account>) {
         self.range_charges.insert(open, account.force(0));
         self.settle_ranges(open);
     }
 
-    /// From now on an open is charged for the byte ranges that it has and waits for.
+    /// Sets the charge of an open to the byte ranges that it holds and waits for.
     pub fn settle_ranges(&mut self, open: OpenId) {
         match self.grants.locks.count_of(open) {
             0 => drop(self.range_charges.remove(&open)),
@@ -253,7 +253,7 @@ impl Held {
         }
     }
 
-    /// An open has taken the place of another, and its byte ranges.
+    /// Transfers grants and byte ranges of the open `before` to the open `id` that replaces it.
     pub fn take_over(&mut self, before: OpenId, id: OpenId) {
         self.grants.handle_taken_over(before, id);
         if let Some(charge) = self.range_charges.remove(&before) {
@@ -261,29 +261,29 @@ impl Held {
         }
     }
 
-    /// Tells `answer` when the wait is over.
+    /// Sends the result of `wait` to `answer`.
     pub fn expect_decision(&mut self, wait: WaitId, answer: LockAnswer) {
         self.waits.push((wait, answer));
     }
 
-    /// Nobody listens any more. True if the wait was not over.
+    /// Cancels a wait. Returns true if it had not ended.
     pub fn cancel_wait(&mut self, wait: WaitId) -> bool {
         self.waits.retain(|(id, _)| *id != wait);
         self.grants.locks.handle_cancel(wait)
     }
 
-    /// Records who wants a name to vanish.
+    /// Records a delete-pending name and its caller.
     pub fn doom(&mut self, doomed: Doomed) {
         self.forgive(doomed.name.link);
         self.doomed.push(doomed);
     }
 
-    /// The name does not vanish, or has vanished.
+    /// Drops the delete-pending record of a name that was removed or stays.
     pub fn forgive(&mut self, link: LinkId) {
         self.doomed.retain(|d| d.name.link != link);
     }
 
-    /// Every open that came by the name `from` has come by `to`.
+    /// Renames `from` to `to` for every open by that name.
     pub fn rename(&mut self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for name in self.names.iter().filter(|name| name.is(vfs, from)) {
             *lock(&name.path) = to.clone();
@@ -291,13 +291,13 @@ impl Held {
     }
 
     fn name(&mut self, volume: &Arc<Volume>, path: &RelPath) -> Arc<OpenName> {
-        // Those whose opens have gone; a vanishing one is held by `doomed`.
+        // Drops names without opens; `doomed` keeps a delete-pending one alive.
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let known = self.names.iter().find(|n| n.is(&volume.vfs, path));
         if let Some(name) = known.filter(|n| Arc::ptr_eq(&n.volume, volume)) {
             return name.clone();
         }
-        // The same tree served under another name: another view of the same link.
+        // The same tree served by another volume: another view of the same link.
         let link = known.map(|n| n.link).unwrap_or_else(|| self.grants.new_link());
         self.add_name(volume, link, path, None)
     }
@@ -316,8 +316,8 @@ impl Held {
         name
     }
 
-    /// A name of the stream that this is about. A stream has one link, by
-    /// whatever name of its file it is reached.
+    /// Name of the stream that this state describes. A stream has one link, through any name of its
+    /// file.
     fn stream_name(&mut self, file: &Entry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let same = |n: &&Arc<OpenName>| {
@@ -330,7 +330,7 @@ impl Held {
         self.add_name(file.volume, link, file.path, Some(stream.clone()))
     }
 
-    /// Enters an open, and who is to be told if it keeps something.
+    /// Registers an open, and its cache holder if caching is granted.
     fn enter(
         &mut self,
         context: &RequestContext,
@@ -366,8 +366,8 @@ impl Held {
         }
     }
 
-    /// The key under which the client that asks keeps the file, if it has delegations:
-    /// what is opened for a moment to carry its request out does not disturb its own.
+    /// Delegation key of the requesting client, if it has delegations of the file. An internal open
+    /// for its request must not recall them.
     fn key_of_client(&self, context: &RequestContext, state: &FileState) -> Option<CacheKey> {
         let owner = client_owner(context, state.key);
         match owner {
@@ -376,7 +376,7 @@ impl Held {
         }
     }
 
-    /// Who is to be told of breaks of `owner`: who was told before, if anybody.
+    /// Returns the registered holder of `owner`, or registers `holder`.
     pub fn keep_holder(
         &mut self,
         owner: CacheOwner,
@@ -391,7 +391,7 @@ impl Held {
         }
     }
 
-    /// Who is told of breaks of `owner`.
+    /// The holder that receives breaks of `owner`.
     pub fn holder(&self, owner: CacheOwner) -> Option<&Arc<dyn CacheHolder>> {
         self.find_holder(owner).ok().map(|at| &self.holders[at].1)
     }
@@ -400,7 +400,7 @@ impl Held {
         self.holders.binary_search_by_key(&owner, |(owner, _)| *owner)
     }
 
-    /// What comes of a refusal: the end, or a wait.
+    /// Converts a refusal into an error or a wait for breaks.
     pub fn not_entered(
         &mut self,
         state: Arc<FileState>,
@@ -413,7 +413,7 @@ impl Held {
         NotEntered::Breaking(self.wait_for(state, number, awaited))
     }
 
-    /// A place among those who are told when something was given back.
+    /// Registers a waiter that is woken when a break ends.
     pub fn wait_for(
         &mut self,
         state: Arc<FileState>,
@@ -426,12 +426,12 @@ impl Held {
         BreakWait { state, number, settled }
     }
 
-    /// The names by which it is open, or was.
+    /// The names by which the file is or was open.
     pub fn names(&self) -> &[Arc<OpenName>] {
         &self.names
     }
 
-    /// Whether a stream of the file is open.
+    /// Whether any stream of the file is open.
     pub fn has_open_streams(&self) -> bool {
         !self.streams.is_empty()
     }
@@ -441,14 +441,14 @@ impl Held {
         self.find_stream(name).is_some()
     }
 
-    /// Whether an open of a stream does not share deletion: the file then
-    /// cannot be opened for it.
+    /// Whether an open of a stream denies shared deletion, which forbids opening the file for
+    /// DELETE.
     pub fn streams_forbid_delete(&self) -> bool {
         self.streams.iter().any(|s| s.look().grants.others_forbid_delete(OpenId(0)))
     }
 
-    /// All streams of the file are about to be removed; their opens keep
-    /// nothing but the file.
+    /// Detaches all streams, which are about to be removed. Their opens hold only the file from
+    /// then on.
     pub fn lose_streams(&mut self) {
         for stream in self.streams.drain(..).filter_map(|state| state.stream.clone()) {
             stream.set_gone();
@@ -485,7 +485,7 @@ impl FileState {
         })
     }
 
-    /// Which file its name leads to: another where it was turned into one.
+    /// Key of the file that the name refers to now, if it was replaced.
     pub fn present_key(&self) -> FileKey {
         self.turned.get().copied().unwrap_or(self.key)
     }
@@ -494,32 +494,32 @@ impl FileState {
         let _ = self.turned.set(key);
     }
 
-    /// Locks it, to be changed by a request.
+    /// Locks the state for changes by a request.
     pub fn lock<'a>(&'a self, context: &'a RequestContext) -> Guard<'a> {
         Guard { state: self, context, held: Some(lock(&self.held)) }
     }
 
-    /// Locks it, to be looked at: nothing comes of that for anybody.
+    /// Locks the state read-only: no break or result is sent.
     pub fn look(&self) -> Look<'_> {
         Look(lock(&self.held))
     }
 
-    /// Whether it is open by this name.
+    /// Whether the file is open by this name.
     pub fn has_name(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
         self.look().names.iter().any(|name| name.is(vfs, path))
     }
 
-    /// Whether this name of it is about to vanish.
+    /// Whether this name of the file is delete pending.
     pub fn is_doomed_at(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
         self.look().doomed.iter().any(|doomed| doomed.name.is(vfs, path))
     }
 
-    /// Whether it is open in this tree, by whatever name.
+    /// Whether the file is open in this tree, by any name.
     pub fn is_open_in(&self, vfs: &Arc<dyn Vfs>) -> bool {
         self.look().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))
     }
 
-    /// Whether it is of a named stream.
+    /// Whether this is the state of a named stream.
     pub fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
@@ -532,8 +532,7 @@ impl FileState {
         self.has_caches.load(Ordering::Acquire)
     }
 
-    /// Whether something keeps the file by its names: an open of Windows, or a
-    /// removal that is under way.
+    /// Whether the names must not change: a Windows open or a removal in flight holds the file.
     pub fn keeps_its_names(&self) -> bool {
         let held = self.look();
         held.grants.open_count() == 0 || !held.grants.all_posix()
@@ -548,43 +547,43 @@ impl FileState {
         self.is_recorded.store(true, Ordering::SeqCst);
     }
 
-    /// The archive bit is stored as cleared, or not.
+    /// Records whether the stored archive attribute is clear.
     pub fn note_archive(&self, lacks: bool) {
         self.lacks_archive.store(lacks, Ordering::Relaxed);
     }
 
-    /// Whether the caller must set the archive bit: asked before every
-    /// change, answered by yes once.
+    /// Whether the caller must set the archive attribute. Call it before every change; it returns
+    /// true once.
     pub fn take_lacks_archive(&self) -> bool {
         self.lacks_archive.load(Ordering::Relaxed)
             && self.lacks_archive.swap(false, Ordering::Relaxed)
     }
 }
 
-/// A name that must be removed now.
+/// A name that the caller of [`Table::close`] must remove.
 #[derive(Debug)]
 pub(crate) struct Removal {
     pub link: LinkId,
-    /// None if nobody said so, which is a broken invariant: nothing is removed then.
+    /// None if no caller requested it, a broken invariant: the name stays then.
     pub doomed: Option<Doomed>,
 }
 
-/// An open that was entered.
+/// A registered open.
 pub(crate) struct Entered {
     pub state: Arc<FileState>,
     pub name: Arc<OpenName>,
-    /// The key that it came under, if any.
+    /// Lease or delegation key of the open, if any.
     pub key: Option<CacheKey>,
-    /// What its client may keep to itself.
+    /// Caching that is granted to the client.
     pub caching: CacheState,
-    /// Until the client knows.
+    /// Delays breaks until the client knows of the grant.
     pub granting: Option<CacheGrant>,
 }
 
-/// Why an open was not entered.
+/// Reason why an open was not registered.
 pub(crate) enum NotEntered {
     Refused(FsError),
-    /// Others have to give something back first.
+    /// Other clients must acknowledge a break or return a delegation first.
     Breaking(BreakWait),
 }
 
@@ -601,21 +600,20 @@ pub(crate) struct Table {
     shards: Vec<Mutex<Shard>>,
     renames_begun: AtomicU64,
     renames_ended: AtomicU64,
-    /// Who is told of changes.
+    /// Watches that receive change notifications.
     pub watches: Watches,
-    /// Which files clients mean by their keys.
+    /// Files by lease key.
     pub keys: Arc<KeyIndex>,
     removals: AtomicU64,
-    /// Renames and links take turns: each looks at names before it changes
-    /// them, and another in between would make it change those of other files.
-    /// Waited for without a thread; calls on workers that hold the turn are charged to
-    /// [`crate::CallHolder::Names`].
+    /// Serialises renames and links: each checks names before it changes them, and a concurrent one
+    /// could redirect it to another file. The wait takes no thread; calls on workers that hold the
+    /// turn are charged to [`crate::CallHolder::Names`].
     pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
-    /// Who is asked before somebody is refused.
+    /// Protocol with courtesy clients, consulted before a conflict is reported.
     pub courtesy: OnceLock<Weak<dyn Courtesy>>,
-    /// Where opens are recorded that outlive the process.
+    /// Journal of opens that outlive the process.
     pub open_journal: OnceLock<Weak<dyn OpenJournal>>,
-    /// Some open has been recorded, in the life of the process.
+    /// Whether an open has been journaled since the process started.
     pub has_recorded: AtomicBool,
     pub names_in_flight: NamesInFlight,
 }
@@ -644,7 +642,7 @@ impl Default for Table {
     }
 }
 
-/// A rename that is going on.
+/// A rename in flight.
 pub(crate) struct Renaming<'a>(&'a Table);
 
 impl Drop for Renaming<'_> {
@@ -653,7 +651,7 @@ impl Drop for Renaming<'_> {
     }
 }
 
-/// How a file is found again in the table: by which names, how many it has.
+/// Facts about a file that its open needs: key, name, size and link count.
 pub(crate) struct Entry<'a> {
     pub size_bytes: u64,
     pub key: FileKey,
@@ -664,7 +662,7 @@ pub(crate) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Whether so many opens are all that its share allows of one file.
+    /// Whether `opens` reaches the share's limit for one file.
     fn has_too_many(&self, opens: usize) -> bool {
         let limits = self.volume.options.limits.as_ref();
         limits.is_some_and(|limits| opens >= limits.handles_max(self.path.is_root()) as usize)
@@ -673,10 +671,10 @@ impl Entry<'_> {
 
 /// The same for a named stream.
 pub(crate) struct StreamEntry<'a> {
-    /// Its file, which the caller holds open.
+    /// The file, which the caller holds open.
     pub file: Entry<'a>,
     pub node: &'a Arc<dyn Node>,
-    /// As it is stored.
+    /// Name as stored.
     pub name: &'a StreamName,
 }
 
@@ -686,7 +684,7 @@ impl Table {
         lock(&self.shards[(hash >> 58) as usize % SHARDS])
     }
 
-    /// Enters an open; the link of `wish` is filled in.
+    /// Registers an open; sets the link of `wish`.
     pub fn open(
         &self,
         context: &RequestContext,
@@ -714,8 +712,7 @@ impl Table {
         result
     }
 
-    /// Enters what holds a delegation; the link of `wish` is filled in. Whoever is told of
-    /// breaks of its key is told of those of the delegation.
+    /// Registers a delegation; sets the link of `wish`. The holder of its key receives the breaks.
     pub fn delegate(
         &self,
         context: &RequestContext,
@@ -733,11 +730,10 @@ impl Table {
         self.open(context, entry, wish, Some(&cache))
     }
 
-    /// Asks for streams of a file that only a client's cache may still keep open,
-    /// before `id` opens the file for deletion.
+    /// Breaks handle caching of streams that deny deletion, before `id` opens the file for DELETE.
     ///
     /// # Errors
-    /// [`NotEntered::Breaking`]; what is refused for good [`Table::open`] says.
+    /// [`NotEntered::Breaking`]; [`Table::open`] reports final refusals.
     pub fn ask_streams(
         &self,
         context: &RequestContext,
@@ -759,12 +755,12 @@ impl Table {
         Ok(())
     }
 
-    /// Asks clients to close opens with the right to delete the file that only their caches may
-    /// still keep, before a stream of it is opened that does not share deletion: those of the file
-    /// or directory itself count, not those of its other streams. MS-FSA 2.1.5.1.2.2.
+    /// Breaks handle caching of opens with DELETE access, before a stream is opened that denies
+    /// shared deletion. Opens of the file itself count, those of its other streams do not. MS-FSA
+    /// 2.1.5.1.2.2.
     ///
     /// # Errors
-    /// [`NotEntered::Breaking`]; [`FsError::ShareViolation`] if one stays.
+    /// [`NotEntered::Breaking`]; [`FsError::ShareViolation`] if one remains open.
     pub fn ask_deleting(
         &self,
         context: &RequestContext,
@@ -786,7 +782,7 @@ impl Table {
         }
     }
 
-    /// Enters an open of a stream of a file that is open; the link of `wish` is filled in.
+    /// Registers an open of a stream of an open file; sets the link of `wish`.
     pub fn open_stream(
         &self,
         context: &RequestContext,
@@ -818,8 +814,8 @@ impl Table {
         result
     }
 
-    /// Takes an open out. A name that must be removed cannot be opened until
-    /// [`Table::removed`]. With `came_to_be` false its own wish to delete is void.
+    /// Withdraws an open. A name that must be removed cannot be opened until [`Table::removed`] is
+    /// called. With `came_to_be` false, the open's delete-on-close has no effect.
     pub fn close(
         &self,
         context: &RequestContext,
@@ -840,10 +836,10 @@ impl Table {
         removal
     }
 
-    /// Ends a removal, whatever came of it.
+    /// Ends a removal, whatever its result.
     pub fn removed(&self, context: &RequestContext, state: &FileState, link: LinkId) {
-        // Before the entry goes: whoever has looked the name up already must
-        // meet either the entry or this.
+        // Counted before the entry goes: a caller that has resolved the name already meets either
+        // the entry or the count.
         self.removals.fetch_add(1, Ordering::SeqCst);
         let shard = self.shard(state.key);
         let mut held = state.lock(context);
@@ -852,12 +848,12 @@ impl Table {
         end_entry(shard, held, state);
     }
 
-    /// What is held on a file, if it is open.
+    /// State of a file, if it is open.
     pub fn find(&self, key: FileKey) -> Option<Arc<FileState>> {
         self.shard(key).get(&key).cloned()
     }
 
-    /// Whether a directory is about to vanish, so that nothing may be made in it.
+    /// Whether a directory is delete pending, so that nothing may be created in it.
     pub fn is_vanishing(&self, key: FileKey, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
         self.find(key).is_some_and(|state| {
             let held = state.look();
@@ -865,8 +861,8 @@ impl Table {
         })
     }
 
-    /// The files below the directory `path` that are open; with `but_posix`, by
-    /// others than POSIX, which does not mind.
+    /// The open files below the directory `path`. With `but_posix`, files with POSIX opens only are
+    /// left out, since those tolerate a rename.
     pub fn open_below(
         &self,
         volume: &Arc<Volume>,
@@ -892,7 +888,7 @@ impl Table {
         below
     }
 
-    /// The files and streams on which clients keep something.
+    /// The files and streams that clients cache.
     pub fn cached(&self) -> Vec<Arc<FileState>> {
         let mut cached = Vec::new();
         for shard in &self.shards {
@@ -905,7 +901,7 @@ impl Table {
         cached
     }
 
-    /// A directory was renamed: what is open below it has another path.
+    /// Updates the paths of open files below a renamed directory.
     pub fn rename_below(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for shard in &self.shards {
             for state in lock(shard).values() {
@@ -920,24 +916,23 @@ impl Table {
         }
     }
 
-    /// Announces a rename: opens that run meanwhile look again (see [`Table::epoch`]).
+    /// Announces a rename: concurrent opens resolve their path again (see [`Table::epoch`]).
     pub fn begin_rename(&self) -> Renaming<'_> {
         self.renames_begun.fetch_add(1, Ordering::SeqCst);
         Renaming(self)
     }
 
-    /// A number to remember before a path is resolved: if it is another one
-    /// after the open was entered, the name may have been removed meanwhile.
+    /// Count of removals, to read before a path is resolved. If it differs once the open is
+    /// registered, the name may have been removed.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::SeqCst)
     }
 
-    /// A number to remember before a path is resolved; none while a rename is
-    /// going on. If it is another one after the open was entered, the path may
-    /// have been given to another file meanwhile.
+    /// Count of renames, to read before a path is resolved; none while a rename is in flight. If it
+    /// differs once the open is registered, the path may refer to another file.
     ///
-    /// Either a rename sees an open that was entered, or that open sees that
-    /// the rename has begun: both are announced before they look.
+    /// Either a rename sees a registered open, or that open sees that the rename has begun: both
+    /// announce themselves before they look.
     pub fn epoch(&self) -> Option<u64> {
         let ended = self.renames_ended.load(Ordering::SeqCst);
         (self.renames_begun.load(Ordering::SeqCst) == ended).then_some(ended)
@@ -948,25 +943,23 @@ impl Table {
     }
 }
 
-/// Ends what was begun with both locked. Whoever is told something when the
-/// file is unlocked is told after the table is.
+/// Unlocks the shard before the file, so that notifications are sent with the shard unlocked. Drops
+/// an idle file.
 fn end_entry(mut shard: MutexGuard<'_, Shard>, held: Guard<'_>, state: &FileState) {
     if held.grants.is_idle() {
-        // Nobody is left to be told of anything. A stream is forgotten by its
-        // file, which is locked before its streams.
+        // An idle file has no waiters. A file drops its stream, and is locked before it.
         let heed = lock(&state.outside).take();
         drop(held);
         forget(&mut shard, state);
         drop(shard);
-        // Unlocked: it is a backend call.
+        // Dropped unlocked, since it is a backend call.
         drop(heed);
     } else {
         drop(shard);
     }
 }
 
-/// Nothing is held on it any more. A stream's file is there as long as the
-/// stream, for it is held with it.
+/// Removes an idle state. A stream holds its file, so that the file's entry still exists.
 fn forget(shard: &mut Shard, state: &FileState) {
     if state.stream.is_none() {
         shard.remove(&state.key);
@@ -984,8 +977,8 @@ fn refused(refusal: Refusal) -> FsError {
     }
 }
 
-/// Values behind these mutexes are changed by single assignments and by pure
-/// state machines: a panic elsewhere leaves them whole.
+/// Values behind these mutexes are changed by single assignments and by pure state machines: a
+/// panic elsewhere leaves them whole.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

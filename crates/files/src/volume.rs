@@ -1,4 +1,4 @@
-//! What is served, and on whose behalf.
+//! Served volumes and the users that access them.
 
 use crate::{NamePatterns, RequestFiles};
 use acl::{Access, Sid, Token};
@@ -23,22 +23,22 @@ pub mod dos {
     pub const REPARSE_POINT: u32 = 0x400;
     pub const OFFLINE: u32 = 0x1000;
     pub const NOT_INDEXED: u32 = 0x2000;
-    /// Those that a client may set.
+    /// Attributes that a client may set.
     pub const SETTABLE: u32 =
         READONLY | HIDDEN | SYSTEM | ARCHIVE | TEMPORARY | OFFLINE | NOT_INDEXED;
 }
 
-/// A user, as files see them. Shared by `Arc`, immutable.
+/// A user as the file layer sees it. Shared by `Arc`, immutable.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// For the backend.
+    /// Identity for the backend.
     pub identity: Identity,
-    /// For descriptors.
+    /// Token for security descriptors.
     pub token: Token,
 }
 
 impl Caller {
-    /// A local user with the groups that everyone of theirs has.
+    /// A local user, with the well-known groups of all users.
     #[must_use]
     pub fn of(identity: Identity) -> Self {
         let mut groups = vec![Sid::everyone(), Sid::authenticated_users(), Sid::network()];
@@ -48,43 +48,43 @@ impl Caller {
         Self { identity, token }
     }
 
-    /// Whether nothing is refused to this user.
+    /// Whether the user is root, which is granted everything.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.identity.uid == 0
     }
 }
 
-/// How a volume is served.
+/// Options of a volume.
 #[derive(Clone, Debug)]
 pub struct VolumeOptions {
-    /// Nothing may be changed.
+    /// Refuse all changes.
     pub read_only: bool,
-    /// How names are compared.
+    /// Case rule for names.
     pub case: Case,
     /// Permission bits of new files.
     pub file_mode: u32,
     /// Permission bits of new directories.
     pub directory_mode: u32,
-    /// Names that are shown with the hidden attribute.
+    /// Names presented with the hidden attribute.
     pub hidden_names: NamePatterns,
-    /// Names that are not served: not found, not listed, and not to be made.
+    /// Names that are not found, not listed and cannot be created.
     pub veto_names: NamePatterns,
-    /// Leave out of listings what the caller may not read.
+    /// Omit files that the caller may not read from listings.
     pub hide_unreadable: bool,
-    /// Clients may store symbolic links that lead out of the volume.
+    /// Let clients store symbolic links that lead out of the volume.
     pub absolute_links: bool,
-    /// The superuser may create device nodes; nobody may otherwise.
+    /// Let root create device nodes; other users never may.
     pub device_nodes: bool,
-    /// The most space that clients are shown, in bytes.
+    /// Upper bound of the space reported to clients, in bytes.
     pub size_limit_bytes: Option<u64>,
-    /// Files may have named streams, if the backend stores them.
+    /// Support named streams, if the backend stores them.
     pub streams: bool,
-    /// It is a state that was kept: rights are granted as they were, but nothing is changed.
+    /// The volume is a snapshot: rights are granted as at its time, but nothing can be changed.
     pub frozen: bool,
-    /// What it may be used for in a second, and how large it may become.
+    /// Rate limits and size limit of the share.
     pub limits: Option<Arc<ShareLimits>>,
-    /// States of it that were kept.
+    /// Snapshots of the volume.
     pub snapshots: Option<Arc<dyn Snapshots>>,
 }
 
@@ -109,17 +109,17 @@ impl Default for VolumeOptions {
     }
 }
 
-/// One served tree.
+/// One served tree of files.
 #[derive(Debug)]
 pub struct Volume {
-    /// Where its files are kept.
+    /// Backend that stores the files.
     pub vfs: Arc<dyn Vfs>,
-    /// How it is served.
+    /// Options of the volume.
     pub options: VolumeOptions,
 }
 
 impl Volume {
-    /// The most that an open on it can be granted.
+    /// Maximum rights of an open.
     #[must_use]
     pub fn max_access(&self) -> Access {
         if self.options.read_only {
@@ -131,16 +131,16 @@ impl Volume {
 }
 
 impl Volume {
-    /// Whether nothing in it can be changed.
+    /// Whether the volume refuses all changes.
     #[must_use]
     pub fn is_unchangeable(&self) -> bool {
         self.options.read_only || self.options.frozen
     }
 
-    /// Refuses what would change something in it.
+    /// Checks that the volume may be changed.
     ///
     /// # Errors
-    /// [`FsError::ReadOnly`] for a state that was kept, [`FsError::ShareReadOnly`].
+    /// [`FsError::ReadOnly`] for a snapshot, [`FsError::ShareReadOnly`].
     pub fn check_changeable(&self) -> Result<()> {
         match (self.options.frozen, self.options.read_only) {
             (true, _) => Err(FsError::ReadOnly),
@@ -149,7 +149,7 @@ impl Volume {
         }
     }
 
-    /// Whether its root was removed: there is nothing to serve any more.
+    /// Whether the root was removed, so that nothing is left to serve.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         match self.root(Wait::Never) {
@@ -158,7 +158,7 @@ impl Volume {
         }
     }
 
-    /// Whether both have one root.
+    /// Whether both volumes have the same root.
     #[must_use]
     pub fn is_same_place(&self, other: &Self) -> bool {
         let roots = (self.root(Wait::Allowed), other.root(Wait::Allowed));
@@ -170,25 +170,25 @@ impl Volume {
         Ok(self.vfs.open(Actor::server(ServerWork::ShareRoot), &RelPath::root(), how)?.attributes)
     }
 
-    /// What can be stored in it.
+    /// Features of the backend.
     #[must_use]
     pub fn features(&self) -> Features {
         self.vfs.features()
     }
 
-    /// A number that tells its file system from others on the machine.
+    /// Number that identifies the file system on this machine.
     #[must_use]
     pub fn vfs_serial(&self) -> u64 {
         self.vfs.features().serial
     }
 
-    /// The attributes as they are shown for the name at the end of `path`.
+    /// Attributes as presented for the name at the end of `path`.
     pub(crate) fn shown(&self, path: &[u8], attributes: Attributes) -> Attributes {
         let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
         self.shown_as(name, attributes)
     }
 
-    /// The attributes as they are shown for a name.
+    /// Attributes as presented for a name.
     pub(crate) fn shown_as(&self, name: &[u8], mut attributes: Attributes) -> Attributes {
         if !name.is_empty() && self.options.hidden_names.has(name) {
             let kind = attributes.kind;
@@ -198,7 +198,7 @@ impl Volume {
         attributes
     }
 
-    /// Whether named streams can be stored.
+    /// Whether the volume supports named streams.
     #[must_use]
     pub fn has_streams(&self) -> bool {
         self.options.streams && self.vfs.features().stream_bytes_max > 0
@@ -206,23 +206,23 @@ impl Volume {
 }
 
 impl RequestFiles {
-    /// When states of the volume were kept, newest first.
+    /// Times of the volume's snapshots, newest first.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if none are kept at all, [`FsError::Io`].
+    /// [`FsError::NotFound`] if the volume has no snapshots, [`FsError::Io`].
     pub async fn snapshots(&self, volume: &Arc<Volume>) -> Result<Vec<Timestamp>> {
         let snapshots = volume.options.snapshots.clone().ok_or(FsError::NotFound)?;
         self.offload(move || snapshots.list()).await
     }
 
-    /// The volume as it was at `at`, whole seconds.
+    /// The snapshot of the volume at `at`, in whole seconds.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if no state was kept then.
+    /// [`FsError::NotFound`] if there is none of that time.
     pub async fn snapshot(&self, volume: &Arc<Volume>, at: Timestamp) -> Result<Arc<Volume>> {
         let snapshots = volume.options.snapshots.clone().ok_or(FsError::NotFound)?;
         let vfs = self.offload(move || snapshots.open(at)).await?;
-        // From within it the others can be asked for, too.
+        // A snapshot gives access to the other snapshots, too.
         let options = VolumeOptions { frozen: true, ..volume.options.clone() };
         Ok(Arc::new(Volume { vfs, options }))
     }

@@ -1,7 +1,7 @@
-//! Which file is meant by a client's key. MS-SMB2 3.3.1.11, 3.3.1.12.
+//! Lease keys and the files they refer to. MS-SMB2 3.3.1.11, 3.3.1.12.
 //!
-//! A key names one file, or one stream of one, for as long as an open of it
-//! came by that key. Lock order: after the grants of the file.
+//! A key refers to one file or stream while an open under it exists. Lock order: after the grants
+//! of the file.
 
 use crate::table::{FileState, lock};
 use grants::CacheKey;
@@ -11,36 +11,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use vfs::Keyed;
 
-/// Keys of one client: two and a half times the files that one client is known
-/// to keep open at once, at a hundred bytes each.
+/// Lease keys of one client: two and a half times the largest known number of open files of a
+/// client, at a hundred bytes each.
 pub const KEYS_PER_CLIENT_MAX: usize = 1 << 18;
 
-/// The files of one client's keys.
+/// Files by lease key, of one client.
 type Keys = HashMap<[u8; 16], Weak<FileState>, Keyed>;
 
-/// All keys of all clients.
+/// Lease keys of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct KeyIndex {
     clients: Mutex<HashMap<[u8; 16], Keys, Keyed>>,
-    /// How many directories somebody keeps something of.
+    /// Number of directories that clients cache.
     directories: AtomicUsize,
 }
 
-/// What came of asking for a key.
+/// Result of claiming a key for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It names this file now.
+    /// The key refers to this file from now on.
     New,
-    /// It did before.
+    /// The key referred to this file already.
     Known,
-    /// It names another one.
+    /// The key refers to another file.
     Taken,
-    /// The client has [`KEYS_PER_CLIENT_MAX`] already.
+    /// The client has [`KEYS_PER_CLIENT_MAX`] keys already.
     TooMany,
 }
 
 impl KeyIndex {
-    /// Lets a key name a file.
+    /// Binds a key to a file.
     pub fn claim(&self, key: CacheKey, state: &Arc<FileState>) -> Claim {
         let mut clients = lock(&self.clients);
         let keys = clients.entry(key.client).or_default();
@@ -58,12 +58,12 @@ impl KeyIndex {
         }
     }
 
-    /// Whether somebody keeps something of a directory.
+    /// Whether a client caches any directory.
     pub fn has_directories(&self) -> bool {
         self.directories.load(Ordering::Acquire) > 0
     }
 
-    /// Something is kept of one more directory, or of one less.
+    /// Counts one cached directory more or less.
     pub fn count_directory(&self, is_kept: bool) {
         if is_kept {
             self.directories.fetch_add(1, Ordering::AcqRel);
@@ -72,7 +72,7 @@ impl KeyIndex {
         }
     }
 
-    /// Nothing is open under the key any more.
+    /// Releases a key without opens.
     pub fn release(&self, key: CacheKey) {
         let mut clients = lock(&self.clients);
         if let Some(keys) = clients.get_mut(&key.client) {
@@ -83,7 +83,7 @@ impl KeyIndex {
         }
     }
 
-    /// The file that a key names.
+    /// The file that a key refers to.
     pub fn find(&self, key: CacheKey) -> Option<Arc<FileState>> {
         lock(&self.clients).get(&key.client)?.get(&key.key)?.upgrade()
     }

@@ -1,9 +1,8 @@
-//! What others than this process change while clients keep it: nobody asks for
-//! it back first, so they are told once it is heard.
+//! External changes: another process changes a file that clients cache. Such a process waits for no
+//! break, so the server breaks caches once the system reports the change.
 //!
-//! A file that clients only read is heard at every write. One that they may
-//! write is heard when another process closes it: the system would tell of each
-//! of our own writes, too.
+//! A file with read-only opens is watched for every write. A file that clients may write is watched
+//! for a close by another process, since the system would report our own writes as well.
 
 use crate::context::RequestContext;
 use crate::table::{FileState, lock};
@@ -11,20 +10,20 @@ use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
 use vfs::{FileKind, FsError, Node, OutsideChange, OutsideWatch, ServerWork, Vfs};
 
-/// Who changes what clients keep, and has no open here.
+/// Owner of external changes, which belong to no open.
 const NOBODY: CacheOwner = CacheOwner::Open(OpenId(0));
 
-/// The watch of a file or directory of which clients keep something.
+/// Watch on a file or directory that clients cache.
 #[derive(Debug)]
 pub(crate) struct Heed {
     every_write: bool,
-    /// Ends when it is dropped.
+    /// Watch that ends on drop.
     _watch: Box<dyn OutsideWatch>,
 }
 
 impl FileState {
-    /// An open was made of `node`, for writing or not. One load where its client
-    /// keeps nothing.
+    /// Watches for external changes after an open of `node`. It costs one load if no client caches
+    /// the file.
     pub fn heed_others(self: &Arc<Self>, vfs: &dyn Vfs, node: &Arc<dyn Node>, writes: bool) {
         if !self.has_caches() || self.is_stream() {
             return;
@@ -41,7 +40,7 @@ impl FileState {
             }
             _ => vfs.watch_file(work, node, every_write, Arc::new(move || changed(&weak))),
         };
-        // Without the mutex: these are system calls.
+        // The mutex is free during these system calls.
         let unneeded = match watch {
             Ok(watch) => lock(&self.outside).replace(Heed { every_write, _watch: watch }),
             Err(FsError::NotSupported) => None,
@@ -51,13 +50,14 @@ impl FileState {
             }
         };
         drop(unneeded);
-        // Given back meanwhile: who noticed that has looked here before.
+        // The caches may have gone meanwhile, and [`FileState::stop_heeding`] may have run before
+        // the watch was set.
         if !self.has_caches() {
             self.stop_heeding();
         }
     }
 
-    /// Clients keep nothing any more.
+    /// Stops the watch once no client caches the file.
     pub fn stop_heeding(&self) {
         let heed = lock(&self.outside).take();
         drop(heed);

@@ -1,4 +1,4 @@
-//! Attributes of objects, and what a caller may do to them.
+//! Attributes of objects, and the caller's access to them.
 
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::{
@@ -15,28 +15,26 @@ use vfs::{
     RelPath, Result, SecurityChange, ServerWork, Stored, TimeChange, Wanted,
 };
 
-/// What to change of an object; the default changes nothing.
+/// Changes to an object's attributes; the default changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectChanges {
-    /// Permission bits (07777). A stored descriptor, which says something else from
-    /// now on, goes.
+    /// Permission bits (07777). They replace a stored descriptor.
     pub mode: Option<u32>,
     /// Owner and group.
     pub owner: OwnerChange,
-    /// Length in bytes.
+    /// Size in bytes.
     pub size_bytes: Option<u64>,
-    /// Last access.
+    /// Access time.
     pub accessed: TimeChange,
-    /// Last change of the data.
+    /// Modification time.
     pub modified: TimeChange,
     /// DOS attributes and creation time; a `None` inside keeps that part.
     pub dos: Option<DosInfo>,
 }
 
 impl RequestFiles {
-    /// Present attributes. [`Attributes::key`] is the file system's number and that of
-    /// the file in it, which is the one that SMB shows; [`Attributes::change`] is
-    /// another one after every change.
+    /// Current attributes. [`Attributes::key`] holds the numbers of the file system and of the file
+    /// in it, as SMB presents them. [`Attributes::change`] differs after every change.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -45,7 +43,8 @@ impl RequestFiles {
         Ok(object.volume.shown(object.path.as_bytes(), attributes))
     }
 
-    /// The same without [`Attributes::dos`] and [`Attributes::stored`], which take longer.
+    /// Current attributes without [`Attributes::dos`] and [`Attributes::stored`], which take
+    /// longer.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -53,7 +52,7 @@ impl RequestFiles {
         object.node.attributes(Wanted::default())
     }
 
-    /// The change attribute of a directory before one of its names is changed; see
+    /// Change attribute of a directory before one of its names changes; see
     /// [`vfs::Vfs::known_change`].
     #[must_use]
     pub fn change_before(&self, directory: &Object) -> u64 {
@@ -61,7 +60,7 @@ impl RequestFiles {
         known.unwrap_or_else(|| self.change_after(directory))
     }
 
-    /// The change attribute of a directory after that.
+    /// Change attribute of a directory after a name has changed.
     #[must_use]
     pub fn change_after(&self, directory: &Object) -> u64 {
         directory
@@ -71,8 +70,8 @@ impl RequestFiles {
             .unwrap_or_default()
     }
 
-    /// All that the caller may do to the object, as opening, reading and writing it would
-    /// find; for a directory the rights that are about its entries have the same bits.
+    /// All rights of the caller to the object, as open, read and write check them. For a directory,
+    /// the rights to its entries share the same bits.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -80,7 +79,7 @@ impl RequestFiles {
         self.object_access_as_seen(caller, object, None)
     }
 
-    /// The same of an object whose attributes this request may have seen.
+    /// As [`RequestFiles::object_access`], with attributes that this request may have read already.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -90,7 +89,7 @@ impl RequestFiles {
         object: &Object,
         seen: Option<Attributes>,
     ) -> Result<Access> {
-        // DOS attributes of a directory forbid nothing here.
+        // DOS attributes of a directory withhold no rights.
         let is_directory = object.kind() == FileKind::Directory;
         let wanted = if is_directory { Wanted::default() } else { WANTED };
         let is_all = |seen: &Attributes| is_directory || seen.stored != Stored::UNKNOWN;
@@ -105,9 +104,9 @@ impl RequestFiles {
         Ok((rights - withheld) | Access::READ_ATTRIBUTES)
     }
 
-    /// Changes attributes, the length first. What other clients keep of the object is
-    /// asked back before, which may take long. The length is changed by `by`, if that
-    /// is given, as if it wrote; else by an open of its own, which must fit the others.
+    /// Changes attributes, the size first. Delegations of other clients are recalled before, which
+    /// may take long. The size is changed through `by` if given, as by a write; otherwise through a
+    /// new open, which may conflict with others.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] where POSIX (or a stored descriptor) refuses,
@@ -124,8 +123,8 @@ impl RequestFiles {
         self.set_attributes_of(caller, object, by, (changes, Lifecycle::Present)).await
     }
 
-    /// Gives an object that the caller has just created the attributes that the request for it
-    /// names. The descriptor that the object inherited does not decide about them.
+    /// Sets the attributes that a create request names on the new object. The inherited descriptor
+    /// does not restrict them.
     ///
     /// # Errors
     /// As [`RequestFiles::set_object_attributes`].
@@ -152,7 +151,7 @@ impl RequestFiles {
         if let Some(size_bytes) = changes.size_bytes {
             self.set_object_size(caller, object, by, size_bytes).await?;
             if changes.modified == TimeChange::Now {
-                // Setting the length has done so, also if it was the same before.
+                // Setting the size did so, even to the same value.
                 changes.modified = TimeChange::Keep;
             }
         }
@@ -162,7 +161,7 @@ impl RequestFiles {
         }
         let (caller, object) = (caller.clone(), object.clone());
         let (table, context) = (self.table.clone(), self.context.clone());
-        // It is open: no more is read for that, or written, than to create a file takes.
+        // The object is open, so this reads and writes no more than a create does.
         let is_quick = object.volume.vfs.creates_at_once();
         let call = move || {
             change(&caller, &object, &changes, lifecycle)?;
@@ -178,9 +177,8 @@ impl RequestFiles {
         if is_quick { call() } else { self.offload(call).await }
     }
 
-    /// Moves the times of a file that another client has changed by its write delegation and not
-    /// sent yet, so that each look at it finds it changed. The caller is who looks.
-    /// RFC 8881 10.4.3.
+    /// Advances the times of a file whose write delegation holder has unsent changes, so that each
+    /// query sees a change. `caller` makes the query. RFC 8881 10.4.3.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -227,7 +225,7 @@ impl RequestFiles {
     }
 }
 
-/// As what a change is watched for.
+/// Filter under which watches report the changes.
 fn watched(changes: &ObjectChanges) -> Filter {
     let when = |is, what| if is { what } else { Filter::default() };
     let owner = changes.owner != OwnerChange::default();
@@ -238,16 +236,16 @@ fn watched(changes: &ObjectChanges) -> Filter {
         | when(changes.dos.is_some_and(|dos| dos.created.is_some()), Filter::CREATION)
 }
 
-/// Whether an object stood before the request that changes it.
+/// Whether an object existed before the request that changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lifecycle {
-    /// The request creates it: its creator gives it its first attributes.
+    /// The request creates it, and its creator sets the first attributes.
     Created,
-    /// A stored descriptor decides about changes of it, for its owner as for others.
+    /// A stored descriptor decides about changes, also for its owner.
     Present,
 }
 
-/// Changes all but the length.
+/// Changes all attributes but the size.
 fn change(
     caller: &Caller,
     object: &Object,
@@ -257,7 +255,8 @@ fn change(
     let ObjectChanges { mode, owner, accessed, modified, dos, .. } = *changes;
     let changed = AttributeChanges { mode, owner, accessed, modified, dos, changed: None };
     let node = &object.node;
-    // DOS attributes are extended attributes, for which the kernel asks even the owner for w.
+    // DOS attributes are extended attributes, for which the kernel requires the w bit even of the
+    // owner.
     if !caller.is_root() && (dos.is_some() || stored(&**node).is_some()) {
         change_checked(caller, object, changed, lifecycle)?;
     } else {
@@ -276,9 +275,8 @@ fn change(
     }
 }
 
-/// Changes what the descriptor or the permissions in force let the caller change, without the
-/// kernel's word on it: owner and group as far as they are the caller's, and no bits that have a
-/// program run as somebody else.
+/// Makes the changes that the effective descriptor or permissions grant, beyond the kernel's check.
+/// Owner and group are limited to the caller's own, and set-ID bits to the owner's.
 fn change_checked(
     caller: &Caller,
     object: &Object,
@@ -317,8 +315,8 @@ fn change_checked(
     node.set_attributes(as_owner(caller, &present).actor(), &changes)
 }
 
-/// Gives a file that gets the mode `next` afterwards to another owner. The power may go in between:
-/// nobody may do then what they may neither before nor after both changes.
+/// Changes the owner of a file that then gets the mode `next`. A power failure in between must not
+/// grant access that neither the old nor the new state grants.
 fn give_narrowed(
     caller: &Caller,
     (node, present): (&dyn Node, &Attributes),
@@ -342,17 +340,17 @@ fn give_narrowed(
     given
 }
 
-/// Whether the owner names the owner and group that the file has, which changes nothing: chown(2)
-/// lets it.
+/// Whether `owner` names the present owner and group. This changes nothing, and chown(2) permits
+/// it.
 fn confirms_owner(caller: &Caller, present: &Attributes, owner: OwnerChange) -> bool {
     is_own(caller, present)
         && owner.uid.is_none_or(|uid| uid == present.uid)
         && owner.gid.is_none_or(|gid| gid == present.gid)
 }
 
-/// Whether the caller may make these changes: by a stored descriptor, or DOS attributes by the
-/// permissions, or since the right to write moves times to the present one, also one of them
-/// alone, for which the kernel asks for the owner.
+/// Whether the caller may make these changes. A stored descriptor grants them; permissions grant
+/// DOS attributes. The right to write permits setting times to now, also one alone, for which the
+/// kernel requires ownership.
 fn lets_change(
     caller: &Caller,
     object: &Object,
@@ -367,7 +365,7 @@ fn lets_change(
     if *changes == times_alone && !sets(accessed) && !sets(modified) {
         return rights.intersects(Access::WRITE_DATA | Access::WRITE_ATTRIBUTES);
     }
-    // Permissions leave all of this but DOS attributes to the owner.
+    // Permissions reserve all but the DOS attributes for the owner.
     let is_owners = in_force.is_stored() || is_own(caller, present);
     let gives = owner != OwnerChange::default() && !confirms_owner(caller, present, owner);
     let needed = [

@@ -1,4 +1,4 @@
-//! Access lists of objects: the same descriptors that SMB shows, also as lists of names.
+//! ACLs of objects: the descriptors that SMB presents, also as lists with named principals.
 
 use super::{Object, ObjectOpen, OpenAt};
 use crate::{Access, Ace, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts, Share};
@@ -6,17 +6,17 @@ use acl::{NamedList, NamedWho, Sid, control};
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Result, Wanted};
 
-/// The access list alone.
+/// The DACL alone.
 const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: true, sacl: false };
 
-/// Bytes of a list that is stored: a descriptor has 64 KiB, an audit list beside.
+/// Maximum size of a stored ACL: a descriptor has 64 KiB, including a SACL.
 const LIST_BYTES_MAX: usize = 48 * 1024;
 
 impl RequestFiles {
-    /// The parts of the descriptor in force.
+    /// Parts of the effective descriptor.
     ///
     /// # Errors
-    /// [`vfs::FsError::AccessDenied`] if the caller may not see them.
+    /// [`vfs::FsError::AccessDenied`] if the caller may not read them.
     pub async fn object_descriptor(
         &self,
         caller: &Arc<Caller>,
@@ -49,8 +49,8 @@ impl RequestFiles {
         result
     }
 
-    /// The access list in force, by names. Entries that neither grant nor refuse are left
-    /// out, and those for the system that no permission bits stand for.
+    /// The effective ACL with named principals. It omits entries without rights, and synthesised
+    /// ones for the system that no permission bit represents.
     ///
     /// # Errors
     /// As [`RequestFiles::object_descriptor`].
@@ -60,7 +60,7 @@ impl RequestFiles {
         let has = |bit| shown.control & bit != 0;
         let (is_inherited, is_protected) =
             (has(control::DACL_AUTO_INHERITED), has(control::DACL_PROTECTED));
-        // No list at all keeps nobody out.
+        // A NULL DACL grants everything.
         let everything = || vec![Ace::allow(Sid::everyone(), Access::FILE_ALL)];
         let list = shown.dacl.unwrap_or_else(everything);
         let mut entries = acl::to_named(&list, attributes.uid, attributes.gid);
@@ -70,11 +70,11 @@ impl RequestFiles {
         Ok(NamedList { is_inherited, is_protected, entries })
     }
 
-    /// Replaces the access list; POSIX permissions follow.
+    /// Replaces the ACL; POSIX permissions follow.
     ///
     /// # Errors
-    /// As [`RequestFiles::set_object_descriptor`]; [`FsError::TooLarge`] past [`acl::NAMED_ACES_MAX`]
-    /// or more bytes than a descriptor may have.
+    /// As [`RequestFiles::set_object_descriptor`]; [`FsError::TooLarge`] beyond
+    /// [`acl::NAMED_ACES_MAX`] entries or the size of a descriptor.
     pub async fn set_object_list(
         &self,
         caller: &Arc<Caller>,

@@ -1,4 +1,4 @@
-//! From handles and names to objects.
+//! Lookup of objects by handle and by name.
 
 use super::{Handle, Object};
 use crate::server_work::LOCATE;
@@ -9,14 +9,14 @@ use vfs::{
     ServerWork, Wait, Wanted,
 };
 
-/// Times that an operation begins anew because a directory was moved under it.
+/// Limit of retries after a directory was moved during an operation.
 pub(super) const TRIES_MAX: u32 = 8;
 
 impl RequestFiles {
     /// The root of a volume.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if it is gone.
+    /// [`FsError::Stale`] if it was removed.
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
         let (volume, context) = (volume.clone(), self.context.clone());
         self.looked(move |wait| {
@@ -30,13 +30,13 @@ impl RequestFiles {
         .await
     }
 
-    /// The object of a handle, which says that it is of `volume`. What lost its last name
-    /// is found while it is open. Where the backend cannot tell whether it is in the volume,
-    /// the seal is the proof that it was.
+    /// The object of a handle that names `volume`. An unlinked object is found while it is open.
+    /// Where the backend cannot verify that an object is in the volume, the handle's seal proves
+    /// that it was.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if it is not there any more, or not in the volume;
-    /// [`FsError::InvalidParameter`] for what the backend knows to be no handle.
+    /// [`FsError::Stale`] if it was removed or is outside the volume; [`FsError::InvalidParameter`]
+    /// if the backend rejects the handle.
     pub async fn find_object(&self, volume: &Arc<Volume>, handle: &Handle) -> Result<Object> {
         if let Some(object) = self.find_known(volume, handle) {
             return Ok(object);
@@ -64,7 +64,7 @@ impl RequestFiles {
         .await
     }
 
-    /// What was found lately, if it is still there.
+    /// The object from a cache, if it still exists.
     fn find_known(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
         let Some(node) = self.known.find(&volume.vfs, handle.node()) else {
             let (node, path) = volume.vfs.find_known(handle.node(), self.context.order())?;
@@ -83,7 +83,7 @@ impl RequestFiles {
         }
     }
 
-    /// Looks at names at once, if they are in memory, or else on a worker.
+    /// Runs a lookup inline if it is answered from memory, otherwise on a worker.
     pub(crate) async fn looked<T: Send + 'static>(
         &self,
         look: impl Fn(Wait) -> Result<T> + Send + 'static,
@@ -94,11 +94,11 @@ impl RequestFiles {
         }
     }
 
-    /// The object called `name` in `directory`, byte for byte; a symbolic link itself.
+    /// The object `name` in `directory`, byte for byte; a symbolic link is not followed.
     ///
     /// # Errors
-    /// [`FsError::NotFound`], [`FsError::NotDirectory`], [`FsError::IsSymlink`] for a
-    /// name in a link, [`FsError::AccessDenied`], [`FsError::Stale`].
+    /// [`FsError::NotFound`], [`FsError::NotDirectory`], [`FsError::IsSymlink`] if `directory` is a
+    /// symbolic link, [`FsError::AccessDenied`], [`FsError::Stale`].
     pub async fn look_up(
         &self,
         caller: &Arc<Caller>,
@@ -108,7 +108,8 @@ impl RequestFiles {
         Ok(self.look_at(caller, directory, name).await?.0)
     }
 
-    /// As [`RequestFiles::look_up`], with attributes as [`RequestFiles::object_attributes_alone`] has them.
+    /// As [`RequestFiles::look_up`], with attributes like those of
+    /// [`RequestFiles::object_attributes_alone`].
     ///
     /// # Errors
     /// As [`RequestFiles::look_up`].
@@ -128,7 +129,7 @@ impl RequestFiles {
         .await
     }
 
-    /// The directory that `directory` is in.
+    /// The parent of `directory`.
     ///
     /// # Errors
     /// [`FsError::NotFound`] for the root of the volume; as [`RequestFiles::look_up`].
@@ -166,7 +167,7 @@ fn look_at(
 }
 
 impl Object {
-    /// Refuses what is no directory, as its kind asks for.
+    /// Refuses an object that is not a directory, with an error by its kind.
     pub(super) fn need_directory(&self) -> Result<()> {
         match self.kind() {
             FileKind::Directory => Ok(()),
@@ -175,16 +176,16 @@ impl Object {
         }
     }
 
-    /// Where it is now.
+    /// Current path of the object.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if that is nowhere in the volume.
+    /// [`FsError::Stale`] if it has none in the volume.
     pub(crate) fn present_path(&self) -> Result<RelPath> {
         self.or_found_at(self.volume.vfs.path_of(LOCATE, &*self.node))
     }
 
-    /// As [`Object::present_path`], as of what has been heard since the request with this place
-    /// came, and what this process has done itself ([`vfs::Vfs::path_since`]).
+    /// As [`Object::present_path`], from changes received since the request of this order arrived
+    /// and changes by this process ([`vfs::Vfs::path_since`]).
     ///
     /// # Errors
     /// As [`Object::present_path`].
@@ -194,14 +195,14 @@ impl Object {
 
     fn or_found_at(&self, told: Result<RelPath>) -> Result<RelPath> {
         match told {
-            // Paths lead to the node where there is no other way to it.
+            // Such a backend reaches nodes by path only.
             Err(FsError::NotSupported) => Ok(self.path.clone()),
             other => other,
         }
     }
 
-    /// Calls with the path that the object had when it was found, and again if it has
-    /// another one afterwards: then the path may have led elsewhere.
+    /// Calls with the object's known path, and repeats the call if the path has changed meanwhile:
+    /// it may have led elsewhere then.
     pub(super) fn steadily<T>(&self, call: impl Fn(&RelPath) -> Result<T>) -> Result<T> {
         let mut path = self.path.clone();
         for _ in 0..TRIES_MAX {
@@ -209,7 +210,7 @@ impl Object {
             let now = self.present_path()?;
             if now == path {
                 return match result {
-                    // It is there: something above it may not be passed.
+                    // The object exists, so a directory above denies search.
                     Err(FsError::PathNotFound) => Err(FsError::NotFound),
                     other => other,
                 };

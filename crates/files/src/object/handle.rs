@@ -1,9 +1,8 @@
-//! Handles: what clients keep to name an object by. RFC 8881 4.2.
+//! NFS file handles. RFC 8881 4.2.
 //!
-//! A handle says in which volume the object is and what the backend calls it. It is
-//! sealed, if the server has a seal: then nobody can make one up, and the right to
-//! reach an object is to have been shown it. It is checked all the same when it comes
-//! back: what has left the volume is not found by it.
+//! A handle holds the volume of the object and the backend's handle. With a seal, clients cannot
+//! forge handles: a valid handle proves that the object was once presented. A returned handle is
+//! verified all the same, so that an object outside the volume is not found.
 
 use crate::Files;
 use crate::object::Object;
@@ -12,20 +11,18 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use vfs::{FsError, NodeHandle, Result};
 
-/// What a volume is called in handles, for as long as clients keep them: by whoever
-/// configures volumes. Zero is for what is in none.
+/// Identifier of a volume in handles, assigned by the configuration, valid as long as clients use
+/// handles. Zero stands for no volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeId(pub u32);
 
-/// Tells handles that this server made from others. Handed down with a key that
-/// outlives the process.
+/// Authenticates this server's handles, with a key that outlives the process.
 pub trait HandleSeal: Send + Sync + Debug {
-    /// The seal of these bytes: nobody without the key can tell it.
+    /// The seal of these bytes, which cannot be computed without the key.
     fn seal(&self, bytes: &[u8]) -> [u8; Handle::SEAL_BYTES];
 }
 
-/// What a client keeps to name an object by. Equal for all names of an object in one
-/// volume, and for ever.
+/// A file handle. It is persistent, and equal for all names of an object in one volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Handle {
     volume: VolumeId,
@@ -33,15 +30,15 @@ pub struct Handle {
     bytes: Box<[u8]>,
 }
 
-/// The first byte: there may be other forms one day.
+/// First byte: the format version.
 const FORM: u8 = 1;
-/// The form and the volume.
+/// Length of version and volume.
 const HEAD_BYTES: usize = 5;
 
 impl Handle {
-    /// Most bytes that one has. RFC 8881 3.1 (NFS4_FHSIZE).
+    /// Maximum length. RFC 8881 3.1 (NFS4_FHSIZE).
     pub const BYTES_MAX: usize = 128;
-    /// Bytes of the seal.
+    /// Length of the seal.
     pub const SEAL_BYTES: usize = 8;
 
     pub(super) fn new(volume: VolumeId, node: NodeHandle, seal: Option<&dyn HandleSeal>) -> Self {
@@ -55,7 +52,7 @@ impl Handle {
         Self { volume, node, bytes: bytes.into() }
     }
 
-    /// Which volume it is of.
+    /// The volume of the object.
     #[must_use]
     pub fn volume(&self) -> VolumeId {
         self.volume
@@ -65,27 +62,27 @@ impl Handle {
         &self.node
     }
 
-    /// For the wire.
+    /// Bytes for the wire.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-// All that a handle has beside the backend's part.
+// A handle consists of these and the backend's part.
 const _: () = assert!(HEAD_BYTES + Handle::SEAL_BYTES + NodeHandle::BYTES_MAX <= Handle::BYTES_MAX);
 
 impl Files {
-    /// Seals handles from now on; those without the seal are not taken.
+    /// Seals handles from now on; handles without the seal are refused.
     #[must_use]
     pub fn with_handle_seal(self, seal: Arc<dyn HandleSeal>) -> Self {
         Self { seal: Some(seal), ..self }
     }
 
-    /// The handle of an object, whose volume is called `volume`.
+    /// The handle of an object in the volume `volume`.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the backend has none.
+    /// [`FsError::NotSupported`] if the backend has no handles.
     pub fn handle(&self, volume: VolumeId, object: &Object) -> Result<Handle> {
         let node = object.volume.vfs.handle_at(LOCATE, &*object.node, &object.path)?;
         Ok(self.seal(volume, node))
@@ -95,10 +92,10 @@ impl Files {
         Handle::new(volume, node, self.seal.as_deref())
     }
 
-    /// A handle from the wire: of which volume it is, says itself.
+    /// Decodes a handle from the wire, which names its volume.
     ///
     /// # Errors
-    /// [`FsError::InvalidParameter`] for bytes that no handle of this server has.
+    /// [`FsError::InvalidParameter`] for bytes that are no handle of this server.
     pub fn parse_handle(&self, bytes: &[u8]) -> Result<Handle> {
         let (head, rest) =
             bytes.split_first_chunk::<HEAD_BYTES>().ok_or(FsError::InvalidParameter)?;
@@ -111,7 +108,7 @@ impl Files {
     }
 }
 
-/// Compares in a time that does not tell where the first difference is.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len()
         && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0

@@ -1,35 +1,35 @@
-//! Directories that were found by their handles lately: most of what clients do is in
-//! few of them, and finding one may wait for a disk. Each keeps a descriptor open, which
-//! keeps no space from being freed, as that of a file would.
+//! Cache of directories that were found by handle. Most operations concern few directories, and
+//! finding one may wait for a disk. Each entry holds a descriptor; that of an unlinked directory,
+//! unlike a file's, occupies no space.
 
 use crate::table::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use vfs::{Keyed, Node, NodeHandle, Vfs};
 
-/// As many descriptors.
+/// Maximum of cached directories, and of their descriptors.
 const KNOWN_MAX: usize = 4096;
 
-/// A directory, and in which tree.
+/// A directory with its backend.
 #[derive(Debug)]
 struct Entry {
     vfs: Weak<dyn Vfs>,
     node: Arc<dyn Node>,
 }
 
-/// The latest of all volumes.
+/// The most recent directories of all volumes.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     by_handle: HashMap<NodeHandle, Entry, Keyed>,
-    /// In the order in which they became known.
+    /// Handles in order of insertion.
     order: VecDeque<NodeHandle>,
 }
 
 impl Known {
-    /// The directory with this handle. It may be gone by now.
+    /// The directory with this handle. It may have been removed.
     pub fn find(&self, vfs: &Arc<dyn Vfs>, handle: &NodeHandle) -> Option<Arc<dyn Node>> {
         let inner = lock(&self.0);
         let entry = inner.by_handle.get(handle)?;
@@ -49,11 +49,11 @@ impl Known {
             }
         }
         drop(inner);
-        // Unlocked: closing is a system call.
+        // Dropped unlocked, since closing is a system call.
         drop((before, oldest));
     }
 
-    /// It is not there any more.
+    /// Evicts a directory that was removed.
     pub fn forget(&self, handle: &NodeHandle) {
         let mut inner = lock(&self.0);
         let gone = inner.by_handle.remove(handle);

@@ -1,4 +1,4 @@
-//! Listing a directory with what is in it.
+//! Directory listings with attributes and handles.
 
 use super::{Handle, HandleSeal, Object, VolumeId};
 use crate::authorize::{rights_by_descriptor, rights_to_opened};
@@ -10,24 +10,24 @@ use vfs::{
     Result, ServerWork, Wait,
 };
 
-/// One name in a directory, with what it names.
+/// A directory entry with its object.
 #[derive(Clone, Debug)]
 pub struct ListedObject {
     /// The name.
     pub name: Name,
-    /// To go on after it; any number but zero. It stays what it is while the
-    /// directory changes, as far as the file system can.
+    /// Position after the entry; never zero. It is stable while the directory changes, as far as
+    /// the file system permits.
     pub cookie: u64,
-    /// The number that the directory has for it: another than the object's own where
-    /// a file system is mounted on it.
+    /// File number in the directory entry. It differs from the object's where a file system is
+    /// mounted.
     pub mounted_on: u64,
-    /// What it names.
+    /// Attributes of the object.
     pub attributes: Attributes,
-    /// What it names, if handles were asked for and there is one.
+    /// Handle of the object, if requested and available.
     pub handle: Option<Handle>,
 }
 
-/// One name in a directory of which nothing else is known.
+/// A directory entry whose object could not be read.
 #[derive(Clone, Debug)]
 pub struct UnseenObject {
     /// The name.
@@ -36,21 +36,20 @@ pub struct UnseenObject {
     pub cookie: u64,
     /// As [`ListedObject::mounted_on`].
     pub mounted_on: u64,
-    /// Why what it names could not be looked at.
+    /// Reason why the object could not be read.
     pub error: FsError,
 }
 
-/// Takes what is listed, in the directory's order: who writes it straight into an answer needs
-/// no list of all that is in it.
+/// Receives entries in directory order, so that a caller can encode them into a reply without an
+/// intermediate list.
 pub trait TakeListed: Send + 'static {
-    /// One more name with what it names; whether it is taken. If not, the part ends before it.
+    /// Receives an entry, and returns whether it was accepted. If not, the listing ends before it.
     fn take(&mut self, entry: ListedObject) -> bool;
 
-    /// A worker goes on from here, on another thread.
+    /// Announces that a worker continues the listing on another thread.
     fn expect_more(&mut self) {}
 
-    /// The same of one that is there and may not be looked at, or could not be. Of itself it is
-    /// left out.
+    /// Receives an entry whose object could not be read. The default omits it.
     fn take_unseen(&mut self, entry: UnseenObject) -> bool {
         let _ = entry;
         true
@@ -64,41 +63,40 @@ impl TakeListed for Vec<ListedObject> {
     }
 }
 
-/// A part of a directory.
+/// A section of a directory listing.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// In the directory's order.
+    /// Entries in directory order.
     pub entries: Vec<ListedObject>,
-    /// There are no more.
+    /// Whether the directory has no more entries.
     pub is_end: bool,
 }
 
-/// What is asked of a listing.
+/// Parameters of a listing.
 #[derive(Clone, Copy, Debug)]
 pub struct ListWish {
-    /// To go on after this entry; 0: from the start.
+    /// Position to continue after; 0 for the start.
     pub cookie: u64,
-    /// Most entries.
+    /// Maximum number of entries.
     pub count_max: usize,
-    /// No more names than this many bytes hold, but one in any case.
+    /// Maximum size of all names in bytes; one entry is returned in any case.
     pub name_bytes_max: usize,
-    /// No more than what fits into so many bytes, if each takes `entry_bytes` beside its
-    /// name; but one in any case. What does not fit need not be looked at.
+    /// Maximum size of the reply, in bytes, with `entry_bytes` for each entry besides its name. One
+    /// entry is returned in any case. Entries beyond the limit need not be read.
     pub bytes_max: usize,
     /// See [`ListWish::bytes_max`].
     pub entry_bytes: usize,
-    /// With handles in the volume of this name.
+    /// Volume for handles, if they are requested.
     pub handles: Option<VolumeId>,
-    /// With [`Attributes::dos`] and [`Attributes::stored`], which take longer.
+    /// Whether to read [`Attributes::dos`] and [`Attributes::stored`], which take longer.
     pub stored: bool,
 }
 
-/// Names that are looked at before a worker goes on: a small directory costs no change of
-/// threads.
+/// Entries that are read before a worker continues: a small directory costs no thread change.
 const INLINE_ENTRIES: usize = 64;
 
 impl RequestFiles {
-    /// A part of a directory, without `.` and `..`, with attributes.
+    /// Lists a section of a directory with attributes, without `.` and `..`.
     ///
     /// # Errors
     /// [`FsError::NotDirectory`], [`FsError::AccessDenied`].
@@ -112,8 +110,8 @@ impl RequestFiles {
         Ok(Listed { entries, is_end })
     }
 
-    /// As [`RequestFiles::list_objects`], told to `taker`, which comes back with whether there are no
-    /// more.
+    /// As [`RequestFiles::list_objects`], into `taker`. Returns it with whether the listing is
+    /// complete.
     ///
     /// # Errors
     /// As [`RequestFiles::list_objects`].
@@ -127,7 +125,7 @@ impl RequestFiles {
         directory.need_directory()?;
         let mut listing = Listing::new(&self.context, caller, directory, wish, taker);
         listing.seal = self.seal.clone();
-        // What goes on is long.
+        // A continued listing is long.
         let mut is_done = wish.cookie == 0 && {
             listing.run(INLINE_ENTRIES)?;
             listing.is_end || listing.count < INLINE_ENTRIES.min(wish.count_max)
@@ -146,7 +144,7 @@ impl RequestFiles {
     }
 }
 
-/// A listing under way.
+/// A listing in progress.
 struct Listing<T> {
     context: RequestContext,
     caller: Arc<Caller>,
@@ -156,29 +154,29 @@ struct Listing<T> {
     node: Option<Arc<dyn Node>>,
     taker: T,
     seal: Option<Arc<dyn HandleSeal>>,
-    /// Names so far.
+    /// Number of entries so far.
     count: usize,
-    /// To go on after the last of them.
+    /// Position after the last entry.
     cookie: u64,
-    /// Of the names so far.
+    /// Size of the names so far.
     bytes: usize,
     is_end: bool,
-    /// Whoever takes it has enough.
+    /// Whether the receiver refused an entry.
     is_full: bool,
 }
 
-/// Entries that are kept back until their handles are known together.
+/// Limit of entries that are buffered to look up their handles together.
 const GATHERED_MAX: usize = 64;
 
-/// Takes entries into a listing, up to so many.
+/// Passes up to `count_max` entries to a listing.
 struct Taking<'l, T> {
     listing: &'l mut Listing<T>,
     node: &'l dyn Node,
     count_max: usize,
-    /// Handles are asked for, and some may be known together.
+    /// Whether to look up handles in batches.
     gathers: bool,
     children: Vec<(Name, Attributes)>,
-    /// Of each of them, where to go on behind it, and what the directory has for its number.
+    /// Position and file number of each buffered entry.
     places: Vec<(u64, u64)>,
 }
 
@@ -190,7 +188,7 @@ impl<'l, T: TakeListed> Taking<'l, T> {
         Self { listing, node, count_max, gathers, children, places }
     }
 
-    /// Hands on what was kept back; whether it was taken.
+    /// Passes the buffered entries on; false if one was refused.
     fn hand_on(&mut self) -> bool {
         if self.children.is_empty() {
             return true;
@@ -272,7 +270,7 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
         }
         let (cookie, mounted_on) = (entry.next, entry.inode);
         let unseen = UnseenObject { name, cookie, mounted_on, error };
-        // Those before it come first.
+        // Earlier entries come first.
         let is_taken = self.hand_on() && self.listing.taker.take_unseen(unseen);
         if is_taken {
             self.listing.note_taken(entry.name, cookie);
@@ -309,8 +307,8 @@ impl<T: TakeListed> Listing<T> {
         }
     }
 
-    /// Goes on until there are `count_max`, or as many as are wanted: as far as it is known what
-    /// the directory lists, without opening it.
+    /// Continues up to `count_max` entries or the requested maximum, without opening the directory
+    /// if its contents are cached.
     fn run(&mut self, count_max: usize) -> Result<()> {
         let count_max = count_max.min(self.wish.count_max);
         let wanted = ListWanted {
@@ -342,8 +340,8 @@ impl<T: TakeListed> Listing<T> {
         Ok(())
     }
 
-    /// Takes what `list` tells, which is whether there are no more names; whether that was all
-    /// that is wanted now.
+    /// Passes the entries of `list` on, which returns whether they are complete. Returns whether
+    /// enough entries were passed.
     fn take(
         &mut self,
         node: &dyn Node,
@@ -363,7 +361,7 @@ impl<T: TakeListed> Listing<T> {
         self.bytes += name.len();
     }
 
-    /// As [`RequestFiles::child_attributes`] has it.
+    /// As [`RequestFiles::child_attributes`] decides.
     fn may_read(&self, name: &Name, kind: FileKind) -> bool {
         let reads = Access::FILE_READ - Access::SYNCHRONIZE;
         let Object { volume, path, .. } = &self.directory;
@@ -378,8 +376,8 @@ impl<T: TakeListed> Listing<T> {
             || look().unwrap_or(false)
     }
 
-    /// Opens the directory to be listed. A stored descriptor decides alone whether the caller may;
-    /// where none is stored the kernel does. The superuser needs neither.
+    /// Opens the directory for listing. A stored descriptor alone decides; without one, the kernel
+    /// does. Root needs neither.
     fn open(&self) -> Result<Arc<dyn Node>> {
         let Object { volume, node, .. } = &self.directory;
         let granted = match self.caller.is_root() {
@@ -389,7 +387,7 @@ impl<T: TakeListed> Listing<T> {
         if granted.is_some_and(|granted| !granted.contains(Access::READ_DATA)) {
             return Err(FsError::AccessDenied);
         }
-        // As the user where that will do: what a cache keeps of it is then known to be the user's.
+        // As the user if possible, since a cache then attributes the result to that user.
         match self.open_as(self.context.call(self.caller.identity.actor())) {
             Err(FsError::AccessDenied) if granted.is_some() => {
                 self.open_as(self.context.call(Actor::server(ServerWork::OpenChecked)))
@@ -398,7 +396,7 @@ impl<T: TakeListed> Listing<T> {
         }
     }
 
-    /// Opens the very node that was judged, not what has its name by now.
+    /// Opens exactly the authorized node, since its name may refer to another by now.
     fn open_as(&self, who: Actor<'_>) -> Result<Arc<dyn Node>> {
         let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let Object { volume, node, path } = &self.directory;

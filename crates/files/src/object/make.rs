@@ -1,4 +1,4 @@
-//! Making what is no file.
+//! Creation of directories, symbolic links and special files.
 
 use super::find::object_of;
 use super::{Object, ObjectOpen, OpenAt};
@@ -13,7 +13,7 @@ use vfs::{
     ChildName, Expected, FsError, Name, NameActor, NewChild, Opened, RelPath, Result, SpecialKind,
 };
 
-/// What is to be made.
+/// Object to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewObject {
     /// A directory with these permission bits.
@@ -21,14 +21,14 @@ pub enum NewObject {
         /// Permission bits; the volume's if none.
         mode: Option<NewMode>,
     },
-    /// A symbolic link with this text.
+    /// A symbolic link.
     Symlink {
-        /// The text, which is the client's to follow.
+        /// Target text, which clients interpret.
         target: Vec<u8>,
     },
     /// A pipe, a socket or a device.
     Special {
-        /// Which.
+        /// Kind of special file.
         kind: SpecialKind,
         /// Permission bits; the volume's of files if none.
         mode: Option<NewMode>,
@@ -41,17 +41,17 @@ impl NewObject {
     }
 }
 
-/// Longest text of a symbolic link, as Linux stores it.
+/// Maximum length of a symbolic link's text on Linux.
 const TARGET_BYTES_MAX: usize = 4095;
 
 impl RequestFiles {
-    /// Makes what is no file, called `name` in `directory`. Files are made by
-    /// [`RequestFiles::begin_open_object`].
+    /// Creates an object other than a regular file, named `name` in `directory`.
+    /// [`RequestFiles::begin_open_object`] creates files.
     ///
     /// # Errors
-    /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::DeletePending`]
-    /// for a directory that vanishes, [`FsError::PrivilegeNotHeld`] for a device node and for a
-    /// link that leads out of the volume, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
+    /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::DeletePending`] for a
+    /// delete-pending directory, [`FsError::PrivilegeNotHeld`] for a device node and for a link
+    /// that leads out of the volume, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
     /// [`FsError::NoSpace`], [`FsError::NameTooLong`], [`FsError::NotSupported`].
     pub async fn make_object(
         &self,
@@ -141,8 +141,8 @@ fn make(
         NewObject::Directory { .. } => return Err(FsError::InvalidParameter),
     };
     match made {
-        // In the directory that was judged: the path may lead to another one by now. A device
-        // is nobody's to create by what a list grants.
+        // Created in the authorized directory: the path may lead to another one by now. An ACL does
+        // not grant creating a device.
         Err(FsError::AccessDenied) if is_granted && !new.is_device() => {
             let child = ChildName { directory: &*directory.node, path };
             let opened = vfs.make_in(NameActor::Granted(&caller.identity), child, new_child)?;
@@ -152,21 +152,21 @@ fn make(
     }
 }
 
-/// What was made a moment ago.
+/// An object that was just created.
 pub(super) struct CreatedObject {
     opened: Opened,
-    /// It was made in the directory itself, beyond what POSIX lets the caller do.
+    /// Whether a stored descriptor granted the creation, which POSIX refuses.
     is_granted: bool,
 }
 
 impl Object {
-    /// As it is now, for questions about it.
+    /// Its current state, for access checks.
     pub(super) fn opened(&self) -> Result<Opened> {
         let attributes = self.node.attributes(vfs::Wanted::default())?;
         Ok(Opened { node: self.node.clone(), attributes, path: self.present_path()? })
     }
 
-    /// As [`Object::steadily`], for what makes a name: what was made elsewhere goes.
+    /// As [`Object::steadily`], for a creating call: an object created elsewhere is removed.
     pub(super) fn steadily_made(
         &self,
         caller: &Caller,

@@ -1,14 +1,14 @@
-//! Files and directories as clients know them that keep a handle rather than a path:
-//! NFS. RFC 8881 4, 5, 18.
+//! Objects: files and directories that an NFS client identifies by handle instead of path. RFC 8881
+//! 4, 5, 18.
 //!
-//! An [`Object`] is a node that is held open for looking. What is done to it goes
-//! through the same stages as what is asked for by a path: the node's present path is
-//! asked of the backend, the path's own operation runs, and then the node is asked
-//! again. If it has moved meanwhile the operation begins anew, and what was made in
-//! the wrong place goes. So there is one order of decisions and one table of names,
-//! whoever asks; calls relative to a directory would be a second of each. What is
-//! opened by its handle is opened by no path at all ([`vfs::Vfs::open_node`]), and what a stored
-//! list grants beyond POSIX is done in the very directory that was judged ([`vfs::NameActor`]).
+//! An [`Object`] is an open node. Its operations share the stages of operations by path. The
+//! backend reports the node's current path, the path's operation runs, and the path is read again.
+//! If it has changed, the operation restarts, and an object created in the wrong place is removed.
+//!
+//! So all protocols share one order of decisions and one table of names, where calls relative to a
+//! directory would need a second of each. An open by handle uses no path ([`vfs::Vfs::open_node`]).
+//! Access that a stored descriptor grants beyond POSIX is used in exactly the authorized directory
+//! ([`vfs::NameActor`]).
 
 mod attributes;
 mod descriptor;
@@ -37,30 +37,30 @@ pub(crate) use open_handles::OpenHandles;
 pub(crate) use xattr::XattrTurns;
 pub use xattr::XattrWish;
 
-/// A file or directory that a client knows by its handle. Cheap to clone; keeps a
-/// descriptor open, but no one else from anything.
+/// A file or directory that a client identifies by handle. Cheap to clone; holds a descriptor, but
+/// conflicts with no open.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub(crate) volume: Arc<Volume>,
     pub(crate) node: Arc<dyn Node>,
-    /// Where it was when it was found.
+    /// Path at the time of the lookup.
     pub(crate) path: RelPath,
 }
 
 impl Object {
-    /// The volume that it is in.
+    /// Volume of the object.
     #[must_use]
     pub fn volume(&self) -> &Arc<Volume> {
         &self.volume
     }
 
-    /// Which file it is: equal for every name of it.
+    /// Key of the file: equal for all its names.
     #[must_use]
     pub fn key(&self) -> FileKey {
         self.node.key()
     }
 
-    /// File, directory, or another kind.
+    /// Kind of the file.
     #[must_use]
     pub fn kind(&self) -> FileKind {
         self.node.kind()

@@ -1,4 +1,4 @@
-//! Names of objects: removing, renaming, linking; what a symbolic link says.
+//! Names of objects: remove, rename, link and readlink.
 
 use super::find::TRIES_MAX;
 use super::{Object, ObjectOpen, OpenAt};
@@ -7,15 +7,14 @@ use std::sync::Arc;
 use vfs::{FileKind, FsError, Name, RelPath, Result};
 
 impl RequestFiles {
-    /// Removes a name. What is open as POSIX has it goes on without; while somebody has
-    /// it open who does not share deletion, it stays; who keeps it open only for a
-    /// cache is asked to close it first, which may take long. A name that others have
-    /// open as Windows has it goes when they close it.
+    /// Removes a name. POSIX opens continue without it. An open that denies deletion prevents the
+    /// removal, and handle caching is broken first, which may take long. A name with Windows opens
+    /// is removed by their last close.
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::NotEmpty`], [`FsError::ShareViolation`],
     /// [`FsError::AccessDenied`], [`FsError::ReadOnly`], [`FsError::NotDirectory`],
-    /// [`FsError::CannotDelete`] for what something is mounted on.
+    /// [`FsError::CannotDelete`] for a mount point.
     pub async fn remove_object(
         &self,
         caller: &Arc<Caller>,
@@ -33,15 +32,15 @@ impl RequestFiles {
         self.close_removing(open, attributes.size_bytes).await
     }
 
-    /// Gives what is called `from.1` in `from.0` the name `to.1` in `to.0`, in place of
-    /// what has it, if both are files, or directories and that one is empty. Two names
-    /// of one file both stay.
+    /// Renames the entry `from.1` of `from.0` to `to.1` in `to.0`. It replaces an existing entry if
+    /// both are files, or both directories and the target is empty. If both refer to one file, both
+    /// stay.
     ///
     /// # Errors
-    /// As [`RequestFiles::remove_object`] for what loses a name, [`RequestFiles::make_object`] for
-    /// the new one; [`FsError::AlreadyExists`] for kinds that do not replace each
-    /// other; [`FsError::CrossDevice`]; [`FsError::InvalidParameter`] for a directory
-    /// that would come to be within itself.
+    /// As [`RequestFiles::remove_object`] for a removed name, [`RequestFiles::make_object`] for the
+    /// new one; [`FsError::AlreadyExists`] for kinds that do not replace each other;
+    /// [`FsError::CrossDevice`]; [`FsError::InvalidParameter`] if a directory would move into
+    /// itself.
     pub async fn rename_object(
         &self,
         caller: &Arc<Caller>,
@@ -71,11 +70,11 @@ impl RequestFiles {
         result
     }
 
-    /// Gives an object, which is no directory, the further name `name` in `directory`.
+    /// Adds the name `name` in `directory` to an object that is not a directory.
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::IsDirectory`], [`FsError::CrossDevice`],
-    /// [`FsError::Stale`] for what has no name any more; as [`RequestFiles::make_object`].
+    /// [`FsError::Stale`] for an unlinked object; as [`RequestFiles::make_object`].
     pub async fn link_object(
         &self,
         caller: &Arc<Caller>,
@@ -107,17 +106,17 @@ impl RequestFiles {
         result
     }
 
-    /// What a symbolic link says.
+    /// Text of a symbolic link.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] for what is none.
+    /// [`FsError::NotSupported`] for another kind of object.
     pub async fn read_object_link(&self, caller: &Arc<Caller>, object: &Object) -> Result<Vec<u8>> {
         let (node, caller) = (object.node.clone(), caller.clone());
         self.offload(move || node.read_link(caller.identity.actor())).await
     }
 
-    /// Where a directory is. Whoever goes there checks that it is this one, and asks again if it
-    /// is not: so first of what was heard since the request came.
+    /// Path of a directory for a try. The caller verifies the directory and retries otherwise, so
+    /// the first try uses the path known since the request arrived.
     fn path_to_try(&self, directory: &Object, attempt: u32) -> Result<RelPath> {
         match attempt {
             0 => directory.path_since(self.context.order()),

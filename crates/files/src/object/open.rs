@@ -1,5 +1,5 @@
-//! Opening objects: [`RequestFiles::begin_open`] by handle, or by a name in a directory that
-//! is known by its handle.
+//! Opening objects: [`RequestFiles::begin_open`] by handle, or by a name in a directory that has a
+//! handle.
 
 use super::Object;
 use crate::{
@@ -8,35 +8,34 @@ use crate::{
 use std::sync::Arc;
 use vfs::{Name, Result};
 
-/// What is to be opened. The path of an [`OpenPlan`] does not count then.
+/// Target of an open. The path of its [`OpenPlan`] is ignored.
 #[derive(Clone, Debug)]
 pub enum OpenAt {
-    /// This very object, whatever it is called by now.
+    /// Exactly this object, under any name.
     Object(Object),
-    /// What is called so in this directory, or is to be.
+    /// The entry of this name in this directory, existing or not.
     Name(Object, Name),
 }
 
-/// What is asked for beside an [`OpenPlan`].
+/// Parameters of an open beside its [`OpenPlan`].
 #[derive(Clone, Debug, Default)]
 pub struct ObjectOpen {
-    /// The new open takes the place of this one of the same file, whose rights and
-    /// share mode are not in its way: an upgrade. What it has locked goes over. The
-    /// old one stays good for what was begun with it, is otherwise nobody's, and is to
-    /// be closed. If the open fails the old one is what it was.
+    /// Open of the same file that the new one replaces: an upgrade. Its rights and share mode do
+    /// not conflict, and its byte-range locks are transferred. Operations that use it may finish,
+    /// then the caller closes it. If the open fails, the old one is unchanged.
     pub instead_of: Option<Arc<OpenFile>>,
-    /// What is made remembers this, also after a restart, and opening it with
-    /// [`crate::IfExists::Fail`] and the same number again finds it: creating
-    /// exclusively can be repeated by who did not hear the answer. RFC 8881 18.16.3.
+    /// Verifier of an exclusive create. It is stored with the file, also across a restart, so that
+    /// a repeated create with [`crate::IfExists::Fail`] and the same verifier finds the file. RFC
+    /// 8881 18.16.3.
     pub verifier: Option<[u8; 8]>,
-    /// The open comes under its client's key for the file, whichever that turns out to
-    /// be ([`crate::delegation_key`]): it may be delegated, and this is told of breaks.
+    /// Holder for breaks. The open uses its client's delegation key for the file
+    /// ([`crate::delegation_key`]), so that the file may be delegated.
     pub holder: Option<Arc<dyn CacheHolder>>,
 }
 
 impl OpenPlan {
-    /// An open as POSIX has it of what is there: with names byte for byte, that does
-    /// not follow a link, nor keeps names from being taken away.
+    /// A POSIX open of an existing file: byte-for-byte names, no following of links, and removal of
+    /// its names permitted.
     #[must_use]
     pub fn posix(desired: Access, share: Share) -> Self {
         Self {
@@ -62,11 +61,11 @@ impl OpenPlan {
 }
 
 impl RequestFiles {
-    /// Opens an object, or makes one; says so if it must wait for another client.
+    /// Opens or creates an object; returns [`Begun::Waits`] if it must wait for another client.
     ///
     /// # Errors
     /// As [`RequestFiles::open`]; [`vfs::FsError::IsSymlink`] for a symbolic link unless
-    /// [`OpenPlan::no_follow`]; [`vfs::FsError::Stale`] for an object that is gone.
+    /// [`OpenPlan::no_follow`]; [`vfs::FsError::Stale`] for a removed object.
     pub async fn begin_open_object(
         &self,
         caller: &Arc<Caller>,
@@ -77,7 +76,7 @@ impl RequestFiles {
         self.begin_open_at(caller, at, plan, with).await
     }
 
-    /// As [`RequestFiles::begin_open_object`], and waits as long as it takes.
+    /// As [`RequestFiles::begin_open_object`], and waits without a limit.
     ///
     /// # Errors
     /// As [`RequestFiles::begin_open_object`].
@@ -94,12 +93,12 @@ impl RequestFiles {
         }
     }
 
-    /// Gives up rights and share denials of an open that go beyond these: a downgrade.
-    /// Who waits for that is let in.
+    /// Reduces an open to these rights and this share mode: a downgrade. Waiting opens that no
+    /// longer conflict proceed.
     ///
     /// # Errors
-    /// [`vfs::FsError::InvalidParameter`] if that were more than it has;
-    /// [`vfs::FsError::Stale`] if it is closed.
+    /// [`vfs::FsError::InvalidParameter`] if that would extend the open; [`vfs::FsError::Stale`] if
+    /// it is closed.
     pub fn narrow(&self, open: &OpenFile, access: Access, share: Share) -> Result<()> {
         open.narrow(&self.context, access, share)
     }

@@ -1,5 +1,5 @@
-//! Files that clients have open, by their handles. To find a file by its handle takes a worker and a
-//! walk; its open has it already. The open is not kept from being closed.
+//! Index of open files by handle. A lookup by handle takes a worker and a walk, which an open
+//! saves. The index does not delay a close.
 
 use super::Handle;
 use crate::table::lock;
@@ -8,17 +8,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
 use vfs::{Attributes, Keyed, NodeHandle, Wanted};
 
-/// Handles that are noted at most.
+/// Maximum of indexed handles.
 const NOTED_MAX: usize = 4096;
 
-/// The latest opens of all volumes, by the handles of their files.
+/// The most recent opens of all volumes, by the handles of their files.
 #[derive(Debug, Default)]
 pub(crate) struct OpenHandles(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     by_handle: HashMap<NodeHandle, Weak<OpenFile>, Keyed>,
-    /// In the order in which they were noted first.
+    /// Handles in order of insertion.
     order: VecDeque<NodeHandle>,
 }
 
@@ -42,19 +42,19 @@ impl OpenHandles {
 }
 
 impl RequestFiles {
-    /// Notes that the file with this handle is open.
+    /// Indexes an open by its file's handle.
     pub fn note_open(&self, handle: &Handle, open: &Arc<OpenFile>) {
         self.open_handles.note(handle.node(), open);
     }
 
-    /// Attributes as [`RequestFiles::object_attributes_alone`] has them, of a file that somebody has
-    /// open. None if it has to be looked for.
+    /// Attributes of an open file, like those of [`RequestFiles::object_attributes_alone`]. None if
+    /// a lookup is needed.
     #[must_use]
     pub fn attributes_of_open(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Attributes> {
         let open = self.open_handles.find(handle.node())?;
         let is_open = open.state.look().grants.is_open(open.id);
         let is_this = Arc::ptr_eq(open.volume(), volume) && is_open && !open.is_turned();
-        // As of what is found by its handle.
+        // Checks the same as a lookup by handle.
         let is_served = || volume.options.veto_names.check(&open.path(), false).is_ok();
         let is_looked_at = is_this && is_served();
         is_looked_at.then(|| open.node.attributes(Wanted::default()).ok()).flatten()

@@ -1,5 +1,5 @@
-//! Files that were made a moment ago, as the backend remembers them ([`vfs::Vfs::remembered`]): looked
-//! at and removed by their names without opening them.
+//! Recently created files that the backend remembers ([`vfs::Vfs::remembered`]): lookup and removal
+//! by name without opening them.
 
 use super::{Handle, Object, VolumeId};
 use crate::authorize::{allowed_by, certainly_unwritable, rights_to};
@@ -16,8 +16,9 @@ use std::sync::Arc;
 use vfs::{Attributes, Case, FileKind, KnownOpen, Name, NodeHandle, RelPath, Result, Wait};
 
 impl RequestFiles {
-    /// Handle and attributes of the file called `name` in `directory`, whose volume is called
-    /// `volume`, if both are known without opening it: as [`RequestFiles::look_at`] has them.
+    /// Handle and attributes of the file `name` in `directory`, if the backend knows both without
+    /// opening it. `volume` identifies the directory's volume; the attributes are those of
+    /// [`RequestFiles::look_at`].
     #[must_use]
     pub fn look_remembered(
         &self,
@@ -31,8 +32,8 @@ impl RequestFiles {
         Some((self.seal(volume, node), attributes))
     }
 
-    /// Removes a file that nobody has open as [`RequestFiles::remove_object`] does. None, with nothing
-    /// done, if something else is to be looked at for that.
+    /// Removes a file without opens, like [`RequestFiles::remove_object`]. None, without any
+    /// effect, if the removal needs a lookup.
     ///
     /// # Errors
     /// As [`RequestFiles::remove_object`].
@@ -57,15 +58,15 @@ impl RequestFiles {
         {
             return None;
         }
-        // Not by its old name, while it is given another.
+        // The turn excludes a rename of the file.
         let _turn = table.rename_turns.try_lock_owned()?;
         let ticket = self.enter_removal(volume, &path, &attributes)?;
-        // From now on renames and removals see it.
+        // Renames and removals see the registered removal from here on.
         let is_still_so = table.epoch() == Some(epoch)
             && table.removals() == removals
             && volume.vfs.path_since(self.context.call(LOCATE), &*directory.node).as_ref()
                 == Ok(&directory.path);
-        // Who keeps something of it is to be asked first.
+        // Delegations and leases need a recall first.
         if !is_still_so || ticket.has_caches() {
             return None;
         }
@@ -115,7 +116,7 @@ impl Object {
     }
 }
 
-/// Whether the directory is known to let the caller remove what has these attributes.
+/// Whether the cached directory lets the caller remove a file with these attributes.
 fn lets_remove(
     context: &RequestContext,
     volume: &Volume,

@@ -1,4 +1,4 @@
-//! Extended attributes of objects: users' own. RFC 8276.
+//! User extended attributes of objects. RFC 8276.
 
 use super::Object;
 use crate::authorize::{as_granted, rights_to};
@@ -9,11 +9,10 @@ use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{FileKey, FsError, RelPath, Result, Wanted, XattrName};
 
-/// How many files may be looked at, whether an attribute is there, before two of them wait for
-/// each other.
+/// Number of locks for existence checks of attributes: files that share a lock wait for each other.
 const XATTR_TURNS: usize = 64;
 
-/// Turns at the extended attributes of files: a disk that hangs holds up its own.
+/// Locks for existence checks, by file: a hanging disk blocks only its own.
 #[derive(Debug)]
 pub(crate) struct XattrTurns([Mutex<()>; XATTR_TURNS]);
 
@@ -30,19 +29,19 @@ impl XattrTurns {
     }
 }
 
-/// Whether an extended attribute must be there before it is set.
+/// Required existence of an attribute that is set: setxattr_option4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrWish {
-    /// It must not: [`FsError::AlreadyExists`].
+    /// The attribute must not exist: [`FsError::AlreadyExists`].
     Create,
-    /// Both will do.
+    /// Either state.
     Either,
-    /// It must: [`FsError::NotFound`].
+    /// The attribute must exist: [`FsError::NotFound`].
     Replace,
 }
 
 impl RequestFiles {
-    /// The names of all extended attributes, without the `user.` of Linux.
+    /// Names of all extended attributes, without Linux' `user.` prefix.
     ///
     /// # Errors
     /// [`FsError::NotSupported`] where none can be stored; [`FsError::AccessDenied`].
@@ -59,7 +58,7 @@ impl RequestFiles {
         .await
     }
 
-    /// One extended attribute's value.
+    /// Value of an extended attribute.
     ///
     /// # Errors
     /// [`FsError::NotFound`]; as [`RequestFiles::object_xattr_names`].
@@ -78,7 +77,7 @@ impl RequestFiles {
         .await
     }
 
-    /// Sets an extended attribute, or with `None` removes it.
+    /// Sets an extended attribute; `None` removes it.
     ///
     /// # Errors
     /// [`FsError::NotFound`] and [`FsError::AlreadyExists`] as wished, the first for

@@ -1,4 +1,4 @@
-//! Stage 5: a place among the opens of the file.
+//! Stage 5: register the open in the table.
 
 use super::{OpenPlan, Opening};
 use crate::Caller;
@@ -12,23 +12,24 @@ use grants::{OpenId, OpenWish, Share};
 use std::sync::Arc;
 use vfs::FsError;
 
-/// An open that is held and releases itself unless it is kept.
+/// A registered open that is withdrawn on drop unless [`Ticket::keep`] is called.
 pub(crate) struct Ticket {
     table: Arc<Table>,
     held: Option<Entered>,
     id: OpenId,
-    /// The open whose place it takes once it is kept.
+    /// Open that this one replaces once it is kept.
     instead_of: Option<OpenId>,
-    /// The file was made for this open, and goes with it.
+    /// Creator of a file that was created for this open; the file is removed if the open fails.
     new_file: Option<Arc<Caller>>,
-    /// For a named stream, what keeps its file; given back after the stream.
+    /// For a named stream, the hold on its file; released after the stream.
     hold: Option<Box<Ticket>>,
 }
 
 impl Ticket {
     /// # Errors
-    /// [`vfs::FsError::ShareViolation`], [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`];
-    /// or others have to give back what they keep.
+    /// [`vfs::FsError::ShareViolation`], [`vfs::FsError::DeletePending`],
+    /// [`vfs::FsError::TooMany`]; or [`NotEntered::Breaking`] while caches of other clients are
+    /// broken.
     pub(super) fn acquire(
         opening: &Opening,
         entry: &Entry<'_>,
@@ -44,12 +45,12 @@ impl Ticket {
         Ok(Self::of(opening, held, None))
     }
 
-    /// Holds a file of which a stream is about to be opened with these rights: nothing is shared
-    /// or denied by that, but the file does not vanish before the stream is closed.
+    /// Holds a file while one of its streams is opened with these rights. The hold shares and
+    /// denies nothing, but the file is not deleted before the stream is closed.
     ///
     /// # Errors
     /// [`vfs::FsError::DeletePending`], [`vfs::FsError::TooMany`]; [`vfs::FsError::ShareViolation`]
-    /// if the file is open for deletion, and the stream's open will not share that.
+    /// if the file is open for deletion and the stream's open does not share deletion.
     pub(super) fn hold(
         opening: &Opening,
         entry: &Entry<'_>,
@@ -63,8 +64,8 @@ impl Ticket {
         Ok(hold)
     }
 
-    /// A place among the opens of a stream of the file that this holds. The
-    /// rights are those kept and those used once.
+    /// Registers an open of a stream of the held file. The pair holds the lasting rights and those
+    /// used once.
     ///
     /// # Errors
     /// As [`Ticket::acquire`].
@@ -79,7 +80,7 @@ impl Ticket {
         match opening.table.open_stream(&opening.context, entry, wish, cache) {
             Ok(held) => Ok(Self::of(opening, held, Some(Box::new(self)))),
             Err(refusal) => {
-                // Somebody else uses it, and a new file with it.
+                // Another client uses the stream, and the new file with it.
                 self.new_file = None;
                 Err(refusal)
             }
@@ -92,28 +93,28 @@ impl Ticket {
         Self { table, held: Some(held), id: opening.id, instead_of, new_file: None, hold }
     }
 
-    /// What was entered otherwise.
+    /// A ticket for an open that another path registered.
     pub(crate) fn entered(table: &Arc<Table>, entered: Entered, id: OpenId) -> Self {
         let (table, held) = (table.clone(), Some(entered));
         Self { table, held, id, instead_of: None, new_file: None, hold: None }
     }
 
-    /// The number of the open.
+    /// Identifier of the open.
     pub(crate) fn id(&self) -> OpenId {
         self.id
     }
 
-    /// Whether clients keep something of the file.
+    /// Whether a client caches the file.
     pub(crate) fn has_caches(&self) -> bool {
         self.held.as_ref().is_some_and(|held| held.state.has_caches())
     }
 
-    /// The stream that is held, if it is one.
+    /// The stream of this open, if it is one.
     pub(super) fn stream(&self) -> Option<Arc<OpenStream>> {
         self.held.as_ref()?.name.stream.clone()
     }
 
-    /// The file's streams are about to be removed.
+    /// Marks the file's streams as about to be removed.
     ///
     /// # Errors
     /// [`vfs::FsError::ShareViolation`] if an open of one does not share deletion.
@@ -127,19 +128,19 @@ impl Ticket {
         Ok(())
     }
 
-    /// Whether the name that is held will vanish.
+    /// Whether the name of this open is delete pending.
     pub(crate) fn is_delete_pending(&self) -> bool {
         let pending = |held: &Entered| held.state.look().grants.is_delete_pending(held.name.link);
         self.held.as_ref().is_some_and(pending)
     }
 
-    /// The file was made for this open by `caller`.
+    /// Marks the file as created for this open by `caller`.
     pub(super) fn of_new_file(mut self, caller: &Arc<Caller>) -> Self {
         self.new_file = Some(caller.clone());
         self
     }
 
-    /// The open came to be. With it goes a stream's hold on its file.
+    /// Completes the open. A stream's hold on its file is returned with it.
     pub(crate) fn keep(mut self, context: &RequestContext) -> (Entered, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
         if let Some(before) = self.instead_of {
@@ -147,16 +148,16 @@ impl Ticket {
         }
         let mut hold = self.hold.take();
         if let Some(hold) = &mut hold {
-            // The file came to be too.
+            // The new file stays as well.
             hold.new_file = None;
         }
         (held, hold)
     }
 
-    /// Gives the place back.
+    /// Withdraws the open.
     ///
     /// # Errors
-    /// Those of removing a file that was marked for deletion.
+    /// Errors from removing a file that was delete pending.
     pub(crate) fn release(mut self, context: &RequestContext) -> vfs::Result<()> {
         self.let_go(context)
     }
@@ -180,7 +181,7 @@ impl Ticket {
     }
 }
 
-/// Link and caching are known to the table only.
+/// The table sets link and caching.
 fn wish_of(opening: &Opening, access: Access, once: Access) -> OpenWish {
     let OpenPlan { share, delete_on_close, .. } = opening.plan;
     let posix = opening.is_posix();

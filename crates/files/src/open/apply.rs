@@ -1,4 +1,4 @@
-//! Stage 6: creating, initialising, cutting.
+//! Stage 6: create, initialise, truncate.
 
 use super::Opening;
 use crate::authorize::{as_granted, dos_authority, facts, owner_group};
@@ -14,14 +14,14 @@ use vfs::{
     TimeChange, Wanted,
 };
 
-/// What was made a moment ago.
+/// A node that was just created.
 pub(super) struct CreatedNode {
     pub opened: Opened,
-    /// The directory that it was made in beyond what POSIX lets the caller do.
+    /// Directory whose stored descriptor granted the creation, if POSIX mode bits refused it.
     pub granted_in: Option<Arc<dyn Node>>,
 }
 
-/// What the request gives a new file or directory beside its name.
+/// Initialises a new file or directory with the request's descriptor, attributes and stream.
 struct RequestInitialiser<'a> {
     opening: &'a Opening,
     descriptor: Option<&'a Descriptor>,
@@ -61,7 +61,7 @@ impl NodeInitialiser for RequestInitialiser<'_> {
         opening.set_xattrs(new)?;
         if let Some(verifier) = opening.with.verifier {
             match new.node.set_verifier(opening.user(), verifier) {
-                // The mode that the file is created with may forbid its creator to write.
+                // The creation mode of the file may forbid its creator to write.
                 Err(FsError::AccessDenied) => new.node.set_verifier(METADATA, verifier)?,
                 other => other?,
             }
@@ -75,8 +75,8 @@ impl NodeInitialiser for RequestInitialiser<'_> {
 }
 
 impl Opening {
-    /// Creates the file or directory with this descriptor. It is there for everyone from now on.
-    /// `granted_in`: the directory whose stored descriptor says that the caller may.
+    /// Creates the file or directory with this descriptor; other clients see it from now on.
+    /// `granted_in` is the directory whose stored descriptor grants the creation.
     pub(super) fn make(
         &self,
         is_directory: bool,
@@ -94,7 +94,7 @@ impl Opening {
             kind: if is_directory { FileKind::Directory } else { FileKind::File },
             mode: self.creation_mode(is_directory),
             dos,
-            // POSIX asks for none, and what is new has none but what it is given.
+            // A POSIX caller requests no DOS attributes, and a new file has only those it is given.
             wanted: match dos.is_some() || is_initialised || !self.is_posix() {
                 true => WANTED,
                 false => Wanted::default(),
@@ -105,7 +105,7 @@ impl Opening {
         let granted_in = granted_in.filter(|directory| self.is_meant(directory));
         match (vfs.create(self.user(), &self.plan.path, case, how), granted_in) {
             (Err(FsError::AccessDenied), Some(directory)) => {
-                // In the directory that was judged: the path may lead to another one by now.
+                // Created in the authorized directory: the path may lead to another one by now.
                 let name = self.plan.path.name().ok_or(FsError::AccessDenied)?;
                 let path = directory.path.join(&name);
                 let child = ChildName { directory: &*directory.node, path: &path };
@@ -117,8 +117,8 @@ impl Opening {
         }
     }
 
-    /// Gives what was created the space and the form of its data that were asked for. True if its
-    /// attributes may have changed by that.
+    /// Applies the requested allocation and compression to a new file. Returns whether its
+    /// attributes may have changed.
     pub(super) fn shape_data(&self, opened: &Opened, is_directory: bool) -> Result<bool> {
         let expands = self.plan.uncompressed && opened.attributes.compressed;
         if expands {
@@ -132,26 +132,25 @@ impl Opening {
         Ok(bytes.is_some() || expands)
     }
 
-    /// Cuts an existing file to nothing, as POSIX has it: its data goes, and nothing that is
-    /// kept beside that.
+    /// Truncates an existing file by POSIX rules: streams, DOS and extended attributes stay.
     pub(super) fn cut(&self, opened: &Opened) -> Result<()> {
         opened.node.set_size(self.user(), 0)?;
         let present = &opened.attributes;
-        // As after any write.
+        // A write sets the archive attribute.
         let archived = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0);
         let archived = archived.map(|bits| bits | dos::ARCHIVE);
         self.furnish_cut(opened, archived)
     }
 
-    /// Cuts an existing file to nothing, takes its streams away and gives it
-    /// the attributes of a new one. MS-FSA 2.1.5.1.2.
+    /// Truncates an existing file, removes its streams and sets the attributes of a new file.
+    /// MS-FSA 2.1.5.1.2.
     pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
         let present = &opened.attributes;
         let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
-        // Nothing changes if a stream is out of reach.
+        // Reads the streams first, so that nothing changes if they are out of reach.
         let streams = opened.node.streams(METADATA)?;
-        // The data goes first: a stream may say what others have to know of it, such as where it
-        // comes from, and the power may go in between.
+        // The data goes first: a power failure in between must not leave data without the stream
+        // that marks its origin (such as Zone.Identifier).
         opened.node.set_size(self.user(), 0)?;
         if !streams.is_empty() {
             let who = as_granted(&self.caller, &*opened.node);
@@ -167,12 +166,12 @@ impl Opening {
         self.furnish_cut(opened, bits)
     }
 
-    /// Gives a file that was cut to nothing its times, these DOS attributes if any, and what else is
-    /// wished for.
+    /// Sets times, DOS attributes and extended attributes of a truncated file, and reserves its
+    /// allocation.
     fn furnish_cut(&self, opened: &Opened, bits: Option<u32>) -> Result<()> {
         let present = &opened.attributes;
         let changes = AttributeChanges {
-            // Cutting an empty file does not move its times by itself.
+            // The backend does not change the times when it truncates an empty file.
             modified: if present.size_bytes == 0 { TimeChange::Now } else { TimeChange::Keep },
             dos: bits.map(|bits| DosInfo { bits: Some(bits), created: None }),
             ..AttributeChanges::default()
@@ -205,8 +204,8 @@ impl Opening {
         }
     }
 
-    /// The descriptor of something new: the one asked for, or what the parent
-    /// passes on; none where there is neither. MS-DTYP 2.5.3.4.1.
+    /// Descriptor of a new node: the requested one, or the entries that the parent passes on; none
+    /// if neither exists. MS-DTYP 2.5.3.4.1.
     pub(super) fn new_descriptor(
         &self,
         parent: Option<&Descriptor>,
@@ -215,7 +214,7 @@ impl Opening {
         let identity = &self.caller.identity;
         let creator =
             Creator { owner: Sid::unix_user(identity.uid), group: Sid::unix_group(identity.gid) };
-        // What is made with a mode may have to have that, and nothing beside it.
+        // A create with a mode may exclude or bound inheritance.
         let within = self.plan.mode.map(|mode| mode.inherits_within);
         let parent = parent.filter(|_| within != Some(None));
         let mut inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
@@ -230,7 +229,7 @@ impl Opening {
             (None, inherited) => inherited?,
         };
         if !has_list(&descriptor) {
-            // None was given, which is not the same as one that grants everything.
+            // A missing ACL is not the same as a NULL ACL, which grants everything.
             let mode = self.creation_mode(is_directory).without_list();
             let facts = PosixFacts { uid: identity.uid, gid: identity.gid, mode, is_directory };
             descriptor.dacl = acl::from_posix(&facts, None).dacl;
@@ -246,17 +245,17 @@ fn has_list(descriptor: &Descriptor) -> bool {
     descriptor.dacl.is_some() || descriptor.control & control::DACL_PRESENT != 0
 }
 
-/// Reserves space, where it can be, and as much as the share's size has.
+/// Reserves space, where the backend can, within the share's remaining size.
 pub(super) fn reserve(volume: &Volume, caller: &Caller, opened: &Opened, bytes: u64) -> Result<()> {
     volume.claim_room(bytes)?;
     match opened.node.allocate(caller.identity.actor(), 0, bytes) {
-        // A wish, where the file system cannot.
+        // Allocation is advisory where the file system cannot reserve.
         Err(FsError::NotSupported) => Ok(()),
         other => other,
     }
 }
 
-/// Bits to store with something new; none where it is what is shown anyway.
+/// DOS attributes to store with a new node; none if they equal the default.
 fn new_bits(asked: u32, is_directory: bool) -> Option<u32> {
     let settable = asked & dos::SETTABLE;
     if is_directory {

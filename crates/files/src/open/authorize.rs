@@ -1,4 +1,4 @@
-//! Stage 4: what the caller may do. MS-FSA 2.1.5.1.1, 2.1.5.1.2.
+//! Stage 4: check the caller's rights. MS-FSA 2.1.5.1.1, 2.1.5.1.2.
 
 use super::resolve::Found;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
@@ -12,7 +12,7 @@ use acl::{Access, Descriptor, ExecuteRule};
 use vfs::{FileKind, FsError, Identity, KnownOpen, Opened, Result, Wait};
 
 impl Opening {
-    /// Whether the node is of the kind that was asked for.
+    /// Checks that the node is of the requested kind.
     pub(super) fn check_kind(&self, opened: &Opened) -> Result<()> {
         let OpenPlan { kind: wished, no_follow, .. } = &self.plan;
         let kind = opened.attributes.kind;
@@ -22,8 +22,8 @@ impl Opening {
         }
         match wished {
             WishedKind::File if is_directory => Err(FsError::IsDirectory),
-            // As Windows opens a link to a directory, to remove it. MS-FSCC 2.6: such a link is
-            // a directory there.
+            // Windows opens a link to a directory so, to remove it. MS-FSCC 2.6: such a link is a
+            // directory there.
             WishedKind::Directory if kind == FileKind::Symlink && !self.is_posix() => {
                 let leads = leads_to_directory(&self.volume, &self.caller, &opened.path);
                 leads.then_some(()).ok_or(FsError::NotDirectory)
@@ -34,12 +34,12 @@ impl Opening {
         }
     }
 
-    /// The rights that an existing node's open is granted.
+    /// Returns the rights granted to an open of an existing node.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if one of those named is not among them,
-    /// [`FsError::PrivilegeNotHeld`] if it is the audit list's;
-    /// [`FsError::ReadOnly`] where the volume is the reason; [`FsError::WouldBlock`] by `wait`.
+    /// [`FsError::AccessDenied`] if a requested right is missing, [`FsError::PrivilegeNotHeld`] if
+    /// that is ACCESS_SYSTEM_SECURITY, [`FsError::ReadOnly`] if the volume is the reason,
+    /// [`FsError::WouldBlock`] by `wait`.
     pub(super) fn authorize(&self, found: &Found, wait: Wait) -> Result<Access> {
         if self.volume.options.frozen && (self.replaces() || self.plan.delete_on_close) {
             return Err(FsError::ReadOnly);
@@ -62,7 +62,7 @@ impl Opening {
         if self.reads_by_executing(&found.opened, allowed) {
             allowed |= Access::READ_DATA;
         }
-        // Who may list the parent may look at attributes of what is in it.
+        // The right to list the parent implies reading its children's attributes.
         allowed |= Access::READ_ATTRIBUTES;
         let missing =
             (named | if self.replaces() { Access::WRITE_DATA } else { Access::NONE }) - allowed;
@@ -76,7 +76,7 @@ impl Opening {
         if !maximum {
             return Ok(named);
         }
-        // What POSIX or the read-only bit refuses is not part of the maximum.
+        // MAXIMUM_ALLOWED excludes rights that POSIX or the read-only attribute refuses.
         let is_readonly = !withheld_by_readonly(attributes).is_empty();
         let is_directory = attributes.kind == FileKind::Directory;
         if !is_directory && (is_readonly || !found.writes) && !self.volume.options.frozen {
@@ -88,7 +88,7 @@ impl Opening {
         Ok((allowed - Access::SYSTEM_SECURITY) | named)
     }
 
-    /// Rules of DOS attributes: read-only, hidden, system. MS-FSA 2.1.5.1.2.
+    /// Checks the DOS attributes read-only, hidden and system. MS-FSA 2.1.5.1.2.
     pub(super) fn check_bits(&self, opened: &Opened, granted: Access, wait: Wait) -> Result<()> {
         let attributes = &opened.attributes;
         let bits = attributes.dos.bits.unwrap_or(0);
@@ -96,7 +96,7 @@ impl Opening {
         if writes && !withheld_by_readonly(attributes).is_empty() {
             return Err(FsError::AccessDenied);
         }
-        // Who replaces a hidden file must know that it is hidden.
+        // An overwrite must repeat the hidden and system attributes of the file.
         let kept = bits & (dos::HIDDEN | dos::SYSTEM);
         if self.replaces() && !self.is_posix() && kept & !self.plan.dos_bits != 0 {
             return Err(FsError::AccessDenied);
@@ -111,7 +111,7 @@ impl Opening {
         if is_kept || self.volume.is_unchangeable() {
             return Err(FsError::CannotDelete);
         }
-        // Better refused now than when nobody listens any more.
+        // Refused now: at close no caller receives the error.
         let parent = self.parent_within(wait)?;
         let file = (&*opened.node, attributes);
         if certainly_unwritable(&self.caller, &parent.opened.attributes, attributes.uid)
@@ -122,11 +122,11 @@ impl Opening {
         Ok(())
     }
 
-    /// Whether the directory grants that `child` is removed from it, or any child: by
-    /// DELETE_CHILD, and by its sticky bit where no stored descriptor decides.
+    /// Whether the directory grants removal of `child`, or of any child if none: by DELETE_CHILD,
+    /// and by its sticky bit where no stored descriptor decides.
     ///
     /// # Errors
-    /// [`FsError::WouldBlock`] if it is not in memory, with [`Wait::Never`].
+    /// [`FsError::WouldBlock`] if the directory is not cached, with [`Wait::Never`].
     pub(super) fn parent_lets_delete(&self, child: Option<&Opened>, wait: Wait) -> Result<bool> {
         let mut would_block = false;
         let (volume, caller) = (&*self.volume, &*self.caller);
@@ -135,7 +135,7 @@ impl Opening {
             would_block = matches!(parent, Err(FsError::WouldBlock));
             let Ok(parent) = parent else { return Access::NONE };
             let KnownOpen { opened, security } = &parent;
-            // No certain child: the answer holds for a child of any other user.
+            // Without a child, the answer must hold for a child of any other user.
             let owner = child.map_or(Identity::INVALID_ID, |child| child.attributes.uid);
             if certainly_unwritable(caller, &opened.attributes, owner)
                 && !child.is_some_and(|child| {
@@ -154,8 +154,8 @@ impl Opening {
         if would_block { Err(FsError::WouldBlock) } else { Ok(lets) }
     }
 
-    /// Whether something may be made here: in which directory, and its descriptor, if one is
-    /// stored. Where there is none, POSIX decides when it is made.
+    /// Checks that the caller may create here. Returns the directory and its stored descriptor.
+    /// Without one, the backend applies POSIX rules at creation.
     pub(super) fn authorize_create(
         &self,
         is_directory: bool,
@@ -184,7 +184,7 @@ impl Opening {
         Ok((parent.opened, descriptor))
     }
 
-    /// Whoever makes a file has what they asked for, whatever it inherits.
+    /// Rights of the creator: all that it requested, whatever the file inherits.
     pub(super) fn granted_to_creator(
         &self,
         opened: &Opened,

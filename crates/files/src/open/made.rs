@@ -1,5 +1,5 @@
-//! What is made is there for everyone before its maker is known to have it open:
-//! others may rename, replace or remove it meanwhile.
+//! Entering a created node. It is visible before its creator's open is registered, so other clients
+//! may rename, replace or remove it meanwhile.
 
 use super::apply::CreatedNode;
 use super::{Attempt, OpenAction, Opening, Seen, Ticket, WishedKind};
@@ -9,27 +9,27 @@ use crate::watch::{ChangeKind, name_filter};
 use acl::{Access, Descriptor};
 use vfs::{Actor, FileKind, FsError, OpenHow, Opened, Result, ServerWork, Wait};
 
-/// A file or directory that was made, and is to be entered.
+/// A created file or directory whose open is not registered yet.
 pub(super) struct Made {
     pub opened: Opened,
-    /// Stored with it.
+    /// Descriptor that is stored with it.
     pub descriptor: Option<Descriptor>,
-    /// It is not for the first time that it is to be entered.
+    /// Whether an earlier try to register the open lost a race.
     is_again: bool,
 }
 
-/// Where something is that was made.
+/// Location of a created node.
 enum Whereabouts {
-    /// Where it was made, and every rename from now on knows of this open.
+    /// At its original path, and every later rename sees this open.
     Here,
-    /// A rename is going on that may not know of this open, or has moved it.
+    /// A rename in flight may not see this open, or has moved it.
     Unsettled,
-    /// Nowhere any more.
+    /// Removed.
     Gone,
 }
 
 impl Opening {
-    /// Makes what is missing, and opens it.
+    /// Creates the missing node and opens it.
     pub(super) fn create(&mut self, seen: &Seen) -> Result<Attempt> {
         if self.plan.stream.is_some() {
             self.check_host(FileKind::File)?;
@@ -39,11 +39,11 @@ impl Opening {
         self.take_new(new, is_directory, seen)
     }
 
-    /// Makes what was not looked for.
+    /// Creates a node without a lookup.
     ///
     /// # Errors
-    /// [`FsError::WouldBlock`] if it cannot be made: why not is to be found out where time may be
-    /// taken, since something may be there.
+    /// [`FsError::WouldBlock`] if creation fails. A worker, which may block, finds the reason,
+    /// since the file may exist.
     pub(super) fn create_unseen(&mut self, seen: &Seen) -> Result<Attempt> {
         let is_directory = self.plan.kind == WishedKind::Directory;
         self.check_key(None)?;
@@ -65,7 +65,7 @@ impl Opening {
         seen: &Seen,
     ) -> Result<Attempt> {
         if self.had_moved_when_made() {
-            // It was made in another directory, which took the path.
+            // It was created in another directory, which has taken the path.
             self.unmake(&new);
             return Ok(Attempt::Lost);
         }
@@ -74,11 +74,11 @@ impl Opening {
         self.enter_made(Made { opened, descriptor, is_again: false }, seen)
     }
 
-    /// Opens what this has made. If a race is lost it is kept for another try, unless
-    /// it has gone: from the start it would be found as somebody else's.
+    /// Opens the created node. After a lost race it is retained for the next try unless it was
+    /// removed: a restart would find it as another caller's file.
     pub(super) fn enter_made(&mut self, mut made: Made, seen: &Seen) -> Result<Attempt> {
         let granted = self.granted_to_creator(&made.opened, made.descriptor.as_ref());
-        // Until now anyone may have opened it: then it stays, and we lost.
+        // Another client may have opened the node meanwhile; then it stays, and this open loses.
         let entered = match &self.plan.stream {
             None => self.acquire(&made.opened, granted),
             Some(_) => self.hold(&made.opened, granted),
@@ -109,8 +109,8 @@ impl Opening {
         }
     }
 
-    /// Whether what is about to vanish is an earlier file, whose number this new one has got: its
-    /// name has gone, and what is known of it goes in a moment.
+    /// Whether the delete-pending file is an earlier one with the same file number. Its name is
+    /// gone, and the table drops it soon.
     fn is_of_another(&self, made: &Made) -> bool {
         let known = self.table.find(made.opened.attributes.key);
         known.is_none_or(|known| !known.is_doomed_at(&self.volume.vfs, &made.opened.path))
@@ -125,11 +125,12 @@ impl Opening {
         Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
     }
 
-    /// Where it is, once this open was entered: renames and removals that begin later
-    /// know of it.
+    /// Finds the node's location after this open is registered: later renames and removals see the
+    /// open.
     fn whereabouts(&self, made: &mut Made, seen: &Seen) -> Result<Whereabouts> {
         let nothing_moved = seen.is_still_so(&self.table) && !made.is_again;
-        // Names go all the time: whether it was this one the node says, without a look at the path.
+        // Removals are frequent: the link count tells whether they concern this node, without a
+        // path lookup.
         if nothing_moved && !self.lost_its_name(seen, &made.opened)? {
             return Ok(Whereabouts::Here);
         }

@@ -1,8 +1,8 @@
-//! Opening: resolve, authorize, acquire, apply.
+//! Opening in four stages: resolve, authorize, acquire, apply.
 //!
-//! All branching is in [`Opening::once`] and [`Opening::open_existing`]; the
-//! stages are straight. Undo is done by dropping a [`acquire::Ticket`]. A lost
-//! race leads back to resolving, a bounded number of times.
+//! All branching is in [`Opening::once`] and [`Opening::open_existing`]; the stages are straight.
+//! Dropping an [`acquire::Ticket`] undoes an open. A lost race restarts at resolve, a bounded
+//! number of times.
 
 mod acquire;
 mod apply;
@@ -36,38 +36,38 @@ use vfs::{
     StreamName, Wait, Wanted, XattrName,
 };
 
-/// Times that a race with another creator, remover or renamer is retried.
+/// Limit of retries after a race with another creator, remover or renamer.
 const RESOLVE_TRIES_MAX: u32 = 8;
-/// Cutting a larger file to nothing may take long: a worker does it.
+/// A larger file is truncated on a worker, since that may take long.
 const INLINE_CUT_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What to do with a file that is there.
+/// Action on a file that exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfExists {
     /// Refuse.
     Fail,
     /// Open it.
     Open,
-    /// Open it and cut it to nothing; unless it is opened as POSIX has it, its streams and DOS
-    /// attributes go, too.
+    /// Open and truncate it. Unless [`Semantics::Posix`] applies, its streams and DOS attributes
+    /// are removed, too.
     Overwrite,
-    /// Replace it by an empty one.
+    /// Replace it with an empty file.
     Supersede,
 }
 
-/// What to do if there is none.
+/// Action on a file that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IfMissing {
     /// Refuse.
     Fail,
-    /// Make one.
+    /// Create it.
     Create,
 }
 
-/// What the caller says it is.
+/// Kind of file that the caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WishedKind {
-    /// Either; a file if it is made.
+    /// Any kind; a created one is a file.
     Any,
     /// A file.
     File,
@@ -75,21 +75,20 @@ pub enum WishedKind {
     Directory,
 }
 
-/// Whose customs an open follows, beside the share modes that all obey.
+/// Protocol family whose open rules apply. Share modes bind both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Semantics {
-    /// Names as the volume compares them. A name stays until its last open is
-    /// closed, and what is in use keeps its place.
+    /// Names compare as the volume configures. A deleted name stays until its last open is closed,
+    /// and a file in use cannot be replaced.
     Windows,
-    /// Names byte for byte. A name goes when who removes it closes it, and
-    /// another file takes its place, whoever of POSIX has it open. A symbolic
-    /// link at the end of a path is not followed; DOS attributes do not
-    /// forbid removal.
+    /// Names compare byte for byte. A removed name disappears when the remover's open is closed,
+    /// and a POSIX open does not prevent a replacement. A symbolic link at the end of a path is not
+    /// followed. DOS attributes do not forbid removal.
     Posix,
 }
 
 impl Semantics {
-    /// How names are compared in a volume.
+    /// Case rule for names in `volume`.
     #[must_use]
     pub fn case(self, volume: &Volume) -> Case {
         match self {
@@ -99,16 +98,16 @@ impl Semantics {
     }
 }
 
-/// An open as it is asked for.
+/// Parameters of an open request.
 #[derive(Clone, Debug)]
 pub struct OpenPlan {
-    /// Where.
+    /// Path of the file, relative to the volume's root.
     pub path: RelPath,
-    /// The named stream of it that is meant, if not the file itself.
+    /// Named stream to open; the file's data if none.
     pub stream: Option<StreamName>,
-    /// Rights wanted; generic ones and MAXIMUM_ALLOWED too.
+    /// Requested rights, including generic ones and MAXIMUM_ALLOWED.
     pub desired: Access,
-    /// What is tolerated of others.
+    /// Share mode: access that the caller tolerates of other opens.
     pub share: Share,
     /// See [`IfExists`].
     pub if_exists: IfExists,
@@ -116,93 +115,93 @@ pub struct OpenPlan {
     pub if_missing: IfMissing,
     /// See [`WishedKind`].
     pub kind: WishedKind,
-    /// The file vanishes when this open is closed.
+    /// Delete the file when this open is closed.
     pub delete_on_close: bool,
-    /// DOS attributes of what is made or overwritten.
+    /// DOS attributes for a created or overwritten file.
     pub dos_bits: u32,
-    /// Space to reserve for what is made or overwritten, in bytes.
+    /// Space to reserve for a created or overwritten file, in bytes.
     pub allocation_bytes: Option<u64>,
-    /// Descriptor of what is made, self-relative.
+    /// Security descriptor for a created file, self-relative.
     pub descriptor: Option<Vec<u8>>,
-    /// Extended attributes of what is made or overwritten.
+    /// Extended attributes for a created or overwritten file.
     pub xattrs: Vec<(XattrName, Vec<u8>)>,
-    /// Open a symbolic link itself.
+    /// Open a symbolic link itself instead of its target.
     pub no_follow: bool,
-    /// What is made is not compressed, whatever its directory says.
+    /// Create the file uncompressed, whatever its directory says.
     pub uncompressed: bool,
-    /// What the client would like to keep to itself.
+    /// Caching that the client requests (oplock or lease).
     pub caching: Option<CacheWish>,
     /// See [`Semantics`].
     pub semantics: Semantics,
-    /// Permission bits of what is made; the volume's if none.
+    /// Permission bits for a created file; the volume's default if none.
     pub mode: Option<NewMode>,
 }
 
-/// Permission bits of something new.
+/// Permission bits for a created file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewMode {
-    /// They, where nothing is inherited.
+    /// Permission bits that apply where nothing is inherited.
     pub bits: u32,
-    /// What the directory hands down is inherited, but nobody gets more by it than these
-    /// bits let them have; nothing is inherited if none. RFC 8881 6.4.3, RFC 8275 4.
+    /// Upper bound for inherited ACL entries: inheritance grants nothing beyond these bits. None
+    /// disables inheritance. RFC 8881 6.4.3, RFC 8275 4.
     pub inherits_within: Option<u32>,
 }
 
 impl NewMode {
-    /// These bits, and nothing beside them.
+    /// Exactly these bits, without inheritance.
     #[must_use]
     pub fn exactly(bits: u32) -> Self {
         Self { bits, inherits_within: None }
     }
 
-    /// For the call that creates: a default list of the directory is inherited within the same bits
-    /// as a stored descriptor.
+    /// Mode and umask for the creating call, so that the backend bounds a default POSIX ACL by the
+    /// same bits as a stored descriptor.
     pub(crate) fn at_creation(self) -> CreationMode {
-        // An umask is about permissions.
+        // A umask covers permission bits only.
         let bits = self.bits | self.inherits_within.unwrap_or(0) & 0o777;
         CreationMode { bits, umask: bits & !self.bits }
     }
 }
 
-/// What was done.
+/// Outcome of an open: the CreateAction of MS-SMB2 2.2.14.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenAction {
-    /// It was there.
+    /// The file existed and was opened.
     Opened,
-    /// It was made.
+    /// The file was created.
     Created,
-    /// It was cut to nothing.
+    /// The file was truncated.
     Overwritten,
-    /// It was replaced.
+    /// The file was replaced.
     Superseded,
 }
 
-/// A new open.
+/// Result of a successful open.
 #[derive(Debug)]
 pub struct OpenResult {
     /// The open.
     pub open: Arc<OpenFile>,
-    /// What was done.
+    /// Action that was taken.
     pub action: OpenAction,
-    /// Attributes after it.
+    /// Attributes after the action.
     pub attributes: Attributes,
-    /// What its client may keep to itself.
+    /// Caching that was granted to the client.
     pub caching: CacheState,
-    /// To be dropped once the client has been told of that.
+    /// Delays breaks of the granted caching; dropped once the client has received the response.
     pub granting: Option<CacheGrant>,
 }
 
-/// How far an open has come at once.
+/// Progress of an open after its first, non-blocking attempt.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one")]
 pub enum Begun {
-    /// To its end.
+    /// The open succeeded.
     Opened(OpenResult),
-    /// Another client has to give something back first, which may take long.
+    /// Another client has to acknowledge a break or return a delegation first, which may take long.
     Waits(WaitingOpen),
 }
 
-/// An open that waits for another client.
+/// An open that waits for an oplock, lease or delegation break.
 pub struct WaitingOpen {
     opening: Box<Opening>,
     wait: BreakWait,
@@ -216,7 +215,7 @@ impl std::fmt::Debug for WaitingOpen {
 }
 
 impl WaitingOpen {
-    /// Waits, as often as it takes, and opens. Dropping the future withdraws it.
+    /// Waits for breaks, repeatedly if necessary, and opens. Dropping the future cancels the open.
     ///
     /// # Errors
     /// As [`RequestFiles::open`].
@@ -232,11 +231,10 @@ impl WaitingOpen {
 }
 
 impl RequestFiles {
-    /// Opens or makes a file or directory. What is in memory is opened at
-    /// once; everything else on a worker.
+    /// Opens or creates a file or directory. The first attempt runs inline from cached metadata;
+    /// other attempts run on a worker.
     ///
-    /// Dropping the future before it is done leaves nothing held; a file it
-    /// made stays.
+    /// Dropping the future early releases every grant. A file that it created stays.
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::PathNotFound`], [`FsError::AlreadyExists`],
@@ -256,7 +254,7 @@ impl RequestFiles {
         }
     }
 
-    /// As [`RequestFiles::open`], but says so if it must wait for another client.
+    /// As [`RequestFiles::open`], but returns [`Begun::Waits`] if it must wait for another client.
     ///
     /// # Errors
     /// As [`RequestFiles::open`].
@@ -266,7 +264,7 @@ impl RequestFiles {
         caller: &Arc<Caller>,
         plan: OpenPlan,
     ) -> Result<Begun> {
-        // In one place: it is handed on several times.
+        // Boxed, since it is moved several times.
         let opening = Box::new(Opening::new(self, volume, caller, plan)?);
         self.begin(opening).await
     }
@@ -289,68 +287,68 @@ impl RequestFiles {
         match opening.once(Wait::Never) {
             Ok(Attempt::Opened(result)) => Ok(Begun::Opened(result)),
             Ok(Attempt::Breaking(wait)) => Ok(Begun::Waits(WaitingOpen { opening, wait, workers })),
-            // Not in memory, or a race: from the start, where time may be taken.
+            // Metadata is not cached, or a race was lost: restart on a worker, which may block.
             Ok(Attempt::Lost) | Err(FsError::WouldBlock) => opening.run_on(workers).await,
             Err(error) => Err(error),
         }
     }
 }
 
-/// How one way through the stages ended.
+/// Outcome of one pass through the stages.
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
 enum Attempt {
     Opened(OpenResult),
-    /// A race was lost: from the start.
+    /// A race was lost: restart.
     Lost,
     Breaking(BreakWait),
 }
 
-/// What the table said before a path was resolved.
+/// Counters of the table, read before a path is resolved.
 struct Seen {
     epoch: Option<u64>,
     removals: u64,
 }
 
 impl Seen {
-    /// Whether no rename was going on then, nor has begun since.
+    /// Whether no rename was in flight at the snapshot and none has begun since.
     fn is_still_so(&self, table: &Table) -> bool {
         self.epoch.is_some() && table.epoch() == self.epoch
     }
 }
 
-/// How a worker's tries ended.
+/// Outcome of the tries on a worker.
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
 enum Ran {
     Opened(OpenResult),
     Breaking(Box<Opening>, BreakWait),
-    /// Races were lost all the time.
+    /// Every try lost a race.
     Lost(Box<Opening>),
 }
 
-/// Everything an open needs to know, on its way through the stages.
+/// State of one open request across the stages.
 struct Opening {
-    /// Whose request it is.
+    /// Context of the request.
     context: RequestContext,
-    /// Its calls on workers are charged to this holder.
+    /// Holder that is charged for calls on workers.
     holder: CallHolder,
     table: Arc<Table>,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
     plan: OpenPlan,
     id: OpenId,
-    /// The rights wanted, generic ones replaced by what they mean.
+    /// Requested rights with generic rights mapped.
     desired: Access,
-    /// The descriptor in the plan.
+    /// Decoded descriptor of the plan.
     descriptor: Option<Descriptor>,
-    /// Where the plan's path comes from.
+    /// Origin of the plan's path.
     place: Place,
-    /// It has looked where that is.
+    /// Whether [`Opening::aim`] has set the path.
     was_aimed: bool,
     with: ObjectOpen,
-    /// What it has made, and not entered yet.
+    /// Node that this open created and could not register in the table yet.
     made: Option<Made>,
-    /// It wants nothing but to remove the name, which the directory lets its caller do: what
-    /// the file says of that does not matter.
+    /// The open only removes the name, and the directory grants that. The file's own rights do not
+    /// matter.
     removes_by_directory: bool,
 }
 
@@ -388,12 +386,12 @@ impl Opening {
         })
     }
 
-    /// Goes through the stages on a worker.
+    /// Runs the stages on a worker.
     async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<Begun> {
         let holder = self.holder.clone();
         let mut ran = offload(&*workers, &holder, move || self.run()).await?;
         if let Ran::Lost(opening) = ran {
-            // Names change faster than we look: not while it is our turn.
+            // Renames outpace the lookups: the turn excludes renames.
             let turn = opening.table.rename_turns.clone().lock_owned().await;
             let run = move || {
                 let _turn = turn;
@@ -406,12 +404,12 @@ impl Opening {
             Ran::Breaking(opening, wait) => {
                 Ok(Begun::Waits(WaitingOpen { opening, wait, workers }))
             }
-            // Someone makes and removes faster than we look.
+            // Another client creates and removes faster than the lookups.
             Ran::Lost(_) => Err(FsError::ShareViolation),
         }
     }
 
-    /// Goes through the stages until no race is lost.
+    /// Runs the stages until no race is lost, up to [`RESOLVE_TRIES_MAX`] times.
     fn run(mut self: Box<Self>) -> Result<Ran> {
         for _ in 0..RESOLVE_TRIES_MAX {
             match self.once(Wait::Allowed)? {
@@ -423,7 +421,7 @@ impl Opening {
         Ok(Ran::Lost(self))
     }
 
-    /// Goes through the stages once, from where the path is now.
+    /// Runs the stages once, from the current path.
     fn once(&mut self, wait: Wait) -> Result<Attempt> {
         self.aim()?;
         let makes = self.plan.if_missing == IfMissing::Create;
@@ -431,7 +429,7 @@ impl Opening {
         self.at_path(wait)
     }
 
-    /// Goes through the stages with the path as it is.
+    /// Runs the stages with `plan.path` as it stands.
     fn at_path(&mut self, wait: Wait) -> Result<Attempt> {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
@@ -442,14 +440,14 @@ impl Opening {
             None => self.find_or_make(wait, &seen),
         };
         match result {
-            // What was refused may have been another file.
+            // The refusal may concern another file.
             Err(_) if !seen.is_still_so(&self.table) || self.has_moved() => Ok(Attempt::Lost),
             other => other,
         }
     }
 
     fn find_or_make(&mut self, wait: Wait, seen: &Seen) -> Result<Attempt> {
-        // What must not be there is hardly ever there: not looked for, it costs one call less.
+        // An exclusive create rarely collides: skipping the lookup saves a call.
         if self.plan.if_exists == IfExists::Fail && self.may_be_new(wait) {
             match self.create_unseen(seen) {
                 Err(FsError::WouldBlock) => {}
@@ -466,14 +464,14 @@ impl Opening {
             other => Some(self.served(other?)?),
         };
         match self.check_key(found.as_ref()) {
-            // Someone else was faster, under this very key.
+            // Another request has created the file under this very key.
             Err(_) if found.is_none() && self.is_named_by_key() => return Ok(Attempt::Lost),
             other => other?,
         }
         match (found, &self.plan.stream) {
             (Some(found), None) => self.open_existing(found, wait, seen),
             (Some(found), Some(name)) => self.open_stream(found, name, seen),
-            // However fast it was missed, making it may wait for a journal.
+            // However fast the lookup was, creating may wait for the file system's journal.
             (None, None) if wait == Wait::Never && !self.creates_at_once() => {
                 Err(FsError::WouldBlock)
             }
@@ -481,19 +479,19 @@ impl Opening {
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
                     self.found_taken(wait)
                 }
-                // Made by us: looking for it again would find it taken.
+                // Created by this open: another lookup would report a collision.
                 other => other,
             },
             (None, Some(_)) => match self.create(seen) {
-                // The file is there now, which says nothing of the stream.
+                // The file exists now, but that does not tell about the stream.
                 Err(FsError::AlreadyExists) => self.found_taken(wait),
                 other => other,
             },
         }
     }
 
-    /// A name that was not found cannot be created: another caller was faster, or it is a symbolic
-    /// link that leads to nothing, which no further try opens.
+    /// Handles a name that was neither found nor creatable. Either another caller was faster, or
+    /// the name is a dangling symbolic link, which no retry opens.
     fn found_taken(&self, wait: Wait) -> Result<Attempt> {
         let how = OpenHow { case: self.case(), ..OpenHow::looking(wait) };
         let look = |no_follow| {
@@ -510,14 +508,15 @@ impl Opening {
         }
     }
 
-    /// Whether the key's file is open by the name that is asked for.
+    /// Whether the file of the lease key is open by the requested name.
     fn is_named_by_key(&self) -> bool {
         let key = self.plan.caching.as_ref().and_then(|cache| cache.key);
         let named = key.and_then(|key| self.table.keys.find(key.key));
         named.is_some_and(|named| named.has_name(&self.volume.vfs, &self.plan.path))
     }
 
-    /// Refuses a key that names another file: before anything is made.
+    /// Refuses a lease key that belongs to another file, before anything is created. MS-SMB2
+    /// 3.3.5.9.8.
     fn check_key(&self, found: Option<&resolve::Found>) -> Result<()> {
         let key = self.plan.caching.as_ref().and_then(|cache| cache.key);
         let Some(named) = key.and_then(|key| self.table.keys.find(key.key)) else { return Ok(()) };
@@ -526,9 +525,9 @@ impl Opening {
         if is_same { Ok(()) } else { Err(FsError::InvalidParameter) }
     }
 
-    /// Whether the path may lead elsewhere by now. Asked once the open is
-    /// entered, and before anything is done to the file, while the open can
-    /// still be withdrawn: from then on renames and removals see the open.
+    /// Whether the path may lead elsewhere by now. Call it after the open is entered and before the
+    /// file is changed, while the open can still be withdrawn. Renames and removals see the open
+    /// from then on.
     fn lost_its_path(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
         if !seen.is_still_so(&self.table) || self.has_moved() {
             return Ok(true);
@@ -536,14 +535,14 @@ impl Opening {
         self.lost_its_name(seen, opened)
     }
 
-    /// Whether the name that led to the node was removed before the open was
-    /// entered: nobody knew of it then.
+    /// Whether the name was removed before the open was entered, when the remover could not see the
+    /// open.
     fn lost_its_name(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
         if self.table.removals() == seen.removals {
             return Ok(false);
         }
         let links = opened.node.attributes(Wanted::default())?.links;
-        // Names within a directory count as links of it on some file systems.
+        // On some file systems a directory's link count includes its subdirectories.
         let is_directory = opened.attributes.kind == FileKind::Directory;
         Ok(if is_directory { links == 0 } else { links < opened.attributes.links })
     }
@@ -555,7 +554,7 @@ impl Opening {
             return Err(FsError::AlreadyExists);
         }
         self.check_kind(opened)?;
-        // Looking is free: older Linux clients ask so for what they list.
+        // Attribute access is free: older Linux clients open listed reparse points so.
         let uses = self.desired.intersects(READS | WRITES) || self.replaces();
         if uses && !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
             return Err(FsError::ReparsePoint);
@@ -580,7 +579,8 @@ impl Opening {
         let ticket = match entered {
             Ok(ticket) => ticket,
             Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
-            // Who is in the way may be away, and is not any more.
+            // The conflicting holder may have been an absent client whose open is now closed:
+            // retry.
             Err(NotEntered::Refused(FsError::ShareViolation))
                 if self.table.let_go(opened.attributes.key) =>
             {
@@ -593,7 +593,7 @@ impl Opening {
             if self.is_posix() && self.plan.if_exists == IfExists::Overwrite {
                 self.cut(opened)?;
             } else {
-                // Its streams go with what was in it.
+                // Overwriting removes the streams.
                 ticket.lose_streams()?;
                 self.overwrite(opened)?;
             }
@@ -605,7 +605,7 @@ impl Opening {
             IfExists::Overwrite => OpenAction::Overwritten,
             IfExists::Supersede => OpenAction::Superseded,
             IfExists::Open => OpenAction::Opened,
-            // Found again by who made it.
+            // A replayed create found its own file.
             IfExists::Fail => OpenAction::Created,
         };
         let security = found.security;
@@ -628,14 +628,14 @@ impl Opening {
     }
 
     fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
-        // Cutting a file to nothing is a write, whatever the open is for.
+        // Truncation counts as a write, whatever rights the open keeps.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
         let cache = self.cache_of(&opened.attributes);
         Ticket::acquire(self, &self.entry(opened), granted, once, cache.as_ref())
     }
 
-    /// What the client would like to keep of such a node: directories have
-    /// leases only, and nothing to keep back of them.
+    /// Caching to request for a node of this kind. A directory supports leases only, without write
+    /// caching.
     fn cache_of(&self, attributes: &Attributes) -> Option<CacheWish> {
         let delegated = || CacheWish::of_delegations(self.with.holder.clone()?, attributes.key);
         let cache = self.plan.caching.clone().or_else(delegated)?;
@@ -705,15 +705,15 @@ impl Opening {
         if self.is_posix() { Case::Sensitive } else { self.volume.options.case }
     }
 
-    /// By which the client keeps the directory that the file is in.
+    /// Lease key of the parent directory. MS-SMB2 2.2.13.2.10.
     fn parent_key(&self) -> Option<ParentKey> {
         self.plan.caching.as_ref()?.key?.parent
     }
 
-    /// Whether what is not in memory may be tried to be made: most of what a client asks for to be
-    /// made is not there, of which the system knows nothing before it has looked into the
-    /// directory. Names of any case are looked for in another way. Whoever has no time tries only
-    /// while that is quick.
+    /// Whether creation may be tried without a lookup. A file that a client creates is rarely
+    /// there, and its absence is rarely cached, so a lookup would have to read the directory. A
+    /// case-insensitive name needs the lookup. A caller that must not block tries only while
+    /// creation is quick.
     fn may_be_new(&self, wait: Wait) -> bool {
         self.plan.if_missing == IfMissing::Create
             && self.plan.stream.is_none()
@@ -721,7 +721,7 @@ impl Opening {
             && (wait == Wait::Allowed || self.creates_at_once())
     }
 
-    /// Whether it is made to remove a name as POSIX does, and for nothing else.
+    /// Whether the open only serves a POSIX removal of its name.
     fn is_removal(&self) -> bool {
         self.is_posix()
             && self.desired == Access::DELETE
@@ -732,15 +732,15 @@ impl Opening {
             && matches!(self.place, Place::In(..))
     }
 
-    /// Whether making it takes no longer than others can wait for.
+    /// Whether creation is quick enough to run inline.
     fn creates_at_once(&self) -> bool {
         self.plan.allocation_bytes.unwrap_or(0) <= INLINE_CUT_BYTES_MAX
             && self.volume.vfs.creates_at_once()
     }
 
-    /// Whether it would keep clients of before a restart from having their opens back, which
-    /// come by handles. They deny nothing to others themselves: that is not known before they
-    /// come, and hardly any client does it.
+    /// Whether the share mode would block opens that NFS clients may reclaim after a restart.
+    /// Reclaimed opens are assumed to deny nothing: that is unknown before they come, and hardly
+    /// any client denies.
     fn is_in_the_way_of_who_comes_back(&self, opened: &Opened) -> bool {
         let data = Share(Share::READ.0 | Share::WRITE.0);
         matches!(self.place, Place::Path)
@@ -749,7 +749,7 @@ impl Opening {
             && self.table.is_awaited(&self.volume.vfs)
     }
 
-    /// Whether an existing file loses what is in it.
+    /// Whether the open discards the data of an existing file.
     fn replaces(&self) -> bool {
         matches!(self.plan.if_exists, IfExists::Overwrite | IfExists::Supersede)
     }

@@ -1,4 +1,4 @@
-//! Where an open begins: at a path, or at an object that may have moved since.
+//! Starting point of an open: a path, or an object that may have moved since.
 
 use super::Opening;
 use super::apply::CreatedNode;
@@ -10,13 +10,13 @@ use vfs::{
     Result,
 };
 
-/// Where the path of a plan comes from.
+/// Origin of a plan's path.
 pub(super) enum Place {
-    /// It was given.
+    /// The caller gave the path.
     Path,
-    /// It is one of this object's, which is opened by no path.
+    /// Any path of this object; the object is opened by node.
     Of(Object),
-    /// It is that of a name in this directory.
+    /// A name in this directory.
     In(Object, Name),
 }
 
@@ -30,23 +30,23 @@ impl Place {
 }
 
 impl Opening {
-    /// Looks where the path is now.
+    /// Updates `plan.path` to the current path.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if that is nowhere.
+    /// [`FsError::Stale`] if there is none.
     pub(super) fn aim(&mut self) -> Result<()> {
         match &self.place {
             Place::Path => {}
             Place::Of(object) => {
                 self.plan.path = match object.present_path() {
-                    // It has no name any more, but is still there for who has it open.
+                    // The object has no name left, but an open still holds it.
                     Err(FsError::Stale) if self.is_in_table(object) => {
                         RelPath::nameless(object.key())
                     }
                     other => other?,
                 }
             }
-            // Where it was found first, which is looked at again before anything counts.
+            // The first lookup's path serves; it is verified before the open takes effect.
             Place::In(directory, name) if !self.was_aimed => {
                 self.plan.path = directory.path.join(name);
             }
@@ -60,14 +60,14 @@ impl Opening {
         self.table.find(object.key()).is_some()
     }
 
-    /// Whether the directory has another path by now, so that the one that was used may
-    /// have led to another directory. An object is opened by no path.
+    /// Whether the directory has another path by now, so that the used path may have led elsewhere.
+    /// An object is opened by node, so that its path does not matter.
     pub(super) fn has_moved(&self) -> bool {
         self.is_elsewhere(Object::present_path)
     }
 
-    /// The same of what was just made: who asks after a change of this process is told of all
-    /// that was done before it ended, which may have been heard already.
+    /// The same check after a create. A caller ordered after a change of this process sees all
+    /// changes before it, so a cached path may suffice.
     pub(super) fn had_moved_when_made(&self) -> bool {
         self.is_elsewhere(|directory| directory.path_since(self.context.order()))
     }
@@ -77,12 +77,12 @@ impl Opening {
         path_of(directory).map(|path| path.join(name)) != Ok(self.plan.path.clone())
     }
 
-    /// The caller, with its own rights.
+    /// The caller as an actor, with its own rights.
     pub(super) fn user(&self) -> Actor<'_> {
         self.context.call(self.caller.identity.actor())
     }
 
-    /// Opens what is meant in the backend.
+    /// Opens the target in the backend.
     pub(super) fn open_in_backend(&self, who: Actor<'_>, how: OpenHow) -> Result<Opened> {
         let Place::Of(object) = &self.place else {
             return self.volume.vfs.open(who, &self.plan.path, how);
@@ -97,7 +97,7 @@ impl Opening {
         }
     }
 
-    /// As [`Opening::open_in_backend`], with what is known beside.
+    /// As [`Opening::open_in_backend`], with the security information that the backend returns.
     pub(super) fn open_known(&self, who: Actor<'_>, how: OpenHow) -> Result<KnownOpen> {
         match self.place {
             Place::Of(_) => self.open_in_backend(who, how).map(KnownOpen::from),
@@ -105,13 +105,15 @@ impl Opening {
         }
     }
 
-    /// Whether the file was made by this very request, which was sent before.
+    /// Whether an earlier transmission of this very exclusive create made the file. RFC 8881
+    /// 18.16.3.
     pub(super) fn was_made_for_this(&self, opened: &Opened) -> bool {
         let Some(verifier) = self.with.verifier else { return false };
         self.plan.if_exists == IfExists::Fail && opened.node.verifier(METADATA) == Ok(verifier)
     }
 
-    /// Whether it is the directory that is meant, where that is known by more than its path.
+    /// Whether `directory` is the target directory, where a handle and not only a path identifies
+    /// it.
     pub(super) fn is_meant(&self, directory: &Opened) -> bool {
         match &self.place {
             Place::In(meant, _) => meant.key() == directory.attributes.key,
@@ -119,7 +121,7 @@ impl Opening {
         }
     }
 
-    /// Removes what was made in the wrong place, by the right by which it was made.
+    /// Removes a node that was created in the wrong place, with the right that created it.
     pub(super) fn unmake(&self, CreatedNode { opened, granted_in }: &CreatedNode) {
         let (vfs, key, path) = (&self.volume.vfs, opened.attributes.key, &opened.path);
         let removed = match granted_in {

@@ -1,4 +1,4 @@
-//! Stage 3: from a path to a node.
+//! Stage 3: resolve a path to a node.
 
 use super::place::Place;
 use super::{IfExists, IfMissing, Opening, READS, WRITES};
@@ -11,27 +11,27 @@ use vfs::{
     Wanted,
 };
 
-/// A node that is there.
+/// An existing node.
 pub(super) struct Found {
     pub opened: Opened,
-    /// Known of it beside.
+    /// Security information that the backend returned with the node.
     pub security: Option<Arc<KnownSecurity>>,
-    /// The handle can read data, or list.
+    /// Whether the handle can read data, or list.
     pub reads: bool,
-    /// The handle can write data.
+    /// Whether the handle can write data.
     pub writes: bool,
 }
 
 impl Opening {
-    /// Finds the node and opens it for what may be granted.
+    /// Finds the node and opens it with the access that may be granted.
     pub(super) fn resolve(&self, wait: Wait) -> Result<Found> {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
         let of_stream = self.plan.stream.is_some();
-        // A collision is found without looking inside, unless it is in a file.
+        // A collision is detected without opening for data, unless it concerns a stream.
         let looks = self.plan.if_exists != IfExists::Fail || of_stream;
-        // Removing a stream is writing to its file.
+        // Removing a stream writes to its file.
         let writes = if of_stream { WRITES | Access::DELETE } else { WRITES };
-        // Whoever only writes to a file may not be let read it.
+        // A caller that only writes to a file may lack the right to read it.
         let reads = if of_stream { READS | Access::APPEND_DATA } else { READS };
         let needs_read = self.desired.intersects(reads) || (of_stream && self.replaces());
         let needs_write = self.desired.intersects(writes) || self.replaces();
@@ -43,7 +43,7 @@ impl Opening {
             no_follow: self.plan.no_follow || self.is_posix(),
             wait,
         };
-        // As much as POSIX allows, where as much as possible is asked for.
+        // MAXIMUM_ALLOWED falls back to as much as POSIX allows.
         let asked = how;
         loop {
             match self.open_known(self.user(), how) {
@@ -74,8 +74,8 @@ impl Opening {
         }
     }
 
-    /// Opens a directory to which names may be added and which may not be listed: adding takes no
-    /// handle that reads.
+    /// Opens a directory in which the caller may create names but which it may not list. Creating
+    /// needs no readable handle.
     fn resolve_to_add(&self, how: OpenHow) -> Result<Found> {
         if how.read {
             return Err(FsError::AccessDenied);
@@ -89,7 +89,7 @@ impl Opening {
         }
     }
 
-    /// Opens what POSIX refuses to the caller, where something else grants it.
+    /// Opens a node that POSIX mode bits refuse to the caller, if another rule grants access.
     fn resolve_beyond_mode(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
         match self.resolve_by_descriptor(how, maximum)? {
             None if how.read && !how.write => self.resolve_to_execute(how),
@@ -97,8 +97,7 @@ impl Opening {
         }
     }
 
-    /// Opens a file to be read that may only be executed: a client that knows handles must read
-    /// what it executes.
+    /// Opens an execute-only file for reading: an NFS client must read what it executes.
     fn resolve_to_execute(&self, how: OpenHow) -> Result<Option<Found>> {
         if matches!(self.place, Place::Path) {
             return Ok(None);
@@ -109,12 +108,13 @@ impl Opening {
         if !self.reads_by_executing(&seen, rights) {
             return Ok(None);
         }
-        // Not by its name, which may be another file's by now.
+        // Opened by node: the name may refer to another file by now.
         let opened = self.open_seen(&seen, how)?;
         Ok(Some(Found { opened, security: None, reads: true, writes: false }))
     }
 
-    /// What the right to execute follows from: clients that open by handles are NFS's.
+    /// Rule for the right to execute. NFS clients, which open by handle, need the mode's execute
+    /// bit.
     pub(super) fn execute_rule(&self) -> ExecuteRule {
         match self.place {
             Place::Path => ExecuteRule::WithRead,
@@ -122,19 +122,19 @@ impl Opening {
         }
     }
 
-    /// Whether the file may be read since it may be executed.
+    /// Whether the right to execute permits reading the file.
     pub(super) fn reads_by_executing(&self, found: &Opened, rights: Access) -> bool {
         !matches!(self.place, Place::Path)
             && found.attributes.kind == FileKind::File
             && rights.contains(Access::EXECUTE)
     }
 
-    /// Opens what POSIX refuses to the caller, where a stored descriptor grants
-    /// it: then that alone decides.
+    /// Opens a node that POSIX mode bits refuse to the caller, where a stored descriptor grants
+    /// access. The descriptor alone decides then.
     fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
         let only_look = OpenHow { read: false, write: false, ..how };
         let seen = self.open_in_backend(self.user(), only_look)?;
-        // A list grants data and names. Opening a pipe or a device does more than that.
+        // An ACL grants data and names. Opening a pipe or a device has further effects.
         if !matches!(seen.attributes.kind, FileKind::File | FileKind::Directory) {
             return Ok(None);
         }
@@ -143,7 +143,7 @@ impl Opening {
             return Ok(None);
         }
         let rights = in_force.rights(&self.volume, &self.caller);
-        // Appending reads the length, no more; removing a stream needs no data.
+        // Appending reads the size only; removing a stream needs no data.
         let reads = rights.intersects(READS | Access::APPEND_DATA);
         let writes = rights.intersects(WRITES | Access::DELETE);
         let granted = OpenHow { read: how.read && reads, write: how.write && writes, ..how };
@@ -155,8 +155,8 @@ impl Opening {
         Ok(Some(Found { opened, security: None, reads, writes }))
     }
 
-    /// What its maker asks for again, which was only looked at, opened for what was granted of it,
-    /// whatever the mode says that it was made with.
+    /// Reopens a file that a replayed create found, with the granted access. The creation mode of
+    /// the file does not restrict its creator.
     pub(super) fn found_to_use(&self, found: Found, granted: Access, wait: Wait) -> Result<Found> {
         let reads = granted.intersects(READS | Access::APPEND_DATA);
         let writes = granted.intersects(WRITES);
@@ -169,8 +169,8 @@ impl Opening {
         Ok(Found { opened, security: None, reads, writes })
     }
 
-    /// Opens the very node that was looked at, with the power of the process: its path may lead
-    /// to a pipe or a device by now, which must not even be opened.
+    /// Opens exactly the inspected node, with the authority of the process. Its path may lead to a
+    /// pipe or a device by now, which must not be opened.
     fn open_seen(&self, seen: &Opened, how: OpenHow) -> Result<Opened> {
         let server = self.context.call(Actor::server(ServerWork::OpenChecked));
         let opened = match self.volume.vfs.open_node(server, &*seen.node, how) {
@@ -180,7 +180,7 @@ impl Opening {
         Ok(Opened { path: seen.path.clone(), ..opened })
     }
 
-    /// The directory that the name is in.
+    /// Opens the directory that contains the name.
     ///
     /// # Errors
     /// [`FsError::PathNotFound`]; [`FsError::AccessDenied`] for the root, which is in none.
@@ -188,7 +188,7 @@ impl Opening {
         self.parent_within(Wait::Allowed)
     }
 
-    /// As [`Opening::parent`], or [`FsError::WouldBlock`].
+    /// As [`Opening::parent`]; with [`Wait::Never`] it may fail with [`FsError::WouldBlock`].
     pub(super) fn parent_within(&self, wait: Wait) -> Result<KnownOpen> {
         let parent = self.plan.path.parent().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;
@@ -203,8 +203,8 @@ impl Opening {
         }
     }
 
-    /// What was found, if the volume serves the place that a path has led to. An object of NFS was
-    /// found by no link.
+    /// Returns `found` if the volume serves the location that the path reached. An NFS object is
+    /// reached by no symbolic link.
     pub(super) fn served(&self, found: Found) -> Result<Found> {
         self.check_reached(&found.opened, self.plan.if_missing == IfMissing::Create)?;
         Ok(found)

@@ -1,5 +1,5 @@
-//! Opening a named stream: the file is looked for and judged as for an open of
-//! its own, then held for as long as the stream is open. MS-FSA 2.1.5.1.
+//! Opening a named stream. The file is resolved and authorized as for an open of its own, then held
+//! while the stream is open. MS-FSA 2.1.5.1.
 
 use super::made::Made;
 use super::resolve::Found;
@@ -15,23 +15,23 @@ use acl::Access;
 use std::sync::Arc;
 use vfs::{FileKind, FsError, Node, Opened, Result, StreamName, Wait};
 
-/// A stream that is there, or was made just now.
+/// A stream that existed or was just created.
 struct Stored {
     name: StreamName,
     is_new: bool,
 }
 
 impl Opening {
-    /// Whether there can be streams at all.
+    /// Checks that the volume supports streams.
     pub(super) fn check_streams(&self, wait: Wait) -> Result<()> {
         if !self.volume.has_streams() {
             return Err(FsError::InvalidName);
         }
-        // Where they are kept may not be in memory.
+        // Stream metadata may not be cached.
         if wait == Wait::Never { Err(FsError::WouldBlock) } else { Ok(()) }
     }
 
-    /// Opens or makes a stream of a file that is there.
+    /// Opens or creates a stream of an existing file.
     pub(super) fn open_stream(
         &self,
         found: Found,
@@ -71,7 +71,7 @@ impl Opening {
         self.enter(found.opened, hold, stored, granted)
     }
 
-    /// Opens the stream of a file that was created with it, and is held.
+    /// Opens the stream of a held file that was created with it.
     pub(super) fn open_new_stream(
         &self,
         made: Made,
@@ -85,7 +85,7 @@ impl Opening {
         self.enter(made.opened, hold, stored, granted)
     }
 
-    /// Whether the file can have streams and this open be of one.
+    /// Checks that the file can have streams and that the open may refer to one.
     pub(super) fn check_host(&self, kind: FileKind) -> Result<()> {
         match kind {
             _ if self.plan.kind == WishedKind::Directory => Err(FsError::NotDirectory),
@@ -94,7 +94,7 @@ impl Opening {
         }
     }
 
-    /// Rules of DOS attributes, which are the file's.
+    /// Checks the DOS attributes, which belong to the file.
     fn check_stream_bits(&self, host: &Opened, granted: Access, is_new: bool) -> Result<()> {
         let file = &host.attributes;
         let bits = file.dos.bits.unwrap_or(0);
@@ -115,15 +115,15 @@ impl Opening {
         Ok(())
     }
 
-    /// Whether a stream may be added to an existing file: that is writing to it.
+    /// Checks that a stream may be added to an existing file, which counts as writing to it.
     fn check_may_add(&self, file: &Opened) -> Result<()> {
         self.volume.check_changeable()?;
         let rights = rights_to_opened(&self.volume, &self.caller, file);
         if rights.contains(Access::WRITE_DATA) { Ok(()) } else { Err(FsError::AccessDenied) }
     }
 
-    /// A place among the opens of the file that stands in nobody's way, but
-    /// keeps the file while the stream is open.
+    /// Registers an open of the file that conflicts with no other, but keeps the file while the
+    /// stream is open.
     pub(super) fn hold(
         &self,
         file: &Opened,
@@ -144,7 +144,7 @@ impl Opening {
         Stored { name: name.clone(), is_new: true }
     }
 
-    /// The last stages, for a stream that is there; lost if it has gone again.
+    /// Runs the last stages for an existing stream; lost if the stream has been removed again.
     fn enter(
         &self,
         file: Opened,
@@ -152,7 +152,7 @@ impl Opening {
         stored: Stored,
         granted: Access,
     ) -> Result<Attempt> {
-        // A stream that this open has made is not replaced.
+        // A stream that this open has created is not truncated.
         let replaces = self.replaces() && !stored.is_new;
         let once = if replaces { Access::WRITE_DATA } else { Access::NONE };
         let entry = StreamEntry { file: self.entry(&file), node: &file.node, name: &stored.name };
@@ -189,7 +189,7 @@ impl Opening {
         Ok(Attempt::Opened(result))
     }
 
-    /// Cuts and reserves as it was asked for.
+    /// Truncates and reserves as requested.
     fn settle_stream(&self, opened: &Opened, stored: &Stored) -> Result<OpenAction> {
         let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;

@@ -1,5 +1,4 @@
-//! The share that each user has of watches, and of the memory that changes take until they are
-//! reported.
+//! Ledgers for watches, and for the memory of unreported changes, by user.
 
 use super::{Change, RequestId, Watch, WatchAnswer};
 use futures_channel::oneshot;
@@ -7,24 +6,24 @@ use limits::{Account, Holder, Ledger, Share};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
-/// Watches at once. One user may have as many as would still be free. Each takes half a kilobyte
-/// beside its changes.
+/// Limit of watches over all users. One user may have as many as would remain free. Each takes half
+/// a kilobyte besides its changes.
 pub const WATCHES_MAX: usize = 65_536;
-/// Watches that every user may have while there are any.
+/// Watches reserved for each user while the total lasts.
 const WATCHES_FLOOR: u64 = 16;
-/// Watches of one directory by one user: every change below it is matched against each of them. Clients
-/// of several connections have thousands.
+/// Limit of watches of one directory by one user: each change below it is matched against all of
+/// them. Clients with several connections have thousands.
 pub const WATCHES_PER_DIRECTORY_MAX: usize = 4096;
-/// Memory of all changes that are not reported yet, in bytes: of 512 watches which hold all that
-/// they may, since a change takes about four times what it has in an answer.
+/// Memory of all unreported changes, in bytes: enough for 512 full watches, since a change takes
+/// about four times its size in a reply.
 const CHANGES_BYTES_MAX: u64 = 128 << 20;
-/// Memory of changes that every user may have while there is any: one watch's.
+/// Memory of changes reserved for each user while the total lasts: one watch's.
 const CHANGES_BYTES_FLOOR: u64 = 256 * 1024;
-/// Memory of a change beside its names: itself, in a list that grows by doubling, and what the
-/// allocator takes for two names.
+/// Memory of a change besides its names: its entry in a list that grows by doubling, and the
+/// allocator's overhead for two names.
 const CHANGE_BYTES: usize = 2 * size_of::<Change>() + 2 * 16;
 
-/// Watches and their memory, by user.
+/// Ledgers of watches and of their memory.
 #[derive(Debug)]
 pub(crate) struct WatchLedgers {
     pub watches: Arc<Ledger>,
@@ -41,7 +40,7 @@ impl Default for WatchLedgers {
 }
 
 impl WatchLedgers {
-    /// What a new watch of `holder` is charged: itself, and no memory yet.
+    /// Charges a new watch of `holder`, with no memory yet.
     ///
     /// # Errors
     /// [`FsError::TooMany`].
@@ -52,21 +51,21 @@ impl WatchLedgers {
 }
 
 impl Change {
-    /// Memory that it takes while it is not reported, in bytes.
+    /// Memory of an unreported change, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let stream = self.stream.as_ref().map_or(0, |stream| stream.as_bytes().len());
         CHANGE_BYTES + self.path.as_bytes().len() + stream
     }
 }
 
-/// An answer on its way to its request, and the memory that it takes until it is there.
+/// An answer on its way to its request, with the charge for its memory.
 #[derive(Debug)]
 pub(super) struct DueAnswer {
     pub answer: WatchAnswer,
     _memory: Share,
 }
 
-/// A watch, the requests that wait for it, and what its user is charged for its changes.
+/// A watch with its outstanding requests and the charge for its changes.
 #[derive(Debug)]
 pub(super) struct ChargedWatch {
     pub watch: Watch,
@@ -79,8 +78,8 @@ impl ChargedWatch {
         Self { watch, waiting: Vec::new(), memory }
     }
 
-    /// Charges the changes that it holds now. If the user may not have the memory, they are lost
-    /// to this watch: its client is to look for itself.
+    /// Charges the buffered changes. If the user's share does not suffice they are lost, and the
+    /// client must enumerate.
     pub fn settle_memory(&mut self) {
         if self.memory.try_resize(self.watch.memory_bytes() as u64).is_err() {
             self.watch.handle_lost();
@@ -88,7 +87,7 @@ impl ChargedWatch {
         }
     }
 
-    /// The next answer that is due. Its memory is charged until it is dropped.
+    /// The next due answer. Its memory stays charged until it is dropped.
     pub fn poll_answer(&mut self) -> Option<(RequestId, DueAnswer)> {
         let (request, answer) = self.watch.poll_answer()?;
         let (before, after) = (self.memory.amount(), self.watch.memory_bytes() as u64);
@@ -102,8 +101,8 @@ impl ChargedWatch {
     }
 }
 
-/// Whether both are charged to the same user.
+/// Whether both charge the same user.
 pub(super) fn is_same_account(one: &Arc<Account>, other: &Arc<Account>) -> bool {
-    // A holder has one account as long as anything is charged to it.
+    // A holder has one account while it is charged for anything.
     Arc::ptr_eq(one, other)
 }

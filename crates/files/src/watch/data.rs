@@ -1,8 +1,8 @@
-//! Changes of data by opens: how often an open reports them when they happen, and the queue of
-//! the opens that wait for the tick.
+//! Data changes by opens: the rate at which an open reports them at once, and the queue of opens
+//! that wait for the tick.
 //!
-//! A WRITE must not cost work for each watch. An open reports a few changes between two ticks;
-//! of the later ones it keeps only the kinds, until the tick or its close.
+//! A WRITE must not cost work for each watch. An open reports a few changes between two ticks; of
+//! later ones it retains only the kinds, until the tick or its close.
 
 use super::index::Watches;
 use super::{Filter, PerTick};
@@ -13,21 +13,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::Wanted;
 
-/// Reports of one open between two ticks: those that a watch takes at once, and one that it
-/// defers, which keeps its place before changes of other kinds.
+/// Reports of one open between two ticks: those that a watch takes at once, and one that it defers,
+/// which precedes changes of other kinds.
 const REPORTS_PER_OPEN: u32 = 4;
-/// Watches that all opens notify between two ticks at once, by [`RIGHT_WORK`] more where the right
-/// to list is looked up: four full directories. Later changes wait for the tick.
+/// Limit of watches that all opens notify at once between two ticks: four full directories. A
+/// lookup of the right to list counts as [`RIGHT_WORK`] watches. Later changes wait for the tick.
 const AT_ONCE_WORK_MAX: usize = 4 * super::WATCHES_PER_DIRECTORY_MAX;
-/// The same for a tick, which may go beyond it by one open. Later opens wait for the next tick.
+/// The same limit for a tick, which may exceed it by one open. Later opens wait for the next tick.
 const TICK_WORK_MAX: usize = super::WATCHES_MAX;
-/// Looking up whether a user may list a directory opens it: so many notifications' time.
+/// Cost of a lookup of the right to list, in notifications: it opens the directory.
 pub(super) const RIGHT_WORK: usize = 64;
-/// Opens that wait for a tick. Changes by more opens wait for their next write after a tick, or
-/// their close.
+/// Limit of opens that wait for a tick. Changes by further opens wait for their next write after a
+/// tick, or for their close.
 const QUEUED_OPENS_MAX: usize = 4096;
 
-/// Changes of data by one open of a file that somebody watches.
+/// Data changes by one open of a watched file.
 #[derive(Debug)]
 pub(crate) struct DataReports {
     name: Arc<OpenName>,
@@ -39,13 +39,13 @@ pub(crate) struct DataReports {
 }
 
 impl DataReports {
-    /// Kinds that were not reported yet; the caller reports them.
+    /// Takes the unreported kinds, which the caller reports.
     fn take(&self) -> Filter {
         Filter(self.deferred.swap(0, Ordering::AcqRel))
     }
 }
 
-/// The opens that wait for the tick, and what was reported since the last one.
+/// Opens that wait for the tick, and the work since the last one.
 #[derive(Debug, Default)]
 pub(super) struct DataQueue {
     opens: Mutex<VecDeque<Arc<DataReports>>>,
@@ -67,14 +67,15 @@ impl DataQueue {
 
     fn pop(&self) -> Option<Arc<DataReports>> {
         let reports = lock(&self.opens).pop_front()?;
-        // Before its kinds are taken: a change from now on queues it again.
+        // Cleared before the kinds are taken, so that a later change queues the open again.
         reports.is_queued.store(false, Ordering::Release);
         Some(reports)
     }
 }
 
 impl Watches {
-    /// Reports changes of data now, if few were since the last tick, else with the next one.
+    /// Reports data changes now if the work since the last tick permits it, otherwise with the next
+    /// tick.
     fn report_data(&self, reports: &Arc<DataReports>) {
         let queue = &self.data_queue;
         let has_time = queue.at_once_work.load(Ordering::Relaxed) < AT_ONCE_WORK_MAX;
@@ -86,11 +87,11 @@ impl Watches {
         }
     }
 
-    /// Reports what opens deferred. To be called once a tick.
+    /// Reports deferred changes of opens. Call it once a tick.
     pub(super) fn report_queued(&self) {
         self.data_queue.at_once_work.store(0, Ordering::Relaxed);
         let mut work = 0;
-        // Only opens that wait now: writers go on meanwhile.
+        // Bounds the loop to the opens that wait now, since writers continue.
         let waiting = lock(&self.data_queue.opens).len();
         for _ in 0..waiting {
             if work >= TICK_WORK_MAX {
@@ -109,21 +110,21 @@ impl Watches {
     }
 }
 
-/// The kinds of changes that a write causes, as far as is known before it.
+/// Kinds of changes that a write causes, as far as they are known before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteKinds {
     all: Filter,
     size: Filter,
-    /// It went beyond the end of the file, or nobody looked.
+    /// Whether the write goes beyond the end of the file, or the size was not read.
     may_grow: bool,
-    /// Of the file, before its length was looked at.
+    /// The file's count of size changes, read before its size.
     length_changes: u32,
 }
 
 impl WriteKinds {
-    /// The kinds after the write, by the file's count of changed lengths then. If another request
-    /// has changed the length meanwhile, the write may have changed it back: the length is told
-    /// once too often rather than never.
+    /// The kinds after the write, given the file's count of size changes then. If another request
+    /// has changed the size meanwhile, the write may have changed it back. A superfluous size
+    /// report is preferred to a missing one.
     fn after(self, length_changes: u32) -> Filter {
         let changes_size = self.may_grow || self.length_changes != length_changes;
         if changes_size { self.all } else { Filter(self.all.0 & !self.size.0) }
@@ -131,10 +132,10 @@ impl WriteKinds {
 }
 
 impl OpenFile {
-    /// As what a write is watched for: its length is told only if it grows the file, which is
-    /// looked at only where somebody hears of it. To be asked before the write.
+    /// Kinds that a write causes. A size change is reported only if the write grows the file; the
+    /// size is read only for a watched file. Call it before the write.
     pub(crate) fn write_kinds(&self, offset: u64, length_bytes: u64) -> WriteKinds {
-        // Before the length.
+        // Read before the size.
         let length_changes = self.state.length_changes.load(Ordering::Acquire);
         let end = offset.saturating_add(length_bytes);
         let size = || self.node.attributes(Wanted::default()).map(|present| present.size_bytes);
@@ -143,20 +144,20 @@ impl OpenFile {
         WriteKinds { all, size, may_grow, length_changes }
     }
 
-    /// As what the write was watched for, once it is done.
+    /// Kinds of a completed write.
     pub(crate) fn kinds_after(&self, kinds: WriteKinds) -> Filter {
         kinds.after(self.state.length_changes.load(Ordering::Acquire))
     }
 
-    /// The length may have changed: before that is reported, so that a write at the same time
-    /// knows it or is done before the report.
+    /// Counts a size change. It precedes the report, so that a concurrent write sees the count or
+    /// completes before the report.
     pub(crate) fn note_length_change(&self, what: Filter) {
         if what.intersects(self.size_filter()) {
             self.state.length_changes.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// Reports kinds of changes of data that its writes caused: now or with the next tick.
+    /// Reports kinds of data changes by this open's writes: now or with the next tick.
     pub(crate) fn report_kinds(&self, what: Filter) {
         let reports = self.data_reports().get_or_init(|| {
             Arc::new(DataReports {
@@ -171,7 +172,7 @@ impl OpenFile {
         self.table.watches.report_data(reports);
     }
 
-    /// Kinds that wait for the tick; the caller reports them.
+    /// Takes the kinds that wait for the tick, which the caller reports.
     pub(crate) fn take_deferred_kinds(&self) -> Filter {
         self.known_data_reports().map_or(Filter::default(), |reports| reports.take())
     }
@@ -187,7 +188,7 @@ mod tests {
         let within =
             WriteKinds { all, size: Filter::SIZE, may_grow: false, length_changes: u32::MAX };
         assert_eq!(within.after(u32::MAX), Filter::LAST_WRITE);
-        // SET_INFO has cut the file and told so, and the write made it as long as before.
+        // A SET_INFO truncated the file and reported it, and the write restored the size.
         assert_eq!(within.after(0), all);
         let beyond = WriteKinds { may_grow: true, ..within };
         assert_eq!(beyond.after(u32::MAX), all);

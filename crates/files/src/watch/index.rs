@@ -1,4 +1,4 @@
-//! All watches, by the directories they are on.
+//! Index of all watches by directory.
 //!
 //! Lock order: the index, then the name of an open; a watch by itself.
 
@@ -14,17 +14,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use vfs::{Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait, Wanted};
 
-/// Watches of one tree of files, by the path of their directory.
+/// Watches of one tree, by the path of their directory.
 type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
 
-/// Every watch there is.
+/// All watches.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    /// How many, so that who makes changes that nobody watches pays one load.
+    /// Number of watches, so that an unwatched change costs one load.
     count: AtomicUsize,
     pub(super) pulse: Arc<Pulse>,
     pub(super) data_queue: DataQueue,
-    /// By the address of the backend: a watch keeps it alive.
+    /// Trees by the address of their backend, which a watch keeps alive.
     trees: RwLock<HashMap<usize, Tree>>,
 }
 
@@ -33,28 +33,28 @@ fn address(vfs: &Arc<dyn Vfs>) -> usize {
 }
 
 impl Watches {
-    /// Whether nobody watches anything.
+    /// Whether there is no watch.
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// An answer of [`Watches::is_heard`] holds for as long as this is the same.
+    /// Generation within which an answer of [`Watches::is_heard`] holds.
     pub fn generation(&self) -> u32 {
         self.pulse.generation()
     }
 
-    /// Something is watched anew, or not any more, or a file has another path or another
-    /// access list.
+    /// Invalidates cached answers after a change of watches, of a file's path or of an ACL.
     pub fn renew_generation(&self) {
         self.pulse.renew_generation();
     }
 
-    /// Whether somebody hears of such changes to the name `path`.
+    /// Whether a watch reports such changes of the name `path`.
     pub fn is_heard(&self, vfs: &Arc<dyn Vfs>, what: Filter, path: &RelPath) -> bool {
         !self.hearers(vfs, what, path).is_empty()
     }
 
-    /// Tells what was deferred. Costs little if nobody was told of data since the last time.
+    /// Reports deferred changes. It costs little if no data change was reported since the last
+    /// tick.
     pub fn handle_tick(&self) {
         self.pulse.handle_tick();
         self.pulse.is_ticking.store(true, Ordering::Release);
@@ -67,14 +67,14 @@ impl Watches {
         }
     }
 
-    /// Enters a watch.
+    /// Registers a watch.
     ///
     /// # Errors
     /// [`FsError::TooMany`] if its user has [`WATCHES_PER_DIRECTORY_MAX`] of the directory.
     pub fn add(&self, watcher: &Arc<Watcher>) -> Result<()> {
         let mut trees = self.write();
         let tree = trees.entry(address(&watcher.name.volume.vfs)).or_default();
-        // Read while nothing moves in the index: see `moved`.
+        // Read under the write lock, which excludes a move in the index: see `moved`.
         let path = watcher.name.path();
         let present = tree.get(path.as_bytes()).map_or(&[][..], Vec::as_slice);
         let of_user = present
@@ -89,14 +89,14 @@ impl Watches {
         Ok(())
     }
 
-    /// Takes a watch out.
+    /// Unregisters a watch.
     pub fn remove(&self, watcher: &Arc<Watcher>) {
         let mut trees = self.write();
         let Some(tree) = trees.get_mut(&address(&watcher.name.volume.vfs)) else { return };
         let path = watcher.name.path();
         let mut removed = take_out(tree, path.as_bytes(), watcher);
         if !removed {
-            // Its directory is just being renamed.
+            // A rename of its directory is in flight.
             let paths: Vec<Box<[u8]>> = tree.keys().cloned().collect();
             removed = paths.iter().any(|path| take_out(tree, path, watcher));
         }
@@ -109,8 +109,8 @@ impl Watches {
         }
     }
 
-    /// A directory has another name, and what is below it another path; their
-    /// opens know it already.
+    /// Updates the paths of a renamed directory and its descendants. Their opens reflect the rename
+    /// already.
     pub fn moved(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         if self.is_empty() {
             return;
@@ -130,7 +130,7 @@ impl Watches {
         self.renew_generation();
     }
 
-    /// The watches on a directory itself.
+    /// Watches on a directory itself.
     pub fn on(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> Vec<Arc<Watcher>> {
         if self.is_empty() {
             return Vec::new();
@@ -140,10 +140,9 @@ impl Watches {
         found.cloned().unwrap_or_default()
     }
 
-    /// Tells changes that one act of `by` made to names of one directory, to
-    /// the watches of that directory and of the trees that it is in. Nobody
-    /// learns names from a directory below that they may not list. Returns how much work
-    /// that was, in watches.
+    /// Reports changes by one operation of `by` to names of one directory. Receivers are watches of
+    /// the directory and of the trees around it. A user receives no names from a subdirectory that
+    /// it may not list. Returns the work in watches.
     pub fn report(
         &self,
         vfs: &Arc<dyn Vfs>,
@@ -163,7 +162,7 @@ impl Watches {
         })
     }
 
-    /// Tells what one act of `by` did to named streams of one file, to the same watches.
+    /// Reports changes by one operation of `by` to named streams of one file, to the same watches.
     pub fn report_streams(
         &self,
         vfs: &Arc<dyn Vfs>,
@@ -183,7 +182,7 @@ impl Watches {
         })
     }
 
-    /// Tells `seen_from` each directory that is watched above `first`.
+    /// Reports the changes that `seen_from` returns for each watched directory above `first`.
     fn tell(
         &self,
         vfs: &Arc<dyn Vfs>,
@@ -228,7 +227,7 @@ impl Watches {
         work
     }
 
-    /// Who hears of changes to the name `path`, with the directory they watch.
+    /// Watches that report changes of the name `path`, with their directories.
     fn hearers<'a>(
         &self,
         vfs: &Arc<dyn Vfs>,
@@ -266,8 +265,7 @@ fn take_out(tree: &mut Tree, path: &[u8], watcher: &Arc<Watcher>) -> bool {
     removed
 }
 
-/// Whether the watcher's user may list the directory that `path` is in, and whether that was
-/// looked up.
+/// Whether the watcher's user may list the directory of `path`, and whether that took a lookup.
 fn may_list(watcher: &Watcher, path: &RelPath, is_data: bool) -> (bool, bool) {
     match path.split() {
         None => (false, false),
@@ -276,8 +274,8 @@ fn may_list(watcher: &Watcher, path: &RelPath, is_data: bool) -> (bool, bool) {
     }
 }
 
-/// As [`may_list_in`], for changes of data, which come thousandfold: as was found since the last
-/// tick or change of an access list over the server. The flag says that it was looked up now.
+/// As [`may_list_in`], for frequent data changes: cached until the next tick or ACL change on the
+/// server. The flag says that a lookup was made.
 pub(super) fn may_list_lately(watcher: &Watcher, directory: &RelPath) -> (bool, bool) {
     let (as_of, hash) = (watcher.pulse.rights_as_of(), watcher.pulse.hash_of(directory));
     let known = lock(&watcher.list_rights).get(as_of, hash);

@@ -1,11 +1,11 @@
-//! Watching directories: who is told of which changes. MS-FSA 2.1.4.1,
-//! 2.1.5.11, MS-SMB2 3.3.1.3.
+//! Change notification for directories. MS-FSA 2.1.4.1, 2.1.5.11, MS-SMB2 3.3.1.3.
 //!
-//! A watch belongs to an open of a directory, begins with its first request
-//! and ends with the open. What happens between two requests is kept for the
-//! next one, within bounds. Whatever protocol a change comes by, it is told
-//! from here. A change to what a file holds is told when it happens, and while it
-//! goes on a few times a second: a log that grows is seen in its open handle.
+//! A watch belongs to an open of a directory, begins with the open's first request and ends with
+//! the open. Changes between two requests are buffered within bounds. Watches report the changes of
+//! every protocol.
+//!
+//! A data change is reported when it happens, and a few times a second while it continues: an
+//! observer sees a growing log while its writer has it open.
 
 mod charge;
 mod data;
@@ -34,22 +34,22 @@ pub(crate) use data::DataReports;
 pub(crate) use index::Watches;
 pub(crate) use state::WatchEnd;
 
-/// Bytes that a watch keeps between two requests, by the asker's measure: what
-/// Windows lets a program ask for over the network.
+/// Bytes that a watch buffers between two requests, counted by the requester's [`Measure`]. It
+/// equals the limit for Windows programs over the network.
 pub const WATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// Kinds of changes. MS-SMB2 2.2.35.
+/// Kinds of changes: CompletionFilter. MS-SMB2 2.2.35.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filter(pub u32);
 
 impl Filter {
-    /// Files come, go, or are renamed.
+    /// Files are added, removed or renamed.
     pub const FILE_NAME: Self = Self(0x001);
-    /// Directories come, go, or are renamed.
+    /// Directories are added, removed or renamed.
     pub const DIRECTORY_NAME: Self = Self(0x002);
     /// DOS attributes.
     pub const ATTRIBUTES: Self = Self(0x004);
-    /// The length of files.
+    /// The size of files.
     pub const SIZE: Self = Self(0x008);
     /// The time of the last change of data.
     pub const LAST_WRITE: Self = Self(0x010);
@@ -61,14 +61,14 @@ impl Filter {
     pub const EXTENDED_ATTRIBUTES: Self = Self(0x080);
     /// Owner, group, access lists.
     pub const SECURITY: Self = Self(0x100);
-    /// Named streams come, go, or are renamed.
+    /// Named streams are added, removed or renamed.
     pub const STREAM_NAME: Self = Self(0x200);
-    /// The length of named streams.
+    /// The size of named streams.
     pub const STREAM_SIZE: Self = Self(0x400);
-    /// What named streams hold.
+    /// The data of named streams.
     pub const STREAM_WRITE: Self = Self(0x800);
 
-    /// The kinds that a writer causes again and again.
+    /// Kinds that a writer causes repeatedly.
     pub(crate) const DATA: Self =
         Self(Self::SIZE.0 | Self::LAST_WRITE.0 | Self::STREAM_SIZE.0 | Self::STREAM_WRITE.0);
 
@@ -77,7 +77,7 @@ impl Filter {
         self.0 & !Self::DATA.0 == 0
     }
 
-    /// Whether a kind is in both.
+    /// Whether both have a kind in common.
     #[must_use]
     pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -92,81 +92,81 @@ impl BitOr for Filter {
     }
 }
 
-/// What happened to a name.
+/// Action on a name: FILE_NOTIFY_INFORMATION. MS-FSCC 2.7.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new in its directory.
+    /// The name was added to its directory.
     Added,
-    /// What it names was changed.
+    /// The file was modified.
     Modified,
-    /// It is gone from its directory.
+    /// The name was removed from its directory.
     Removed,
-    /// It was renamed and had this name; [`ChangeKind::RenamedTo`] follows.
+    /// The file was renamed from this name; [`ChangeKind::RenamedTo`] follows.
     RenamedFrom,
-    /// It has this name now.
+    /// The file was renamed to this name.
     RenamedTo,
-    /// A named stream of it is new.
+    /// A named stream was added to the file.
     AddedStream,
-    /// A named stream of it was changed.
+    /// A named stream of the file was modified.
     ModifiedStream,
-    /// A named stream of it is gone.
+    /// A named stream was removed from the file.
     RemovedStream,
 }
 
-/// One change, as a watch is told of it.
+/// One change, as a watch reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// What happened.
+    /// Action on the name.
     pub kind: ChangeKind,
-    /// To which name, as seen from the watched directory.
+    /// Name relative to the watched directory.
     pub path: RelPath,
-    /// To which of its named streams, if it happened to one.
+    /// Named stream, if the change concerns one.
     pub stream: Option<StreamName>,
 }
 
-/// Bytes that an answer has once it holds this change too, in the form that
-/// the asker's protocol gives it.
+/// Size of a reply of the given size after this change is added, in bytes of the requester's
+/// protocol.
 pub type Measure = fn(usize, &Change) -> usize;
 
-/// A request for changes.
+/// A CHANGE_NOTIFY request.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchWish {
-    /// What to tell; the first request of an open decides.
+    /// Kinds to report; the first request of an open determines them.
     pub filter: Filter,
-    /// Whatever is below the directory too; the first request decides.
+    /// Whether to watch the whole tree; the first request determines it.
     pub tree: bool,
-    /// Bytes that the answer may have.
+    /// Maximum size of the reply, in bytes.
     pub room_bytes: usize,
-    /// How they are counted; the first request decides.
+    /// Size calculation; the first request determines it.
     pub measure: Measure,
 }
 
-/// What a request is told.
+/// Reply to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchAnswer {
-    /// These changes, in order; at least one.
+    /// Changes in order; at least one.
     Changes(Vec<Change>),
-    /// The open was closed.
+    /// The open was closed. STATUS_NOTIFY_CLEANUP.
     Closed,
-    /// The directory is about to vanish.
+    /// The directory is delete pending. STATUS_DELETE_PENDING.
     DeletePending,
-    /// More than the room allows: look for yourself.
+    /// The changes exceed a bound: the client must enumerate. STATUS_NOTIFY_ENUM_DIR.
     Overflow,
 }
 
 impl Files {
-    /// Watches of all protocols, by holder.
+    /// Ledger of watches over all protocols.
     #[must_use]
     pub fn watches(&self) -> &Arc<Ledger> {
         &self.watch_ledgers.watches
     }
 
-    /// Tells what was deferred of changes of data. To be called about once a second.
+    /// Reports deferred data changes. Call it about once a second.
     pub fn handle_tick(&self) {
         self.table.watches.handle_tick();
     }
 
-    /// Bytes of memory that changes take until they are reported, by holder.
+    /// Ledger of bytes that unreported changes occupy.
     #[must_use]
     pub fn watch_bytes(&self) -> &Arc<Ledger> {
         &self.watch_ledgers.bytes
@@ -174,15 +174,14 @@ impl Files {
 }
 
 impl RequestFiles {
-    /// Asks for the changes since the last request of this open, or for the
-    /// next ones. It is in its place in the line when this returns; requests
-    /// of one open are answered in order. Dropping what is returned withdraws it.
-    /// A watch that begins is charged to `holder`.
+    /// Requests the changes since the last request of this open, or the next ones. The request is
+    /// queued when this returns; requests of one open are answered in order. Dropping the result
+    /// cancels the request. A new watch is charged to `holder`.
     ///
     /// # Errors
-    /// [`FsError::InvalidParameter`] if it is not a directory, [`FsError::AccessDenied`]
-    /// if the open may not list it, [`FsError::TooMany`] if `holder` may have no more of
-    /// [`WATCHES_MAX`], or has [`WATCHES_PER_DIRECTORY_MAX`] of this directory.
+    /// [`FsError::InvalidParameter`] if the open is not of a directory, [`FsError::AccessDenied`]
+    /// if it may not list, [`FsError::TooMany`] if `holder` exceeds its share of [`WATCHES_MAX`] or
+    /// has [`WATCHES_PER_DIRECTORY_MAX`] of this directory.
     pub fn next_changes(
         &self,
         open: &OpenFile,
@@ -213,7 +212,7 @@ impl RequestFiles {
         self.table.watches.add(&watcher)?;
         let present = open.watch.get_or_init(|| watcher.clone());
         if !Arc::ptr_eq(present, &watcher) {
-            // Two first requests at once.
+            // Two first requests ran concurrently.
             self.table.watches.remove(&watcher);
             return Ok(present.clone());
         }
@@ -225,18 +224,18 @@ impl RequestFiles {
 /// The watch of one open.
 #[derive(Debug)]
 pub(crate) struct Watcher {
-    /// Where the directory is.
+    /// Current path of the directory.
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
     pub filter: Filter,
     pub tree: bool,
     told: Mutex<ChargedWatch>,
-    /// Of all watches.
+    /// State that all watches share.
     pulse: Arc<Pulse>,
     list_rights: Mutex<ListRights>,
-    /// The watch itself, as its user is charged for it.
+    /// Charge for the watch itself.
     charge: Share,
-    /// Tell what others than this process do in the directory, and below it.
+    /// Backend watches for external changes in the directory and below it.
     outside: Mutex<Vec<Box<dyn OutsideWatch>>>,
 }
 
@@ -264,7 +263,7 @@ impl Watcher {
         NextChanges { watcher: self.clone(), request, told: Some(told) }
     }
 
-    /// Changes that belong together, seen from the directory.
+    /// Buffers related changes, with paths relative to the directory.
     pub fn handle_changes(&self, changes: impl Iterator<Item = Change>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
@@ -275,7 +274,7 @@ impl Watcher {
         self.settle();
     }
 
-    /// Changes of data, seen from the directory: [`Watch::handle_data_change`].
+    /// Buffers data changes, with paths relative to the directory: [`Watch::handle_data_change`].
     pub fn handle_data_changes(&self, changes: impl Iterator<Item = Change>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
@@ -291,39 +290,39 @@ impl Watcher {
         self.settle();
     }
 
-    /// Whether changes of data are told already, or will be.
+    /// Whether these data changes are reported already or will be.
     pub fn knows(&self, changes: &[Change]) -> bool {
         let guard = lock(&self.told);
         changes.iter().all(|change| guard.watch.knows(change))
     }
 
-    /// About a second has passed.
+    /// Handles a tick, about once a second.
     pub fn handle_tick(&self) {
         let mut guard = lock(&self.told);
         let tells = guard.watch.handle_tick();
         guard.settle_memory();
         drop(guard);
-        // Its notices count until the next one.
+        // Its notices count until the next tick.
         self.pulse.has_data.fetch_or(tells, Ordering::AcqRel);
         self.settle();
     }
 
-    /// Nothing is told any more; to be followed by [`Watcher::settle`].
+    /// Ends reporting; call [`Watcher::settle`] afterwards.
     pub fn handle_end(&self, end: WatchEnd) {
         lock(&self.told).watch.handle_end(end);
     }
 
-    /// The directory does not vanish.
+    /// Handles a cleared delete-pending state of the directory.
     pub fn handle_spared(&self) {
         lock(&self.told).watch.handle_spared();
     }
 
-    /// Gives the answers that are due, without holding anything: that wakes tasks.
+    /// Sends due answers without a lock, since sending wakes tasks.
     pub fn settle(&self) {
         while self.tell_due() {}
     }
 
-    /// True if an answer found nobody, and is now due to another request.
+    /// Returns true if an answer had no receiver, so that another request is due.
     fn tell_due(&self) -> bool {
         let mut answers = Vec::new();
         let mut guard = lock(&self.told);
@@ -343,7 +342,7 @@ impl Watcher {
         untold
     }
 
-    /// An answer found nobody.
+    /// Returns an undelivered answer to the watch.
     fn handle_untold(&self, due: DueAnswer) {
         let DueAnswer { answer, .. } = due;
         let mut guard = lock(&self.told);
@@ -352,12 +351,12 @@ impl Watcher {
     }
 }
 
-/// A request in the line of its watch.
+/// A queued request of a watch.
 #[derive(Debug)]
 pub struct NextChanges {
     watcher: Arc<Watcher>,
     request: RequestId,
-    /// Taken once the answer has arrived.
+    /// None once the answer has arrived.
     told: Option<oneshot::Receiver<DueAnswer>>,
 }
 
@@ -367,7 +366,7 @@ impl NextChanges {
         let told = self.told.as_mut().expect("taken only below and when dropped");
         let answer = told.await;
         self.told = None;
-        // The teller goes with the watch, which goes with its open.
+        // The sender is dropped with the watch, which ends with its open.
         answer.map_or(WatchAnswer::Closed, |due| due.answer)
     }
 }
@@ -381,8 +380,8 @@ impl Drop for NextChanges {
             return;
         }
         drop(guard);
-        // Answered already. Closing before looking: the answer is either here
-        // or finds nobody; in both cases the next one who asks is told.
+        // The request was answered already. Closing first decides: either the answer is in the
+        // channel or the sender gets it back. The next request receives it in both cases.
         told.close();
         if let Ok(Some(due)) = told.try_recv() {
             self.watcher.handle_untold(due);
@@ -392,8 +391,8 @@ impl Drop for NextChanges {
 }
 
 impl OpenFile {
-    /// A watch that began, or a request that came, while the open was being
-    /// closed or its directory marked for deletion is told so.
+    /// Ends the watch if it began, or its request came, while the open was closed or the directory
+    /// became delete pending.
     fn check_watch(&self, watcher: &Watcher) {
         let held = self.state.look();
         let is_open = held.grants.is_open(self.id);
@@ -408,14 +407,13 @@ impl OpenFile {
         }
     }
 
-    /// The directory was marked for deletion, or is spared: who watches it is
-    /// told that. MS-FSA 2.1.5.15.3.
+    /// Reports to watchers that delete pending was set or cleared. MS-FSA 2.1.5.15.3.
     pub(crate) fn judge_watches(&self) {
         if self.table.watches.is_empty() {
             return;
         }
-        // Under the lock of the grants: of two who change the mark, the later
-        // one tells later.
+        // The grants stay locked, so that concurrent changes of the state are reported in their
+        // order.
         let held = self.state.look();
         let watchers = self.table.watches.on(&self.volume().vfs, &self.path());
         let is_doomed = held.grants.is_delete_pending(self.name.link);
@@ -430,7 +428,7 @@ impl OpenFile {
         watchers.iter().for_each(|watcher| watcher.settle());
     }
 
-    /// The open is closed: so is its watch.
+    /// Ends the watch when its open is closed.
     pub(crate) fn end_watch(&self) {
         if let Some(watcher) = self.watch.get() {
             self.table.watches.remove(watcher);
@@ -440,24 +438,24 @@ impl OpenFile {
         }
     }
 
-    /// Tells that the file was changed, and what of it.
+    /// Reports a modification of the file.
     pub(crate) fn report_modified(&self, context: &RequestContext, what: Filter) {
         self.break_directory(context, &self.path());
         if self.state.has_caches() {
-            // Attributes, which nobody else keeps.
+            // Recalls delegations, which alone cache attributes.
             self.state.lock(context).grants.caches.handle_recall(self.cache_owner());
         }
         self.tell_watches(what);
     }
 
-    /// Whether a watch hears of what is written by this open. Costs one load where nothing is
-    /// watched, and two where nothing was watched anew since the last time.
+    /// Whether a watch reports writes of this open. It costs one load without watches, and two if
+    /// no watch was added since the last call.
     pub(crate) fn is_watched(&self) -> bool {
         let watches = &self.table.watches;
         if watches.is_empty() {
             return false;
         }
-        // Before the look: a watch that begins meanwhile makes it out of date.
+        // Read first, so that a watch that begins meanwhile invalidates the result.
         let generation = watches.generation();
         if let Some(known) = self.heard.of(generation) {
             return known;
@@ -467,14 +465,14 @@ impl OpenFile {
         is_heard
     }
 
-    /// Tells watches, and leases on the directory nothing.
+    /// Reports to watches only, without breaking directory leases.
     pub(crate) fn tell_watches(&self, what: Filter) {
         self.table.watches.report_change(&self.name, &self.caller, what);
     }
 }
 
 impl OpenFile {
-    /// The file was renamed; its opens know it already. MS-FSA 2.1.5.15.11.
+    /// Reports a rename that the opens reflect already. MS-FSA 2.1.5.15.11.
     pub(crate) fn report_renamed(&self, context: &RequestContext, from: &RelPath, to: &RelPath) {
         if from == to {
             return;
@@ -488,7 +486,7 @@ impl OpenFile {
         if self.is_directory() {
             watches.moved(vfs, from, to);
         } else {
-            // Windows sets the archive bit, and tells of it when the file is closed.
+            // Windows sets the archive attribute, and reports it when the file is closed.
             self.note_unreported(Filter::ATTRIBUTES);
         }
         let (what, by) = (name_filter(self.is_directory()), Some(&*self.caller));
@@ -501,7 +499,7 @@ impl OpenFile {
         }
     }
 
-    /// A name of the file came or went that none of its opens came by.
+    /// Reports an added or removed name that no open of the file uses.
     pub(crate) fn report_name(&self, context: &RequestContext, kind: ChangeKind, path: &RelPath) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         self.break_directory(context, path);
@@ -509,7 +507,7 @@ impl OpenFile {
     }
 }
 
-/// Whether an open's writes are heard, and as of which generation of the watches that is known.
+/// Cached result whether a watch reports an open's writes, with the generation of the watches.
 #[derive(Debug, Default)]
 pub(crate) struct Heard(AtomicU32);
 
@@ -524,7 +522,7 @@ impl Heard {
     }
 }
 
-/// How a name of this kind is watched for.
+/// Filter under which a change of such a name is reported.
 pub(crate) fn name_filter(is_directory: bool) -> Filter {
     if is_directory { Filter::DIRECTORY_NAME } else { Filter::FILE_NAME }
 }

@@ -1,5 +1,4 @@
-//! What others than this process do in a watched directory or below it, as far
-//! as the backend can tell.
+//! External changes in a watched directory or below it, as far as the backend reports them.
 
 use super::index::{may_list_in, may_list_lately};
 use super::{Change, ChangeKind, Filter, Watcher, name_filter};
@@ -7,7 +6,7 @@ use crate::table::lock;
 use std::sync::{Arc, Weak};
 use vfs::{FsError, Name, Node, OutsideChange, OutsideName, OutsideWatch, RelPath, ServerWork};
 
-/// Which of the attributes it was, nobody says.
+/// The backend does not report which attribute changed.
 const ANY_ATTRIBUTES: Filter = Filter(
     Filter::ATTRIBUTES.0
         | Filter::LAST_WRITE.0
@@ -18,7 +17,7 @@ const ANY_ATTRIBUTES: Filter = Filter(
 );
 
 impl Watcher {
-    /// Asks the backend to tell. Where it cannot, the watch goes without.
+    /// Registers with the backend. Without support there, the watch lacks external changes.
     pub(super) fn watch_outside(self: &Arc<Self>, directory: &dyn Node) {
         let weak: Weak<Self> = Arc::downgrade(self);
         let tell = move |change: &OutsideChange| {
@@ -47,14 +46,14 @@ impl Watcher {
         }
     }
 
-    /// The watch has ended.
+    /// Stops the backend watches.
     pub(super) fn unwatch_outside(&self) {
-        // Outside of the mutex: these are system calls.
+        // Dropped without the mutex, since that makes system calls.
         let watches = std::mem::take(&mut *lock(&self.outside));
         drop(watches);
     }
 
-    /// Something was done in the directory itself.
+    /// Handles an external change in the directory itself.
     fn handle_outside(&self, change: &OutsideChange) {
         match seen(change, &RelPath::root()) {
             None => self.handle_lost(),
@@ -63,7 +62,8 @@ impl Watcher {
         }
     }
 
-    /// Something was done in a directory of the volume, perhaps one below.
+    /// Handles an external change in a directory of the volume, which may lie below the watched
+    /// one.
     fn handle_outside_in(&self, directory: &RelPath, change: &OutsideChange) {
         let own = self.name.path();
         let Some(below) = directory.below(own.as_bytes()) else { return };
@@ -94,8 +94,7 @@ impl Watcher {
     }
 }
 
-/// As what a change in `directory` is watched for, and how it is told; none if
-/// changes were lost.
+/// Filter and changes of an external change in `directory`; none if changes were lost.
 fn seen(change: &OutsideChange, directory: &RelPath) -> Option<(Filter, Vec<Change>)> {
     let change_of = |kind, name: &Name| Change { kind, path: directory.join(name), stream: None };
     let one = |kind, of: &OutsideName| vec![change_of(kind, &of.name)];

@@ -1,25 +1,25 @@
-//! State that all watches share: the tick, and whether something waits for it.
+//! State that all watches share: ticks and generation.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use vfs::RelPath;
 
-/// Directories for which a watch remembers whether its user may list them.
+/// Directories for which a watch caches whether its user may list them.
 const LIST_RIGHTS_MAX: usize = 16;
 
 /// The tick of all watches.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
-    /// Changes of data were told since the last tick.
+    /// Whether data changes were reported since the last tick.
     pub has_data: AtomicBool,
-    /// The tick reports what waited for it: each watch defers it, and tells it at the end of the tick.
+    /// Whether a tick is reporting queued changes: watches defer them and report at its end.
     pub is_ticking: AtomicBool,
-    /// Counts ticks of about a second.
+    /// Number of ticks, about a second each.
     ticks: AtomicU32,
-    /// Changes with what is watched, with the paths of open files and with access lists.
+    /// Changes with the watches, the paths of open files and ACLs.
     generation: AtomicU32,
-    /// Of directories, for [`ListRights`].
+    /// Hasher of directories, for [`ListRights`].
     hasher: RandomState,
 }
 
@@ -32,7 +32,7 @@ impl Pulse {
         self.ticks.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Of 31 bits, never 0.
+    /// Generation of 31 bits, never 0.
     pub fn generation(&self) -> u32 {
         self.generation.load(Ordering::Acquire) | 1 << 30
     }
@@ -42,27 +42,27 @@ impl Pulse {
         let _ = self.generation.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
     }
 
-    /// Rights that were found hold for as long as this is the same.
+    /// Generation and tick within which cached rights hold.
     pub fn rights_as_of(&self) -> (u32, u32) {
         (self.generation(), self.tick())
     }
 
-    /// Sixty-four bits that stand for a directory: two are taken for one as rarely as a key of
-    /// that length is guessed, and a path would take up to 4 KiB.
+    /// A 64-bit keyed hash of a directory, since a path takes up to 4 KiB. A collision is as rare
+    /// as a guessed key of that length.
     pub fn hash_of(&self, directory: &RelPath) -> u64 {
         self.hasher.hash_one(directory.as_bytes())
     }
 }
 
-/// Counts something that may happen a few times between two ticks.
+/// Counts an event that may occur a few times between two ticks.
 #[derive(Debug, Default)]
 pub(crate) struct PerTick(AtomicU32);
 
 impl PerTick {
-    /// Bits of the count; the others are the tick's.
+    /// Bits of the count; the others hold the tick.
     const COUNT_BITS: u32 = 3;
 
-    /// Whether it may happen once more in this tick, of at most `max` times, which is below 8.
+    /// Takes one of at most `max` occurrences in this tick; `max` is below 8.
     pub fn try_take(&self, tick: u32, max: u32) -> bool {
         let tick = tick << Self::COUNT_BITS;
         let is_same = |state: u32| state >> Self::COUNT_BITS == tick >> Self::COUNT_BITS;
@@ -74,11 +74,11 @@ impl PerTick {
     }
 }
 
-/// Whether the user of a watch may list directories, as was found a moment ago.
+/// Cached rights of a watch's user to list directories.
 #[derive(Debug, Default)]
 pub(crate) struct ListRights {
     as_of: (u32, u32),
-    /// By [`Pulse::hash_of`].
+    /// Rights by [`Pulse::hash_of`].
     found: Vec<(u64, bool)>,
 }
 
@@ -88,7 +88,7 @@ impl ListRights {
         found.copied().find(|(other, _)| *other == directory).map(|(_, may_list)| may_list)
     }
 
-    /// `as_of` was read before the look.
+    /// Caches a right; `as_of` was read before the lookup.
     pub fn set(&mut self, as_of: (u32, u32), directory: u64, may_list: bool) {
         if self.as_of != as_of || self.found.len() >= LIST_RIGHTS_MAX {
             self.found.clear();

@@ -1,72 +1,72 @@
-//! What one watch was not told yet, and who asks for it. MS-FSA 2.1.5.11,
-//! MS-SMB2 3.3.1.3.
+//! Unreported changes and outstanding requests of one watch. MS-FSA 2.1.5.11, MS-SMB2 3.3.1.3.
 //!
-//! Owns no lock, no clock and no effects: inputs are `handle_*`, answers are
-//! taken by `poll_answer`.
+//! The module has no lock, clock or effects: inputs are `handle_*`, and `poll_answer` returns
+//! answers.
 
 use super::{Change, Measure, WatchAnswer};
 use std::collections::VecDeque;
 
-/// Changes of data that a watch is told at once between two ticks, which are about a second apart:
-/// with those of the tick itself a busy writer costs its clients a few answers a second.
+/// Data changes that a watch reports at once between two ticks, about a second apart. With those of
+/// the tick, a busy writer causes a few replies a second.
 const DATA_AT_ONCE_MAX: usize = 3;
-/// Changes of data that wait for a tick at most; of more the client is to look for itself.
+/// Limit of data changes deferred to a tick; beyond it the client must enumerate.
 const DEFERRED_MAX: usize = 64;
 
-/// Number of a request of one watch.
+/// Number of a request within its watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestId(u64);
 
-/// The changes between two requests, and the requests between two changes.
+/// Changes between two requests, and requests between two changes.
 #[derive(Debug)]
 pub(crate) struct Watch {
     measure: Measure,
-    /// Room that the first request had: MS-SMB2 3.3.1.3 keeps to it for all.
+    /// Room of the first request, which bounds the buffer: MS-SMB2 3.3.1.3.
     room_bytes: usize,
     changes: Vec<Change>,
-    /// Bytes of an answer with all of `changes`.
+    /// Size of a reply with all of `changes`, in bytes.
     held_bytes: usize,
-    /// Changes of data that wait for the next tick or the next change of another kind; none twice.
+    /// Data changes deferred to the next tick or the next change of another kind, without
+    /// duplicates.
     deferred: Vec<Change>,
-    /// Changes of data that were taken since the last tick without waiting.
+    /// Data changes that were buffered at once since the last tick.
     data_taken: usize,
-    /// Reports allowed before the next tick of deferred changes that are too many.
+    /// Overflow state of the deferred changes.
     deferral: Deferral,
-    /// A change was dropped because the directory is delete pending.
+    /// Whether a change was dropped while the directory was delete pending.
     missed_while_pending: bool,
     /// Memory of `changes` and `deferred`, in bytes.
     memory_bytes: usize,
-    /// There were more than fit: the asker must look for itself.
+    /// Whether changes were lost, so that the client must enumerate.
     overflowed: bool,
-    /// In the order in which they came, with the room of each.
+    /// Requests in order of arrival, each with its room.
     requests: VecDeque<(RequestId, usize)>,
     next_request: u64,
-    /// Why there is nothing to be told any more.
+    /// Reason why the watch has ended.
     ended: Option<WatchEnd>,
 }
 
-/// Whether changes of data are more than may wait for a tick.
+/// Overflow of the data changes that wait for a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deferral {
-    /// They were not, since the last tick.
+    /// No overflow since the last tick.
     Fits,
-    /// They were once, and the client was told to look at once; later ones are deferred again.
+    /// One overflow was reported at once; later changes are deferred again.
     Reported,
-    /// They were twice: the next tick tells the client to look.
+    /// A second overflow occurred: the next tick reports it.
     Lost,
 }
 
-/// Why a watch, or what waits on it, ends.
+/// Reason for which a watch and its requests end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
     /// The open was closed.
     Closed,
-    /// The directory is about to vanish.
+    /// The directory is delete pending.
     DeletePending,
 }
 
 impl Watch {
-    /// A watch that keeps what fits `room_bytes` by `measure`.
+    /// A watch that buffers as much as fits `room_bytes` by `measure`.
     pub fn new(room_bytes: usize, measure: Measure) -> Self {
         Self {
             measure,
@@ -85,15 +85,15 @@ impl Watch {
         }
     }
 
-    /// Something happened that the watch is to be told of.
+    /// Buffers a change.
     pub fn handle_change(&mut self, change: Change) {
         self.take_deferred();
         self.push(change);
     }
 
-    /// The data of a file changed, which may go on a thousand times a second: the first changes
-    /// after a tick are told at once, later ones together at the next. If they are too many for
-    /// that, the client is told once to look, and again with the tick if need be.
+    /// Handles a data change, which may occur a thousand times a second. The first after a tick are
+    /// reported at once, later ones together with the next tick. An overflow is reported once at
+    /// once, and again with the tick.
     pub fn handle_data_change(&mut self, change: Change) {
         if self.knows(&change) {
             return;
@@ -106,7 +106,7 @@ impl Watch {
         }
     }
 
-    /// The same of a change that waited for the tick, before [`Watch::handle_tick`].
+    /// Handles a change that was queued for the tick; call it before [`Watch::handle_tick`].
     pub fn handle_data_change_in_tick(&mut self, change: Change) {
         if !self.knows(&change) {
             self.defer(change);
@@ -126,7 +126,7 @@ impl Watch {
         }
     }
 
-    /// Whether the same change will be told, and nothing else after it.
+    /// Whether the same change is buffered already, with no other change after it.
     pub fn knows(&self, change: &Change) -> bool {
         let is_ended = match self.ended {
             Some(WatchEnd::Closed) => true,
@@ -140,7 +140,8 @@ impl Watch {
             || (self.deferred.is_empty() && self.changes.last() == Some(change))
     }
 
-    /// About a second has passed. True if something is told for it, or still waits.
+    /// Handles a tick, about once a second. Returns true if it reports a change or one is still
+    /// deferred.
     pub fn handle_tick(&mut self) -> bool {
         if self.ended == Some(WatchEnd::DeletePending) {
             return true;
@@ -157,7 +158,7 @@ impl Watch {
         tells
     }
 
-    /// Deferred changes stay so while the directory is delete pending: it may be spared.
+    /// Changes stay deferred while the directory is delete pending, which may be cleared.
     fn take_deferred(&mut self) {
         if self.ended.is_some() {
             return;
@@ -169,7 +170,7 @@ impl Watch {
     }
 
     fn push(&mut self, change: Change) {
-        // The same thing twice in a row is one thing to whoever looks later.
+        // A repeated change adds nothing for a later reader.
         if self.ended.is_some() {
             self.missed_while_pending = true;
             return;
@@ -185,14 +186,14 @@ impl Watch {
         }
     }
 
-    /// Something happened that nobody can tell any more.
+    /// Handles lost changes: the client must enumerate.
     pub fn handle_lost(&mut self) {
         self.forget();
         self.overflowed = true;
     }
 
-    /// A request with room for `room_bytes`. It is answered in its turn, or
-    /// withdrawn by [`Watch::handle_cancel`].
+    /// Queues a request with room for `room_bytes`. It is answered in order, or withdrawn by
+    /// [`Watch::handle_cancel`].
     pub fn handle_request(&mut self, room_bytes: usize) -> RequestId {
         let id = RequestId(self.next_request);
         self.next_request += 1;
@@ -200,14 +201,14 @@ impl Watch {
         id
     }
 
-    /// The request is withdrawn. False if it was answered already.
+    /// Withdraws a request. Returns false if it was answered already.
     pub fn handle_cancel(&mut self, id: RequestId) -> bool {
         let before = self.requests.len();
         self.requests.retain(|(other, _)| *other != id);
         self.requests.len() < before
     }
 
-    /// An answer that nobody took: what it said is told to the next one who asks.
+    /// Returns an undelivered answer to the buffer for the next request.
     pub fn handle_untold(&mut self, answer: WatchAnswer) {
         match answer {
             WatchAnswer::Changes(untold) => {
@@ -220,16 +221,15 @@ impl Watch {
         }
     }
 
-    /// All requests are answered by `end`. A watch whose open is closed stays
-    /// ended; a directory may yet be spared.
+    /// Ends all requests with `end`. A closed watch stays ended; delete pending may be cleared.
     pub fn handle_end(&mut self, end: WatchEnd) {
         if self.ended != Some(WatchEnd::Closed) {
             self.ended = Some(end);
         }
     }
 
-    /// The directory is spared: the watch goes on. If something happened meanwhile, its client is
-    /// to look for itself.
+    /// Resumes the watch after delete pending was cleared. If a change was missed, the client must
+    /// enumerate.
     pub fn handle_spared(&mut self) {
         if self.ended == Some(WatchEnd::DeletePending) {
             self.ended = None;
@@ -239,7 +239,7 @@ impl Watch {
         }
     }
 
-    /// The next answer that is due.
+    /// The next due answer.
     pub fn poll_answer(&mut self) -> Option<(RequestId, WatchAnswer)> {
         let is_due = self.overflowed || self.ended.is_some() || !self.changes.is_empty();
         let (id, room_bytes) = self.requests.pop_front_if(|_| is_due)?;
@@ -265,7 +265,7 @@ impl Watch {
         self.deferred.iter().map(Change::memory_bytes).sum()
     }
 
-    /// A client that looks after this sees what was lost, too.
+    /// Discards all changes: a client that enumerates afterwards sees the lost ones, too.
     fn forget(&mut self) {
         self.forget_deferred();
         self.changes = Vec::new();
@@ -280,7 +280,7 @@ impl Watch {
         self.deferred = Vec::new();
     }
 
-    /// Memory that its changes take, in bytes.
+    /// Memory of its changes, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes

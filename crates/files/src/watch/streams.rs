@@ -1,5 +1,5 @@
-//! Changes of named streams: told of the name of their file, with their own.
-//! MS-FSA 2.1.5.1.1, 2.1.5.4, 2.1.5.5, 2.1.5.15.11.1.
+//! Changes of named streams, reported with the name of the file and that of the stream. MS-FSA
+//! 2.1.5.1.1, 2.1.5.4, 2.1.5.5, 2.1.5.15.11.1.
 
 use super::index::Watches;
 use super::{ChangeKind, Filter};
@@ -7,12 +7,12 @@ use crate::table::OpenName;
 use crate::{Caller, OpenFile};
 use vfs::StreamName;
 
-/// The kinds of changes that are of a stream and not of its file.
+/// Kinds of changes that concern a stream and not its file.
 const OF_STREAMS: u32 = Filter::STREAM_NAME.0 | Filter::STREAM_SIZE.0 | Filter::STREAM_WRITE.0;
 
 impl Watches {
-    /// Tells that `by` has changed what is open by `name`, and what of it: of a stream what is the
-    /// stream's, and what is the file's. Returns how much work that was, in watches.
+    /// Reports changes by `by` to the file or stream that is open by `name`: stream kinds for the
+    /// stream, the others for its file. Returns the work in watches.
     pub(super) fn report_change(&self, name: &OpenName, by: &Caller, what: Filter) -> usize {
         if self.is_empty() {
             return 0;
@@ -32,8 +32,8 @@ impl Watches {
 }
 
 impl OpenFile {
-    /// As what a change of the open data is watched for. The time of the last
-    /// write is the file's, whichever of its streams was written.
+    /// Kinds that a change of the open data causes. The last write time belongs to the file,
+    /// whichever stream was written.
     pub(crate) fn data_filter(&self) -> Filter {
         match self.name.stream {
             Some(_) => Filter::STREAM_SIZE | Filter::STREAM_WRITE | Filter::LAST_WRITE,
@@ -41,12 +41,12 @@ impl OpenFile {
         }
     }
 
-    /// The same for its length alone.
+    /// The kind for its size alone.
     pub(crate) fn size_filter(&self) -> Filter {
         if self.name.stream.is_some() { Filter::STREAM_SIZE } else { Filter::SIZE }
     }
 
-    /// Tells what this open did to named streams of its file.
+    /// Reports changes by this open to named streams of its file.
     pub(crate) fn report_streams(&self, what: Filter, changes: &[(ChangeKind, &StreamName)]) {
         let (watches, vfs) = (&self.table.watches, &self.volume().vfs);
         if !watches.is_empty() {
