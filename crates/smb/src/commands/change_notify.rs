@@ -1,5 +1,4 @@
-//! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. Which changes a request is told is
-//! decided by `files::watch`.
+//! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. `files::watch` selects the changes that a request reports.
 
 use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
 use crate::names::{push_units, stream_units};
@@ -15,13 +14,13 @@ use wire::fscc::{NotifyAction, NotifyList, notify_list_bytes};
 use wire::ntstatus::NtStatus;
 use wire::smb::{ChangeNotifyRequest, Header, empty_notify_response, output_buffer_response};
 
-/// Tells changes in a directory, once there are any.
+/// Reports changes in a directory, once there are any.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for a file or too large a buffer, `ACCESS_DENIED` if the
-/// open may not list, `INSUFFICIENT_RESOURCES` if the user watches too much,
-/// `NOTIFY_CLEANUP` once it is closed, `DELETE_PENDING` once the directory is marked
-/// for deletion, `NOTIFY_ENUM_DIR` for too many changes.
+/// `INVALID_PARAMETER` for a file or too large a buffer, `ACCESS_DENIED` if the open may not list,
+/// `INSUFFICIENT_RESOURCES` if the user has too many watches, `NOTIFY_CLEANUP` once the open is
+/// closed, `DELETE_PENDING` once the directory is marked for deletion, `NOTIFY_ENUM_DIR` for too
+/// many changes.
 pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = ChangeNotifyRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(0, body.output_bytes as usize)?;
@@ -48,14 +47,14 @@ async fn wait(open: Arc<Open>, next: NextChanges) -> Result<Waited, NtStatus> {
             let list = encode(&changes);
             Ok(waited(NtStatus::SUCCESS, |w| output_buffer_response(w, &list)))
         }
-        // These two are no failures. MS-SMB2 3.3.4.4, 3.3.5.10.
+        // Both are success codes. MS-SMB2 3.3.4.4, 3.3.5.10.
         WatchAnswer::Closed => Ok(waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response)),
         WatchAnswer::Overflow => Ok(waited(NtStatus::NOTIFY_ENUM_DIR, empty_notify_response)),
         WatchAnswer::DeletePending => Err(NtStatus::DELETE_PENDING),
     }
 }
 
-/// An answer with this body, in which offsets count from the header, which comes later.
+/// A response with this body, whose offsets count from the header that is added later.
 fn waited(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> Waited {
     let mut message = vec![0; Header::LENGTH];
     encode(&mut Writer::with_origin(&mut message, 0));
@@ -63,7 +62,7 @@ fn waited(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> Waited {
     Waited { reply: Reply::with_status(status), body, open: None }
 }
 
-/// The name of a change, as SMB spells it.
+/// The name of a change in SMB's encoding.
 fn units(change: &Change) -> Vec<u16> {
     let mut units = Vec::with_capacity(change.path.as_bytes().len());
     for component in change.path.components() {
@@ -74,7 +73,7 @@ fn units(change: &Change) -> Vec<u16> {
     }
     if let Some(stream) = &change.stream {
         units.push(u16::from(b':'));
-        // What cannot be opened by its name is told as well as it can be.
+        // The name of a stream that no client can open is shown lossily.
         let lossy = || String::from_utf8_lossy(stream.as_bytes()).encode_utf16().collect();
         units.extend(stream_units(stream).unwrap_or_else(lossy));
     }
@@ -125,7 +124,7 @@ mod tests {
         assert_eq!(encoded.len(), measure(0, &change));
     }
 
-    /// Microsoft's suite takes the data from the offset that the answer has, none as there is.
+    /// Microsoft's test suite follows the data offset even of an empty response.
     #[test]
     fn answer_without_changes_says_where_they_would_be() {
         let answer = waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response);

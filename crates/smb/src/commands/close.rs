@@ -9,7 +9,7 @@ use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CloseRequest, CloseResponse};
 
-/// Closes an open, and tells attributes if asked.
+/// Closes an open, and returns its attributes on request.
 pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = CloseRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;
@@ -33,7 +33,8 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
                 attributes: attribute_bits(&attributes),
             };
         }
-        // A file that it deletes must not vanish first: another may get its number.
+        // The record is removed first. Otherwise a new file could get the inode number of the
+        // deleted file.
         if !request.server.forget(&open).await {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }

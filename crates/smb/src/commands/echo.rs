@@ -4,7 +4,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
-/// Answers that the server is there.
+/// Answers an ECHO.
 pub fn echo(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     EmptyBody.encode(&mut request.w);

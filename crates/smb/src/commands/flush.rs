@@ -8,8 +8,8 @@ use limits::Cost;
 use wire::ntstatus::NtStatus;
 use wire::smb::{EmptyBody, FlushRequest};
 
-/// Makes what was written survive power loss. Clients of Apple mark those that
-/// must (F_FULLFSYNC, all ones in the first reserved field): here all do.
+/// Makes written data survive power loss. Apple clients mark some requests as F_FULLFSYNC (all ones
+/// in the first reserved field); here every FLUSH is one.
 pub async fn flush(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = FlushRequest::decode(&mut request.body()?).map_err(malformed)?;
     let open = request.open(body.file_id)?;

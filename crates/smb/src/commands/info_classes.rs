@@ -3,9 +3,9 @@
 
 use wire::ntstatus::NtStatus;
 
-/// Classes of files of which MS-FSCC 2.4 says LOCAL: no client sends them over the network.
+/// File classes that MS-FSCC 2.4 marks as LOCAL: no client sends them over the network.
 const LOCAL_FILE_CLASSES: [u8; 10] = [9, 26, 27, 29, 33, 36, 44, 46, 50, 54];
-/// Classes of entries, which QUERY_DIRECTORY serves, and of quotas.
+/// Classes of directory entries, which QUERY_DIRECTORY serves, and of quotas.
 const LISTED_CLASSES: [u8; 12] = [1, 2, 3, 12, 32, 37, 38, 60, 78, 79, 80, 81];
 /// FilePipeInformation, FilePipeLocalInformation and FilePipeRemoteInformation.
 const PIPE_CLASSES: [u8; 3] = [23, 24, 25];
@@ -17,7 +17,7 @@ const LOCAL_FS_CLASSES: [u8; 3] = [2, 9, 10];
 /// FileFsControlInformation and FileFsObjectIdInformation.
 const SETTABLE_FS_CLASSES: [u8; 2] = [6, 8];
 
-/// For a class of a file that is queried. MS-SMB2 3.3.5.20.1.
+/// The refusal of a file class in QUERY_INFO. MS-SMB2 3.3.5.20.1.
 pub fn file_query_refusal(class: u8) -> NtStatus {
     if LOCAL_FILE_CLASSES.contains(&class) || LISTED_CLASSES.contains(&class) {
         NtStatus::NOT_SUPPORTED
@@ -28,7 +28,7 @@ pub fn file_query_refusal(class: u8) -> NtStatus {
     }
 }
 
-/// For a class of a file that is set. MS-SMB2 3.3.5.21.1.
+/// The refusal of a file class in SET_INFO. MS-SMB2 3.3.5.21.1.
 pub fn file_set_refusal(class: u8) -> NtStatus {
     match class {
         FILE_QUOTA_INFORMATION => NtStatus::NOT_SUPPORTED,
@@ -40,7 +40,7 @@ pub fn file_set_refusal(class: u8) -> NtStatus {
     }
 }
 
-/// For a class of a file system that is queried. MS-SMB2 3.3.5.20.2.
+/// The refusal of a file system class in QUERY_INFO. MS-SMB2 3.3.5.20.2.
 pub fn fs_query_refusal(class: u8) -> NtStatus {
     match LOCAL_FS_CLASSES.contains(&class) {
         true => NtStatus::NOT_SUPPORTED,
@@ -48,8 +48,8 @@ pub fn fs_query_refusal(class: u8) -> NtStatus {
     }
 }
 
-/// For a class of a file system that is set by an open which may, or may not, write data: none is
-/// served. MS-SMB2 3.3.5.21.2.
+/// The refusal of a file system class in SET_INFO; none is served. `may_write`: the open may write
+/// data. MS-SMB2 3.3.5.21.2.
 pub fn fs_set_refusal(class: u8, may_write: bool) -> NtStatus {
     match (SETTABLE_FS_CLASSES.contains(&class), may_write) {
         (true, true) => NtStatus::INVALID_PARAMETER,

@@ -27,7 +27,7 @@ const COMPRESSION_NONE: u16 = 0;
 const COMPRESSION_DEFAULT: u16 = 1;
 const COMPRESSION_LZNT1: u16 = 2;
 
-/// Output of a control code and the status it goes with.
+/// Output of a control code, with its status.
 struct Answer {
     status: NtStatus,
     output: Vec<u8>,
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// Carries out a control code.
+/// Executes a control code.
 pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = IoctlRequest::decode(&mut request.body()?).map_err(malformed)?;
     if !body.is_fsctl {
@@ -51,7 +51,7 @@ pub async fn ioctl(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     let room = body.output_bytes_max as usize + body.input_bytes_max as usize;
     request.check_payload(body.input.len(), room)?;
-    // MS-SMB2 3.3.5.15: session and tree before all else.
+    // MS-SMB2 3.3.5.15: session and tree are checked first.
     let _ = request.tree()?.free_of_charge();
     let mut file_id = body.file_id;
     let about_connection = [fsctl::VALIDATE_NEGOTIATE_INFO, fsctl::QUERY_NETWORK_INTERFACE_INFO];
@@ -72,7 +72,7 @@ async fn answer(
     Ok(match body.code {
         fsctl::VALIDATE_NEGOTIATE_INFO => network::validate_negotiate(request, body)?,
         fsctl::QUERY_NETWORK_INTERFACE_INFO => network::interfaces(request, body)?,
-        // No DFS is served: said so, clients ask no further.
+        // DFS is not served; with this status clients do not retry.
         fsctl::DFS_GET_REFERRALS | fsctl::DFS_GET_REFERRALS_EX => {
             return Err(NtStatus::FS_DRIVER_REQUIRED.into());
         }
@@ -136,21 +136,21 @@ async fn on_open(
         fsctl::DELETE_REPARSE_POINT => reparse::delete(request, open, body).await?,
         fsctl::MARK_HANDLE => mark_handle::mark_handle(open, body)?,
         fsctl::SRV_ENUMERATE_SNAPSHOTS => snapshots(request, file, body).await?,
-        // MS-FSA 2.1.5.10.20, 2.1.5.10.21: the volume is on no storage that copies by tokens.
+        // MS-FSA 2.1.5.10.20, 2.1.5.10.21: the volume's storage has no offloaded copies.
         fsctl::OFFLOAD_READ | fsctl::OFFLOAD_WRITE => {
             return Err(NtStatus::NOT_SUPPORTED.into());
         }
-        // MS-SMB2 3.3.5.15.7: there are no hashes for branch caches.
+        // MS-SMB2 3.3.5.15.7: BranchCache hashes are not served.
         fsctl::SRV_READ_HASH => return Err(NtStatus::NOT_SUPPORTED.into()),
-        // It is for volumes, which are not opened here.
+        // This control is for volume opens, which do not exist here.
         fsctl::IS_VOLUME_DIRTY => return Err(NtStatus::INVALID_PARAMETER.into()),
-        // Controls of what a file system does not have: integrity streams,
-        // journals, quotas, changes of object ids, zeros on release. MS-FSA 2.1.5.10.
+        // Controls of absent file system features: integrity streams, journals, quotas, changes of
+        // object ids, zeros on release. MS-FSA 2.1.5.10.
         _ => return Err(NtStatus::INVALID_DEVICE_REQUEST.into()),
     })
 }
 
-/// The open is to outlive its connection whatever others need. MS-SMB2 3.3.5.15.9.
+/// Makes an open resilient. MS-SMB2 3.3.5.15.9.
 fn request_resiliency(
     request: &Request<'_>,
     open: &Open,
@@ -166,14 +166,14 @@ fn request_resiliency(
     let durable = &open.origin.charges.durable;
     if durable.get().is_none() {
         let charge = request.server.holdings.durable.take(&request.session()?.holder);
-        // Another request may have been quicker: one charge is enough.
+        // A concurrent request may have charged it; one charge suffices.
         let _ = durable.set(charge.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?);
     }
     open.set_durability(durability);
     Ok(Answer::empty())
 }
 
-/// When states of the share were kept. MS-SMB2 3.3.5.15.1.
+/// The times of the share's snapshots. MS-SMB2 3.3.5.15.1.
 async fn snapshots(
     request: &Request<'_>,
     file: &OpenFile,
@@ -183,14 +183,14 @@ async fn snapshots(
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let times = match request.files.snapshots(file.volume()).await {
-        // None are kept, or none yet.
+        // The share has no snapshots, or none yet.
         Err(FsError::NotFound | FsError::PathNotFound) => Vec::new(),
         other => other.map_err(status_of)?,
     };
     Ok(Answer::ok(snapshot_array(&times, body.output_bytes_max as usize)))
 }
 
-/// Whether the file system compresses the file. Every open may ask.
+/// The compression state of a file. Every open may query it.
 fn compression(
     request: &Request<'_>,
     file: &OpenFile,
@@ -204,7 +204,7 @@ fn compression(
     Ok(Answer::ok(format.to_le_bytes().to_vec()))
 }
 
-/// Asks the file system to compress; by which algorithm is its own affair.
+/// Enables or disables compression; the file system chooses the algorithm.
 async fn set_compression(
     request: &Request<'_>,
     file: &Arc<OpenFile>,
@@ -219,8 +219,8 @@ async fn set_compression(
     Ok(Answer::empty())
 }
 
-/// FILE_OBJECTID_BUFFER: every file has an id from the start, made of its number
-/// and its volume's. MS-FSCC 2.1.3.
+/// FILE_OBJECTID_BUFFER: every file has an id, which consists of its inode and its volume. MS-FSCC
+/// 2.1.3.
 fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     if body.output_bytes_max < 64 {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -229,6 +229,6 @@ fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<Answer, NtStatu
     let id = [key.inode.to_le_bytes(), key.device.to_le_bytes()].concat();
     let mut volume = [0; 16];
     volume[..8].copy_from_slice(&file.volume().vfs_serial().to_le_bytes());
-    // The id, the volume it was made on, the id it was made with, no domain.
+    // ObjectId, BirthVolumeId, BirthObjectId, DomainId.
     Ok(Answer::ok([&id[..], &volume, &id, &[0; 16]].concat()))
 }

@@ -18,8 +18,8 @@ use wire::smb::{EmptyBody, LockElement, LockRequest};
 /// Locks or unlocks ranges.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for contradicting flags, `INVALID_LOCK_RANGE`,
-/// `LOCK_NOT_GRANTED`, `RANGE_NOT_LOCKED`; `FILE_NOT_AVAILABLE` for one that comes late.
+/// `INVALID_PARAMETER` for contradicting flags, `INVALID_LOCK_RANGE`, `LOCK_NOT_GRANTED`,
+/// `RANGE_NOT_LOCKED`; `FILE_NOT_AVAILABLE` for a stale request.
 pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body =
         LockRequest::decode(&mut request.body()?, LOCKS_PER_REQUEST_MAX).map_err(malformed)?;
@@ -30,22 +30,23 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         // MS-FSA 2.1.5.8.
         return Err(NtStatus::INVALID_PARAMETER);
     }
-    // With one channel only, nothing is sent twice. MS-SMB2 3.3.5.14.
+    // Without multichannel nothing is replayed. MS-SMB2 3.3.5.14.
     let multichannel = request.negotiated.capabilities & capabilities::MULTI_CHANNEL != 0;
     let sequence = if multichannel { body.sequence } else { 0 };
-    // By a channel that its client has given up, after what followed: a lock that nobody knows of.
+    // The request comes from a lost channel, after its successor. The client would not know of the
+    // lock.
     if multichannel && request.under_way.is_none() && open.lock_sequences().is_behind(sequence) {
         return Err(NtStatus::FILE_NOT_AVAILABLE);
     }
     let is_replay = open.lock_sequences().is_replay(sequence);
     if is_replay {
-        // The first of its number may not have been written down yet.
+        // The record of the first request may not be written yet.
         request.server.keep(&open).await?;
         EmptyBody.encode(&mut request.w);
         return Ok(Outcome::success());
     }
     let is_unlock = body.elements[0].flags & LockElement::UNLOCK != 0;
-    // What it has is given back also after its ticket's end; nothing is added.
+    // Unlocking remains possible after the ticket's expiry; locking does not.
     if !is_unlock && request.session()?.is_expired(|| request.server.host.now().wall) {
         return Err(NtStatus::NETWORK_SESSION_EXPIRED);
     }
@@ -74,7 +75,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     Ok(Outcome::success())
 }
 
-/// The locks were granted: a persistent open has them after a restart, or not at all.
+/// Records granted locks. A persistent open has its locks after a restart, or the request fails.
 async fn keep_locks(
     server: &Server,
     files: &RequestFiles,
@@ -91,7 +92,7 @@ async fn keep_locks(
     kept
 }
 
-/// Unlocks one range after the other; those before a failure stay unlocked.
+/// Unlocks the ranges in order; ranges before a failure stay unlocked.
 fn unlock_all(files: &RequestFiles, open: &Open, elements: &[LockElement]) -> Result<(), NtStatus> {
     let mut ranges = Vec::with_capacity(elements.len());
     let failed = elements.iter().map(unlocked_range).find_map(|range| match range {
@@ -113,7 +114,7 @@ fn unlocked_range(element: &LockElement) -> Result<Range, NtStatus> {
     }
 }
 
-/// The locks of a request, and whether it may wait for them.
+/// The locks of a request, and true if it may wait for them.
 fn wanted(elements: &[LockElement]) -> Result<(Vec<RangeLock>, bool), NtStatus> {
     let mut waits = false;
     let mut locks = Vec::with_capacity(elements.len());
@@ -124,7 +125,7 @@ fn wanted(elements: &[LockElement]) -> Result<(Vec<RangeLock>, bool), NtStatus> 
             LockElement::EXCLUSIVE => LockKind::Exclusive,
             _ => return Err(NtStatus::INVALID_PARAMETER),
         };
-        // Only a single range may be waited for.
+        // Only a single range may wait.
         if !fails && elements.len() > 1 {
             return Err(NtStatus::INVALID_PARAMETER);
         }

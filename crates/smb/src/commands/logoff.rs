@@ -5,8 +5,7 @@ use crate::durable;
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
-/// Ends the session and closes what it holds, but for what is durable: its
-/// client may come back for that.
+/// Ends the session and closes its opens, except for durable opens, which the client may reconnect.
 pub async fn logoff(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let session = request.session()?;

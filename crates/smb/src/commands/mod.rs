@@ -1,5 +1,5 @@
-//! One module a command. Each decodes its request, asks `files`, and writes
-//! its reply; none decides what `files` must decide for every protocol.
+//! One module a command. Each decodes its request, calls `files`, and writes its response.
+//! Decisions that concern every protocol belong to `files`.
 
 pub mod change_notify;
 pub mod close;

@@ -9,12 +9,12 @@ use files::{AcknowledgeRefusal, CacheKey, Caching};
 use wire::ntstatus::NtStatus;
 use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 
-/// Takes back what a client kept to itself.
+/// Handles the acknowledgment of an oplock or lease break.
 ///
 /// # Errors
-/// As [`acknowledge_oplock`]. Of a lease: `OBJECT_NAME_NOT_FOUND` if there is none, or the
-/// user has opened nothing under it, `UNSUCCESSFUL` if it was not asked for, `REQUEST_NOT_ACCEPTED`
-/// if too much is kept.
+/// The errors of [`acknowledge_oplock`]. For a lease: `OBJECT_NAME_NOT_FOUND` if it does not exist
+/// or the user has no open under it, `UNSUCCESSFUL` if it is not breaking, `REQUEST_NOT_ACCEPTED`
+/// if the client retains too much caching.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if let Some(about) = About::of(request.message) {
         request.session()?.handle_answer(about);
@@ -35,13 +35,13 @@ pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
 }
 
-/// An oplock goes down to `level`. MS-SMB2 3.3.5.22.1, in its order. An answer that is none, or
-/// keeps too much, ends the break all the same, with nothing left: whoever waits goes on.
+/// Downgrades an oplock to `level`. MS-SMB2 3.3.5.22.1, in its order. An invalid acknowledgment
+/// also ends the break, without any caching left, so that the waiting open continues.
 ///
-/// # Errors
-/// `INVALID_DEVICE_STATE` if no oplock breaks, `INVALID_PARAMETER` for the level of leases,
-/// `INVALID_OPLOCK_PROTOCOL` if too much is kept, or the break from level II asked no answer:
-/// that one the object store refuses (MS-FSA 2.1.5.18), which Windows passes on.
+/// `INVALID_DEVICE_STATE` if no oplock is breaking; `INVALID_PARAMETER` for the lease level;
+/// `INVALID_OPLOCK_PROTOCOL` if the client retains too much. The last also applies to a break from
+/// level II, which needs no acknowledgment: the object store refuses one (MS-FSA 2.1.5.18), and
+/// Windows passes that on.
 fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(), NtStatus> {
     let keeps = match level {
         LEVEL_NONE | LEVEL_II => caching_of(level),

@@ -1,8 +1,8 @@
 //! QUERY_DIRECTORY. MS-SMB2 3.3.5.18, MS-FSA 2.1.5.6.3.
 //!
-//! Entries are written into the reply as the backend looks at them
-//! ([`entries`]). A name without wildcards is looked up. Short directories are listed at
-//! once; of others the rest of a reply is filled on a worker.
+//! Entries are encoded into the response while the backend lists them ([`entries`]). A pattern
+//! without wildcards is looked up. Short directories are listed inline; for others a worker fills
+//! the rest of the response.
 
 mod entries;
 
@@ -19,15 +19,15 @@ use wire::fscc::{DirectoryClass, FILE_POSIX_INFORMATION, Pattern};
 use wire::ntstatus::NtStatus;
 use wire::smb::{QueryDirectoryRequest, QueryFlags};
 
-/// Where a listing stands. One for an open: MS-SMB2 3.3.1.10 EnumerationLocation.
+/// Position of a listing, one an open: MS-SMB2 3.3.1.10 EnumerationLocation.
 #[derive(Debug, Default)]
 pub struct Scan {
-    /// As the client sent it.
+    /// The pattern as the client sent it.
     units: Vec<u16>,
     pattern: Pattern,
-    /// `.` and `..` come first: how many of them are through.
+    /// Number of entries among `.` and `..` that are done; they come first.
     dots_done: u8,
-    /// Cookie of the last entry that is through.
+    /// Cookie of the last entry that is done.
     cookie: u64,
     at_end: bool,
     found_any: bool,
@@ -43,7 +43,7 @@ impl Scan {
 const PATTERN_UNITS_MAX: usize = 1024;
 /// The pattern of a client that sends none.
 const ALL_NAMES: u16 = b'*' as u16;
-/// Names that are read at once, without a worker.
+/// Names that are read inline, without a worker.
 const INLINE_NAMES_MAX: usize = 64;
 
 /// Lists a directory.
@@ -64,11 +64,11 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
         return Err(NtStatus::ACCESS_DENIED);
     }
     let shape = Shape::of(body.class, file)?;
-    // Requests that came together go on where the one before ended.
+    // Concurrent requests continue where the previous one ended.
     let mut slot = open.scan.lock().await;
     let scan = start_scan(slot.take(), &body)?;
     let first = !scan.found_any;
-    // The fixed part of the reply comes first; its fields are filled at the end.
+    // The fixed part of the response comes first; its fields are filled in at the end.
     let offset = request.w.position() + 8;
     request.w.u16(9);
     request.w.u16(offset as u16);
@@ -80,7 +80,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
         file: file.clone(),
         shape,
         is_apple: open.tree.has_apple_details(),
-        // What was written stands for itself if this fails.
+        // The response's own buffer remains valid if this fails.
         out: request.w.buffer().clone(),
         start,
         limit: body.output_bytes as usize,
@@ -137,7 +137,7 @@ fn scan_result(wrote: bool, full: bool, first: bool) -> Result<(), NtStatus> {
     }
 }
 
-/// The scan to go on with; a new one if asked for, or if there is none.
+/// The scan to continue; a new one on request, or if there is none.
 fn start_scan(present: Option<Scan>, body: &QueryDirectoryRequest<'_>) -> Result<Scan, NtStatus> {
     let units = utf16_units(body.pattern, "pattern").map_err(malformed)?;
     if units.len() > PATTERN_UNITS_MAX {
@@ -156,7 +156,7 @@ fn start_scan(present: Option<Scan>, body: &QueryDirectoryRequest<'_>) -> Result
     }
 }
 
-/// In which form entries are asked for.
+/// The requested form of entries.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
     Windows(DirectoryClass),

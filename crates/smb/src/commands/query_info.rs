@@ -26,30 +26,30 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{Dialect, InfoType, QueryInfoRequest, output_buffer_response};
 
 /// FILE_CASE_SENSITIVE_SEARCH, FILE_CASE_PRESERVED_NAMES, FILE_UNICODE_ON_DISK,
-/// FILE_PERSISTENT_ACLS and FILE_SUPPORTS_OBJECT_IDS: every file has an id from the start, which
-/// FSCTL_CREATE_OR_GET_OBJECT_ID tells. MS-FSCC 2.5.1.
+/// FILE_PERSISTENT_ACLS and FILE_SUPPORTS_OBJECT_IDS: every file has an id, which
+/// FSCTL_CREATE_OR_GET_OBJECT_ID returns. MS-FSCC 2.5.1.
 const FS_ATTRIBUTES: u32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x0001_0000;
-/// FILE_SUPPORTS_SPARSE_FILES, where holes are kept.
+/// FILE_SUPPORTS_SPARSE_FILES, if the file system has holes.
 const FS_SPARSE_FILES: u32 = 0x40;
-/// FILE_SUPPORTS_REPARSE_POINTS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, where they can be stored, and
-/// FILE_SUPPORTS_HARD_LINKS: the file systems of Linux without the one are those without the other.
+/// FILE_SUPPORTS_REPARSE_POINTS and FILE_SUPPORTS_EXTENDED_ATTRIBUTES, if the file system stores
+/// them, and FILE_SUPPORTS_HARD_LINKS: Linux file systems have either all or none.
 const FS_OF_XATTRS: u32 = 0x80 | 0x0040_0000 | 0x0080_0000;
-/// FILE_READ_ONLY_VOLUME, of shares and of previous versions in which nothing is changed.
+/// FILE_READ_ONLY_VOLUME, for read-only shares and previous versions.
 const FS_READ_ONLY: u32 = 0x0008_0000;
-/// FILE_NAMED_STREAMS, where they can be stored.
+/// FILE_NAMED_STREAMS, if the file system stores them.
 const FS_NAMED_STREAMS: u32 = 0x0004_0000;
-/// FILE_VOLUME_QUOTAS, where the file system counts what users store.
+/// FILE_VOLUME_QUOTAS, if the file system accounts space by user.
 const FS_QUOTAS: u32 = 0x20;
-/// FILE_FILE_COMPRESSION, where the file system compresses what it is told to.
+/// FILE_FILE_COMPRESSION, if the file system compresses on request.
 const FS_COMPRESSION: u32 = 0x10;
-/// FILE_SUPPORTS_BLOCK_REFCOUNTING, where files can share blocks.
+/// FILE_SUPPORTS_BLOCK_REFCOUNTING, if files can share blocks.
 const FS_BLOCK_REFCOUNTING: u32 = 0x0800_0000;
 
-/// Answers what is known of a file, its file system or its security.
+/// Queries a file, its file system or its security descriptor.
 ///
 /// # Errors
-/// `INFO_LENGTH_MISMATCH` or `BUFFER_TOO_SMALL` for buffers below the fixed
-/// part, `INVALID_INFO_CLASS`, `ACCESS_DENIED`.
+/// `INFO_LENGTH_MISMATCH` or `BUFFER_TOO_SMALL` for a buffer below the fixed part,
+/// `INVALID_INFO_CLASS`, `ACCESS_DENIED`.
 pub async fn query_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = QueryInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), body.output_bytes as usize)?;
@@ -97,13 +97,13 @@ async fn answer(
             }
         }
         (InfoType::Security, Target::File(file)) => security_info(request, file, body, data)?,
-        // MS-SMB2 3.3.5.20.4: they have a file of their own.
+        // MS-SMB2 3.3.5.20.4: quotas are queried on the quota file.
         (InfoType::Quota, _) => return Err(NtStatus::INVALID_HANDLE.into()),
         (InfoType::Unknown(_), _) => return Err(NtStatus::INVALID_PARAMETER.into()),
     })
 }
 
-/// Cuts an answer to the client's buffer. MS-SMB2 3.3.5.20.1.
+/// Truncates a response to the client's buffer. MS-SMB2 3.3.5.20.1.
 fn fit(data: &mut Vec<u8>, room: usize) -> NtStatus {
     if data.len() <= room {
         return NtStatus::SUCCESS;
@@ -133,7 +133,7 @@ fn file_info(
     }
     let session = request.session()?;
     if class == FileInfoClass::NormalizedName && session.dialect != Dialect::Smb311 {
-        // MS-SMB2 3.3.5.20.1: for this dialect only.
+        // MS-SMB2 3.3.5.20.1: for dialect 3.1.1 only.
         return Err(NtStatus::NOT_SUPPORTED.into());
     }
     if class == FileInfoClass::AlternateName {
@@ -176,8 +176,8 @@ fn posix_file_info(
     Ok(fit(data, room))
 }
 
-/// No shorter names are made up: a name is its own alternate, the only one that
-/// opens it. Programs that cannot do without 8.3 names are older than SMB2.
+/// The server generates no 8.3 names: a name is its own alternate, the only one that opens it.
+/// Programs that need 8.3 names are older than SMB2.
 fn alternate_name(
     files: &RequestFiles,
     file: &OpenFile,
@@ -193,7 +193,7 @@ fn alternate_name(
     Ok(fit(data, room))
 }
 
-/// MS-FSA 2.1.5.12: classes that show attributes need the right to see them.
+/// MS-FSA 2.1.5.12: classes that show attributes need FILE_READ_ATTRIBUTES.
 fn needs_read_attributes(class: FileInfoClass) -> bool {
     matches!(
         class,
@@ -204,7 +204,7 @@ fn needs_read_attributes(class: FileInfoClass) -> bool {
     )
 }
 
-/// Classes with a name, which may take looks at directories.
+/// Classes with a name, which may need directory look-ups.
 fn shows_name(class: FileInfoClass) -> bool {
     matches!(class, FileInfoClass::All | FileInfoClass::Name | FileInfoClass::NormalizedName)
 }
@@ -222,7 +222,7 @@ fn file_facts(files: &RequestFiles, open: &Open, file: &OpenFile) -> Result<File
         links: if file.is_directory() { 1 } else { attributes.links }
             - u32::from(delete_pending && attributes.links > 0),
         delete_pending,
-        // So is a link that leads to one.
+        // A symbolic link to a directory counts as one.
         is_directory: attribute_bits(&attributes) & fscc::FILE_ATTRIBUTE_DIRECTORY != 0,
         index: attributes.key.inode,
         volume_serial: attributes.key.device,
@@ -251,7 +251,7 @@ fn name_units(files: &RequestFiles, file: &OpenFile) -> Vec<u16> {
     name
 }
 
-/// All streams of a file, the unnamed one first. MS-FSA 2.1.5.12.28.
+/// All streams of a file, the default stream first. MS-FSA 2.1.5.12.28.
 fn streams(
     files: &RequestFiles,
     file: &OpenFile,
@@ -306,7 +306,7 @@ fn full_ea(
     Ok(status)
 }
 
-/// Those that a list names: what is missing is shown empty.
+/// The attributes that a list names; absent ones are returned empty.
 fn asked_for(entries: &[Shown], list: &[u8]) -> Result<Vec<Shown>, NtStatus> {
     let names = decode_ea_names(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
     if !names.iter().all(|name| is_name(name)) {
@@ -319,14 +319,14 @@ fn asked_for(entries: &[Shown], list: &[u8]) -> Result<Vec<Shown>, NtStatus> {
     Ok(names.iter().map(find).collect())
 }
 
-/// As many as fit; how many those are.
+/// Appends as many entries as fit, and returns their number.
 fn show_ea(
     entries: &[Shown],
     data: &mut Vec<u8>,
     room: usize,
 ) -> Result<(usize, NtStatus), QueryRefusal> {
     match put_ea_list(entries, data, room) {
-        // MS-FSA 2.1.5.12.12: the next one is the least that is shown.
+        // MS-FSA 2.1.5.12.12: at least the next entry must fit.
         0 => {
             put_ea_list(entries.get(..1).unwrap_or_default(), data, usize::MAX);
             Err(QueryRefusal::BufferTooSmall(data.len()))
@@ -363,7 +363,7 @@ fn pipe_info(
     Ok(NtStatus::SUCCESS)
 }
 
-/// What a share with a limit for backups has room for.
+/// Space accounting of a share with a limit for backups.
 #[derive(Clone, Copy, Debug)]
 struct BackupRoom {
     max_bytes: u64,
@@ -503,7 +503,7 @@ fn security_info(
     Ok(NtStatus::SUCCESS)
 }
 
-/// Parts of a descriptor that SECURITY_INFORMATION bits name. MS-DTYP 2.4.7.
+/// The parts of a descriptor that SECURITY_INFORMATION bits select. MS-DTYP 2.4.7.
 pub(super) fn parts(bits: u32) -> SecurityParts {
     SecurityParts {
         owner: bits & fscc::OWNER_SECURITY_INFORMATION != 0,

@@ -19,8 +19,8 @@ use wire::smb::{Flags, Header, ReadRequest, ReadResponse};
 /// Reads from a file or a pipe.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, `END_OF_FILE`
-/// if fewer than the wanted minimum are left, and the file layer's refusals.
+/// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, `END_OF_FILE` if fewer than
+/// MinimumCount bytes are left, and the file layer's refusals.
 pub async fn read(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = ReadRequest::decode(&mut request.body()?).map_err(malformed)?;
     let length = body.length_bytes as usize;
@@ -38,7 +38,7 @@ async fn read_open(
     open: UnpaidOpen,
     body: &ReadRequest,
 ) -> Result<Outcome, NtStatus> {
-    // The last byte that can be addressed is the one before 2^63.
+    // The last addressable byte is the one before 2^63.
     if body.offset_bytes > i64::MAX as u64
         || body.offset_bytes + u64::from(body.length_bytes) > i64::MAX as u64
     {
@@ -58,7 +58,7 @@ async fn read_open(
     outcome
 }
 
-/// What was not read is not paid for.
+/// Refunds the cost of bytes that were not read.
 fn give_back(
     queue: &ShareQueue,
     request: &mut Request<'_>,
@@ -102,7 +102,7 @@ async fn read_file(
     Ok(Outcome::success())
 }
 
-/// Whether the reply will be neither signed nor sealed, and is alone.
+/// True if the response is alone in its frame, unsigned and unencrypted.
 fn leaves_plain(request: &Request<'_>) -> bool {
     let session = request.channel.map(|c| &c.session);
     let protects = session.is_none_or(|s| s.signing_required || s.encrypt_data);
@@ -112,7 +112,7 @@ fn leaves_plain(request: &Request<'_>) -> bool {
         && !request.header.flags.contains(Flags::SIGNED)
 }
 
-/// Leaves the data where it is, in the page cache, to be sent from there.
+/// Leaves the data in the page cache, for sendfile.
 fn send_file(
     request: &mut Request<'_>,
     file: &Arc<OpenFile>,
@@ -139,7 +139,7 @@ fn check_end(count: usize, body: &ReadRequest) -> Result<(), NtStatus> {
     }
 }
 
-/// What is answered already; else the read waits for it.
+/// Returns available data; without any the read waits.
 fn read_pipe(
     request: &mut Request<'_>,
     open: Arc<Open>,
@@ -158,7 +158,7 @@ async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<Waited, NtSta
         Either::Left((answered, _)) => answered?,
         Either::Right(_) => return Err(NtStatus::PIPE_BROKEN),
     };
-    // Offsets in the body count from the header, which comes later.
+    // Offsets in the body count from the header, which is added later.
     let mut message = vec![0; Header::LENGTH];
     let status = put_answer(&mut Writer::with_origin(&mut message, 0), &answered);
     let body = message.split_off(Header::LENGTH);

@@ -22,7 +22,7 @@ use wire::fscc::{BasicInfo, FileInfoClass, FileTime, RenameInfo};
 use wire::ntstatus::NtStatus;
 use wire::smb::{AFP_INFO_BYTES, InfoType, SetInfoRequest};
 
-/// Changes a file, its name, its fate or its security.
+/// Changes a file: its metadata, name, disposition or security descriptor.
 pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = SetInfoRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.input.len(), 0)?;
@@ -73,8 +73,7 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     Ok(Outcome::success())
 }
 
-/// Clients of POSIX send permission bits as an entry of the list, and name
-/// owners by number.
+/// Sets a descriptor. POSIX clients send the mode as an ACE, and owners as numeric SIDs.
 fn set_security(
     files: &RequestFiles,
     file: &OpenFile,
@@ -91,11 +90,11 @@ fn set_security(
         mode = mode_of(&descriptor, shown.dacl.as_deref().unwrap_or_default());
         parts.dacl = mode.is_none();
         if is_chown {
-            // chown(2): Linux's client sends back the list that it was shown, and no new mode.
+            // chown(2): the Linux client returns the ACL that it read, and no new mode.
             mode = None;
             parts.dacl &= !is_list_sent_back(&descriptor, &shown);
         }
-        // A mode beside a list is not in force.
+        // A mode beside a real ACL has no effect.
         descriptor.dacl.iter_mut().for_each(|it| it.retain(|ace| ace.sid.as_nfs_mode().is_none()));
     }
     descriptor.owner = descriptor.owner.map(Sid::from_nfs);
@@ -106,8 +105,8 @@ fn set_security(
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
 }
 
-/// Clients of Apple send back the entries that they were shown, with other
-/// permission bits; and empty lists that mean nothing.
+/// Sets a descriptor of an Apple client. Such clients return the entries that they read with
+/// another mode, and send empty ACLs without meaning.
 fn set_security_of_apple(
     files: &RequestFiles,
     file: &OpenFile,
@@ -126,7 +125,8 @@ fn set_security_of_apple(
     mode.map_or(Ok(()), |mode| files.set_mode(file, mode)).map_err(status_of)
 }
 
-/// Classes that change a file beside its data and its attributes, which keep frozen times themselves.
+/// Classes that change a file beyond its data and attributes. Those for data and attributes handle
+/// frozen times themselves.
 fn moves_change_time(class: FileInfoClass) -> bool {
     use FileInfoClass::{FullEa, Link, Rename, RenameEx};
     matches!(class, Rename | RenameEx | Link | FullEa)
@@ -170,7 +170,7 @@ async fn set_file_info(
             let size = r.u64("end of file").map_err(short)?;
             check_size(size)?;
             if is_info(file) {
-                // macOS: longer than it is it cannot be, and is never cut.
+                // As on macOS, AfpInfo cannot grow beyond its fixed size, and is never truncated.
                 let fits = size <= AFP_INFO_BYTES as u64;
                 return if fits { Ok(()) } else { Err(NtStatus::ALLOTTED_SPACE_EXCEEDED) };
             }
@@ -212,7 +212,8 @@ async fn set_delete(
     files.mark_deleted(file, delete, ignore_readonly).await.map_err(status_of)
 }
 
-/// All that is in a file is valid, and more is not there: nothing changes. MS-FSA 2.1.5.15.14.
+/// Checks ValidDataLength, which must equal the file size because all data is valid; nothing
+/// changes. MS-FSA 2.1.5.15.14.
 fn check_valid_data(files: &RequestFiles, file: &OpenFile, bytes: u64) -> Result<(), NtStatus> {
     // MS-SMB2 3.3.5.21.1.
     if !file.granted().intersects(Access::WRITE_DATA) {
@@ -233,7 +234,7 @@ fn check_size(size: u64) -> Result<(), NtStatus> {
     if size > i64::MAX as u64 { Err(NtStatus::INVALID_PARAMETER) } else { Ok(()) }
 }
 
-/// The special values of times. MS-FSCC 2.4.7.
+/// Special time values. MS-FSCC 2.4.7.
 fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
     let setting = |time: FileTime| match time.0 {
         0 => Ok(TimeSetting::Keep),
@@ -252,7 +253,7 @@ fn basic_change(info: BasicInfo) -> Result<BasicChange, NtStatus> {
     })
 }
 
-/// A name that begins with `:` is a stream's of the same file. MS-FSA 2.1.5.15.11.
+/// A target that begins with `:` renames the file's stream. MS-FSA 2.1.5.15.11.
 async fn rename(files: &RequestFiles, open: &Open, info: &RenameInfo<'_>) -> Result<(), NtStatus> {
     let file = open.file()?;
     let (to, replace) = (target(files, file, info).await?, info.flags & 1 != 0);
@@ -260,7 +261,7 @@ async fn rename(files: &RequestFiles, open: &Open, info: &RenameInfo<'_>) -> Res
         Some(Stream::Named(name)) if to.path.is_root() => {
             files.rename_stream(file, name, replace).await
         }
-        // Making a stream the file's data, or a file's data a stream.
+        // Converting between a stream and a file's default data is not supported.
         Some(_) if to.path.is_root() || file.stream().is_none() => {
             return Err(NtStatus::NOT_SUPPORTED);
         }

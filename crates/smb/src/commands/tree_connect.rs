@@ -15,12 +15,12 @@ use wire::codec::utf16_units;
 use wire::ntstatus::NtStatus;
 use wire::smb::{TreeConnectRequest, TreeConnectResponse};
 
-/// Longest path taken, in UTF-16 units: a server name and a share name.
+/// Longest path in UTF-16 units: a server name and a share name.
 const PATH_UNITS_MAX: usize = 1024;
 /// Longest share name (NNLEN of MS-SRVS).
 const SHARE_NAME_MAX: usize = 80;
 
-/// Connects a share, and has it written down.
+/// Connects a share, and audits the attempt.
 pub async fn tree_connect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = TreeConnectRequest::decode(&mut request.body()?).map_err(malformed)?;
     let connected = connect(request, &body).await;
@@ -42,7 +42,7 @@ async fn connect(
     let user = session.user();
     let admitted = admit(share, counted, &user, request.shared.facts.peer.ip())?;
     let share = &admitted.share;
-    // Keys of a session without a proof are known to all who have seen it begin.
+    // Every eavesdropper knows the keys of a guest or anonymous session.
     let has_keys = session.sealing.is_some() && session.has_secret();
     if share.encryption_required && !has_keys {
         return Err(NtStatus::ACCESS_DENIED);
@@ -63,8 +63,8 @@ async fn connect(
     Ok(Outcome::Done(Reply { tree_id: Some(tree.id), ..Reply::default() }))
 }
 
-/// Waits until a look-up has told whether the client's machine may reach the share: SMB has no word
-/// for "ask again". A client that is looked up for too long is not admitted.
+/// Waits until the look-up of the client's host name is complete, because SMB has no retry status.
+/// A client whose look-up takes too long is refused.
 async fn know_host(request: &Request<'_>, share: &Share) {
     let peer = request.shared.facts.peer.ip();
     let mut left = NAME_WAITS.as_millis() / NAME_LOOKS_EVERY.as_millis();
@@ -74,7 +74,7 @@ async fn know_host(request: &Request<'_>, share: &Share) {
     }
 }
 
-/// The share as this user may use it from there.
+/// The share with this user's access from this address.
 fn admit(
     share: Arc<Share>,
     counted: ShareId,
@@ -92,7 +92,7 @@ fn admit(
         if read_only == volume.options.read_only {
             return volume.clone();
         }
-        // The same files: what is open there is known by their backend.
+        // The volume has the same files: opens are tracked by the backend.
         let options = VolumeOptions { read_only, ..volume.options.clone() };
         Arc::new(Volume { vfs: volume.vfs.clone(), options })
     });

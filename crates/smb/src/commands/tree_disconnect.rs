@@ -4,7 +4,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use wire::ntstatus::NtStatus;
 use wire::smb::EmptyBody;
 
-/// Ends a tree connect and closes what was opened on it.
+/// Ends a tree connect and closes its opens.
 pub async fn tree_disconnect(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     EmptyBody::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?.free_of_charge();

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{WriteRequest, WriteResponse};
 
-/// The offset that means the end of the file, wherever that is: the only one
-/// for a client of POSIX that may but append, and for no other.
+/// The offset that means the present end of the file. A POSIX client with append access only must
+/// use it; no other client may.
 const APPEND: u64 = u64::MAX;
 
 fn appends(file: &OpenFile) -> bool {
@@ -20,7 +20,7 @@ fn appends(file: &OpenFile) -> bool {
     granted.contains(Access::APPEND_DATA) && !granted.contains(Access::WRITE_DATA)
 }
 
-/// Writes what Finder keeps of a file.
+/// Writes AFP_AfpInfo, the Finder information of a file.
 fn write_info(
     files: &RequestFiles,
     file: &OpenFile,
@@ -34,7 +34,7 @@ fn write_info(
     Ok(())
 }
 
-/// Writes to a file, and waits until that is stable if the open or the request promises it.
+/// Writes to a file, and waits until the data is stable if the open or the request promises it.
 async fn write_file(
     request: &Request<'_>,
     (open, file): (&Open, &Arc<OpenFile>),
@@ -47,7 +47,7 @@ async fn write_file(
         if is_posix(file) && appends(file) != (body.offset_bytes == APPEND) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        // The last byte that can be addressed is the one before 2^63.
+        // The last addressable byte is the one before 2^63.
         let end = body.offset_bytes.checked_add(body.data.len() as u64);
         let end = end.filter(|end| *end <= i64::MAX as u64);
         if end.is_none() && !(is_posix(file) && body.offset_bytes == APPEND) {
@@ -57,7 +57,7 @@ async fn write_file(
         file.set_position(end.unwrap_or_default());
     }
     if open.writes_through() || body.flags & WriteRequest::WRITE_THROUGH != 0 {
-        // Not as FLUSH, which also tells of the change: leases on the directory last until the
+        // Unlike FLUSH, this does not publish the change: leases on the directory last until the
         // close.
         let mut unstable = Unstable::default();
         unstable.add_open(file);
@@ -69,8 +69,7 @@ async fn write_file(
 /// Writes to a file or a pipe.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, and the file
-/// layer's refusals.
+/// `INVALID_PARAMETER` past the negotiated size, `FILE_CLOSED`, and the file layer's refusals.
 pub async fn write(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = WriteRequest::decode(&mut request.body()?).map_err(malformed)?;
     request.check_payload(body.data.len(), 0)?;

@@ -1,5 +1,5 @@
-//! CREATE of an application that may have the file open at another machine.
-//! MS-SMB2 3.3.5.9.13.
+//! CREATE of an application instance that may have the file open on another machine. MS-SMB2
+//! 3.3.5.9.13.
 
 use crate::app_instances::AppInstance;
 use crate::dispatch::Request;
@@ -8,11 +8,11 @@ use crate::tree::Tree;
 use files::{Access, Caller};
 use wire::ntstatus::NtStatus;
 
-/// Closes what other clients have open of the file `name` for the same application, if
-/// the user may read it.
+/// Closes the opens that other clients have of the file `name` for the same application instance,
+/// if the user may read it.
 ///
 /// # Errors
-/// `FILE_FORCED_CLOSED` if that was begun later than this.
+/// `FILE_FORCED_CLOSED` if the existing open has a later version.
 pub(super) async fn take_over(
     request: &Request<'_>,
     tree: &Tree,

@@ -1,6 +1,5 @@
-//! The first CREATE of a name. Once begun it goes to its end although its channel
-//! is lost: the client asks again under the name, and would find the file made and
-//! nothing open. MS-SMB2 3.3.5.9.10, 3.3.7.1.
+//! The first CREATE with a CreateGuid. It completes even if its channel is lost: the client replays
+//! it, and would otherwise find the file created but nothing open. MS-SMB2 3.3.5.9.10, 3.3.7.1.
 
 use super::Creating;
 use crate::dispatch::Waited;
@@ -15,18 +14,18 @@ use std::task::{Context, Poll, ready};
 use vfs::FsError;
 use wire::ntstatus::NtStatus;
 
-/// How far it came without waiting for other clients.
+/// Progress of a CREATE before any wait for other clients.
 pub(super) enum Made {
-    /// To its end.
+    /// It is complete.
     Answered(Result<Waited, NtStatus>),
-    /// Another client has something to give back.
+    /// Another client must acknowledge a break first.
     Waits(Box<Creating>, Box<WaitingOpen>),
-    /// There is nothing to open.
+    /// It failed.
     Refused(Box<Creating>, FsError),
 }
 
-/// Works on it. No longer than workers and the journal take, so that nobody has to
-/// count those whose channels are lost.
+/// Runs such a CREATE. It takes no longer than workers and the journal, so CREATEs with lost
+/// channels need no limit here.
 pub(super) struct First {
     work: Option<Pin<Box<dyn Future<Output = Made> + Send>>>,
     session: Arc<Session>,
@@ -34,7 +33,7 @@ pub(super) struct First {
 }
 
 impl First {
-    /// Begins it.
+    /// Starts the CREATE.
     pub fn new(
         creating: Box<Creating>,
         volume: Arc<Volume>,
@@ -73,7 +72,7 @@ impl Drop for First {
         let (session, host) = (self.session.clone(), self.host.clone());
         self.host.carry_on(Box::pin(async move {
             if let Made::Waits(creating, waiting) = work.await {
-                // On its own from here, if its session is still there.
+                // From here it waits, while its session exists.
                 let rest = Box::pin(creating.finish_waiting(*waiting));
                 drop(Lasting::new(rest, Some(session), host));
             }

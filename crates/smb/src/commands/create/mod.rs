@@ -1,7 +1,7 @@
 //! CREATE. MS-SMB2 3.3.5.9.
 //!
-//! All branching is here; the stages are straight: plan (what was asked for),
-//! `files.open` (resolve, authorize, acquire, apply), respond.
+//! All branching is here; the stages are straight: plan (decode the request), `files.open`
+//! (resolve, authorize, acquire, apply), respond.
 
 mod application;
 mod first;
@@ -42,11 +42,11 @@ use wire::ntstatus::NtStatus;
 use wire::rpc::{Interface, Names, Pipe, RpcFacts, machine_sid};
 use wire::smb::{CreateRequest, CreateResponse, FileId, Header, Lease as LeaseRequest};
 
-/// Opens or makes a file, a directory or a pipe.
+/// Opens or creates a file, a directory or a pipe.
 pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let result = open_it(request).await;
     if let Err(status) = result {
-        // What follows in the chain fails like the open it counts on.
+        // The following requests of the chain fail like their CREATE.
         request.related.failed = Some(status);
         request.related.open = None;
     }
@@ -94,7 +94,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Made::Answered(answer) => return answered(request, answer?),
             Made::Waits(creating, waiting) => {
                 let rest = Box::pin(creating.finish_waiting(*waiting));
-                // Under its name it can be asked for by another channel.
+                // Another channel can ask for it by its CreateGuid.
                 return Ok(Outcome::WaitLasting(rest));
             }
             Made::Refused(creating, error) => (creating, Err(error)),
@@ -110,7 +110,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             request.related.open = Some(open);
             Ok(Outcome::Done(reply))
         }
-        // Another client has something to give back first.
+        // Another client must acknowledge a break first.
         Ok(Begun::Waits(waiting)) => Ok(Outcome::Wait(Box::pin(creating.finish_waiting(waiting)))),
         Err(FsError::IsSymlink) => {
             symlink::stopped(request, &volume, &caller, creating.plan.open).await
@@ -122,7 +122,7 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
 }
 
-/// Chooses between the two meanings of a path with private characters.
+/// Chooses between the two readings of a path with private-use characters.
 async fn settle_path(
     request: &Request<'_>,
     tree: &Tree,
@@ -137,7 +137,7 @@ async fn settle_path(
     Ok(())
 }
 
-/// The answer to a CREATE that was written apart.
+/// Completes a CREATE whose response body was encoded separately.
 fn answered(request: &mut Request<'_>, answer: Waited) -> Result<Outcome, NtStatus> {
     request.w.bytes(&answer.body);
     request.related.failed = None;
@@ -145,7 +145,7 @@ fn answered(request: &mut Request<'_>, answer: Waited) -> Result<Outcome, NtStat
     Ok(Outcome::Done(answer.reply))
 }
 
-/// Why nothing was opened: perhaps the whole share is gone, which is told.
+/// The status of a failed CREATE. If the share's directory is gone, the administrator is notified.
 fn refusal(
     request: &Request<'_>,
     creating: &Creating,
@@ -155,7 +155,7 @@ fn refusal(
     let is_missing = error == FsError::NotFound && creating.plan.makes;
     let is_file = error == FsError::NotDirectory;
     if creating.plan.names_directory && (is_missing || is_file) {
-        // MS-FSA 2.1.5.1: only a directory's name ends in a separator.
+        // MS-FSA 2.1.5.1: only the name of a directory may end in a separator.
         return NtStatus::OBJECT_NAME_INVALID;
     }
     if (is_missing || creating.plan.open.path.is_root()) && volume.is_gone() {
@@ -168,7 +168,8 @@ fn refusal(
     status_of(error)
 }
 
-/// A CREATE of a file under way: owns all that its end needs. Large, so it is moved as a box.
+/// A CREATE of a file in progress, with all state for its completion. It is boxed because it is
+/// large.
 struct Creating {
     server: Arc<Server>,
     files: RequestFiles,
@@ -183,11 +184,11 @@ struct Creating {
     /// Opens on the tree may be persistent.
     may_persist: bool,
     charges: Charges,
-    /// What it is charged for outliving the server.
+    /// The charge for a persistent open.
     persistent_charge: Option<Charge>,
 }
 
-/// By what the client keeps something, if it does.
+/// The requested caching, if any.
 enum Cache {
     Oplock(Arc<Oplock>),
     Lease(Arc<Lease>, LeaseRequest),
@@ -232,7 +233,7 @@ impl Creating {
         }))
     }
 
-    /// What the file layer is to do.
+    /// The request to the file layer.
     fn take_plan(&mut self) -> OpenPlan {
         let caching = self.cache.as_ref().map(|cache| match cache {
             Cache::Oplock(oplock) => {
@@ -243,22 +244,22 @@ impl Creating {
         OpenPlan { caching, ..self.plan.open.clone() }
     }
 
-    /// Waits for the other client, then as [`Creating::finish`].
+    /// Waits for the other client, then continues like [`Creating::finish`].
     async fn finish_waiting(self: Box<Self>, waiting: WaitingOpen) -> Result<Waited, NtStatus> {
         let opened = waiting.opened().await.map_err(status_of)?;
         self.finish_apart(opened).await
     }
 
-    /// As [`Creating::finish`], with a body of its own.
+    /// Like [`Creating::finish`], with a separate response body.
     async fn finish_apart(self: Box<Self>, opened: OpenResult) -> Result<Waited, NtStatus> {
-        // Offsets in the reply count from its header.
+        // Offsets in the response count from its header.
         let mut body = vec![0; Header::LENGTH];
         let mut w = Writer::with_origin(&mut body, 0);
         let (reply, open) = self.finish(opened, &mut w).await?;
         Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
     }
 
-    /// Enters the open and writes the reply.
+    /// Adds the open to the session and writes the response.
     async fn finish(
         mut self: Box<Self>,
         mut opened: OpenResult,
@@ -283,7 +284,7 @@ impl Creating {
             claim.into_iter().for_each(|claim| open.set_claim(claim));
         }
         if is_lost {
-            // Its client may come back, and ask again under the name.
+            // The client may reconnect, and replay the CREATE.
             self.server.detach_all(vec![open.clone()]);
         }
         open.answer_replays();
@@ -295,7 +296,7 @@ impl Creating {
     fn new_open(&mut self, opened: &OpenResult, granted: Option<&CacheGrant>) -> Open {
         let (oplock, lease) = match self.cache.take() {
             Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
-            // That of an earlier open under the key, if there is one.
+            // The lease of an earlier open under the same key, if there is one.
             Some(Cache::Lease(..)) => (None, granted.and_then(CacheGrant::holder::<Lease>)),
             None => (None, None),
         };
@@ -332,10 +333,10 @@ impl Creating {
         })
     }
 
-    /// How the open outlives its connection, of what was wished: a persistent one
-    /// whatever it keeps, others if nobody need be asked for it.
+    /// The granted durability: a persistent open in any case, another one if its caching allows it.
     ///
-    /// None if the user has too many: a client does not count on what it was not granted.
+    /// None if the user has too many durable opens: a client does not rely on what it was not
+    /// granted.
     fn granted_durability(&mut self, opened: &OpenResult) -> Option<Durability> {
         let wish = self.plan.asked.durable?;
         let persists = wish.persistent && self.may_persist && self.plan.open.stream.is_none();
@@ -355,16 +356,16 @@ impl Creating {
     }
 }
 
-/// What a new open is charged for.
+/// The charges for a new open.
 ///
 /// # Errors
-/// `TOO_MANY_OPENED_FILES` if the user has too many, or all together have.
+/// `TOO_MANY_OPENED_FILES` at the user's limit, or at the server's.
 fn charge(session: &Session) -> Result<Charges, NtStatus> {
     let open = session.open_account.take(1).map_err(|_| NtStatus::TOO_MANY_OPENED_FILES)?;
     Ok(Charges { open: Some(open), ..Charges::default() })
 }
 
-/// Where the client of an open on `tree` is told of its oplock.
+/// The destination of break notifications for an open on `tree`.
 fn client_of(
     request: &Request<'_>,
     session: &Arc<Session>,
@@ -376,7 +377,7 @@ fn client_of(
     Client { connection, session: Arc::downgrade(session), file_id, seal }
 }
 
-/// Pipes of IPC$: the RPC interfaces that clients list shares with.
+/// Opens a pipe of IPC$: the RPC interfaces by which clients enumerate shares.
 fn open_pipe(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -402,7 +403,7 @@ fn open_pipe(
     enter(request, tree, Target::Pipe(Box::new(pipe)), response)
 }
 
-/// The file by which quotas are asked for and set. MS-SMB2 3.3.5.20.4, MS-FSCC 2.1.5.
+/// Opens the quota file. MS-SMB2 3.3.5.20.4, MS-FSCC 2.1.5.
 fn open_quotas(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -420,7 +421,7 @@ fn open_quotas(
     enter(request, tree, Target::Quotas(Box::new(quotas)), response)
 }
 
-/// Enters an open of what is no file, and answers.
+/// Adds an open without a file, and writes the response.
 fn enter(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -456,12 +457,12 @@ fn enter(
     Ok(Outcome::success())
 }
 
-/// What the user behind the request may know of this server.
+/// The facts about this server that the request's user may query.
 fn rpc_facts(request: &Request<'_>, session: &Session, interface: Interface) -> RpcFacts {
     let config = request.server.config();
     let (user, peer) = (session.user(), request.shared.facts.peer.ip());
     let shares = config.shares.iter().chain([request.server.ipc()]);
-    // Read only where names are asked for.
+    // Read only for the interface that resolves names.
     let unix = (interface == Interface::Lsarpc).then(|| request.server.host.unix_names());
     let names = Names {
         machine: config.name.clone(),

@@ -1,5 +1,4 @@
-//! What a CREATE asks for: everything that can be refused without looking at
-//! a file is refused here.
+//! Decoding of a CREATE: every refusal that needs no look at a file happens here.
 
 use crate::app_instances::AppInstance;
 use crate::create_guids::Guid;
@@ -28,80 +27,79 @@ use wire::smb::{
     Lease, decode_app_instance_id, decode_durable_reconnect,
 };
 
-/// A CREATE, understood.
+/// A decoded CREATE.
 #[derive(Debug)]
 pub struct Plan {
-    /// For the file layer.
+    /// The request to the file layer.
     pub open: OpenPlan,
-    /// Set while its path has two meanings.
+    /// Present while the path has two readings.
     pub ambiguous: Option<Box<AmbiguousPath>>,
-    /// What the client would like to keep to itself of this open alone.
+    /// The requested oplock, as caching.
     pub oplock: Caching,
-    /// The path is meant as of this time.
+    /// The path refers to the state of this time.
     pub as_of: Option<Timestamp>,
-    /// Mode flags that queries show; FILE_WRITE_THROUGH has every change be stable.
+    /// Mode flags for queries; FILE_WRITE_THROUGH makes every change stable.
     pub mode: u32,
-    /// What is not there is made.
+    /// The disposition creates a missing file.
     pub makes: bool,
-    /// The path ends in a separator without an option that says of what kind it is: anything but a
-    /// directory that is there is refused as a bad name.
+    /// The path ends in a separator, and no option states the kind. Only an existing directory is
+    /// acceptable then.
     pub names_directory: bool,
-    /// What the reply is to tell.
+    /// The contents of the response.
     pub asked: Asked,
 }
 
-/// What a CREATE asks to be told.
+/// The parts of a CREATE that its response depends on.
 #[derive(Debug, Default)]
 pub struct Asked {
     /// Space to reserve, in bytes.
     pub allocation_bytes: Option<u64>,
-    /// The open is to outlive its connection.
+    /// The requested durability.
     pub durable: Option<DurableWish>,
-    /// Maximal access (MxAc), with the time stamp it depends on.
+    /// Maximal access (MxAc), with the timestamp of the client's cached value.
     pub maximal_access: Option<Option<u64>>,
-    /// The ids of file and volume (QFid).
+    /// Ids of file and volume (QFid).
     pub disk_id: bool,
-    /// Links, mode and owners.
+    /// Link count, mode and owners.
     pub posix: bool,
-    /// The application that it is for.
+    /// The application instance.
     pub app_instance: Option<AppInstance>,
-    /// What clients of Apple ask of the server.
+    /// The AAPL query of an Apple client.
     pub apple: Option<AppleQuery>,
-    /// What the client would like to keep with other opens under a key (RqLs).
+    /// The requested lease (RqLs).
     pub lease: Option<Lease>,
 }
 
-/// How an open is to outlive its connection.
+/// The requested durability of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableWish {
-    /// What is granted if it may be.
+    /// The durability to grant, if possible.
     pub durability: Durability,
-    /// The client's name for the CREATE; none in version 1.
+    /// CreateGuid; none in version 1.
     pub create_guid: Option<Guid>,
-    /// It is to outlive the server, too.
+    /// The client requests a persistent open.
     pub persistent: bool,
 }
 
-/// A CREATE that is about one that was sent before; most of what else it says
-/// means nothing then.
+/// A CREATE that refers to an earlier one. Most of its other fields are meaningless then.
 #[derive(Debug)]
 pub enum Again {
-    /// The client comes back for an open. MS-SMB2 2.2.13.2.4, .12.
+    /// The client reconnects an open. MS-SMB2 2.2.13.2.4, .12.
     Reconnects(Reconnect, Asked),
-    /// The CREATE has a name, and may have been carried out already. MS-SMB2 2.2.13.2.11.
+    /// The CREATE has a CreateGuid, and may have been processed already. MS-SMB2 2.2.13.2.11.
     Named(Guid, Asked),
 }
 
-/// Whether a CREATE may be about one that was sent before.
+/// Detects a CREATE that refers to an earlier one.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for malformed contexts, and for those that contradict each other.
+/// `INVALID_PARAMETER` for malformed or contradicting contexts.
 pub fn again(body: &CreateRequest<'_>, may: May) -> Result<Option<Again>, NtStatus> {
     let contexts = Contexts::decode(body.contexts, may)?;
     let mut asked = contexts.asked(body);
     if let Some(mut reconnect) = contexts.reconnects {
         asked.durable = None;
-        // The level is among what means nothing.
+        // The oplock level is among the meaningless fields.
         asked.lease = contexts.lease;
         reconnect.lease_key = contexts.lease.map(|lease| lease.key);
         return Ok(Some(Again::Reconnects(reconnect, asked)));
@@ -110,21 +108,21 @@ pub fn again(body: &CreateRequest<'_>, may: May) -> Result<Option<Again>, NtStat
     Ok(named.map(|guid| Again::Named(guid, asked)))
 }
 
-/// What a request may ask for by contexts.
+/// The create contexts that a request may use.
 #[derive(Clone, Copy, Debug)]
 pub struct May {
-    /// The connection's dialect.
+    /// Dialect of the connection.
     dialect: Dialect,
-    /// The POSIX extensions were agreed on, and the share is with them.
+    /// The POSIX extensions are negotiated and enabled for the share.
     posix: bool,
-    /// The share has previous versions: times in paths mean something.
+    /// The share has previous versions, so times in paths are meaningful.
     snapshots: bool,
-    /// The share is not without named streams.
+    /// The share has named streams.
     streams: bool,
 }
 
 impl May {
-    /// What requests on `tree` may ask for.
+    /// The policy for requests on `tree`.
     pub fn on(request: &Request<'_>, tree: &Tree) -> Self {
         let posix = request.negotiated.posix && tree.share.posix;
         let streams = tree.share.volume.as_ref().is_none_or(|volume| volume.options.streams);
@@ -134,12 +132,12 @@ impl May {
     }
 }
 
-/// Name of the context by which a client of POSIX opens.
+/// Name of the POSIX create context.
 const POSIX: &[u8] = &POSIX_EXTENSIONS;
 const APP_INSTANCE: &[u8] = &APP_INSTANCE_ID;
 const APP_VERSION: &[u8] = &APP_INSTANCE_VERSION;
 
-/// Contexts that matter here. MS-SMB2 2.2.13.2.
+/// The supported create contexts. MS-SMB2 2.2.13.2.
 #[derive(Debug, Default)]
 struct Contexts {
     allocation: Option<u64>,
@@ -152,33 +150,34 @@ struct Contexts {
     durable_v2: Option<DurableWish>,
     reconnects: Option<Reconnect>,
     reconnects_v2: Option<Reconnect>,
-    /// Contexts of version 2 are there, whether the dialect knows them or not.
+    /// Version 2 contexts are present, whether the dialect knows them or not.
     names_durable_v2: bool,
     names_reconnect_v2: bool,
-    /// The client is one of POSIX, with the permission bits of what is made, if it gives any.
+    /// The POSIX context, with the mode for a new file, if present.
     posix_mode: Option<Option<u32>>,
     app_instance: Option<Guid>,
     app_version: Option<AppInstanceVersion>,
     apple: Option<AppleQuery>,
-    /// Of a version that the dialect knows.
+    /// Only of a version that the dialect supports.
     lease: Option<Lease>,
 }
 
-/// Options that no client may send (MS-SMB2 2.2.13: reserved bits).
+/// The defined create options (MS-SMB2 2.2.13: the other bits are reserved).
 const OPTIONS_KNOWN: u32 = 0x00FF_FFFF;
-/// Mode flags that FILE_MODE_INFORMATION shows. MS-FSCC 2.4.31.
+/// Mode flags of FILE_MODE_INFORMATION. MS-FSCC 2.4.31.
 const MODE_FLAGS: u32 = fscc::FILE_WRITE_THROUGH
     | fscc::FILE_SEQUENTIAL_ONLY
     | fscc::FILE_NO_INTERMEDIATE_BUFFERING
     | fscc::FILE_SYNCHRONOUS_IO_ALERT
     | fscc::FILE_SYNCHRONOUS_IO_NONALERT
     | fscc::FILE_DELETE_ON_CLOSE;
-/// Rights that do not exist.
+/// Undefined access bits.
 const ACCESS_UNKNOWN: u32 = 0x0CE0_FE00;
-/// Bytes of DHnQ, all of them reserved. MS-SMB2 2.2.13.2.3.
+/// Size of DHnQ, which is all reserved. MS-SMB2 2.2.13.2.3.
 const DURABLE_REQUEST_BYTES: usize = 16;
-/// Attributes that can be asked for: all of MS-FSCC 2.6, as MS-SMB2 2.2.13 lets clients send what
-/// they copy from OneDrive, ReFS or another server. Those that are not stored are ignored.
+/// Attributes that a CREATE may carry: all of MS-FSCC 2.6. MS-SMB2 2.2.13 lets clients send
+/// attributes that they copy from OneDrive, ReFS or another server. Those that are not stored are
+/// ignored.
 const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7
     | fscc::FILE_ATTRIBUTE_INTEGRITY_STREAM
     | fscc::FILE_ATTRIBUTE_NO_SCRUB_DATA
@@ -188,7 +187,7 @@ const ATTRIBUTES_KNOWN: u32 = 0x0000_7FB7
     | fscc::FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS;
 
 impl Plan {
-    /// Understands a request. Times in paths are understood where there are snapshots.
+    /// Decodes a request. Times in paths are decoded where there are snapshots.
     ///
     /// # Errors
     /// `INVALID_PARAMETER`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `OBJECT_NAME_INVALID`,
@@ -203,7 +202,7 @@ impl Plan {
         let mode = contexts.take_mode();
         let units = utf16_units(body.name, "name").map_err(malformed)?;
         let is_posix = contexts.posix_mode.is_some();
-        // Clients of POSIX may call their files what they like.
+        // A POSIX client may use such a name for a file of its own.
         let token = take_token(&units).filter(|_| may.snapshots && !is_posix);
         let (units, as_of) = match token {
             Some((rest, at)) => (rest, Some(at)),
@@ -217,7 +216,7 @@ impl Plan {
         let names_directory = !is_posix && names_directory_alone(&units, &parsed, body.options)?;
         let kind = match &parsed.stream {
             Some(Stream::Index) => index_kind(body)?,
-            // Data is of a file, whatever it belongs to. MS-FSA 2.1.5.1.
+            // Data streams belong to files. MS-FSA 2.1.5.1.
             Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
             Some(Stream::Default) => WishedKind::File,
             _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => WishedKind::Directory,
@@ -255,7 +254,7 @@ impl Plan {
             open,
             ambiguous: parsed.ambiguous,
             as_of,
-            // A level that is none is no oplock.
+            // An invalid oplock level requests no oplock.
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             mode: body.options & MODE_FLAGS,
             makes: if_missing == IfMissing::Create,
@@ -265,7 +264,7 @@ impl Plan {
     }
 }
 
-/// Whether a path ends in a separator or a dot directory name and no option says of what kind it is.
+/// True if a path ends in a separator or a dot directory name, and no option states the kind.
 ///
 /// # Errors
 /// `OBJECT_NAME_INVALID` for such a path of a file or stream. MS-FSA 2.1.5.1.
@@ -279,10 +278,10 @@ fn names_directory_alone(units: &[u16], parsed: &SmbPath, options: u32) -> Resul
     Ok(options & fscc::FILE_DIRECTORY_FILE == 0)
 }
 
-/// The target of the name of a directory's index: the directory. MS-FSA 2.1.5.1.
+/// The kind of node that a directory's index refers to: the directory. MS-FSA 2.1.5.1.
 ///
 /// # Errors
-/// `FILE_IS_A_DIRECTORY` for an open that wants a file, `INVALID_PARAMETER` for one that empties it.
+/// `FILE_IS_A_DIRECTORY` for an open of a file, `INVALID_PARAMETER` for an overwriting one.
 fn index_kind(body: &CreateRequest<'_>) -> Result<WishedKind, NtStatus> {
     if body.options & fscc::FILE_NON_DIRECTORY_FILE != 0 {
         return Err(NtStatus::FILE_IS_A_DIRECTORY);
@@ -294,16 +293,16 @@ fn index_kind(body: &CreateRequest<'_>) -> Result<WishedKind, NtStatus> {
     }
 }
 
-/// Whether the disposition empties what is there.
+/// True if the disposition overwrites an existing file.
 fn replaces(disposition: u32) -> bool {
     [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF].contains(&disposition)
 }
 
-/// The path of a request, taken apart.
+/// Parses the path of a request.
 ///
 /// # Errors
-/// `INVALID_PARAMETER` for one that begins at a separator or with `name\..\`, `OBJECT_NAME_INVALID`,
-/// `OBJECT_PATH_SYNTAX_BAD`.
+/// `INVALID_PARAMETER` for a path that begins with a separator or with `name\..\`,
+/// `OBJECT_NAME_INVALID`, `OBJECT_PATH_SYNTAX_BAD`.
 fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, NtStatus> {
     let units = if header.flags.contains(Flags::DFS) { strip_dfs(units) } else { units };
     if is_posix {
@@ -316,12 +315,12 @@ fn path_of(units: &[u16], header: &Header, is_posix: bool) -> Result<SmbPath, Nt
     parse_path(&units).map_err(status_of)
 }
 
-/// Whether the dialect knows leases of this form. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
+/// True if the dialect supports this lease version. MS-SMB2 3.3.5.9.8, 3.3.5.9.11.
 fn knows_lease(lease: &Lease, dialect: Dialect) -> bool {
     dialect >= if lease.v2.is_some() { Dialect::Smb300 } else { Dialect::Smb210 }
 }
 
-/// Contradictions among options, access and attributes. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
+/// Refuses contradictions among options, access and attributes. MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1.
 fn check_options(body: &CreateRequest<'_>) -> Result<(), NtStatus> {
     if body.desired_access == 0 || body.desired_access & ACCESS_UNKNOWN != 0 {
         return Err(NtStatus::ACCESS_DENIED);
@@ -360,7 +359,7 @@ fn disposition(number: u32) -> Result<(IfExists, IfMissing), NtStatus> {
     })
 }
 
-/// `server\share\path` of a DFS name: the path. MS-SMB2 3.3.5.9.
+/// Strips `server\share\` from a DFS path. MS-SMB2 3.3.5.9.
 fn strip_dfs(units: &[u16]) -> &[u16] {
     let mut rest = units;
     for _ in 0..2 {
@@ -373,8 +372,8 @@ fn strip_dfs(units: &[u16]) -> &[u16] {
 }
 
 impl Contexts {
-    /// The mode of what a client of POSIX creates, if it gives one. A descriptor that has it once more,
-    /// as that of Linux's client with `idsfromsid`, is none to be stored: the owner is the user.
+    /// The mode for a new file of a POSIX client, if it sends one. A descriptor that repeats the
+    /// mode, as the Linux client sends with `idsfromsid`, is not stored: the owner is the user.
     fn take_mode(&mut self) -> Option<u32> {
         let mode = self.posix_mode?;
         let descriptor = self.descriptor.as_deref().map(Descriptor::decode);
@@ -437,7 +436,7 @@ impl Contexts {
                     let lease = Lease::decode(data).map_err(malformed)?;
                     found.lease = Some(lease).filter(|lease| knows_lease(lease, may.dialect));
                 }
-                // Those nobody knows: without them.
+                // Unknown contexts are ignored.
                 _ => {}
             }
         }
@@ -445,11 +444,11 @@ impl Contexts {
         Ok(found)
     }
 
-    /// Which of the four contexts of durable opens counts: at most one, but that
-    /// one of version 1 that comes back may ask anew. MS-SMB2 3.3.5.9.6, .7, .10, .12.
+    /// Selects the effective one of the four durable contexts. At most one is allowed, except that
+    /// a version 1 reconnect may carry a version 1 request. MS-SMB2 3.3.5.9.6, .7, .10, .12.
     ///
-    /// Contexts of version 2 contradict the others in dialects that do not know them, too: the
-    /// sections make no exception, and by themselves they are ignored there.
+    /// Version 2 contexts contradict the others also in dialects that do not know them, because the
+    /// sections make no exception. Alone they are ignored there.
     fn settle_durable(&mut self) -> Result<(), NtStatus> {
         let is_v1 = self.durable.is_some() || self.reconnects.is_some();
         let is_v2 = self.names_durable_v2 || self.names_reconnect_v2;
@@ -495,7 +494,7 @@ fn reconnect_v2(data: &[u8]) -> Result<Reconnect, NtStatus> {
 
 fn decode_snapshot(data: &[u8]) -> Result<Timestamp, NtStatus> {
     let time = FileTime(Reader::new(data).u64("TWrp").map_err(malformed)?);
-    // Snapshots are told apart by the second.
+    // Snapshots differ in whole seconds.
     let second = 1_000_000_000;
     Ok(Timestamp(time.to_unix_nanos().div_euclid(second) * second))
 }
@@ -508,7 +507,8 @@ fn decode_time(data: &[u8]) -> Result<Option<u64>, NtStatus> {
     }
 }
 
-/// MS-SMB2 2.2.13.2.1: as a list that is set; what is to be removed is not there yet.
+/// MS-SMB2 2.2.13.2.1: the format of SET_INFO. Removals are dropped, because a new file has no
+/// attributes.
 fn decode_xattrs(data: &[u8]) -> Result<Vec<(XattrName, Vec<u8>)>, NtStatus> {
     let entries = extended_attributes::decode(data).map_err(|status| match status {
         NtStatus::EA_LIST_INCONSISTENT => NtStatus::INVALID_PARAMETER,
@@ -524,7 +524,7 @@ mod tests {
 
     type Wanted = Result<(bool, bool), NtStatus>;
 
-    /// Whether a CREATE with these contexts comes back, and whether it asks for durability.
+    /// True, if a CREATE with these contexts reconnects; and if it requests durability.
     fn wanted(names: &[&[u8; 4]], dialect: Dialect) -> Wanted {
         let mut list = Vec::new();
         for name in names {

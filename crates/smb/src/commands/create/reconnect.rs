@@ -1,4 +1,4 @@
-//! CREATE that comes back for a durable open. MS-SMB2 3.3.5.9.7, 3.3.5.9.12.
+//! CREATE that reconnects a durable open. MS-SMB2 3.3.5.9.7, 3.3.5.9.12.
 
 use super::plan::Asked;
 use super::{client_of, respond};
@@ -12,11 +12,11 @@ use files::{OpenAction, OpenResult};
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 
-/// Goes on with an open on this connection, as it was. If its own connection is there still, waits
-/// up to [`RECONNECT_WAITS`] and a tick for the end of that.
+/// Reconnects an open to this connection. If another connection still has it, waits up to
+/// [`RECONNECT_WAITS`] and a tick for the end of that connection.
 ///
 /// # Errors
-/// As [`take_up`].
+/// The errors of [`take_up`].
 pub(super) async fn reconnect(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -24,7 +24,7 @@ pub(super) async fn reconnect(
     wish: &Reconnect,
     name: &[u8],
 ) -> Result<Outcome, NtStatus> {
-    // Elsewhere nothing is persistent, whatever is said.
+    // Only a continuously available share has persistent opens.
     let persistent = wish.persistent && request.may_persist(&tree.share);
     let wish = Reconnect { persistent, ..*wish };
     let mut taken = take_up(request, tree.clone(), &wish, name);
@@ -35,13 +35,12 @@ pub(super) async fn reconnect(
     answer(request, asked, &taken?, OpenAction::Opened)
 }
 
-/// Until what a client comes back for is kept for it. If another connection has it, waits for the
-/// end of that: the client may have heard of it sooner than the server.
+/// Waits until the open is detached. If another connection has it, waits for the end of that
+/// connection, because the client may notice it sooner than the server.
 ///
 /// # Errors
-/// `OBJECT_NAME_NOT_FOUND` if none has it, nor is it kept, or it is not over within
-/// [`RECONNECT_WAITS`] and a tick. What is wrong with the wish beside is said at once, as
-/// [`Reconnect::judge`] has it.
+/// `OBJECT_NAME_NOT_FOUND` if the open does not exist, or is not detached within
+/// [`RECONNECT_WAITS`] and a tick. The other errors of [`Reconnect::judge`] are returned at once.
 pub(super) async fn wait_for_its_end(
     request: &Request<'_>,
     share: &str,
@@ -53,11 +52,11 @@ pub(super) async fn wait_for_its_end(
     loop {
         let elsewhere = server.find_elsewhere(wish.id, session);
         let elsewhere = elsewhere.filter(|open| open.durability().is_some());
-        // As it is answered once the open is kept.
+        // The same checks as after the detachment.
         elsewhere.iter().try_for_each(|open| wish.judge(open, session, share, name))?;
         let may_come = elsewhere.is_some() || server.durable.is_losing();
         let look = may_come.then(|| server.durable.expect(wish.id, until));
-        // Entered meanwhile, perhaps.
+        // The open may have been detached meanwhile.
         if server.durable.is_kept(wish.id) {
             return Ok(());
         }
@@ -66,19 +65,19 @@ pub(super) async fn wait_for_its_end(
     }
 }
 
-/// An open that was taken up.
+/// A reconnected open.
 pub(super) struct Taken {
     pub open: Arc<Open>,
-    /// It breaks, which its client is told after the reply.
+    /// Its caching breaks, of which the client is notified after the response.
     is_untold: bool,
 }
 
-/// Takes up an open that waits for its client, and enters it.
+/// Takes a detached open, and adds it to the session.
 ///
 /// # Errors
-/// `OBJECT_NAME_NOT_FOUND` if it is not there any more, or was never its client's;
-/// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if it does not outlive the
-/// server and is said to, or is under a lease and of a file of another name.
+/// `OBJECT_NAME_NOT_FOUND` if the open does not exist, or belongs to another client;
+/// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if the client claims persistence that it
+/// lacks, or if a leased file has another name.
 pub(super) fn take_up(
     request: &mut Request<'_>,
     tree: Arc<Tree>,
@@ -89,14 +88,14 @@ pub(super) fn take_up(
     let server = request.server.clone();
     let now = server.host.instant();
     let kept = server.durable.reattach(wish, &session, &tree.share.name, name, now)?;
-    // The volatile half may change (MS-SMB2 2.2.14.1), and clients exist that compare it.
+    // The volatile half may change (MS-SMB2 2.2.14.1), but some clients compare it.
     let id = kept.id;
     let file = kept.file()?.clone();
     let client = client_of(request, &session, &tree, id);
     let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client));
     let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent));
     let is_untold = lease.or(oplock).unwrap_or(false);
-    // Asked for its oplock on the way here, when nobody could be told: over.
+    // Its caching broke on the way here, when no client could be notified: the open is lost.
     let lasts = kept.durability().is_some_and(|durability| durability.kind.lasts());
     if !lasts && file.is_breaking() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
@@ -104,7 +103,7 @@ pub(super) fn take_up(
     let open = kept.successor(id, tree, request.header.channel_sequence());
     let open = Arc::new(open.ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?);
     if let Err(status) = session.add_open(open.clone()) {
-        // The session ended meanwhile: it waits on.
+        // The session ended meanwhile, so the open stays detached.
         server.detach_all(vec![open]);
         return Err(status);
     }
@@ -118,7 +117,7 @@ pub(super) fn take_up(
     Ok(Taken { open, is_untold })
 }
 
-/// Answers with an open that was taken up.
+/// Writes the response for a reconnected open.
 pub(super) fn answer(
     request: &mut Request<'_>,
     asked: &Asked,
@@ -130,11 +129,12 @@ pub(super) fn answer(
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
     let (mut caching, granted) = file.grant_again();
     if *is_untold && caching.is_breaking {
-        // As if it began with the notice.
+        // The response shows the state before the break that is notified next.
         caching.is_breaking = false;
         caching.epoch = caching.epoch.wrapping_sub(1);
     }
-    // After the reply: what it was told before went by a connection that is lost.
+    // The notification is repeated after the response, because the earlier one went out on a lost
+    // connection.
     file.ask_again(files.context());
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);

@@ -1,4 +1,4 @@
-//! CREATE that has a name of its own and may be sent again. MS-SMB2 3.3.5.9.10.
+//! CREATE with a CreateGuid, which clients may replay. MS-SMB2 3.3.5.9.10.
 
 use super::plan::Asked;
 use super::{reconnect, respond};
@@ -14,22 +14,22 @@ use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CreateRequest, Flags};
 
-/// What a named CREATE is.
+/// The role of a CREATE with a CreateGuid.
 pub(super) enum Named {
-    /// The first of its name: to be carried out.
+    /// The first with its CreateGuid, to be processed.
     First(Claim<Open>),
-    /// One that was carried out, answered.
+    /// A replay, with its response.
     Again(Outcome),
 }
 
-/// Looks a named CREATE up.
+/// Looks up the CreateGuid of a CREATE.
 ///
 /// # Errors
-/// `FILE_NOT_AVAILABLE` while the first of its name waits for another client: Windows
-/// denies access then, which its clients tell their programs; this makes them ask again.
-/// `INVALID_PARAMETER` if it asked for a persistent open the first time and does not
-/// now; `DUPLICATE_OBJECTID` if it does not say that it was sent before, or if the
-/// open is another session's, which does not end meanwhile; those of a reconnect.
+/// - `FILE_NOT_AVAILABLE` while the first CREATE waits for another client. Windows returns
+///   ACCESS_DENIED, which its clients report to their programs; this status makes them retry.
+/// - `INVALID_PARAMETER` if the first CREATE requested a persistent open and the replay does not.
+/// - `DUPLICATE_OBJECTID` without the replay flag, or if another session keeps the open.
+/// - The errors of a reconnect.
 pub(super) async fn take_name(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -43,10 +43,11 @@ pub(super) async fn take_name(
     let key = CreateKey { client: request.negotiated.client_guid, create: guid };
     let open = loop {
         match request.server.create_guids.claim(key) {
-            // Persistent opens of before are known: its client is told to look again.
+            // A persistent open of an earlier run may be about to be restored, so the client
+            // retries.
             Claimed::Fresh(_) if replays && persistent => return Err(NtStatus::FILE_NOT_AVAILABLE),
             Claimed::Fresh(claim) => return Ok(Named::First(claim)),
-            // Its channel may be lost by now; it goes on.
+            // It completes even if its channel is lost.
             Claimed::AtWork(ended) if replays => ended.raised().await,
             Claimed::AtWork(_) | Claimed::Waits => return Err(NtStatus::FILE_NOT_AVAILABLE),
             Claimed::Done(open) => break open,
@@ -55,8 +56,8 @@ pub(super) async fn take_name(
     if !replays {
         return Err(NtStatus::DUPLICATE_OBJECTID);
     }
-    // Windows denies what its clients never do. Of an open that was made again
-    // after a restart a lease that was not written down is not known.
+    // Windows denies this access, which its clients never request. A restored open may lack a lease
+    // that was not persisted.
     let lease_key = open.lease.as_ref().map(|lease| lease.key().key);
     let is_restored = open.origin.persistence.as_ref().is_some_and(|p| p.is_restored);
     let lost_lease = is_restored && open.lease.is_none();
@@ -84,8 +85,8 @@ pub(super) async fn take_name(
     answer(request, tree, body, asked, &open).map(Named::Again)
 }
 
-/// Answers as the first time, but for the oplock: that is told as it is asked
-/// for now, and whether the open is durable as if it had been granted.
+/// Repeats the response of the first CREATE, except for the oplock level: the replay's level is
+/// echoed, and durability is reported as if it were granted.
 fn answer(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
@@ -99,7 +100,7 @@ fn answer(
     }
     let file = open.file()?;
     let files = request.files;
-    // If its first answer was lost with its channel, this one grants what it has.
+    // If the first response was lost with its channel, this one grants the caching.
     let (mut caching, granted) = file.grant_again();
     if open.lease.is_none() {
         caching.has = caching_of(body.oplock).unwrap_or(Caching::NONE);

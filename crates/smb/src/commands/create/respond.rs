@@ -1,4 +1,4 @@
-//! The reply to a CREATE and the contexts that were asked for.
+//! The response to a CREATE, with the requested contexts.
 
 use super::plan::Asked;
 use crate::apple;
@@ -15,13 +15,13 @@ use wire::fscc::POSIX_EXTENSIONS;
 use wire::ntstatus::NtStatus;
 use wire::smb::{CreateResponse, DurableResponseV2, LEASE_CONTEXT, put_context};
 
-/// What happened, in numbers. MS-SMB2 2.2.14.
+/// CreateAction values. MS-SMB2 2.2.14.
 const FILE_SUPERSEDED: u32 = 0;
 pub(super) const FILE_OPENED: u32 = 1;
 const FILE_CREATED: u32 = 2;
 const FILE_OVERWRITTEN: u32 = 3;
 
-/// Writes the reply.
+/// Writes the response.
 pub(super) fn respond(
     w: &mut Writer<'_>,
     files: &RequestFiles,
@@ -48,7 +48,7 @@ pub(super) fn respond(
     response.encode(w, &contexts);
 }
 
-/// At least what was asked for, which directories have no use for.
+/// At least the requested allocation; directories have none.
 fn allocation(asked: &Asked, attributes: &Attributes) -> u64 {
     let wanted = asked.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
     wanted.max(allocation_bytes(attributes))

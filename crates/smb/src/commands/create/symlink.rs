@@ -1,5 +1,5 @@
-//! CREATE that stops at a symbolic link, which the client follows itself.
-//! MS-SMB2 2.2.2.2.1, 3.3.5.9.
+//! CREATE that stops at a symbolic link, which the client follows itself. MS-SMB2 2.2.2.2.1,
+//! 3.3.5.9.
 
 use crate::dispatch::{Outcome, Request};
 use crate::posix::link_target;
@@ -11,10 +11,10 @@ use vfs::RelPath;
 use wire::fscc::Symlink;
 use wire::ntstatus::NtStatus;
 
-/// Tells where the link that `plan` led to leads.
+/// Reports the target of the link at the end of `plan`'s path.
 ///
 /// # Errors
-/// `STOPPED_ON_SYMLINK` alone if the link has gone since, or cannot be read.
+/// `STOPPED_ON_SYMLINK` without data if the link was removed meanwhile, or is not readable.
 pub(super) async fn stopped(
     request: &mut Request<'_>,
     volume: &Arc<Volume>,
@@ -43,10 +43,10 @@ pub(super) async fn stopped(
     Ok(tell(request, &data.ok_or(NtStatus::STOPPED_ON_SYMLINK)?))
 }
 
-/// Tells of the first link on the way along `path`, where clients follow them all.
+/// Reports the first link along `path`, for clients that follow links themselves.
 ///
 /// # Errors
-/// `OBJECT_PATH_NOT_FOUND` if it has gone since, or cannot be told.
+/// `OBJECT_PATH_NOT_FOUND` if the link was removed meanwhile, or cannot be represented.
 pub(super) async fn met(
     request: &mut Request<'_>,
     volume: &Arc<Volume>,

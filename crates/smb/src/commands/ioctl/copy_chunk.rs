@@ -1,4 +1,4 @@
-//! Copying between two opens within the server. MS-SMB2 3.3.5.15.5, 3.3.5.15.6.
+//! Server-side copy between two opens. MS-SMB2 3.3.5.15.5, 3.3.5.15.6.
 
 use super::Answer;
 use crate::dispatch::{Request, malformed};
@@ -13,8 +13,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::fsctl::{self, CopyChunkRequest};
 use wire::smb::{FileId, IoctlRequest};
 
-/// The key that names an open as the source of a copy: its id, in a session
-/// that nobody else can use.
+/// The resume key of a source open: its FileId, valid in its own session only.
 pub(super) fn resume_key(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     if body.output_bytes_max < 32 {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -25,7 +24,7 @@ pub(super) fn resume_key(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer,
     Ok(Answer::ok(output))
 }
 
-/// Copies chunks in order, and tells how far it came.
+/// Copies chunks in order, and reports the progress.
 pub(super) async fn copy(
     request: &mut Request<'_>,
     target: &Arc<Open>,
@@ -52,7 +51,7 @@ pub(super) async fn copy(
     {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    // The plain form lets the client read what it wrote: it needs the right to.
+    // SRV_COPYCHUNK lets the client read the result, so the open needs read access.
     if body.code == fsctl::SRV_COPYCHUNK && !to.granted().intersects(Access::READ_DATA) {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -86,7 +85,7 @@ pub(super) async fn copy(
     Ok(Answer::ok(result(chunks, 0, written)))
 }
 
-/// Waits for the limits of what is read here and written there.
+/// Waits for the limits of the read and of the write.
 async fn pay(
     request: &mut Request<'_>,
     (source, target): (&Open, &Open),
@@ -103,7 +102,7 @@ async fn pay(
     Ok(())
 }
 
-/// No chunk at all is Apple's way to ask for the whole file, with its streams.
+/// Copies the whole file with its streams: Apple clients request it with an empty chunk list.
 async fn copy_file(
     request: &mut Request<'_>,
     (source, from): (&Open, &Arc<OpenFile>),

@@ -1,4 +1,4 @@
-//! Files that share blocks. MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSCC 2.3.8.
+//! Block cloning. MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSCC 2.3.8.
 
 use super::Answer;
 use crate::dispatch::{Request, malformed};
@@ -10,10 +10,10 @@ use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 use wire::smb::fsctl::{self, DuplicateExtents};
 
-/// Clients round what they ask for up to whole clusters.
+/// Clients round lengths up to whole clusters.
 const CLUSTER_BYTES: u64 = 4096;
 
-/// Has the file behind `target` share a range with another.
+/// Clones a range of another file into the file of `target`.
 pub(super) async fn duplicate(
     request: &Request<'_>,
     target: &Open,
@@ -50,7 +50,7 @@ pub(super) async fn duplicate(
     }
 }
 
-/// How much is to be shared: what lies beyond the end of either file is not.
+/// The length to clone: the range ends at the end of either file.
 fn length(asked: &DuplicateExtents, from: &Attributes, to: &Attributes) -> Result<u64, NtStatus> {
     let end_of = |offset: u64| {
         let end = offset.checked_add(asked.length_bytes).filter(|end| *end <= i64::MAX as u64);
@@ -67,7 +67,7 @@ fn length(asked: &DuplicateExtents, from: &Attributes, to: &Attributes) -> Resul
     if from.key == to.key && overlaps {
         return Err(NtStatus::NOT_SUPPORTED);
     }
-    // Windows refuses this way round, whatever the specification says.
+    // Windows refuses a sparse source for a plain target, contrary to the specification.
     let is_sparse = |file: &Attributes| file.dos.bits.unwrap_or(0) & dos::SPARSE != 0;
     if is_sparse(from) && !is_sparse(to) {
         return Err(NtStatus::NOT_SUPPORTED);

@@ -1,4 +1,4 @@
-//! FSCTL_MARK_HANDLE: which of several copies of its data an open reads. MS-FSCC 2.3.39.
+//! FSCTL_MARK_HANDLE: selects the data copy that an open reads. MS-FSCC 2.3.39.
 
 use super::Answer;
 use crate::dispatch::QueryRefusal;
@@ -12,11 +12,11 @@ use wire::smb::IoctlRequest;
 const INFO_BYTES: usize = 24;
 const MARK_HANDLE_READ_COPY: u32 = 0x80;
 const MARK_HANDLE_NOT_READ_COPY: u32 = 0x100;
-/// Open.File.Volume.NumberOfDataCopies: further copies are the file system's own affair.
+/// Open.File.Volume.NumberOfDataCopies: the file system handles further copies itself.
 const DATA_COPIES: u32 = 1;
 
-/// Refuses to choose among copies where there is one; not to choose is the state of every open.
-/// MS-FSA 2.1.5.10.19.
+/// Refuses to select a copy, because there is only one. Not selecting one succeeds, as it is the
+/// state of every open. MS-FSA 2.1.5.10.19.
 pub(super) fn mark_handle(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, QueryRefusal> {
     let mut r = Reader::new(body.input);
     let short = |_| QueryRefusal::BufferTooSmall(INFO_BYTES);

@@ -1,5 +1,5 @@
-//! What the connection itself can be asked: was NEGOTIATE tampered with, and
-//! which addresses there are. MS-SMB2 3.3.5.15.12, 3.3.5.15.11.
+//! Connection controls: validation of NEGOTIATE, and the server's interfaces. MS-SMB2 3.3.5.15.12,
+//! 3.3.5.15.11.
 
 use super::Answer;
 use crate::disconnect::VALIDATION_BYTES;
@@ -10,12 +10,12 @@ use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 use wire::smb::fsctl::ValidateNegotiate;
 
-/// Bytes of one NETWORK_INTERFACE_INFO.
+/// Size of one NETWORK_INTERFACE_INFO.
 const INTERFACE_BYTES: usize = 152;
 const RSS_CAPABLE: u32 = 1;
 
-/// Tells what was negotiated. A request that differs from NEGOTIATE, or leaves no room, does not
-/// come here: it ends the connection ([`crate::disconnect`]).
+/// Returns the negotiated parameters. A request that differs from NEGOTIATE, or has too small a
+/// buffer, has ended the connection before ([`crate::disconnect`]).
 pub(super) fn validate_negotiate(
     request: &Request<'_>,
     body: &IoctlRequest<'_>,
@@ -30,15 +30,15 @@ pub(super) fn validate_negotiate(
     Ok(Answer::ok(output))
 }
 
-/// Lists the addresses that this server listens on.
+/// Lists the server's network interfaces.
 pub(super) fn interfaces(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
 ) -> Result<Answer, QueryRefusal> {
-    // MS-SMB2 3.3.5.15.11 lets a server refuse connections that cannot be one of several. Windows
-    // and Samba answer them: the client may come back by a dialect that has channels.
+    // MS-SMB2 3.3.5.15.11 lets a server refuse connections without multichannel. Windows and Samba
+    // answer them, because the client may reconnect with a dialect that has it.
     if !request.server.config().multichannel.enabled || !is_for_several(request)? {
-        // As for any code that nothing serves; through a file it is refused by the file.
+        // The status of an unserved code on IPC$; on a file the file refuses it.
         let is_ipc = request.tree()?.free_of_charge().share.is_ipc();
         let nobody = NtStatus::FS_DRIVER_REQUIRED;
         return Err(if is_ipc { nobody } else { NtStatus::INVALID_DEVICE_REQUEST }.into());
@@ -54,9 +54,8 @@ pub(super) fn interfaces(
     Ok(Answer::ok(output))
 }
 
-/// Whether the share that it is asked on is of a class whose clients are to have several
-/// connections. On IPC$ it is about those that the session has connected, and before the
-/// first of them about those that there are.
+/// True if the class of the request's share permits multichannel. On IPC$ the session's connected
+/// shares decide, and before the first tree connect all configured shares.
 fn is_for_several(request: &mut Request<'_>) -> Result<bool, NtStatus> {
     let tree = request.tree()?.free_of_charge();
     if !tree.share.is_ipc() {

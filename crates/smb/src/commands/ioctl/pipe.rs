@@ -12,10 +12,10 @@ use wire::smb::{FileId, IoctlRequest};
 
 /// FILE_PIPE_CONNECTED_STATE. MS-FSCC 2.4.37.
 const CONNECTED: u32 = 3;
-/// Bytes of a peek's answer before the data.
+/// Size of a PIPE_PEEK response before the data.
 const PEEK_BYTES: usize = 16;
 
-/// Whatever is asked of an open pipe.
+/// Executes a control code on an open pipe.
 pub(super) fn on_pipe(
     request: &Request<'_>,
     open: &Open,
@@ -29,7 +29,7 @@ pub(super) fn on_pipe(
     }
 }
 
-/// A call and its answer in one round trip.
+/// Writes a call and reads its response in one round trip.
 fn transceive(
     request: &Request<'_>,
     pipe: &OpenPipe,
@@ -40,7 +40,7 @@ fn transceive(
     Ok(Answer { status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
 }
 
-/// What waits to be read, without taking it. MS-FSCC 2.3.48.
+/// Returns available data without consuming it. MS-FSCC 2.3.48.
 fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     let room = body.output_bytes_max as usize;
     let Some(data_room) = room.checked_sub(PEEK_BYTES) else {
@@ -55,7 +55,7 @@ fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     Ok(Answer { status: if cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
 }
 
-/// Whether a pipe can be opened: one that is there always can.
+/// Reports whether a pipe exists; an existing pipe is always available.
 pub(super) fn wait(request: &mut Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     if !request.tree()?.free_of_charge().share.is_ipc() || body.file_id != FileId::RELATED {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);

@@ -1,5 +1,4 @@
-//! Ranges of a file: holes, what is allocated, what may be given back. MS-FSCC 2.3.13,
-//! 2.3.52, 2.3.55, 2.3.69, 2.3.71.
+//! Ranges of a file: holes, allocated ranges, trim. MS-FSCC 2.3.13, 2.3.52, 2.3.55, 2.3.69, 2.3.71.
 
 use super::Answer;
 use crate::dispatch::{QueryRefusal, Request, malformed};
@@ -12,18 +11,18 @@ use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 use wire::smb::fsctl::{ByteRange, decode_trim};
 
-/// Ranges in one answer to QUERY_ALLOCATED_RANGES.
+/// Most ranges in one response to QUERY_ALLOCATED_RANGES.
 const RANGES_MAX: usize = 4096;
-/// FILE_REGION_USAGE_VALID_CACHED_DATA: all a file has is valid.
+/// FILE_REGION_USAGE_VALID_CACHED_DATA: all data of a file is valid.
 const VALID_CACHED_DATA: u32 = 1;
-/// Bytes of FILE_REGION_OUTPUT with one region.
+/// Size of FILE_REGION_OUTPUT with one region.
 const REGION_OUTPUT_BYTES: u32 = 40;
 /// FILE_REGION_INPUT. MS-FSCC 2.3.55.
 const REGION_INPUT_BYTES: usize = 24;
 /// FILE_ALLOCATED_RANGE_BUFFER. MS-FSCC 2.3.52.
 const RANGE_BYTES: usize = 16;
 
-/// Marks a file as sparse; without input, too.
+/// Marks a file as sparse; an empty input means true.
 pub(super) fn set_sparse(
     request: &Request<'_>,
     open: &Open,
@@ -34,7 +33,7 @@ pub(super) fn set_sparse(
     Ok(Answer::empty())
 }
 
-/// Makes a range read as zeros.
+/// Zeroes a range.
 pub(super) async fn set_zero_data(
     request: &Request<'_>,
     open: &Open,
@@ -50,7 +49,7 @@ pub(super) async fn set_zero_data(
     Ok(Answer::empty())
 }
 
-/// Gives back space of ranges that the client needs no more.
+/// Frees the space of unused ranges.
 pub(super) async fn trim(
     request: &Request<'_>,
     open: &Open,
@@ -78,7 +77,7 @@ pub(super) async fn trim(
     Ok(Answer::ok(processed.to_le_bytes().to_vec()))
 }
 
-/// Which parts of a range hold data.
+/// The parts of a range that contain data.
 pub(super) async fn allocated(
     request: &Request<'_>,
     open: &Open,
@@ -107,7 +106,7 @@ pub(super) async fn allocated(
     Ok(Answer { status, output })
 }
 
-/// Which part of a range is valid data: all that is in the file.
+/// The valid data of a range: everything up to the end of the file.
 pub(super) fn regions(
     request: &Request<'_>,
     open: &Open,
@@ -136,7 +135,7 @@ pub(super) fn regions(
     Ok(Answer::ok(output))
 }
 
-/// FILE_REGION_INPUT; none where there is no input.
+/// FILE_REGION_INPUT; none for an empty input.
 fn wanted_region(input: &[u8]) -> Result<Option<ByteRange>, QueryRefusal> {
     if input.is_empty() {
         return Ok(None);

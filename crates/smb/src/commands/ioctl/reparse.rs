@@ -15,13 +15,13 @@ use wire::fscc::{
 use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 
-/// What the file stands for.
+/// Returns the reparse point of the file.
 pub(super) fn get(request: &Request<'_>, open: &Open) -> Result<Answer, NtStatus> {
     let found = present(request, open)?.ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
     reparse::buffer_of(found).map(Answer::ok).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)
 }
 
-/// Makes the file stand for something.
+/// Sets a reparse point on the file.
 pub(super) async fn set(
     request: &Request<'_>,
     open: &Open,
@@ -41,20 +41,20 @@ pub(super) async fn set(
         (None, None) => Err(FsError::NotSupported),
     };
     let done = match turned {
-        // What is in the file would be lost with it: then it is stored beside it, as are devices
-        // that the user may not create.
+        // A file with content, or a device that the user may not create, keeps its kind; the
+        // reparse data are stored as an attribute.
         Err(FsError::NotSupported) => store().await,
         other => other,
     };
     done.map(|()| Answer::empty()).map_err(status_of)
 }
 
-/// What a client's reparse buffer says of a symbolic link.
+/// The symbolic link that a client's reparse buffer describes.
 #[derive(Debug)]
 struct NewLink {
-    /// The text for a link of the disk; none if it cannot be one.
+    /// The target of a link on disk; none if the disk cannot represent it.
     target: Option<Vec<u8>>,
-    /// The text that says where it leads; none for what is no link.
+    /// The target as text; none for other reparse points.
     text: Option<Vec<u8>>,
 }
 
@@ -80,7 +80,7 @@ impl NewLink {
     }
 }
 
-/// Makes the file stand for itself.
+/// Removes the reparse point of the file.
 pub(super) async fn delete(
     request: &Request<'_>,
     open: &Open,

@@ -1,4 +1,4 @@
-//! Entries of a listing, written behind one another.
+//! Directory entries, encoded one after another.
 
 use super::{Scan, Shape};
 use crate::apple;
@@ -16,24 +16,24 @@ use wire::fscc::{
 };
 use wire::ntstatus::NtStatus;
 
-/// Room that is made for entries at once.
+/// Most bytes reserved for entries at once.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
-/// What entries are made for.
+/// The parameters of an encoder.
 pub struct Parts {
     pub files: RequestFiles,
     /// The directory.
     pub file: Arc<OpenFile>,
     pub shape: Shape,
-    /// Entries have details for clients of Apple.
+    /// Entries carry details for Apple clients.
     pub is_apple: bool,
-    /// The reply so far.
+    /// The response so far.
     pub out: Vec<u8>,
-    /// Where entries begin in it.
+    /// Offset of the entries in it.
     pub start: usize,
-    /// Bytes that they may have.
+    /// Most bytes of the entries.
     pub limit: usize,
-    /// Only one is wanted.
+    /// The client requests a single entry.
     pub single: bool,
     pub scan: Scan,
 }
@@ -47,14 +47,14 @@ pub struct Entries {
     pub out: Vec<u8>,
     start: usize,
     limit: usize,
-    /// Where the last one begins.
+    /// Offset of the last entry.
     previous: Option<usize>,
     single: bool,
     pub is_full: bool,
-    /// Names that may still be read in this pass.
+    /// Names that this pass may still read.
     pub names_left: Option<usize>,
     pub scan: Scan,
-    /// The entry under way: its name is written into it once.
+    /// The present entry; its name buffer is reused.
     record: DirectoryRecord,
 }
 
@@ -78,18 +78,18 @@ impl Entries {
         }
     }
 
-    /// Whether there is anything in the reply.
+    /// True if the response has an entry.
     pub fn wrote_any(&self) -> bool {
         self.previous.is_some()
     }
 
-    /// Whether there is more to list, and room for it.
+    /// True if there may be more entries, and room for them.
     pub fn goes_on(&self) -> bool {
         !self.is_done() && !self.scan.at_end
     }
 
-    /// Makes room for a long listing, on the thread that sends it: there such memory
-    /// is at hand from the reply before.
+    /// Reserves memory for a long listing. The sending thread does it, because it has such memory
+    /// from the previous response.
     pub fn make_room(&mut self) {
         let room = (self.start + self.limit).saturating_sub(self.out.len());
         self.out.reserve(room.min(RESERVED_BYTES_MAX));
@@ -100,7 +100,7 @@ impl Entries {
         self.scan.at_end = ended && !self.is_full;
     }
 
-    /// What is needed of each entry.
+    /// The attributes that each entry needs.
     pub fn wanted(&self) -> ListWanted {
         let needs = match self.shape {
             Shape::Windows(class) => class.needs_attributes(),
@@ -114,7 +114,7 @@ impl Entries {
         self.is_full || (self.single && self.wrote_any())
     }
 
-    /// `.` and `..`, which no backend lists.
+    /// Adds `.` and `..`, which no backend lists.
     pub fn put_dots(&mut self) -> Result<(), NtStatus> {
         while self.scan.dots_done < 2 && !self.is_done() {
             let name: &[u16] = if self.scan.dots_done == 0 { &[0x2E] } else { &[0x2E, 0x2E] };
@@ -131,7 +131,7 @@ impl Entries {
         Ok(())
     }
 
-    /// The one entry that a pattern without wildcards means.
+    /// Adds the one entry that a pattern without wildcards names.
     pub fn put_named(&mut self) -> Result<(), NtStatus> {
         if !self.goes_on() {
             return Ok(());
@@ -162,8 +162,8 @@ impl Entries {
         Ok(())
     }
 
-    /// The child that a client means: of two names it may mean, that which
-    /// [`RequestFiles::choose_stored`] chooses.
+    /// The child that the client names. If the name has two readings,
+    /// [`RequestFiles::choose_stored`] describes the choice.
     fn find_named(&self, named: &SmbPath) -> Result<(Name, Attributes), FsError> {
         let name_of = |path: &RelPath| {
             let split = path.split().filter(|(parent, _)| parent.is_root());
@@ -196,15 +196,16 @@ impl Entries {
         push_shown(&mut record.name, name, push, |other| files.directory_has_name(file, other));
     }
 
-    /// A pattern of POSIX may be a name that merely looks like one.
+    /// True if the pattern matches. The pattern of a POSIX client may be a literal name that looks
+    /// like a pattern.
     fn is_asked_for(&mut self) -> bool {
         let Self { scan, record, .. } = self;
         let is_it = matches!(self.shape, Shape::Posix) && scan.units == record.name;
         is_it || scan.pattern.matches(&record.name) || matches_at_end(scan, &mut record.name)
     }
 
-    /// Puts the entry whose name was spelt; false if there is no room. `child`: its
-    /// name on the disk, if it is one.
+    /// Adds the entry whose name is in `record`; false if it does not fit. `child` is its name on
+    /// disk, unless it is a dot entry.
     fn put_record(&mut self, child: Option<&[u8]>, attributes: Option<&Attributes>) -> bool {
         let (start, previous, limit) = (self.start, self.previous, self.limit);
         let placed = match (self.shape, attributes) {
@@ -227,8 +228,8 @@ impl Entries {
         placed.is_some()
     }
 
-    /// A reparse point's tag stands where others have the length of their extended
-    /// attributes, which is not told then.
+    /// A reparse point has its tag in the field for the length of extended attributes, which is
+    /// omitted then.
     fn describe(&mut self, class: DirectoryClass, child: Option<&[u8]>, attributes: &Attributes) {
         let (files, file) = (&self.files, &*self.file);
         let name = || child.and_then(|name| Name::new(name).ok());
@@ -256,8 +257,8 @@ impl Entries {
     }
 }
 
-/// Whether the pattern describes a name by its own last character, where that is a dot or a space and
-/// shown as another: `name"` and `name.` describe `name.`, as on Windows.
+/// True if the pattern matches a name by its own last character, where a dot or a space is shown as
+/// a mapped character. As on Windows, `name"` and `name.` match `name.`.
 fn matches_at_end(scan: &mut Scan, name: &mut [u16]) -> bool {
     let Some(last) = name.last_mut() else { return false };
     let own = match u32::from(*last) {
@@ -279,7 +280,7 @@ impl ListSink for Entries {
             return Choice::Stop;
         }
         if let Some(left) = &mut self.names_left {
-            // How it is shown may take a search through the whole directory: on a worker.
+            // The shown form may need a search through the whole directory, so a worker continues.
             if mapped_name(name).is_some() {
                 return Choice::Stop;
             }
