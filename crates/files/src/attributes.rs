@@ -1,4 +1,4 @@
-//! Attributes, times, length, space, holes.
+//! Attributes, times, size, allocation and sparse ranges.
 
 use crate::authorize::{as_owner, dos_authority};
 use crate::open_file::Frozen;
@@ -14,50 +14,50 @@ use vfs::{
     Wanted,
 };
 
-/// What to do with one time.
+/// Change of one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeSetting {
-    /// Leave it.
+    /// Leave the time as it is.
     #[default]
     Keep,
-    /// Leave it, and keep this open from moving it.
+    /// Leave the time, and stop this open from moving it. MS-FSCC 2.4.7: -1.
     Freeze,
-    /// Let this open move it again.
+    /// Let this open move the time again. MS-FSCC 2.4.7: -2.
     Thaw,
-    /// Set it; this open does not move it any more.
+    /// Set the time; this open does not move it any more.
     Set(Timestamp),
 }
 
 /// Times and DOS attributes to set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BasicChange {
-    /// Creation.
+    /// Creation time.
     pub created: TimeSetting,
-    /// Last access.
+    /// Last access time.
     pub accessed: TimeSetting,
-    /// Last write.
+    /// Last write time.
     pub modified: TimeSetting,
-    /// Last change of anything.
+    /// Change time.
     pub changed: TimeSetting,
-    /// DOS attributes, if any are to be set.
+    /// DOS attributes, if they are to be set.
     pub dos_bits: Option<u32>,
 }
 
-/// Space is given back in units of this many bytes.
+/// Granularity of trimming, in bytes.
 const TRIM_BYTES: u64 = 4096;
 
 impl RequestFiles {
-    /// Present attributes.
+    /// Current attributes.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not look.
+    /// [`FsError::AccessDenied`] if the open lacks READ_ATTRIBUTES.
     pub fn attributes(&self, open: &OpenFile) -> Result<Attributes> {
         open.need_any(Access::READ_ATTRIBUTES)?;
         self.attributes_unchecked(open)
     }
 
-    /// Present attributes, whatever the open may do: for answers that show
-    /// them to every holder.
+    /// Current attributes without a check of rights, for responses that contain them for every
+    /// open.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -69,8 +69,8 @@ impl RequestFiles {
     /// Sets times and DOS attributes.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not, [`FsError::InvalidParameter`]
-    /// for bits that contradict the kind of file, [`FsError::ReadOnly`].
+    /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::InvalidParameter`] for
+    /// attributes that contradict the kind of file, [`FsError::ReadOnly`].
     pub fn set_basic(&self, open: &OpenFile, change: &BasicChange) -> Result<()> {
         open.need_any(Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
@@ -94,7 +94,7 @@ impl RequestFiles {
             changed: change_time(frozen.as_deref(), change, &present),
             ..AttributeChanges::default()
         };
-        // The right was decided by the descriptor; POSIX asks for the owner, and for w.
+        // The descriptor granted the right; POSIX requires ownership and the w bit.
         let authority = match changes.dos.is_some() || changes.changed.is_some() {
             true => dos_authority(&open.caller, &present),
             false => as_owner(&open.caller, &present),
@@ -105,7 +105,7 @@ impl RequestFiles {
         if let Some(bits) = stored.bits.filter(|_| !open.is_directory()) {
             open.state.note_archive(bits & dos::ARCHIVE == 0);
         }
-        // Setting a time stops this open from moving it; so does freezing.
+        // Setting or freezing a time stops this open from moving it.
         if let Some(frozen) = &mut frozen {
             frozen.settle(change);
             open.has_frozen.store(!frozen.is_empty(), Ordering::Release);
@@ -115,13 +115,13 @@ impl RequestFiles {
         if what != Filter::default() {
             open.report_modified(&self.context, what);
         } else {
-            // What nobody watches is listed all the same.
+            // No watch reports the change, but a listing shows it.
             open.break_directory(&self.context, &open.path());
         }
         Ok(())
     }
 
-    /// Sets the length in bytes, as `caller`, whose request it is.
+    /// Sets the size in bytes, as the requesting `caller`.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
@@ -140,7 +140,7 @@ impl RequestFiles {
         let (node, writer) = (open.node.clone(), caller.clone());
         let kept = open.keep_frozen();
         let result = if size_bytes < present {
-            // Freeing takes long.
+            // Freeing blocks takes long.
             self.offload(move || node.set_size(writer.identity.actor(), size_bytes)).await
         } else {
             node.set_size(caller.identity.actor(), size_bytes)
@@ -155,8 +155,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Sets how much space is reserved, as `caller`, whose request it is; less than the length
-    /// cuts the file.
+    /// Sets the reserved space, as the requesting `caller`. Less than the file's size truncates it.
     ///
     /// # Errors
     /// As [`RequestFiles::set_size`].
@@ -181,7 +180,7 @@ impl RequestFiles {
                 other => other?,
             }
         }
-        // The data is what it was: the change time moves, the write time does not.
+        // The data is unchanged, so the change time moves and the write time does not.
         let modified = TimeChange::Set(kept.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
         open.node.set_attributes(as_owner(caller, &kept).actor(), &changes)?;
@@ -191,7 +190,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Makes a range read as zeros, as `caller`, whose request it is.
+    /// Makes a range read as zeros, as the requesting `caller`.
     ///
     /// # Errors
     /// As [`RequestFiles::write`].
@@ -216,8 +215,8 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Gives back the space of whole blocks in a range whose data is not needed any
-    /// more; they read as zeros. False if there is no whole block in it.
+    /// Frees the whole blocks of a range whose data is obsolete; they read as zeros. Returns false
+    /// if the range contains no whole block.
     ///
     /// # Errors
     /// As [`RequestFiles::zero_range`].
@@ -239,7 +238,7 @@ impl RequestFiles {
         Ok(true)
     }
 
-    /// Has the file system compress the data of a file, or of new files in a directory.
+    /// Sets compression of a file's data, or of new files in a directory.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::ReadOnly`],
@@ -261,9 +260,8 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Ranges that hold data, from `offset` on, as (offset, length); at most
-    /// `count_max`. The flag says that there are more. A worker looks for them: the file system
-    /// is asked twice for each.
+    /// Ranges with data from `offset` on, as (offset, length), at most `count_max`. The flag says
+    /// that there are more. It runs on a worker, since each range takes two system calls.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read.
@@ -280,7 +278,7 @@ impl RequestFiles {
         if offset >= end {
             return Ok((Vec::new(), false));
         }
-        // A file that was never made sparse has no holes to show.
+        // A file that is not marked sparse reports no holes.
         if attributes.dos.bits.unwrap_or(0) & dos::SPARSE == 0 {
             return Ok((vec![(offset, end - offset)], false));
         }
@@ -288,10 +286,10 @@ impl RequestFiles {
         self.offload(move || data_ranges(&*node, (offset, end), count_max)).await
     }
 
-    /// Marks a file as sparse, or not.
+    /// Sets or clears the sparse attribute.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change it.
+    /// [`FsError::AccessDenied`] if the open lacks the right.
     pub fn set_sparse(&self, open: &OpenFile, sparse: bool) -> Result<()> {
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA | Access::WRITE_ATTRIBUTES)?;
         open.need_writable()?;
@@ -299,7 +297,7 @@ impl RequestFiles {
             return Err(FsError::InvalidParameter);
         }
         if open.name.stream.is_some() {
-            // The mark is the file's, and holes of streams are kept without.
+            // The attribute belongs to the file; streams have holes without it.
             return Ok(());
         }
         let kept = open.keep_frozen();
@@ -314,15 +312,15 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Size and free space, within what the volume is to show.
+    /// Size and free space, within the limits of the volume.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if the volume's directory is gone.
+    /// [`FsError::Stale`] if the volume's directory was removed.
     pub fn space(&self, volume: &Volume, caller: &Caller) -> Result<Space> {
         Ok(within_limits(volume, volume.vfs.space(caller.identity.actor())?))
     }
 
-    /// As [`RequestFiles::space`], of the file system that the file or directory is in.
+    /// As [`RequestFiles::space`], for the file system of the file or directory.
     ///
     /// # Errors
     /// As [`RequestFiles::space`].
@@ -332,7 +330,7 @@ impl RequestFiles {
         Ok(within_limits(volume, volume.vfs.space_of(caller.identity.actor(), &**node)?))
     }
 
-    /// As [`RequestFiles::space_of`], of an object.
+    /// As [`RequestFiles::space_of`], for an object.
     ///
     /// # Errors
     /// As [`RequestFiles::space`].
@@ -342,7 +340,7 @@ impl RequestFiles {
     }
 }
 
-/// As much of it as the volume's options let clients have.
+/// Bounds the space by the volume's limits.
 fn within_limits(volume: &Volume, mut space: Space) -> Space {
     if let Some(limit) = volume.options.size_limit_bytes {
         space.total_bytes = space.total_bytes.min(limit);
@@ -359,7 +357,7 @@ fn within_limits(volume: &Volume, mut space: Space) -> Space {
     space
 }
 
-/// As [`RequestFiles::allocated_ranges`], of a file that was made sparse.
+/// As [`RequestFiles::allocated_ranges`], for a file with the sparse attribute.
 fn data_ranges(
     node: &dyn Node,
     (offset, end): (u64, u64),
@@ -380,7 +378,7 @@ fn data_ranges(
     Ok((ranges, false))
 }
 
-/// As what a change is watched for.
+/// Filter under which watches report the change.
 fn watched(change: &BasicChange) -> Filter {
     let is_set = |setting, what| {
         if matches!(setting, TimeSetting::Set(_)) { what } else { Filter::default() }
@@ -391,8 +389,8 @@ fn watched(change: &BasicChange) -> Filter {
         | change.dos_bits.map_or(Filter::default(), |_| Filter::ATTRIBUTES)
 }
 
-/// Changes that a client asks for, as its kind has it. POSIX clients set times as utimensat(2) does,
-/// which stops none from moving; and send a change time, which is the server's there.
+/// The requested change by the client's rules. A POSIX client sets times like utimensat(2), which
+/// freezes none; the server sets the change time.
 fn settled(open: &OpenFile, change: &BasicChange) -> BasicChange {
     if !open.is_posix() {
         return *change;
@@ -400,7 +398,7 @@ fn settled(open: &OpenFile, change: &BasicChange) -> BasicChange {
     BasicChange { changed: TimeSetting::Keep, ..*change }
 }
 
-/// The change time to store: one that is set, or the present one where this open does not move it.
+/// Change time to store: a requested one, or the present one if the open does not move it.
 fn change_time(
     frozen: Option<&Frozen>,
     change: &BasicChange,
@@ -422,7 +420,7 @@ fn need_write(open: &OpenFile) -> Result<()> {
     if open.is_directory() {
         return Err(FsError::InvalidParameter);
     }
-    // Appending is not enough: what is there may be changed.
+    // APPEND_DATA does not suffice to change existing data.
     open.need_any(Access::WRITE_DATA)?;
     open.need_writable()
 }
@@ -437,7 +435,7 @@ fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {
     let kept = present.dos.bits.unwrap_or(0) & (dos::SPARSE | dos::REPARSE_POINT);
     let kind = if open.is_directory() { dos::DIRECTORY } else { 0 };
     let stored = bits & dos::SETTABLE | kept | kind;
-    // What the name shows by itself is not stored for it.
+    // An attribute that the name implies is not stored.
     let bare = Attributes { dos: DosInfo { bits: Some(0), created: None }, ..*present };
     let of_name = open.shown(bare).dos.bits.unwrap_or(0) & !present.dos.bits.unwrap_or(0);
     Ok(stored & !(of_name & dos::HIDDEN))

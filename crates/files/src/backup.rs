@@ -1,6 +1,6 @@
-//! How much the backups of Macs take: what a share with a limit has room for
-//! is told by it. A backup is a directory `NAME.sparsebundle`, whose data lies
-//! in files of one size below `bands`; the size stands in its `Info.plist`.
+//! Size of Time Machine backups, by which a share with a limit reports its room. A backup is a
+//! directory `NAME.sparsebundle` with data files of one size below `bands`; its `Info.plist`
+//! contains the size.
 
 use crate::{RequestFiles, Volume};
 use std::sync::Arc;
@@ -9,19 +9,18 @@ use vfs::{
     Wanted,
 };
 
-/// Backups that are looked at in one share.
+/// Limit of backups that are counted in one share.
 const BUNDLES_MAX: usize = 256;
-/// Bytes of a property list that are looked at.
+/// Limit of the property list's size.
 const PROPERTIES_BYTES_MAX: usize = 64 * 1024;
-/// Size of a band where none is told: what macOS has used for long.
+/// Band size without a property: the long-standing macOS default.
 const BAND_BYTES: u64 = 8 * 1024 * 1024;
 
 impl RequestFiles {
-    /// Bytes that all backups in the root of the volume may take, as their
-    /// numbers of bands say.
+    /// Bytes that all backups in the volume's root may occupy, by their number of bands.
     ///
     /// # Errors
-    /// [`FsError::Io`], [`FsError::Stale`] if the volume's directory is gone.
+    /// [`FsError::Io`], [`FsError::Stale`] if the volume's directory was removed.
     pub async fn backup_bytes(&self, volume: &Arc<Volume>) -> Result<u64> {
         let vfs = volume.vfs.clone();
         self.offload(move || backup_bytes(&*vfs)).await
@@ -40,13 +39,13 @@ fn backup_bytes(vfs: &dyn Vfs) -> Result<u64> {
     Ok(bytes.fold(0, u64::saturating_add))
 }
 
-/// Bytes of one backup; none if it is none, or is being made.
+/// Bytes of one backup; 0 if it is none, or is being created.
 fn bundle_bytes(vfs: &dyn Vfs, bundle: &Name) -> u64 {
     let within = |name: &[u8]| Some(RelPath::root().join(bundle).join(&Name::new(name).ok()?));
     let node = |name| within(name).and_then(|path| open(vfs, &path).ok());
     let mut properties = Vec::new();
     if let Some(file) = node(b"Info.plist").filter(|node| node.kind() == FileKind::File) {
-        // What cannot be read says nothing.
+        // An unreadable list leaves the default.
         let _ = file.read(0, PROPERTIES_BYTES_MAX, &mut properties, Wait::Allowed);
     }
     let mut bands = 0u64;
@@ -59,7 +58,7 @@ fn bundle_bytes(vfs: &dyn Vfs, bundle: &Name) -> u64 {
     bands.saturating_mul(band_bytes(&properties).unwrap_or(BAND_BYTES))
 }
 
-/// The number behind the key `band-size` of a property list.
+/// Value of the key `band-size` in a property list.
 fn band_bytes(properties: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(properties).ok()?;
     let (_, value) = text.split_once("<key>band-size</key>")?;

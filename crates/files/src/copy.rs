@@ -4,17 +4,16 @@ use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{Actor, FsError, Node, Result, Wait};
 
-/// Bytes copied in one turn of a worker: some milliseconds, after which other holders' calls
-/// have theirs. A backend that shares data instead takes no longer for each.
+/// Bytes that one worker call copies: some milliseconds, after which other holders have their turn.
+/// A backend that shares extents needs no longer for each.
 const TURN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Bytes read and written at once where no backend copies, as between a file
-/// and a named stream.
+/// Bytes of one read and write where the backend cannot copy, as between a file and a named stream.
 const PIECE_BYTES_MAX: u64 = 1024 * 1024;
 
 impl RequestFiles {
-    /// Copies `length` bytes between two open files as `caller`, whose request it is, by the
-    /// backend's own means where it has any. All of it, or an error.
+    /// Copies `length` bytes between two open files as the requesting `caller`, by the backend's
+    /// copy operation if there is one. A partial copy is an error.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::LockConflict`],
@@ -31,7 +30,7 @@ impl RequestFiles {
         target.claim_room(target_offset, length)?;
         source.need_unlocked(source_offset, length, false)?;
         target.need_unlocked(target_offset, length, true)?;
-        // A later turn would read what an earlier one has written.
+        // A later call would read data that an earlier one has written.
         let overlaps = source_offset.abs_diff(target_offset) < length;
         if overlaps && length > TURN_BYTES_MAX && source.key() == target.key() {
             return Err(FsError::InvalidParameter);
@@ -53,7 +52,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Copies so many bytes in one turn of a worker, if nobody has locked them meanwhile.
+    /// Copies `count` bytes in one worker call, if no lock has been set on them meanwhile.
     async fn copy_in_turn(
         &self,
         caller: &Arc<Caller>,
@@ -73,10 +72,9 @@ impl RequestFiles {
         .await
     }
 
-    /// Has the target share `length` bytes of the source with it, as `caller`, whose request it
-    /// is: all of it, or an error.
-    /// Locked ranges are not looked at, since no data is read or written (so do
-    /// Windows and Samba).
+    /// Makes the target share `length` bytes with the source, as the requesting `caller`. A partial
+    /// clone is an error. Byte-range locks are ignored, as by Windows and Samba, since no data is
+    /// read or written.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open, [`FsError::ReadOnly`]; as
@@ -104,14 +102,14 @@ impl RequestFiles {
     }
 }
 
-/// Whether the rights of both opens are enough: the target's are one of `rights`.
+/// Checks the rights of both opens; the target needs one of `rights`.
 fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> {
     source.need_any(Access::READ_DATA | Access::EXECUTE)?;
     target.need_any(rights)?;
     target.need_writable()
 }
 
-/// All of it, or an error.
+/// Copies everything, or fails.
 fn copy_all(
     who: Actor<'_>,
     (to, offset): (&dyn Node, u64),

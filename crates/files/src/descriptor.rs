@@ -8,24 +8,24 @@ use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
 use vfs::{AttributeChanges, Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
 
-/// Which parts of a descriptor a call is about.
+/// Parts of a descriptor that a call concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SecurityParts {
     /// Owner.
     pub owner: bool,
     /// Primary group.
     pub group: bool,
-    /// Access list.
+    /// DACL.
     pub dacl: bool,
-    /// Audit list.
+    /// SACL.
     pub sacl: bool,
 }
 
 impl RequestFiles {
-    /// The parts of the descriptor in force.
+    /// Parts of the effective descriptor.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not see them.
+    /// [`FsError::AccessDenied`] if the open lacks the right to read them.
     pub fn descriptor(&self, open: &OpenFile, parts: SecurityParts) -> Result<Descriptor> {
         if parts.owner || parts.group || parts.dacl {
             open.need_any(Access::READ_CONTROL)?;
@@ -46,11 +46,11 @@ impl RequestFiles {
         Ok(found)
     }
 
-    /// The descriptor that clients are shown, whatever the open may see: to be compared with what
-    /// a client sends, and told to none.
+    /// The effective descriptor without a check of rights: for comparison with a client's, never
+    /// for a response.
     ///
     /// # Errors
-    /// The backend's.
+    /// Errors of the backend.
     pub fn descriptor_unchecked(&self, open: &OpenFile) -> Result<Descriptor> {
         let attributes = open.node.attributes(Wanted::default())?;
         Ok(shown(&*open.node, &attributes))
@@ -59,9 +59,8 @@ impl RequestFiles {
     /// Replaces parts of the descriptor; POSIX owner and permissions follow.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change them, or where no
-    /// descriptor can be stored; [`FsError::InvalidOwner`] for an owner that the
-    /// caller may not give the file to; [`FsError::NoSpace`].
+    /// [`FsError::AccessDenied`] if the open lacks the right, or where no descriptor can be stored;
+    /// [`FsError::InvalidOwner`] for an owner that the caller may not set; [`FsError::NoSpace`].
     pub fn set_descriptor(
         &self,
         open: &OpenFile,
@@ -101,12 +100,10 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Sets the permission bits. A stored descriptor, which says something else
-    /// from now on, goes.
+    /// Sets the permission bits, which replace a stored descriptor.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change the access list,
-    /// [`FsError::ReadOnly`].
+    /// [`FsError::AccessDenied`] if the open lacks WRITE_DAC, [`FsError::ReadOnly`].
     pub fn set_mode(&self, open: &OpenFile, mode: u32) -> Result<()> {
         open.need_writable()?;
         open.need_any(Access::WRITE_DAC)?;
@@ -127,7 +124,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// The text of a symbolic link.
+    /// Text of a symbolic link.
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
@@ -135,7 +132,7 @@ impl RequestFiles {
         open.node.read_link(open.caller.identity.actor())
     }
 
-    /// All that the caller of `open` may do to the file.
+    /// All rights of the open's caller to the file.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -143,10 +140,10 @@ impl RequestFiles {
         self.maximal_access_of(open, &open.caller)
     }
 
-    /// The same for anybody else.
+    /// All rights of another caller to the file.
     ///
     /// # Errors
-    /// The backend's.
+    /// Errors of the backend.
     pub fn maximal_access_of(&self, open: &OpenFile, caller: &Caller) -> Result<Access> {
         let attributes = open.node.attributes(Wanted::default())?;
         let subject = (&*open.node, &attributes, None);
@@ -155,8 +152,8 @@ impl RequestFiles {
     }
 }
 
-/// A file is taken, or given to one's own group; it is not given away, but by
-/// the superuser. MS-FSA 2.1.5.17.
+/// Checks new owners: a caller may take ownership and set its own groups; only root may give a file
+/// away. MS-FSA 2.1.5.17.
 fn check_ownership(
     open: &OpenFile,
     present: &Descriptor,
@@ -173,15 +170,14 @@ fn check_ownership(
     if !may_have(parts.owner, &new.owner, &present.owner) {
         return Err(FsError::InvalidOwner);
     }
-    // A group that this machine does not know, as that of a domain whose files are copied, gives
-    // nobody anything: it is stored, as on Windows, and the POSIX group stays.
+    // A group without a local ID, such as one of a foreign domain, grants nothing here. It is
+    // stored, as on Windows, and the POSIX group stays.
     let is_foreign = new.group.as_ref().is_some_and(|group| group.as_unix_group().is_none());
     let may_group = is_foreign || may_have(parts.group, &new.group, &present.group);
     if may_group { Ok(()) } else { Err(FsError::AccessDenied) }
 }
 
-/// Auto-inheritance is kept where it was asked for together with its
-/// request bit. MS-FSA 2.1.5.17.
+/// Retains auto-inheritance where it was requested together with its request bit. MS-FSA 2.1.5.17.
 fn merge_control(present: u16, new: u16) -> u16 {
     let mut merged = present & !(control::DACL_AUTO_INHERITED | control::DACL_PROTECTED);
     merged |= control::DACL_PRESENT | new & control::DACL_PROTECTED;
@@ -210,7 +206,7 @@ fn store(
         gid: owner.gid.filter(|gid| *gid != facts.gid),
     };
     check_new_owner(&open.caller, attributes, owner)?;
-    // chown(2): where no list is stored permission bits decide, and go on deciding.
+    // chown(2): without a stored descriptor, permission bits continue to decide.
     if open.is_posix() && !parts.dacl && !parts.sacl && stored(&*open.node).is_none() {
         let changes = AttributeChanges { owner, ..AttributeChanges::default() };
         return open.node.set_attributes(open.caller.identity.actor(), &changes);

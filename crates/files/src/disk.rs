@@ -1,5 +1,5 @@
-//! Disks that did not keep what was written, by device: what was answered as kept may not be, which
-//! administrators are told, and shares that promise to go on stop.
+//! Disk failures by device. Acknowledged data may be lost then: administrators are notified, and
+//! continuously available shares stop.
 
 use crate::{Files, Volume};
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use vfs::{FileKey, FsError};
 
-/// Devices that failures are counted for apart; others share a count. A power of two.
+/// Number of failure counters; devices may share one. A power of two.
 const COUNTS: usize = 64;
 
-/// Devices of which is known how they failed: as many as a machine has served at once.
+/// Limit of devices whose failures are recorded: more than a machine serves at once.
 const DEVICES_MAX: usize = 1024;
 
-/// How a disk has failed since the start.
+/// Failures of a disk since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskFailure {
-    /// Times that something could not be made stable.
+    /// Number of failed syncs.
     pub count: u64,
     /// The last error.
     pub error: FsError,
-    /// It has failed otherwise than by being full: what it had taken may be gone.
+    /// Whether it failed other than by a full disk: acknowledged data may be lost.
     pub has_lost: bool,
 }
 
@@ -38,7 +38,7 @@ impl DiskFailure {
     }
 }
 
-/// The failures of all devices.
+/// Failures of all devices.
 #[derive(Debug)]
 pub(crate) struct DiskFailures {
     has_any: AtomicBool,
@@ -55,12 +55,12 @@ impl Default for DiskFailures {
 
 impl DiskFailures {
     fn count_of(&self, file: FileKey) -> &AtomicU64 {
-        // Neighbours in number differ in their lowest bits.
+        // Adjacent device numbers differ in their lowest bits.
         &self.counts[(file.device % COUNTS as u64) as usize]
     }
 
-    /// The file could not be made stable. What was refused for another reason than the disk, such
-    /// as too many open files, or a lease of a local process on the file, says nothing of the disk.
+    /// Records that a file could not be synced. Errors that do not concern the disk, such as too
+    /// many open files or a local lease, are ignored.
     pub fn note(&self, file: FileKey, error: FsError) {
         if !matches!(error, FsError::Io | FsError::NoSpace | FsError::OverQuota) {
             return;
@@ -80,7 +80,7 @@ impl DiskFailures {
             tracing::error!(
                 device = file.device,
                 error = failure.reason(),
-                "a disk did not keep what was written: look into the system's log, check the file \
+                "a disk lost acknowledged data: look into the system log, check the file \
                  system, then start the server again"
             );
         }
@@ -88,16 +88,16 @@ impl DiskFailures {
 }
 
 impl Files {
-    /// How many flushes have failed on the device of a file. Linux tells each descriptor of a
-    /// failure once, and not those that are opened afterwards: what was written before it by
-    /// whoever finds another number now may be lost, though a flush of today succeeds.
+    /// Number of failed syncs on the device of a file. Linux reports a failure once to each open
+    /// descriptor, and to none opened later. If the number has changed since a write, its data may
+    /// be lost even though a later sync succeeds.
     #[must_use]
     pub fn flushes_failed(&self, file: FileKey) -> u64 {
         self.disk_failures.count_of(file).load(Ordering::Acquire)
     }
 
-    /// How the disk that the volume's root is on has failed; none if it has not. One load where no
-    /// disk has failed.
+    /// Failure of the disk with the volume's root; none if it has not failed. It costs one load
+    /// without failures.
     #[must_use]
     pub fn disk_failure(&self, volume: &Volume) -> Option<DiskFailure> {
         if !self.disk_failures.has_any.load(Ordering::Acquire) {

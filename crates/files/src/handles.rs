@@ -1,5 +1,5 @@
-//! Before a name changes or goes: whoever keeps the file open only for its
-//! cache is asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
+//! Handle cache breaks before a name changes: a client that holds a file open only in its cache is
+//! asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
 
 use crate::context::RequestContext;
 use crate::table::{FileState, NotEntered, Table};
@@ -9,15 +9,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use vfs::{FsError, RelPath, Result};
 
-/// Times that one request waits for others to let go: a client that takes up
-/// again what it has just given back does not hold it up for ever.
+/// Limit of waits of one request: a client that repeatedly reacquires its caching cannot delay it
+/// for ever.
 pub(crate) const WAITS_MAX: u32 = 64;
 
-/// Asks all leases on a file but that of `by` to let go of handles. One load where nobody keeps
-/// anything.
+/// Breaks handle caching of all leases on a file but that of `by`. It costs one load if no client
+/// caches the file.
 ///
 /// # Errors
-/// [`NotEntered::Breaking`] if that must be waited for.
+/// [`NotEntered::Breaking`] if an acknowledgement is outstanding.
 pub(crate) fn ask_for_handles(
     context: &RequestContext,
     state: &Arc<FileState>,
@@ -31,18 +31,18 @@ pub(crate) fn ask_for_handles(
     asked.map_err(|refusal| held.not_entered(state.clone(), refusal, Awaited::NameChange(by)))
 }
 
-/// The files below a directory that is to be renamed, as far as they are kept
-/// open by leases alone and were not asked for yet.
+/// Files below a directory to be renamed that only handle caches hold open and whose break is not
+/// requested yet.
 #[derive(Debug, Default)]
 pub(crate) struct Below(Option<VecDeque<Arc<FileState>>>);
 
 impl Below {
-    /// Asks one after the other to be closed, and only those that were there
-    /// at first: as Windows does it, who opens one meanwhile stops the rename. Where `open` moves
-    /// what is open below its directory, only those are asked that are kept for a cache alone.
+    /// Breaks handle caching of each file in turn, limited to those open at first: as on Windows, a
+    /// concurrent open stops the rename. If `open` moves opens below its directory, files in use
+    /// are left alone.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if one is open and stays so; a wait.
+    /// [`FsError::AccessDenied`] if a file stays open; a wait.
     pub fn clear(
         &mut self,
         context: &RequestContext,
@@ -78,8 +78,8 @@ impl Below {
 }
 
 impl RequestFiles {
-    /// Has others let go of what they keep open of a file that is to vanish;
-    /// to be awaited before [`RequestFiles::set_delete`].
+    /// Breaks handle caching of a file before it is deleted; await it before
+    /// [`RequestFiles::set_delete`].
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] without DELETE.
@@ -89,12 +89,11 @@ impl RequestFiles {
         self.have_handles_given_back(open).await
     }
 
-    /// Has others let go of what they keep open of a file that vanishes by the wish of
-    /// this open, made with delete-on-close; to be awaited before [`RequestFiles::close`]
-    /// where a client asks for it. What is marked already has been asked for.
+    /// Breaks handle caching before the close of an open with delete on close; await it before
+    /// [`RequestFiles::close`]. A name that is delete pending already was handled before.
     ///
     /// # Errors
-    /// Those of waiting, none by itself.
+    /// Errors of waiting.
     pub async fn ask_before_close(&self, open: &OpenFile) -> Result<()> {
         if !open.deletes_on_close() || open.is_delete_pending() {
             return Ok(());

@@ -1,13 +1,13 @@
-//! Where a file has data and where it has none, as POSIX sees it: whether or not it was
-//! made sparse. NFS. RFC 7862 15.1, 15.4, 15.11.
+//! Data and holes of a file by POSIX rules, independent of the sparse attribute. NFS: RFC 7862
+//! 15.1, 15.4, 15.11.
 
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
 impl RequestFiles {
-    /// Reserves space for a range as `caller`, whose request it is; a file that ends before the
-    /// range's end grows to it.
+    /// Allocates space for a range as the requesting `caller`, and extends the file to the range's
+    /// end.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
@@ -26,15 +26,15 @@ impl RequestFiles {
         open.claim_room(offset, length)?;
         open.break_readers(&self.context);
         let (node, writer) = (open.node.clone(), caller.clone());
-        // Growing it afterwards might cut what others have written by then.
+        // Extending in a separate call could truncate concurrent writes.
         self.offload(move || node.allocate_and_grow(writer.identity.actor(), offset, length))
             .await?;
         open.note_changed(&self.context, caller);
         Ok(())
     }
 
-    /// The first range at or after `offset` that holds data, as (start, end); none if only a
-    /// hole is left.
+    /// The first range with data at or after `offset`, as (start, end); none if only a hole
+    /// follows.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read.

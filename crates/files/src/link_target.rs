@@ -1,11 +1,11 @@
-//! Where the text of a symbolic link leads: one decision for all protocols.
+//! Targets of symbolic links: one check for all protocols.
 
 use crate::{OpenFile, Volume};
 use vfs::{FileKind, FsError, RelPath, Result};
 
-/// Refuses to store a symbolic link at `link` whose text leads out of the volume, unless the
-/// volume has [`crate::VolumeOptions::absolute_links`]. The server itself follows none of these;
-/// other programs on the server and clients do.
+/// Refuses to store a symbolic link at `link` whose target leads out of the volume, unless
+/// [`crate::VolumeOptions::absolute_links`] permits it. The server does not follow such links, but
+/// local programs and clients do.
 ///
 /// # Errors
 /// [`FsError::PrivilegeNotHeld`].
@@ -18,12 +18,12 @@ pub(crate) fn check_target(volume: &Volume, link: &RelPath, text: &[u8]) -> Resu
     Err(FsError::PrivilegeNotHeld)
 }
 
-/// Refuses an open symbolic link the new or further name `to` if it would lead out of the volume
-/// there and does not by its name `from`. What leads out already was made so by this machine.
-/// Links below a directory that moves are not looked at.
+/// Refuses the new name `to` for an open symbolic link that would lead out of the volume there, and
+/// does not at `from`. Links that lead out already were created locally. Links below a moved
+/// directory are not checked.
 ///
 /// # Errors
-/// As [`check_target`]; those of reading the link.
+/// As [`check_target`]; errors from reading the link.
 pub(crate) fn check_moved(open: &OpenFile, (from, to): (&RelPath, &RelPath)) -> Result<()> {
     let (volume, node) = (open.volume(), open.present());
     if node.kind() != FileKind::Symlink || volume.options.absolute_links {
@@ -34,8 +34,8 @@ pub(crate) fn check_moved(open: &OpenFile, (from, to): (&RelPath, &RelPath)) -> 
     if led_out { Ok(()) } else { check_target(volume, to, &text) }
 }
 
-/// Whether the text is absolute, or climbs above the root at some point. Links among its
-/// components are not looked at: they may be others tomorrow.
+/// Whether the target is absolute, or climbs above the root. Links among its components are
+/// ignored, since they may change.
 fn leads_out(link: &RelPath, text: &[u8]) -> bool {
     if text.first() == Some(&b'/') {
         return true;

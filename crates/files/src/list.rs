@@ -1,4 +1,4 @@
-//! Listing directories.
+//! Directory listings.
 
 use crate::authorize::{as_granted, rights_by_mode, rights_to_opened};
 use crate::server_work::{METADATA, WANTED};
@@ -9,7 +9,7 @@ use vfs::{
     Node, OpenHow, Result, ServerWork, StreamName, Wait, Wanted,
 };
 
-/// A child of a directory, looked at closely.
+/// A directory entry that was opened for a closer look.
 #[derive(Debug)]
 pub struct Child {
     node: Arc<dyn Node>,
@@ -18,20 +18,19 @@ pub struct Child {
 }
 
 impl Child {
-    /// All that the directory's user may do to it.
+    /// Rights of the directory's user to the child.
     #[must_use]
     pub fn access(&self) -> Access {
         self.access
     }
 
-    /// Length of a named stream in bytes; none has no bytes.
+    /// Size of a named stream in bytes; 0 without the stream.
     #[must_use]
     pub fn stream_bytes(&self, name: &StreamName) -> u64 {
         self.node.find_stream(METADATA, name, Case::Insensitive).map_or(0, |entry| entry.size_bytes)
     }
 
-    /// The first bytes of a named stream, at most `length`; none if there is no
-    /// such stream, or the user may not read it.
+    /// The first `length` bytes of a named stream; none without the stream or the right to read it.
     #[must_use]
     pub fn stream(&self, name: &StreamName, length: usize) -> Option<Vec<u8>> {
         if !self.access.contains(Access::READ_DATA) {
@@ -46,11 +45,11 @@ impl Child {
 }
 
 impl RequestFiles {
-    /// Gives entries after `cookie` to `each` until it returns false. True at
-    /// the end. Names that the volume does not serve are left out.
+    /// Passes entries after `cookie` to `each` until it returns false. Returns true at the end.
+    /// Vetoed names are omitted.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not list, [`FsError::NotDirectory`].
+    /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::NotDirectory`].
     pub fn list(
         &self,
         open: &OpenFile,
@@ -65,10 +64,10 @@ impl RequestFiles {
         open.node.list(cookie, &mut |entry| veto.has(entry.name.as_bytes()) || each(entry))
     }
 
-    /// A closer look at a child by its exact name; at the link itself if it is one.
+    /// Opens a child by its exact name for a closer look; a symbolic link is not followed.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if it has gone, [`FsError::AccessDenied`].
+    /// [`FsError::NotFound`] if it was removed, [`FsError::AccessDenied`].
     pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
         let how = OpenHow { wanted: Wanted::default(), ..LOOK };
         let caller = &open.caller;
@@ -78,8 +77,8 @@ impl RequestFiles {
         Ok(Child { node: found.node, caller: caller.clone(), access })
     }
 
-    /// As [`RequestFiles::list`], with what `wanted` says of each entry that `sink` chooses,
-    /// as [`RequestFiles::child_attributes`] has it.
+    /// As [`RequestFiles::list`], with the `wanted` attributes for entries that `sink` chooses,
+    /// like those of [`RequestFiles::child_attributes`].
     ///
     /// # Errors
     /// As [`RequestFiles::list`].
@@ -107,7 +106,7 @@ impl RequestFiles {
         vfs.list_with_attributes(&*open.node, who, cookie, wanted, &mut screen)
     }
 
-    /// The same on a worker: a long listing takes long.
+    /// The same on a worker, for long listings.
     ///
     /// # Errors
     /// As [`RequestFiles::list`]; [`FsError::TooMany`].
@@ -126,7 +125,7 @@ impl RequestFiles {
         self.offload(list).await
     }
 
-    /// The stored name of the child that `name` means to the open, and its attributes.
+    /// The stored name of the child that `name` matches by the open's rules, and its attributes.
     ///
     /// # Errors
     /// As [`RequestFiles::child_attributes`].
@@ -149,12 +148,12 @@ impl RequestFiles {
         Ok((name.clone(), self.child_attributes(open, &name)?))
     }
 
-    /// Attributes of a child by its exact name; where links are followed, of what a
-    /// link leads to, unless that cannot be seen. Who lists as POSIX has it sees the link.
+    /// Attributes of a child by its exact name. Where links are followed they are the target's,
+    /// unless the caller cannot reach it. A POSIX listing describes the link.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if it has gone, or is not shown to those who may
-    /// not read it.
+    /// [`FsError::NotFound`] if the child was removed, or is hidden from a caller that may not read
+    /// it.
     pub fn child_attributes(&self, open: &OpenFile, name: &Name) -> Result<Attributes> {
         let who = as_granted(&open.caller, &*open.node);
         let child = open.node.child_attributes(who.actor(), name, WANTED)?;
@@ -165,8 +164,8 @@ impl RequestFiles {
         Ok(child)
     }
 
-    /// What the directory's user may do to a child, without a look at it: none if
-    /// its attributes do not say it.
+    /// Rights of the directory's user to a child, derived from its attributes without opening it;
+    /// none if they do not suffice.
     #[must_use]
     pub fn access_by_attributes(&self, open: &OpenFile, attributes: &Attributes) -> Option<Access> {
         let stored = attributes.stored;
@@ -178,9 +177,8 @@ impl RequestFiles {
         Some(rights - Access::SYSTEM_SECURITY)
     }
 
-    /// Whether a child is left out: its user needs all that reading it takes, or
-    /// listing it; its data alone is not enough, as on Windows. What has neither data
-    /// nor names is shown.
+    /// Whether a child is omitted as unreadable: its user needs all rights of reading or listing;
+    /// READ_DATA alone does not suffice, as on Windows. Special files are always listed.
     fn hides(&self, open: &OpenFile, name: &[u8], child: &Attributes) -> bool {
         let reads = Access::FILE_READ - Access::SYNCHRONIZE;
         let is_plain = matches!(child.kind, FileKind::File | FileKind::Directory);
@@ -198,13 +196,13 @@ impl RequestFiles {
 
 const LOOK: OpenHow = OpenHow { wanted: WANTED, ..OpenHow::looking(Wait::Allowed) };
 
-/// The attributes of a child as they are shown.
+/// Attributes of a child as presented to clients.
 fn shown(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     let volume = open.volume();
     volume.shown_as(name, target_of(open, name, child))
 }
 
-/// Attributes of what a link leads to, where links are followed.
+/// Attributes of a link's target, where links are followed.
 fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     let (FileKind::Symlink, Ok(name)) = (child.kind, Name::new(name)) else { return child };
     let (volume, path) = (open.volume(), open.path().join(&name));
@@ -217,7 +215,7 @@ fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     target.map_or(child, |target| target.attributes)
 }
 
-/// Lets through what clients are shown.
+/// Filters a listing for presentation.
 struct Screen<'a> {
     files: &'a RequestFiles,
     open: &'a OpenFile,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::{FsError, Result};
 
-/// How often a lock looks whether it has to wait for clients of before a restart.
+/// Interval at which a lock request checks whether the grace period has ended.
 const AWAITED_LOOK: Duration = Duration::from_millis(500);
 
 impl RequestFiles {
@@ -20,7 +20,7 @@ impl RequestFiles {
     /// [`FsError::LockNotGranted`], [`FsError::TooMany`], [`FsError::RangeNotLocked`]
     /// if the open has been closed.
     pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock], holder: &Holder) -> Result<()> {
-        // Who comes back after a restart has its locks first.
+        // RFC 8881 8.4.2.1: reclaims precede new locks during the grace period.
         if !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
             return Err(FsError::LockNotGranted);
         }
@@ -33,8 +33,8 @@ impl RequestFiles {
         }
     }
 
-    /// Locks a range, waiting until it is free; who came first is served
-    /// first. Dropping the future withdraws the request. It is charged to `holder` from the start.
+    /// Locks a range, waiting in order of arrival until it is free. Dropping the future withdraws
+    /// the request. It is charged to `holder` from the start.
     ///
     /// # Errors
     /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] once the open is closed.
@@ -57,7 +57,7 @@ impl RequestFiles {
         }
     }
 
-    /// Gives one lock back.
+    /// Releases one lock.
     ///
     /// # Errors
     /// [`FsError::RangeNotLocked`] if this open has no lock with exactly this range.
@@ -65,8 +65,8 @@ impl RequestFiles {
         self.unlock_all(open, &[range])
     }
 
-    /// Gives back one lock for each of the ranges, up to the first that is not locked. Requests
-    /// that wait are decided once, after that.
+    /// Releases one lock for each of the ranges, up to the first that is not locked. Waiting
+    /// requests are decided once, afterwards.
     ///
     /// # Errors
     /// [`FsError::RangeNotLocked`] if this open has no lock with exactly one of them.
@@ -74,20 +74,20 @@ impl RequestFiles {
         open.state.lock(&self.context).grants.locks.handle_unlocks(open.id, ranges).map_err(refused)
     }
 
-    /// Gives back those of the locks that the open has still.
+    /// Releases those of the locks that the open still holds.
     pub fn release_all(&self, open: &OpenFile, locks: &[RangeLock]) {
         open.state.lock(&self.context).grants.locks.handle_releases(open.id, locks);
     }
 }
 
 impl OpenFile {
-    /// Whether it has locks.
+    /// Whether the open holds byte-range locks.
     #[must_use]
     pub fn has_locks(&self) -> bool {
         self.state.has_locks() && self.state.look().grants.locks.has_of(self.id)
     }
 
-    /// Refuses what a lock of another open forbids: one load where there are none.
+    /// Refuses access that another open's lock forbids: one load without locks.
     ///
     /// # Errors
     /// [`FsError::LockConflict`]; [`FsError::InvalidParameter`] for a range past the last offset.
@@ -132,7 +132,7 @@ fn try_once(
     locked
 }
 
-/// Locks at once, or enters the line.
+/// Locks at once, or queues the request.
 fn stand_in_line(
     context: &RequestContext,
     open: &OpenFile,
@@ -165,7 +165,7 @@ fn stand_in_line(
     }
 }
 
-/// A place in the line, given up when dropped.
+/// A queued request, withdrawn on drop.
 struct Waiting {
     state: Arc<FileState>,
     open: OpenId,
@@ -180,7 +180,7 @@ impl Waiting {
         let told = self.told.as_mut().expect("taken only below and when dropped");
         let decided = told.await;
         self.told = None;
-        // The teller goes only with the file itself.
+        // The sender is dropped only with the file's state.
         decided.unwrap_or(Err(LockRefusal::NotLocked))
     }
 }
@@ -192,12 +192,13 @@ impl Drop for Waiting {
         if held.cancel_wait(self.wait) {
             return;
         }
-        // Decided already. Closing before looking: the answer is either here
-        // or will find nobody, and then the lock is still ours to give back.
+        // The request was decided already. Closing first makes it certain: a decision in the
+        // channel is visible, and a later one finds no receiver. The lock is released here in both
+        // cases.
         told.close();
         let refused = matches!(told.try_recv(), Ok(Some(Err(_))));
         if !refused {
-            // Not locked any more if the open was closed since.
+            // No effect if the open was closed since.
             held.grants.locks.handle_releases(self.open, &[self.wanted]);
         }
     }

@@ -1,9 +1,9 @@
-//! Names that a volume shows as hidden, or does not serve at all.
+//! Name patterns of a volume: hidden and vetoed names.
 
 use crate::private_use::mapped_name;
 use vfs::{Case, FsError, RelPath, Result, fold_case};
 
-/// Names by patterns: `*` stands for any letters, `?` for one.
+/// Patterns of names: `*` matches any number of characters, `?` exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamePatterns {
     patterns: Vec<Vec<char>>,
@@ -11,21 +11,21 @@ pub struct NamePatterns {
 }
 
 impl NamePatterns {
-    /// Names that match one of `patterns`, compared by `case`.
+    /// Patterns that are compared by `case`.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>, case: Case) -> Self {
         let is_folded = case == Case::Insensitive;
         let letters = |pattern: &str| letters(pattern.as_bytes(), is_folded);
         Self { patterns: patterns.into_iter().map(letters).collect(), is_folded }
     }
 
-    /// Whether no name is one of them.
+    /// Whether there are no patterns.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether one component is such a name, as it is stored, as Windows sees it, or as clients
-    /// do that read private characters.
+    /// Whether a name matches: as stored, as Windows presents it, or as clients that map private
+    /// characters do.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.has_seen(name) || mapped_name(name).is_some_and(|mapped| self.has_seen(&mapped))
@@ -43,7 +43,7 @@ impl NamePatterns {
         self.patterns.iter().any(|pattern| matches(pattern, &name))
     }
 
-    /// Costs nothing, and tells nearly all names that do not match.
+    /// A cheap check that rules out nearly all names.
     fn begins_alike(&self, pattern: &[char], name: &[u8]) -> bool {
         let first = name.first().copied().unwrap_or_default();
         match pattern.first() {
@@ -54,13 +54,13 @@ impl NamePatterns {
         }
     }
 
-    /// Whether a component of `path` is such a name.
+    /// Whether a component of `path` matches.
     #[must_use]
     pub fn has_any(&self, path: &RelPath) -> bool {
         !self.is_empty() && path.components().any(|name| self.has(name))
     }
 
-    /// Refuses what leads to such a name as if there were none; making one is denied.
+    /// Refuses a path with a matching component as not found, or its creation as denied.
     pub(crate) fn check(&self, path: &RelPath, makes: bool) -> Result<()> {
         if !self.has_any(path) {
             return Ok(());
@@ -73,10 +73,10 @@ impl NamePatterns {
     }
 }
 
-/// The name that Windows opens where a program asks for `name`, if it is another one: Win32 drops
-/// dots and spaces at the end, and what follows a colon is a stream. MS-FSCC 2.1.5.
+/// The name that Windows opens for `name`, if it differs: Win32 strips trailing dots and spaces,
+/// and a colon begins a stream name. MS-FSCC 2.1.5.
 ///
-/// An NFS client may store each of these names, and a Windows client may send it past Win32.
+/// An NFS client may store each of these names, and a Windows client may send it without Win32.
 fn windows_view(name: &[u8]) -> Option<&[u8]> {
     let file = name.split(|byte| *byte == b':').next().unwrap_or_default();
     let last = file.iter().rposition(|byte| !matches!(byte, b'.' | b' '))?;
@@ -88,8 +88,7 @@ fn letters(name: &[u8], is_folded: bool) -> Vec<char> {
     String::from_utf8_lossy(&folded).chars().collect()
 }
 
-/// Goes back to the last star only, so that it takes at most the product of
-/// both lengths.
+/// Backtracks to the last star only, so that it takes at most the product of both lengths.
 fn matches(pattern: &[char], name: &[char]) -> bool {
     let (mut at, mut from) = (0, 0);
     let mut star: Option<(usize, usize)> = None;

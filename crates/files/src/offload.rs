@@ -1,4 +1,4 @@
-//! Calls that may take long, on threads that may be held up.
+//! Calls that may block, on worker threads.
 
 use crate::RequestFiles;
 use futures_channel::oneshot;
@@ -7,36 +7,35 @@ use limits::Holder;
 use std::time::Duration;
 use vfs::{FsError, Result};
 
-/// The holder that a call on a worker is charged to: workers give each holder its turn.
+/// Holder that is charged for a call on a worker: workers schedule holders in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CallHolder {
     /// The server itself: no client waits for the call.
     Server,
-    /// All that wait for one file system to have their changes on stable storage: syncs are done
-    /// for many clients together.
+    /// Syncs of one file system, which serve many clients together.
     Syncs {
-        /// As in [`vfs::FileKey`].
+        /// Device number, as in [`vfs::FileKey`].
         device: u64,
     },
-    /// The request whose turn it is to change names: all others wait for it, of every client, so
-    /// that it does not wait behind its own client's calls.
+    /// The request whose turn it is to change names. All requests of every client wait for it, so
+    /// it does not queue behind its own client's calls.
     Names,
-    /// A user who has logged on, or the address of a client that has proven nothing.
+    /// An authenticated user, or the address of an unauthenticated client.
     Client(Holder),
 }
 
-/// Runs calls that may block. The implementation bounds them, in all and by holder.
+/// Runs calls that may block, with limits in total and by holder.
 pub trait Workers: Send + Sync {
-    /// Runs `task` on some thread, when it is the holder's turn. A task that is dropped unrun
-    /// is an error of the caller's operation, not a loss.
+    /// Runs `task` on a thread at the holder's turn. A task that is dropped unrun makes its
+    /// operation fail.
     fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>);
 
-    /// Ends after `time`; this layer has no clock of its own.
+    /// Sleeps for `time`; this layer has no clock.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
 }
 
-/// Runs everything at once where it is asked for, and no time passes: for tests and
-/// tools without threads.
+/// Runs each call immediately on the caller's thread, and time does not pass: for tests and tools
+/// without threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Inline;
 
@@ -51,10 +50,10 @@ impl Workers for Inline {
 }
 
 impl RequestFiles {
-    /// Runs `call` on a worker, in its holder's turn.
+    /// Runs `call` on a worker, at its holder's turn.
     ///
     /// # Errors
-    /// Those of `call`; [`FsError::TooMany`] if the workers dropped it.
+    /// Errors of `call`; [`FsError::TooMany`] if the workers dropped it.
     pub(crate) async fn offload<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> Result<T> + Send + 'static,
@@ -79,7 +78,7 @@ pub(crate) async fn offload<T: Send + 'static>(
 ) -> Result<T> {
     let (tell, told) = oneshot::channel();
     let task = Box::new(move || {
-        // The asker may have given up meanwhile.
+        // The requester may have been cancelled.
         let _ = tell.send(call());
     });
     workers.run(holder, task);

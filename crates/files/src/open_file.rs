@@ -706,7 +706,7 @@ impl OpenFile {
             ..Default::default()
         };
         if let Err(error) = self.node.set_attributes(METADATA, &changes) {
-            tracing::debug!(%error, "frozen times could not be kept");
+            tracing::debug!(%error, "frozen times could not be restored");
         }
         drop(frozen);
     }

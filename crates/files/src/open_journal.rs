@@ -1,12 +1,11 @@
-//! Opens that outlive the process, and renames of their files.
+//! Journal of persistent and durable opens, and renames of their files.
 //!
-//! A protocol records such opens in a journal, with the paths at which the file may be after the
-//! process or the machine has failed. Before a rename of the file, or of a directory above it, the
-//! records get the new names beside the present one. They lose the others once the rename is on
-//! stable storage. The restart tries all of them and knows the file by its identity
-//! ([`crate::FileIdentity`]).
+//! A protocol records such opens with the possible paths of their file after a crash. Before a
+//! rename of the file or of a directory above it, the records receive the new paths beside the
+//! present one. Once the rename is on stable storage, the other paths are dropped. A restart tries
+//! all paths and identifies the file ([`crate::FileIdentity`]).
 //!
-//! A rename of a file that no record is of pays one load.
+//! A rename of a file without a record costs one load.
 
 use crate::table::{FileState, OpenName, Table, lock};
 use crate::{OpenFile, RequestFiles, Unstable};
@@ -19,33 +18,32 @@ use vfs::{FileKey, FsError, RelPath, Result};
 /// Paths in the record of an open beside the present one.
 pub const FURTHER_PATHS_MAX: usize = 8;
 
-/// Names of recorded opens that one rename may change: the records of all are written before it.
+/// Limit of recorded names that one rename may change: all their records are written before it.
 const NAMES_CONCERNED_MAX: usize = 1024;
 
-/// The journal of opens that outlive the process.
+/// Journal of opens that outlive the process.
 pub trait OpenJournal: Send + Sync {
-    /// Queues the present facts of all recorded opens of these files; the future returns once they
+    /// Queues the current facts of all recorded opens of these files. The future returns once they
     /// are on stable storage.
     ///
     /// # Errors
-    /// They may not be.
+    /// The records may not be on stable storage.
     fn record_opens(&self, files: &[FileKey]) -> BoxFuture<'static, Result<()>>;
 }
 
-/// The names of a rename: the present one, and those that the file has afterwards, one after the
-/// other.
+/// Names of a rename: the present one and its successors in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RenameNames {
     pub from: RelPath,
     pub to: SmallVec<[RelPath; 2]>,
 }
 
-/// A name that an open may have soon.
+/// A name that an open may get.
 #[derive(Debug)]
 struct NameInFlight {
     name: Weak<OpenName>,
     path: RelPath,
-    /// Its rename may have been carried out, and nobody knows that it is stable.
+    /// Whether its rename may have been carried out without reaching stable storage.
     is_left: bool,
 }
 
@@ -65,7 +63,7 @@ impl NamesInFlight {
         paths
     }
 
-    /// Takes the oldest names that were left out to make room.
+    /// Adds names. It evicts the oldest unsettled names at the limit.
     ///
     /// # Errors
     /// [`FsError::Unavailable`] if too many renames of one file are in flight.
@@ -88,19 +86,19 @@ impl NamesInFlight {
         Ok(())
     }
 
-    /// The rename was not carried out.
+    /// Drops the names of a rename that was not carried out.
     fn withdraw(&self, entries: &[(Weak<OpenName>, RelPath)]) {
         remove(&mut lock(&self.0), entries);
     }
 
-    /// The rename is stable: what earlier ones have left counts no more.
+    /// Drops the names of a stable rename, and those that earlier ones left unsettled.
     fn settle(&self, entries: &[(Weak<OpenName>, RelPath)]) {
         let mut all = lock(&self.0);
         remove(&mut all, entries);
         all.retain(|one| !one.is_left || entries.iter().all(|(name, _)| !is_of(one, name)));
     }
 
-    /// The rename was carried out, and may not be stable.
+    /// Retains the names of a rename that was carried out, and may not be stable.
     fn leave(&self, entries: &[(Weak<OpenName>, RelPath)]) {
         for one in &mut *lock(&self.0) {
             one.is_left |= entries.iter().any(|(name, path)| is_of(one, name) && one.path == *path);
@@ -122,13 +120,13 @@ fn remove(all: &mut Vec<NameInFlight>, entries: &[(Weak<OpenName>, RelPath)]) {
     }
 }
 
-/// A rename whose names are in the records of all opens that it concerns.
+/// A rename whose names all concerned records contain.
 #[derive(Debug)]
 pub(crate) struct AnnouncedRename {
     table: Arc<Table>,
     names: RenameNames,
     files: Vec<FileKey>,
-    /// A name that is closed meanwhile counts as closed.
+    /// Affected names; a name that is closed meanwhile drops out.
     entries: Vec<(Weak<OpenName>, RelPath)>,
     state: RenameState,
 }
@@ -141,7 +139,7 @@ enum RenameState {
 }
 
 impl AnnouncedRename {
-    /// The records are still to be written.
+    /// Registers the names; the caller writes the records.
     fn new(table: &Arc<Table>, open: &OpenFile, names: RenameNames) -> Result<Self> {
         let concerned = table.recorded_names(open, &names.from);
         if concerned.len() > NAMES_CONCERNED_MAX {
@@ -159,8 +157,7 @@ impl AnnouncedRename {
         Ok(Self { table, names, files, entries, state })
     }
 
-    /// Whether all opens that the rename concerns now are recorded with the names that it gives
-    /// them.
+    /// Whether the records of all opens that the rename concerns now contain their new names.
     fn covers(&self, concerned: &[(FileKey, Arc<OpenName>)], names: &RenameNames) -> bool {
         let is_recorded = |name: &Arc<OpenName>, path: &RelPath| {
             let is_it = |known: &Weak<OpenName>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(name));
@@ -172,7 +169,7 @@ impl AnnouncedRename {
                 .all(|(_, name)| moved(name, names).all(|path| is_recorded(name, &path)))
     }
 
-    /// The rename is carried out.
+    /// Notes that the rename was carried out.
     pub fn note_carried_out(&mut self) {
         self.state = RenameState::CarriedOut;
     }
@@ -188,8 +185,8 @@ impl Drop for AnnouncedRename {
     }
 }
 
-/// The paths that `name` has in the course of the rename, with the present one, which counts until
-/// the rename is stable; none if it lies elsewhere.
+/// Paths of `name` during the rename, including the present one, which counts until the rename is
+/// stable; none if the name lies elsewhere.
 fn moved(name: &OpenName, names: &RenameNames) -> impl Iterator<Item = RelPath> {
     let path = name.path();
     let all = std::iter::once(&names.from).chain(&names.to);
@@ -197,11 +194,11 @@ fn moved(name: &OpenName, names: &RenameNames) -> impl Iterator<Item = RelPath> 
 }
 
 impl Table {
-    /// Names of recorded opens at or below `from`, which is the present name of `open`.
+    /// Names of recorded opens at or below `from`, the present name of `open`.
     fn recorded_names(&self, open: &OpenFile, from: &RelPath) -> Vec<(FileKey, Arc<OpenName>)> {
         let of = |state: &Arc<FileState>| {
             let is_concerned = |name: &&Arc<OpenName>| {
-                // The state has one of each name itself.
+                // The state itself holds one reference to each name.
                 let is_open = Arc::strong_count(name) > 1;
                 is_open
                     && Arc::ptr_eq(&name.volume.vfs, &open.volume().vfs)
@@ -225,8 +222,8 @@ impl Table {
         self.has_recorded.load(Ordering::SeqCst)
     }
 
-    /// Whether the rename of `open` may be carried out: nobody has recorded an open that it concerns,
-    /// or all of these have its names in their records.
+    /// Whether the rename of `open` may proceed: it concerns no recorded open, or all their records
+    /// contain its names.
     pub(crate) fn is_announced(
         &self,
         open: &OpenFile,
@@ -243,14 +240,14 @@ impl Table {
 }
 
 impl crate::Files {
-    /// The journal of opens that outlive the process. Said once, before there are any.
+    /// Sets the journal; once, before there are opens to record.
     pub fn set_open_journal(&self, journal: Weak<dyn OpenJournal>) {
         let _ = self.table.open_journal.set(journal);
     }
 }
 
 impl OpenFile {
-    /// A record of it is in the journal, or will be.
+    /// Notes that the journal has, or will have, a record of the open.
     pub(crate) fn note_recorded(&self) {
         self.state.note_recorded();
         self.table.has_recorded.store(true, Ordering::SeqCst);
@@ -258,8 +255,8 @@ impl OpenFile {
 }
 
 impl RequestFiles {
-    /// To be awaited before the first record of an open is written. A rename either sees that
-    /// there is to be one, or has ended when this returns.
+    /// Call before the first record of an open is written. A rename either sees that there will be
+    /// one, or has ended when this returns.
     pub async fn begin_record(&self, open: &OpenFile) {
         open.note_recorded();
         if self.table.epoch().is_none() {
@@ -270,7 +267,7 @@ impl RequestFiles {
     /// Writes a change that all opens of a file share, if the journal has any of them.
     ///
     /// # Errors
-    /// It may not be on stable storage.
+    /// The change may not be on stable storage.
     pub async fn record_opens(&self, open: &OpenFile) -> Result<()> {
         match self.table.open_journal().filter(|_| open.state.is_recorded()) {
             Some(journal) => journal.record_opens(&[open.key()]).await,
@@ -278,7 +275,7 @@ impl RequestFiles {
         }
     }
 
-    /// Has the names of a rename recorded before it is carried out.
+    /// Records the names of a rename before it is carried out.
     pub(crate) async fn announce_rename(
         &self,
         open: &OpenFile,
@@ -291,11 +288,11 @@ impl RequestFiles {
         Ok(announced)
     }
 
-    /// Makes a rename stable that was announced, and has the records lose the other names. Nobody
-    /// waits for that: they name the file as it is.
+    /// Makes an announced rename stable, then drops the other names from the records without
+    /// waiting for that: each record contains the file's name.
     ///
     /// # Errors
-    /// As [`RequestFiles::make_stable`]; the records keep all names then.
+    /// As [`RequestFiles::make_stable`]; the records retain all names then.
     pub(crate) async fn settle_rename(
         &self,
         open: &OpenFile,
@@ -305,7 +302,7 @@ impl RequestFiles {
         unstable.add_open(open);
         for path in std::iter::once(&announced.names.from).chain(&announced.names.to) {
             if self.add_directory_of(&mut unstable, open.volume(), path).await.is_err() {
-                // Renamed since. The records keep all names.
+                // The directory was renamed since. The records retain all names.
                 return Ok(());
             }
         }

@@ -1,6 +1,6 @@
-//! Byte-range locks as POSIX has them: of an owner rather than of an open, which merge
-//! and split. They meet the locks of opens in one list ([`grants::RangeLocks`]).
-//! RFC 8881 9, 18.10 to 18.12.
+//! POSIX byte-range locks: they belong to a lock owner instead of an open, and merge and split.
+//! They share one list with the locks of opens ([`grants::RangeLocks`]). RFC 8881 9, 18.10 to
+//! 18.12.
 
 use crate::context::RequestContext;
 use crate::lock::refused;
@@ -13,13 +13,12 @@ use std::sync::Arc;
 use vfs::{FsError, Result};
 
 impl RequestFiles {
-    /// Locks a range for `owner`, in place of what it has of it already: part of a lock
-    /// may become another kind. `open` is what it is locked by, and gone with; `holder` is whom
-    /// it is charged to.
+    /// Locks a range for `owner`, in place of its present locks there: part of a lock may change
+    /// its kind. The lock ends with `open`, and is charged to `holder`.
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] for an empty range; [`FsError::TooMany`];
-    /// [`FsError::RangeNotLocked`] if the open has been closed, or another has taken its place.
+    /// [`FsError::RangeNotLocked`] if the open was closed or replaced.
     pub fn lock_owned(
         &self,
         open: &OpenFile,
@@ -39,11 +38,10 @@ impl RequestFiles {
         }
     }
 
-    /// Unlocks what `owner` has of the range, if anything.
+    /// Releases the locks of `owner` in the range, if any.
     ///
     /// # Errors
-    /// [`FsError::TooMany`] if it would leave more locks than there may be, or than `holder` may
-    /// have.
+    /// [`FsError::TooMany`] if a split would exceed the limit of locks, in total or for `holder`.
     pub fn unlock_owned(
         &self,
         open: &OpenFile,
@@ -63,8 +61,7 @@ impl RequestFiles {
         unlocked
     }
 
-    /// The lock that keeps `owner` (none: anybody) from this one, if any does. Needs no
-    /// open.
+    /// A lock that conflicts with `wanted` of `owner`, or of any owner if none. Needs no open.
     #[must_use]
     pub fn find_lock(
         &self,
@@ -77,8 +74,8 @@ impl RequestFiles {
         if self.table.let_go(object.key()) { find() } else { Some(held) }
     }
 
-    /// Ends when a lock that could not be had can be tried for again: nothing is locked
-    /// by it. Who came first is told first. Dropping the future withdraws.
+    /// Waits until a denied lock may be retried, in order of arrival; it locks nothing. Dropping
+    /// the future withdraws the request.
     ///
     /// # Errors
     /// [`FsError::TooMany`]; [`FsError::RangeNotLocked`] once the open is closed.
@@ -101,7 +98,7 @@ impl RequestFiles {
         };
         let decided = told.await;
         drop(waiting);
-        // The teller goes only with the file itself.
+        // The sender is dropped only with the file's state.
         decided.map_or(Err(FsError::RangeNotLocked), |decided| decided.map_err(refused))
     }
 }
@@ -117,7 +114,7 @@ fn lock_once(
     if !held.grants.may_lock(open.id) {
         return Err(FsError::RangeNotLocked);
     }
-    // The new one, and two pieces of one that it is put into.
+    // Charges the new lock and the two pieces of a lock that it may split.
     let charged = held.charge_ranges(open.id, 2, account);
     let locking = charged.and_then(|()| {
         held.grants.locks.handle_owner_lock(open.id, owner, wanted).map_err(refused)
@@ -130,14 +127,14 @@ fn lock_once(
 }
 
 impl OpenFile {
-    /// Whether `owner` has locks on the file.
+    /// Whether `owner` holds locks on the file.
     #[must_use]
     pub fn has_locks_of(&self, owner: LockOwner) -> bool {
         self.state.has_locks() && self.state.look().grants.locks.has_of_owner(owner)
     }
 }
 
-/// A place in the line, given up when dropped.
+/// A queued request, withdrawn on drop.
 struct Waiting {
     state: Arc<FileState>,
     wait: WaitId,

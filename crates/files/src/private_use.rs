@@ -1,9 +1,9 @@
-//! Characters of the Unicode private use area in names.
+//! Private use characters in names.
 //!
-//! Clients of SMB send, for what Windows cannot hold in a name, a character of the private use
-//! area: U+F022 for `:`, U+F029 for a dot at the end (MS-FSCC 2.1.5 has no such characters; macOS
-//! and Linux agree on these for NTFS). Here the true byte is stored. Samba and other servers store
-//! the private character itself, so names of both forms exist on disks that came from them.
+//! SMB clients send a character of the Unicode private use area for a byte that Windows forbids in
+//! names: U+F022 for `:`, U+F029 for a trailing dot. MS-FSCC 2.1.5 does not define them; macOS and
+//! Linux agree on them for NTFS. This server stores the original byte. Samba and other servers
+//! store the private character, so disks from them contain both forms.
 
 use crate::server_work::METADATA;
 use crate::{Caller, OpenFile, RequestFiles, Volume};
@@ -19,14 +19,14 @@ pub const RAW_BYTE_BASE: u32 = 0xF100;
 pub const PUNCTUATION_BASE: u32 = 0xF020;
 /// Punctuation that Windows forbids, in the order of its code points.
 pub const PUNCTUATION: [u8; 8] = *b"\"*:<>?\\|";
-/// Of each private character in UTF-8.
+/// First UTF-8 byte of each private use character.
 const FIRST_BYTE: u8 = 0xEF;
 /// A space at the end of a name.
 pub const TRAILING_SPACE: u32 = 0xF028;
 /// A dot at the end of a name.
 pub const TRAILING_DOT: u32 = 0xF029;
 
-/// The byte that a character of the private use area stands for.
+/// The byte that a private use character represents.
 #[must_use]
 pub fn mapped_byte(c: char) -> Option<u8> {
     let code = u32::from(c);
@@ -40,11 +40,11 @@ pub fn mapped_byte(c: char) -> Option<u8> {
     })
 }
 
-/// The stored name with the byte in the place of each private character; none if it has no such
+/// The stored name with each private use character mapped to its byte; none if it has no such
 /// character.
 #[must_use]
 pub fn mapped_name(name: &[u8]) -> Option<Vec<u8>> {
-    // Nearly all names have none: they cost no copy.
+    // Most names have none and need no copy.
     if !name.contains(&FIRST_BYTE) {
         return None;
     }
@@ -64,17 +64,17 @@ pub fn mapped_name(name: &[u8]) -> Option<Vec<u8>> {
     is_other.then_some(mapped)
 }
 
-/// The two readings of a client's path of which a component has private characters.
+/// Two readings of a client's path with private use characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AmbiguousPath {
-    /// Each private character replaced by the byte that it stands for.
+    /// Each private use character mapped to its byte.
     pub mapped: RelPath,
-    /// Each private character stored as it is. As many components as `mapped`.
+    /// Each private use character as it is. As many components as `mapped`.
     pub literal: RelPath,
 }
 
 impl AmbiguousPath {
-    /// Whether `path` is one of those that it may mean.
+    /// Whether `path` is one of the possible readings.
     #[must_use]
     pub fn may_be(&self, path: &RelPath, case: Case) -> bool {
         let fold = |name| match case {
@@ -94,10 +94,9 @@ impl AmbiguousPath {
 }
 
 impl RequestFiles {
-    /// The path that a client means by private characters: in each directory the name with the
-    /// bytes that they stand for, or, if there is none, the name that is stored with them. A name
-    /// that is neither is the former. What is found is only a choice between two names: opening
-    /// it decides whether the caller may.
+    /// Resolves private use characters in a client's path. In each directory the mapped name is
+    /// preferred, then the literal one. A missing name is taken as mapped. The result only selects
+    /// a name: the open checks access.
     ///
     /// # Errors
     /// [`FsError::TooMany`] if the workers dropped the call.
@@ -128,8 +127,8 @@ impl RequestFiles {
         self.offload(choose).await
     }
 
-    /// Whether a directory that is open for listing has a name, be it one that the caller is not
-    /// shown.
+    /// Whether a directory that is open for listing contains a name, even one hidden from the
+    /// caller.
     #[must_use]
     pub fn directory_has_name(&self, directory: &OpenFile, name: &[u8]) -> bool {
         let Ok(name) = Name::new(name) else { return false };
@@ -143,7 +142,7 @@ impl RequestFiles {
             && has_name(directory.volume(), who, &path, Case::Insensitive)
     }
 
-    /// Whether there is a name at `path`, as the caller of an open compares names.
+    /// Whether `path` exists, by the open's case rule.
     #[must_use]
     pub fn volume_has_name(&self, open: &OpenFile, path: &RelPath) -> bool {
         let who = self.context.call(open.caller().identity.actor());
@@ -151,7 +150,7 @@ impl RequestFiles {
     }
 }
 
-/// Whether there is such a name; what the caller may not see counts as there.
+/// Whether the name exists; an inaccessible one counts.
 fn has_name(volume: &Volume, who: Actor<'_>, path: &RelPath, case: Case) -> bool {
     let how = OpenHow { case, ..OpenHow::looking(Wait::Allowed) };
     let missing = [FsError::NotFound, FsError::PathNotFound, FsError::NotDirectory];

@@ -1,5 +1,5 @@
-//! Quotas of users: everyone may know their own; those of others are the
-//! superuser's affair, as on Windows they are the administrators'.
+//! User quotas. Each user may query its own; only root may query others or set limits, as only
+//! administrators may on Windows.
 
 use crate::server_work::SYNC;
 use crate::{Caller, RequestFiles, Volume};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use vfs::{FsError, Quota, QuotaLimits, QuotaState, Result};
 
 impl RequestFiles {
-    /// What the volume's file system does about quotas.
+    /// Quota support of the volume's file system.
     #[must_use]
     pub fn quota_state(&self, volume: &Volume) -> QuotaState {
         volume.vfs.quota_state()
     }
 
-    /// What these users store and may store.
+    /// Usage and limits of these users.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] for another user's, [`FsError::NotSupported`] where
-    /// there are no quotas.
+    /// [`FsError::AccessDenied`] for another user's, [`FsError::NotSupported`] without quota
+    /// support.
     pub async fn quotas(
         &self,
         volume: &Arc<Volume>,
@@ -33,11 +33,11 @@ impl RequestFiles {
         self.offload(move || users.into_iter().map(get).collect()).await
     }
 
-    /// The same for those from `first` on of whom something is counted, at most
-    /// `count_max`: as far as the caller may know of them.
+    /// Usage and limits of users with accounted usage from `first` on, at most `count_max`, as far
+    /// as the caller may query them.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where there are no quotas.
+    /// [`FsError::NotSupported`] without quota support.
     pub async fn quotas_from(
         &self,
         volume: &Arc<Volume>,
@@ -66,11 +66,11 @@ impl RequestFiles {
         .await
     }
 
-    /// Limits what users may store, one after the other.
+    /// Sets users' limits in order.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] but for the superuser, [`FsError::ReadOnly`],
-    /// [`FsError::NotSupported`] where there are no quotas.
+    /// [`FsError::AccessDenied`] unless the caller is root, [`FsError::ReadOnly`],
+    /// [`FsError::NotSupported`] without quota support.
     pub async fn set_quotas(
         &self,
         volume: &Arc<Volume>,
@@ -86,7 +86,7 @@ impl RequestFiles {
         self.offload(move || limits.into_iter().try_for_each(set)).await
     }
 
-    /// Returns once the limits that were set are on stable storage.
+    /// Returns once set limits are on stable storage.
     ///
     /// # Errors
     /// As [`RequestFiles::make_stable`].

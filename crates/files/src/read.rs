@@ -5,22 +5,22 @@ use futures_channel::oneshot;
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wait, Wanted};
 
-/// A part of a file that is in memory, to be sent without being copied.
+/// A cached range of a file, to be sent without a copy.
 #[derive(Clone, Debug)]
 pub struct ResidentRange {
     /// The file.
     pub node: Arc<dyn Node>,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many: clipped to the file's length as it was. Promised to the client: if the
-    /// file has become shorter, zeros follow.
+    /// Length, clipped to the file's size at the time of the check. It is promised to the client:
+    /// zeros follow if the file has been truncated since.
     pub length_bytes: usize,
-    /// Nothing was behind it.
+    /// Whether the range ends at the end of the file.
     pub is_end: bool,
 }
 
-/// A buffer that a worker reads into: what is in it stays, and is given back whatever becomes
-/// of the call, also if it is dropped unrun.
+/// A buffer lent to a worker. Its contents are preserved, and dropping it returns it, even if the
+/// call never runs.
 struct Lent {
     buffer: Vec<u8>,
     back: Option<oneshot::Sender<Vec<u8>>>,
@@ -36,16 +36,15 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(back) = self.back.take() {
-            // Whoever lent it may have given up.
+            // The lender may have been cancelled.
             let _ = back.send(std::mem::take(&mut self.buffer));
         }
     }
 }
 
 impl RequestFiles {
-    /// Appends up to `length` bytes at `offset` to `into`; fewer only at the
-    /// end of the file. Answers at once from memory; else on a worker. Of a read that is
-    /// refused nothing is appended.
+    /// Appends up to `length` bytes at `offset` to `into`; fewer only at the end of the file.
+    /// Cached data is read inline, other data on a worker. A failed read appends nothing.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] if the open may not read, [`FsError::LockConflict`],
@@ -62,7 +61,7 @@ impl RequestFiles {
             Err(FsError::WouldBlock | FsError::NotSupported) => {}
             other => return other,
         }
-        // Each READ has room for what it waits for, and few wait.
+        // Boxed: few reads wait, and the future of each would be larger.
         Box::pin(self.read_on_worker(open, offset, length, into)).await
     }
 
@@ -84,7 +83,7 @@ impl RequestFiles {
         result
     }
 
-    /// Length of the file in bytes.
+    /// Size of the file in bytes.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -92,8 +91,8 @@ impl RequestFiles {
         Ok(open.node.attributes(Wanted::default())?.size_bytes)
     }
 
-    /// The part of a file that a read would give, if all of it is in memory
-    /// and can be sent from there; none if it must be read.
+    /// The range that a read would return, if it is cached and can be sent directly; none if it
+    /// must be read.
     ///
     /// # Errors
     /// As [`RequestFiles::read`].

@@ -1,9 +1,9 @@
-//! Files that stand for something else: symbolic links, devices, and what clients
-//! store as reparse data. MS-FSA 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
+//! Reparse points: symbolic links, special files and reparse data stored by clients. MS-FSA
+//! 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
 //!
-//! A link that a client makes becomes a symbolic link on the disk, which all see, and a pipe or a
-//! socket becomes one. It takes the place of the empty file that it was made of, and the open
-//! goes on with it.
+//! A client's link becomes a symbolic link on disk, visible to all protocols; pipes and sockets
+//! likewise become special files. The new node replaces the empty file, and the open continues with
+//! it.
 
 use crate::authorize::dos_authority;
 use crate::context::RequestContext;
@@ -20,45 +20,45 @@ use vfs::{
     Node, OpenHow, Opened, RelPath, Replace, Result, SpecialKind, Wait, Wanted,
 };
 
-/// What a name begins with until it takes another's place.
+/// Prefix of a temporary name until its node replaces the file.
 const PASSING_NAME: &str = ".anabranch-link-";
 
-/// What a file stands for.
+/// Content of a reparse point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reparse {
-    /// A symbolic link with this text.
+    /// A symbolic link with its text.
     Symlink(Vec<u8>),
-    /// A pipe, a socket or a device of the system, as its attributes say.
+    /// A pipe, socket or device, described by its attributes.
     Special(Box<Attributes>),
-    /// What a client stored.
+    /// Reparse data that a client stored.
     Stored(Vec<u8>),
 }
 
-/// The node that takes the place of an open file.
+/// Node that replaces an open file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Successor {
     /// An empty file.
     File,
     /// A symbolic link with this text.
     Symlink(Vec<u8>),
-    /// A pipe, a socket or a device.
+    /// A pipe, socket or device.
     Special(SpecialKind),
 }
 
-/// A symbolic link that a path leads over.
+/// A symbolic link on a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetLink {
-    /// Its text.
+    /// Text of the link.
     pub target: Vec<u8>,
-    /// What follows it in the path.
+    /// Rest of the path after the link.
     pub rest: RelPath,
 }
 
 impl RequestFiles {
-    /// What the open file stands for.
+    /// Content of the open reparse point.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if for itself.
+    /// [`FsError::NotFound`] if the file is none.
     pub fn reparse(&self, open: &OpenFile) -> Result<Reparse> {
         if open.name.stream.is_some() {
             return Err(FsError::NotFound);
@@ -66,18 +66,18 @@ impl RequestFiles {
         reparse_of(&open.caller, &**open.present())
     }
 
-    /// What a child stands for.
+    /// Content of a child that is a reparse point.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if for itself, or it has gone.
+    /// [`FsError::NotFound`] if the child is none, or was removed.
     pub fn child_reparse(&self, open: &OpenFile, name: &Name) -> Result<Reparse> {
         let path = open.path().join(name);
         let found = look(open.volume(), &open.caller, &path, true)?;
         reparse_of(&open.caller, &*found.node)
     }
 
-    /// The first symbolic link on the way along `path`, its end included; none if
-    /// there is none (any more).
+    /// The first symbolic link along `path`, including its last component; none if there is none
+    /// (any more).
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -91,24 +91,24 @@ impl RequestFiles {
         self.offload(move || first_link(&volume, &caller, &path)).await
     }
 
-    /// Makes the open file a symbolic link with the text `target`.
+    /// Replaces the open file by a symbolic link to `target`.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change it, or it is the root;
-    /// [`FsError::ShareViolation`] if others have it open; [`FsError::NotSupported`] if
-    /// there is something in it, which would be lost; [`FsError::PrivilegeNotHeld`] if the text
-    /// leads out of the volume; as [`vfs::Vfs::symlink`].
+    /// [`FsError::AccessDenied`] if the open lacks the right, or for the root;
+    /// [`FsError::ShareViolation`] with other opens; [`FsError::NotSupported`] if the file is not
+    /// empty; [`FsError::PrivilegeNotHeld`] if the link leads out of the volume; as
+    /// [`vfs::Vfs::symlink`].
     pub async fn set_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
         need_change(open)?;
         check_target(open.volume(), &open.path(), &target)?;
         self.turn(open, Successor::Symlink(target)).await
     }
 
-    /// Makes the open file a pipe, a socket or a device of the system.
+    /// Replaces the open file by a pipe, socket or device.
     ///
     /// # Errors
     /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for devices where the volume or
-    /// the caller may have none: what the file stands for can be stored beside it.
+    /// the caller may have none: the caller can store reparse data instead.
     pub async fn set_special(&self, open: &Arc<OpenFile>, kind: SpecialKind) -> Result<()> {
         need_change(open)?;
         let may_be_device = open.volume().options.device_nodes && open.caller.is_root();
@@ -118,13 +118,13 @@ impl RequestFiles {
         self.turn(open, Successor::Special(kind)).await
     }
 
-    /// Stores what the file stands for: `link_text` is its target, with `/` between components,
-    /// if that is a symbolic link.
+    /// Stores reparse data. For a symbolic link, `link_text` is its target with `/` between
+    /// components.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not change it,
-    /// [`FsError::NotSupported`] for anything but a file, or where none can be stored;
-    /// [`FsError::PrivilegeNotHeld`] for a link that leads out of the volume.
+    /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::NotSupported`] for
+    /// anything but a file, or where none can be stored; [`FsError::PrivilegeNotHeld`] for a link
+    /// that leads out of the volume.
     pub async fn set_reparse(
         &self,
         open: &Arc<OpenFile>,
@@ -138,10 +138,10 @@ impl RequestFiles {
         self.store(open, Some(data)).await
     }
 
-    /// Makes the file stand for itself again: a link becomes an empty file.
+    /// Removes the reparse point: a link becomes an empty file.
     ///
     /// # Errors
-    /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for devices and their like.
+    /// As [`RequestFiles::set_symlink`]; [`FsError::NotSupported`] for special files.
     pub async fn delete_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
         need_change(open)?;
         match self.reparse(open)? {
@@ -170,7 +170,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Puts something else in the place of the open file.
+    /// Replaces the open file by another node.
     async fn turn(&self, open: &Arc<OpenFile>, successor: Successor) -> Result<()> {
         need_change(open)?;
         let (table, open, context) = (self.table.clone(), open.clone(), self.context.clone());
@@ -190,7 +190,7 @@ fn need_change(open: &OpenFile) -> Result<()> {
     if open.name.stream.is_some() { Err(FsError::NotSupported) } else { Ok(()) }
 }
 
-/// What a node stands for.
+/// Content of a node that is a reparse point.
 fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
     match node.kind() {
         FileKind::Symlink => node.read_link(caller.identity.actor()).map(Reparse::Symlink),
@@ -202,7 +202,7 @@ fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
     }
 }
 
-/// Whether a file found without regard to what it stands for must not be opened so.
+/// Whether a file that was found without following must not be opened for data.
 pub(crate) fn stands_for_other(node: &dyn Node, attributes: &Attributes) -> bool {
     match attributes.kind {
         FileKind::Device | FileKind::Fifo | FileKind::Socket => true,
@@ -276,7 +276,7 @@ fn turn_now(
     };
     let found = vfs.open(identity.actor(), &path, exact)?;
     if found.attributes.key != present.key {
-        // It was opened through a link, or is another one by now.
+        // The open followed a link, or the name refers to another file by now.
         return Err(FsError::NotSupported);
     }
     check_empty(&found)?;
@@ -290,7 +290,7 @@ fn turn_now(
         Successor::File => make_file(open, &passing)?,
     };
     let result = match present.kind {
-        // A directory gives way to nothing but a directory.
+        // Only a directory can be renamed over a directory.
         FileKind::Directory => vfs
             .remove(identity.actor(), &path, present.key)
             .and_then(|()| vfs.rename(identity.actor(), &passing, &path, Replace::Never)),
@@ -305,7 +305,7 @@ fn turn_now(
     Ok(())
 }
 
-/// Nothing may be lost.
+/// Checks that no data would be lost.
 fn check_empty(found: &Opened) -> Result<()> {
     let is_empty = match found.attributes.kind {
         FileKind::Directory => {

@@ -1,5 +1,5 @@
-//! Opens that outlive the process: what must be known of one, and how it is
-//! made again before anybody else opens anything.
+//! Persistent and durable opens: their recorded facts, and their restoration after a restart before
+//! other opens.
 
 use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
@@ -15,25 +15,25 @@ use vfs::{
     Wanted,
 };
 
-/// Which file an open is of, as a later process knows it. The device number is no part of it: it
-/// may be another one after a restart of the machine.
+/// Identity of a file across a restart. It excludes the device number, which may change when the
+/// machine restarts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
-    /// The number of the inode.
+    /// Inode number.
     pub inode: u64,
-    /// When the file was created, if the file system knows: another may get its number.
+    /// Creation time, if the file system has one: the inode number may be reused.
     pub born: Option<Timestamp>,
     /// See [`vfs::Vfs::lasting_id`].
     pub lasting: Option<NodeHandle>,
 }
 
 impl FileIdentity {
-    /// That of a file of `volume`.
+    /// Identity of a file of `volume`.
     fn of(volume: &Volume, node: &dyn Node, inode: u64, born: Option<Timestamp>) -> Self {
         Self { inode, born, lasting: volume.vfs.lasting_id(node) }
     }
 
-    /// Whether both are of one file, as far as both times told.
+    /// Whether both identify one file, as far as both are known.
     fn is_same(&self, other: &Self) -> bool {
         let is_lasting = match (&self.lasting, &other.lasting) {
             (Some(one), Some(other)) => one == other,
@@ -43,51 +43,52 @@ impl FileIdentity {
     }
 }
 
-/// What must be known to make an open again.
+/// Recorded facts that restore an open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenFacts {
-    /// Which file.
+    /// Identity of the file.
     pub identity: FileIdentity,
-    /// Where it is.
+    /// Path of the file.
     pub path: RelPath,
-    /// Where it may be instead: renames were in flight. At most [`crate::FURTHER_PATHS_MAX`].
+    /// Alternative paths, from renames in flight. At most [`crate::FURTHER_PATHS_MAX`].
     pub further_paths: Vec<RelPath>,
-    /// Rights that were granted.
+    /// Granted rights.
     pub granted: Access,
-    /// What is tolerated of others.
+    /// Share mode.
     pub share: Share,
-    /// Whose customs it follows.
+    /// Protocol family whose rules apply.
     pub semantics: Semantics,
-    /// The file vanishes when this open is closed.
+    /// Whether the open has delete on close.
     pub delete_on_close: bool,
-    /// It is marked to vanish already.
+    /// Whether its name is delete pending.
     pub delete_pending: bool,
-    /// What the client keeps to itself, and from where it counts changes of that.
+    /// Caching of the client.
     pub caching: Caching,
     /// See [`CacheState::epoch`].
     pub epoch: u16,
-    /// By which key, if it does that for several opens.
+    /// Lease key, if the client has a lease.
     pub cache_key: Option<CacheKey>,
-    /// The key under which it keeps the directory that the file is in.
+    /// Lease key of the parent directory.
     pub parent_key: Option<[u8; 16]>,
-    /// Its byte ranges.
+    /// Byte-range locks.
     pub locks: Vec<RangeLock>,
 }
 
 impl OpenFile {
-    /// Which file it is of, which was created at `born`.
+    /// Identity of the file, which was created at `born`.
     #[must_use]
     pub fn identity(&self, born: Option<Timestamp>) -> FileIdentity {
         FileIdentity::of(self.volume(), &**self.present(), self.key().inode, born)
     }
 
-    /// What must be known to make it again; none for a stream, which cannot be.
+    /// Facts to record; none for a stream, which cannot be restored.
     #[must_use]
     pub fn facts(&self, identity: &FileIdentity) -> Option<OpenFacts> {
         if self.name.stream.is_some() {
             return None;
         }
-        // Names in flight are read first: a rename that ends meanwhile is seen by one of both looks.
+        // Names in flight are read first, so that a concurrent end of a rename is seen in one of
+        // both reads.
         let mut further_paths = self.table.names_in_flight.of(&self.name);
         let path = self.path();
         further_paths.retain(|further| *further != path);
@@ -112,15 +113,15 @@ impl OpenFile {
 }
 
 impl RequestFiles {
-    /// Makes an open again as it was, whatever `caller` might be granted now: at the first of its
-    /// paths that leads to its file, or where its handle does. What
-    /// its client kept is brought back by [`RequestFiles::restore_caching`]; under a key
-    /// `holder` is who is told of breaks, if nobody is yet. Its byte ranges are charged to `user`.
+    /// Restores an open regardless of the caller's present rights: at the first of its paths that
+    /// leads to the file, or by handle. [`RequestFiles::restore_caching`] restores its caching.
+    /// `holder` receives breaks if its key has no holder yet. Byte-range locks are charged to
+    /// `user`.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if other files are there now; those of opening it;
-    /// [`FsError::ShareViolation`] and [`FsError::LockNotGranted`] if another open
-    /// that was made again forbids it.
+    /// [`FsError::Stale`] if other files are there now; errors of the open;
+    /// [`FsError::ShareViolation`] and [`FsError::LockNotGranted`] if another restored open
+    /// conflicts.
     pub fn restore(
         &self,
         volume: &Arc<Volume>,
@@ -162,7 +163,7 @@ impl RequestFiles {
         let account = self.lock_ranges.account(user);
         let parts = (&*state, &name, id);
         if let Err(error) = hold_again(&self.context, parts, caller, facts, &account) {
-            // It never came to be, so nothing is deleted by its end.
+            // The open never existed, so its end deletes nothing.
             drop(self.table.close(&self.context, &state, id, false));
             return Err(error);
         }
@@ -186,9 +187,8 @@ impl RequestFiles {
         Ok(Arc::new(open))
     }
 
-    /// Gives an open that was made again what its client kept, as far as the other opens
-    /// leave it: after all of them are there. `holder` is told of breaks, if nobody
-    /// is yet.
+    /// Restores the caching of a restored open, as far as the others permit; call it after all are
+    /// restored. `holder` receives breaks if there is none yet.
     pub fn restore_caching(
         &self,
         open: &OpenFile,
@@ -204,15 +204,14 @@ impl RequestFiles {
         }
     }
 
-    /// The client of an open goes away for a while, or is back: see
-    /// [`grants::FileGrants::set_away`].
+    /// Marks the client of an open as absent, or as back: see [`grants::FileGrants::set_away`].
     pub fn set_away(&self, open: &OpenFile, absence: Option<Absence>) {
         open.state.lock(&self.context).grants.set_away(open.id, absence);
     }
 }
 
-/// Opens the file of `facts`. What is at its paths may be others' by now; the error is that of the
-/// first path.
+/// Opens the file of `facts`. Its paths may lead to other files by now; the error is that of the
+/// first.
 fn find_again(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Opened> {
     let who = caller.identity.actor();
     let open_at = |path: &RelPath| {
@@ -229,7 +228,7 @@ fn find_again(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Ope
     if let Some(opened) = facts.further_paths.iter().find_map(|path| open_at(path).ok()) {
         return Ok(opened);
     }
-    // A local process has renamed it, or somebody by another share. The kernel may know a name.
+    // A local process or another share has renamed it. The kernel may know its path.
     let handle = facts.identity.lasting.as_ref().ok_or(first)?;
     let located = volume.vfs.find(LOCATE, handle, Wanted::default()).map_err(|_| first)?;
     if located.path.is_nameless() {
@@ -238,7 +237,7 @@ fn find_again(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Ope
     open_at(&located.path).map_err(|_| first)
 }
 
-/// How its file is opened.
+/// Access with which the file is opened.
 fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
     let reads = Access::READ_DATA | Access::EXECUTE | Access::APPEND_DATA;
     let writes = Access::WRITE_DATA | Access::APPEND_DATA;
@@ -252,7 +251,7 @@ fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
     }
 }
 
-/// The locks, and the mark to vanish.
+/// Restores byte-range locks and delete pending.
 fn hold_again(
     context: &RequestContext,
     (state, name, id): (&FileState, &Arc<OpenName>, OpenId),

@@ -1,8 +1,8 @@
-//! Shares with a size: nothing is written beyond it.
+//! Size limit of a share.
 //!
-//! What a write adds is told by the furthest end that was written to so far, which begins
-//! as what the file has allocated. So filling a hole in the middle counts only once the share
-//! is measured again, and a sparse file counts for what is written to it.
+//! A write is charged beyond the furthest written end of its file, which begins at the allocated
+//! size. Filling a hole counts only once the share is measured again, and a sparse file counts for
+//! its writes.
 
 use crate::{OpenFile, Volume};
 use limits::ShareLimits;
@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use vfs::{FsError, Result, Wanted};
 
-/// The furthest end of what counts already, once that is known.
+/// The furthest end that is charged already, once known.
 pub(crate) type Extent = OnceLock<AtomicU64>;
 
 impl Volume {
-    /// Its limits, if there is a size among them.
+    /// The limits, if they include a size.
     pub(crate) fn sized(&self) -> Option<(&Arc<ShareLimits>, u64)> {
         let limits = self.options.limits.as_ref()?;
         Some((limits, limits.size_bytes()?))
     }
 
-    /// Takes room for so many bytes, of whatever is made.
+    /// Claims room for `bytes` of new data.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if the share's size does not have them.
+    /// [`FsError::NoSpace`] if the share's size does not suffice.
     pub(crate) fn claim_room(&self, bytes: u64) -> Result<()> {
         match self.sized() {
             Some((limits, size)) if !limits.room().claim(bytes, size) => Err(FsError::NoSpace),
@@ -31,7 +31,7 @@ impl Volume {
         }
     }
 
-    /// Something may be used less from now on.
+    /// Notes that usage may have decreased.
     pub(crate) fn note_freed(&self) {
         if let Some((limits, _)) = self.sized() {
             limits.room().note_change();
@@ -40,10 +40,10 @@ impl Volume {
 }
 
 impl OpenFile {
-    /// Takes room for `length` bytes at `offset`.
+    /// Claims room for `length` bytes at `offset`.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`] if the share's size does not have them.
+    /// [`FsError::NoSpace`] if the share's size does not suffice.
     pub(crate) fn claim_room(&self, offset: u64, length: u64) -> Result<()> {
         let Some((limits, size_bytes)) = self.name.volume.sized() else { return Ok(()) };
         let allocated = || {
@@ -63,7 +63,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// The file was cut: what is written behind that counts again.
+    /// Lowers the charged end after a truncation.
     pub(crate) fn note_cut(&self, size_bytes: u64) {
         if let Some(extent) = self.state.extent.get() {
             extent.fetch_min(size_bytes, Ordering::Relaxed);

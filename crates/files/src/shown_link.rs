@@ -1,17 +1,16 @@
-//! Links that clients follow: Windows wants to be told with a link whether it
-//! leads to a directory, as it stores it (MS-FSCC 2.6, FILE_ATTRIBUTE_DIRECTORY
-//! beside FILE_ATTRIBUTE_REPARSE_POINT).
+//! Symbolic links presented to Windows clients: FILE_ATTRIBUTE_DIRECTORY beside
+//! FILE_ATTRIBUTE_REPARSE_POINT says that the target is a directory. MS-FSCC 2.6.
 
 use crate::volume::dos;
 use crate::{Caller, OpenFile, Volume};
 use vfs::{Attributes, DosInfo, FileKind, Name, OpenHow, RelPath, Wait};
 
-/// Links that lead to links.
+/// Limit of links to links.
 const LINKS_MAX: usize = 8;
 
 impl OpenFile {
-    /// The attributes of the name `path`, with those of what it leads to if it
-    /// is a link that the client follows. Costs nothing for anything else.
+    /// Attributes of the name `path`, with the directory attribute of a link's target if the client
+    /// follows links. It costs nothing for other kinds.
     pub(crate) fn with_link(&self, path: &RelPath, attributes: Attributes) -> Attributes {
         if attributes.kind != FileKind::Symlink || self.is_posix() {
             return attributes;
@@ -20,7 +19,7 @@ impl OpenFile {
     }
 }
 
-/// The same for whoever is no client of POSIX, which stores no such thing.
+/// The same for a caller that is known not to be a POSIX client.
 pub(crate) fn with_link(
     volume: &Volume,
     caller: &Caller,
@@ -35,7 +34,7 @@ pub(crate) fn with_link(
     Attributes { dos: DosInfo { bits, ..attributes.dos }, ..attributes }
 }
 
-/// Whether a link leads to a directory of its volume, by directories that are none.
+/// Whether a link leads to a directory within the volume, over further links if necessary.
 pub(crate) fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPath) -> bool {
     let mut path = link.clone();
     for _ in 0..LINKS_MAX {
@@ -57,7 +56,7 @@ pub(crate) fn leads_to_directory(volume: &Volume, caller: &Caller, link: &RelPat
     false
 }
 
-/// Where the text of a link leads; none out of the volume.
+/// Target path of a link; none outside the volume.
 fn target(link: &RelPath, text: &[u8]) -> Option<RelPath> {
     let (mut path, _) = link.split()?;
     if text.first() == Some(&b'/') {

@@ -1,6 +1,5 @@
-//! Named streams: bytes of their own beside a file's data, with share modes
-//! and byte ranges of their own; everything else they have is the file's.
-//! MS-FSA 2.1.1.5, 2.1.5.15.11.1.
+//! Named streams: separate data of a file, with share modes and byte-range locks of their own. All
+//! other properties belong to the file. MS-FSA 2.1.1.5, 2.1.5.15.11.1.
 
 use crate::authorize::{Authority, as_granted};
 use crate::server_work::{METADATA, SYNC, WANTED};
@@ -16,19 +15,19 @@ use vfs::{
     Wanted, XattrName,
 };
 
-/// Bytes of zeros that are written at once over a stream that is kept beside its file: more than
-/// such a one has. MS-FSCC 2.3.71.
+/// Size of the zeros that are written at once over a stream stored as an attribute, which is
+/// smaller. MS-FSCC 2.3.71.
 const ZEROS_BYTES_MAX: u64 = 1024 * 1024;
-/// Bytes of a stream that are copied at once.
+/// Size of one copied piece of a stream.
 const COPY_BYTES: usize = 1024 * 1024;
 
-/// An open stream: one for all opens of it, so that a rename reaches them all.
+/// An open stream, shared by all its opens, so that a rename reaches them all.
 #[derive(Debug)]
 pub(crate) struct OpenStream {
-    /// The file it belongs to.
+    /// The stream's file.
     file: Arc<dyn Node>,
     name: Mutex<StreamName>,
-    /// It was removed: another stream may have its name.
+    /// Whether the stream was removed: another stream may have its name.
     is_gone: AtomicBool,
 }
 
@@ -37,12 +36,12 @@ impl OpenStream {
         Arc::new(Self { file, name: Mutex::new(name), is_gone: AtomicBool::new(false) })
     }
 
-    /// Its name, by which to reach it.
+    /// The stream's name, if it still exists.
     fn reachable(&self) -> Result<StreamName> {
         if self.is_gone.load(Ordering::Acquire) { Err(FsError::Stale) } else { Ok(self.name()) }
     }
 
-    /// The file it belongs to.
+    /// The stream's file.
     pub fn file(&self) -> &Arc<dyn Node> {
         &self.file
     }
@@ -51,7 +50,7 @@ impl OpenStream {
         self.is_gone.store(true, Ordering::Release);
     }
 
-    /// Its name now, as it is stored.
+    /// The stream's current name as stored.
     pub fn name(&self) -> StreamName {
         lock(&self.name).clone()
     }
@@ -60,7 +59,7 @@ impl OpenStream {
         *lock(&self.name) == *name
     }
 
-    /// Removes it; under which name it was, if it had not gone before.
+    /// Removes the stream. Returns its name, or none if it had been removed before.
     pub fn remove(&self, caller: &Caller) -> Result<Option<StreamName>> {
         let who = as_granted(caller, &*self.file);
         match self.reachable() {
@@ -71,7 +70,7 @@ impl OpenStream {
 }
 
 impl RequestFiles {
-    /// All named streams of the file, whichever part of it is open.
+    /// All named streams of the file, also for an open of one of its streams.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -85,8 +84,8 @@ impl RequestFiles {
         }
     }
 
-    /// Attributes of the file, whichever part of it is open, without those that are stored
-    /// beside it; and all named streams, which are not asked for if they are known.
+    /// Attributes of the file without those stored beside it, and all named streams, from the cache
+    /// if possible; also for an open of one of its streams.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -104,11 +103,11 @@ impl RequestFiles {
         Ok((open.shown(attributes), streams))
     }
 
-    /// Empties an open stream, which vanishes with its last open.
+    /// Truncates an open stream and marks it delete pending.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] without the right to write, [`FsError::NotSupported`]
-    /// if no stream is open, [`FsError::ReadOnly`], [`FsError::LockConflict`].
+    /// [`FsError::AccessDenied`] without the right to write, [`FsError::NotSupported`] if the open
+    /// is not of a stream, [`FsError::ReadOnly`], [`FsError::LockConflict`].
     pub fn discard_stream(&self, open: &OpenFile) -> Result<()> {
         if open.name.stream.is_none() {
             return Err(FsError::NotSupported);
@@ -124,8 +123,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Copies all named streams of one file to another that is open; those that
-    /// are there already are replaced.
+    /// Copies all named streams of one open file to another; existing ones are replaced.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] by the rights of either open; [`FsError::NoSpace`].
@@ -158,7 +156,7 @@ impl RequestFiles {
         .await
     }
 
-    /// Attributes of the file itself, whichever part of it is open.
+    /// Attributes of the file, also for an open of one of its streams.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -170,14 +168,13 @@ impl RequestFiles {
         Ok(open.shown(attributes?))
     }
 
-    /// Gives an open stream the name `to`; every open of it has it then. An
-    /// empty stream of that name is replaced if `replace`.
+    /// Renames an open stream to `to` for all its opens. An empty stream of that name is replaced
+    /// if `replace` is set.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] without DELETE or if the stream to be replaced
-    /// is open, [`FsError::NotSupported`] if no stream is open,
-    /// [`FsError::AlreadyExists`], [`FsError::InvalidParameter`] if data would
-    /// be lost, [`FsError::ShareViolation`].
+    /// [`FsError::AccessDenied`] without DELETE or if the stream to be replaced is open,
+    /// [`FsError::NotSupported`] if the open is not of a stream, [`FsError::AlreadyExists`],
+    /// [`FsError::InvalidParameter`] if data would be lost, [`FsError::ShareViolation`].
     pub async fn rename_stream(
         &self,
         open: &Arc<OpenFile>,
@@ -188,7 +185,7 @@ impl RequestFiles {
         open.need_writable()?;
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         let call = move || {
-            // Opens that run meanwhile look again.
+            // Concurrent opens resolve again.
             let _renaming = table.begin_rename();
             rename_now(&open, &to, replace)
         };
@@ -196,7 +193,7 @@ impl RequestFiles {
     }
 }
 
-/// Copies what is in a stream to another one, which is empty.
+/// Copies the data of a stream to an empty one.
 fn copy_data(
     (reader, (from, source)): (Actor<'_>, (&dyn Node, &StreamName)),
     (writer, (to, target)): (Actor<'_>, (&dyn Node, &StreamName)),
@@ -261,19 +258,19 @@ fn check_replaceable(open: &OpenFile, taken: &StreamEntry) -> Result<()> {
     if taken.size_bytes > 0 { Err(FsError::InvalidParameter) } else { Ok(()) }
 }
 
-/// A stream as a node: its data is the stream's, the rest is the file's.
+/// A stream as a node: data of the stream, everything else of the file.
 #[derive(Debug)]
 pub(crate) struct StreamNode {
-    /// The file, opened by this open's rights.
+    /// The file, opened with this open's rights.
     pub file: Arc<dyn Node>,
     pub stream: Arc<OpenStream>,
-    /// As whom the stream is read and written.
+    /// Authority to read and write the stream.
     pub who: Authority,
     /// See [`vfs::Features::stream_bytes_max`].
     pub bytes_max: u64,
 }
 
-/// A stream that was removed beneath us.
+/// Error for a stream that was removed concurrently.
 fn gone(error: FsError) -> FsError {
     if error == FsError::NotFound { FsError::Stale } else { error }
 }
@@ -284,13 +281,13 @@ impl StreamNode {
         Ok(found.map_err(gone)?.size_bytes)
     }
 
-    /// The file that has the data, if they are in one: see [`Node::stream_data`].
+    /// The file that stores the data, if there is one: see [`Node::stream_data`].
     fn data(&self, writes: bool) -> Result<Option<Arc<dyn Node>>> {
         let name = self.stream.reachable()?;
         self.file.stream_data(self.who.actor(), &name, writes).map_err(gone)
     }
 
-    /// The file has changed: its backend sees no write in that of a stream.
+    /// Updates the file's times: the backend does not see a write to a stream's data file.
     fn touch(&self) {
         let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
         if let Err(error) = self.file.set_attributes(self.who.actor(), &changes) {
@@ -313,7 +310,7 @@ impl Node for StreamNode {
         let size_bytes = self.size_bytes()?;
         let mut dos = file.dos;
         if file.kind == FileKind::Directory {
-            // None would be shown as those of a new file.
+            // Without attributes, those of a new file would be presented.
             dos = DosInfo { bits: Some(dos.bits.unwrap_or(0)), ..dos };
         }
         let (kind, allocated_bytes) = (FileKind::File, size_bytes);
@@ -352,7 +349,7 @@ impl Node for StreamNode {
                 Err(error) => return Err(error),
             }
         }
-        // Data of a stream may be an attribute of its file.
+        // A stream's data may be stored as an attribute of its file.
         self.file.sync(who, false)
     }
 
@@ -366,13 +363,13 @@ impl Node for StreamNode {
     }
 
     fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
-        // What can never be stored is refused now.
+        // A size that can never be stored is refused now.
         if offset.saturating_add(length) > self.bytes_max {
             return Err(FsError::TooLarge);
         }
         match self.data(true)? {
             Some(data) => data.allocate(who, offset, length),
-            // An attribute has no room of its own.
+            // An attribute has no allocation of its own.
             None => Ok(()),
         }
     }

@@ -1,10 +1,10 @@
-//! Requests of both protocols wait here for the limits of their share, before anything is
-//! done: first for those of their file, then for those of the share.
+//! Admission of requests under the limits of their share, for all protocols: first those of the
+//! file, then those of the share.
 //!
-//! What can begin at once takes its tokens by compare-and-swap, and meets no lock. What has
-//! to wait books its tokens when it is its turn: of each session one request of a kind has
-//! booked ahead, of each open one for its file. So bookings of several sessions alternate,
-//! whatever each has under way, and who is late does not lose what came due meanwhile.
+//! A request that can begin at once takes its tokens by compare-and-swap, without a lock. A delayed
+//! request books its tokens at its turn. Each session has one booked request per kind, and each
+//! open one for its file. Bookings of sessions thus alternate whatever each has outstanding, and a
+//! late request does not lose tokens that became due.
 
 use crate::{OpenFile, RequestFiles};
 use limits::{Admission, BOOKED_BYTES, Cost, Entered, FileUse, Kind, ShareLimits, Throttled};
@@ -13,29 +13,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Who waits for long looks this often whether the limits have changed.
+/// Interval at which a delayed request checks whether the limits have changed.
 const LOOK_AFTER: Duration = Duration::from_millis(250);
 
-/// A copy pays for so much at a time: what is in debt by one is waited for by all.
+/// Bytes that a copy books at a time: all sessions wait for one booking's debt.
 const COPY_PART_BYTES: u64 = 1024 * 1024;
 
-/// The time, read by whoever has a clock.
+/// Reads the time, for a layer without a clock.
 pub type Clock<'a> = &'a (dyn Fn() -> Instant + Send + Sync);
 
-/// The requests of one session on one share.
+/// Admission queue of one session on one share.
 #[derive(Debug)]
 pub struct ShareQueue {
     limits: Arc<ShareLimits>,
-    /// Of each kind: who writes does not hold up those who read.
+    /// Turns by kind: writes do not delay reads.
     turns: [Arc<Turns>; 3],
-    /// What the latest that waited has waited for, by kind: those behind it, too.
+    /// Reason of the latest delay, by kind; it applies to the requests queued behind, too.
     reasons: [AtomicUsize; 3],
 }
 
-/// What was booked: given back unless it is used.
+/// Booked tokens, returned unless used.
 struct Booked<'a> {
     limits: &'a ShareLimits,
-    /// None for the share's own.
+    /// None for a booking on the share.
     file: Option<&'a FileUse>,
     cost: Cost,
     is_used: bool,
@@ -62,15 +62,15 @@ impl ShareQueue {
         &self.limits
     }
 
-    /// Whether requests have to be asked about.
+    /// Whether requests need admission.
     #[must_use]
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.limits.is_limited()
     }
 
-    /// Takes what a request costs, on the file that it is about and on the share, if it may
-    /// begin at once. What is late about `now` is to the request's disadvantage only.
+    /// Takes a request's cost from its file and the share if it may begin at once. A late `now`
+    /// only delays the request.
     #[must_use]
     pub fn admit_now(&self, open: Option<&OpenFile>, cost: Cost, now: Instant) -> bool {
         let file = self.file_of(open);
@@ -82,7 +82,7 @@ impl ShareQueue {
         self.limits.take_both(file.map(|(_, used)| used), cost, now)
     }
 
-    /// A read gave less than it asked for.
+    /// Returns the tokens of bytes that a short read did not use.
     pub fn give_back(&self, open: &OpenFile, cost: Cost, unused_bytes: u64) {
         let unused = cost.only_bytes(unused_bytes);
         self.limits.give_back(None, unused);
@@ -121,8 +121,8 @@ fn index_of(cost: Cost) -> usize {
 }
 
 impl RequestFiles {
-    /// Waits until a request may begin: what for. Dropped, what it has booked is given back,
-    /// and the next of its session goes on.
+    /// Waits until a request may begin, and returns the reason of the delay. Dropping the future
+    /// returns booked tokens and lets the session's next request proceed.
     pub async fn admit(
         &self,
         queue: &ShareQueue,
@@ -165,8 +165,8 @@ impl RequestFiles {
         throttled
     }
 
-    /// Waits until so many bytes may be copied from one file to another: what for. `queues` are
-    /// those of the files' shares, if they have limits.
+    /// Waits until `bytes` may be copied between two files, and returns the reason of the delay.
+    /// `queues` are those of the files' shares, if they have limits.
     pub async fn admit_copy(
         &self,
         queues: &[Option<Arc<ShareQueue>>; 2],
@@ -190,7 +190,7 @@ impl RequestFiles {
         throttled
     }
 
-    /// Books, and waits until what is booked is due.
+    /// Books tokens and waits until they are due.
     async fn stand<'a>(
         &self,
         limits: &'a ShareLimits,
@@ -212,7 +212,7 @@ impl RequestFiles {
                 }
                 self.pause(left.min(LOOK_AFTER)).await;
                 if limits.generation() != generation {
-                    // Under other limits: those of the share have forgotten what was booked.
+                    // The limits have changed: the share has discarded its bookings.
                     booked.is_used = file.is_none();
                     break;
                 }
@@ -221,8 +221,8 @@ impl RequestFiles {
     }
 }
 
-/// Waits for the turn, and whether that took any time. Those before may be dropped, but
-/// nobody drops the turns.
+/// Waits for the turn; returns whether that took time. Earlier turns may be dropped, but the queue
+/// itself is not.
 async fn enter(turns: &Arc<Turns>) -> (Option<Turn>, bool) {
     match turns.enter() {
         Entered::Now(turn) => (Some(turn), false),

@@ -1,22 +1,22 @@
-//! Vetoed names that a path reaches over symbolic links. Samba restarts with the link's target
-//! and so holds its `veto files` against each component of that; here the kernel follows links
-//! ([`vfs::Features::follows_links`]), so the place that it reached is looked at.
+//! Vetoed names that are reached over symbolic links. Samba resolves links itself and checks `veto
+//! files` on each component of the target. Here the kernel follows links
+//! ([`vfs::Features::follows_links`]), so the reached path is checked.
 
 use crate::Volume;
 use crate::server_work::LOCATE;
 use vfs::{FileKind, FsError, Opened, RelPath, Result};
 
-/// Times that the place is asked for again because a directory above it is being moved.
+/// Limit of retries while a directory above the node is renamed.
 const TRIES_MAX: usize = 8;
 
 impl Volume {
-    /// Refuses a node that its path reached over a link, and whose own path has a vetoed name: as
-    /// if it were not there, or with [`FsError::AccessDenied`] where it would be made. A hard link
-    /// is a name of its own.
+    /// Refuses a node that was reached over a link and whose own path contains a vetoed name: as
+    /// not found, or with [`FsError::AccessDenied`] for a creation. A hard link counts as a name of
+    /// its own.
     ///
     /// # Errors
-    /// As above; [`FsError::PathNotFound`] for what is below such a name; [`FsError::NotFound`]
-    /// where the backend does not say where the node is.
+    /// As above; [`FsError::PathNotFound`] below such a name; [`FsError::NotFound`] if the backend
+    /// cannot determine the node's path.
     pub(crate) fn check_reached(&self, opened: &Opened, makes: bool) -> Result<()> {
         let veto = &self.options.veto_names;
         let may_be_elsewhere = opened.attributes.kind != FileKind::Symlink;

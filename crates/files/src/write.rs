@@ -1,22 +1,22 @@
-//! Writing, and making writes durable.
+//! Writes and flushes.
 
 use crate::{Access, Caller, OpenFile, RequestFiles, Unstable};
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wanted};
 
-/// The offset that means the end of the file.
+/// Offset that stands for the end of the file.
 const APPEND: u64 = u64::MAX;
 
 impl RequestFiles {
-    /// Writes all of `data` as `caller`, whose request it is: by NFS the open may be somebody
-    /// else's ([`RequestFiles::authorize_by_open`]), whose power a write does not have.
-    /// An offset of all ones appends, in one step with finding
-    /// the end where the backend can. The right to append
-    /// is enough to write anywhere, as Windows has it over the network. Once it returns,
-    /// the bytes survive this process being killed.
+    /// Writes all of `data` as the requesting `caller`. An NFS client may use another user's open
+    /// ([`RequestFiles::authorize_by_open`]), whose authority the write does not get.
+    ///
+    /// An offset of all ones appends, atomically where the backend can. The right to append permits
+    /// writing anywhere, as Windows permits over the network. When it returns, the bytes survive a
+    /// kill of this process.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not write, [`FsError::LockConflict`],
+    /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::LockConflict`],
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::IsDirectory`].
     pub fn write(&self, caller: &Caller, open: &OpenFile, offset: u64, data: &[u8]) -> Result<()> {
         if open.is_directory() {
@@ -24,12 +24,12 @@ impl RequestFiles {
         }
         open.need_any(Access::WRITE_DATA | Access::APPEND_DATA)?;
         open.need_writable()?;
-        // Nothing changes, so no cache breaks. MS-FSA 2.1.5.4.
+        // MS-FSA 2.1.5.4: an empty write changes nothing, so no cache breaks.
         if data.is_empty() {
             return Ok(());
         }
         let appends = offset == APPEND;
-        // Where the end was just now, which says all but always which locks are met.
+        // A recent end of file, which nearly always determines the relevant locks.
         let end = |node: &dyn Node| node.attributes(Wanted::default()).map(|a| a.size_bytes);
         let at = if appends { end(&*open.node)? } else { offset };
         open.need_unlocked(at, data.len() as u64, true)?;
@@ -47,9 +47,9 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// As [`RequestFiles::write`], on a worker if the open is of a named stream: one that outgrows
-    /// its attribute goes into a file, which is synced, and meanwhile this thread would serve no
-    /// other request. An append stays here: those of one client follow each other.
+    /// As [`RequestFiles::write`], on a worker for a named stream: a stream that outgrows its
+    /// attribute moves to a synced file, which would block this thread. Appends stay inline, so
+    /// that those of one client remain in order.
     ///
     /// # Errors
     /// As [`RequestFiles::write`]; [`FsError::TooMany`] if the workers dropped it.
@@ -66,7 +66,7 @@ impl RequestFiles {
         self.offload(move || files.write(open.caller(), &open, offset, &data)).await
     }
 
-    /// Makes everything written to the file so far survive power loss. Waits without a thread.
+    /// Makes all writes to the file so far survive a power failure. Waits without a thread.
     ///
     /// # Errors
     /// As [`RequestFiles::make_stable`].

@@ -11,7 +11,7 @@ impl RequestFiles {
     /// All extended attributes with their values.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not read them.
+    /// [`FsError::AccessDenied`] if the open lacks the right.
     pub fn xattrs(&self, open: &OpenFile) -> Result<Vec<(XattrName, Vec<u8>)>> {
         open.need_any(Access::READ_EA)?;
         let names = match open.node.xattr_names(open.caller.identity.actor()) {
@@ -22,8 +22,7 @@ impl RequestFiles {
             return Ok(Vec::new());
         }
         if !open.caller.is_root() {
-            // A stored descriptor may let them be read, and the right may have gone since the
-            // open.
+            // A stored descriptor may have granted the right, and have changed since the open.
             let attributes = open.node.attributes(Wanted::default())?;
             let subject = (&*open.node, &attributes, None);
             let rights = rights_to(open.volume(), &open.caller, subject, ExecuteRule::WithRead);
@@ -36,7 +35,7 @@ impl RequestFiles {
         for name in names {
             match open.node.xattr(who.actor(), &name) {
                 Ok(value) => all.push((name, value)),
-                // Gone since it was listed.
+                // The attribute was removed since the listing.
                 Err(FsError::NotFound) => {}
                 Err(error) => return Err(error),
             }
@@ -44,11 +43,10 @@ impl RequestFiles {
         Ok(all)
     }
 
-    /// Sets one, or with `None` removes it. A name that is there in another
-    /// case is that one.
+    /// Sets an attribute; `None` removes it. An existing name that differs only in case is used.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if the open may not, [`FsError::NotSupported`],
+    /// [`FsError::AccessDenied`] if the open lacks the right, [`FsError::NotSupported`],
     /// [`FsError::NoSpace`].
     pub fn set_xattr(&self, open: &OpenFile, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
         open.need_any(Access::WRITE_EA)?;
@@ -61,7 +59,7 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Bytes that the list of all of them has, roughly: 0 if there are none.
+    /// EaSize of the file: approximate size of its attribute list; 0 without attributes.
     #[must_use]
     pub fn xattr_bytes(&self, open: &OpenFile) -> u32 {
         let names = open.node.xattr_names(open.caller.identity.actor()).unwrap_or_default();
@@ -79,7 +77,7 @@ impl RequestFiles {
     }
 }
 
-/// MS-FSCC 2.4.13: each with its name, lengths and padding.
+/// MS-FSCC 2.4.13: the size of each entry covers name, lengths and padding.
 fn list_bytes(xattrs: impl IntoIterator<Item = (XattrName, usize)>) -> u32 {
     let entry = |(name, length): (XattrName, usize)| {
         (length + name.as_bytes().len() + 9).next_multiple_of(4)

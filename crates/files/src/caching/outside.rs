@@ -45,7 +45,7 @@ impl FileState {
             Ok(watch) => lock(&self.outside).replace(Heed { every_write, _watch: watch }),
             Err(FsError::NotSupported) => None,
             Err(error) => {
-                tracing::debug!(%error, "changes by other processes are not heard");
+                tracing::debug!(%error, "cannot watch a cached file for changes by local processes");
                 None
             }
         };

@@ -80,9 +80,9 @@ impl RequestFiles {
     /// Sets an extended attribute; `None` removes it.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] and [`FsError::AlreadyExists`] as wished, the first for
-    /// what is to be removed, too; [`FsError::TooLarge`], [`FsError::NoSpace`],
-    /// [`FsError::ReadOnly`]; as [`RequestFiles::object_xattr_names`].
+    /// [`FsError::NotFound`] and [`FsError::AlreadyExists`] by `wish`, the first also for a removal;
+    /// [`FsError::TooLarge`], [`FsError::NoSpace`], [`FsError::ReadOnly`]; as
+    /// [`RequestFiles::object_xattr_names`].
     pub async fn set_object_xattr(
         &self,
         caller: &Arc<Caller>,
@@ -98,10 +98,10 @@ impl RequestFiles {
         let context = self.context.clone();
         self.offload(move || {
             need(&caller, &object, Access::WRITE_EA)?;
-            // Of two that wish it were not there yet one is refused. RFC 8276 8.4.2.
+            // RFC 8276 8.4.2: of two concurrent creates one must fail.
             let wished = wish != XattrWish::Either || value.is_none();
             let turn = wished.then(|| turns.begin(object.key()));
-            // Whether it is there is told to all who may set it, its value to nobody.
+            // The right to set an attribute reveals its existence, but not its value.
             let is_there = match object.node.xattr(METADATA, &name) {
                 Ok(_) => true,
                 Err(FsError::NotFound) => false,
@@ -129,7 +129,7 @@ impl RequestFiles {
     }
 }
 
-/// Whether the caller has the right, which a stored descriptor may give.
+/// Checks that the caller has the right, which a stored descriptor may grant.
 fn need(caller: &Caller, object: &Object, right: Access) -> Result<()> {
     let attributes = object.node.attributes(Wanted::default())?;
     let subject = (&*object.node, &attributes, None);

@@ -133,7 +133,7 @@ impl Opening {
             None => vfs.remove(self.user(), path, key),
         };
         if let Err(error) = removed {
-            tracing::warn!(%error, "what was made in a directory that had moved stays");
+            tracing::warn!(%error, "a file that was created in a renamed directory could not be removed");
         }
     }
 }

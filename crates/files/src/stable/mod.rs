@@ -1,15 +1,16 @@
-//! What has been answered survives a loss of power: requests name what they have changed, and are
-//! answered once that is on stable storage.
+//! Stable storage: a request names the objects that it has changed, and its response follows once
+//! they survive a power failure.
 //!
-//! A request waits without a thread. Requests that are in flight on one file system share its
-//! commits: see [`queue`]. A file system in memory is waited for by nobody.
+//! A request waits without a thread. Requests in flight on one file system share its commits: see
+//! [`queue`]. Objects in memory need no wait.
 //!
-//! A thread that syncs does so for all that wait, so it is no client's call: the workers charge it
-//! to the file system ([`CallHolder::Syncs`]). Charged to the client that asked first, it would
-//! wait behind that client's other calls, and all other clients with it. What each client may
-//! have of the syncs is decided by [`queue`]: clients take turns, and none has all of
-//! [`SYNC_BOUNDS`]. What is not shared fairly is the disk: a sync that writes much makes others
-//! slow, and one in the same journal waits for it.
+//! A syncing thread serves all waiting requests, so the workers charge it to the file system
+//! ([`CallHolder::Syncs`]). Charged to one client, it would queue behind that client's other calls
+//! and delay all clients. [`queue`] shares the syncs: clients take turns, and none gets all of
+//! [`SYNC_BOUNDS`].
+//!
+//! The disk itself is not shared fairly: a sync that writes much slows others, and one in the same
+//! journal waits for it.
 
 mod queue;
 
@@ -26,28 +27,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use vfs::{FileKey, FileKind, FsError, Node, OpenHow, RelPath, Result};
 
-/// Objects of one file system that are synced at the same time. A journal commits once for all
-/// that wait for it, so the more of them do, the less each costs: a client whose programs change
-/// names in 32 directories at the same time has one commit for them. As many again are for the
-/// others.
+/// Concurrent syncs of one file system. A journal commits once for all that wait, so more
+/// concurrent syncs cost less each. A client whose programs change names in 32 directories at once
+/// shares one commit; as many remain for other clients.
 const SYNC_BOUNDS: SyncBounds = SyncBounds { all: 64, holder: 32 };
 
-/// No object has this number.
+/// An inode number that no object has.
 const NO_INODE: u64 = 0;
 
-/// Between two tries of a sync that a local process's lease holds up.
+/// Pause between tries of a sync that a local process's lease delays.
 const LOCAL_LEASE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Tries for such a sync: together more than twice the time after which the kernel ends the lease
+/// Tries for such a sync: together more than twice the kernel's lease break time
 /// (`fs.lease-break-time`, 45 seconds).
 const LOCAL_LEASE_TRIES: u32 = 2000;
 
-/// The object of a sync: synced at most once at a time, and once for all that wait for it by then.
+/// Object of a sync. It is synced at most once at a time, for all requests waiting by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SyncKey {
     file: FileKey,
-    /// The address of an open's node. Linux tells each descriptor once of data that was lost: who
-    /// has written by one is not told by another. None for what is synced by any descriptor.
+    /// Address of an open's node. Linux reports lost data once to each descriptor, so that a
+    /// writer's sync must use its own. None if any descriptor serves.
     writer: Option<usize>,
 }
 
@@ -62,23 +62,23 @@ impl SyncKey {
     }
 }
 
-/// What a request has changed and not made stable yet. Each object once.
+/// Objects that a request has changed and not synced yet, each once.
 #[derive(Default)]
 pub struct Unstable(SmallVec<[(SyncKey, Arc<dyn Node>); 2]>);
 
 impl Unstable {
-    /// Nothing has been changed.
+    /// Whether no object has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The object's attributes have been changed, or names in it.
+    /// Adds an object whose attributes or names have changed.
     pub fn add_object(&mut self, object: &Object) {
         self.add(SyncKey::of_object(&object.node), &object.node);
     }
 
-    /// The open's file has been changed.
+    /// Adds the file of an open.
     pub fn add_open(&mut self, open: &OpenFile) {
         self.add(SyncKey::of_open(&open.node), &open.node);
     }
@@ -97,17 +97,17 @@ impl std::fmt::Debug for Unstable {
 }
 
 type Told = oneshot::Sender<Result<()>>;
-/// Makes an object stable.
+/// A call that syncs an object.
 type Call = Box<dyn FnOnce() -> Result<()> + Send>;
 type Queue = SyncQueue<SyncKey, CallHolder, Call, Told>;
 
-/// Syncs under way, by file system.
+/// Syncs in flight, by file system.
 #[derive(Default)]
 pub(crate) struct Syncs(Mutex<BTreeMap<u64, Queue>>);
 
 impl Syncs {
     fn with<T>(&self, device: u64, work: impl FnOnce(&mut Queue) -> T) -> T {
-        // What is done under the lock cannot fail half-way.
+        // Changes under the lock cannot fail half-way.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let queue = all.entry(device).or_insert_with(|| Queue::new(SYNC_BOUNDS));
         let result = work(queue);
@@ -118,12 +118,13 @@ impl Syncs {
     }
 }
 
-/// A thread's turn at one file system's queue; dropped unused, it is missing.
+/// A thread's turn at the queue of one file system. A drop without work removes the thread from the
+/// queue.
 struct Turn {
     syncs: Arc<Syncs>,
     failures: Arc<DiskFailures>,
     device: u64,
-    /// The object that it syncs.
+    /// The object in sync.
     key: Option<SyncKey>,
     is_over: bool,
 }
@@ -135,7 +136,7 @@ impl Turn {
             let result = sync().inspect_err(|error| self.failures.note(key.file, *error));
             self.key = None;
             for told in self.syncs.with(self.device, |queue| queue.finish(key)) {
-                // Who asked may have gone.
+                // The requester may have disconnected.
                 let _ = told.send(result);
             }
         }
@@ -155,15 +156,15 @@ impl Drop for Turn {
 }
 
 impl RequestFiles {
-    /// Adds the directory that an open's file has its name in by now; none for what has no name.
+    /// Adds the directory of the open's current name; none for an unlinked file.
     ///
     /// # Errors
-    /// It is not there any more, or cannot be looked at.
+    /// Errors of the lookup, also if the directory was removed.
     pub async fn add_place(&self, unstable: &mut Unstable, open: &OpenFile) -> Result<()> {
         self.add_directory_of(unstable, open.volume(), &open.path()).await
     }
 
-    /// Adds the directory of a path; none for what has no name.
+    /// Adds the directory of a path; none without a name.
     pub(crate) async fn add_directory_of(
         &self,
         unstable: &mut Unstable,
@@ -181,12 +182,12 @@ impl RequestFiles {
         Ok(())
     }
 
-    /// Returns once all that was done to these objects before the call is on stable storage.
-    /// Dropping the future leaves what has begun to go on.
+    /// Returns once all earlier changes to these objects are on stable storage. Dropping the future
+    /// does not stop syncs in flight.
     ///
     /// # Errors
-    /// [`FsError::Io`], [`FsError::NoSpace`]: it may not be, and whoever is told that it was done
-    /// is told wrong. [`FsError::TooMany`] if too much waits.
+    /// [`FsError::Io`], [`FsError::NoSpace`]: the changes may be lost, so the request must not
+    /// report success. [`FsError::TooMany`] if too many requests wait.
     pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
         let call_of = |(key, node): &(SyncKey, Arc<dyn Node>)| -> (SyncKey, Call) {
             let synced = node.clone();
@@ -200,8 +201,8 @@ impl RequestFiles {
         .await
     }
 
-    /// Tries a sync again while a local process holds a lease on a file that has to be opened for it
-    /// (`fcntl(2)`, F_SETLEASE). The first try has the kernel break the lease. It waits without a
+    /// Retries a sync while a local process holds a lease on a file that the sync opens
+    /// (`fcntl(2)`, F_SETLEASE). The first try makes the kernel break the lease. It waits without a
     /// thread.
     ///
     /// # Errors
@@ -219,7 +220,7 @@ impl RequestFiles {
         sync().await
     }
 
-    /// Makes stable what a file system has beside its objects, in turn with these.
+    /// Syncs state of a file system that belongs to no object, through the same queue.
     pub(crate) async fn sync_beside(
         &self,
         device: u64,
@@ -242,8 +243,8 @@ impl RequestFiles {
                 self.workers.run(&CallHolder::Syncs { device }, Box::new(move || turn.work()));
             }
         }
-        // All are heard, so that a failure of one is not told before the others have ended. What is
-        // tried again must not hide what failed: Linux tells each descriptor of that once.
+        // Waits for all syncs before it reports a failure. A retryable error must not hide a failed
+        // sync, which Linux reports once to each descriptor.
         let mut result = Ok(());
         for wait in waits {
             let one = wait.await.unwrap_or(Err(FsError::TooMany));

@@ -1,46 +1,45 @@
-//! The requests that wait for objects to be on stable storage, without a thread or a disk.
+//! Queue of requests that wait for objects to reach stable storage, without threads or disks.
 //!
-//! Objects are synced one by one, each at most once at a time, and some at the same time: the
-//! journals of file systems have those share a commit. A request that comes while its object is
-//! being synced waits for the next sync, since its change may have come too late for this one.
+//! Each object is synced at most once at a time, and several objects concurrently: file system
+//! journals let those share a commit. A request that arrives during its object's sync waits for the
+//! next one, since its change may have missed this one.
 //!
-//! Each holder has a lane of the objects that its requests wait for. The next object is that of
-//! the holder with the fewest syncs in flight, by turn among equals. So however many objects the
-//! others have waiting, a holder waits for one sync of each other holder at most, and no holder
-//! has all syncs. An object that several holders wait for is in the lane of each: it is synced at
-//! the first turn of any of them, once for all.
+//! Each holder has a lane of the objects that its requests wait for. The next object comes from the
+//! holder with the fewest syncs in flight, round-robin among equals. A holder thus waits for at
+//! most one sync of each other holder, and no holder occupies all syncs. An object that several
+//! holders wait for is in each lane; the first turn of any of them syncs it for all.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::hash::Hash;
 
-/// How many objects of one file system are synced at the same time.
+/// Limits of concurrent syncs on one file system.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncBounds {
-    /// In all.
+    /// Limit over all holders.
     pub all: usize,
-    /// Of those, at the turns of one holder.
+    /// Limit for turns of one holder.
     pub holder: usize,
 }
 
-/// Objects of one file system that wait, `O` by their keys `K`, and the waiters of each, `W`,
-/// which are charged to holders `H`.
+/// Waiting objects `O` of one file system by key `K`, with their waiters `W`, charged to holders
+/// `H`.
 #[derive(Debug)]
 pub struct SyncQueue<K, H, O, W> {
     lanes: HashMap<H, Lane<K>>,
-    /// The holders that have objects waiting, each once, by turn.
+    /// Holders with waiting objects, each once, in round-robin order.
     turns: VecDeque<H>,
     entries: BTreeMap<K, Entry<H, O, W>>,
-    /// Of the last sync that was asked for.
+    /// Number of the latest requested sync.
     last_number: u64,
-    /// Threads that sync, or are called to.
+    /// Threads that sync or were summoned.
     threads: usize,
     /// Syncs in flight.
     in_flight: usize,
     bounds: SyncBounds,
 }
 
-/// The objects that one holder waits for, in the order in which it asked. A sync that is not that
-/// of its object any more has been done at the turn of another holder.
+/// Objects that one holder waits for, in order of request. An entry with an outdated sync number
+/// was served at another holder's turn.
 #[derive(Debug)]
 struct Lane<K> {
     waiting: VecDeque<(K, u64)>,
@@ -55,9 +54,9 @@ impl<K> Default for Lane<K> {
 
 #[derive(Debug)]
 struct Entry<H, O, W> {
-    /// None if nobody has asked since the sync in flight began.
+    /// The next sync; none if no request has joined since the current one began.
     next: Option<NextSync<H, O, W>>,
-    /// The holder at whose turn the object is being synced, and the waiters for that.
+    /// Holder whose turn runs the current sync, and its waiters.
     in_flight: Option<(H, Vec<W>)>,
 }
 
@@ -65,7 +64,7 @@ struct Entry<H, O, W> {
 struct NextSync<H, O, W> {
     number: u64,
     object: O,
-    /// Each holder of the waiters; once nothing of the object is in flight, its lanes have it.
+    /// Holders of the waiters. Once no sync of the object is in flight, their lanes contain it.
     holders: HashSet<H>,
     waiters: Vec<W>,
 }
@@ -77,7 +76,7 @@ impl<H, O, W> Default for Entry<H, O, W> {
 }
 
 impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
-    /// Nothing waits. Bounds of nothing count as one.
+    /// An empty queue. A bound of zero counts as one.
     pub fn new(bounds: SyncBounds) -> Self {
         let bounds = SyncBounds { all: bounds.all.max(1), holder: bounds.holder.max(1) };
         Self {
@@ -91,8 +90,8 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         }
     }
 
-    /// Has `waiter` wait until the object has been synced once from its beginning, charged to
-    /// `holder`. Whether a further thread is to come; it is counted already.
+    /// Adds a waiter for a sync that begins after this call, charged to `holder`. Returns whether
+    /// another thread must be started; it is counted already.
     pub fn join(&mut self, key: K, holder: &H, object: O, waiter: W) -> bool {
         let entry = self.entries.entry(key).or_default();
         let next = entry.next.get_or_insert_with(|| {
@@ -124,10 +123,10 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         is_needed
     }
 
-    /// Whether so many threads more find something to sync.
+    /// Whether `threads` further threads would find an object to sync.
     fn has_for(&self, threads: usize) -> bool {
         let mut runnable = 0;
-        // Holders without room have syncs in flight: there are no more of them than threads.
+        // A holder at its bound has syncs in flight, so their number is at most that of threads.
         self.turns.iter().any(|holder| {
             let lane = self.lanes.get(holder);
             runnable += lane.map_or(0, |lane| {
@@ -137,7 +136,7 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         })
     }
 
-    /// The place in `turns` of the holder whose turn it is.
+    /// Index in `turns` of the holder that is next.
     fn next_turn(&self) -> Option<usize> {
         let in_flight = |holder| self.lanes.get(holder).map_or(0, |lane| lane.in_flight);
         let mut best: Option<(usize, usize)> = None;
@@ -153,7 +152,7 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         best.map(|(_, place)| place)
     }
 
-    /// What a thread is to sync; none if it may go, and it is not counted any more.
+    /// The next object for a thread. None releases the thread, which is not counted any more.
     pub fn next(&mut self) -> Option<(K, O)> {
         while let Some(holder) = self.next_turn().and_then(|place| self.turns.remove(place)) {
             let Some(lane) = self.lanes.get_mut(&holder) else { continue };
@@ -184,7 +183,7 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         }
     }
 
-    /// An object has been synced, or could not be. Returns the waiters to be notified.
+    /// Ends a sync, successful or not. Returns its waiters.
     pub fn finish(&mut self, key: K) -> Vec<W> {
         let Some(entry) = self.entries.get_mut(&key) else { return Vec::new() };
         let Some((holder, waiters)) = entry.in_flight.take() else { return Vec::new() };
@@ -203,8 +202,8 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         waiters
     }
 
-    /// A thread that was summoned never came, or ended otherwise than by [`SyncQueue::next`].
-    /// Returns the waiters that wait in vain, if no other thread is there.
+    /// Removes a thread that never came, or ended other than by [`SyncQueue::next`]. Without
+    /// another thread, it returns all waiters.
     pub fn abandon(&mut self) -> Vec<W> {
         self.threads -= 1;
         if self.threads > 0 {
@@ -222,7 +221,7 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
         waiters.collect()
     }
 
-    /// Whether nothing waits and nothing is in flight.
+    /// Whether no request waits and no sync is in flight.
     pub fn is_idle(&self) -> bool {
         self.entries.is_empty() && self.threads == 0
     }
@@ -232,7 +231,7 @@ impl<K: Ord + Copy, H: Clone + Eq + Hash, O, W> SyncQueue<K, H, O, W> {
 mod tests {
     use super::*;
 
-    /// The holder of requests where it does not matter whose they are.
+    /// Holder for tests in which it does not matter.
     const ONE: u8 = 1;
     type Queue = SyncQueue<u32, u8, &'static str, u32>;
 
@@ -324,7 +323,7 @@ mod tests {
         assert_eq!(queue.next(), Some((1, "")));
         assert!(queue.join(200, &2, "other", 200), "it has a thread at once");
         assert_eq!(queue.next(), Some((200, "other")));
-        // The same for an object that the first holder has waiting already.
+        // The same holds for an object in the first holder's lane.
         assert!(queue.join(99, &3, "", 300));
         assert_eq!(queue.next(), Some((99, "")));
         assert_eq!(queue.finish(99), [99, 300]);
@@ -339,7 +338,7 @@ mod tests {
         assert!(queue.join(7, &1, "seven", 1));
         assert!(!queue.join(7, &2, "seven", 2));
         assert_eq!(queue.next(), Some((7, "seven")));
-        // These came too late for it.
+        // These joined after the sync had begun.
         assert!(!queue.join(7, &2, "again", 3));
         assert!(!queue.join(7, &3, "again", 4));
         assert_eq!(queue.finish(7), [1, 2]);
@@ -349,8 +348,8 @@ mod tests {
         assert!(queue.is_idle() && queue.lanes.is_empty());
     }
 
-    /// All orders of a few askers and threads: nobody is told by a sync that began before it asked,
-    /// and nobody is forgotten.
+    /// Random orders of requests and threads: no waiter is served by a sync that began before it
+    /// joined, and none is lost.
     #[test]
     fn nobody_is_told_by_an_earlier_sync_or_forgotten() {
         for seed in 0..20_000_u64 {
@@ -365,7 +364,7 @@ mod tests {
             let mut queue: SyncQueue<u64, u64, (), usize> =
                 new(1 + draw(3) as usize, 1 + draw(3) as usize);
             let (mut summoned, mut asked) = (0, Vec::new());
-            // Time counts steps; a sync under way has a key, and when it began.
+            // Time counts steps; a sync in flight has a key and its start.
             let (mut under_way, mut told): (Vec<(u64, usize)>, Vec<bool>) = Default::default();
             let finish = |queue: &mut SyncQueue<u64, u64, (), usize>,
                           (key, began): (u64, usize),

@@ -42,7 +42,9 @@ impl Watcher {
         match watch {
             Ok(watch) => lock(&self.outside).push(watch),
             Err(FsError::NotSupported) => {}
-            Err(error) => tracing::debug!(%error, "changes by other processes are not told"),
+            Err(error) => {
+                tracing::debug!(%error, "cannot watch a directory for changes by local processes")
+            }
         }
     }
 
