@@ -1,8 +1,8 @@
-//! What moving blocks of 1 MiB between a socket and the page cache costs on this machine
-//! without any protocol: the floor that a server's figures stand on.
+//! Measures the cost of moving 1 MiB blocks between a socket and the page cache without any
+//! protocol: the lower bound of a server's cost on this machine.
 //!
 //! `cargo run --release --package server --example floor [SECONDS]`, or `cargo xtask bench floor`
-//! for a network of its own. Processor time is that of the serving thread alone.
+//! for a separate network. CPU time is that of the serving thread alone.
 
 use rustix::fd::AsFd;
 use rustix::io::{pread, pwrite};
@@ -17,13 +17,13 @@ use wire::smb::{SessionId, TransformHeader};
 
 const BLOCK: usize = 1024 * 1024;
 const BLOCKS: u64 = 64;
-/// A request or an answer without its data.
+/// Size of a request or reply without its data.
 const HEAD: usize = 116;
 const DEPTH: usize = 8;
-/// Answers that are signed with a CMAC at once.
+/// Replies that are signed together with CMAC.
 const TOGETHER: usize = 8;
 
-/// How the serving thread does it.
+/// Transfer method of the serving thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     ReadSendfile,
@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// The client: keeps `DEPTH` requests under way until `end`, then reads what is owed.
+/// The client: keeps `DEPTH` requests in flight until `end`, then reads the outstanding replies.
 fn ask(mut socket: TcpStream, writes: bool, end: Instant) -> io::Result<()> {
     let request = vec![7; HEAD + if writes { BLOCK } else { 0 }];
     let mut answer = vec![0; HEAD + if writes { 0 } else { BLOCK }];
@@ -59,7 +59,7 @@ fn ask(mut socket: TcpStream, writes: bool, end: Instant) -> io::Result<()> {
         socket.write_all(&request)?;
     }
     let mut count = 0;
-    // Whoever answers several at once gets so many.
+    // A server that answers several requests at once needs a multiple of them.
     while Instant::now() < end || count % TOGETHER != 0 {
         socket.read_exact(&mut answer)?;
         socket.write_all(&request)?;
@@ -76,7 +76,7 @@ struct Server {
     file: File,
     way: Way,
     next: u64,
-    /// The head and a block behind it, which begins with a page.
+    /// The head and a page-aligned block behind it.
     buffers: Vec<Vec<u8>>,
     signing: Option<SigningKey>,
     sealing: Option<SealingKey>,
@@ -105,7 +105,7 @@ impl Server {
         Ok(())
     }
 
-    /// Answers one request, or several with a CMAC; false at the end.
+    /// Answers one request, or several with CMAC; returns false at the end.
     fn serve(&mut self) -> io::Result<bool> {
         if !self.receive()? {
             return Ok(false);
@@ -191,7 +191,7 @@ impl Server {
     }
 }
 
-/// A buffer whose last `BLOCK` bytes begin with a page.
+/// A buffer whose last `BLOCK` bytes are page-aligned.
 fn page_aligned() -> Vec<u8> {
     const PAGE: usize = 4096;
     let mut buffer: Vec<u8> = Vec::with_capacity(2 * PAGE + BLOCK);
@@ -212,7 +212,7 @@ fn measure(way: Way, path: &std::path::Path, seconds: u64) -> io::Result<(f64, f
     let end = Instant::now() + Duration::from_secs(seconds);
     let client = std::thread::spawn(move || ask(client, way.writes(), end));
     let pipe = pipe()?;
-    // A smaller one is dearer, and all that some systems give.
+    // Some systems permit only a smaller pipe, which costs more.
     let _ = fcntl_setpipe_size(&pipe.1, BLOCK);
     let signing = match way {
         Way::ReadSigned(algorithm) => Some(SigningKey::new(algorithm, &[7; 16])),

@@ -1,8 +1,8 @@
-//! The admin API: what a running server is doing, over HTTP on an address of
-//! the machine itself or a Unix socket, and the page that shows it.
+//! The admin API: state and control of the running server over HTTP, on a local address or a Unix
+//! socket, and the dashboard.
 //!
-//! `table` has every operation, `request` the way that all of them go: who shows no token
-//! gets no answer. Nothing here decides what a protocol does.
+//! `table` lists every operation. `request` is the common path of all requests; it refuses a
+//! request without a token. This module takes no protocol decisions.
 
 mod cache;
 mod channels;
@@ -44,67 +44,67 @@ use table::OPERATIONS;
 pub use token::{ADMIN_TOKEN_FILE, Tokens};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// A wish for the configuration to be read again; what came of it is told.
+/// A request to reload the configuration; the channel carries the outcome.
 pub type ReloadWish = oneshot::Sender<Result<(), String>>;
 
-/// The shares as they are configured.
+/// The configured shares.
 #[derive(Debug, Default)]
 pub struct ShareConfigs(Mutex<Arc<Vec<ShareConfig>>>);
 
 impl ShareConfigs {
-    /// Takes those of a new configuration.
+    /// Replaces the shares by those of a new configuration.
     pub fn set(&self, shares: &[ShareConfig]) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(shares.to_vec());
     }
 
-    /// The present ones.
+    /// The present shares.
     #[must_use]
     pub fn all(&self) -> Arc<Vec<ShareConfig>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// What the API looks at.
+/// Everything that the operations use.
 #[derive(Clone)]
 pub struct State {
     /// The SMB server.
     pub server: Arc<Server>,
     /// The NFS server.
     pub nfs: Arc<nfs::Server>,
-    /// Its files.
+    /// The file layer.
     pub files: Arc<Files>,
-    /// Its connections.
+    /// All connections.
     pub connections: Arc<Connections>,
-    /// The machine's addresses.
+    /// The machine's network interfaces.
     pub interfaces: Arc<Interfaces>,
-    /// Port that clients use.
+    /// SMB port of the server.
     pub port: u16,
-    /// What is kept of the shares' names and files.
+    /// The metadata caches of the shares.
     pub caches: Arc<MetadataCaches>,
-    /// What can be switched.
+    /// The features and their switches.
     pub features: Arc<Features>,
-    /// Where everything is looked at.
+    /// The source of metrics.
     pub observer: Arc<Observer>,
-    /// The shares as they are configured.
+    /// The configured shares.
     pub shares: Arc<ShareConfigs>,
-    /// What the shares may take.
+    /// The limits of the shares.
     pub limits: Arc<LimitsBook>,
-    /// The end that is prepared for, if it is.
+    /// The drain state of the server.
     pub drain: Arc<Drain>,
-    /// Who reads the configuration again.
+    /// Channel to the task that reloads the configuration.
     pub reload: mpsc::Sender<ReloadWish>,
-    /// Since when all this is.
+    /// Start time of the server.
     pub started: Instant,
-    /// What has to be shown.
+    /// The accepted tokens.
     pub tokens: Arc<Tokens>,
-    /// Space of the shares.
+    /// Cached space of the shares.
     pub spaces: Arc<shares::Spaces>,
-    /// For the few requests that are looked into at once.
+    /// Limits the number of concurrent requests.
     pub permits: Arc<Semaphore>,
 }
 
 impl State {
-    /// Permits for [`State::permits`].
+    /// Creates the value of [`State::permits`].
     #[must_use]
     pub fn fresh_permits() -> Arc<Semaphore> {
         Arc::new(Semaphore::new(ADMIN_REQUESTS_MAX))

@@ -1,10 +1,10 @@
-//! What the caches of names and attributes were good for.
+//! Hit counters of the metadata caches.
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
 use serde_json::json;
 
-/// All caches, by share and kind.
+/// Lists the caches by share and kind.
 pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let counts = state.caches.counts();
     Ok(Answer::Json(input.page(&counts, |(share, kind, count)| {

@@ -1,5 +1,5 @@
-//! Sessions with their channels, by the names that Windows' own command for it
-//! (`Get-SmbMultichannelConnection`) uses where it has one.
+//! Sessions with their channels. The field names are those of Windows'
+//! `Get-SmbMultichannelConnection` where it has the field.
 
 use super::State;
 use super::nfs_clients;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use smb::InterfaceFact;
 use smb::snapshot::{ChannelFact, SessionFact, Snapshot};
 
-/// Everything that is known of all channels, of either protocol.
+/// All channels of both protocols.
 pub fn all(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let State { server, nfs, connections, .. } = state;
     let mut page = page(&server.snapshot(), connections, &state.interfaces);
@@ -65,7 +65,7 @@ fn channel(channel: &ChannelFact, connections: &Connections, interfaces: &Interf
     })
 }
 
-/// What clients are told of this machine's addresses.
+/// The interfaces that FSCTL_QUERY_NETWORK_INTERFACE_INFO returns.
 fn interfaces(facts: &[InterfaceFact]) -> Value {
     let of = |fact: &InterfaceFact| {
         json!({

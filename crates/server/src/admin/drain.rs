@@ -1,4 +1,4 @@
-//! Draining over the admin API.
+//! Drain operations of the admin API.
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
@@ -7,15 +7,15 @@ use crate::limits::DRAIN_WITHIN_MAX;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long clients are waited for if nothing is said, in seconds.
+/// Default time for clients, in seconds.
 const WITHIN_SECONDS: u64 = 60;
 
-/// How far it has come.
+/// Shows the progress of a drain.
 pub fn show(state: &State, _: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(shown(state)))
 }
 
-/// Begins, or gives another time.
+/// Starts a drain, or changes its deadline.
 pub fn begin(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let most = DRAIN_WITHIN_MAX.as_secs();
     let bad = || Refusal::Bad(format!("say {{\"within_seconds\": N}}, with N from 0 to {most}"));
@@ -32,7 +32,7 @@ pub fn begin(state: &State, input: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(shown(state)))
 }
 
-/// Takes connections again.
+/// Cancels the drain.
 pub fn cancel(state: &State, _: &Input) -> Result<Answer, Refusal> {
     state.drain.cancel();
     tracing::info!("not drained any more: clients are taken");

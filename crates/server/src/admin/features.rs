@@ -1,10 +1,10 @@
-//! Features over the admin API.
+//! Feature operations of the admin API.
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
 use crate::features;
 
-/// All features.
+/// Lists all features.
 pub fn list(state: &State, _: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(state.features.list()))
 }

@@ -1,5 +1,5 @@
-//! HTTP for the admin API: connections are few, their requests small, and who neither
-//! sends nor takes anything is not waited for.
+//! HTTP listener of the admin API. Connections are few and requests are small; a connection without
+//! progress times out.
 
 use super::visitors::Visitors;
 use crate::config::AdminAddress;
@@ -21,19 +21,19 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::time::Sleep;
 
-/// After an accept that failed for want of descriptors.
+/// Pause after an accept that failed for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A socket of the admin API.
+/// A listening socket of the admin API.
 #[derive(Debug)]
 pub enum Socket {
-    /// Of the network.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// Of the file system; its name goes with it.
+    /// A Unix socket, with the name that is removed with it.
     Unix(UnixListener, SocketName),
 }
 
-/// The name of a Unix socket; removed when dropped.
+/// The path of a Unix socket; removed on drop.
 #[derive(Debug)]
 pub struct SocketName(PathBuf);
 
@@ -43,23 +43,23 @@ impl Drop for SocketName {
     }
 }
 
-/// Who is at the other end.
+/// Trust in the client by the kind of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Somebody on the network, of whom nothing is known.
+    /// A TCP client, about which nothing is known.
     Network,
-    /// A process of this machine, of root or of our own user.
+    /// A local process of root or of the server's own user.
     Trusted,
-    /// A process of another user of this machine.
+    /// A local process of another user.
     Stranger,
 }
 
 impl Socket {
-    /// Listens on a Unix socket that its owner alone may connect to. What a server that
-    /// died has left there makes room.
+    /// Listens on a Unix socket that only its owner can connect to. A leftover of a dead server is
+    /// removed.
     ///
     /// # Errors
-    /// Those of the system; `AddrInUse` if a server answers there.
+    /// Those of the system; `AddrInUse` if another server listens there.
     pub fn unix(path: &Path) -> Result<Self> {
         if let Some(folder) = path.parent() {
             std::fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
@@ -74,7 +74,7 @@ impl Socket {
         Ok(Self::Unix(listener, name))
     }
 
-    /// Where it is.
+    /// The address of the socket.
     #[must_use]
     pub fn address(&self) -> Option<AdminAddress> {
         match self {
@@ -100,7 +100,8 @@ impl Socket {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            // Whoever comes while all have shown a token waits here, and the next in the system's queue.
+            // If all present connections have shown a token, the next one waits here and further
+            // ones in the backlog.
             let place = visitors.enter().await;
             let router = router.clone().layer(Extension(peer));
             let router = router.layer(Extension(place.visitor().clone()));
@@ -114,7 +115,7 @@ impl Socket {
     }
 }
 
-/// unix(7), SO_PEERCRED: as whom the other end connected.
+/// SO_PEERCRED of unix(7): the credentials of the client.
 fn peer_of(stream: &UnixStream) -> Peer {
     let own = rustix::process::geteuid().as_raw();
     match stream.peer_cred() {
@@ -130,7 +131,7 @@ async fn serve_one(stream: Stream, router: Router) {
     http.max_buf_size(ADMIN_HEAD_BYTES_MAX);
     http.max_headers(ADMIN_HEADERS_MAX);
     let stream = TokioIo::new(Patient::new(stream, ADMIN_WITHIN));
-    // What is wrong with a connection is its client's matter.
+    // A defective connection concerns its client only.
     let _ = http.serve_connection(stream, TowerToHyperService::new(router)).await;
 }
 
@@ -164,10 +165,10 @@ impl Stream {
     }
 }
 
-/// A wait that has a bound.
+/// Timer of a pending read or write.
 type Bounded = Option<Pin<Box<Sleep>>>;
 
-/// A stream that ends when its other side does nothing for `patience`.
+/// A stream that fails if its peer makes no progress for `patience`.
 struct Patient {
     stream: Stream,
     patience: Duration,
@@ -181,7 +182,7 @@ impl Patient {
     }
 }
 
-/// What was there at once or not, with the wait for it bounded.
+/// Passes a completed operation on; bounds the wait of a pending one.
 fn within<T>(
     done: Poll<Result<T>>,
     (wait, patience): (&mut Bounded, Duration),
@@ -218,7 +219,7 @@ impl AsyncWrite for Patient {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-        // Nothing is kept here.
+        // The stream has no buffer of its own.
         Poll::Ready(Ok(()))
     }
 
@@ -298,7 +299,8 @@ mod tests {
         tokio::spawn(serve_one(Stream::Unix(ours), router().layer(Extension(Peer::Trusted))));
         let head = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(ADMIN_HEAD_BYTES_MAX));
         theirs.write_all(head.as_bytes()).await.unwrap();
-        // One read: behind the answer comes a reset, since not all of the head was taken.
+        // One read suffices: a reset follows the response, because the rest of the head was not
+        // read.
         let mut answer = [0; 12];
         theirs.read_exact(&mut answer).await.unwrap();
         assert_eq!(&answer, b"HTTP/1.1 431");

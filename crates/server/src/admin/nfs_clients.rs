@@ -1,4 +1,4 @@
-//! NFS clients, their sessions and connections.
+//! NFS client operations of the admin API.
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 const NO_CLIENT: Refusal = Refusal::Missing("there is no such client");
 
-/// All clients, by their numbers.
+/// Lists all clients in the order of their ids.
 pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let mut clients = state.nfs.snapshot().clients;
     clients.sort_by_key(|client| client.id);
     Ok(Answer::Json(input.page(&clients, shown)))
 }
 
-/// Forgets a client with all that it has, as if its lease had ended. RFC 8881 8.4.3.
+/// Revokes a client with all its state, as if its lease had expired. RFC 8881 8.4.3.
 pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let id = number(input, "client").ok_or(NO_CLIENT)?;
     let client = state.nfs.find_client(wire::nfs::ClientId(id)).map_err(|_| NO_CLIENT)?;
@@ -26,7 +26,7 @@ pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(json!({ "done": "closed" })))
 }
 
-/// What `status` shows.
+/// The NFS part of `status`.
 pub fn status(snapshot: &Snapshot) -> Value {
     let clients = snapshot.clients.iter().take(ADMIN_ITEMS_MAX);
     json!({
@@ -69,7 +69,7 @@ fn id_of(session: &SessionFact) -> String {
     session.id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What `channels` shows: every session with its connections.
+/// The NFS part of `channels`: every session with its connections.
 pub fn channels(snapshot: &Snapshot, connections: &Connections) -> Value {
     let sessions = snapshot.clients.iter().take(ADMIN_ITEMS_MAX).flat_map(|client| {
         client.sessions.iter().map(move |session| {

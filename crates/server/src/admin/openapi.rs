@@ -1,13 +1,13 @@
-//! The OpenAPI document, made from the table of operations. OpenAPI 3.1.1.
+//! The OpenAPI 3.1.1 document, generated from the table of operations.
 
 use super::table::{Access, OPERATIONS, Operation};
 use crate::limits::ADMIN_ITEMS_MAX;
 use serde_json::{Map, Value, json};
 
-/// What answers and requests consist of: JSON Schemas by name.
+/// JSON Schemas of requests and responses, by name.
 const SCHEMAS: &str = include_str!("schemas.json");
 
-/// What stands in paths: name, sentence, pattern.
+/// Path parameters: name, description, pattern.
 const PARTS: [(&str, &str, &str); 5] = [
     ("client", "Number of an NFS client.", "^[0-9a-f]{16}$"),
     ("connection", "Number of a connection.", "^[0-9]{1,19}$"),
@@ -16,7 +16,7 @@ const PARTS: [(&str, &str, &str); 5] = [
     ("share", "Name of a share.", "^[^/\\u0000-\\u001f]{1,80}$"),
 ];
 
-/// Refusals, beside those that every operation has.
+/// Error responses that every operation may return.
 const REFUSALS: [(&str, &str); 9] = [
     ("400", "What was asked makes no sense."),
     ("401", "No token was shown, or a wrong one."),
@@ -37,7 +37,7 @@ pub fn document() -> Value {
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
         path[operation.method.name()] = describe(operation);
     }
-    // That the text is JSON is tested.
+    // A test proves that the text is valid JSON.
     let schemas: Value = serde_json::from_str(SCHEMAS).unwrap_or_default();
     json!({
         "openapi": "3.1.1",
@@ -63,7 +63,7 @@ pub fn document() -> Value {
     })
 }
 
-/// The page is for people.
+/// Whether the operation serves a part of the dashboard, which the document leaves out.
 fn is_page(operation: &Operation) -> bool {
     operation.access == Access::Everyone && operation.path != "/health"
 }

@@ -1,5 +1,5 @@
-//! Where the token of the server at an address is: a link in the directory of what runs, by
-//! which the commands of the same user find it, and those of root.
+//! A symbolic link from the address of the server to its admin token, in the runtime directory.
+//! Commands of the same user and of root find the token by it.
 
 use super::token::ADMIN_TOKEN_FILE;
 use std::fs::DirBuilder;
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// A link to a token; removed when dropped.
+/// The link; removed on drop.
 #[derive(Debug)]
 pub struct Pointer(PathBuf);
 
@@ -18,8 +18,8 @@ impl Drop for Pointer {
 }
 
 impl Pointer {
-    /// Says that the token of the server at `address` is in `state`. None where there is
-    /// no directory for that: commands are then told by an option.
+    /// Links the address to the token in `state`. Returns `None` without a runtime directory:
+    /// commands then need an option.
     #[must_use]
     pub fn make(address: SocketAddr, state: &Path) -> Option<Self> {
         let target = state.canonicalize().ok()?.join(ADMIN_TOKEN_FILE);
@@ -27,17 +27,17 @@ impl Pointer {
     }
 
     fn make_in(folder: &Path, address: SocketAddr, target: &Path) -> Option<Self> {
-        // The process has no mask of its own that would keep others out.
+        // The process has a permissive umask, so the mode must be explicit.
         DirBuilder::new().recursive(true).mode(0o755).create(folder).ok()?;
         is_ours(folder).then_some(())?;
         let link = folder.join(name_of(address));
-        // Of a server that died, or of one that serves this address no more.
+        // A leftover of a dead server, or of one that has given up this address.
         let _ = std::fs::remove_file(&link);
         symlink(target, &link).ok().map(|()| Self(link))
     }
 }
 
-/// The file of the token that the server at `address` takes, as far as it has said so.
+/// The token file of the server at `address`, if a trustworthy link exists.
 #[must_use]
 pub fn pointed_token(address: SocketAddr) -> Option<PathBuf> {
     let links = folders().into_iter().map(|folder| (folder.join(name_of(address)), folder));
@@ -50,9 +50,9 @@ fn name_of(address: SocketAddr) -> String {
     format!("admin-{address}.token")
 }
 
-/// What the service manager made for us, what the system has for root, what a user has.
+/// Candidates: the service manager's runtime directory, root's and the user's.
 fn folders() -> Vec<PathBuf> {
-    // systemd names several, with colons between, if it made several.
+    // systemd separates several directories by colons.
     let first = |all: String| all.split(':').next().map(PathBuf::from);
     let of = |name: &str| std::env::var(name).ok().and_then(first).filter(|p| p.is_absolute());
     let is_root = rustix::process::geteuid().is_root();
@@ -61,8 +61,8 @@ fn folders() -> Vec<PathBuf> {
     of("RUNTIME_DIRECTORY").into_iter().chain(system).chain(user).collect()
 }
 
-/// Nobody but root, us and whom root's service manager gave it to may say there where
-/// tokens are.
+/// Whether only root, this user and the owner that root's service manager chose can create links in
+/// the directory.
 fn is_ours(folder: &Path) -> bool {
     let Ok(metadata) = std::fs::symlink_metadata(folder) else { return false };
     let own = rustix::process::geteuid();

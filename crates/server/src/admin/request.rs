@@ -1,4 +1,4 @@
-//! The way of every request: who may ask, what was asked, what is answered.
+//! The common path of all requests: authorisation, input, response.
 
 use super::State;
 use super::listen::Peer;
@@ -16,71 +16,71 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What was asked, beside the operation.
+/// Input of an operation.
 #[derive(Debug, Default)]
 pub struct Input {
-    /// What stands in the path, by name.
+    /// Path parameters by name.
     path: Vec<(String, String)>,
-    /// Of a list, the first item wanted.
+    /// First item of a list.
     offset: usize,
-    /// Of a list, how many items are wanted.
+    /// Maximum number of items of a list.
     limit: usize,
-    /// What the request brought, if the operation takes something.
+    /// The request body, if the operation takes one.
     pub body: Value,
 }
 
 impl Input {
-    /// A part of the path. The table says that it is there.
+    /// A path parameter, which the table guarantees.
     pub fn part(&self, name: &str) -> &str {
         let part = self.path.iter().find(|(known, _)| known == name);
         part.map_or("", |(_, value)| value.as_str())
     }
 
-    /// As much of a list as was asked for, and how long the list is.
+    /// The requested part of a list and its total length.
     pub fn page<T>(&self, items: &[T], show: impl Fn(&T) -> Value) -> Value {
         let shown = items.iter().skip(self.offset).take(self.limit).map(show);
         json!({ "items": shown.collect::<Vec<_>>(), "total": items.len() })
     }
 }
 
-/// What is answered.
+/// A successful response.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Data.
     Json(Value),
-    /// Text of this kind.
+    /// Text of this media type.
     Text(&'static str, String),
-    /// A part of the page, of this kind.
+    /// A file of the dashboard, with its media type.
     Page(&'static str, &'static str),
 }
 
-/// Why there is no answer.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// What was asked makes no sense.
+    /// The request is invalid.
     Bad(String),
-    /// It cannot be had as things are.
+    /// The request conflicts with the present state.
     Conflict(String),
-    /// A page from elsewhere asks, or the token is not for this.
+    /// The request comes from a foreign page, or the token does not permit it.
     Forbidden(&'static str),
-    /// A name that somebody may have pointed here.
+    /// The Host header is a name, which DNS rebinding may have pointed here.
     Host,
-    /// There is no such thing.
+    /// The object does not exist.
     Missing(&'static str),
-    /// The way is there, and takes other methods.
+    /// The path exists, but not for this method.
     Method,
     /// The request did not arrive in time.
     Slow,
-    /// What came with the request is too long.
+    /// The request body is too long.
     TooLong,
-    /// No token was shown, or a wrong one.
+    /// The token is missing or wrong.
     Token,
     /// A defect of this server.
     Defect,
 }
 
 impl Refusal {
-    /// Status and what to say.
+    /// Status and detail.
     fn parts(&self) -> (StatusCode, &str) {
         match self {
             Self::Bad(why) => (StatusCode::BAD_REQUEST, why),
@@ -108,7 +108,7 @@ impl Refusal {
         }
     }
 
-    /// As RFC 9457 has problems told.
+    /// The response as RFC 9457 problem details.
     fn response(&self) -> Response {
         let (status, detail) = self.parts();
         let title = status.canonical_reason().unwrap_or_default();
@@ -123,8 +123,8 @@ impl Refusal {
     }
 }
 
-/// What browsers are told of every answer: it may load what this server has, and nothing else,
-/// run nothing that stands in a page, and be shown in no other page.
+/// Security headers of every response. A page may load resources of this server only, run no inline
+/// script, and be shown in no foreign frame.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -184,13 +184,13 @@ pub async fn answer(
     answered.await.map_or_else(|refusal: Refusal| refusal.response(), Answer::response)
 }
 
-/// Answers a request for what is not there; without a token, nothing is said of that either.
+/// Answers a request for an unknown path; without a token the response reveals nothing.
 pub fn refuse(state: &State, peer: Peer, request: &Request, why: Refusal) -> Response {
     let admitted = admit(state, Access::Administrator, peer, request.headers());
     admitted.err().unwrap_or(why).response()
 }
 
-/// Runs the operation where it may take a moment, few at once.
+/// Runs the operation on a blocking thread, with bounded concurrency.
 async fn look(
     state: State,
     operation: &'static Operation,
@@ -205,10 +205,10 @@ async fn look(
     })
 }
 
-/// Whether who asks may have what has this `access`.
+/// Checks that the client may use an operation of this `access`.
 ///
-/// A page from elsewhere, which a browser on this machine shows, must not get here by a name
-/// that it points here, nor ask in its own name.
+/// A foreign page in a local browser must not reach the API by a name that it points here (DNS
+/// rebinding), nor with its own origin.
 fn admit(state: &State, access: Access, peer: Peer, headers: &HeaderMap) -> Result<(), Refusal> {
     if peer == Peer::Network {
         let host = text(headers, header::HOST).ok_or(Refusal::Host)?;
@@ -242,7 +242,7 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// RFC 6750 2.1; the scheme's name has no case (RFC 9110 11.1).
+/// RFC 6750 2.1; the scheme is case-insensitive (RFC 9110 11.1).
 fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
@@ -268,7 +268,7 @@ async fn read(
     Ok(Input { path, offset, limit, body })
 }
 
-/// `offset` and `limit`, which lists take.
+/// Parses `offset` and `limit` of a list.
 fn paging(is_list: bool, uri: &Uri) -> Result<(usize, usize), Refusal> {
     let (mut offset, mut limit) = (0, ADMIN_ITEMS_MAX);
     for pair in uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
@@ -289,7 +289,7 @@ fn paging(is_list: bool, uri: &Uri) -> Result<(usize, usize), Refusal> {
     Ok((offset, limit))
 }
 
-/// What came with the request. A page from elsewhere cannot send this kind unasked.
+/// Reads the request body. A foreign page cannot send this media type without a CORS preflight.
 async fn body(request: Request, within: Duration) -> Result<Value, Refusal> {
     let kind = text(request.headers(), header::CONTENT_TYPE).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();

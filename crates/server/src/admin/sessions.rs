@@ -1,4 +1,4 @@
-//! SMB sessions, and connections of either protocol.
+//! Operations on SMB sessions and on connections of both protocols.
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
@@ -10,14 +10,14 @@ use smb::snapshot::{ChannelFact, SessionFact};
 const NO_SESSION: Refusal = Refusal::Missing("there is no such session");
 const NO_CONNECTION: Refusal = Refusal::Missing("there is no such connection");
 
-/// All sessions, by their numbers.
+/// Lists all sessions in the order of their ids.
 pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let mut sessions = state.server.snapshot().sessions;
     sessions.sort_by_key(|session| session.id);
     Ok(Answer::Json(input.page(&sessions, |session| shown(session, state))))
 }
 
-/// One session.
+/// Shows one session.
 pub fn one(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let id = number(input, "session").ok_or(NO_SESSION)?;
     let sessions = state.server.snapshot().sessions;
@@ -34,14 +34,14 @@ pub fn close(state: &State, input: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(json!({ "done": "closed" })))
 }
 
-/// A number of 16 hexadecimal digits in the path.
+/// Parses a path parameter of 16 hexadecimal digits.
 pub fn number(input: &Input, name: &str) -> Option<u64> {
     let text = input.part(name);
     let is_one = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_one.then(|| u64::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// A session with its channels and some of its opens.
+/// A session with its channels and its first opens.
 pub fn shown(session: &SessionFact, state: &State) -> Value {
     let opens = session.opens.iter().take(ADMIN_OPENS_MAX).map(|open| {
         json!({
@@ -78,7 +78,7 @@ fn channel(channel: &ChannelFact, state: &State) -> Value {
     })
 }
 
-/// All connections, by their numbers.
+/// Lists all connections in the order of their numbers.
 pub fn connections(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let mut facts = state.connections.facts();
     facts.sort_by_key(|fact| fact.id);
@@ -93,7 +93,7 @@ pub fn connections(state: &State, input: &Input) -> Result<Answer, Refusal> {
     })))
 }
 
-/// Cuts a connection without a word to its client, as a broken network would.
+/// Resets a connection without a reply, as a broken network would.
 pub fn cut(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let id: u64 = input.part("connection").parse().map_err(|_| NO_CONNECTION)?;
     if !state.connections.cut(id) {

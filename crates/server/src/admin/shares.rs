@@ -1,4 +1,4 @@
-//! Shares, and their space.
+//! Operations on shares, and their space.
 
 use super::State;
 use super::request::{Answer, Input, Refusal};
@@ -14,7 +14,7 @@ use std::time::Instant;
 
 const NO_SHARE: Refusal = Refusal::Missing("there is no such share");
 
-/// All shares.
+/// Lists all shares.
 pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let (shares, limits) = (state.shares.all(), state.limits.snapshots(Instant::now()));
     Ok(Answer::Json(input.page(&shares, |share| {
@@ -23,7 +23,7 @@ pub fn list(state: &State, input: &Input) -> Result<Answer, Refusal> {
     })))
 }
 
-/// Shares as NFS clients have them.
+/// Lists the NFS exports.
 pub fn exports(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let config = state.nfs.config();
     let has_paths = config.tree.has_paths();
@@ -36,7 +36,7 @@ pub fn exports(state: &State, input: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(input.page(&lines, ExportLine::json)))
 }
 
-/// What one share may take.
+/// Shows the limits of one share.
 pub fn limits(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let wanted = input.part("share").to_lowercase();
     let limits = state.limits.snapshots(Instant::now());
@@ -45,7 +45,7 @@ pub fn limits(state: &State, input: &Input) -> Result<Answer, Refusal> {
     found.map(shown).map(Answer::Json).ok_or(NO_SHARE)
 }
 
-/// Changes that: keys of the share's configuration, each with a value or `default`.
+/// Changes limits of a share: keys of its configuration, each with a value or `default`.
 pub fn change(state: &State, input: &Input) -> Result<Answer, Refusal> {
     let bad = || {
         Refusal::Bad(
@@ -134,8 +134,8 @@ fn shown(state: &State, share: &ShareConfig, limits: Option<&Snapshot>) -> Value
     })
 }
 
-/// Space of shares as it was seen last: a file system that hangs is asked by one request, and
-/// the others are told what was known.
+/// Last known space of the shares. Only one request at a time queries a file system, which may
+/// hang; the others get the last known value.
 #[derive(Debug, Default)]
 pub struct Spaces(Mutex<BTreeMap<String, Seen>>);
 
@@ -162,7 +162,7 @@ impl Spaces {
     }
 }
 
-/// Bytes of the file system in all, and those that are free; none if it cannot be said.
+/// Total and free bytes of the share's file system; `None` if unknown.
 pub fn space(state: &State, share: &str) -> Option<(f64, f64)> {
     let config = state.server.config();
     let volume = config.share(share)?.volume.clone()?;

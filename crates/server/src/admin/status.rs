@@ -1,4 +1,4 @@
-//! The server as a whole: counts, health, the busiest, and reading the configuration again.
+//! Operations on the server as a whole: counters, health, busiest clients and files, reload.
 
 use super::request::{Answer, Input, Refusal};
 use super::{State, nfs_clients, sessions};
@@ -13,16 +13,16 @@ use tokio::sync::oneshot;
 /// The text format of Prometheus, version 0.0.4.
 const METRICS_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Clients and files that are shown as the busiest.
+/// Number of busiest clients and files.
 const TOP: usize = 20;
 
-/// A share is short of space when less than this part of it is left.
+/// Fraction of free space below which a share has a warning.
 const SPACE_SHORT: f64 = 0.05;
 
-/// Of the connections that may be, when people should know.
+/// Fraction of the connection limit above which there is a warning.
 const CONNECTIONS_MANY: f64 = 0.9;
 
-/// The process answers: that is all that this says.
+/// Proves only that the process answers.
 pub fn alive(_: &State, _: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Text("text/plain; charset=utf-8", "ok\n".into()))
 }
@@ -32,13 +32,13 @@ pub fn metrics(state: &State, _: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Text(METRICS_KIND, state.observer.metrics()))
 }
 
-/// What was counted of requests, by share and operation.
+/// Request counters by share and operation.
 pub fn requests(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let snapshot = state.files.meter().snapshot();
     serde_json::to_value(snapshot).map(Answer::Json).map_err(|_| Refusal::Defect)
 }
 
-/// Counts, and who is there.
+/// Counters and present clients.
 pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let Counts { open, unknown, accepted, refused, received_bytes, sent_bytes, ends, .. } =
         state.connections.counts();
@@ -72,14 +72,14 @@ pub fn status(state: &State, _: &Input) -> Result<Answer, Refusal> {
     })))
 }
 
-/// The shares whose backend is made to take longer for measurements, with microseconds.
+/// Shares with an artificial backend latency, in microseconds.
 fn made_slow(state: &State) -> Value {
     let shares = state.shares.all();
     let slow = shares.iter().filter(|share| share.backend_latency_us > 0);
     slow.map(|share| (share.name.clone(), json!(share.backend_latency_us))).collect()
 }
 
-/// The shares whose disks did not keep what was written.
+/// Shares whose disks failed to store written data.
 fn disks_failed(state: &State) -> Value {
     let disks = share_disks::all(&state.server.config(), &state.files);
     let shown = |disk: ShareDisk| {
@@ -90,7 +90,7 @@ fn disks_failed(state: &State) -> Value {
     disks.into_iter().map(shown).collect()
 }
 
-/// What is well and what is not.
+/// Health checks.
 pub fn health(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let mut checks = vec![taking(state), room(state)];
     let disks = share_disks::all(&state.server.config(), &state.files);
@@ -151,7 +151,7 @@ fn room(state: &State) -> Value {
     check("connections", if is_full { "warning" } else { "ok" }, &text)
 }
 
-/// The clients with the most traffic, and the files with the most requests lately.
+/// The clients with the most traffic, and the files with the most recent requests.
 pub fn top(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let mut clients: BTreeMap<(String, String, &str), (u64, u64)> = BTreeMap::new();
     let mut add = |key, connection| {
@@ -188,7 +188,7 @@ pub fn top(state: &State, _: &Input) -> Result<Answer, Refusal> {
     Ok(Answer::Json(json!({ "clients": shown.collect::<Vec<_>>(), "files": files })))
 }
 
-/// Reads the configuration again.
+/// Reloads the configuration.
 pub fn reload(state: &State, _: &Input) -> Result<Answer, Refusal> {
     let (wish, answer) = oneshot::channel();
     let unheard = || Refusal::Conflict("the configuration is being read already".into());

@@ -1,5 +1,4 @@
-//! Every operation of the admin API, in one table: the router and the OpenAPI document are
-//! both made from it.
+//! The table of all operations; the router and the OpenAPI document are generated from it.
 
 use super::request::{Answer, Input, Refusal};
 use super::{
@@ -7,34 +6,34 @@ use super::{
 };
 use axum::routing::MethodFilter;
 
-/// What has to be shown for an operation.
+/// Authorisation that an operation requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// No token.
     Everyone,
-    /// The token for metrics or for everything.
+    /// The metrics token or the admin token.
     Metrics,
-    /// The token for everything.
+    /// The admin token.
     Administrator,
 }
 
-/// What is done to what a path names.
+/// HTTP method of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Taken away, or switched off.
+    /// Removes or switches off.
     Delete,
-    /// Looked at.
+    /// Reads.
     Get,
-    /// Changed in a part.
+    /// Changes a part.
     Patch,
-    /// Begun.
+    /// Starts.
     Post,
-    /// Switched on.
+    /// Switches on.
     Put,
 }
 
 impl Method {
-    /// As axum has it.
+    /// The method for axum.
     pub fn filter(self) -> MethodFilter {
         match self {
             Self::Delete => MethodFilter::DELETE,
@@ -45,7 +44,7 @@ impl Method {
         }
     }
 
-    /// As OpenAPI has it.
+    /// The method for OpenAPI.
     pub fn name(self) -> &'static str {
         match self {
             Self::Delete => "delete",
@@ -57,7 +56,7 @@ impl Method {
     }
 }
 
-/// What an operation does, where it may wait for a disk.
+/// Implementation of an operation; may block on a disk.
 type Run = fn(&State, &Input) -> Result<Answer, Refusal>;
 
 /// One operation.
@@ -65,21 +64,21 @@ type Run = fn(&State, &Input) -> Result<Answer, Refusal>;
 pub struct Operation {
     /// The method.
     pub method: Method,
-    /// The path; what is in braces is named in `openapi::PARTS`.
+    /// The path; `openapi::PARTS` describes the parameters in braces.
     pub path: &'static str,
-    /// Its name in the document.
+    /// Its `operationId` in the document.
     pub id: &'static str,
-    /// What it is for, in a sentence.
+    /// Its summary, a sentence.
     pub summary: &'static str,
-    /// What has to be shown for it.
+    /// The required authorisation.
     pub access: Access,
-    /// It gives a list, in pages.
+    /// It returns a list, in pages.
     pub is_list: bool,
-    /// What the request brings: the name of a schema.
+    /// Schema of the request body.
     pub takes: Option<&'static str>,
-    /// What the answer is: the name of a schema, or a kind of text.
+    /// Schema or media type of the response.
     pub gives: &'static str,
-    /// Does it.
+    /// The implementation.
     pub run: Run,
 }
 
@@ -124,7 +123,7 @@ impl Operation {
     }
 }
 
-/// All of them.
+/// All operations.
 pub static OPERATIONS: &[Operation] = &[
     get("/health", "isAlive", "text/plain", status::alive)
         .access(Access::Everyone)

@@ -1,5 +1,5 @@
-//! The tokens that the admin API is asked with: made at the first start, one file each in
-//! the state directory, for the server's user alone.
+//! The tokens of the admin API. The first start generates them, one file each in the state
+//! directory, private to the server's user.
 
 use crate::limits::{TOKEN_BYTES_MAX, TOKEN_BYTES_MIN};
 use crate::state;
@@ -8,12 +8,12 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The file of the token for everything.
+/// File of the admin token.
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
-/// The file of the token for metrics alone, to be handed to collectors.
+/// File of the metrics token, for collectors.
 pub const METRICS_TOKEN_FILE: &str = "metrics-token";
 
-/// A token. It is not shown.
+/// A token; `Debug` hides it.
 pub struct Token(Vec<u8>);
 
 impl std::fmt::Debug for Token {
@@ -23,7 +23,7 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Whether `shown` is it. How long that takes says nothing of it.
+    /// Whether `shown` equals the token, in constant time.
     pub fn is(&self, shown: &[u8]) -> bool {
         let at = |bytes: &[u8], index: usize| bytes.get(index).copied().unwrap_or_default();
         let mut differs = u8::from(self.0.len() != shown.len());
@@ -34,7 +34,7 @@ impl Token {
         differs == 0
     }
 
-    /// Reads the token in `path`, and makes one first if there is none.
+    /// Reads the token from `path`; generates it if the file does not exist.
     fn open(path: &Path) -> Result<Self, String> {
         match Self::make(path) {
             Ok(token) => return Ok(token),
@@ -43,7 +43,7 @@ impl Token {
         }
         let file = File::open(path).map_err(|error| error.to_string())?;
         let mode = file.metadata().map_err(|error| error.to_string())?.mode();
-        // A group may be given one of them: that of the collector, say.
+        // A group may read one of them, for example that of a collector.
         if mode & 0o037 != 0 {
             return Err("others can read or change it; say: chmod 600".into());
         }
@@ -60,7 +60,7 @@ impl Token {
         Ok(Self(token.into()))
     }
 
-    /// Makes a token of 256 random bits, where there is no file yet.
+    /// Generates a token of 256 random bits; fails if the file exists.
     fn make(path: &Path) -> std::io::Result<Self> {
         let mut random = [0; 32];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
@@ -71,20 +71,20 @@ impl Token {
     }
 }
 
-/// What the admin API takes.
+/// The accepted tokens.
 #[derive(Debug)]
 pub struct Tokens {
-    /// For everything.
+    /// Permits all operations.
     pub admin: Token,
-    /// For metrics.
+    /// Permits metrics only.
     pub metrics: Token,
 }
 
 impl Tokens {
-    /// Those in `folder`, which is made if it is not there.
+    /// Reads or generates the tokens in `folder`, which is created if necessary.
     ///
     /// # Errors
-    /// What is wrong, with a remedy.
+    /// The defect with its remedy.
     pub fn open(folder: &Path) -> Result<Self, String> {
         state::make(folder).map_err(|error| wrong(folder, &error.to_string()))?;
         let open = |name: &str| {

@@ -1,23 +1,23 @@
-//! The few connections that the admin API has at once, and which of them makes room for a new one.
+//! The bounded set of admin connections, and the choice which one yields to a new one.
 //!
-//! Everybody who reaches the address may connect. The oldest connection that has shown no token
-//! yet ends when there are too many, so that silent ones keep nobody out. Those with the token for
-//! metrics alone have few of the places: the oldest of them makes room for the next, so that a
-//! collector keeps no administrator out.
+//! Every client that reaches the address may connect. If there are too many, the oldest connection
+//! without a valid token ends, so that silent ones lock no one out. Connections with the metrics
+//! token have few slots and displace each other, so that a collector never locks out an
+//! administrator.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::Notify;
 
-/// What a connection has shown.
+/// Authorisation that a connection has proven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// No token yet.
     Nothing = 0,
-    /// The token for metrics, or only metrics were asked for.
+    /// The metrics token, or only metrics were requested.
     Metrics = 1,
-    /// The token for everything.
+    /// The admin token.
     Administrator = 2,
 }
 
@@ -25,7 +25,7 @@ pub enum Proof {
 #[derive(Debug)]
 pub struct Visitors {
     max: usize,
-    /// Of those the ones that ask for metrics alone.
+    /// Limit of connections for metrics.
     metrics_max: usize,
     next: AtomicU64,
     table: Mutex<BTreeMap<u64, Arc<Visitor>>>,
@@ -41,7 +41,7 @@ pub struct Visitor {
     leaves: Notify,
 }
 
-/// A connection's place among them; given back when dropped.
+/// The slot of a connection; released on drop.
 #[derive(Debug)]
 pub struct VisitorPlace {
     visitors: Arc<Visitors>,
@@ -50,8 +50,8 @@ pub struct VisitorPlace {
 }
 
 impl Visitor {
-    /// It has shown a token. An administrator makes room for nobody; who asks for metrics, for
-    /// others that do.
+    /// Records the proven authorisation. Connections for metrics displace each other beyond their
+    /// limit.
     pub fn prove(&self, proof: Proof) {
         let before = self.proof.fetch_max(proof as u8, Ordering::Relaxed);
         if before < proof as u8
@@ -68,7 +68,7 @@ impl Visitor {
 }
 
 impl Visitors {
-    /// At most `max` at once, `metrics_max` of them with the token for metrics.
+    /// At most `max` connections, `metrics_max` of them for metrics.
     #[must_use]
     pub fn new(max: usize, metrics_max: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -80,10 +80,11 @@ impl Visitors {
         })
     }
 
-    /// A place for a new connection. Waits only while all that are there have shown a token.
+    /// Takes a slot for a new connection. Waits only while all present connections have shown a
+    /// token.
     pub async fn enter(self: &Arc<Self>) -> VisitorPlace {
         loop {
-            // Asked for before the look, so that no end in between is missed.
+            // The task registers before it checks, so that it misses no end in between.
             let left = self.left.notified();
             if let Some(place) = self.try_enter() {
                 return place;
@@ -107,7 +108,7 @@ impl Visitors {
         Some(VisitorPlace { visitors: self.clone(), number, visitor })
     }
 
-    /// One more has shown the token for metrics.
+    /// Enforces the limit of connections for metrics.
     fn bound_metrics(&self) {
         let mut table = self.lock();
         let count = table.values().filter(|one| one.has(Proof::Metrics)).count();
@@ -122,7 +123,7 @@ impl Visitors {
     }
 }
 
-/// Ends the oldest connection that has shown just this, if there is one.
+/// Ends the oldest connection with exactly this proof, if there is one.
 fn end_oldest(table: &mut BTreeMap<u64, Arc<Visitor>>, proof: Proof) -> Option<()> {
     let oldest = table.iter().find(|(_, one)| one.has(proof)).map(|(number, _)| *number)?;
     table.remove(&oldest)?.leaves.notify_one();
@@ -130,13 +131,13 @@ fn end_oldest(table: &mut BTreeMap<u64, Arc<Visitor>>, proof: Proof) -> Option<(
 }
 
 impl VisitorPlace {
-    /// Whose place it is.
+    /// The connection of the slot.
     #[must_use]
     pub fn visitor(&self) -> &Arc<Visitor> {
         &self.visitor
     }
 
-    /// Returns once the connection has to make room. May be dropped at any time.
+    /// Returns once the connection must yield its slot. Cancel safe.
     pub async fn taken(&self) {
         self.visitor.leaves.notified().await;
     }

@@ -1,4 +1,4 @@
-//! Capabilities: those of the data paths remain, in every set; all others are dropped.
+//! Capabilities: the data paths' capabilities remain in every set; all others are dropped.
 
 use super::ConfinementError;
 use rustix::thread::{
@@ -6,12 +6,13 @@ use rustix::thread::{
     clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
 };
 
-/// What the data paths need. The packaged unit's `CapabilityBoundingSet` is the same set.
+/// The capabilities that the data paths need. The packaged unit's `CapabilityBoundingSet` is the
+/// same set.
 ///
-/// SETUID and SETGID: acting as a caller. DAC_OVERRIDE, DAC_READ_SEARCH: file handles, and what
-/// is done for no caller. CHOWN, FOWNER, FSETID: owners and modes as clients set them.
+/// SETUID and SETGID: acting as a caller. DAC_OVERRIDE, DAC_READ_SEARCH: file handles, and work on
+/// behalf of the server itself. CHOWN, FOWNER, FSETID: owners and modes that clients set.
 /// SYS_ADMIN: `security.NTACL`, fanotify, quotas. NET_BIND_SERVICE: ports 445 and 2049, which
-/// are bound by threads of the runtime.
+/// runtime threads bind.
 pub(super) const KEPT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -22,7 +23,7 @@ pub(super) const KEPT: CapabilitySet = CapabilitySet::SETUID
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Capabilities have numbers below this, in the kernel's interface.
+/// Upper bound of capability numbers in the kernel's interface.
 const NUMBERS: u32 = 64;
 
 /// Drops all but [`KEPT`], and MKNOD unless `device_nodes`, from every set of this thread.
@@ -35,7 +36,7 @@ fn drop_all_but(kept: CapabilitySet) -> rustix::io::Result<()> {
     let held = capabilities(None)?;
     clear_ambient_capability_set()?;
     // A service manager that withholds SETPCAP has limited the bounding set itself; and
-    // no_new_privs lets no program gain from it.
+    // no_new_privs prevents programs from gaining capabilities.
     if held.effective.contains(CapabilitySet::SETPCAP) {
         limit_bounding_set(kept)?;
     }
@@ -53,7 +54,7 @@ fn drop_all_but(kept: CapabilitySet) -> rustix::io::Result<()> {
 fn limit_bounding_set(kept: CapabilitySet) -> rustix::io::Result<()> {
     for number in 0..NUMBERS {
         let one = CapabilitySet::from_bits_retain(1 << number);
-        // The first number that the kernel does not know ends the list.
+        // The first number unknown to the kernel ends the list.
         let Ok(is_present) = capability_is_in_bounding_set(one) else { break };
         if is_present && !kept.contains(one) {
             remove_capability_from_bounding_set(one)?;

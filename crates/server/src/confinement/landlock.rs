@@ -1,10 +1,11 @@
-//! Landlock: TCP ports that may be bound, and processes that signals and abstract sockets reach.
+//! Landlock: restricts the TCP ports that may be bound, and the reach of signals and abstract
+//! sockets.
 //!
-//! Rights on files are left out. A file that is opened by its NFS handle while no name of it is
-//! in memory has no path. Linux 6.18 then looks for rules at the root of the mount only: with a
-//! rule for a directory below it `open_by_handle_at` fails with EACCES, and handles would go
-//! stale at each restart. Shares may also be added at a reload, when no right comes back. The
-//! collector of traces may change at a reload, so connections are not limited either.
+//! File access is not restricted. A file that is opened by its NFS handle has no path while no name
+//! of it is in the dentry cache. Linux 6.18 then looks for rules at the mount's root only. With a
+//! rule for a directory below it `open_by_handle_at` fails with EACCES, so handles would become
+//! stale at each restart. A reload may also add shares, but rights cannot be regained. The trace
+//! collector may change at a reload, so connections are not restricted either.
 
 use super::ConfinementError;
 use landlock::{
@@ -12,22 +13,21 @@ use landlock::{
     RulesetAttr, RulesetCreatedAttr, RulesetError, Scope,
 };
 
-/// The first level that has all of the rules below.
+/// The first ABI with all rules below.
 const LEVEL: ABI = ABI::V6;
 
-/// Rules that the kernel took.
+/// Rules that the kernel enforces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LandlockRules {
-    /// Only configured TCP ports can be bound: since level 4, Linux 6.7.
+    /// Only configured TCP ports can be bound: ABI 4, Linux 6.7.
     pub(super) ports: bool,
-    /// No signal leaves the process, nor a connection to an abstract socket: since level 6,
-    /// Linux 6.12.
+    /// Signals and connections to abstract sockets stay within the process: ABI 6, Linux 6.12.
     pub(super) scopes: bool,
 }
 
-/// Restricts this thread to binding `ports`, and to signalling its own process.
+/// Restricts this thread to binding `ports` and to signalling its own process.
 ///
-/// Kernels of a lower level enforce the rules that they have; the log names the others.
+/// Older kernels enforce the rules that they have; the log names the others.
 pub(super) fn restrict(ports: &[u16]) -> Result<LandlockRules, ConfinementError> {
     let rules =
         restrict_to(LEVEL, ports).map_err(|error| ConfinementError::new("Landlock", error))?;
@@ -44,7 +44,7 @@ pub(super) fn restrict(ports: &[u16]) -> Result<LandlockRules, ConfinementError>
     Ok(rules)
 }
 
-/// As [`restrict`], by the rules that a kernel of `level` has.
+/// As [`restrict`], with the rules of the ABI `level`.
 pub(super) fn restrict_to(level: ABI, ports: &[u16]) -> Result<LandlockRules, RulesetError> {
     let handled = AccessNet::from_all(level) & AccessNet::BindTcp;
     let scopes = wanted_scopes() & Scope::from_all(level);
@@ -72,7 +72,7 @@ pub(super) fn restrict_to(level: ABI, ports: &[u16]) -> Result<LandlockRules, Ru
     })
 }
 
-/// Both, but for abstract sockets where the service manager listens at one, as old ones do.
+/// Both scopes, except abstract sockets if the service manager uses one, as old ones do.
 fn wanted_scopes() -> BitFlags<Scope> {
     let is_notified = std::env::var("NOTIFY_SOCKET").is_ok_and(|path| path.starts_with('@'));
     if is_notified { Scope::Signal.into() } else { Scope::Signal | Scope::AbstractUnixSocket }

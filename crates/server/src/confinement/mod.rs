@@ -1,11 +1,11 @@
-//! Confinement: what the process gives up before it serves, one module a layer.
+//! Confinement: the privileges that the process drops before it serves, one module per layer.
 //!
-//! A defect in a decoder must not give its exploiter the machine. The layers apply to the
-//! calling thread and are inherited by threads that it starts, so [`confine`] runs before the
-//! runtime exists. [`layers`] reads them back from the kernel.
+//! An exploited decoder must not yield control of the machine. The layers apply to the calling
+//! thread and to its future threads, so [`confine`] runs before the runtime exists. [`layers`]
+//! reads them back from the kernel.
 //!
-//! The kernel logs each refused system call as an audit record. It does so by itself: code of
-//! an attacker in this process cannot keep it from that.
+//! The kernel logs each refused system call as an audit record. An attacker's code in this process
+//! cannot prevent that.
 
 mod capabilities;
 mod landlock;
@@ -19,7 +19,7 @@ use crate::config::{Config, Confinement};
 pub use status::{Layers, are_refusals_logged, layers, layers_of};
 use std::sync::OnceLock;
 
-/// The rules of Landlock that hold for this process: the kernel reports them once, at the start.
+/// The enforced Landlock rules: the kernel reports them once, at the start.
 static LANDLOCK: OnceLock<landlock::LandlockRules> = OnceLock::new();
 
 /// A layer that the system refused.
@@ -47,13 +47,13 @@ impl std::fmt::Display for ConfinementError {
 
 impl std::error::Error for ConfinementError {}
 
-/// Gives up the capabilities, system calls and addresses that `config` does not need, for the
-/// calling thread and all that it starts. To be called while there are no other threads.
+/// Drops the capabilities, system calls and ports that `config` does not need, for the calling
+/// thread and its future threads. Call it while there are no other threads.
 ///
-/// Landlock is passed over with a warning where the kernel lacks it.
+/// A kernel without Landlock causes a warning only.
 ///
 /// # Errors
-/// [`ConfinementError`]: a layer that every supported kernel has was refused.
+/// [`ConfinementError`]: the system refused a layer that every supported kernel has.
 pub fn confine(config: &Config) -> Result<(), ConfinementError> {
     if config.confinement == Confinement::Off {
         tracing::warn!(
@@ -65,7 +65,7 @@ pub fn confine(config: &Config) -> Result<(), ConfinementError> {
     capabilities::limit(needs_device_nodes(config))?;
     rustix::thread::set_no_new_privs(true)
         .map_err(|error| ConfinementError::new("no_new_privs", error))?;
-    // Last but one: the calls that make a ruleset are not among those that remain.
+    // This must precede the seccomp filters, which do not permit the calls that create a ruleset.
     let _ = LANDLOCK.set(landlock::restrict(&ports(config))?);
     if !are_refusals_logged() {
         tracing::warn!(
@@ -76,13 +76,13 @@ pub fn confine(config: &Config) -> Result<(), ConfinementError> {
     seccomp::install()
 }
 
-/// Whether a share lets clients make device nodes, which takes a capability of its own.
+/// Whether a share permits device nodes, which requires CAP_MKNOD.
 #[must_use]
 pub fn needs_device_nodes(config: &Config) -> bool {
     config.shares.iter().any(|share| share.device_nodes)
 }
 
-/// TCP ports that the server binds: none is bound after the start.
+/// TCP ports that the server binds; all binds happen at the start.
 fn ports(config: &Config) -> Vec<u16> {
     let admin = match config.admin {
         Some(crate::config::AdminAddress::Tcp(address)) => Some(address),

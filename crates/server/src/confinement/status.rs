@@ -1,33 +1,32 @@
-//! The layers, as the kernel reports them.
+//! The enforced layers, as the kernel reports them.
 
 use super::capabilities::KEPT;
 use rustix::thread::CapabilitySet;
 use serde::Serialize;
 use std::path::Path;
 
-/// Outcomes of filters that the kernel logs, by an administrator's choice.
+/// Seccomp actions that the kernel logs; an administrator can change them.
 const ACTIONS_LOGGED: &str = "/proc/sys/kernel/seccomp/actions_logged";
-/// A file of kernels that have audit records.
+/// A file that exists on kernels with audit records.
 const AUDITED: &str = "/proc/self/loginuid";
 
-/// Which layers hold for a thread or process.
+/// The layers of a thread or process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Layers {
-    /// No set of capabilities has more than the data paths need.
+    /// No capability set exceeds the data paths' needs.
     pub capabilities: bool,
-    /// No program that is started gains rights.
+    /// Started programs cannot gain privileges.
     pub no_new_privs: bool,
-    /// A filter of system calls is installed.
+    /// A seccomp filter is installed.
     pub seccomp: bool,
-    /// Landlock refuses TCP ports that are not configured. None: the kernel reports it to the
-    /// process itself only.
+    /// Landlock refuses unconfigured TCP ports. `None`: only the process itself can know.
     pub landlock: Option<bool>,
-    /// Landlock refuses signals to other processes, and their abstract sockets. None: as above.
+    /// Landlock refuses signals and abstract sockets of other processes. `None`: as above.
     pub landlock_scopes: Option<bool>,
 }
 
 impl Layers {
-    /// Layers that do not hold, by name.
+    /// Names of the layers that are missing.
     #[must_use]
     pub fn missing(&self) -> Vec<&'static str> {
         let all = [
@@ -44,7 +43,7 @@ impl Layers {
 /// The layers of this process.
 ///
 /// # Errors
-/// /proc cannot be read.
+/// /proc is unreadable.
 pub fn layers() -> std::io::Result<Layers> {
     let text = std::fs::read_to_string("/proc/thread-self/status")?;
     let rules = super::LANDLOCK.get().copied().unwrap_or_default();
@@ -52,7 +51,7 @@ pub fn layers() -> std::io::Result<Layers> {
     Ok(Layers { landlock, landlock_scopes, ..layers_of(&text) })
 }
 
-/// The layers that a `/proc/PID/status` reports; Landlock is not in it.
+/// The layers in a `/proc/PID/status`, which does not contain Landlock.
 #[must_use]
 pub fn layers_of(status: &str) -> Layers {
     let field = |name: &str| {
@@ -76,15 +75,15 @@ pub fn layers_of(status: &str) -> Layers {
     }
 }
 
-/// Whether the kernel writes an audit record of each system call that the filters refuse: to
-/// auditd where it runs, otherwise to its own log.
+/// Whether the kernel writes an audit record for each refused system call: to auditd if it runs,
+/// otherwise to the kernel log.
 #[must_use]
 pub fn are_refusals_logged() -> bool {
     let actions = std::fs::read_to_string(ACTIONS_LOGGED).unwrap_or_default();
     Path::new(AUDITED).exists() && logs_refusals(&actions)
 }
 
-/// Whether `actions` has both outcomes of the filters.
+/// Whether `actions` contains both actions of the filters.
 pub(super) fn logs_refusals(actions: &str) -> bool {
     ["errno", "kill_process"].iter().all(|outcome| actions.split(' ').any(|a| a.trim() == *outcome))
 }

@@ -1,4 +1,4 @@
-//! Layers, each in a thread of its own: what is given up does not come back.
+//! Tests of the layers, each in a thread of its own, because dropped privileges do not return.
 
 use super::landlock::LandlockRules;
 use super::*;
@@ -53,7 +53,8 @@ fn packaged_unit_bounds_the_same_capabilities() {
     assert_eq!(named, kept);
 }
 
-/// What the kernel lets a thread do that has `ports` restricted, by the rules of `level`.
+/// The rules that the kernel reports and enforces for a thread that is restricted to `ports` at the
+/// ABI `level`.
 fn restricted(level: i32, ports: &'static [u16]) -> (LandlockRules, LandlockRules) {
     let parent = rustix::process::getppid().unwrap();
     in_own_thread(move || {
@@ -72,7 +73,7 @@ fn restricted(level: i32, ports: &'static [u16]) -> (LandlockRules, LandlockRule
 
 #[test]
 fn landlock_of_each_level_enforces_the_rules_of_that_level() {
-    // Levels above are those of newer kernels, which have both rules.
+    // Higher ABIs belong to newer kernels, which have both rules.
     let (of_kernel, _) = restricted(10, &[0]);
     for level in 0..=10 {
         let (reported, enforced) = restricted(level, &[0]);
@@ -96,7 +97,7 @@ fn kernel_without_landlock_leaves_the_other_layers() {
 fn child_has_no_landlock() {
     use seccompiler::{SeccompAction::*, SeccompFilter};
     rustix::thread::set_no_new_privs(true).unwrap();
-    // Neither built in nor started: the later filter is the one that answers.
+    // Landlock is missing or disabled: the later filter answers.
     for errno in [libc::ENOSYS, libc::EOPNOTSUPP] {
         let rules = [(libc::SYS_landlock_create_ruleset, vec![])].into();
         let answer = Errno(errno.unsigned_abs());
@@ -112,8 +113,8 @@ fn child_has_no_landlock() {
     assert_eq!(layers.missing(), ["landlock", "landlock_scopes"]);
 }
 
-/// Filters hold for a whole process, so what they do is looked at in one of its own: this
-/// binary again, with the ignored test `name`.
+/// Runs the ignored test `name` of this binary in its own process, because filters apply to a whole
+/// process.
 fn in_own_process(name: &str) -> OwnProcess {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("confinement::tests::{name}");
@@ -132,7 +133,7 @@ fn unlisted_call_is_answered_as_missing() {
     assert!(in_own_process("child_makes_unlisted_calls").status.success());
 }
 
-/// Confines this process, which then makes permitted calls and refused ones: fchdir and socket.
+/// Confines this process, which then makes permitted calls and the refused calls fchdir and socket.
 fn install_and_call() {
     let directory = std::fs::File::open("/").unwrap();
     rustix::thread::set_no_new_privs(true).unwrap();
@@ -172,7 +173,7 @@ fn child_starts_a_program() {
     panic!("the filter let it through: {error}");
 }
 
-/// As a thread gets an umask of its own.
+/// Unshares state of this thread, as a thread does for its own umask.
 #[allow(deprecated)]
 fn separate(flags: UnshareFlags) -> rustix::io::Result<()> {
     rustix::thread::unshare(flags)
@@ -200,13 +201,12 @@ fn permitted_and_fatal_calls_are_disjoint() {
     assert_eq!(permitted.iter().find(|(_, number)| refused.iter().any(|r| r.1 == *number)), None);
 }
 
-/// Records of `id`'s refused calls in the kernel's log, by number, until `last` is among them.
-/// None: it does not come.
+/// Numbers of refused calls of `id` in the kernel log, until `last` appears; `None` if it does not.
 fn records_of(log: impl std::io::Read + Send + 'static, id: u32, last: i64) -> Option<Vec<i64>> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let mut log = log;
-        // Each read gives one record. The thread ends with the test's process.
+        // Each read returns one record. The thread ends with the test process.
         let mut record = [0; 8192];
         loop {
             let Ok(length) = log.read(&mut record) else { continue };
@@ -232,7 +232,7 @@ fn kernel_logs_refused_calls_and_none_of_every_start() {
         return eprintln!("SKIPPED: the kernel's log cannot be read");
     };
     std::io::Seek::seek(&mut log, std::io::SeekFrom::End(0)).unwrap();
-    // The kernel logs the last call, which ends the process, without being told to.
+    // The kernel always logs the last call, which kills the process.
     let child = in_own_process("child_makes_logged_calls");
     let Some(calls) = records_of(log, child.id, libc::SYS_execve) else {
         return eprintln!("SKIPPED: this kernel writes its audit records elsewhere, or none");
@@ -257,7 +257,7 @@ fn log_of_refusals_needs_both_outcomes() {
     assert!(!status::logs_refusals(""));
 }
 
-/// The kernel's own table of calls: `#define __NR_name number`.
+/// Parses the kernel's table of calls: `#define __NR_name number`.
 fn table(path: &str) -> Option<std::collections::HashMap<String, i64>> {
     let text = std::fs::read_to_string(path).ok()?;
     let mut entries = std::collections::HashMap::new();
@@ -266,7 +266,7 @@ fn table(path: &str) -> Option<std::collections::HashMap<String, i64>> {
         else {
             continue;
         };
-        // Calls by the width of a word: `#define __NR_mmap __NR3264_mmap`.
+        // Calls that depend on the word size: `#define __NR_mmap __NR3264_mmap`.
         let of_alias = value.trim().strip_prefix("__NR").and_then(|alias| entries.get(alias));
         if let Some(number) = of_alias.copied().or_else(|| value.trim().parse::<i64>().ok()) {
             entries.insert(name.to_owned(), number);
@@ -284,7 +284,7 @@ fn lists_agree_with_the_tables_of_both_processors() {
     let both = names(&[seccomp::PLAIN, seccomp::FATAL, seccomp::TRIED]);
     let unknown: Vec<_> = both.iter().filter(|(name, _)| !generic.contains_key(*name)).collect();
     assert!(unknown.is_empty(), "not on aarch64: {unknown:?}");
-    // An older form that aarch64 has is one that its C library may make.
+    // Older calls that aarch64 has must be listed, because its C library may make them.
     for (name, _) in names(&[seccomp::OLDER, seccomp::FATAL_OLDER]) {
         let listed = seccomp::OLDER_OF_AARCH64.iter().find(|older| older.0 == name);
         assert_eq!(generic.get(name), listed.map(|older| &older.1), "{name}");
@@ -295,7 +295,7 @@ fn lists_agree_with_the_tables_of_both_processors() {
     };
     let own = own.expect("headers of the generic table come with those of the processor");
     for (name, number) in names(&[&both, seccomp::OLDER, seccomp::NEWER]) {
-        // Headers may be older than the call.
+        // The headers may be older than the call.
         let known = own.get(name);
         assert!(known.is_none_or(|known| *known == number), "{name}: {number}, not {known:?}");
     }

@@ -1,7 +1,6 @@
-//! Messages of rtnetlink, as far as interfaces and addresses need them. RFC 3549.
+//! Parser for rtnetlink messages about links and addresses. RFC 3549.
 //!
-//! They come from the kernel, in the machine's byte order; what is cut short is
-//! left out all the same.
+//! The kernel sends them in the machine's byte order; truncated messages are skipped nevertheless.
 
 use super::select::{Addressed, Link};
 use std::net::IpAddr;
@@ -20,17 +19,17 @@ const NEW_ADDRESS: u16 = 20;
 pub const GET_ADDRESS: u16 = 22;
 /// NLM_F_REQUEST | NLM_F_ROOT | NLM_F_MATCH.
 const REQUEST_DUMP: u16 = 0x301;
-/// IFF_UP | IFF_RUNNING: switched on, and something is at the other end.
+/// IFF_UP | IFF_RUNNING: administratively up, with a carrier.
 const UP: u32 = 0x41;
 /// IFF_LOOPBACK.
 const LOOPBACK: u32 = 8;
-/// IFA_F_DADFAILED | IFA_F_DEPRECATED | IFA_F_TENTATIVE: may not be used, not for
-/// new connections, or not yet.
+/// IFA_F_DADFAILED | IFA_F_DEPRECATED | IFA_F_TENTATIVE: a duplicate, not for new connections, or
+/// not yet usable.
 const UNUSABLE: u32 = 0x68;
-/// IFA_F_TEMPORARY of an IPv6 address: it is to hide who someone is, and vanishes.
+/// IFA_F_TEMPORARY of an IPv6 address: a privacy address, which expires.
 const TEMPORARY: u32 = 1;
 
-// Attributes of a link (IFLA), and of what is told of its kind.
+// Attributes of a link (IFLA) and of its IFLA_LINKINFO.
 const IF_NAME: u16 = 3;
 const LINK_INFO: u16 = 18;
 const INFO_KIND: u16 = 1;
@@ -42,30 +41,30 @@ const ADDRESS_FLAGS: u16 = 8;
 
 const HEADER_BYTES: usize = 16;
 
-/// One message that matters.
+/// One relevant message.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Message {
     /// An interface.
     Link(Link),
-    /// An address of one.
+    /// An address of an interface.
     Address(Addressed),
-    /// The list is complete.
+    /// The dump is complete.
     Done,
-    /// The kernel refuses; its error number.
+    /// The kernel refused the request; its error number.
     Refused(i32),
 }
 
-/// The request for a list of all of one kind.
+/// Builds a dump request.
 pub fn request(kind: u16) -> [u8; 32] {
     let mut out = [0; 32];
     out[..4].copy_from_slice(&32u32.to_ne_bytes());
     out[4..6].copy_from_slice(&kind.to_ne_bytes());
     out[6..8].copy_from_slice(&REQUEST_DUMP.to_ne_bytes());
-    // The rest names nothing in particular: all families, all interfaces.
+    // The other fields are zero: all families, all interfaces.
     out
 }
 
-/// The messages of one datagram that matter here.
+/// The relevant messages of one datagram.
 pub fn messages(mut datagram: &[u8]) -> Vec<Message> {
     let mut found = Vec::new();
     while let Some(length) = u32_at(datagram, 0).map(|l| l as usize) {
@@ -102,7 +101,7 @@ fn link(body: &[u8]) -> Option<Link> {
         match kind {
             IF_NAME => link.name = text(value),
             RX_QUEUES => link.queues = u32_at(value, 0).unwrap_or(1),
-            // Only what is made of software has a kind.
+            // Only virtual links have a kind.
             LINK_INFO => link.is_virtual = attributes(value).any(|(kind, _)| kind == INFO_KIND),
             _ => {}
         }
@@ -123,17 +122,17 @@ fn address(body: &[u8]) -> Option<Addressed> {
             _ => {}
         }
     }
-    // Where both are told, the first is the other end's.
+    // If both attributes are present, IFA_ADDRESS is the peer's address.
     let address = local.or(address)?;
     let temporary = address.is_ipv6() && flags & TEMPORARY != 0;
     Some(Addressed { index, address, is_usable: flags & UNUSABLE == 0 && !temporary })
 }
 
-/// Kinds and values of a row of attributes.
+/// Iterates over attributes as kind and value.
 fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(rest, 0)?);
-        // The two upper bits say how the value is made.
+        // The two upper bits are flags of the encoding.
         let kind = u16_at(rest, 2)? & 0x3FFF;
         let value = rest.get(4..length)?;
         rest = rest.get(aligned(length)..).unwrap_or_default();
@@ -237,7 +236,7 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(messages(&whole[..length]), [], "{length}");
         }
-        // Lengths that lie.
+        // Attributes with wrong lengths.
         for at in (HEADER_BYTES + 16..whole.len()).step_by(4) {
             let mut bytes = whole.clone();
             bytes[at..at + 2].copy_from_slice(&u16::MAX.to_ne_bytes());

@@ -1,8 +1,7 @@
-//! The addresses that clients can reach this machine at, kept up to date.
+//! The addresses at which clients can reach this machine, kept up to date.
 //!
-//! What the system has ([`netlink`], [`sysfs`]) is kept here and read again when it says
-//! that something changed; what of it clients are told is decided by
-//! [`select`], when they ask.
+//! The module caches the system's links and addresses ([`netlink`], [`sysfs`]) and rereads them
+//! after a change notification. [`select`] decides for each query which of them clients receive.
 
 mod message;
 mod netlink;
@@ -17,14 +16,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Changes come in bursts: after the first of them, the others may come for
-/// this long before the system is asked again.
+/// Changes come in bursts: delay between the first notification and the dump.
 const SETTLE: Duration = Duration::from_millis(100);
-/// After the system could not be asked.
+/// Delay after a failed dump or subscription.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// The interfaces of this machine that are up, each with its usable addresses; none if the
-/// system does not say.
+/// The interfaces of this machine that are up, with their usable addresses. Empty if the dump
+/// fails.
 #[must_use]
 pub fn machine_interfaces() -> Vec<(Link, Vec<IpAddr>)> {
     let Ok((links, addresses)) = netlink::dump() else { return Vec::new() };
@@ -38,7 +36,7 @@ pub fn machine_interfaces() -> Vec<(Link, Vec<IpAddr>)> {
     found
 }
 
-/// The interfaces of this machine, and what clients may be told of them.
+/// The machine's interfaces, and the policy for advertising them.
 #[derive(Debug, Default)]
 pub struct Interfaces {
     seen: RwLock<Arc<Seen>>,
@@ -47,29 +45,29 @@ pub struct Interfaces {
 }
 
 impl Interfaces {
-    /// Takes what the configuration says of them.
+    /// Applies the configured policy.
     pub fn configure(&self, policy: Policy) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
     }
 
-    /// Says where connections are taken.
+    /// Sets the listening addresses.
     pub fn set_listening(&self, addresses: Vec<SocketAddr>) {
         *self.listening.write().unwrap_or_else(PoisonError::into_inner) = addresses;
     }
 
-    /// What clients are told that reached us at `port`.
+    /// The interfaces to advertise to clients that use `port`.
     pub fn reachable(&self, port: u16) -> Vec<InterfaceFact> {
         let (seen, policy) = (self.seen(), self.policy());
         let addresses = self.listening.read().unwrap_or_else(PoisonError::into_inner);
         select::select(&seen, &policy, Listening { addresses: &addresses, port })
     }
 
-    /// What is known of the interface that has `address`.
+    /// The facts of the interface with `address`.
     pub fn of(&self, address: IpAddr) -> Option<InterfaceFact> {
         select::fact_of(&self.seen(), &self.policy(), address)
     }
 
-    /// Asks the system once.
+    /// Reads the interfaces once.
     pub fn refresh(&self) {
         match netlink::dump() {
             Ok((mut links, addresses)) => {
@@ -81,12 +79,12 @@ impl Interfaces {
         }
     }
 
-    /// Asks the system again whenever it says that something changed, until the task is dropped.
+    /// Rereads the interfaces after each change notification, until the task is dropped.
     pub async fn follow(self: Arc<Self>) {
         loop {
             match netlink::Changes::subscribe() {
                 Ok(mut changes) => {
-                    // What came before the subscription.
+                    // Includes changes from before the subscription.
                     self.refresh();
                     while changes.next().await.is_ok() {
                         tokio::time::sleep(SETTLE).await;

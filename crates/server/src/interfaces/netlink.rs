@@ -1,4 +1,4 @@
-//! The socket to rtnetlink: lists of interfaces and addresses, and word of changes.
+//! The rtnetlink socket: dumps of links and addresses, and change notifications.
 
 use super::message::{GET_ADDRESS, GET_LINK, Message, messages, request};
 use super::select::{Addressed, Link};
@@ -10,9 +10,9 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 use std::io;
 use tokio::net::UnixDatagram;
 
-/// Room for one datagram: the kernel fills pages of at most this size.
+/// Buffer for one datagram; the kernel sends at most this size.
 const DATAGRAM_BYTES: usize = 32 * 1024;
-/// Messages that are taken for one change.
+/// Maximum number of messages that are read for one change.
 const BURST_MAX: usize = 1024;
 /// RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR.
 const GROUPS: u32 = 0x1 | 0x10 | 0x100;
@@ -25,7 +25,7 @@ fn socket(groups: u32, flags: SocketFlags) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// All interfaces and all addresses. The kernel answers at once.
+/// Dumps all links and addresses. The kernel answers at once.
 ///
 /// # Errors
 /// Those of the socket.
@@ -57,14 +57,13 @@ fn receive_all(socket: &OwnedFd, mut take: impl FnMut(Message)) -> io::Result<()
     }
 }
 
-/// Word of changes, without what they are.
+/// Change notifications without their contents.
 ///
-/// The runtime has no netlink sockets; it takes this one for a socket of
-/// datagrams, which it is.
+/// The runtime has no netlink sockets; it treats this one as a datagram socket, which it is.
 pub struct Changes(UnixDatagram);
 
 impl Changes {
-    /// From now on.
+    /// Subscribes to future changes.
     ///
     /// # Errors
     /// Those of the socket.
@@ -73,17 +72,17 @@ impl Changes {
         Ok(Self(UnixDatagram::from_std(socket.into())?))
     }
 
-    /// Returns when something has changed since the last time. May be dropped.
+    /// Returns when something has changed since the last call. Cancel safe.
     ///
     /// # Errors
     /// Those of the socket.
     pub async fn next(&mut self) -> io::Result<()> {
         let mut datagram = [0; 4096];
         match self.0.recv(&mut datagram).await {
-            // Of what was lost only that it was matters.
+            // After an overflow (ENOBUFS) only the fact of a change matters.
             Err(error) if error.raw_os_error() != Some(Errno::NOBUFS.raw_os_error()) => Err(error),
             _ => {
-                // What came with it belongs to the same burst.
+                // Further queued messages belong to the same burst.
                 let more = (0..BURST_MAX).take_while(|_| self.0.try_recv(&mut datagram).is_ok());
                 tracing::trace!(more = more.count(), "network interfaces change");
                 Ok(())

@@ -1,45 +1,46 @@
-//! Which addresses clients are told: a pure decision. MS-SMB2 3.3.5.15.11.
+//! Selects the interfaces for FSCTL_QUERY_NETWORK_INTERFACE_INFO: a pure decision. MS-SMB2
+//! 3.3.5.15.11.
 
 use crate::limits::ADVERTISED_MAX;
 use smb::InterfaceFact;
 use std::net::{IpAddr, SocketAddr};
 
-/// What a link is taken for that does not say how fast it is.
+/// Assumed speed of a link that reports none.
 pub const SPEED_UNKNOWN: u64 = 10_000_000_000;
-/// Index of an address that is on none of our interfaces.
+/// Interface index of an address on no local interface.
 const INDEX_UNKNOWN: u32 = 1;
 
-/// One interface, as the system tells it.
+/// One interface, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The system's number.
+    /// Interface index.
     pub index: u32,
-    /// The system's name.
+    /// Interface name.
     pub name: String,
-    /// Switched on, with something at the other end.
+    /// Administratively up, with a carrier.
     pub is_up: bool,
-    /// It leads to this machine itself.
+    /// Loopback interface.
     pub is_loopback: bool,
-    /// Made of software, as bridges and tunnels.
+    /// Virtual interface, for example a bridge or tunnel.
     pub is_virtual: bool,
-    /// Queues that it receives with.
+    /// Number of receive queues.
     pub queues: u32,
-    /// Speed, if it tells.
+    /// Speed, if reported.
     pub bits_per_second: Option<u64>,
 }
 
-/// One address, as the system tells it.
+/// One address, as the system reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addressed {
-    /// Number of the interface.
+    /// Interface index.
     pub index: u32,
     /// The address.
     pub address: IpAddr,
-    /// May be used for new connections.
+    /// Usable for new connections.
     pub is_usable: bool,
 }
 
-/// What the system has.
+/// The links and addresses of the system.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Interfaces.
@@ -48,46 +49,46 @@ pub struct Seen {
     pub addresses: Vec<Addressed>,
 }
 
-/// What an administrator wants clients to be told.
+/// Configured policy for advertising interfaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Exactly these, if there are any.
+    /// Advertise exactly these, if there are any.
     pub advertised: Vec<Advertised>,
-    /// Only what one of these fits, if there are any.
+    /// Advertise only interfaces that match one of these, if there are any.
     pub include: Vec<Pattern>,
-    /// Not what one of these fits.
+    /// Advertise no interface that matches one of these.
     pub exclude: Vec<Pattern>,
-    /// Said of every interface instead of what is found out.
+    /// RSS capability of every interface, instead of the detected one.
     pub rss: Option<bool>,
 }
 
-/// An address to tell, whatever the system says.
+/// A configured address to advertise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertised {
     /// The address.
     pub address: IpAddr,
-    /// Speed instead of what is found out.
+    /// Speed, instead of the detected one.
     pub bits_per_second: Option<u64>,
-    /// Receive-side scaling instead of what is found out.
+    /// RSS capability, instead of the detected one.
     pub rss: Option<bool>,
-    /// Interface index instead of what is found out.
+    /// Interface index, instead of the detected one.
     pub index: Option<u32>,
 }
 
-/// Interfaces or addresses.
+/// Pattern for interfaces or addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// By the interface's name; an asterisk stands for any letters.
+    /// Interface name; an asterisk matches any text.
     Name(String),
-    /// By the address's first bits.
+    /// Address prefix.
     Network(IpAddr, u8),
 }
 
 impl Pattern {
-    /// Understands `eth*`, `192.0.2.7` or `192.0.2.0/24`.
+    /// Parses `eth*`, `192.0.2.7` or `192.0.2.0/24`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A sentence about the defect.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is neither an interface's name nor ADDRESS/BITS");
         let (start, bits) = text.split_once('/').map_or((text, None), |(s, b)| (s, Some(b)));
@@ -128,26 +129,26 @@ fn name_fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Where connections are taken.
+/// Listening addresses, for one client's port.
 #[derive(Clone, Copy, Debug)]
 pub struct Listening<'a> {
-    /// All of our sockets.
+    /// All listening sockets.
     pub addresses: &'a [SocketAddr],
-    /// The port that a client uses: it knows no other.
+    /// The port that the client uses; it knows no other.
     pub port: u16,
 }
 
 impl Listening<'_> {
     fn covers(&self, ip: IpAddr) -> bool {
         self.addresses.iter().filter(|l| l.port() == self.port).any(|l| {
-            // [::] takes IPv4 connections too, or there is a socket for them.
+            // A [::] socket accepts IPv4, too, or there is a separate IPv4 socket.
             l.ip() == ip || (l.ip().is_unspecified() && (l.is_ipv6() || ip.is_ipv4()))
         })
     }
 }
 
-/// What clients are told: addresses that can be used and that we listen on; the
-/// loopback interface's only if there are no others.
+/// The interfaces to advertise: usable addresses with a listening socket. Loopback addresses are
+/// included only if there are no others.
 pub fn select(seen: &Seen, policy: &Policy, listening: Listening<'_>) -> Vec<InterfaceFact> {
     let mut facts: Vec<InterfaceFact> = if policy.advertised.is_empty() {
         let found = found(seen, policy, listening);
@@ -168,7 +169,7 @@ fn found(seen: &Seen, policy: &Policy, listening: Listening<'_>) -> Vec<Interfac
         let mut own: Vec<IpAddr> =
             own.map(|a| a.address).filter(|ip| listening.covers(*ip)).collect();
         if link.is_loopback {
-            // All of 127.0.0.0/8 is the loopback interface's, which lists one.
+            // All of 127.0.0.0/8 belongs to the loopback interface, which lists one address.
             let bound = listening.addresses.iter().filter(|l| l.port() == listening.port);
             let bound = bound.map(SocketAddr::ip).filter(IpAddr::is_loopback);
             let unlisted: Vec<IpAddr> = bound.filter(|ip| !own.contains(ip)).collect();
@@ -186,8 +187,8 @@ fn wanted(policy: &Policy, link: &Link, address: IpAddr) -> bool {
 }
 
 fn fact(link: &Link, policy: &Policy, address: IpAddr) -> InterfaceFact {
-    // A link of software has no queues of its own, but each connection over it
-    // may still have a core of its own; Linux opens one for each address without.
+    // A virtual link has no queues of its own, but its connections may still use several cores.
+    // Without RSS, Linux clients open one connection for each address.
     let rss = link.is_loopback || link.is_virtual || link.queues > 1;
     InterfaceFact {
         index: link.index,
@@ -212,7 +213,7 @@ fn told(seen: &Seen, policy: &Policy, advertised: &Advertised) -> InterfaceFact 
     }
 }
 
-/// What is known of the interface that has `address`.
+/// The facts of the interface with `address`.
 pub fn fact_of(seen: &Seen, policy: &Policy, address: IpAddr) -> Option<InterfaceFact> {
     let index = seen.addresses.iter().find(|a| a.address == address).map(|a| a.index);
     let fits = |link: &&Link| {

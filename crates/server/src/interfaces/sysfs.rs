@@ -1,11 +1,10 @@
-//! What the kernel tells of an interface in files only: its speed, and the
-//! queues that are in use.
+//! Interface facts that only sysfs has: the speed and the active queues.
 
 use super::select::Link;
 use std::path::Path;
 
-/// Fills in what is known. A mounted sysfs may be another network namespace's:
-/// where the index is not the same, nothing is taken from it.
+/// Adds the known facts. A mounted sysfs may show another network namespace; it is ignored if the
+/// interface index differs.
 pub fn complete(link: &mut Link) {
     let folder = Path::new("/sys/class/net").join(&link.name);
     let number = |file: &str| {
@@ -15,7 +14,7 @@ pub fn complete(link: &mut Link) {
     if link.name.contains('/') || number("ifindex") != Some(i64::from(link.index)) {
         return;
     }
-    // Megabits per second; -1 or an error where there is no link to ask.
+    // In megabits per second; -1 or an error without a carrier.
     let megabits = number("speed").and_then(|m| u64::try_from(m).ok()).filter(|m| *m > 0);
     link.bits_per_second = megabits.map(|m| m * 1_000_000);
     let queues = std::fs::read_dir(folder.join("queues")).into_iter().flatten().flatten();

@@ -1,9 +1,9 @@
-//! Text that others chose, shown so that it can neither end a line nor speak to a terminal.
+//! Escapes foreign text so that it can neither end a line nor control a terminal.
 
 use std::fmt::{self, Display, Formatter, Write};
 
-/// Shows a text on one line: control characters and invisible ones are written as Rust writes
-/// them, `\n` and `\u{202e}`.
+/// Formats a text on one line: control and invisible characters appear as Rust escapes, for example
+/// `\n` and `\u{202e}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(pub &'a str);
 
@@ -13,7 +13,7 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Shows a text of several lines: as [`Escaped`], but line feeds and tabs stay.
+/// Formats a multi-line text: as [`Escaped`], but line feeds and tabs stay.
 #[derive(Clone, Copy, Debug)]
 pub struct EscapedLines<'a>(pub &'a str);
 
@@ -36,9 +36,9 @@ fn write_escaped(f: &mut Formatter<'_>, text: &str, stays: fn(char) -> bool) -> 
     Ok(())
 }
 
-/// A JSON document in which the same characters are escapes of JSON: whoever parses it gets the
-/// exact text, whoever looks at it is safe. Outside of strings JSON has none but line feeds,
-/// which stay.
+/// Escapes the same characters in a JSON document as JSON escapes. A parser gets the exact text,
+/// and a terminal is safe. Outside of strings JSON has no such characters but line feeds, which
+/// stay.
 #[must_use]
 pub fn escape_json(document: &str) -> String {
     let mut out = String::with_capacity(document.len());
@@ -55,9 +55,9 @@ pub fn escape_json(document: &str) -> String {
     out
 }
 
-/// Whether a terminal, a line reader or a person is misled by `letter`: control characters of
-/// both blocks, line and paragraph separators, and characters that are invisible or turn the
-/// direction of the text around them (Unicode, general categories Cc, Cf, Zl and Zp).
+/// Whether `letter` could mislead a terminal, a line reader or a person: control characters of both
+/// blocks, line and paragraph separators, and invisible or direction-changing characters (Unicode,
+/// general categories Cc, Cf, Zl and Zp).
 #[must_use]
 pub fn is_unsafe(letter: char) -> bool {
     letter.is_control()

@@ -1,5 +1,5 @@
-//! One event as one line. Every message and every field passes here, so that no call site can
-//! forget to escape what a client chose.
+//! Formats one event as one line. Every message and field passes here, so no call site can forget
+//! to escape foreign text.
 
 use super::escape::{Escaped, escape_json};
 use crate::config::LogFormat;
@@ -9,9 +9,9 @@ use std::net::{IpAddr, SocketAddr};
 use tracing::field::{Field, Visit};
 use tracing::{Level, Metadata};
 
-/// Characters of one field's value.
+/// Maximum length of one field value in characters.
 const VALUE_CHARS_MAX: usize = 4096;
-/// Characters of the message: the audit log's lines are such.
+/// Maximum length of the message in characters; audit lines are messages.
 const MESSAGE_CHARS_MAX: usize = 32 * 1024;
 
 /// The message and the fields of an event.
@@ -19,40 +19,40 @@ const MESSAGE_CHARS_MAX: usize = 32 * 1024;
 pub struct Fields {
     message: String,
     values: Vec<(&'static str, Shown)>,
-    /// The client that the event is about, where a field `peer` names it.
+    /// Client of the event, from the field `peer`.
     pub peer: Option<IpAddr>,
 }
 
 /// A field's value.
 #[derive(Debug)]
 enum Shown {
-    /// Numbers and truth values.
+    /// Number or boolean.
     Plain(Value),
     /// A string.
     Text(String),
-    /// The output of `Display` or `Debug`.
+    /// Output of `Display` or `Debug`.
     Formatted(String),
 }
 
 impl Fields {
-    /// An event of the log's own.
+    /// An event about the log itself.
     pub fn notice(message: &str, name: &'static str, count: u64) -> Self {
         let mut fields = Self { message: message.into(), ..Self::default() };
         fields.put_count(name, count);
         fields
     }
 
-    /// A line with this message, which is cut where it is too long.
+    /// A line with this message, truncated if necessary.
     pub fn titled(message: String) -> Self {
         Self { message: cut(message, MESSAGE_CHARS_MAX), ..Self::default() }
     }
 
-    /// One more field.
+    /// Adds a field.
     pub fn put_count(&mut self, name: &'static str, count: u64) {
         self.values.push((name, Shown::Plain(count.into())));
     }
 
-    /// One more field, which is cut where it is too long.
+    /// Adds a field, truncated if necessary.
     pub fn put_text(&mut self, name: &'static str, text: String) {
         self.values.push((name, Shown::Text(cut(text, VALUE_CHARS_MAX))));
     }
@@ -107,17 +107,17 @@ impl Visit for Fields {
     }
 }
 
-/// How lines look.
+/// Layout of lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// For people or for machines.
     pub format: LogFormat,
-    /// Whether levels have colours: a terminal shows them.
+    /// Whether levels are coloured, for a terminal.
     pub has_colours: bool,
 }
 
 impl Layout {
-    /// The line of an event, with its end. `time` is as RFC 3339 has it.
+    /// Formats an event as a line with its line feed. `time` is in RFC 3339 form.
     #[must_use]
     pub fn line(self, time: &str, metadata: (Level, &str), fields: &Fields) -> String {
         match self.format {
@@ -149,7 +149,7 @@ impl Layout {
     }
 }
 
-/// Whether a value can stand without quotes and not be taken for more than one field.
+/// Whether a value is unambiguous without quotes.
 fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '='))
 }
@@ -179,7 +179,7 @@ fn json(time: &str, (level, target): (Level, &str), fields: &Fields) -> String {
     escape_json(&Value::Object(line).to_string()) + "\n"
 }
 
-/// Level and target of an event's call site, for the layout.
+/// Level and target of an event.
 pub fn facts<'a>(metadata: &'a Metadata<'a>) -> (Level, &'a str) {
     (*metadata.level(), metadata.target())
 }

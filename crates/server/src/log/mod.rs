@@ -1,8 +1,8 @@
 //! The log: lines on standard error, for people or for machines.
 //!
-//! One layer sees every event and decides in one place what holds for all: what others chose is
-//! escaped ([`escape`]), a client cannot flood it ([`rate`]), and that it cannot be written
-//! harms nobody ([`sink`]).
+//! One layer handles every event and enforces the common rules in one place. Foreign text is
+//! escaped ([`escape`]), a client cannot flood the log ([`rate`]), and a failing output delays no
+//! request ([`sink`]).
 
 mod escape;
 mod limits;
@@ -31,28 +31,28 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, registry};
 
-/// Target of the audit log's lines: it bounds them itself and says how many it left out.
+/// Target of audit lines: the audit log bounds them itself and counts omitted ones.
 pub const AUDIT_TARGET: &str = "audit";
-/// Target of remarks on the configuration: an administrator causes them, and wants them all.
+/// Target of remarks on the configuration: an administrator causes them and wants them all.
 pub const CONFIGURATION_TARGET: &str = "configuration";
 
-/// Last part of the target of lines about a condition of the server itself, which each request of
-/// any client meets while it lasts: a full disk. One line in a minute stands for them all.
+/// Last part of the target of lines about a condition of the server itself, such as a full disk,
+/// which every request meets while it lasts. One line per minute reports it.
 const CONDITION_TARGET: &str = "condition";
 
-/// The log of this process: there is one, as there is one standard error.
+/// The log of the process: there is one, as there is one standard error.
 static LOG: OnceLock<Arc<Log>> = OnceLock::new();
 
-/// Lines that the log does not have.
+/// Counts of lines that the log lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounts {
-    /// Could not be written.
+    /// Lines that could not be written.
     pub dropped: u64,
-    /// Too many of their kind.
+    /// Lines that exceeded the bound of their kind.
     pub suppressed: u64,
 }
 
-/// Lines that the process's log lacks so far.
+/// Counts of lines that the process's log lacks so far.
 #[must_use]
 pub fn counts() -> LogCounts {
     LOG.get().map_or_else(LogCounts::default, |log| LogCounts {
@@ -61,7 +61,7 @@ pub fn counts() -> LogCounts {
     })
 }
 
-/// Begins to take lines, and panics as lines. What the environment says counts more than the
+/// Starts to take log lines, and panics as log lines. The environment has precedence over the
 /// configuration.
 ///
 /// Lines are queued until [`start_writing`] or [`finish`].
@@ -74,21 +74,21 @@ pub fn begin(config: &Logging) {
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let layout = Layout { format: config.format, has_colours };
     let log = LOG.get_or_init(|| Arc::new(Log::new(out, layout))).clone();
-    // The first of a process counts.
+    // Only the first subscriber of a process takes effect.
     let _ = registry().with(filter).with(LogLayer(log)).try_init();
     panic::install_hook();
 }
 
-/// Starts the thread that writes the lines. It has the rights of the calling thread, so a server
-/// calls this when it is confined.
+/// Starts the thread that writes the lines. The thread inherits the caller's rights, so a server
+/// calls this after its confinement.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system has no more threads.
 pub fn start_writing() -> std::io::Result<()> {
     LOG.get().map_or(Ok(()), |log| log.sink.start_thread())
 }
 
-/// Waits a moment until what was logged is written: before the process ends.
+/// Waits a bounded time until queued lines are written; called before the process ends.
 pub fn finish() {
     if let Some(log) = LOG.get() {
         log.sink.flush(limits::FLUSH_WITHIN);

@@ -1,8 +1,8 @@
-//! A panic as one line of the log: its text may be a client's, with line feeds that would forge
+//! Logs a panic as one line: its text may contain client data with line feeds, which would forge
 //! further lines.
 //!
-//! A panic in the hook would end the process, so the hook calls no code of others, waits for no
-//! lock that the panicking thread may hold, and drops what it cannot queue.
+//! A panic in the hook would end the process. So the hook calls no foreign code, waits for no lock
+//! that the panicking thread may hold, and drops lines that it cannot queue.
 
 use super::limits::FLUSH_WITHIN;
 use super::line::Fields;
@@ -14,13 +14,13 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 use tracing::Level;
 
-/// Characters of a panic's text.
+/// Maximum length of a panic's text in characters.
 const TEXT_CHARS_MAX: usize = 4096;
 
-/// Lines about panics are one kind, and no other code holds this lock.
+/// All panics are one kind, and no other code takes this lock.
 pub(super) type PanicRates = LineRates<()>;
 
-/// Has panics of all threads logged.
+/// Installs the hook for panics of all threads.
 pub(super) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
         if let Some(log) = LOG.get() {
@@ -39,11 +39,11 @@ impl Log {
         let line =
             self.layout.line(&time(), (Level::ERROR, module_path!()), &fields(panic, suppressed));
         match std::thread::current().name() {
-            // The thread that writes the queue has ended.
+            // The writer thread has ended.
             Some(sink::THREAD_NAME) => {
                 let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
             }
-            // The process ends after this panic, without waiting for the queue.
+            // The process ends after this panic without waiting for the queue.
             Some("main") => {
                 self.sink.put(line);
                 self.sink.try_flush(FLUSH_WITHIN);
@@ -61,7 +61,7 @@ fn fields(panic: &PanicHookInfo<'_>, suppressed: u64) -> Fields {
         fields.put_text("location", location.to_string());
     }
     fields.put_text("thread", std::thread::current().name().unwrap_or_default().to_owned());
-    // Where the environment asks for it (RUST_BACKTRACE).
+    // RUST_BACKTRACE enables it.
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
         fields.put_text("backtrace", trace.to_string());

@@ -1,5 +1,4 @@
-//! A bound on the lines that clients can write to the log: by kind, which is the place in the
-//! code that writes them, and by the network of the client.
+//! Bounds the lines that clients can cause, by kind (the call site) and by the client's network.
 
 use super::limits::{
     CONDITION_LINES_MAX, DEBUG_LINES_MAX, LINES_OF_KIND_MAX, LINES_OF_PEER_MAX, PERIOD,
@@ -12,14 +11,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use tracing::Level;
 
-/// The kind that an event is counted as.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind<K> {
-    /// The place in the code.
+    /// The call site.
     pub site: K,
     /// Its level.
     pub level: Level,
-    /// Whether its lines are about a condition of the server, of which one line says all.
+    /// Whether its lines report a condition of the server, for which one line suffices.
     pub is_condition: bool,
 }
 
@@ -33,7 +32,7 @@ impl<K> Kind<K> {
     }
 }
 
-/// The lines that each kind wrote. There are as many kinds as places in the code that log.
+/// Lines written per kind. There are as many kinds as call sites.
 #[derive(Debug)]
 pub struct LineRates<K>(Mutex<HashMap<K, KindRate>>);
 
@@ -42,19 +41,19 @@ struct KindRate {
     since: Option<Instant>,
     lines: u32,
     suppressed: u64,
-    /// At most as many as `lines`, and of the present period only.
+    /// At most `lines` entries, of the present period only.
     peers: HashMap<IpAddr, u32>,
 }
 
 impl<K: Hash + Eq> LineRates<K> {
-    /// Nothing has been written.
+    /// No line has been written.
     #[must_use]
     pub fn new() -> Self {
         Self(Mutex::default())
     }
 
-    /// Whether any line of this kind may be written now: what an event that may not costs is
-    /// this look. Counts it if not.
+    /// Whether a line of this kind may be written now; counts it as suppressed if not. This is the
+    /// only cost of a suppressed event.
     #[must_use]
     pub fn has_room(&self, kind: Kind<K>, now: Instant) -> bool {
         let max = kind.lines_max();
@@ -65,8 +64,8 @@ impl<K: Hash + Eq> LineRates<K> {
         })
     }
 
-    /// Counts a line about `peer`. If it may be written: how many of its kind were not since
-    /// the last one.
+    /// Counts a line about `peer`. Returns `None` to suppress it, else the number of suppressed
+    /// lines of its kind since the last one.
     #[must_use]
     pub fn admit(&self, kind: Kind<K>, peer: Option<IpAddr>, now: Instant) -> Option<u64> {
         let (max, is_bounded_by_peer) = (kind.lines_max(), kind.level <= Level::INFO);

@@ -1,8 +1,8 @@
-//! Where lines go: a thread writes them, so that neither a full disk, nor a reader that has
-//! stopped, nor one that is gone holds up a request. What cannot be written is counted.
+//! The output of the log. A thread writes the lines, so that neither a full disk nor a stopped or
+//! vanished reader delays a request. Lines that cannot be written are counted.
 //!
-//! A sink takes lines before it has its thread: the server's process gives up its rights in
-//! between, and a thread that is older keeps them.
+//! A sink queues lines before it has its thread. The server drops its privileges in between, and an
+//! older thread would keep them.
 
 use super::limits::{QUEUE_BYTES_MAX, QUEUE_LINES_MAX};
 use std::io::{ErrorKind, Write};
@@ -11,15 +11,15 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// Name of the thread that writes.
+/// Name of the writer thread.
 pub const THREAD_NAME: &str = "log";
 
-/// Counts of lines, by their outcome.
+/// Line counters by outcome.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Lines that could not be written.
     pub dropped: AtomicU64,
-    /// Lines that were too many of their kind.
+    /// Lines that exceeded the bound of their kind.
     pub suppressed: AtomicU64,
     queued_bytes: AtomicUsize,
 }
@@ -30,7 +30,7 @@ enum Order {
     Flush(SyncSender<()>),
 }
 
-/// See the module.
+/// The line queue and its writer.
 #[derive(Debug)]
 pub struct Sink {
     orders: SyncSender<Order>,
@@ -40,7 +40,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Queues lines for `out`; `notice` makes a line that says how many were dropped.
+    /// Creates a queue for `out`; `notice` formats the line that reports dropped lines.
     pub fn new(
         out: impl Write + Send + 'static,
         counts: Arc<Counts>,
@@ -58,10 +58,10 @@ impl Sink {
         Self { orders: sender, counts, idle: Arc::new(Mutex::new(Some(writer))) }
     }
 
-    /// Starts the thread that writes, with the rights of the calling thread.
+    /// Starts the writer thread with the rights of the calling thread.
     ///
     /// # Errors
-    /// The system gives no thread. Lines are queued as before.
+    /// The system has no more threads. Lines stay queued.
     pub fn start_thread(&self) -> std::io::Result<()> {
         let idle = self.idle.clone();
         std::thread::Builder::new().name(THREAD_NAME.into()).spawn(move || {
@@ -73,7 +73,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Takes a line, with its end. Never waits.
+    /// Queues a line, which includes its line feed. Never waits.
     pub fn put(&self, line: String) {
         let length = line.len();
         let queued = self.counts.queued_bytes.fetch_add(length, Ordering::Relaxed);
@@ -88,13 +88,14 @@ impl Sink {
         }
     }
 
-    /// Waits until what was taken is written, but no longer than `within`. Writes it itself,
-    /// however long that takes, while there is no thread.
+    /// Waits until the queued lines are written, at most `within`. Without a thread this call
+    /// writes them itself, however long that takes.
     pub fn flush(&self, within: Duration) {
         self.flush_by(self.idle.lock().unwrap_or_else(PoisonError::into_inner), within);
     }
 
-    /// As [`flush`](Self::flush), but at once where the calling thread, or another, writes now.
+    /// As [`flush`](Self::flush), but returns at once if the calling thread or another one writes
+    /// now.
     pub fn try_flush(&self, within: Duration) {
         match self.idle.try_lock() {
             Ok(idle) => self.flush_by(idle, within),
@@ -111,7 +112,7 @@ impl Sink {
         drop(idle);
         let (done, is_done) = sync_channel(1);
         if self.orders.try_send(Order::Flush(done)).is_ok() {
-            // After that time the process ends without those lines.
+            // After the timeout the process ends without those lines.
             let _ = is_done.recv_timeout(within);
         }
     }
@@ -120,10 +121,10 @@ impl Sink {
 struct LineWriter {
     orders: Receiver<Order>,
     out: Box<dyn Write + Send>,
-    /// Makes a line that says how many were dropped.
+    /// Formats the line that reports dropped lines.
     notice: Box<dyn Fn(u64) -> String + Send>,
     counts: Arc<Counts>,
-    /// How many dropped lines the log has been told of.
+    /// Number of dropped lines that were reported.
     reported: u64,
     /// Whether the last line was written in part.
     is_torn: bool,
@@ -145,7 +146,7 @@ impl LineWriter {
         }
     }
 
-    /// Writes what is queued.
+    /// Writes the queued lines.
     fn drain(&mut self) {
         while let Ok(order) = self.orders.try_recv() {
             self.execute(order);
@@ -159,7 +160,7 @@ impl LineWriter {
                 self.write(&line);
             }
             Order::Flush(done) => {
-                // A flush that waited too long has no receiver any more.
+                // A flush after its timeout has no receiver.
                 let _ = done.try_send(());
             }
         }
@@ -174,7 +175,7 @@ impl LineWriter {
                 self.reported = dropped;
             }
         }
-        // What the notice does not fit into has no room for the line either.
+        // If the notice does not fit, the line does not fit either.
         if dropped > self.reported || !self.try_write(line) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
     use std::sync::{Condvar, Mutex};
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for a number of bytes.
     #[derive(Clone, Default)]
     struct Disk(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(counts.queued_bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// A reader that has stopped, until it goes on.
+    /// A reader that stops until it is released.
     #[derive(Clone, Default)]
     struct Stuck(Arc<(Mutex<bool>, Condvar)>);
 

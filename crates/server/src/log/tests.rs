@@ -1,4 +1,4 @@
-//! The log as a whole: events in, lines out.
+//! Tests of the whole log from events to lines.
 
 use super::limits::{LINES_OF_KIND_MAX, LINES_OF_PEER_MAX};
 use super::*;
@@ -20,7 +20,7 @@ impl Write for Lines {
     }
 }
 
-/// The lines of what `f` logs, and what the log says that it left out.
+/// The lines that `f` logs, and the counts of missing lines.
 fn logged(f: impl FnOnce()) -> (String, LogCounts) {
     let lines = Lines::default();
     let layout = Layout { format: LogFormat::Text, has_colours: false };
@@ -58,7 +58,7 @@ fn condition_of_the_server_is_one_line_for_all_clients() {
     assert_eq!(counts.suppressed, 999 + 900);
 }
 
-/// What this binary writes to standard error by the ignored test `name`.
+/// Standard error of this binary when it runs the ignored test `name`.
 fn errors_of_own_process(name: &str) -> String {
     let mut command = std::process::Command::new(std::env::current_exe().unwrap());
     let name = format!("log::tests::{name}");

@@ -1,4 +1,4 @@
-//! What is told of the server to collectors: one table, its text, and its documentation.
+//! Metrics for collectors: one table, the text format, and the generated documentation.
 
 mod table;
 mod text;
@@ -15,42 +15,42 @@ use smb::snapshot::Snapshot;
 use table::{METRICS, Metric};
 use text::Lines;
 
-/// What all metrics are made from: plain values of one moment.
+/// All values at one moment.
 #[derive(Debug)]
 pub struct Moment<'a> {
-    /// What requests did.
+    /// Request statistics.
     pub meter: &'a MeterSnapshot,
-    /// Connections of every protocol.
+    /// Connections of all protocols.
     pub connections: &'a Counts,
-    /// What clients have of what all of them share, by kind.
+    /// Usage of the shared resources by kind.
     pub resources: &'a [(&'static str, limits::Usage)],
     /// The SMB server.
     pub smb: &'a Snapshot,
     /// The NFS server.
     pub nfs: &'a nfs::snapshot::Snapshot,
-    /// Files that are open.
+    /// Number of open files.
     pub open_files: usize,
-    /// What caches were good for, by share and kind.
+    /// Cache counters by share and kind.
     pub caches: &'a [(String, &'static str, Count)],
-    /// Directories that were read from their beginning.
+    /// Directory scans from the beginning.
     pub directory_scans: u64,
-    /// What shares' file systems say.
+    /// Space of the shares' file systems.
     pub shares: &'a [ShareFact],
     /// Shares whose disks have failed.
     pub disks: &'a [ShareDisk],
-    /// What they are provisioned with.
+    /// Limits of the shares.
     pub limits: &'a [(String, limits::Snapshot)],
-    /// Where features stand.
+    /// States of the features.
     pub features: &'a [(&'static str, FeatureState)],
-    /// Breaks that were told.
+    /// Counts of lease and delegation breaks.
     pub breaks: BreakCounts,
-    /// Processor time in seconds.
+    /// CPU time in seconds.
     pub processor: &'a [(usize, Stage, f64)],
-    /// Slow requests that a collector was told of.
+    /// Slow requests that the trace collector has accepted.
     pub traces_sent: u64,
-    /// Events that the audit log has only the number of.
+    /// Events that the audit log has left out.
     pub audit_left_out: u64,
-    /// Lines that the log does not have.
+    /// Lines that the log lacks.
     pub log: LogCounts,
 }
 
@@ -58,7 +58,7 @@ fn all() -> impl Iterator<Item = &'static Metric> {
     METRICS.iter().copied().flatten()
 }
 
-/// All metrics in the text format that collectors read.
+/// All metrics in the Prometheus text format.
 #[must_use]
 pub fn text(moment: &Moment<'_>) -> String {
     let mut text = String::new();
@@ -77,7 +77,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    /// What each metric means, as `docs/metrics.md` has it.
+    /// The table of `docs/metrics.md`.
     fn documentation() -> String {
         let mut text = String::from("| metric | kind | labels | meaning |\n|---|---|---|---|\n");
         for Metric { name, kind, labels, help, .. } in all() {
@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// Runs promtool, if there is one.
+    /// Runs promtool if it is installed.
     fn promtool(arguments: &[&str], input: &str) -> Option<(bool, String)> {
         use std::io::Write as _;
         let mut command = Command::new("promtool");
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// What stands for a metric in text, without what histograms add.
+    /// The metric names in a text, without histogram suffixes.
     fn named(text: &str) -> Vec<String> {
         let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let parts = text.split("anabranch_").skip(1);
@@ -276,7 +276,7 @@ mod tests {
             for name in named(text) {
                 assert!(all().any(|metric| metric.name == name), "{name} in {text}");
             }
-            // Labels in braces, and those that sums are kept by.
+            // Label names in selectors and in `by` clauses.
             let within = |open: &str, close: char| -> Vec<String> {
                 let parts = text.split(open).skip(1);
                 parts.filter_map(|p| Some(p.split_once(close)?.0.to_owned())).collect()
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// With ANABRANCH_WRITE_DOCS=1 in the environment the document is made so.
+    /// Rewrites the document if ANABRANCH_WRITE_DOCS is set.
     #[test]
     fn every_metric_is_documented_as_it_is() {
         let mut document = repository("docs/metrics.md");

@@ -1,4 +1,4 @@
-//! Every metric that is told: its name, labels and meaning, and where its values come from.
+//! The table of all metrics: name, labels, help and value source.
 
 use super::Moment;
 use super::text::{Kind, Lines};
@@ -7,17 +7,17 @@ use limits::{Limits, Rates, Usage};
 use meter::{ApiSnapshot, ShareSnapshot};
 use std::collections::BTreeMap;
 
-/// One metric. The unit is the last word of its name, before `_total`.
+/// One metric. Its unit is the last word of its name before `_total`.
 pub struct Metric {
-    /// What collectors know it by.
+    /// Name of the metric.
     pub name: &'static str,
-    /// How it moves.
+    /// Type of the metric.
     pub kind: Kind,
-    /// What tells its values apart.
+    /// Label names.
     pub labels: &'static [&'static str],
-    /// A sentence for people.
+    /// Help text, a sentence.
     pub help: &'static str,
-    /// Writes its values.
+    /// Writes the values.
     pub put: fn(&Moment<'_>, &mut Lines<'_>),
 }
 
@@ -53,10 +53,10 @@ const fn histogram(
     Metric { name, kind: Kind::Histogram, labels, help, put }
 }
 
-/// All of them.
+/// All metrics.
 pub const METRICS: &[&[Metric]] = &[REQUESTS, SHARES, CLIENTS, CACHES, PROCESS];
 
-/// What requests did. Names of `docs/metrics.md`'s first part: those that the service has, too.
+/// Request metrics, which Azure Files has, too (first part of `docs/metrics.md`).
 const REQUESTS: &[Metric] = &[
     counter(
         "anabranch_transactions_total",
@@ -284,7 +284,7 @@ const CLIENTS: &[Metric] = &[
         "Credits that SMB clients hold: requests that they may send.",
         |m, lines| {
             let channels = m.smb.sessions.iter().flat_map(|session| &session.channels);
-            // A connection that several sessions share has one window.
+            // Sessions that share a connection share its credit window.
             let of: BTreeMap<u64, u32> = channels.map(|c| (c.connection, c.credits())).collect();
             lines.put(&[], of.values().map(|credits| u64::from(*credits)).sum::<u64>());
         },
@@ -484,7 +484,7 @@ fn each_api(m: &Moment<'_>, mut put: impl FnMut(&str, &ApiSnapshot)) {
     }
 }
 
-/// As [`each_api`], of all callers together.
+/// As [`each_api`], summed over all authentication kinds.
 fn each_api_of_all(m: &Moment<'_>, mut put: impl FnMut(&str, &ApiSnapshot)) {
     for share in &m.meter.shares {
         let mut apis = share.apis.iter().peekable();
@@ -504,7 +504,7 @@ fn each_api_of_all(m: &Moment<'_>, mut put: impl FnMut(&str, &ApiSnapshot)) {
     }
 }
 
-/// Limits of both ways and of each, by direction.
+/// Limits by direction.
 type ByDirection = [(&'static str, Option<u64>); 3];
 
 fn each_limit(m: &Moment<'_>, lines: &mut Lines<'_>, of: fn(&Limits) -> ByDirection) {

@@ -1,22 +1,22 @@
-//! The text format that collectors read (Prometheus's, version 0.0.4).
+//! The Prometheus text format, version 0.0.4.
 
 use crate::log::is_unsafe;
 use meter::{BOUNDS_MICROSECONDS, Histogram};
 use std::fmt::{Display, Write};
 
-/// How a value moves.
+/// Type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only up, since the start.
+    /// Increases only, since the start.
     Counter,
-    /// Up and down.
+    /// Increases and decreases.
     Gauge,
-    /// Observations by buckets.
+    /// Observations in buckets.
     Histogram,
 }
 
 impl Kind {
-    /// What the format calls it.
+    /// The type's name in the format.
     pub fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -26,7 +26,7 @@ impl Kind {
     }
 }
 
-/// The lines of one metric, being written.
+/// Writer for the lines of one metric.
 #[derive(Debug)]
 pub struct Lines<'a> {
     out: &'a mut String,
@@ -35,7 +35,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Begins a metric.
+    /// Writes the head of a metric.
     pub fn begin(
         out: &'a mut String,
         (name, kind): (&'a str, Kind),
@@ -47,7 +47,7 @@ impl<'a> Lines<'a> {
         Self { out, name, labels }
     }
 
-    /// A value; the values of the labels in their order.
+    /// Writes a value with its label values in order.
     pub fn put(&mut self, values: &[&str], value: impl Display) {
         self.put_as("", values, None, value);
     }
@@ -81,7 +81,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// A histogram of latencies.
+    /// Writes a latency histogram.
     pub fn put_latencies(&mut self, values: &[&str], histogram: &Histogram) {
         let bounds = BOUNDS_MICROSECONDS.map(|bound| (bound as f64 / 1e6).to_string());
         let bounds = bounds.iter().map(String::as_str).chain(["+Inf"]);
@@ -89,7 +89,7 @@ impl<'a> Lines<'a> {
         self.put_histogram(values, bounds.zip(&histogram.buckets), seconds);
     }
 
-    /// A histogram: each bucket's bound and what is in it alone, the last bound being `+Inf`.
+    /// Writes a histogram from bounds and the count of each bucket alone; the last bound is `+Inf`.
     pub fn put_histogram<'b>(
         &mut self,
         values: &[&str],

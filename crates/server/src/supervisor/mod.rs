@@ -1,8 +1,8 @@
-//! What stands between this process and the program that started it, as systemd or
-//! another one of its protocol: sockets that were opened before, and what it is told.
+//! The interface to the service manager (systemd or a compatible one): passed sockets and
+//! notifications.
 //!
-//! sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3). Without such a program all of
-//! this does nothing.
+//! sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3). Without a service manager all of this
+//! does nothing.
 
 mod notify;
 mod passed;

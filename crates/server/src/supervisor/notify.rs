@@ -1,4 +1,4 @@
-//! What the program that started this one is told: sd_notify(3).
+//! Notifications to the service manager: sd_notify(3).
 
 use super::Pulse;
 use rustix::time::{ClockId, clock_gettime};
@@ -9,21 +9,21 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often what is said of the server is said anew.
+/// Interval of the status text.
 const STATUS_EVERY: Duration = Duration::from_secs(15);
-/// The server's own beats are a second apart: nothing has stalled before this time.
+/// Beats of the server are a second apart; a shorter gap is no stall.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
-/// Who is to be told, if anyone is.
+/// The service manager, if there is one.
 #[derive(Debug, Default)]
 pub struct Supervisor {
     to: Option<(UnixDatagram, SocketAddr)>,
-    /// A sign of life is wanted within each.
+    /// Watchdog period.
     watchdog: Option<Duration>,
 }
 
 impl Supervisor {
-    /// Whoever started this process, as they say in the environment.
+    /// Reads the service manager's addresses from the environment.
     #[must_use]
     pub fn from_environment() -> Self {
         let value = |name| std::env::var(name).ok();
@@ -36,32 +36,32 @@ impl Supervisor {
             })
             .ok()
         });
-        // Who does not take messages must not hold up the server.
+        // A service manager that reads no messages must not delay the server.
         if let Some((socket, _)) = &to {
             let _ = socket.set_write_timeout(Some(Duration::from_secs(1)));
         }
         Self { to, watchdog }
     }
 
-    /// Clients are served.
+    /// Reports that the server is ready.
     pub fn ready(&self, status: &str) {
         self.say(&format!("READY=1\nSTATUS={}", line(status)));
     }
 
-    /// The configuration is read again; [`Supervisor::ready`] follows.
+    /// Reports a reload; [`Supervisor::ready`] follows.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let microseconds = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
         self.say(&format!("RELOADING=1\nMONOTONIC_USEC={microseconds}"));
     }
 
-    /// No more clients are taken.
+    /// Reports the shutdown.
     pub fn stopping(&self) {
         self.say("STOPPING=1\nSTATUS=What is under way may finish");
     }
 
-    /// Tells what the server does, and that it lives as long as it does; until the task is
-    /// dropped.
+    /// Sends the status and the watchdog notification at intervals, until the task is dropped. A
+    /// stalled server sends no watchdog notification.
     pub async fn attend(
         self: Arc<Self>,
         pulse: Arc<Pulse>,
@@ -91,7 +91,7 @@ impl Supervisor {
     }
 }
 
-/// What is said from time to time: of a server that stands still, never that it lives.
+/// The periodic message; without WATCHDOG=1 if the server has stalled.
 fn sign_of_life(stalled: Option<&str>, is_watched: bool, status: &str) -> String {
     match stalled {
         Some(what) => format!("STATUS=No progress: {what}"),
@@ -100,12 +100,12 @@ fn sign_of_life(stalled: Option<&str>, is_watched: bool, status: &str) -> String
     }
 }
 
-/// One line: what follows another would be a message of its own.
+/// Replaces control characters: text after a line feed would be another message.
 fn line(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
-/// A path, or with `@` a name of no file.
+/// A socket path, or with `@` an abstract name.
 fn address(name: &OsString) -> std::io::Result<SocketAddr> {
     match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
@@ -114,7 +114,7 @@ fn address(name: &OsString) -> std::io::Result<SocketAddr> {
     }
 }
 
-/// How often a sign of life is wanted of this process.
+/// The watchdog period, if it is meant for this process.
 fn period(process: i32, of: Option<String>, microseconds: Option<String>) -> Option<Duration> {
     let is_ours = of.is_none_or(|text| text.parse() == Ok(process));
     let period = Duration::from_micros(microseconds?.parse().ok().filter(|n| *n > 0)?);

@@ -1,31 +1,31 @@
-//! Sockets that were open before the process was: sd_listen_fds(3).
+//! Socket activation: sd_listen_fds(3).
 
 use crate::service::StartError;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::net::TcpListener;
 
-/// The first descriptor that is passed; the others follow it.
+/// First passed descriptor; the others follow it.
 const FIRST: i32 = 3;
-/// Sockets that can be passed.
+/// Maximum number of passed sockets.
 const PASSED_MAX: i32 = 256;
 
-/// Listening sockets by what is served on them, as their units' `FileDescriptorName` says.
-/// Where there are some, the addresses of the configuration are not listened on.
+/// Listening sockets by protocol, from the `FileDescriptorName` of their units. They replace the
+/// configured addresses of their protocol.
 #[derive(Debug, Default)]
 pub struct Passed {
     /// `smb`.
     pub smb: Vec<TcpListener>,
     /// `nfs`.
     pub nfs: Vec<TcpListener>,
-    /// `admin`: the first one counts.
+    /// `admin`: only the first one is used.
     pub admin: Vec<TcpListener>,
 }
 
 impl Passed {
-    /// Those that this process was started with.
+    /// Takes the sockets that the service manager passed.
     ///
     /// # Errors
-    /// [`StartError`] if there are some that cannot be used.
+    /// [`StartError`] if one of them is unusable.
     pub fn from_environment() -> Result<Self, StartError> {
         let value = |name| std::env::var(name).ok();
         let process = getpid().as_raw_nonzero().get();
@@ -57,7 +57,7 @@ impl Passed {
     }
 }
 
-/// Numbers and names of the descriptors that are meant for this process.
+/// Numbers and names of the descriptors for this process.
 fn named(
     process: i32,
     meant_for: Option<String>,
@@ -69,14 +69,14 @@ fn named(
     }
     let count: i32 = count.and_then(|text| text.parse().ok()).unwrap_or(0);
     let mut names = names.split(':').filter(|name| !name.is_empty());
-    // Who gives no names has one kind of sockets, and SMB is what this is for.
+    // Without names all sockets are of one kind, and the default is SMB.
     let none = names.clone().next().is_none();
     let mut name = || if none { "smb" } else { names.next().unwrap_or("unknown") }.to_owned();
     (0..count.clamp(0, PASSED_MAX)).map(|at| (FIRST + at, name())).collect()
 }
 
-/// A descriptor of this process, by its number. It is another one of the same socket: a number
-/// alone does not say that nobody else here owns it.
+/// Duplicates a descriptor by its number: the number alone does not prove ownership, so the
+/// original cannot be taken safely.
 fn taken(number: i32) -> std::io::Result<TcpListener> {
     use rustix::net::sockopt;
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
@@ -87,7 +87,7 @@ fn taken(number: i32) -> std::io::Result<TcpListener> {
         return Err(std::io::Error::other("it does not listen for connections"));
     }
     let socket = TcpListener::from(fd);
-    // A Unix socket listens, too, but its clients have no address.
+    // A Unix socket can listen, too, but its clients have no IP address.
     socket.local_addr()?;
     socket.set_nonblocking(true)?;
     Ok(socket)

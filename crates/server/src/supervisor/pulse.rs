@@ -1,22 +1,22 @@
-//! Whether the server makes progress, for a watchdog that ends it when it does not.
+//! Detects a stalled server for the watchdog, which restarts it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::AbortHandle;
 
-/// What has to go on: tasks that beat each second, and tasks that never end.
+/// Watched activities: tasks that beat every second, and tasks that must never end.
 ///
-/// A beat follows a step through a protocol layer's own state, so a layer whose locks nobody
-/// gives back does not beat, nor does anything once the runtime's threads are stuck. Workers
-/// do not count: one that waits for a dead disk would wait again after a restart.
+/// A beat follows a tick of a protocol layer. So a layer with a stuck lock does not beat, nor does
+/// a runtime with stuck threads. Workers are not watched: one that waits for a dead disk would wait
+/// again after a restart.
 #[derive(Debug, Default)]
 pub struct Pulse {
     beats: Mutex<Vec<Watched>>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-/// Beats of one kind.
+/// Counter of one watched activity.
 #[derive(Clone, Debug, Default)]
 pub struct Beat(Arc<AtomicU64>);
 
@@ -29,14 +29,14 @@ struct Watched {
 }
 
 impl Beat {
-    /// Something was done.
+    /// Counts a beat.
     pub fn beats(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Pulse {
-    /// A new kind of beats, which is expected from `now` on.
+    /// Watches a new activity from `now` on.
     pub fn expect(&self, name: &'static str, now: Instant) -> Beat {
         let beat = Beat::default();
         let watched = Watched { name, beat: beat.clone(), seen: 0, moved: now };
@@ -44,12 +44,12 @@ impl Pulse {
         beat
     }
 
-    /// A task that must not end.
+    /// Watches a task that must not end.
     pub fn keep(&self, task: AbortHandle) {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task);
     }
 
-    /// What stands still: has not beaten `within` the time before `now`, or has ended.
+    /// The first stalled activity: it has not beaten `within` the time before `now`, or has ended.
     pub fn stalled(&self, now: Instant, within: Duration) -> Option<&'static str> {
         let mut beats = self.beats.lock().unwrap_or_else(PoisonError::into_inner);
         for watched in beats.iter_mut() {

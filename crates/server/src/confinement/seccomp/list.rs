@@ -1,13 +1,13 @@
-//! The calls, by what they are for.
+//! The system calls by purpose.
 
-/// A system call: its name, and its number on this processor.
+/// A system call: name and number on this architecture.
 pub(in crate::confinement) type Call = (&'static str, i64);
 
 macro_rules! calls {
     ($($name:ident),* $(,)?) => { &[$((stringify!($name), libc::$name)),*] };
 }
 
-/// Calls that are permitted whatever their arguments.
+/// Calls that are permitted with any arguments.
 pub(in crate::confinement) const PLAIN: &[Call] = calls![
     // Files and data.
     SYS_read,
@@ -160,7 +160,7 @@ pub(in crate::confinement) const PLAIN: &[Call] = calls![
     SYS_sched_getaffinity,
     SYS_sched_setaffinity,
     SYS_getcpu,
-    // Identity, and acting as a caller.
+    // Identity, and impersonation of a caller.
     SYS_getpid,
     SYS_getppid,
     SYS_gettid,
@@ -188,7 +188,7 @@ pub(in crate::confinement) const PLAIN: &[Call] = calls![
     SYS_getpriority,
 ];
 
-/// Calls that are newer than the tables of the C library: one number on all processors.
+/// Calls that the libc crate does not list yet; their numbers are equal on all architectures.
 pub(in crate::confinement) const NEWER: &[Call] = &[
     ("SYS_cachestat", 451),
     ("SYS_fchmodat2", 452),
@@ -204,7 +204,7 @@ pub(in crate::confinement) const NEWER: &[Call] = &[
     ("SYS_file_setattr", 469),
 ];
 
-/// Older forms of permitted calls, which the C library makes on this processor.
+/// Older forms of permitted calls that the C library makes on this architecture.
 #[cfg(target_arch = "x86_64")]
 pub(in crate::confinement) const OLDER: &[Call] = calls![
     SYS_renameat,
@@ -244,19 +244,19 @@ pub(in crate::confinement) const OLDER: &[Call] = calls![
 #[cfg(not(target_arch = "x86_64"))]
 pub(in crate::confinement) const OLDER: &[Call] = OLDER_OF_AARCH64;
 
-/// The one older form that aarch64 has: rename(3) makes it, and `libc` does not list it.
+/// The only older form on aarch64: rename(3) makes it, and the libc crate does not list it.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 pub(in crate::confinement) const OLDER_OF_AARCH64: &[Call] = &[("SYS_renameat", 38)];
 
-/// Calls that libraries make to learn whether they exist, and do without: refused and not logged.
+/// Calls that libraries try and can do without: refused and not logged.
 pub(in crate::confinement) const TRIED: &[Call] = calls![
-    // The C library's first thread.
+    // The C library's thread creation.
     SYS_clone3,
 ];
 
-/// Calls that end the process: neither the server nor its libraries make them.
+/// Calls that kill the process: neither the server nor its libraries make them.
 ///
-/// Keyrings are not among them, since a Kerberos library may ask whether there are any.
+/// Keyring calls are not among them, because a Kerberos library may probe for keyrings.
 pub(in crate::confinement) const FATAL: &[Call] = calls![
     SYS_ptrace,
     SYS_process_vm_readv,
@@ -293,14 +293,14 @@ pub(in crate::confinement) const FATAL: &[Call] = calls![
     SYS_setdomainname,
 ];
 
-/// Access to the ports of the machine, by the processor: fatal, too.
+/// Access to I/O ports: fatal, too.
 #[cfg(target_arch = "x86_64")]
 pub(in crate::confinement) const FATAL_OLDER: &[Call] = calls![SYS_iopl, SYS_ioperm];
-/// As above: there are none.
+/// This architecture has none.
 #[cfg(not(target_arch = "x86_64"))]
 pub(in crate::confinement) const FATAL_OLDER: &[Call] = &[];
 
-/// Options of `prctl`: names of threads and of memory, huge pages, and reading what holds.
+/// Permitted `prctl` options: names of threads and of memory, huge pages, and queries.
 pub(in crate::confinement) const PRCTL: &[i32] = &[
     libc::PR_SET_NAME,
     libc::PR_GET_NAME,
@@ -312,6 +312,6 @@ pub(in crate::confinement) const PRCTL: &[i32] = &[
     libc::PR_GET_SECCOMP,
     libc::PR_GET_DUMPABLE,
     libc::PR_SET_DUMPABLE,
-    // PR_GET_AUXV, which rustix asks when it first needs the auxiliary vector.
+    // PR_GET_AUXV, which rustix uses when it first needs the auxiliary vector.
     0x4155_5856,
 ];

@@ -1,8 +1,8 @@
-//! System calls: a list of those that the server makes, and one of those that end it.
+//! System call filters: a list of permitted calls, and a list of calls that kill the process.
 //!
-//! Three filters, of which the kernel takes the strictest answer. Calls without conditions are
-//! answered from the kernel's bitmap (Linux 5.11), so that data paths run no filter program;
-//! conditions stand at rare calls only. The kernel logs the refusals of the last two.
+//! There are three filters, and the kernel applies the strictest result. The kernel answers
+//! unconditional calls from a bitmap (Linux 5.11), so data paths run no filter program. Only rare
+//! calls have conditions. The kernel logs the refusals of the last two filters.
 
 mod list;
 
@@ -16,7 +16,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// State that a thread may separate from others: umask, working and root directory.
+/// State that a thread may unshare: umask, working directory and root directory.
 const SEPARATED: u64 = libc::CLONE_FS.unsigned_abs() as u64;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -39,29 +39,29 @@ fn instruction(one: &seccompiler::sock_filter) -> libc::sock_filter {
     libc::sock_filter { code: one.code, jt: one.jt, jf: one.jf, k: one.k }
 }
 
-/// Refuses the calls of every start, whose records would hide others in the log.
+/// Refuses calls that every start makes; their records would hide others in the log.
 fn trying() -> Outcome<BpfProgram> {
     let rules = unconditional([list::TRIED]).collect();
     compile(rules, SeccompAction::Allow, missing())
 }
 
-/// The answer that a call does not exist (ENOSYS).
+/// Fails the call with ENOSYS.
 fn missing() -> SeccompAction {
     SeccompAction::Errno(u32::from(libc::ENOSYS.unsigned_abs() as u16))
 }
 
-/// Ends the process at a call that only foreign code makes.
+/// Kills the process at a call that only injected code makes.
 fn denying() -> Outcome<BpfProgram> {
     let mut rules: Rules = unconditional([list::FATAL, list::FATAL_OLDER]).collect();
-    // All but an umask of a thread's own.
+    // Every unshare except CLONE_FS.
     let others = rule(0, SeccompCmpOp::Ne, SEPARATED)?;
     rules.insert(libc::SYS_unshare, vec![others]);
     compile(rules, SeccompAction::Allow, SeccompAction::KillProcess)
 }
 
-/// Unlisted calls do not exist (ENOSYS): libraries then do without, as on an older kernel.
+/// Fails unlisted calls with ENOSYS: libraries then use fallbacks, as on an older kernel.
 fn permitting() -> Outcome<BpfProgram> {
-    // Calls that the filter before has refused: a second refusal would be logged.
+    // Calls that the previous filter refuses: a second refusal would be logged.
     let tried = list::TRIED;
     let mut rules: Rules = unconditional([list::PLAIN, list::NEWER, list::OLDER, tried]).collect();
     rules.extend(conditional()?);
@@ -79,7 +79,7 @@ fn compile(rules: Rules, others: SeccompAction, listed: SeccompAction) -> Outcom
     SeccompFilter::new(rules, others, listed, arch)?.try_into()
 }
 
-/// Calls that are permitted by their arguments.
+/// Calls that are permitted with certain arguments.
 fn conditional() -> Outcome<Rules> {
     let bits = |argument, mask: i32, value: i32| {
         let (mask, value) = (mask.unsigned_abs().into(), value.unsigned_abs().into());
@@ -91,11 +91,11 @@ fn conditional() -> Outcome<Rules> {
     };
     let own = std::process::id().into();
     Ok(Rules::from([
-        // Memory is written or executed, never both.
+        // Memory is writable or executable, never both.
         (libc::SYS_mmap, vec![bits(2, libc::PROT_WRITE, 0)?, bits(2, libc::PROT_EXEC, 0)?]),
         (libc::SYS_mprotect, vec![bits(1, libc::PROT_EXEC, 0)?]),
-        // Threads and no processes. The flags of clone3 cannot be seen; it is unlisted, and the
-        // C library falls back to this.
+        // Threads only, no processes. A filter cannot inspect the flags of clone3; that call is
+        // unlisted, and the C library falls back to clone.
         (libc::SYS_clone, vec![bits(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?]),
         (libc::SYS_tgkill, vec![rule(0, SeccompCmpOp::Eq, own)?]),
         (

@@ -1,4 +1,4 @@
-//! What is told in which surroundings, case by case.
+//! Tests of the selection, case by case.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn at(index: u32, address: &str) -> Addressed {
     Addressed { index, address: address.parse().unwrap(), is_usable: true }
 }
 
-/// Loopback, two cards and a bridge.
+/// A machine with loopback, two network cards and a bridge.
 fn machine() -> Seen {
     let eth0 = Link { queues: 8, bits_per_second: Some(25_000_000_000), ..link(2, "eth0") };
     let bridge = Link { is_virtual: true, ..link(4, "br0") };
