@@ -194,7 +194,8 @@ impl LocalNode {
         self.is_unheard.then(Unheard::telling)
     }
 
-    fn change_owner(&self, owner: OwnerChange) -> Result<()> {
+    /// Changes owner and group with the rights that the thread has.
+    pub fn change_owner(&self, owner: OwnerChange) -> Result<()> {
         let uid = owner.uid.map(rustix::fs::Uid::from_raw);
         let gid = owner.gid.map(rustix::fs::Gid::from_raw);
         rustix::fs::chownat(rustix::fs::CWD, self.proc_path(), uid, gid, AtFlags::empty())
@@ -203,7 +204,8 @@ impl LocalNode {
         Ok(())
     }
 
-    fn change_mode(&self, mode: u32) -> Result<()> {
+    /// Changes the mode with the rights that the thread has.
+    pub fn change_mode(&self, mode: u32) -> Result<()> {
         let mode = Mode::from_raw_mode(mode & 0o7777);
         rustix::fs::chmodat(rustix::fs::CWD, self.proc_path(), mode, AtFlags::empty())
             .map_err(|e| refusal("chmod", e))

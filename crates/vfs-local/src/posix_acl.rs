@@ -69,6 +69,23 @@ fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     }
 }
 
+/// Puts owner and permissions back as they were, in calls of which none leaves a state that is wider
+/// than both sides. The caller acts as one who may.
+pub fn restore(node: &LocalNode, state: &PermissionState) -> Result<()> {
+    let stat = node.raw_stat()?;
+    if (stat.st_uid, stat.st_gid) != (state.uid, state.gid) {
+        node.change_owner(OwnerChange { uid: Some(state.uid), gid: Some(state.gid) })?;
+    }
+    match &state.access {
+        Some(entries) => node
+            .put_xattr(ACCESS, Some(&encode(entries)), XattrFlags::empty())
+            .map_err(|e| refusal("put permissions back", e))?,
+        None => store_mode(node, state.mode & 0o777)?,
+    }
+    // The calls before may have taken set-user-ID and set-group-ID away.
+    node.change_mode(state.mode)
+}
+
 /// Everything that POSIX says of who may do what to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionState {

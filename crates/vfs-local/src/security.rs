@@ -5,6 +5,9 @@
 //! permissions are about to have: from then on it is in force, whatever else was changed. Permissions,
 //! which decide for local users, pass through no state that is wider than both the old and the new.
 //!
+//! A change that fails is undone by the same way back ([`undo`]). A value that counts in several states
+//! and is old belongs to no change in flight: the power went. The next look at it leaves it one state.
+//!
 //! They are stored in Samba's `security.NTACL`, which only the superuser may
 //! write. A process without that power keeps them in `user.anabranch.NTACL`,
 //! and a process with it never looks there: local users could have made it.
@@ -16,14 +19,29 @@ use crate::ntacl::{self, Counts, StateHash};
 use crate::posix_acl::{self, PermissionState};
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use undo::{SecurityTarget, UndoLog};
 use vfs::{
     Actor, AttributeChanges, Elevated, FsError, Identity, Node, OwnerChange, PosixAcl, Result,
     SecurityChange, ServerWork,
 };
 
+mod undo;
+
 const TRUSTED: &str = "security.NTACL";
 const OWN: &str = "user.anabranch.NTACL";
+/// Age of a file's last change from which a value with several states belongs to no change in flight,
+/// of another process either: a change takes a few system calls.
+const SETTLE_AFTER_NANOS: i128 = 10_000_000_000;
+/// Locks over all files, by inode number: changes of two files that share one wait for each other.
+const LOCKS: usize = 64;
+
+static CHANGING: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
+
+/// Where changes of a file's security wait for each other.
+fn lock_of(node: &LocalNode) -> &'static Mutex<()> {
+    &CHANGING[node.key.inode as usize % LOCKS]
+}
 
 /// Where descriptors are kept.
 pub fn name() -> &'static str {
@@ -46,18 +64,59 @@ fn may_write_trusted() -> bool {
 /// The descriptor in force, if one is stored and the permissions are those
 /// that it was stored beside.
 pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
-    let value = match node.get_xattr(name()) {
-        Ok(value) => value,
-        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => return Ok(None),
-        Err(errno) => return Err(refusal("get descriptor", errno)),
-    };
+    load_at(node, crate::xattr_notes::now())
+}
+
+/// See [`load`]; `now` in nanoseconds, by the clock of file systems.
+fn load_at(node: &LocalNode, now: i128) -> Result<Option<Vec<u8>>> {
+    let Some(value) = stored_value(node)? else { return Ok(None) };
     let Some(stored) = ntacl::decode(&value) else { return Ok(None) };
-    let counts = match stored.counts {
+    let counts = match &stored.counts {
         Counts::Always => true,
-        Counts::While(states) => states.contains(&PermissionState::of(node)?.hash()),
+        Counts::While(states) => {
+            let state = PermissionState::of(node)?.hash();
+            if states.len() > 1 {
+                settle(node, &value, state, now);
+            }
+            states.contains(&state)
+        }
         Counts::Unknown => false,
     };
     Ok(counts.then_some(stored.descriptor))
+}
+
+/// The stored value, if there is one and this process may see it.
+fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
+    match node.get_xattr(name()) {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
+        Err(errno) => Err(refusal("get descriptor", errno)),
+    }
+}
+
+/// Leaves a value that counts in several states one of them, if no change is in flight: the present
+/// state, or where the descriptor is not in force the last, which the change was to lead to. Else a
+/// later chmod(2) to another state on the way would put the descriptor in force.
+fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
+    // Whoever changes it leaves one state.
+    let Ok(_changing) = lock_of(node).try_lock() else { return };
+    let Ok(stat) = node.raw_stat() else { return };
+    let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+    // A clock that was set back makes the change one of the future.
+    let is_old = (now - changed).abs() >= SETTLE_AFTER_NANOS;
+    let is_present = || stored_value(node).is_ok_and(|stored| stored.as_deref() == Some(value));
+    if !is_old || !is_present() {
+        return;
+    }
+    let Some(ntacl::Stored { descriptor, counts: Counts::While(states) }) = ntacl::decode(value)
+    else {
+        return;
+    };
+    let Some(last) = states.last() else { return };
+    let left = if states.contains(&state) { &state } else { last };
+    if let Err(error) = put(node, Some((&descriptor, &[*left]))) {
+        tracing::debug!(?error, "a descriptor of an interrupted change still has several states");
+    }
 }
 
 /// A change of permissions by one system call.
@@ -68,11 +127,18 @@ enum PermissionStep<'a> {
     List(&'a PosixAcl),
 }
 
+/// A call, and the permissions that it finds.
+#[derive(Clone, Debug)]
+struct PlannedStep<'a> {
+    step: PermissionStep<'a>,
+    before: PermissionState,
+}
+
 /// Calls that change owner and permissions, and the states that they lead through: as many as a
 /// stored value can count in.
 #[derive(Clone, Debug)]
 struct StepBatch<'a> {
-    steps: Vec<PermissionStep<'a>>,
+    steps: Vec<PlannedStep<'a>>,
     /// The state before the first step comes first; each once.
     states: Vec<StateHash>,
 }
@@ -110,6 +176,7 @@ impl<'a> PermissionSteps<'a> {
             let may_keep =
                 |user: &Identity| user.uid == 0 || (!changes_owner && user.uid == present.uid);
             mode &= if who.user().is_none_or(may_keep) { 0o7777 } else { !SET_IDS };
+            mode &= set_group_id_left(who, present.gid);
             let between = [present.clone().with_bare_mode(mode)];
             steps.add(PermissionStep::Mode(mode), &between, present.clone().with_mode(mode));
         }
@@ -119,10 +186,12 @@ impl<'a> PermissionSteps<'a> {
         }
         if let Some(list) = change.permissions {
             let before = &steps.state;
-            let next = before.clone().with_list(list);
+            let mut next = before.clone().with_list(list);
+            let is_changed = next != *before;
+            next.mode &= set_group_id_left(who, before.gid);
             let bare_mode = before.clone().with_bare_mode(next.mode);
             let between = [before.clone().with_bare_list(list), bare_mode];
-            if next != *before {
+            if is_changed {
                 steps.add(PermissionStep::List(list), &between, next);
             }
         }
@@ -138,8 +207,9 @@ impl<'a> PermissionSteps<'a> {
     ) {
         let hashes: Vec<_> = between.iter().chain([&next]).map(PermissionState::hash).collect();
         let Some(batch) = self.batches.last_mut() else { return };
+        let step = PlannedStep { step, before: self.state.clone() };
         let mut joined = batch.clone();
-        joined.add(step, &hashes);
+        joined.add(step.clone(), &hashes);
         if joined.states.len() <= ntacl::STATES_MAX {
             *batch = joined;
         } else {
@@ -156,7 +226,7 @@ impl<'a> PermissionSteps<'a> {
 }
 
 impl<'a> StepBatch<'a> {
-    fn add(&mut self, step: PermissionStep<'a>, states: &[StateHash]) {
+    fn add(&mut self, step: PlannedStep<'a>, states: &[StateHash]) {
         self.steps.push(step);
         for state in states {
             if !self.states.contains(state) {
@@ -190,6 +260,14 @@ impl PermissionStep<'_> {
 
 /// The bits that have a program run as its owner or group.
 const SET_IDS: u32 = 0o6000;
+const SET_GROUP_ID: u32 = 0o2000;
+
+/// What chmod(2) or a change of the list leaves of a mode: the kernel takes set-group-ID from a caller
+/// outside the file's group who has no power over the bit. capabilities(7), CAP_FSETID; chmod(2).
+fn set_group_id_left(who: Actor<'_>, gid: u32) -> u32 {
+    let may_keep = |user: &Identity| user.uid == 0 || user.in_group(gid);
+    if who.user().is_none_or(may_keep) { !0 } else { !SET_GROUP_ID }
+}
 
 /// Whether a change takes set-user-ID and set-group-ID bits away. What runs as its owner or group is
 /// for the owner to share out, and the kernel takes the bits of a file away with its owner.
@@ -216,6 +294,7 @@ fn loses_set_ids(
 /// nobody more than the list does.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _telling = node.telling();
+    let _changing = lock_of(node).lock().unwrap_or_else(PoisonError::into_inner);
     let Some(descriptor) = change.descriptor else { return put(node, None) };
     match store_both(node, who, descriptor, change) {
         Err(FsError::TooLarge) => {}
@@ -223,18 +302,21 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
     }
     let names = posix_acl::load(node)?;
     let owner = as_owner(who, PermissionState::of(node)?.uid);
+    let put_back = |error| {
+        // What was in force counts beside these alone.
+        if let Some(names) = &names {
+            let _acting = Acting::begin(owner)?;
+            posix_acl::store(node, names)?;
+        }
+        Err(error)
+    };
     if names.is_some() {
-        let _acting = Acting::begin(owner)?;
-        posix_acl::drop_names(node)?;
+        let dropped = Acting::begin(owner).and_then(|_acting| posix_acl::drop_names(node));
+        dropped.or_else(put_back)?;
     }
     let mode = change.permissions.map(|list| PosixAcl::of_mode(list.mode_without_names()));
     let without_names = SecurityChange { permissions: mode.as_ref(), ..*change };
-    let stored = store_both(node, who, descriptor, &without_names);
-    if let (Err(_), Some(names)) = (&stored, &names) {
-        // What was in force counts beside these alone.
-        let _acting = Acting::begin(owner)?;
-        posix_acl::store(node, names)?;
-    }
+    let stored = store_both(node, who, descriptor, &without_names).or_else(put_back);
     if stored == Err(FsError::TooLarge) {
         let bytes = descriptor.len();
         tracing::warn!(
@@ -246,27 +328,57 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
     stored
 }
 
+/// Stores a descriptor beside the owner and permissions that a change has.
+///
+/// # Errors
+/// What the first call that failed says. The former descriptor, owner and permissions are back then,
+/// unless a call that puts them back fails, too, which is logged.
 fn store_both(
-    node: &LocalNode,
+    target: &impl SecurityTarget,
     who: Actor<'_>,
     descriptor: &[u8],
     change: &SecurityChange<'_>,
 ) -> Result<()> {
-    let present = PermissionState::of(node)?;
+    let present = target.state()?;
     let steps = PermissionSteps::new(&present, who, change);
-    let mut uid = present.uid;
-    for batch in &steps.batches {
-        if present.is_linked {
-            put(node, Some((descriptor, &batch.states)))?;
-        }
-        for step in &batch.steps {
-            uid = step.perform(node, uid, who)?;
-        }
-    }
     if present.is_linked && steps.is_empty() {
-        return Ok(());
+        return target.put(descriptor, &[present.hash()]);
     }
-    put(node, Some((descriptor, &[PermissionState::of(node)?.hash()])))
+    let mut log = UndoLog::new(target, &present)?;
+    let done = perform_all(target, who, descriptor, &steps, &mut log);
+    let done = done.and_then(|()| {
+        let last = target.state()?.hash();
+        match target.put(descriptor, &[last]) {
+            // The change is made: what is left for a later look is to forget the other states.
+            Err(error) if log.is_stored_for(&last) => {
+                tracing::warn!(?error, "a new descriptor goes on counting in former permissions");
+                Ok(())
+            }
+            other => other,
+        }
+    });
+    done.inspect_err(|_| log.undo(target))
+}
+
+fn perform_all<'a>(
+    target: &impl SecurityTarget,
+    who: Actor<'_>,
+    descriptor: &[u8],
+    steps: &'a PermissionSteps<'_>,
+    log: &mut UndoLog<'a>,
+) -> Result<()> {
+    let mut uid = log.uid();
+    for batch in &steps.batches {
+        if log.has_value() {
+            target.put(descriptor, &batch.states)?;
+        }
+        log.begin(&batch.states);
+        for PlannedStep { step, before } in &batch.steps {
+            log.add(before);
+            uid = target.perform(*step, uid, who)?;
+        }
+    }
+    Ok(())
 }
 
 /// The actor as one who may what POSIX reserves for the owner, which an owner does by itself.
@@ -316,21 +428,21 @@ fn is_without_room(errno: Errno) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::LocalVfs;
     use vfs::{Case, CreateHow, CreationMode, FileKind, Name, PosixName, RelPath, Vfs, Wanted};
 
-    const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    const NEW: [u8; 20] = [1, 0, 4, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    pub const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    pub const NEW: [u8; 20] = [1, 0, 4, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    fn list(owner: u32, named: u32) -> PosixAcl {
+    pub fn list(owner: u32, named: u32) -> PosixAcl {
         let named = vec![(PosixName::User(1001), named)];
         PosixAcl { owner, group: 4, others: 0, mask: Some(7), named }
     }
 
     /// A file or directory with the old descriptor, unless none can be stored here.
-    fn node(kind: FileKind) -> Option<(tempfile::TempDir, std::sync::Arc<dyn vfs::Node>)> {
+    pub fn node(kind: FileKind) -> Option<(tempfile::TempDir, std::sync::Arc<dyn vfs::Node>)> {
         let folder = tempfile::tempdir().unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
         let (mode, dos, wanted) = (0o640, None, Wanted::default());
@@ -374,7 +486,7 @@ mod tests {
             let mut uid = present.uid;
             for batch in &steps.batches {
                 put(node, Some((&NEW, &batch.states))).unwrap();
-                for step in &batch.steps {
+                for PlannedStep { step, .. } in &batch.steps {
                     assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]), "before {step:?}");
                     uid = step.perform(node, uid, Actor::SUPERUSER).unwrap();
                 }
@@ -385,6 +497,85 @@ mod tests {
             let other = AttributeChanges { mode: Some(0o777), ..AttributeChanges::default() };
             node.set_attributes(Actor::SUPERUSER, &other).unwrap();
             assert_eq!(load(node).unwrap(), None, "a state on no way");
+        }
+    }
+
+    /// As a loss of power leaves a descriptor, in the second of four states.
+    #[test]
+    fn descriptor_of_interrupted_change_is_left_one_state() {
+        let Some((_folder, node)) = node(FileKind::File) else { return };
+        let node = LocalNode::of(&*node).unwrap();
+        let states = || ntacl::decode(&node.get_xattr(name()).unwrap()).unwrap().counts;
+        let present = PermissionState::of(node).unwrap();
+        let others = [0o600, 0o640, 0o604].map(|mode| present.clone().with_mode(mode).hash());
+        let all = [others[0], present.hash(), others[1], others[2]];
+        let now = crate::xattr_notes::now();
+        let later = now + SETTLE_AFTER_NANOS + 1_000_000_000;
+
+        put(node, Some((&NEW, &all))).unwrap();
+        assert_eq!(load_at(node, now).unwrap().as_deref(), Some(&NEW[..]));
+        assert_eq!(states(), Counts::While(all.to_vec()), "another process may be changing it");
+        let changing = lock_of(node).lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(load_at(node, later).unwrap().as_deref(), Some(&NEW[..]));
+        assert_eq!(states(), Counts::While(all.to_vec()), "this process is changing it");
+        drop(changing);
+        assert_eq!(load_at(node, later).unwrap().as_deref(), Some(&NEW[..]));
+        assert_eq!(states(), Counts::While(vec![present.hash()]));
+        let chmod = |mode| {
+            let mode = AttributeChanges { mode: Some(mode), ..AttributeChanges::default() };
+            node.set_attributes(Actor::SUPERUSER, &mode).unwrap();
+        };
+        chmod(0o604);
+        assert_eq!(load_at(node, later).unwrap(), None, "a state that it was to lead through");
+
+        put(node, Some((&NEW, &[others[0], others[1]]))).unwrap();
+        assert_eq!(load_at(node, later).unwrap(), None);
+        assert_eq!(states(), Counts::While(vec![others[1]]), "the state that it was to lead to");
+        chmod(0o600);
+        assert_eq!(load_at(node, later).unwrap(), None);
+    }
+
+    /// The kernel takes set-group-ID with the mode or the list that an owner outside the group sets.
+    #[test]
+    fn descriptor_counts_where_kernel_takes_set_group_id() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        for kind in [FileKind::File, FileKind::Directory] {
+            for (permissions, groups) in [
+                (list(5, 6), vec![]),
+                (PosixAcl::of_mode(0o704), vec![]),
+                (list(5, 6), vec![1003]),
+                (PosixAcl::of_mode(0o704), vec![1003]),
+            ] {
+                let Some((_folder, node)) = node(kind) else { return };
+                let given = AttributeChanges {
+                    owner: OwnerChange { uid: Some(1002), gid: Some(1003) },
+                    mode: Some(0o2770),
+                    ..AttributeChanges::default()
+                };
+                node.set_attributes(Actor::SUPERUSER, &given).unwrap();
+                let node = LocalNode::of(&*node).unwrap();
+                let present = PermissionState::of(node).unwrap();
+                let keeps = !groups.is_empty();
+                let owner = Identity { uid: 1002, gid: 1002, groups };
+                let change = SecurityChange {
+                    descriptor: Some(&NEW),
+                    permissions: Some(&permissions),
+                    ..SecurityChange::default()
+                };
+                let steps = PermissionSteps::new(&present, owner.actor(), &change);
+                for batch in &steps.batches {
+                    put(node, Some((&NEW, &batch.states))).unwrap();
+                    for PlannedStep { step, before } in &batch.steps {
+                        assert_eq!(PermissionState::of(node).unwrap(), *before, "{step:?}");
+                        step.perform(node, 1002, owner.actor()).unwrap();
+                        assert_eq!(load(node).unwrap().as_deref(), Some(&NEW[..]), "{step:?}");
+                    }
+                }
+                assert_eq!(PermissionState::of(node).unwrap(), steps.state);
+                assert_eq!(steps.state.mode & 0o2000 != 0, keeps);
+            }
         }
     }
 
@@ -408,7 +599,7 @@ mod tests {
             let mut before = present.clone();
             for batch in &steps.batches {
                 assert!(batch.states.len() <= ntacl::STATES_MAX, "{batch:?}");
-                for step in &batch.steps {
+                for PlannedStep { step, .. } in &batch.steps {
                     let mut states = vec![before.clone()];
                     before = match *step {
                         PermissionStep::Mode(mode) => {
@@ -448,7 +639,8 @@ mod tests {
         };
         let steps = PermissionSteps::new(&present, Actor::SUPERUSER, &change);
         let steps: Vec<_> = steps.batches.iter().flat_map(|batch| &batch.steps).collect();
-        let [PermissionStep::Mode(mode), PermissionStep::List(_)] = steps[..] else {
+        let [mode, list] = steps[..] else { panic!("{steps:?}") };
+        let (PermissionStep::Mode(mode), PermissionStep::List(_)) = (mode.step, list.step) else {
             panic!("{steps:?}");
         };
         assert_eq!(mode & 0o077, 0, "others had nothing, the group gets nothing");

@@ -252,7 +252,7 @@ impl Elevated {
 }
 
 /// Why the server looks at or opens something for itself. None of it creates or removes a name that
-/// a user sees, or changes an owner, a group, a mode or data of a user's file.
+/// a user sees, or changes an owner, a group, a mode or data of a user's file: it may put them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerWork {
     /// What a cache keeps for all users; whom it is shown is decided for each of them.
@@ -275,6 +275,8 @@ pub enum ServerWork {
     /// streams and extended attributes, verifiers, reparse data. Linux asks for the right to
     /// read data, and they are shown to all who may look at the file.
     Metadata,
+    /// Putting owner, permissions and descriptor back, after a change of which a part failed.
+    UndoSecurity,
     /// Files of the backend's own, in which it keeps streams that are too long for an attribute.
     /// Who may use the stream was asked of its file.
     StreamStore,

@@ -60,7 +60,7 @@ const WITHOUT_CALLER: [(&str, &str, &str); 31] = [
 
 /// Where vfs-local acts for the server by itself: the file, how often it names a reason, and why
 /// the caller cannot.
-const OWN_WORK: [(&str, usize, &str); 11] = [
+const OWN_WORK: [(&str, usize, &str); 12] = [
     ("children.rs", 1, "whether a directory is the one that was just created"),
     ("creation.rs", 1, "the creator gets the file open, whatever permissions it was created with"),
     ("handles.rs", 1, "whether the process may open handles at all"),
@@ -72,6 +72,7 @@ const OWN_WORK: [(&str, usize, &str); 11] = [
     ),
     ("outside/mod.rs", 1, "the thread that reads events"),
     ("security.rs", 1, "only the superuser writes descriptors, which are part of SET security"),
+    ("security/undo.rs", 2, "a change that failed is put back, whatever the caller may by then"),
     ("snapshots.rs", 3, "snapshots are listed and opened for all"),
     ("stream_store/mod.rs", 5, "files of long streams, which are the server's own to reach"),
     ("stream_store/sweep.rs", 1, "the thread that removes what is left of removed files"),
