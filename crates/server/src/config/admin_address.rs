@@ -1,4 +1,4 @@
-//! Where the admin API is: an address of this machine, or a socket in its file system.
+//! Address of the admin API: TCP, or a Unix socket.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,12 +8,12 @@ use std::str::FromStr;
 /// Prefix of a path.
 const UNIX: &str = "unix:";
 
-/// Where the admin API listens.
+/// Listening address of the admin API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
-    /// HTTP on an address: who shows a token is answered.
+    /// HTTP over TCP: clients need a token.
     Tcp(SocketAddr),
-    /// HTTP on a Unix socket: root and the server's own user are answered.
+    /// HTTP over a Unix socket: root and the server's own user need no token.
     Unix(PathBuf),
 }
 

@@ -1,27 +1,28 @@
-//! What NFS clients of a share may, as exports(5) says it: `anabranch exports`.
+//! NFS exports in the form of exports(5), for `anabranch exports`.
 
 use super::{Config, HostRule, NfsClients, NfsSquash, NfsStable, NfsTls, ShareConfig};
 use serde_json::{Value, json};
 
-/// One export: a share, as NFS clients have it.
+/// One exported share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportLine {
-    /// The share's name.
+    /// Name of the share.
     pub name: String,
     /// Its directory.
     pub path: String,
-    /// Path that clients mount, behind `SERVER:`.
+    /// Paths that clients mount, after `SERVER:`.
     pub mounts: Vec<String>,
-    /// Clients and their options, of which the first that is for a client counts.
+    /// Clients and their options; the first match counts.
     pub clients: Vec<(String, Vec<String>)>,
     /// Clients that may connect; all if empty.
     pub hosts_allowed: Vec<String>,
-    /// Clients that may not.
+    /// Networks that may not connect.
     pub hosts_denied: Vec<String>,
 }
 
 impl ExportLine {
-    /// A share with these names of `mounts`, whose clients come from a reserved port or not.
+    /// Describes a share; `has_path` adds its path as a mount name, and `reserved_ports` sets
+    /// `secure`.
     #[must_use]
     pub fn new(share: &ShareConfig, has_path: bool, reserved_ports: bool) -> Self {
         let all = NfsClients::new(HostRule::All, !share.read_only);
@@ -50,7 +51,7 @@ impl ExportLine {
         exported.map(line).collect()
     }
 
-    /// For programs.
+    /// The JSON form.
     #[must_use]
     pub fn json(&self) -> Value {
         let client = |(hosts, options): &(String, Vec<String>)| json!({ "hosts": hosts, "options": options });
@@ -65,7 +66,7 @@ impl ExportLine {
     }
 }
 
-/// As they count: with what an entry leaves to its share.
+/// The effective options, including those inherited from the share.
 fn options(share: &ShareConfig, clients: &NfsClients, reserved_ports: bool) -> Vec<String> {
     if clients.is_refused {
         return vec!["no_access".into()];

@@ -1,28 +1,28 @@
-//! Clients as exports(5) names them: an address, a network, a host, a wildcard, a netgroup.
+//! Clients in the forms of exports(5): address, network, host, wildcard, netgroup.
 
 use smb::Network;
 use std::fmt;
 
-/// The longest name, pattern or netgroup, in bytes.
+/// Maximum length of a name, pattern or netgroup in bytes.
 const TEXT_BYTES_MAX: usize = sockets::HOST_NAME_BYTES_MAX;
 
-/// Some clients.
+/// A set of clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostRule {
     /// `*`: every client.
     All,
-    /// A host by its name, in lower case: its addresses are looked up.
+    /// A host name in lower case; its addresses are resolved.
     Name(String),
     /// `@NAME`: the hosts of a netgroup.
     Netgroup(String),
     /// An address or a network.
     Network(Network),
-    /// Hosts by a pattern of their names.
+    /// A pattern of host names.
     Wildcard(NamePattern),
 }
 
 impl HostRule {
-    /// Reads `192.0.2.0/24`, `build.example.org`, `*.example.org`, `@builders` or `*`.
+    /// Parses `192.0.2.0/24`, `build.example.org`, `*.example.org`, `@builders` or `*`.
     ///
     /// # Errors
     /// A sentence for people.
@@ -52,7 +52,7 @@ impl HostRule {
         }
     }
 
-    /// Whether clients are looked up by their addresses for it.
+    /// Whether the rule requires reverse look-ups of clients.
     #[must_use]
     pub fn is_about_names(&self) -> bool {
         matches!(self, Self::Wildcard(_) | Self::Netgroup(_))
@@ -84,8 +84,8 @@ fn host_name(text: &str) -> Result<String, String> {
     ))
 }
 
-/// A pattern of host names: `*` is any letters, dots too, `?` is one, `[a-c]` is one of some, and
-/// `[!a-c]` is one of the others. exports(5), "Machine Name Formats".
+/// A pattern of host names. `*` matches any characters including dots, and `?` matches one. `[a-c]`
+/// matches one of a class, `[!a-c]` one outside of it. exports(5), "Machine Name Formats".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamePattern {
     text: String,
@@ -97,7 +97,7 @@ enum Unit {
     Any,
     One,
     Letter(u8),
-    /// One of ranges, or with `false` none of them.
+    /// A character class of ranges; `false` negates it.
     Class(bool, Vec<(u8, u8)>),
 }
 
@@ -140,7 +140,8 @@ impl NamePattern {
                 }
             });
         }
-        // Names are not addresses: such a pattern would have no host, or a reverse zone decide.
+        // Names are not addresses: a pattern without letters would match no host, or only names
+        // that a reverse zone invents.
         let is_letter = |unit: &Unit| matches!(unit, Unit::Letter(b) if b.is_ascii_alphabetic());
         if !units.iter().any(is_letter) {
             return Err(wrong(
@@ -150,12 +151,12 @@ impl NamePattern {
         Ok(Self { text: lower, units })
     }
 
-    /// Whether a name in lower case is one of these.
+    /// Whether the pattern matches a name in lower case.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         let (units, name) = (&self.units, name.as_bytes());
         let (mut at, mut of) = (0, 0);
-        // Where the last `*` stands, and what it is tried to end before.
+        // Position of the last `*`, and of the text after its tentative match.
         let mut star: Option<(usize, usize)> = None;
         while of < name.len() {
             match units.get(at) {
@@ -175,7 +176,7 @@ impl NamePattern {
     }
 }
 
-/// The part between brackets.
+/// Parses the part between brackets.
 fn class(text: &[u8]) -> Option<Unit> {
     let (is, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (false, rest),
@@ -267,7 +268,7 @@ mod tests {
         }
     }
 
-    /// The definition of a match, letter by letter.
+    /// The definition of a match, character by character.
     fn naive(units: &[Unit], name: &[u8]) -> bool {
         match (units, name) {
             ([], []) => true,

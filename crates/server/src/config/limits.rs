@@ -1,4 +1,4 @@
-//! Class, size and limits of a share, as they are typed and what they mean.
+//! Class, size and limits of a share: parsing and meaning.
 
 use super::raw::Meaning;
 use super::values::parse_size;
@@ -9,14 +9,14 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use toml::Spanned;
 
-/// Fewer operations a second, or less throughput, and clients take the server for dead.
+/// Lower bounds exist because clients time out below them.
 const IOPS: RangeInclusive<u64> = 10..=100_000_000;
 const THROUGHPUT: RangeInclusive<u64> = (1 << 20)..=(1 << 40);
 const THROUGHPUT_MIB: RangeInclusive<u64> = 1..=1 << 20;
-/// An open is of a session, and those have a limit of their own.
+/// Opens also count against the limit of their session.
 const HANDLES: RangeInclusive<u64> = 1..=1 << 20;
 
-/// Keys of the table `limits`.
+/// Keys of the `limits` table.
 const KEYS: &[&str] = &[
     "bandwidth",
     "burst_iops",
@@ -36,45 +36,45 @@ const KEYS: &[&str] = &[
     "write_iops",
 ];
 
-/// The table `limits` of a share. Throughput is in bytes a second, as `"100 MiB"`.
+/// The `limits` table of a share. Throughput is in bytes per second, for example `"100 MiB"`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawLimits {
-    /// Operations a second.
+    /// Operations per second.
     iops: Option<Spanned<u64>>,
-    /// Operations a second while credits last, which the share saves up below `iops`.
+    /// Operations per second while credits last, which accrue below `iops`.
     burst_iops: Option<Spanned<u64>>,
-    /// Reads a second.
+    /// Reads per second.
     read_iops: Option<Spanned<u64>>,
-    /// Writes a second.
+    /// Writes per second.
     write_iops: Option<Spanned<u64>>,
-    /// Operations on names and attributes a second.
+    /// Name and attribute operations per second.
     metadata_iops: Option<Spanned<u64>>,
-    /// Bytes read and written a second.
+    /// Bytes read and written per second.
     bandwidth: Option<Spanned<String>>,
-    /// Bytes written a second.
+    /// Bytes written per second.
     ingress: Option<Spanned<String>>,
-    /// Bytes read a second.
+    /// Bytes read per second.
     egress: Option<Spanned<String>>,
-    /// Operations on one file a second.
+    /// Operations per second on one file.
     file_iops: Option<Spanned<u64>>,
-    /// Reads of one file a second.
+    /// Reads per second of one file.
     file_read_iops: Option<Spanned<u64>>,
-    /// Writes to one file a second.
+    /// Writes per second to one file.
     file_write_iops: Option<Spanned<u64>>,
-    /// Bytes read from and written to one file a second.
+    /// Bytes read from and written to one file per second.
     file_bandwidth: Option<Spanned<String>>,
-    /// Bytes written to one file a second.
+    /// Bytes written to one file per second.
     file_ingress: Option<Spanned<String>>,
-    /// Bytes read from one file a second.
+    /// Bytes read from one file per second.
     file_egress: Option<Spanned<String>>,
-    /// Opens of the share's root at once.
+    /// Concurrent opens of the share's root.
     root_handles: Option<Spanned<u64>>,
-    /// Opens of any other file or directory at once.
+    /// Concurrent opens of any other file or directory.
     file_handles: Option<Spanned<u64>>,
 }
 
-/// Class, size and limits as they are typed.
+/// Class, size and limits before their checks.
 #[derive(Debug, Default)]
 pub(super) struct RawProvision {
     pub class: Option<Spanned<String>>,
@@ -144,8 +144,7 @@ impl Meaning<'_> {
 }
 
 impl ShareConfig {
-    /// Sets a key of a share's class, size and limits from the command line; false if it is
-    /// none of those.
+    /// Sets a class, size or limit key from the command line; returns false for other keys.
     pub(super) fn set_provision(&mut self, key: &str, value: &str) -> Result<bool, ConfigError> {
         let result = match key {
             "class" | "provisioned_gib" | "provisioned_iops" | "provisioned_mib_per_second" => {
@@ -159,7 +158,7 @@ impl ShareConfig {
         result.map(|()| true).map_err(ConfigError::of)
     }
 
-    /// The share's provisioned size and rates, and the other keys that its limits follow from.
+    /// The share's provision, including other keys that affect its limits.
     #[must_use]
     pub fn provision(&self) -> Provision {
         Provision { metadata_cache: self.metadata_cache_bytes > 0, ..self.provision }
@@ -189,7 +188,7 @@ impl ShareConfig {
     }
 }
 
-/// The provision of a share after changes of its keys, if these agree.
+/// Applies key changes to a provision and checks that they agree.
 ///
 /// # Errors
 /// A sentence with the remedy.
@@ -212,7 +211,7 @@ pub(crate) fn change_provision<'a>(
     }
 }
 
-/// Sets one of class, size and figures that are bought.
+/// Sets class, size or a provisioned rate.
 ///
 /// # Errors
 /// A sentence with the remedy.
@@ -229,7 +228,7 @@ pub(crate) fn set_provision(
         }
         "provisioned_gib" => {
             let range = PROVISIONED_GIB_MIN..=PROVISIONED_GIB_MAX;
-            // A share without a class has no figures that follow from a size.
+            // A share without a class has no limits that follow from its size.
             let range = if provision.class == Class::Custom { 1..=*range.end() } else { range };
             provision.gib = unless_default(value, || number(key, value, range))?;
         }
@@ -245,7 +244,7 @@ pub(crate) fn set_provision(
     Ok(())
 }
 
-/// Sets one limit of its own.
+/// Sets one explicit limit.
 ///
 /// # Errors
 /// A sentence with the remedy.
@@ -274,7 +273,7 @@ pub(crate) fn set_limit(own: &mut Limits, key: &str, value: &str) -> Result<(), 
     Ok(())
 }
 
-/// None where the word is said that stands for what follows from the class.
+/// Returns `None` for the word `default`, which restores the class's value.
 fn unless_default<T>(
     value: &str,
     parse: impl FnOnce() -> Result<T, String>,

@@ -1,4 +1,4 @@
-//! `[log]`: what is written where about what happens.
+//! The `[log]` table: the log, the audit log and traces.
 
 use super::raw::Meaning;
 use serde::Deserialize;
@@ -6,33 +6,33 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
-/// How lines of the log look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Where the audit log goes.
+/// Destination of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum AuditTarget {
-    /// Nowhere.
+    /// No audit log.
     #[default]
     Off,
-    /// Among the lines of the log, with the target `audit`.
+    /// In the server log, with the target `audit`.
     Log,
     /// A file of its own.
     File(PathBuf),
 }
 
-/// Where slow requests are told.
+/// Destination of traces of slow requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceTarget {
-    /// Host and port, as `collector:4318`.
+    /// Host and port, for example `collector:4318`.
     pub address: String,
     /// Path of the URL.
     pub path: String,
@@ -41,15 +41,15 @@ pub struct TraceTarget {
 /// Settings of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// See [`LogFormat`].
+    /// Format of log lines.
     pub format: LogFormat,
     /// Minimum severity to log, as in `ANABRANCH_LOG`; `info` by default.
     pub level: String,
-    /// See [`AuditTarget`].
+    /// Destination of the audit log.
     pub audit: AuditTarget,
-    /// How long a request takes at least that is told as a trace.
+    /// Minimum duration of a request that is exported as a trace.
     pub slow_request: Duration,
-    /// The collector of traces, if any.
+    /// The trace collector, if any.
     pub traces: Option<TraceTarget>,
 }
 
@@ -65,12 +65,12 @@ impl Default for Logging {
     }
 }
 
-/// Default minimum severity: lines for developers are left out.
+/// Default minimum severity: excludes debug lines.
 const LEVEL: &str = "info";
-/// Milliseconds after which a request is slow, if nothing is said.
+/// Default duration in milliseconds from which a request is slow.
 const SLOW_REQUEST_MILLIS: u64 = 1000;
 const SLOW_REQUEST_MILLIS_MAX: u64 = 3_600_000;
-/// Port of a collector's OTLP over HTTP.
+/// Default port of OTLP over HTTP.
 const OTLP_PORT: u16 = 4318;
 
 #[derive(Debug, Default, Deserialize)]
@@ -80,11 +80,11 @@ pub(super) struct RawLogging {
     format: Option<LogFormat>,
     /// Minimum severity: `error`, `warn`, `info`, `debug`, or directives.
     level: Option<String>,
-    /// `off`, `log`, or a file.
+    /// `off`, `log`, or a file path.
     audit: Option<Spanned<String>>,
-    /// Milliseconds after which a request is told as a trace.
+    /// Minimum duration in milliseconds of an exported request.
     slow_request_ms: Option<Spanned<u64>>,
-    /// URL of a collector of OpenTelemetry traces, by plain HTTP.
+    /// URL of an OpenTelemetry collector, plain HTTP.
     traces: Option<Spanned<String>>,
 }
 
@@ -137,7 +137,7 @@ fn parse_url(url: &str) -> Option<TraceTarget> {
     if address.is_empty() || !is_plain(address) || !is_plain(path) {
         return None;
     }
-    // Brackets surround an IPv6 address, and colons are in it.
+    // An IPv6 address has brackets around it and colons in it.
     let has_port = address.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
     let address = if has_port { address.to_owned() } else { format!("{address}:{OTLP_PORT}") };
     Some(TraceTarget { address, path: format!("/{path}") })

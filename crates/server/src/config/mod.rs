@@ -1,7 +1,7 @@
-//! From a file of wishes to a configuration that can be served.
+//! The configuration: from the TOML file to checked values.
 //!
-//! The file as typed (`raw`) becomes its meaning ([`Config`]) in one step, which
-//! finds every mistake, with its line and remedy.
+//! One step converts the file as typed (`raw`) to its meaning ([`Config`]) and finds every mistake,
+//! with its line and remedy.
 
 mod admin_address;
 mod export_line;
@@ -36,15 +36,15 @@ use std::time::Duration;
 
 pub use raw::host_name;
 
-/// Longest share name, in characters. MS-SMB2 2.2.9, MS-SRVS 2.2.4.23.
+/// Maximum length of a share name in characters. MS-SMB2 2.2.9, MS-SRVS 2.2.4.23.
 const SHARE_NAME_CHARS_MAX: usize = 80;
-/// Longest computer name, in characters: NetBIOS has no room for more.
+/// Maximum length of a NetBIOS computer name in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 15;
 
-/// One thing that is wrong.
+/// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Line of the file, from 1; none for the command line and for what is missing.
+    /// Line of the file from 1; `None` for the command line and for missing keys.
     pub line: Option<usize>,
     /// A sentence with the remedy.
     pub text: String,
@@ -53,9 +53,9 @@ pub struct Problem {
 /// All mistakes of a configuration, as texts for an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, if it is about one.
+    /// The configuration file, if there is one.
     pub path: Option<PathBuf>,
-    /// At least one.
+    /// The mistakes, at least one.
     pub problems: Vec<Problem>,
 }
 
@@ -65,7 +65,7 @@ impl ConfigError {
     }
 }
 
-/// One line a problem, as compilers write them: `file:line: text`.
+/// One line per problem in the form of compilers: `file:line: text`.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.problems.iter().enumerate() {
@@ -86,11 +86,11 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Whether signing is a must.
+/// Whether SMB messages must be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Signing {
-    /// Every message is signed or sealed.
+    /// Every message is signed or encrypted.
     #[default]
     Required,
     /// The client decides.
@@ -101,25 +101,25 @@ pub enum Signing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Ntlm {
-    /// By password, and where guests are taken without a proof.
+    /// NTLM is permitted, and so are guests if configured.
     #[default]
     On,
-    /// Kerberos is the one way to log on.
+    /// Only Kerberos is permitted.
     Off,
 }
 
-/// Whether the process gives up what it does not need before it serves.
+/// Whether the process drops privileges before it serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Confinement {
-    /// Capabilities, system calls and addresses are limited.
+    /// Capabilities, system calls and ports are restricted.
     #[default]
     On,
-    /// The process keeps what it was started with.
+    /// The process keeps its privileges.
     Off,
 }
 
-/// Whether sealing is offered.
+/// Whether SMB encryption is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum Encryption {
@@ -128,53 +128,53 @@ pub enum Encryption {
     /// The client decides.
     #[default]
     Offered,
-    /// Every message is sealed.
+    /// Every message is encrypted.
     Required,
 }
 
-/// Accounts that users of NFS clients act as on a share.
+/// Mapping of NFS users to the anonymous account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum NfsSquash {
-    /// All users are anonymous.
+    /// All users are mapped.
     All,
-    /// The ids that their machines send.
+    /// No user is mapped.
     None,
-    /// The superuser is anonymous.
+    /// The superuser is mapped.
     #[default]
     Root,
 }
 
-/// What NFS clients are answered only once it is on stable storage.
+/// Changes that must be on stable storage before an NFS reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum NfsStable {
-    /// Names, attributes and data, as NFS promises.
+    /// Names, attributes and data, as NFS requires.
     #[default]
     Always,
-    /// Data for which that was asked.
+    /// Only data that the client requests to be stable.
     Relaxed,
 }
 
-/// What SMB clients are answered only once it is on stable storage.
+/// Changes that must be on stable storage before an SMB reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum SmbStable {
-    /// What they flush or write through, as with Windows and Samba.
+    /// Flushes and write-through data only, as with Windows and Samba.
     #[default]
     Asked,
-    /// Everything.
+    /// All changes.
     Always,
 }
 
-/// Whether an NFS client has to come under TLS.
+/// Whether NFS clients must use TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Default)]
 #[serde(rename_all = "lowercase")]
 pub enum NfsTls {
     /// The client decides.
     #[default]
     Offered,
-    /// Without, nothing is reached.
+    /// The share is reachable under TLS only.
     Required,
 }
 
@@ -189,24 +189,24 @@ fn tls_of(value: &str) -> Result<NfsTls, ConfigError> {
 /// PEM files for NFS under TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and one that clients trust.
+    /// The server's certificate and its intermediate certificates.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key.
     pub key: PathBuf,
-    /// Certificates that sign those of the clients; none if clients need not show one.
+    /// Certificate authorities of client certificates; `None` if clients need none.
     pub client_ca: Option<PathBuf>,
-    /// Where the certificate stands in the file.
+    /// Line of the certificate in the file.
     pub line: Option<usize>,
 }
 
-/// Keys that Kerberos tickets are verified with.
+/// Keys for verifying Kerberos tickets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KerberosKeys {
-    /// Keys of `cifs/HOST`.
+    /// Keytab with the keys of `cifs/HOST`.
     pub keytab: PathBuf,
-    /// The realm whose users are users here, by the same names.
+    /// Realm whose principals map to local users of the same name.
     pub realm: String,
-    /// Where the keytab stands in the file.
+    /// Line of the keytab in the file.
     pub line: Option<usize>,
 }
 
@@ -242,113 +242,113 @@ pub struct ShareConfig {
     pub name: String,
     /// Directory.
     pub path: PathBuf,
-    /// Where the path stands in the file.
+    /// Line of the path in the file.
     pub line: Option<usize>,
-    /// Shown beside the name.
+    /// Description in share lists.
     pub comment: String,
-    /// Nothing may be changed.
+    /// Refuses all changes.
     pub read_only: bool,
-    /// Only sealed connections.
+    /// Requires encrypted connections.
     pub encryption_required: bool,
-    /// Users that may connect; every account if none.
+    /// Users that may connect; `None` permits every account.
     pub users: Option<Vec<String>>,
-    /// Leave out of listings what the user may not read.
+    /// Omits entries that the user may not read from directory listings.
     pub hide_unreadable: bool,
-    /// Clients may store symbolic links that lead out of the share.
+    /// Clients may store symbolic links to targets outside of the share.
     pub absolute_links: bool,
-    /// NFS clients may create device nodes, if they are the superuser.
+    /// NFS clients with uid 0 may create device nodes.
     pub device_nodes: bool,
-    /// Names differ by case.
+    /// Names are case-sensitive.
     pub case_sensitive: bool,
-    /// The POSIX extensions of SMB 3.1.1 may be used.
+    /// Offers the POSIX extensions of SMB 3.1.1.
     pub posix: bool,
-    /// Macs may keep backups on it.
+    /// Offers the share to Time Machine.
     pub time_machine: bool,
-    /// Bytes that all backups together may take.
+    /// Maximum size of all backups together in bytes.
     pub time_machine_max_bytes: Option<u64>,
-    /// Opens of clients survive a restart of the server.
+    /// Persistent handles: opens survive a restart of the server.
     pub continuously_available: bool,
-    /// Clients see symbolic links, and follow them themselves.
+    /// Clients see symbolic links and resolve them themselves.
     pub show_symlinks: bool,
     /// Files may have named streams.
     pub named_streams: bool,
-    /// Where previous versions are kept, if they are.
+    /// Location of snapshots (previous versions), if any.
     pub snapshots: Option<SnapshotsConfig>,
-    /// Permission bits of new files.
+    /// Mode of new files.
     pub file_mode: u32,
-    /// Permission bits of new directories.
+    /// Mode of new directories.
     pub directory_mode: u32,
     /// Users that may not connect. As in the other lists, `@NAME` is a system group.
     pub denied_users: Vec<String>,
-    /// Users that may only read.
+    /// Users with read-only access.
     pub read_users: Vec<String>,
-    /// Users that may write where others may not.
+    /// Users with write access despite `read_only` or `read_users`.
     pub write_users: Vec<String>,
     /// Clients that may connect; all if empty.
     pub hosts_allowed: Vec<HostRule>,
-    /// Networks that may not.
+    /// Networks that may not connect.
     pub hosts_denied: Vec<smb::Network>,
-    /// Patterns of names that are shown as hidden.
+    /// Name patterns with the hidden attribute.
     pub hidden_names: Vec<String>,
-    /// Patterns of names that are not served.
+    /// Name patterns that are not served.
     pub veto_names: Vec<String>,
-    /// Guests and anonymous may connect.
+    /// Guests may connect.
     pub guest_ok: bool,
-    /// Clients that lists of shares show it to.
+    /// Clients whose share lists contain the share.
     pub listed: smb::Listed,
-    /// System user that everyone touches files as.
+    /// System user for all file access.
     pub force_user: Option<String>,
-    /// System group that everyone's files are made with.
+    /// System group of all new files.
     pub force_group: Option<String>,
-    /// Bytes for what is kept of names and attributes; zero for off.
+    /// Budget of the metadata cache in bytes; zero disables it.
     pub metadata_cache_bytes: u64,
-    /// Microseconds that each look at the directory takes longer, for measurements.
+    /// Artificial latency of each backend call in microseconds, for measurements.
     pub backend_latency_us: u64,
-    /// Space that clients are shown at most, in bytes.
+    /// Upper bound of the size that clients see, in bytes.
     pub size_limit_bytes: Option<u64>,
-    /// Class, size and limits, as they are said; see [`ShareConfig::provision`].
+    /// Class, size and limits as configured; see [`ShareConfig::provision`].
     pub provision: Provision,
-    /// Whether NFS clients see it; if nothing is said, unless something about it needs
-    /// to know who they are.
+    /// Whether the share is exported by NFS. By default it is, unless a setting requires
+    /// authenticated users.
     pub nfs: Option<bool>,
-    /// Accounts that users of NFS clients act as.
+    /// Mapping of NFS users to the anonymous account.
     pub nfs_squash: NfsSquash,
-    /// User id of anonymous NFS users.
+    /// Uid of anonymous NFS users.
     pub nfs_anonuid: u32,
-    /// Their group.
+    /// Gid of anonymous NFS users.
     pub nfs_anongid: u32,
-    /// Terms by client, of which the first match counts; those of the share for all if empty.
+    /// Terms by NFS client; the first match counts. If empty, the share's terms apply to all.
     pub nfs_clients: Vec<NfsClients>,
-    /// What SMB clients are answered only once it is on stable storage.
+    /// Changes that must be on stable storage before an SMB reply.
     pub smb_stable: SmbStable,
-    /// What NFS clients are answered only once it is on stable storage.
+    /// Changes that must be on stable storage before an NFS reply.
     pub nfs_stable: NfsStable,
-    /// Whether NFS clients have to come under TLS.
+    /// Whether NFS clients must use TLS.
     pub nfs_tls: NfsTls,
-    /// Whether NFS clients have to come from a reserved source port; as the server says if none.
+    /// Whether NFS clients must use a reserved source port; `None` inherits the server's setting.
     pub reserved_ports: Option<bool>,
 }
 
-/// A configuration that makes sense.
+/// A checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Computer name.
     pub name: String,
     /// Workgroup.
     pub workgroup: String,
-    /// Addresses to serve SMB on.
+    /// Listening addresses of SMB.
     pub smb: Vec<SocketAddr>,
-    /// Addresses to serve NFS on; none if it is not.
+    /// Listening addresses of NFS; empty disables it.
     pub nfs: Vec<SocketAddr>,
-    /// How long an NFS client that says nothing keeps what it has.
+    /// NFS lease time.
     pub nfs_lease: Duration,
-    /// Whether NFS clients find shares by the paths of their directories, too.
+    /// Whether NFS clients can also mount shares by the paths of their directories.
     pub nfs_paths: bool,
-    /// PEM files for NFS under TLS, if it is offered.
+    /// Certificate files for NFS under TLS, if offered.
     pub nfs_tls: Option<TlsFiles>,
-    /// Whether NFS clients have to come from a reserved source port where a share does not say.
+    /// Default for shares: whether NFS clients must use a reserved source port.
     pub reserved_ports: bool,
-    /// Where the admin API is, if anywhere.
+    /// Listening address of the admin API, if enabled.
     pub admin: Option<AdminAddress>,
     /// See [`Signing`].
     pub signing: Signing,
@@ -356,29 +356,29 @@ pub struct Config {
     pub encryption: Encryption,
     /// See [`Ntlm`].
     pub ntlm: Ntlm,
-    /// File of users.
+    /// The user file.
     pub users: PathBuf,
-    /// Directory for what must survive the server; that of the users if none.
+    /// The state directory; `None` means that of the user file.
     pub state: Option<PathBuf>,
-    /// Lowest dialect.
+    /// Minimum SMB dialect.
     pub dialect_min: smb::Dialect,
-    /// Highest dialect.
+    /// Maximum SMB dialect.
     pub dialect_max: smb::Dialect,
-    /// Keys that Kerberos tickets are verified with; without them no ticket is taken.
+    /// Keys for verifying Kerberos tickets; `None` disables Kerberos.
     pub kerberos: Option<KerberosKeys>,
-    /// System user that guests and anonymous act as.
+    /// System account for anonymous and guest sessions.
     pub guest: Option<String>,
-    /// Connections at once.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// Memory of requests and answers under way.
+    /// Memory for requests in flight and their replies.
     pub request_memory_bytes: u64,
-    /// How long connections are waited for.
+    /// Timeouts of connections.
     pub patience: Patience,
-    /// Threads for calls that wait for a disk.
+    /// Threads for blocking calls.
     pub workers: usize,
-    /// Several connections for one session.
+    /// Settings of SMB Multichannel.
     pub multichannel: Multichannel,
-    /// Whether the process gives up what it does not need.
+    /// Whether the process drops privileges.
     pub confinement: Confinement,
     /// Settings of the log.
     pub log: Logging,
@@ -390,7 +390,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`ConfigError`] with everything that is wrong in it.
+    /// [`ConfigError`] with all mistakes.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path);
         let config = text
@@ -399,15 +399,15 @@ impl Config {
         config.map_err(|e| ConfigError { path: Some(path.to_path_buf()), ..e })
     }
 
-    /// Understands the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// [`ConfigError`] with everything that is wrong in it.
+    /// [`ConfigError`] with all mistakes.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         raw::parse(text)
     }
 
-    /// The configuration of an empty file: no share, defaults for the rest.
+    /// The configuration of an empty file: no shares, defaults otherwise.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -440,10 +440,10 @@ impl Config {
         }
     }
 
-    /// Adds a share of `path` called `name`.
+    /// Adds a share.
     ///
     /// # Errors
-    /// [`ConfigError`] if the name cannot be one, or is taken.
+    /// [`ConfigError`] if the name is invalid or taken.
     pub fn add_share(&mut self, name: &str, path: &Path) -> Result<&mut ShareConfig, ConfigError> {
         check_share_name(name).map_err(ConfigError::of)?;
         if self.shares.iter().any(|s| same_name(&s.name, name)) {
@@ -455,7 +455,7 @@ impl Config {
         self.shares.last_mut().ok_or_else(|| ConfigError::of("no share"))
     }
 
-    /// Remarks on settings that can be served but are seldom meant.
+    /// Remarks on valid but unusual settings.
     #[must_use]
     pub fn warnings(&self) -> Vec<Problem> {
         let Multichannel { enabled, channels_max, channels_max_line: line, .. } = self.multichannel;
@@ -467,7 +467,7 @@ impl Config {
         many.then_some(Problem { line, text }).into_iter().chain(self.guest_warnings()).collect()
     }
 
-    /// Every client that a share is for, in no order.
+    /// All host rules of all shares, unordered.
     pub fn host_rules(&self) -> impl Iterator<Item = &HostRule> {
         self.shares.iter().flat_map(|share| {
             let of_nfs = share.nfs_clients.iter().map(|clients| &clients.hosts);
@@ -493,15 +493,14 @@ impl Config {
         share.reserved_ports.unwrap_or(self.reserved_ports)
     }
 
-    /// Where what must survive the server is kept.
+    /// The state directory.
     #[must_use]
     pub fn state_folder(&self) -> &Path {
         let beside = || self.users.parent().filter(|p| !p.as_os_str().is_empty());
         self.state.as_deref().or_else(beside).unwrap_or(Path::new("."))
     }
 
-    /// Problems outside of the file: missing directories, users and groups,
-    /// certificates that cannot be used.
+    /// Problems outside of the file: missing directories, users and groups, unusable certificates.
     #[must_use]
     pub fn problems_outside(&self) -> Vec<Problem> {
         let of = |share: &ShareConfig| {
@@ -519,12 +518,12 @@ impl Config {
     }
 }
 
-/// A list of clients on the command line, separated by plus signs.
+/// Parses a list of clients on the command line, separated by plus signs.
 fn hosts_of(key: &str, value: &str) -> Result<Vec<HostRule>, ConfigError> {
     values::parse_hosts(key, value.split('+')).map_err(ConfigError::of)
 }
 
-/// A list of networks on the command line, separated by plus signs.
+/// Parses a list of networks on the command line, separated by plus signs.
 fn networks_of(key: &str, value: &str) -> Result<Vec<smb::Network>, ConfigError> {
     values::parse_networks(key, value.split('+')).map_err(ConfigError::of)
 }
@@ -579,8 +578,8 @@ impl ShareConfig {
         }
     }
 
-    /// Whether NFS clients see it. They say themselves who their users are: where a share
-    /// asks for more than that, it must be said that they see it all the same.
+    /// Whether the share is exported by NFS. NFS clients assert their users without proof, so a
+    /// share with user-based restrictions needs an explicit `nfs = true`.
     #[must_use]
     pub fn is_exported(&self) -> bool {
         let asks = self.users.is_some()
@@ -610,7 +609,7 @@ impl ShareConfig {
         self.snapshots.get_or_insert_default()
     }
 
-    /// Sets one key about NFS alone.
+    /// Sets one NFS key.
     fn set_nfs(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         let id = || nfs_clients::parse_id(key, value).map_err(ConfigError::of);
         match key {
@@ -626,7 +625,7 @@ impl ShareConfig {
     /// Sets one key from the command line's `key=value`.
     ///
     /// # Errors
-    /// [`ConfigError`] for keys and values that do not exist.
+    /// [`ConfigError`] for unknown keys and invalid values.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ConfigError> {
         let flag = || match value {
             "true" | "yes" => Ok(true),
@@ -634,7 +633,7 @@ impl ShareConfig {
             _ => Err(ConfigError::of(format!("{key} is yes or no, not {value:?}"))),
         };
         let size = || values::parse_size(key, value).map_err(ConfigError::of);
-        // A comma separates keys, so what is in a list is separated by plus signs.
+        // Commas separate keys, so plus signs separate list elements.
         let list = || value.split('+').map(str::to_owned).collect();
         match key {
             "read_only" => self.read_only = flag()?,
@@ -697,14 +696,14 @@ impl ShareConfig {
     }
 }
 
-/// Whether two shares cannot be told apart by these names.
+/// Whether two share names are equal; they are case-insensitive.
 pub(crate) fn same_name(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
 pub(crate) fn check_share_name(name: &str) -> Result<(), String> {
     let count = name.chars().count();
-    // MS-SRVS 2.2.2.4, and what a path of Windows cannot hold.
+    // MS-SRVS 2.2.2.4, and characters that a Windows path cannot contain.
     let bad = |c: char| c.is_control() || "\\/:*?\"<>|[]+=;,".contains(c);
     if count == 0 || count > SHARE_NAME_CHARS_MAX || name.contains(bad) || name.trim() != name {
         return Err(format!(
@@ -722,8 +721,8 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| format!("{text:?} is not an octal mode; write it as \"0644\""))
 }
 
-/// Where users are kept if nothing is said: the system's place for root, the
-/// user's own for others.
+/// Default location of the user file: a system directory for root, the user's state directory
+/// otherwise.
 #[must_use]
 pub fn default_users_file() -> PathBuf {
     if rustix::process::geteuid().is_root() {

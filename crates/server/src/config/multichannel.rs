@@ -1,5 +1,4 @@
-//! `[multichannel]`: how many connections a session may have, and which
-//! addresses its clients are told.
+//! The `[multichannel]` table: channels per session, and the addresses to advertise.
 
 use super::raw::Meaning;
 use crate::interfaces::{Advertised, Pattern, Policy};
@@ -9,21 +8,21 @@ use smb::limits::{CHANNELS_PER_SESSION, CHANNELS_PER_SESSION_MAX};
 use std::net::IpAddr;
 use toml::Spanned;
 
-/// Fastest link that can be written down, in Mbit/s: the answer counts bits in 64 bits.
+/// Maximum configurable speed in Mbit/s; the protocol counts bits per second in 64 bits.
 const SPEED_MBITS_MAX: u64 = 100_000_000;
 
-/// Settings of Multichannel.
+/// Settings of SMB Multichannel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multichannel {
-    /// Sessions may have several connections.
+    /// Permits several channels per session.
     pub enabled: bool,
-    /// Connections of one session.
+    /// Channels per session.
     pub channels_max: usize,
-    /// Where `channels_max` stands in the file.
+    /// Line of `channels_max` in the file.
     pub channels_max_line: Option<usize>,
-    /// Lowest dialect with several connections.
+    /// Minimum dialect for Multichannel.
     pub dialect_min: smb::Dialect,
-    /// Which addresses clients are told.
+    /// Policy for advertising addresses.
     pub addresses: Policy,
 }
 
@@ -42,19 +41,19 @@ impl Default for Multichannel {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawMultichannel {
-    /// `false`: every session has one connection.
+    /// `false` limits every session to one connection.
     enabled: Option<bool>,
-    /// Connections of one session.
+    /// Channels per session.
     channels_max: Option<Spanned<usize>>,
-    /// Lowest dialect: `3.0`, `3.0.2` or `3.1.1`.
+    /// Minimum dialect: `3.0`, `3.0.2` or `3.1.1`.
     min_protocol: Option<Spanned<String>>,
-    /// Interfaces or networks that clients are told; all if left out.
+    /// Interfaces or networks to advertise; all by default.
     include: Option<Vec<Spanned<String>>>,
-    /// Interfaces or networks that they are not told.
+    /// Interfaces or networks not to advertise.
     exclude: Option<Vec<Spanned<String>>>,
-    /// Whether interfaces are called capable of receive-side scaling, instead of what is found out.
+    /// RSS capability of all interfaces, instead of the detected one.
     rss: Option<bool>,
-    /// Addresses that they are told instead of all that are found.
+    /// Addresses to advertise instead of the detected ones.
     #[serde(default)]
     interface: Vec<Spanned<RawInterface>>,
 }
@@ -66,7 +65,7 @@ struct RawInterface {
     address: IpAddr,
     /// Speed in Mbit/s.
     speed_mbits: Option<Spanned<u64>>,
-    /// Receive-side scaling.
+    /// RSS capability.
     rss: Option<bool>,
     /// Interface index.
     index: Option<u32>,

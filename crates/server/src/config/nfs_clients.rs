@@ -1,34 +1,34 @@
-//! Terms of NFS clients, each as one word of exports(5).
+//! Terms of NFS clients: entries in the form of exports(5).
 
 use super::{HostRule, NfsSquash};
 use vfs::Identity;
 
-/// Anonymous user and group unless configured, as everywhere.
+/// Default anonymous user and group.
 pub const NOBODY: u32 = 65_534;
-/// Entries that a share may have: each request is held against them in their order.
+/// Maximum number of entries of a share: each request is checked against them in order.
 const CLIENTS_MAX: usize = 256;
-/// Options that an entry may have.
+/// Permitted options of an entry.
 const OPTIONS: &str = "ro, rw, root_squash, no_root_squash, all_squash, no_all_squash, anonuid=N, \
      anongid=N and no_access";
 
-/// Clients and what they may, as `192.0.2.0/24(rw,all_squash,anonuid=1000)`.
+/// Clients and their terms, for example `192.0.2.0/24(rw,all_squash,anonuid=1000)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsClients {
-    /// Which clients.
+    /// The clients.
     pub hosts: HostRule,
-    /// They may change something, if the share lets anybody.
+    /// Permits changes, unless the share is read-only.
     pub may_write: bool,
-    /// They do not reach the share, whatever later entries say.
+    /// Denies access, whatever later entries say.
     pub is_refused: bool,
-    /// Whose users are anonymous; the share's `nfs_squash` if none.
+    /// User mapping; `None` inherits the share's `nfs_squash`.
     pub squash: Option<NfsSquash>,
-    /// The anonymous user; the share's if none.
+    /// Anonymous uid; `None` inherits the share's.
     pub anonuid: Option<u32>,
-    /// The anonymous group; the share's if none.
+    /// Anonymous gid; `None` inherits the share's.
     pub anongid: Option<u32>,
 }
 
-/// All entries of a share.
+/// Parses all entries of a share.
 ///
 /// # Errors
 /// A sentence for people.
@@ -66,7 +66,7 @@ fn parse_one(entry: &str) -> Result<NfsClients, String> {
     Ok(clients)
 }
 
-/// Two options of which neither takes the other back, whichever is said last. exports(5).
+/// Two independent options: neither cancels the other, in any order. exports(5).
 #[derive(Default)]
 struct SquashOptions {
     root: Option<bool>,
@@ -85,7 +85,7 @@ impl SquashOptions {
 }
 
 impl NfsClients {
-    /// Reads one entry.
+    /// Parses one entry.
     ///
     /// # Errors
     /// A sentence for people.
@@ -93,7 +93,7 @@ impl NfsClients {
         parse_one(entry)
     }
 
-    /// Clients of a rule, of whom nothing else is said.
+    /// Clients of a rule with inherited terms.
     #[must_use]
     pub fn new(hosts: HostRule, may_write: bool) -> Self {
         Self { hosts, may_write, is_refused: false, squash: None, anonuid: None, anongid: None }
@@ -119,7 +119,7 @@ impl NfsClients {
     }
 }
 
-/// The number of a user or group that a thread can act as.
+/// Parses a uid or gid that a thread can assume.
 ///
 /// # Errors
 /// A sentence for people.

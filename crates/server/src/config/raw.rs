@@ -1,4 +1,4 @@
-//! The file as it is typed, and the step to what it means.
+//! The file as typed, and its conversion to [`Config`].
 
 use super::AdminAddress;
 use super::limits::{RawLimits, RawProvision};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
 
-/// Keys of a share that the command line can set.
+/// Share keys that the command line can set.
 pub const SHARE_KEYS: &[&str] = &[
     "absolute_links",
     "backend_latency_us",
@@ -71,23 +71,23 @@ pub const SHARE_KEYS: &[&str] = &[
     "write_users",
 ];
 
-/// Clients renew their leases some times within each.
+/// Clients renew their lease several times within its duration.
 const NFS_LEASE_SECONDS: std::ops::RangeInclusive<u64> = 5..=3600;
 
-/// The file as it is typed.
+/// The file as typed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawConfig {
-    /// The server as a whole.
+    /// The `[server]` table.
     #[serde(default)]
     server: RawServer,
-    /// Several connections for one session.
+    /// The `[multichannel]` table.
     #[serde(default)]
     multichannel: RawMultichannel,
-    /// Settings of the log.
+    /// The `[log]` table.
     #[serde(default)]
     log: RawLogging,
-    /// The shares.
+    /// The `[[share]]` tables.
     #[serde(default)]
     share: Vec<RawShare>,
 }
@@ -95,57 +95,57 @@ struct RawConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawServer {
-    /// Computer name that clients see; the host's if left out.
+    /// Computer name; the host name by default.
     name: Option<Spanned<String>>,
     /// Workgroup.
     workgroup: Option<String>,
-    /// Addresses to serve SMB on, each as `"ADDR:PORT"`.
+    /// Listening addresses of SMB, each as `"ADDR:PORT"`.
     smb: Option<Vec<SocketAddr>>,
-    /// Addresses to serve NFS on; none if left out.
+    /// Listening addresses of NFS; none by default.
     nfs: Option<Vec<SocketAddr>>,
-    /// Seconds that an NFS client which says nothing keeps what it has.
+    /// NFS lease time in seconds.
     nfs_lease_seconds: Option<Spanned<u64>>,
-    /// Whether NFS clients find shares by the paths of their directories, too.
+    /// Whether NFS clients can also mount shares by the paths of their directories.
     nfs_paths: Option<bool>,
-    /// The server's certificate for NFS under TLS, with those that it needs, as PEM.
+    /// PEM file of the certificate for NFS under TLS, with intermediate certificates.
     nfs_tls_certificate: Option<Spanned<PathBuf>>,
-    /// Its key, as PEM.
+    /// PEM file of its private key.
     nfs_tls_key: Option<Spanned<PathBuf>>,
-    /// Clients must show a certificate that one of these has signed.
+    /// PEM file of the authorities of client certificates.
     nfs_tls_client_ca: Option<Spanned<PathBuf>>,
-    /// NFS clients have to come from a reserved source port; so if left out.
+    /// Whether NFS clients must use a reserved source port; true by default.
     reserved_ports: Option<bool>,
-    /// Address of the admin API, `"unix:/PATH"`, or `"off"`, which it is if left out.
+    /// Address of the admin API, `"unix:/PATH"`, or `"off"`, the default.
     admin: Option<Spanned<String>>,
     /// `required` or `offered`.
     signing: Option<Signing>,
     ntlm: Option<Spanned<Ntlm>>,
     /// `off`, `offered` or `required`.
     encryption: Option<Spanned<Encryption>>,
-    /// File of users.
+    /// The user file.
     users: Option<PathBuf>,
-    /// Directory for what must survive the server; that of the users if left out.
+    /// The state directory; that of the user file by default.
     state: Option<PathBuf>,
-    /// Lowest dialect: `2.0.2`, `2.1`, `3.0`, `3.0.2`, `3.1.1`.
+    /// Minimum dialect: `2.0.2`, `2.1`, `3.0`, `3.0.2`, `3.1.1`.
     min_protocol: Option<Spanned<String>>,
-    /// Highest dialect.
+    /// Maximum dialect.
     max_protocol: Option<Spanned<String>>,
-    /// Keys of `cifs/HOST`, by which Kerberos tickets are judged.
+    /// Keytab with the keys of `cifs/HOST`, for verifying Kerberos tickets.
     kerberos_keytab: Option<Spanned<PathBuf>>,
-    /// Realm whose users are users here.
+    /// Realm whose principals map to local users.
     kerberos_realm: Option<Spanned<String>>,
-    /// System user that sessions without a name act as; none: they are refused.
+    /// System account for anonymous and guest sessions; without it they are refused.
     guest: Option<String>,
     /// `on` or `off`.
     confinement: Option<Confinement>,
-    /// Connections at once.
+    /// Maximum number of connections.
     connections_max: Option<Spanned<usize>>,
-    /// Seconds that a connection has to log on.
+    /// Seconds within which a connection must log on.
     logon_seconds: Option<Spanned<u64>>,
-    /// Seconds that a client may stall in the middle of something.
+    /// Seconds after which a stalled client counts as gone.
     stall_seconds: Option<Spanned<u64>>,
     request_memory_mib: Option<Spanned<u64>>,
-    /// Threads for calls that wait for a disk; takes a restart to change.
+    /// Threads for blocking calls; changes require a restart.
     workers: Option<Spanned<usize>>,
 }
 
@@ -156,110 +156,110 @@ struct RawShare {
     name: Spanned<String>,
     /// Directory.
     path: Spanned<PathBuf>,
-    /// Shown beside the name.
+    /// Description in share lists.
     comment: Option<String>,
-    /// Nothing may be changed.
+    /// Refuses all changes.
     #[serde(default)]
     read_only: bool,
-    /// Only sealed connections.
+    /// Requires encrypted connections.
     #[serde(default)]
     encryption_required: bool,
-    /// Users that may connect; everyone with an account if left out.
+    /// Users that may connect; every account by default.
     users: Option<Vec<String>>,
     /// Users that may not connect.
     #[serde(default)]
     denied_users: Vec<String>,
-    /// Users that may only read.
+    /// Users with read-only access.
     #[serde(default)]
     read_users: Vec<String>,
-    /// Users that may write where others may not.
+    /// Users with write access despite `read_only` or `read_users`.
     #[serde(default)]
     write_users: Vec<String>,
-    /// Networks that may connect, as `"192.0.2.0/24"`.
+    /// Clients that may connect, for example `"192.0.2.0/24"`.
     hosts_allowed: Option<Spanned<Vec<String>>>,
-    /// Networks that may not.
+    /// Networks that may not connect.
     hosts_denied: Option<Spanned<Vec<String>>>,
-    /// Guests and anonymous may connect.
+    /// Guests may connect.
     #[serde(default)]
     guest_ok: bool,
-    /// Clients that lists of shares show it to: `everyone`, `users` or `nobody`.
+    /// Clients whose share lists contain the share: `everyone`, `users` or `nobody`.
     listed: Option<Spanned<String>>,
-    /// System user that everyone touches files as.
+    /// System user for all file access.
     force_user: Option<String>,
-    /// System group that everyone's files are made with.
+    /// System group of all new files.
     force_group: Option<String>,
-    /// Patterns of names that are shown as hidden.
+    /// Name patterns with the hidden attribute.
     hidden_names: Option<Spanned<Vec<String>>>,
-    /// Patterns of names that are not served.
+    /// Name patterns that are not served.
     veto_names: Option<Spanned<Vec<String>>>,
-    /// Space that clients are shown at most.
+    /// Upper bound of the size that clients see.
     size_limit: Option<Spanned<String>>,
-    /// Class of the share: `standard`, `premium` or `custom`.
+    /// Class: `standard`, `premium` or `custom`.
     class: Option<Spanned<String>>,
-    /// Its size in GiB: what clients are shown, and cannot write beyond.
+    /// Size in GiB: clients see it and cannot write beyond it.
     provisioned_gib: Option<Spanned<u64>>,
-    /// Operations a second that do not follow from the size.
+    /// Operations per second, independent of the size.
     provisioned_iops: Option<Spanned<u64>>,
-    /// Throughput in MiB a second that does not follow from the size.
+    /// Throughput in MiB per second, independent of the size.
     provisioned_mib_per_second: Option<Spanned<u64>>,
-    /// Limits in place of the class's.
+    /// Explicit limits that replace the class's.
     limits: Option<RawLimits>,
-    /// Whether NFS clients see it.
+    /// Whether the share is exported by NFS.
     nfs: Option<bool>,
-    /// Which NFS users are anonymous: `root`, `all` or `none`.
+    /// NFS users that are mapped to the anonymous account: `root`, `all` or `none`.
     nfs_squash: Option<NfsSquash>,
-    /// User id of anonymous NFS users.
+    /// Uid of anonymous NFS users.
     nfs_anonuid: Option<Spanned<u32>>,
-    /// Group id of anonymous NFS users.
+    /// Gid of anonymous NFS users.
     nfs_anongid: Option<Spanned<u32>>,
-    /// Terms by client, as words of exports(5).
+    /// Terms by NFS client, as entries of exports(5).
     nfs_clients: Option<Spanned<Vec<String>>>,
     nfs_stable: Option<NfsStable>,
     smb_stable: Option<SmbStable>,
-    /// Whether NFS clients have to come under TLS: `offered` or `required`.
+    /// Whether NFS clients must use TLS: `offered` or `required`.
     nfs_tls: Option<NfsTls>,
-    /// Whether NFS clients have to come from a reserved source port; as the server says if left out.
+    /// Whether NFS clients must use a reserved source port; the server's setting by default.
     reserved_ports: Option<bool>,
-    /// Clients may store symbolic links that lead out of the share.
+    /// Clients may store symbolic links to targets outside of the share.
     #[serde(default)]
     absolute_links: bool,
-    /// NFS clients may create device nodes, if they are the superuser.
+    /// NFS clients with uid 0 may create device nodes.
     #[serde(default)]
     device_nodes: bool,
-    /// Leave out of listings what the user may not read.
+    /// Omits entries that the user may not read from directory listings.
     #[serde(default)]
     hide_unreadable: bool,
-    /// Names differ by case.
+    /// Names are case-sensitive.
     #[serde(default)]
     case_sensitive: bool,
-    /// The POSIX extensions of SMB 3.1.1 may be used; so if left out.
+    /// Offers the POSIX extensions of SMB 3.1.1; true by default.
     posix: Option<bool>,
-    /// Macs may keep backups on it.
+    /// Offers the share to Time Machine.
     #[serde(default)]
     time_machine: bool,
-    /// Bytes that all backups together may take; as much as there is if left out.
+    /// Maximum size of all backups together in bytes; unlimited by default.
     time_machine_max_bytes: Option<u64>,
-    /// Opens of clients survive a restart of the server.
+    /// Persistent handles: opens survive a restart of the server.
     #[serde(default)]
     continuously_available: bool,
-    /// Clients see symbolic links and follow them themselves, as Linux and macOS can.
+    /// Clients see symbolic links and resolve them themselves, as Linux and macOS can.
     #[serde(default)]
     show_symlinks: bool,
-    /// Bytes for what is kept of names and attributes, or `off`.
+    /// Budget of the metadata cache in bytes, or `off`.
     metadata_cache: Option<Spanned<String>>,
-    /// Microseconds that each look at the directory takes longer, for measurements.
+    /// Artificial latency of each backend call in microseconds, for measurements.
     backend_latency_us: Option<Spanned<u64>>,
-    /// Files may have named streams; so if left out.
+    /// Files may have named streams; true by default.
     named_streams: Option<bool>,
-    /// Where previous versions are kept: `snapper`, `zfs`, `cephfs`, or a directory.
+    /// Location of snapshots: `snapper`, `zfs`, `cephfs`, or a directory.
     snapshots: Option<Spanned<String>>,
-    /// How they are named, as `"auto-%Y-%m-%d_%H-%M"`, in UTC.
+    /// Name format of snapshots, for example `"auto-%Y-%m-%d_%H-%M"`, in UTC.
     snapshot_names: Option<String>,
-    /// The directory that they are of, if it is not the share's.
+    /// Directory of which the snapshots are, if it is not the share's.
     snapshot_root: Option<PathBuf>,
-    /// Permission bits of new files, as `"0644"`.
+    /// Mode of new files, for example `"0644"`.
     file_mode: Option<Spanned<String>>,
-    /// Permission bits of new directories, as `"0755"`.
+    /// Mode of new directories, for example `"0755"`.
     directory_mode: Option<Spanned<String>>,
 }
 
@@ -275,7 +275,7 @@ impl RawShare {
     }
 }
 
-/// Understands the text of a file.
+/// Parses the text of a file.
 pub fn parse(text: &str) -> Result<Config, ConfigError> {
     let raw: RawConfig = toml::from_str(text).map_err(|e| explain(text, &e))?;
     let mut reader = Meaning { text, problems: Vec::new() };
@@ -294,7 +294,7 @@ pub fn parse(text: &str) -> Result<Config, ConfigError> {
     Err(ConfigError { path: None, problems: reader.problems })
 }
 
-/// Finds out what was meant, and collects what cannot be.
+/// Converts typed values to their meaning and collects mistakes.
 pub(super) struct Meaning<'a> {
     text: &'a str,
     problems: Vec<Problem>,
@@ -565,7 +565,7 @@ impl Meaning<'_> {
         }
     }
 
-    /// The value, or its default after saying what is wrong with it.
+    /// The value, or its default after the mistake is recorded.
     fn meant<T: Default>(&mut self, span: Range<usize>, value: Result<T, String>) -> T {
         value.unwrap_or_else(|what| {
             self.wrong(span, what);
@@ -615,7 +615,7 @@ fn texts(list: &Spanned<Vec<String>>) -> impl Iterator<Item = &str> {
     list.get_ref().iter().map(String::as_str)
 }
 
-/// The parser's error, with a suggestion where a word was mistyped.
+/// The TOML parser's error, with a suggestion for a mistyped word.
 fn explain(text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map(|span| line_of(text, span.start));
     let message = error.message();
@@ -634,12 +634,12 @@ fn explain(text: &str, error: &toml::de::Error) -> ConfigError {
     ConfigError { path: None, problems: vec![Problem { line, text }] }
 }
 
-/// Number of the line, from 1, that the byte at `offset` is on.
+/// Number of the line, from 1, that contains the byte at `offset`.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|b| *b == b'\n').count()
 }
 
-/// This machine's name, cut to what a computer name may be.
+/// The host name, reduced to a valid computer name.
 #[must_use]
 pub fn host_name() -> String {
     let name = rustix::system::uname();

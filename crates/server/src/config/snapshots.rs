@@ -1,10 +1,9 @@
-//! Where previous versions of a share are kept.
+//! Location and naming of a share's snapshots (previous versions).
 
 use std::path::{Path, PathBuf};
 use vfs_local::{NameFormat, Naming, SnapshotPlace};
 
-/// Default patterns of snapshot names: of Windows and Samba, TrueNAS,
-/// sanoid, zfs-auto-snapshot, CephFS's schedules.
+/// Default name formats: Windows and Samba, TrueNAS, sanoid, zfs-auto-snapshot, CephFS schedules.
 const NAMES: [&str; 6] = [
     "@GMT-%Y.%m.%d-%H.%M.%S",
     "auto-%Y-%m-%d_%H-%M",
@@ -14,7 +13,7 @@ const NAMES: [&str; 6] = [
     "scheduled-%Y-%m-%d-%H_%M_%S",
 ];
 
-/// The program that takes the snapshots, and their place.
+/// The snapshot tool, which determines the location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
     /// snapper, in `.snapshots`.
@@ -24,23 +23,23 @@ pub enum Kept {
     Zfs,
     /// CephFS, in `.snap`.
     CephFs,
-    /// Anyone, in this directory, relative ones in that which they are of.
+    /// Any tool; the directory may be relative to the snapshots' root.
     Directory(PathBuf),
 }
 
-/// Keys of a share that are about previous versions.
+/// Snapshot keys of a share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotsConfig {
     /// See [`Kept`].
     pub kept: Kept,
-    /// The form of their names; well-known ones if none.
+    /// Name format; `None` means all well-known ones.
     pub names: Option<String>,
-    /// The directory that they are of; the share's if none.
+    /// Directory of which the snapshots are; `None` means the share's.
     pub root: Option<PathBuf>,
 }
 
 impl Kept {
-    /// The meaning of a word of the configuration.
+    /// Parses the value of the key `snapshots`.
     #[must_use]
     pub fn of(text: &str) -> Self {
         match text {
@@ -53,7 +52,7 @@ impl Kept {
 }
 
 impl SnapshotsConfig {
-    /// The same for the backend.
+    /// The location for the backend.
     ///
     /// # Errors
     /// The problem, as a text for an administrator.

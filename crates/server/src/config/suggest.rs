@@ -1,6 +1,6 @@
-//! Which word may have been meant.
+//! Suggestions for mistyped words.
 
-/// `; did you mean …?`, or the words that there are.
+/// Returns `; did you mean …?`, or a list of all known words.
 pub fn hint(typed: &str, known: &[&str]) -> String {
     match nearest(typed, known) {
         Some(near) => format!("; did you mean `{near}`?"),
@@ -8,13 +8,13 @@ pub fn hint(typed: &str, known: &[&str]) -> String {
     }
 }
 
-/// The word that is nearest to what was typed, if any is near.
+/// The known word nearest to `typed`, if one is near.
 fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
     let best = known.iter().map(|k| (distance(typed, k), *k)).min()?;
     (best.0 <= typed.len().max(3) / 2).then_some(best.1)
 }
 
-/// Letters to insert, remove or replace.
+/// Edit distance: characters to insert, remove or replace.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,4 +1,4 @@
-//! Configurations that are accepted, and the errors of those that are not.
+//! Tests of accepted configurations and of errors.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn wrong(text: &str) -> String {
     Config::parse(text).unwrap_err().to_string()
 }
 
-/// Each message has the line, what is wrong, and what to do.
+/// Each message has the line, the mistake and the remedy.
 #[test]
 fn every_mistake_is_named_with_its_line_and_its_remedy() {
     for (text, said) in [
@@ -181,12 +181,12 @@ fn guests_are_warned_about() {
     assert!(Config::parse("[server]\n").unwrap().warnings().is_empty());
 }
 
-/// The example is what people begin with; `reference` looks whether every key is in it.
+/// The example is the starting point for administrators; `reference` checks that it has every key.
 #[test]
 fn the_packaged_example_is_valid_as_it_is_and_with_every_key_set() {
     let text = include_str!("../../../../packaging/anabranch.toml");
     Config::parse(text).unwrap();
-    // Every key is there, as a comment where it is not set; set them all.
+    // Unset keys are in the example as comments; the test sets them all.
     let all: String = text
         .lines()
         .map(|l| l.strip_prefix("#: ").unwrap_or(l))

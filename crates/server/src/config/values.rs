@@ -1,15 +1,15 @@
-//! Meanings of single values of a share's keys.
+//! Parsers of single share keys.
 
 use super::{Config, Encryption, HostRule, NfsTls, Ntlm, Problem, ShareConfig, Signing};
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use crate::system_users;
 use smb::{Listed, Network};
 
-/// Longest pattern of a name, in characters, and how many a share may have.
+/// Maximum length of a name pattern in characters, and maximum number of patterns of a share.
 const PATTERN_CHARS_MAX: usize = 255;
 const PATTERNS_MAX: usize = 256;
 
-/// Patterns of names, each of one component.
+/// Parses name patterns, each for one path component.
 pub(super) fn parse_patterns<'a>(
     key: &str,
     patterns: impl IntoIterator<Item = &'a str>,
@@ -32,7 +32,7 @@ pub(super) fn parse_patterns<'a>(
     Ok(patterns)
 }
 
-/// Clients, as exports(5) names them.
+/// Parses clients in the forms of exports(5).
 pub(super) fn parse_hosts<'a>(
     key: &str,
     hosts: impl IntoIterator<Item = &'a str>,
@@ -41,7 +41,7 @@ pub(super) fn parse_hosts<'a>(
     hosts.into_iter().map(one).collect()
 }
 
-/// Networks, as `192.0.2.0/24`.
+/// Parses networks, for example `192.0.2.0/24`.
 pub(super) fn parse_networks<'a>(
     key: &str,
     networks: impl IntoIterator<Item = &'a str>,
@@ -50,7 +50,7 @@ pub(super) fn parse_networks<'a>(
     networks.into_iter().map(one).collect()
 }
 
-/// Bytes, as `500 GiB`, `2TB` or a plain number. Units are powers of 1024.
+/// Parses a size, for example `500 GiB`, `2TB` or a plain number. Units are powers of 1024.
 pub(super) fn parse_size(key: &str, text: &str) -> Result<u64, String> {
     let wrong = || format!("{key} = {text:?} is not a size, as \"500 GiB\"");
     let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -69,7 +69,7 @@ pub(super) fn parse_size(key: &str, text: &str) -> Result<u64, String> {
     number.checked_mul(1 << (10 * power)).filter(|bytes| *bytes > 0).ok_or_else(wrong)
 }
 
-/// Bytes of a cache, zero for `off`.
+/// Parses the size of a cache; zero for `off`.
 pub(super) fn parse_cache(text: &str) -> Result<u64, String> {
     if text == "off" {
         return Ok(0);
@@ -81,16 +81,16 @@ pub(super) fn parse_cache(text: &str) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// The longest that a backend may be made to take for a call, in microseconds.
+/// Maximum artificial latency of a backend call in microseconds.
 const BACKEND_LATENCY_US_MAX: u64 = 1_000_000;
 
-/// Microseconds that a backend is made to take for a call.
+/// Parses the artificial latency of a backend call in microseconds.
 pub(super) fn parse_latency(text: &str) -> Result<u64, String> {
     let wrong = || format!("backend_latency_us = {text:?} is not a number of microseconds");
     check_latency(text.parse().map_err(|_| wrong())?)
 }
 
-/// As [`parse_latency`].
+/// Checks the range of [`parse_latency`].
 pub(super) fn check_latency(latency_us: u64) -> Result<u64, String> {
     if latency_us > BACKEND_LATENCY_US_MAX {
         return Err(format!(
@@ -100,7 +100,7 @@ pub(super) fn check_latency(latency_us: u64) -> Result<u64, String> {
     Ok(latency_us)
 }
 
-/// Clients that a list of shares shows a share to.
+/// Parses the key `listed`.
 pub(super) fn parse_listed(text: &str) -> Result<Listed, String> {
     match text {
         "everyone" => Ok(Listed::Everyone),
@@ -141,7 +141,7 @@ impl ShareConfig {
         wrong
     }
 
-    /// Names in lists that this machine does not have.
+    /// Users and groups in lists that this machine does not have.
     pub(super) fn unknown_names(&self) -> Vec<Problem> {
         let name = &self.name;
         let lists = [&self.denied_users, &self.read_users, &self.write_users];
@@ -169,8 +169,8 @@ impl ShareConfig {
 }
 
 impl Config {
-    /// Warnings about sessions without a proof: the server refuses them although there is an
-    /// account for them, or admits them with that account's rights.
+    /// Warnings about guest sessions: settings that make `guest` ineffective, and shares that
+    /// guests can use.
     pub(super) fn guest_warnings(&self) -> Vec<Problem> {
         let Some(guest) = self.guest.as_deref() else { return Vec::new() };
         let demand = match (self.ntlm, self.encryption, self.signing) {

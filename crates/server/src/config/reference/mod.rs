@@ -1,8 +1,7 @@
-//! Every key of the configuration: what it is for, its default, and when a change counts.
+//! The reference of all configuration keys: purpose, default, and when a change takes effect.
 //!
-//! The reference for people is written from this table, as Markdown here and as a manual
-//! page by the command. Tests hold it against the parser, which knows the keys, against
-//! what it takes for their defaults, and against the packaged example.
+//! The Markdown page and the manual page are generated from this table. Tests compare it with the
+//! parser's keys, with the effective defaults and with the packaged example.
 
 mod server;
 mod share;
@@ -12,50 +11,50 @@ use std::fmt::Write;
 /// A table of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// As it is typed, with its brackets.
+    /// Its header as typed, with brackets.
     pub header: &'static str,
-    /// What it is about.
+    /// Its purpose.
     pub text: &'static str,
-    /// What can stand in it.
+    /// Its keys.
     pub keys: &'static [Key],
 }
 
 /// One key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// As it is typed.
+    /// Name of the key.
     pub name: &'static str,
-    /// What can be its value.
+    /// Permitted values.
     pub form: &'static str,
-    /// What holds if it is left out.
+    /// Default.
     pub default: Absent,
-    /// When a change of it counts.
+    /// When a change takes effect.
     pub counts: Counts,
-    /// What it is for.
+    /// Its purpose.
     pub text: &'static str,
 }
 
-/// What holds if a key is left out.
+/// The default of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absent {
-    /// The same as if this value were typed.
+    /// Equivalent to this value.
     Is(&'static str),
-    /// It cannot be left out.
+    /// The key is mandatory.
     Needed,
-    /// In words: there is no value to type for it.
+    /// Described in words, because no value expresses it.
     Said(&'static str),
 }
 
-/// When a change of a key counts.
+/// When a change of a key takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// After a reload, which interrupts nobody.
+    /// After a reload, which interrupts no client.
     Reload,
     /// After a restart.
     Restart,
 }
 
-/// All tables, in the order in which they are told.
+/// All tables in the order of the page.
 pub const SECTIONS: &[Section] = &[
     Section { header: "[server]", text: "The server as a whole.", keys: server::SERVER },
     Section {
@@ -88,7 +87,7 @@ pub const SECTIONS: &[Section] = &[
 ];
 
 impl Absent {
-    /// In words, with `code` around what is typed.
+    /// The default in words, with `code` formatting for values.
     #[must_use]
     pub fn shown(self) -> String {
         match self {
@@ -100,7 +99,7 @@ impl Absent {
 }
 
 impl Counts {
-    /// In words.
+    /// The effect in words.
     #[must_use]
     pub fn shown(self) -> &'static str {
         match self {
@@ -110,7 +109,7 @@ impl Counts {
     }
 }
 
-/// The reference as a page of Markdown.
+/// The reference as a Markdown page.
 #[must_use]
 pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
@@ -126,7 +125,7 @@ pub fn markdown() -> String {
     page
 }
 
-/// Shown above the keys.
+/// Introduction of the page.
 const INTRODUCTION: &str = "\
 # Configuration
 

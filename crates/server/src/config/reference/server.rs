@@ -1,4 +1,4 @@
-//! Keys of the server as a whole, and of Multichannel.
+//! Keys of `[server]`, `[multichannel]` and `[log]`.
 
 use super::Absent::{Is, Needed, Said};
 use super::Counts::{Reload, Restart};

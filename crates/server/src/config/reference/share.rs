@@ -1,4 +1,4 @@
-//! Keys of a share, and of its limits.
+//! Keys of `[[share]]` and `[share.limits]`.
 
 use super::Absent::{Is, Needed, Said};
 use super::Counts::{Reload, Restart};

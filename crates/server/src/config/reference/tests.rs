@@ -1,13 +1,13 @@
-//! The table against the parser, the defaults in force, the example and the page.
+//! Compares the table with the parser, the effective defaults, the example and the page.
 
 use super::*;
 use crate::config::{Config, raw};
 
-/// A key that is near none: the parser then says which ones there are.
+/// A key that resembles no other, so the parser lists the known keys.
 const NO_KEY: &str = "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz";
 const SHARE: &str = "[[share]]\nname = \"a\"\npath = \"/a\"\n";
 
-/// What the parser takes after `before`.
+/// The keys that the parser accepts after `before`.
 fn parsers_keys(before: &str) -> Vec<String> {
     let said = Config::parse(&format!("{before}{NO_KEY} = 1\n")).unwrap_err().to_string();
     let (_, list) = said.split_once("there are: ").unwrap_or_else(|| panic!("{said}"));
@@ -50,7 +50,7 @@ fn a_key_that_is_left_out_means_what_the_reference_says() {
             let Absent::Is(value) = key.default else { continue };
             let with = format!("{before}{} = {value}\n", key.name);
             let mut said = Config::parse(&with).unwrap_or_else(|error| panic!("{with}: {error}"));
-            // Where it was said is all that differs.
+            // Only the recorded line may differ.
             said.multichannel.channels_max_line = None;
             assert_eq!(said, Config::parse(before).expect("it was just taken"), "{with}");
         }
@@ -87,7 +87,7 @@ fn the_packaged_example_has_every_key_of_its_table_and_each_default() {
             let begin = format!("{} = ", key.name);
             match inside.iter().find_map(|line| line.strip_prefix(&begin)) {
                 None => missing.push(format!("{} {}", section.header, key.name)),
-                // Lists are better shown with something in them.
+                // The example shows lists with elements.
                 Some(value)
                     if !value.starts_with('[') && !example().contains(&format!("\n{begin}")) =>
                 {
