@@ -1,7 +1,7 @@
 //! Attributes, times, size, allocation and sparse ranges.
 
 use crate::authorize::{as_owner, dos_authority};
-use crate::open_file::Frozen;
+use crate::open_file::TimeFreeze;
 use crate::server_work::WANTED;
 use crate::table::lock;
 use crate::volume::dos;
@@ -400,7 +400,7 @@ fn settled(open: &OpenFile, change: &BasicChange) -> BasicChange {
 
 /// Change time to store: a requested one, or the present one if the open does not move it.
 fn change_time(
-    frozen: Option<&Frozen>,
+    frozen: Option<&TimeFreeze>,
     change: &BasicChange,
     present: &Attributes,
 ) -> Option<Timestamp> {

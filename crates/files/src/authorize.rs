@@ -14,19 +14,19 @@ use vfs::{
 };
 
 /// Security information that decides about a node.
-pub(crate) enum InForce {
+pub(crate) enum EffectiveSecurity {
     /// The stored descriptor, alone.
     Stored(Descriptor),
     /// POSIX permissions.
     Posix(PosixFacts, PosixAcl),
 }
 
-impl InForce {
+impl EffectiveSecurity {
     pub(crate) fn of(node: &dyn Node, attributes: &Attributes) -> Self {
         Self::known(node, attributes, None)
     }
 
-    /// As [`InForce::of`], with security information that was read when the node was opened.
+    /// As [`EffectiveSecurity::of`], with security information that was read when the node was opened.
     pub(crate) fn known(
         node: &dyn Node,
         attributes: &Attributes,
@@ -134,11 +134,11 @@ pub(crate) fn rights_to(
 ) -> Access {
     let is_directory = attributes.kind == FileKind::Directory;
     let by_node = || {
-        let in_force = InForce::known(node, attributes, security);
+        let in_force = EffectiveSecurity::known(node, attributes, security);
         let access = in_force.access(caller, execute);
         match execute {
             ExecuteRule::ByBit if is_directory && in_force.is_stored() => {
-                let by_posix = InForce::posix(node, attributes, security);
+                let by_posix = EffectiveSecurity::posix(node, attributes, security);
                 // Removing a name takes a lookup, which needs search permission.
                 match by_posix.access(caller, execute).contains(Access::EXECUTE) {
                     true => access | Access::EXECUTE,
@@ -183,7 +183,7 @@ impl RequestFiles {
             return Ok(());
         }
         let attributes = open.node.attributes(Wanted::default())?;
-        let in_force = InForce::of(&*open.node, &attributes);
+        let in_force = EffectiveSecurity::of(&*open.node, &attributes);
         if caller.identity.uid == attributes.uid && !in_force.is_stored() {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl RequestFiles {
 /// As [`rights_to`] by the attributes alone, for a node without a stored descriptor or POSIX ACL.
 pub(crate) fn rights_by_mode(volume: &Volume, caller: &Caller, attributes: &Attributes) -> Access {
     let list = PosixAcl::of_mode(attributes.mode);
-    InForce::Posix(facts(attributes), list).rights(volume, caller)
+    EffectiveSecurity::Posix(facts(attributes), list).rights(volume, caller)
 }
 
 /// The descriptor of a node as presented to clients, stored or synthesised.
@@ -262,8 +262,12 @@ pub(crate) fn stored_lets_remove(
     (file, attributes): (&dyn Node, &Attributes),
     parent: &Opened,
 ) -> bool {
-    InForce::of(file, attributes).lets(volume, caller, Access::DELETE)
-        || InForce::of(&*parent.node, &parent.attributes).lets(volume, caller, Access::DELETE_CHILD)
+    EffectiveSecurity::of(file, attributes).lets(volume, caller, Access::DELETE)
+        || EffectiveSecurity::of(&*parent.node, &parent.attributes).lets(
+            volume,
+            caller,
+            Access::DELETE_CHILD,
+        )
 }
 
 /// All rights of `caller` under a descriptor that is or will be stored.

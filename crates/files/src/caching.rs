@@ -1,13 +1,14 @@
 //! Oplocks, leases and delegations. [`grants::Caches`] decides; this module sends breaks, waits for
 //! acknowledgements and maps lease keys to files.
 
+mod external;
 mod keys;
-mod outside;
 
 use crate::context::RequestContext;
 use crate::delegation::delegation_key;
 use crate::table::FileState;
 use crate::{OpenFile, RequestFiles, Workers};
+pub(crate) use external::ExternalChangeWatch;
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
@@ -15,8 +16,7 @@ use grants::{
     AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
     OpenWish,
 };
-pub(crate) use keys::{Claim, KeyIndex};
-pub(crate) use outside::Heed;
+pub(crate) use keys::{KeyClaim, KeyIndex};
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ impl RequestFiles {
     #[must_use]
     pub fn key_holder<T: CacheHolder>(&self, key: CacheKey) -> Option<Arc<T>> {
         let state = self.table.keys.find(key)?;
-        let holder = state.look().holder(CacheOwner::Key(key)).cloned()?;
+        let holder = state.view().holder(CacheOwner::Key(key)).cloned()?;
         let holder: Arc<dyn Any + Send + Sync> = holder;
         holder.downcast().ok()
     }
@@ -160,7 +160,7 @@ impl OpenFile {
     #[must_use]
     pub fn cache_state(&self) -> CacheState {
         if self.key.is_some() || self.state.has_caches() {
-            self.state.look().grants.caches.state(self.cache_owner())
+            self.state.view().grants.caches.state(self.cache_owner())
         } else {
             CacheState::default()
         }
@@ -181,7 +181,7 @@ impl OpenFile {
     /// Repeats the grant in a response to the client.
     #[must_use]
     pub fn grant_again(&self) -> (CacheState, Option<CacheGrant>) {
-        let held = self.state.look();
+        let held = self.state.view();
         let owner = self.cache_owner();
         (held.grants.caches.state(owner), held.holder(owner).cloned().map(CacheGrant::new))
     }

@@ -99,7 +99,7 @@ impl RequestContext {
     /// breaks are sent now.
     pub fn begin_wait(&self) {
         if let Some(request) = &self.0 {
-            request.tell_kept(Some(Vec::new()));
+            request.send_deferred(Some(Vec::new()));
             request.order.store(ArrivalOrder::next().number(), Ordering::Relaxed);
         }
     }
@@ -122,10 +122,10 @@ impl RequestContext {
 
     /// Sends a break that the request has caused, or defers it until the response is queued if its
     /// own client holds the caching.
-    pub(crate) fn tell(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
+    pub(crate) fn send_break(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
         count_break(self.0.as_deref());
         match self.0.as_ref().filter(|request| holder.client() == Some(request.client)) {
-            Some(request) => request.keep(holder, told),
+            Some(request) => request.defer(holder, told),
             None => holder.handle_break(&told),
         }
     }
@@ -147,14 +147,14 @@ impl PendingAnswer {
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if let Some(request) = &self.0.0 {
-            request.tell_kept(None);
+            request.send_deferred(None);
         }
     }
 }
 
 impl Request {
     /// Defers a break, or sends it if the response is queued already.
-    fn keep(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
+    fn defer(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *breaks {
             Some(breaks) => breaks.push((holder, told)),
@@ -166,7 +166,7 @@ impl Request {
     }
 
     /// Sends the deferred breaks; `next` replaces them.
-    fn tell_kept(&self, next: Option<Breaks>) {
+    fn send_deferred(&self, next: Option<Breaks>) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = std::mem::replace(&mut *breaks, next);
         drop(breaks);

@@ -9,7 +9,7 @@
 use crate::caching::{BreakWait, CacheGrant};
 use crate::context::RequestContext;
 use crate::open_file::OpenParts;
-use crate::table::{Entered, Entry, FileState, NotEntered};
+use crate::table::{FileState, OpenEntry, OpenRefusal, RegisteredOpen};
 use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, Share};
 use grants::{Awaited, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,7 +111,7 @@ impl RequestFiles {
         if is_unheard || !open.granted().contains(delegate.access()) {
             return Ok(None);
         }
-        let held = open.state.look();
+        let held = open.state.view();
         if !held.grants.is_open(open.id) {
             return Err(FsError::Stale);
         }
@@ -121,13 +121,13 @@ impl RequestFiles {
         drop(held);
         let wanted = delegate.caching();
         let entered = match self.enter_delegation(open, key, wanted) {
-            Err(NotEntered::Breaking(_) | NotEntered::Refused(FsError::DeletePending)) => {
+            Err(OpenRefusal::Breaking(_) | OpenRefusal::Refused(FsError::DeletePending)) => {
                 return Ok(None);
             }
-            Err(NotEntered::Refused(error)) => return Err(error),
+            Err(OpenRefusal::Refused(error)) => return Err(error),
             Ok((id, entered)) => (id, entered),
         };
-        let (id, Entered { state, name, caching, granting, .. }) = entered;
+        let (id, RegisteredOpen { state, name, caching, granting, .. }) = entered;
         let hold = OpenFile::new(OpenParts {
             id,
             node: open.node.clone(),
@@ -155,9 +155,9 @@ impl RequestFiles {
         open: &OpenFile,
         key: CacheKey,
         wanted: Caching,
-    ) -> std::result::Result<(OpenId, Entered), NotEntered> {
+    ) -> std::result::Result<(OpenId, RegisteredOpen), OpenRefusal> {
         let attributes = open.node.attributes(Wanted::default())?;
-        let entry = Entry {
+        let entry = OpenEntry {
             size_bytes: attributes.size_bytes,
             key: open.state.key,
             is_directory: false,
@@ -201,7 +201,7 @@ impl RequestFiles {
     fn begin_recall(&self, file: FileKey, by: Option<&OpenFile>) -> Option<BreakWait> {
         let state = self.table.find(file).filter(|state| state.has_caches())?;
         let own = by.map_or_else(|| client_owner(&self.context, file), OpenFile::cache_owner);
-        ask_back(&self.context, &state, own)
+        begin_recall_except(&self.context, &state, own)
     }
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn client_owner(context: &RequestContext, file: FileKey) -> CacheOwne
 }
 
 /// Recalls all delegations but that of `by`. Returns the wait if one is outstanding.
-pub(crate) fn ask_back(
+pub(crate) fn begin_recall_except(
     context: &RequestContext,
     state: &Arc<FileState>,
     by: CacheOwner,

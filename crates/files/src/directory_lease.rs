@@ -12,7 +12,7 @@ pub(crate) type ParentKey = [u8; 16];
 
 impl Table {
     /// Whether a watch or a directory lease needs notification of changes.
-    pub fn tells_of_changes(&self) -> bool {
+    pub fn reports_changes(&self) -> bool {
         !self.watches.is_empty() || self.keys.has_directories()
     }
 

@@ -21,7 +21,7 @@ mod delegation;
 mod descriptor;
 mod directory_lease;
 mod disk;
-mod handles;
+mod handle_breaks;
 mod holes;
 mod link_target;
 mod list;
@@ -118,14 +118,14 @@ pub struct Files {
     next_open: AtomicU64,
     seal: Option<Arc<dyn HandleSeal>>,
     /// Directories that were recently reached by handle.
-    known: Arc<object::Known>,
+    directory_cache: Arc<object::DirectoryCache>,
     /// Open files, indexed by handle.
     open_handles: Arc<object::OpenHandles>,
     /// Request counters of all protocols.
     meter: Arc<Meter>,
     /// Serialises the existence check and the change of an extended attribute, for create-only and
     /// replace-only requests.
-    xattr_turns: Arc<object::XattrTurns>,
+    xattr_locks: Arc<object::XattrLocks>,
     /// Opens of all protocols, charged by holder: each occupies a descriptor.
     opens: Arc<Ledger>,
     /// Watches and the memory of their buffered changes, charged by holder.
@@ -153,10 +153,10 @@ impl Files {
             workers,
             next_open: AtomicU64::new(1),
             seal: None,
-            known: Arc::default(),
+            directory_cache: Arc::default(),
             open_handles: Arc::default(),
             meter: Arc::default(),
-            xattr_turns: Arc::default(),
+            xattr_locks: Arc::default(),
             opens: Ledger::new(u64::MAX, OPENS_FLOOR),
             watch_ledgers: watch::WatchLedgers::default(),
             lock_ranges: Ledger::new(LOCK_RANGES_MAX, LOCK_RANGES_FLOOR),

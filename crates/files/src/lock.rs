@@ -48,7 +48,7 @@ impl RequestFiles {
             self.workers.sleep(AWAITED_LOOK).await;
         }
         let account = self.lock_ranges.account(holder);
-        match stand_in_line(&self.context, open, wanted, &account)? {
+        match lock_or_queue(&self.context, open, wanted, &account)? {
             None => Ok(()),
             Some(waiting) => {
                 self.table.let_go(open.key());
@@ -84,7 +84,7 @@ impl OpenFile {
     /// Whether the open holds byte-range locks.
     #[must_use]
     pub fn has_locks(&self) -> bool {
-        self.state.has_locks() && self.state.look().grants.locks.has_of(self.id)
+        self.state.has_locks() && self.state.view().grants.locks.has_of(self.id)
     }
 
     /// Refuses access that another open's lock forbids: one load without locks.
@@ -103,7 +103,7 @@ impl OpenFile {
     }
 
     fn is_unlocked(&self, range: Range, writes: bool) -> bool {
-        let held = self.state.look();
+        let held = self.state.view();
         let locks = &held.grants.locks;
         match (self.is_of_object(), writes) {
             (true, writes) => locks.may_use_beside_owners(range, writes),
@@ -133,12 +133,12 @@ fn try_once(
 }
 
 /// Locks at once, or queues the request.
-fn stand_in_line(
+fn lock_or_queue(
     context: &RequestContext,
     open: &OpenFile,
     wanted: RangeLock,
     account: &Arc<Account>,
-) -> Result<Option<Waiting>> {
+) -> Result<Option<QueuedLock>> {
     let mut held = open.state.lock(context);
     if !held.grants.is_open(open.id) {
         return Err(FsError::RangeNotLocked);
@@ -154,7 +154,7 @@ fn stand_in_line(
         Locking::Waits(wait) => {
             let (tell, told): (LockAnswer, _) = oneshot::channel();
             held.expect_decision(wait, tell);
-            Ok(Some(Waiting {
+            Ok(Some(QueuedLock {
                 state: open.state.clone(),
                 open: open.id,
                 wanted,
@@ -166,7 +166,7 @@ fn stand_in_line(
 }
 
 /// A queued request, withdrawn on drop.
-struct Waiting {
+struct QueuedLock {
     state: Arc<FileState>,
     open: OpenId,
     wanted: RangeLock,
@@ -175,7 +175,7 @@ struct Waiting {
     told: Option<oneshot::Receiver<std::result::Result<(), LockRefusal>>>,
 }
 
-impl Waiting {
+impl QueuedLock {
     async fn decision(mut self) -> std::result::Result<(), LockRefusal> {
         let told = self.told.as_mut().expect("taken only below and when dropped");
         let decided = told.await;
@@ -185,7 +185,7 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedLock {
     fn drop(&mut self) {
         let Some(told) = &mut self.told else { return };
         let mut held = self.state.lock(&RequestContext::SERVER);

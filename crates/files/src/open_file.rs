@@ -8,9 +8,9 @@ use crate::offload::offload;
 use crate::open::{Semantics, Ticket};
 use crate::remove::carry_out;
 use crate::server_work::{METADATA, WANTED};
-use crate::table::{Doomed, FileState, OpenName, Table, lock};
+use crate::table::{FileState, OpenName, PendingDelete, Table, lock};
 use crate::volume::dos;
-use crate::watch::{DataReports, Filter, Heard, Watcher};
+use crate::watch::{DataReports, Filter, WatchedCache, Watcher};
 use crate::{Access, CacheKey, CallHolder, Caller, OpenId, RequestFiles, Share, Volume};
 use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -52,26 +52,26 @@ pub struct OpenFile {
     /// Whether a rename of this directory moves opens below it.
     pub(crate) moves_opens: AtomicBool,
     /// Whether the close reports a name that was removed already or not empty.
-    tells_removal: AtomicBool,
+    reports_removal: AtomicBool,
     /// State that few opens need.
-    aside: OnceLock<Box<Aside>>,
+    rare: OnceLock<Box<RareState>>,
     pub(crate) table: Arc<Table>,
     /// For a directory, its watch.
     pub(crate) watch: OnceLock<Arc<Watcher>>,
     /// Changes that watches and directory leases have not received yet.
     unreported: AtomicU32,
-    pub(crate) heard: Heard,
+    pub(crate) watched_cache: WatchedCache,
 }
 
 /// State that few opens need, allocated separately: there may be a hundred thousand opens.
 #[derive(Debug, Default)]
-struct Aside {
+struct RareState {
     /// Times that changes by this open do not move.
-    frozen: Mutex<Frozen>,
+    frozen: Mutex<TimeFreeze>,
     /// Security information from the time of the open.
-    known: OnceLock<Known>,
+    known: OnceLock<CachedSecurity>,
     /// Node that replaced the file, if any.
-    turned: OnceLock<Arc<dyn Node>>,
+    replacement: OnceLock<Arc<dyn Node>>,
     /// Queue of its requests at the file's limits, once a request had to wait.
     turns: OnceLock<Arc<Turns>>,
     /// Reports of data changes, for a file that was written while it was watched.
@@ -80,7 +80,7 @@ struct Aside {
 
 /// Security information of a file, with the change time and counter for which it holds.
 #[derive(Debug)]
-struct Known {
+struct CachedSecurity {
     changed: Timestamp,
     change: u64,
     of_it: Arc<KnownSecurity>,
@@ -93,7 +93,7 @@ const UNACCESSED: u32 = 1 << 30;
 
 /// Times that changes by this open do not move.
 #[derive(Debug, Default)]
-pub(crate) struct Frozen {
+pub(crate) struct TimeFreeze {
     pub accessed: bool,
     pub modified: bool,
     pub changed: bool,
@@ -111,7 +111,7 @@ struct TimesBefore {
     changed: Option<Timestamp>,
 }
 
-impl Frozen {
+impl TimeFreeze {
     /// Whether changes may move all times.
     pub fn is_empty(&self) -> bool {
         !(self.accessed || self.modified || self.changed)
@@ -175,7 +175,7 @@ pub(crate) struct OpenParts {
 impl OpenFile {
     pub(crate) fn new(parts: OpenParts) -> Self {
         let writes = parts.granted.intersects(Access::WRITE_DATA | Access::APPEND_DATA);
-        parts.state.heed_others(&*parts.name.volume.vfs, &parts.node, writes);
+        parts.state.watch_external_changes(&*parts.name.volume.vfs, &parts.node, writes);
         Self {
             id: parts.id,
             node: parts.node,
@@ -195,12 +195,12 @@ impl OpenFile {
             closed: AtomicBool::new(false),
             renames: AtomicBool::new(false),
             moves_opens: AtomicBool::new(false),
-            tells_removal: AtomicBool::new(false),
-            aside: OnceLock::new(),
+            reports_removal: AtomicBool::new(false),
+            rare: OnceLock::new(),
             table: parts.table,
             watch: OnceLock::new(),
             unreported: AtomicU32::new(0),
-            heard: Heard::default(),
+            watched_cache: WatchedCache::default(),
         }
     }
 
@@ -224,49 +224,50 @@ impl OpenFile {
     }
 
     /// Times that changes by this open do not move. Locked while they are set and restored.
-    pub(crate) fn frozen(&self) -> &Mutex<Frozen> {
-        &self.aside().frozen
+    pub(crate) fn frozen(&self) -> &Mutex<TimeFreeze> {
+        &self.rare().frozen
     }
 
-    fn aside(&self) -> &Aside {
-        self.aside.get_or_init(Box::default)
+    fn rare(&self) -> &RareState {
+        self.rare.get_or_init(Box::default)
     }
 
-    fn turned(&self) -> Option<&Arc<dyn Node>> {
-        self.aside.get()?.turned.get()
+    fn replacement(&self) -> Option<&Arc<dyn Node>> {
+        self.rare.get()?.replacement.get()
     }
 
     /// Queue of its requests at the file's limits, if one had to wait.
     pub(crate) fn turns(&self) -> Option<&Arc<Turns>> {
-        self.aside.get()?.turns.get()
+        self.rare.get()?.turns.get()
     }
 
     /// The queue, created if necessary.
-    pub(crate) fn make_turns(&self) -> &Arc<Turns> {
-        self.aside().turns.get_or_init(Arc::default)
+    pub(crate) fn turns_or_default(&self) -> &Arc<Turns> {
+        self.rare().turns.get_or_init(Arc::default)
     }
 
     /// Reports of its data changes, set by the first.
     pub(crate) fn data_reports(&self) -> &OnceLock<Arc<DataReports>> {
-        &self.aside().data_reports
+        &self.rare().data_reports
     }
 
     /// Reports of its data changes, if there were any.
     pub(crate) fn known_data_reports(&self) -> Option<&Arc<DataReports>> {
-        self.aside.get()?.data_reports.get()
+        self.rare.get()?.data_reports.get()
     }
 
     /// Caches security information that holds for these attributes.
-    pub(crate) fn learn(&self, at: &Attributes, of_it: Option<Arc<KnownSecurity>>) {
-        let known = of_it.map(|of_it| Known { changed: at.changed, change: at.change, of_it });
-        known.map(|known| self.aside().known.set(known));
+    pub(crate) fn cache_security(&self, at: &Attributes, of_it: Option<Arc<KnownSecurity>>) {
+        let known =
+            of_it.map(|of_it| CachedSecurity { changed: at.changed, change: at.change, of_it });
+        known.map(|known| self.rare().known.set(known));
     }
 
     /// Cached security information, if `present` shows that the file has not changed since.
-    pub(crate) fn known(&self, present: &Attributes) -> Option<&KnownSecurity> {
-        let known = self.aside.get()?.known.get()?;
+    pub(crate) fn cached_security(&self, present: &Attributes) -> Option<&KnownSecurity> {
+        let known = self.rare.get()?.known.get()?;
         let is_so = known.changed == present.changed && known.change == present.change;
-        (is_so && !self.is_turned()).then_some(&*known.of_it)
+        (is_so && !self.is_replaced()).then_some(&*known.of_it)
     }
 
     /// Kind of the file.
@@ -277,18 +278,18 @@ impl OpenFile {
 
     /// The node that the name refers to: the open's own, or its replacement.
     pub(crate) fn present(&self) -> &Arc<dyn Node> {
-        self.turned().unwrap_or(&self.node)
+        self.replacement().unwrap_or(&self.node)
     }
 
     /// Whether another node has replaced the file.
-    pub(crate) fn is_turned(&self) -> bool {
-        self.turned().is_some()
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.replacement().is_some()
     }
 
     /// Redirects the open to `node`, which has replaced the file.
-    pub(crate) fn become_node(&self, node: Arc<dyn Node>) {
+    pub(crate) fn redirect_to(&self, node: Arc<dyn Node>) {
         self.state.set_present_key(node.key());
-        let _ = self.aside().turned.set(node);
+        let _ = self.rare().replacement.set(node);
     }
 
     /// Whether the file is a directory.
@@ -378,7 +379,7 @@ impl OpenFile {
 
     /// Whether the stream `name` of this open's file is open.
     pub(crate) fn file_has_open_stream(&self, name: &StreamName) -> bool {
-        self.table.find(self.key()).is_some_and(|file| file.look().has_open_stream(name))
+        self.table.find(self.key()).is_some_and(|file| file.view().has_open_stream(name))
     }
 
     /// Volume of the file.
@@ -390,7 +391,7 @@ impl OpenFile {
     /// Whether the open's name is delete pending, or for a stream its file's name.
     #[must_use]
     pub fn is_delete_pending(&self) -> bool {
-        self.state.look().grants.is_delete_pending(self.name.link)
+        self.state.view().grants.is_delete_pending(self.name.link)
             || lock(&self.hold).as_ref().is_some_and(|hold| hold.is_delete_pending())
     }
 
@@ -435,7 +436,7 @@ impl OpenFile {
         if self.delete_on_close {
             let mut held = self.state.lock(context);
             held.grants.caches.handle_name_change(self.cache_owner());
-            held.doom(self.doomed());
+            held.set_delete_pending(self.pending_delete());
         }
         let removal = self.table.close(context, &self.state, self.id, true);
         // Ordered after the close: a watch that begins now finds the open closed.
@@ -445,7 +446,7 @@ impl OpenFile {
                 let result = carry_out(context, &self.table, &self.state, removal, self.parent_key);
                 match result {
                     Err(FsError::NotFound | FsError::PathNotFound | FsError::NotEmpty)
-                        if !self.tells_removal.load(Ordering::Relaxed) =>
+                        if !self.reports_removal.load(Ordering::Relaxed) =>
                     {
                         Ok(())
                     }
@@ -454,7 +455,7 @@ impl OpenFile {
             }
             None => {
                 if self.delete_on_close && self.is_directory() {
-                    self.judge_watches();
+                    self.report_delete_pending();
                 }
                 Ok(())
             }
@@ -465,9 +466,9 @@ impl OpenFile {
     }
 
     /// Record that makes the open's name delete pending for its caller.
-    pub(crate) fn doomed(&self) -> Doomed {
+    pub(crate) fn pending_delete(&self) -> PendingDelete {
         let (name, caller) = (self.name.clone(), self.caller.clone());
-        Doomed { name, caller, parent_key: self.parent_key }
+        PendingDelete { name, caller, parent_key: self.parent_key }
     }
 
     /// Notes a change that watches receive when the open is closed. It costs one load after the
@@ -493,7 +494,7 @@ impl OpenFile {
             if noted & UNLISTED != 0 {
                 self.break_directory(context, &self.path());
             }
-            self.tell_watches(Filter(noted & !(UNLISTED | UNACCESSED)));
+            self.notify_watches(Filter(noted & !(UNLISTED | UNACCESSED)));
         }
     }
 
@@ -624,7 +625,7 @@ impl RequestFiles {
             true => Some(self.table.rename_turns.clone().lock_owned().await),
             false => None,
         };
-        if removes && open.is_better_removed_apart(size_bytes) {
+        if removes && open.should_remove_on_worker(size_bytes) {
             let context = self.context.clone();
             let holder = if waits { CallHolder::Names } else { self.holder.clone() };
             let close = move || {
@@ -645,7 +646,7 @@ impl RequestFiles {
     /// As [`RequestFiles::close`]; [`FsError::NotEmpty`] if the directory was filled meanwhile,
     /// [`FsError::NotFound`] if another caller removed the name.
     pub(crate) async fn close_removing(&self, open: Arc<OpenFile>, size_bytes: u64) -> Result<()> {
-        open.tells_removal.store(true, Ordering::Relaxed);
+        open.reports_removal.store(true, Ordering::Relaxed);
         self.close_sized(open, Some(size_bytes)).await
     }
 }
@@ -654,7 +655,7 @@ impl OpenFile {
     /// Whether a worker should remove the file: freeing a large file or any call of the backend
     /// takes long. Breaks are also sent before the remover receives the response, on which its
     /// client may act.
-    fn is_better_removed_apart(&self, size_bytes: Option<u64>) -> bool {
+    fn should_remove_on_worker(&self, size_bytes: Option<u64>) -> bool {
         if self.volume().features().waits {
             return true;
         }

@@ -204,7 +204,7 @@ impl Table {
                     && Arc::ptr_eq(&name.volume.vfs, &open.volume().vfs)
                     && name.path().starts_with(from)
             };
-            let held = state.look();
+            let held = state.view();
             let names: Vec<_> = held.names().iter().filter(is_concerned).cloned().collect();
             let key = state.present_key();
             names.into_iter().map(move |name| (key, name))

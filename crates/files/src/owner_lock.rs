@@ -69,7 +69,7 @@ impl RequestFiles {
         owner: Option<LockOwner>,
         wanted: RangeLock,
     ) -> Option<LockHeld> {
-        let find = || self.table.find(object.key())?.look().grants.locks.find(owner, wanted);
+        let find = || self.table.find(object.key())?.view().grants.locks.find(owner, wanted);
         let held = find()?;
         if self.table.let_go(object.key()) { find() } else { Some(held) }
     }
@@ -94,7 +94,7 @@ impl RequestFiles {
             let wait = held.grants.locks.handle_owner_wait(open.id, owner, wanted);
             let wait = wait.map_err(refused)?;
             held.expect_decision(wait, tell);
-            Waiting { state: open.state.clone(), wait }
+            QueuedOwnerLock { state: open.state.clone(), wait }
         };
         let decided = told.await;
         drop(waiting);
@@ -130,17 +130,17 @@ impl OpenFile {
     /// Whether `owner` holds locks on the file.
     #[must_use]
     pub fn has_locks_of(&self, owner: LockOwner) -> bool {
-        self.state.has_locks() && self.state.look().grants.locks.has_of_owner(owner)
+        self.state.has_locks() && self.state.view().grants.locks.has_of_owner(owner)
     }
 }
 
 /// A queued request, withdrawn on drop.
-struct Waiting {
+struct QueuedOwnerLock {
     state: Arc<FileState>,
     wait: WaitId,
 }
 
-impl Drop for Waiting {
+impl Drop for QueuedOwnerLock {
     fn drop(&mut self) {
         self.state.lock(&RequestContext::SERVER).cancel_wait(self.wait);
     }

@@ -21,19 +21,19 @@ pub struct ResidentRange {
 
 /// A buffer lent to a worker. Its contents are preserved, and dropping it returns it, even if the
 /// call never runs.
-struct Lent {
+struct LentBuffer {
     buffer: Vec<u8>,
     back: Option<oneshot::Sender<Vec<u8>>>,
 }
 
-impl Lent {
+impl LentBuffer {
     fn new(buffer: Vec<u8>) -> (Self, oneshot::Receiver<Vec<u8>>) {
         let (back, given_back) = oneshot::channel();
         (Self { buffer, back: Some(back) }, given_back)
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBuffer {
     fn drop(&mut self) {
         if let Some(back) = self.back.take() {
             // The lender may have been cancelled.
@@ -73,7 +73,7 @@ impl RequestFiles {
         into: &mut Vec<u8>,
     ) -> Result<usize> {
         let (node, before) = (open.node.clone(), into.len());
-        let (mut lent, back) = Lent::new(std::mem::take(into));
+        let (mut lent, back) = LentBuffer::new(std::mem::take(into));
         let result =
             self.offload(move || node.read(offset, length, &mut lent.buffer, Wait::Allowed)).await;
         *into = back.await.expect("whoever drops it sends it back");

@@ -5,7 +5,7 @@ use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::server_work::WANTED;
-use crate::table::{Doomed, FileState, Removal, Table};
+use crate::table::{FileState, PendingDelete, Removal, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
@@ -58,7 +58,11 @@ impl RequestFiles {
     ///
     /// # Errors
     /// As [`RequestFiles::set_delete`].
-    pub(crate) fn doom(&self, open: &OpenFile, attributes: &Attributes) -> Result<()> {
+    pub(crate) fn mark_new_open_deleted(
+        &self,
+        open: &OpenFile,
+        attributes: &Attributes,
+    ) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         check_deletable(&self.context, open, attributes, true)?;
@@ -74,13 +78,13 @@ impl RequestFiles {
         if delete {
             // Breaks caches that the opening did not wait for.
             held.grants.caches.handle_name_change(open.cache_owner());
-            held.doom(open.doomed());
+            held.set_delete_pending(open.pending_delete());
         } else {
-            held.forgive(open.name.link);
+            held.clear_delete_pending(open.name.link);
         }
         drop(held);
         if open.is_directory() {
-            open.judge_watches();
+            open.report_delete_pending();
         }
         Ok(())
     }
@@ -179,7 +183,7 @@ pub(crate) fn carry_out(
 }
 
 /// A removed name or stream.
-enum Gone {
+enum RemovedItem {
     Name(RelPath),
     /// Name of the stream; none if it had been removed already.
     Stream(Option<StreamName>),
@@ -188,32 +192,32 @@ enum Gone {
 fn report(
     context: &RequestContext,
     table: &Table,
-    doomed: &Doomed,
-    gone: &Gone,
+    doomed: &PendingDelete,
+    gone: &RemovedItem,
     is_directory: bool,
     except: Option<ParentKey>,
 ) {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     match gone {
-        Gone::Name(path) => {
+        RemovedItem::Name(path) => {
             table.break_directory_of(context, vfs, caller, path, except);
             let changes = [(ChangeKind::Removed, path)];
             table.watches.report(vfs, Some(caller), name_filter(is_directory), &changes);
         }
-        Gone::Stream(Some(name)) => {
+        RemovedItem::Stream(Some(name)) => {
             let (path, changes) = (doomed.name.path(), [(ChangeKind::RemovedStream, name)]);
             let (watches, what) = (&table.watches, Filter::STREAM_NAME);
             watches.report_streams(vfs, Some(caller), what, &path, &changes);
         }
-        Gone::Stream(None) => {}
+        RemovedItem::Stream(None) => {}
     }
 }
 
 /// Removes a name or stream, and returns it.
-fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gone> {
+fn unlink(context: &RequestContext, doomed: &PendingDelete, key: FileKey) -> Result<RemovedItem> {
     let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
     if let Some(stream) = &doomed.name.stream {
-        return stream.remove(caller).map(Gone::Stream);
+        return stream.remove(caller).map(RemovedItem::Stream);
     }
     let mut path = doomed.name.path();
     let mut result = Ok(());
@@ -239,13 +243,13 @@ fn unlink(context: &RequestContext, doomed: &Doomed, key: FileKey) -> Result<Gon
         }
         path = now;
     }
-    result.map(|()| Gone::Name(path))
+    result.map(|()| RemovedItem::Name(path))
 }
 
 /// The directory from which a stored descriptor grants the removal that POSIX refuses.
 fn directory_to_unlink_in(
     context: &RequestContext,
-    doomed: &Doomed,
+    doomed: &PendingDelete,
     path: &RelPath,
     key: FileKey,
 ) -> Option<Opened> {

@@ -2,13 +2,13 @@
 
 use crate::authorize::{may_add_known, rights_to_opened, stored, stored_lets_remove};
 use crate::context::RequestContext;
-use crate::delegation::{ask_back, client_owner};
-use crate::handles::{Below, WAITS_MAX, ask_for_handles};
+use crate::delegation::{begin_recall_except, client_owner};
+use crate::handle_breaks::{OpenDescendants, WAITS_MAX, break_handles};
 use crate::link_target::check_moved;
 use crate::offload::offload_in_turn;
 use crate::open_journal::{AnnouncedRename, RenameNames};
 use crate::server_work::WANTED;
-use crate::table::{FileState, NotEntered, Table};
+use crate::table::{FileState, OpenRefusal, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
 use crate::{Access, OpenFile, RequestFiles};
@@ -82,15 +82,15 @@ impl RequestFiles {
                         None => Ok(()),
                     };
                 }
-                Err(NotRenamed::NotEntered(NotEntered::Refused(error))) => return Err(error),
-                Err(NotRenamed::NotEntered(NotEntered::Breaking(wait))) => {
+                Err(RenameFailure::Refused(OpenRefusal::Refused(error))) => return Err(error),
+                Err(RenameFailure::Refused(OpenRefusal::Breaking(wait))) => {
                     steps.announced = None;
                     wait.settled(&self.context, &*self.workers).await?;
                 }
-                Err(NotRenamed::Unannounced(names)) => {
+                Err(RenameFailure::Unannounced(names)) => {
                     steps.announced = Some(Box::pin(self.announce_rename(open, names)).await?);
                 }
-                Err(NotRenamed::Taken) => {
+                Err(RenameFailure::Taken) => {
                     steps.announced = None;
                     steps.is_taken = true;
                 }
@@ -105,12 +105,12 @@ impl RequestFiles {
         (to, into): (&RelPath, Option<FileKey>),
         replace: bool,
         mut steps: RenameSteps,
-    ) -> Result<(std::result::Result<(), NotRenamed>, RenameSteps)> {
+    ) -> Result<(std::result::Result<(), RenameFailure>, RenameSteps)> {
         let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
         let context = self.context.clone();
         let turn = table.rename_turns.clone().lock_owned().await;
-        steps.foreseen = foresee(&context, &open, &to, &steps);
-        let is_quick = moves_at_once(&open, steps.foreseen);
+        steps.target_guess = guess_target(&context, &open, &to, &steps);
+        let is_quick = moves_at_once(&open, steps.target_guess);
         let call = move || {
             let _turn = turn;
             let result = rename_now(&context, &table, &open, (&to, into), replace, &mut steps);
@@ -163,8 +163,8 @@ impl RequestFiles {
                 false => offload_in_turn(&*self.workers, call).await,
             };
             match linked? {
-                Err(NotEntered::Refused(error)) => return Err(error),
-                Err(NotEntered::Breaking(wait)) => {
+                Err(OpenRefusal::Refused(error)) => return Err(error),
+                Err(OpenRefusal::Breaking(wait)) => {
                     wait.settled(&self.context, &*self.workers).await?
                 }
                 Ok(()) => return Ok(()),
@@ -188,7 +188,7 @@ enum TargetGuess {
 }
 
 /// Looks the new name up, if that does not block.
-fn foresee(
+fn guess_target(
     context: &RequestContext,
     open: &OpenFile,
     to: &RelPath,
@@ -206,9 +206,9 @@ fn foresee(
 
 /// Whether the rename may run inline: it reads no more from disk than a create does and frees no
 /// blocks. All renames take turns, so a detour over a worker would delay all of them.
-fn moves_at_once(open: &OpenFile, foreseen: TargetGuess) -> bool {
+fn moves_at_once(open: &OpenFile, target_guess: TargetGuess) -> bool {
     let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
-    is_plain && foreseen != TargetGuess::Unknown
+    is_plain && target_guess != TargetGuess::Unknown
 }
 
 /// A snapshot's file cannot be renamed or linked into the live volume.
@@ -217,31 +217,31 @@ fn need_same_place(open: &OpenFile) -> Result<()> {
 }
 
 /// Result of a step: an error, or a wait for another client.
-type Moved<T> = std::result::Result<T, NotEntered>;
+type RenameStep<T> = std::result::Result<T, OpenRefusal>;
 
 /// Prepared steps of a rename. The worker owns them during a try, so that they are not undone
 /// before it ends.
 #[derive(Debug, Default)]
 struct RenameSteps {
-    below: Below,
+    below: OpenDescendants,
     announced: Option<AnnouncedRename>,
-    foreseen: TargetGuess,
+    target_guess: TargetGuess,
     /// Whether a try found the new name taken.
     is_taken: bool,
 }
 
 /// Reason why a rename was not carried out.
-enum NotRenamed {
-    NotEntered(NotEntered),
+enum RenameFailure {
+    Refused(OpenRefusal),
     /// The new name, which was not looked up, exists.
     Taken,
     /// The open journal must record these names first.
     Unannounced(RenameNames),
 }
 
-impl<E: Into<NotEntered>> From<E> for NotRenamed {
+impl<E: Into<OpenRefusal>> From<E> for RenameFailure {
     fn from(error: E) -> Self {
-        Self::NotEntered(error.into())
+        Self::Refused(error.into())
     }
 }
 
@@ -252,7 +252,7 @@ fn rename_now(
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
     steps: &mut RenameSteps,
-) -> std::result::Result<(), NotRenamed> {
+) -> std::result::Result<(), RenameFailure> {
     // Announced before any lookup, so that concurrent opens resolve again.
     let _renaming = table.begin_rename();
     let from = open.path();
@@ -260,8 +260,8 @@ fn rename_now(
         return Err(FsError::AccessDenied.into());
     }
     check_open(open)?;
-    ask_for_handles(context, &open.state, open.cache_owner())?;
-    let held = open.state.look();
+    break_handles(context, &open.state, open.cache_owner())?;
+    let held = open.state.view();
     if held.has_open_streams() {
         return Err(FsError::AccessDenied.into());
     }
@@ -272,7 +272,7 @@ fn rename_now(
     if open.is_directory() {
         steps.below.clear(context, table, open, &from)?;
     }
-    let is_untried = steps.foreseen == TargetGuess::Untried;
+    let is_untried = steps.target_guess == TargetGuess::Untried;
     // Without a lookup of the new name, the rename call itself verifies the present one.
     let is_looked_at = open.is_posix() && !is_untried;
     if is_looked_at && look(context, open, &from)?.attributes.key != open.key() {
@@ -282,16 +282,16 @@ fn rename_now(
     let (parent, to) = target_directory(context, table, open, to, into)?;
     check_moved(open, (&from, &to))?;
     for attempt in 0..RENAME_TRIES_MAX {
-        let target = match (steps.foreseen, attempt) {
-            (TargetGuess::Untried, _) | (TargetGuess::Free, 0) => Target::Free,
+        let target = match (steps.target_guess, attempt) {
+            (TargetGuess::Untried, _) | (TargetGuess::Free, 0) => RenameTarget::Free,
             _ => target(context, table, open, &from, &parent, &to, replace)?,
         };
-        if matches!(target, Target::OtherName) {
+        if matches!(target, RenameTarget::OtherName) {
             return Ok(());
         }
         need_announced(table, open, (&from, &to), &target, steps)?;
         match move_with_rights(context, open, &parent, (&from, &to), &target) {
-            Err(FsError::AlreadyExists) if is_untried => return Err(NotRenamed::Taken),
+            Err(FsError::AlreadyExists) if is_untried => return Err(RenameFailure::Taken),
             // The name was created since the lookup, and is to be replaced.
             Err(FsError::AlreadyExists) if replace => {}
             result => {
@@ -313,16 +313,16 @@ fn need_announced(
     table: &Table,
     open: &OpenFile,
     (from, to): (&RelPath, &RelPath),
-    target: &Target,
+    target: &RenameTarget,
     steps: &RenameSteps,
-) -> std::result::Result<(), NotRenamed> {
+) -> std::result::Result<(), RenameFailure> {
     if !table.has_records() {
         return Ok(());
     }
     let names = RenameNames { from: from.clone(), to: target.names(to) };
     match table.is_announced(open, &names, steps.announced.as_ref()) {
         true => Ok(()),
-        false => Err(NotRenamed::Unannounced(names)),
+        false => Err(RenameFailure::Unannounced(names)),
     }
 }
 
@@ -332,16 +332,17 @@ fn move_with_rights(
     open: &OpenFile,
     parent: &Opened,
     names: (&RelPath, &RelPath),
-    target: &Target,
+    target: &RenameTarget,
 ) -> Result<()> {
     let own = open.is_of_object().then(|| directory_of(context, open, names.0)).transpose()?;
-    let route =
-        own.as_ref().map_or(Route::Paths, |own| Route::Directories(Right::Own, own, parent));
+    let route = own.as_ref().map_or(RenameRoute::Paths, |own| {
+        RenameRoute::Directories(NameAuthority::Own, own, parent)
+    });
     match move_to(context, open, route, names, target) {
         Err(FsError::AccessDenied) => {
             let directory = directory_to_move_from(context, open, names.0, parent);
             let directory = directory.ok_or(FsError::AccessDenied)?;
-            let route = Route::Directories(Right::Granted, &directory, parent);
+            let route = RenameRoute::Directories(NameAuthority::Granted, &directory, parent);
             move_to(context, open, route, names, target)
         }
         other => other,
@@ -375,17 +376,17 @@ fn directory_to_move_from(
 
 /// Access path of a rename to the two directories.
 #[derive(Clone, Copy)]
-enum Route<'a> {
+enum RenameRoute<'a> {
     /// By path, with the caller's own rights.
     Paths,
     /// By open directories that were looked up or authorized: their paths may lead elsewhere by
     /// now.
-    Directories(Right, &'a Opened, &'a Opened),
+    Directories(NameAuthority, &'a Opened, &'a Opened),
 }
 
 /// Authority for changing names in open directories.
 #[derive(Clone, Copy)]
-enum Right {
+enum NameAuthority {
     /// The caller's own.
     Own,
     /// A stored descriptor grants it beyond POSIX.
@@ -396,17 +397,17 @@ enum Right {
 fn rename_by(
     context: &RequestContext,
     open: &OpenFile,
-    route: Route<'_>,
+    route: RenameRoute<'_>,
     (from, to): (&RelPath, &RelPath),
     (replace, replaced): (Replace, Option<FileKey>),
 ) -> Result<()> {
     let (vfs, user) = (&open.volume().vfs, &open.caller.identity);
     match route {
-        Route::Paths => vfs.rename(context.call(user.actor()), from, to, replace),
-        Route::Directories(right, directory, parent) => {
+        RenameRoute::Paths => vfs.rename(context.call(user.actor()), from, to, replace),
+        RenameRoute::Directories(right, directory, parent) => {
             let who = match right {
-                Right::Own => NameActor::Own(context.call(user.actor())),
-                Right::Granted => NameActor::Granted(user),
+                NameAuthority::Own => NameActor::Own(context.call(user.actor())),
+                NameAuthority::Granted => NameActor::Granted(user),
             };
             let from = ChildName { directory: &*directory.node, path: from };
             let to = ChildName { directory: &*parent.node, path: to };
@@ -420,39 +421,41 @@ fn rename_by(
 fn move_to(
     context: &RequestContext,
     open: &OpenFile,
-    route: Route<'_>,
+    route: RenameRoute<'_>,
     (from, to): (&RelPath, &RelPath),
-    target: &Target,
+    target: &RenameTarget,
 ) -> Result<()> {
     let rename = |route, names, replace| rename_by(context, open, route, names, replace);
     let over_itself = (Replace::File, Some(open.key()));
     match target {
-        Target::Free => rename(route, (from, to), (Replace::Never, None))?,
-        Target::Itself | Target::OtherName => rename(route, (from, to), over_itself)?,
-        Target::Replaced(spelt, key) => {
+        RenameTarget::Free => rename(route, (from, to), (Replace::Never, None))?,
+        RenameTarget::Itself | RenameTarget::OtherName => rename(route, (from, to), over_itself)?,
+        RenameTarget::Replaced(spelt, key) => {
             // One call renames to the existing spelling, so that the name never disappears. A
             // failed change of case is ignored.
             let replace = if open.is_of_object() { Replace::Any } else { Replace::File };
             rename(route, (from, spelt), (replace, Some(*key)))?;
-            replaced(context, open, spelt, *key);
-            renamed(context, open, from, spelt);
+            finish_replacement(context, open, spelt, *key);
+            finish_rename(context, open, from, spelt);
             let route = match route {
-                Route::Paths => route,
-                Route::Directories(right, _, parent) => Route::Directories(right, parent, parent),
+                RenameRoute::Paths => route,
+                RenameRoute::Directories(right, _, parent) => {
+                    RenameRoute::Directories(right, parent, parent)
+                }
             };
             if spelt != to && rename(route, (spelt, to), over_itself).is_ok() {
-                renamed(context, open, spelt, to);
+                finish_rename(context, open, spelt, to);
             }
             return Ok(());
         }
     }
-    renamed(context, open, from, to);
+    finish_rename(context, open, from, to);
     Ok(())
 }
 
 /// Handles a replaced name of the file with `key`. POSIX opens did not delay the rename; a client
 /// with handle caching would find the new file by the name.
-fn replaced(context: &RequestContext, open: &OpenFile, name: &RelPath, key: FileKey) {
+fn finish_replacement(context: &RequestContext, open: &OpenFile, name: &RelPath, key: FileKey) {
     if let Some(state) = open.table.find(key) {
         state.lock(context).grants.caches.handle_name_change(CacheOwner::Open(open.id));
     }
@@ -460,7 +463,7 @@ fn replaced(context: &RequestContext, open: &OpenFile, name: &RelPath, key: File
 }
 
 /// Updates the file's opens and reports the rename to watches.
-fn renamed(context: &RequestContext, open: &OpenFile, from: &RelPath, to: &RelPath) {
+fn finish_rename(context: &RequestContext, open: &OpenFile, from: &RelPath, to: &RelPath) {
     open.state.lock(context).rename(&open.volume().vfs, from, to);
     if open.is_directory() && (open.is_posix() || open.moves_opens_below()) {
         open.table.rename_below(&open.volume().vfs, from, to);
@@ -474,7 +477,7 @@ fn link_now(
     open: &OpenFile,
     (to, into): (&RelPath, Option<FileKey>),
     replace: bool,
-) -> Moved<()> {
+) -> RenameStep<()> {
     let _renaming = table.begin_rename();
     check_open(open)?;
     let (parent, to) = target_directory(context, table, open, to, into)?;
@@ -483,20 +486,20 @@ fn link_now(
     let who = context.call(open.caller.identity.actor());
     let target = match open.is_of_object() && !replace {
         // No lookup: the file system refuses an existing name.
-        true => Target::Free,
+        true => RenameTarget::Free,
         false => target(context, table, open, &open.path(), &parent, &to, replace)?,
     };
     match target {
-        Target::Free if open.is_of_object() => vfs.link_as_posix(who, &*open.node, &to)?,
-        Target::Free => vfs.link(who, &*open.node, &to, Replace::Never)?,
-        Target::Itself | Target::OtherName => return Err(FsError::AlreadyExists.into()),
-        Target::Replaced(spelt, key) if spelt == to => {
+        RenameTarget::Free if open.is_of_object() => vfs.link_as_posix(who, &*open.node, &to)?,
+        RenameTarget::Free => vfs.link(who, &*open.node, &to, Replace::Never)?,
+        RenameTarget::Itself | RenameTarget::OtherName => return Err(FsError::AlreadyExists.into()),
+        RenameTarget::Replaced(spelt, key) if spelt == to => {
             vfs.link(who, &*open.node, &to, Replace::File)?;
-            replaced(context, open, &to, key);
+            finish_replacement(context, open, &to, key);
         }
-        Target::Replaced(spelt, key) => {
+        RenameTarget::Replaced(spelt, key) => {
             vfs.remove(who, &spelt, key)?;
-            replaced(context, open, &spelt, key);
+            finish_replacement(context, open, &spelt, key);
             vfs.link(who, &*open.node, &to, Replace::File)?;
         }
     }
@@ -506,7 +509,7 @@ fn link_now(
 
 /// Refuses a request after the open was closed: it would miss grants made since then.
 fn check_open(open: &OpenFile) -> Result<()> {
-    if open.state.look().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
+    if open.state.view().grants.is_open(open.id) { Ok(()) } else { Err(FsError::Stale) }
 }
 
 /// The new name's directory, in which the caller may create, and the new path with the directory as
@@ -517,7 +520,7 @@ fn target_directory(
     open: &OpenFile,
     to: &RelPath,
     into: Option<FileKey>,
-) -> Moved<(Opened, RelPath)> {
+) -> RenameStep<(Opened, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
     let found = match into {
         // A directory found by handle, so that a symbolic link is none.
@@ -543,7 +546,7 @@ fn target_directory(
     if found.attributes.kind != FileKind::Directory {
         return Err(FsError::PathNotFound.into());
     }
-    if table.is_vanishing(found.attributes.key, &open.volume().vfs, &found.path) {
+    if table.is_directory_delete_pending(found.attributes.key, &open.volume().vfs, &found.path) {
         return Err(FsError::DeletePending.into());
     }
     let known = (&found, security.as_deref());
@@ -557,7 +560,7 @@ fn target_directory(
 
 /// Checks that opens of the new name's directory tolerate a new name, as an open for ADD_FILE
 /// without shared deletion would. Breaks handle caching of an open with DELETE.
-fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> Moved<()> {
+fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> RenameStep<()> {
     let share = Share(Share::READ.0 | Share::WRITE.0);
     let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
     let mut held = state.lock(context);
@@ -565,14 +568,14 @@ fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> Mo
         Err(Refusal::ShareViolation) => Err(FsError::ShareViolation.into()),
         Err(Refusal::Breaking(number)) => {
             let wait = held.wait_for(state.clone(), number, Awaited::Open(wish));
-            Err(NotEntered::Breaking(wait))
+            Err(OpenRefusal::Breaking(wait))
         }
         _ => Ok(()),
     }
 }
 
 /// State of the new name.
-enum Target {
+enum RenameTarget {
     Free,
     /// The file itself: the rename changes at most the case.
     Itself,
@@ -582,7 +585,7 @@ enum Target {
     Replaced(RelPath, FileKey),
 }
 
-impl Target {
+impl RenameTarget {
     /// The successive names of the file on its way to `to`.
     fn names(&self, to: &RelPath) -> SmallVec<[RelPath; 2]> {
         match self {
@@ -601,19 +604,19 @@ fn target(
     parent: &Opened,
     to: &RelPath,
     replace: bool,
-) -> Moved<Target> {
+) -> RenameStep<RenameTarget> {
     let target = match look(context, open, to) {
-        Err(FsError::NotFound) => return Ok(Target::Free),
+        Err(FsError::NotFound) => return Ok(RenameTarget::Free),
         other => other?,
     };
     if target.path == *from {
-        return Ok(Target::Itself);
+        return Ok(RenameTarget::Itself);
     }
     if !replace {
         return Err(FsError::AlreadyExists.into());
     }
     if open.is_posix() && target.attributes.key == open.key() {
-        return Ok(Target::OtherName);
+        return Ok(RenameTarget::OtherName);
     }
     let bits = target.attributes.dos.bits.unwrap_or(0);
     let is_directory = target.attributes.kind == FileKind::Directory;
@@ -627,22 +630,23 @@ fn target(
     if is_stuck || is_kept {
         return Err(FsError::AccessDenied.into());
     }
-    let used = table.find(target.attributes.key).filter(|state| state.keeps_its_names());
+    let used = table.find(target.attributes.key).filter(|state| state.pins_names());
     if let Some(state) = used {
-        ask_for_handles(context, &state, CacheOwner::Open(open.id))?;
+        break_handles(context, &state, CacheOwner::Open(open.id))?;
         return Err(FsError::AccessDenied.into());
     }
     let key = target.attributes.key;
-    let recalled =
-        table.find(key).and_then(|state| ask_back(context, &state, client_owner(context, key)));
+    let recalled = table
+        .find(key)
+        .and_then(|state| begin_recall_except(context, &state, client_owner(context, key)));
     if let Some(wait) = recalled {
-        return Err(NotEntered::Breaking(wait));
+        return Err(OpenRefusal::Breaking(wait));
     }
     let rights = |node: &Opened| rights_to_opened(open.volume(), &open.caller, node);
     if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
         return Err(FsError::AccessDenied.into());
     }
-    Ok(Target::Replaced(target.path, key))
+    Ok(RenameTarget::Replaced(target.path, key))
 }
 
 fn look(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {

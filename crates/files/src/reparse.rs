@@ -253,11 +253,11 @@ fn turn_now(
     let _renaming = table.begin_rename();
     let path = open.path();
     let (parent, _) = path.split().ok_or(FsError::AccessDenied)?;
-    let held = open.state.look();
+    let held = open.state.view();
     if !held.grants.is_open(open.id) {
         return Err(FsError::Stale);
     }
-    if open.is_turned() {
+    if open.is_replaced() {
         return Err(FsError::NotSupported);
     }
     if held.grants.open_count() > 1 || held.has_open_streams() {
@@ -300,7 +300,7 @@ fn turn_now(
         let _ = vfs.remove(identity.actor(), &passing, made.attributes.key);
         return Err(error);
     }
-    open.become_node(made.node);
+    open.redirect_to(made.node);
     open.report_modified(context, Filter::ATTRIBUTES);
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::caching::{CacheHolder, CacheKeyWish, CacheWish};
 use crate::context::RequestContext;
 use crate::open_file::{OpenFile, OpenParts};
 use crate::server_work::{LOCATE, WANTED};
-use crate::table::{Doomed, Entered, Entry, FileState, NotEntered, OpenName};
+use crate::table::{FileState, OpenEntry, OpenName, OpenRefusal, PendingDelete, RegisteredOpen};
 use crate::{Absence, Access, Caller, OpenId, RequestFiles, Semantics, Share, Volume};
 use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use limits::{Account, Holder};
@@ -92,7 +92,7 @@ impl OpenFile {
         let mut further_paths = self.table.names_in_flight.of(&self.name);
         let path = self.path();
         further_paths.retain(|further| *further != path);
-        let held = self.state.look();
+        let held = self.state.view();
         let kept = held.grants.caches.lasting(self.cache_owner());
         Some(OpenFacts {
             identity: identity.clone(),
@@ -130,10 +130,10 @@ impl RequestFiles {
         holder: &Arc<dyn CacheHolder>,
         user: &Holder,
     ) -> Result<Arc<OpenFile>> {
-        let opened = find_again(volume, caller, facts)?;
+        let opened = reopen_file(volume, caller, facts)?;
         let attributes = &opened.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
-        let entry = Entry {
+        let entry = OpenEntry {
             key: attributes.key,
             is_directory,
             size_bytes: attributes.size_bytes,
@@ -153,16 +153,16 @@ impl RequestFiles {
             let key = CacheKeyWish { key, epoch: facts.epoch, parent, of_directories: true };
             CacheWish { wanted: Caching::NONE, key: Some(key), holder: holder.clone() }
         });
-        let Entered { state, name, key, .. } = self
+        let RegisteredOpen { state, name, key, .. } = self
             .table
             .open(&self.context, &entry, wish, cache.as_ref())
             .map_err(|refusal| match refusal {
-                NotEntered::Refused(error) => error,
-                NotEntered::Breaking(_) => FsError::ShareViolation,
+                OpenRefusal::Refused(error) => error,
+                OpenRefusal::Breaking(_) => FsError::ShareViolation,
             })?;
         let account = self.lock_ranges.account(user);
         let parts = (&*state, &name, id);
-        if let Err(error) = hold_again(&self.context, parts, caller, facts, &account) {
+        if let Err(error) = restore_locks(&self.context, parts, caller, facts, &account) {
             // The open never existed, so its end deletes nothing.
             drop(self.table.close(&self.context, &state, id, false));
             return Err(error);
@@ -200,7 +200,7 @@ impl RequestFiles {
         held.grants.restore_caching(open.id, had);
         let owner = open.cache_owner();
         if held.grants.caches.of(owner) != Caching::NONE {
-            held.keep_holder(owner, &holder);
+            held.register_holder(owner, &holder);
         }
     }
 
@@ -212,10 +212,10 @@ impl RequestFiles {
 
 /// Opens the file of `facts`. Its paths may lead to other files by now; the error is that of the
 /// first.
-fn find_again(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Opened> {
+fn reopen_file(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Opened> {
     let who = caller.identity.actor();
     let open_at = |path: &RelPath| {
-        let opened = volume.vfs.open(who, path, opened_again(volume, facts))?;
+        let opened = volume.vfs.open(who, path, reopen_how(volume, facts))?;
         let attributes = &opened.attributes;
         let inode = attributes.key.inode;
         let found = FileIdentity::of(volume, &*opened.node, inode, attributes.born);
@@ -238,7 +238,7 @@ fn find_again(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Ope
 }
 
 /// Access with which the file is opened.
-fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
+fn reopen_how(volume: &Volume, facts: &OpenFacts) -> OpenHow {
     let reads = Access::READ_DATA | Access::EXECUTE | Access::APPEND_DATA;
     let writes = Access::WRITE_DATA | Access::APPEND_DATA;
     OpenHow {
@@ -252,7 +252,7 @@ fn opened_again(volume: &Volume, facts: &OpenFacts) -> OpenHow {
 }
 
 /// Restores byte-range locks and delete pending.
-fn hold_again(
+fn restore_locks(
     context: &RequestContext,
     (state, name, id): (&FileState, &Arc<OpenName>, OpenId),
     caller: &Arc<Caller>,
@@ -265,7 +265,11 @@ fn hold_again(
     held.force_range_charge(id, account);
     if facts.delete_pending {
         held.grants.handle_disposition(id, true);
-        held.doom(Doomed { name: name.clone(), caller: caller.clone(), parent_key: None });
+        held.set_delete_pending(PendingDelete {
+            name: name.clone(),
+            caller: caller.clone(),
+            parent_key: None,
+        });
     }
     Ok(())
 }

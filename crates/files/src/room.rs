@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use vfs::{FsError, Result, Wanted};
 
 /// The furthest end that is charged already, once known.
-pub(crate) type Extent = OnceLock<AtomicU64>;
+pub(crate) type ChargedEnd = OnceLock<AtomicU64>;
 
 impl Volume {
     /// The limits, if they include a size.

@@ -95,7 +95,7 @@ impl RequestFiles {
     ) -> Result<(Attributes, Vec<StreamEntry>)> {
         let node = open.name.stream.as_ref().map_or(&open.node, |stream| &stream.file);
         let attributes = node.attributes(Wanted::default())?;
-        let known = open.known(&attributes).filter(|_| open.volume().has_streams());
+        let known = open.cached_security(&attributes).filter(|_| open.volume().has_streams());
         let streams = match known {
             Some(known) => known.streams(METADATA, &**node),
             None => self.streams(open),
@@ -119,7 +119,7 @@ impl RequestFiles {
         open.note_changed(&self.context, &open.caller);
         let mut held = open.state.lock(&self.context);
         held.grants.handle_disposition(open.id, true);
-        held.doom(open.doomed());
+        held.set_delete_pending(open.pending_delete());
         Ok(())
     }
 
@@ -216,7 +216,7 @@ fn copy_data(
 fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
     let Some(stream) = &open.name.stream else { return Err(FsError::NotSupported) };
     let from = stream.reachable()?;
-    if open.state.look().grants.others_forbid_delete(open.id) {
+    if open.state.view().grants.others_forbid_delete(open.id) {
         return Err(FsError::ShareViolation);
     }
     let taken = match stream.file.find_stream(METADATA, to, open.volume().options.case) {

@@ -2,13 +2,14 @@
 //! delegations.
 
 use crate::caching::{
-    BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, Claim, Heed, KeyIndex,
+    BreakWait, CacheGrant, CacheHolder, CacheKeyWish, CacheWish, ExternalChangeWatch, KeyClaim,
+    KeyIndex,
 };
 use crate::context::RequestContext;
 use crate::delegation::client_owner;
 use crate::directory_lease::ParentKey;
 use crate::open_journal::{NamesInFlight, OpenJournal};
-use crate::room::Extent;
+use crate::room::ChargedEnd;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
 use crate::{Access, Caller, Courtesy, Volume};
@@ -32,11 +33,11 @@ const SHARDS: usize = 64;
 pub(crate) struct FileState {
     pub key: FileKey,
     /// Key of the file that replaced this one under its name, if any.
-    turned: OnceLock<FileKey>,
+    replacement: OnceLock<FileKey>,
     pub is_directory: bool,
     /// The named stream that this state describes; none for the file itself.
     stream: Option<Arc<OpenStream>>,
-    held: Mutex<Held>,
+    held: Mutex<FileRecord>,
     /// Index of the lease keys that refer to the file.
     keys: Arc<KeyIndex>,
     /// True if there may be byte-range locks. It is read without the mutex, so that a file without
@@ -55,19 +56,19 @@ pub(crate) struct FileState {
     /// Usage counted against its share's limits per file, if there are any.
     pub used: OnceLock<Box<FileUse>>,
     /// Size that is counted against its share's limit, if there is one.
-    pub extent: Extent,
+    pub extent: ChargedEnd,
     /// Notification of external changes while clients cache the file.
-    pub outside: Mutex<Option<Heed>>,
+    pub external_watch: Mutex<Option<ExternalChangeWatch>>,
 }
 
 /// State of a file behind its mutex.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct FileRecord {
     pub grants: FileGrants,
     /// Names by which the file is open.
     names: Vec<Arc<OpenName>>,
     /// Delete-pending names, each with the last caller that requested the deletion.
-    doomed: Vec<Doomed>,
+    pending_deletes: Vec<PendingDelete>,
     /// Replies for waiting byte-range locks, in order of their wait.
     waits: Vec<(WaitId, LockAnswer)>,
     /// Ledger charges of each open for its byte ranges, including those it waits for.
@@ -110,7 +111,7 @@ impl OpenName {
 
 /// A delete-pending name and the caller that requested the deletion.
 #[derive(Clone, Debug)]
-pub(crate) struct Doomed {
+pub(crate) struct PendingDelete {
     pub name: Arc<OpenName>,
     pub caller: Arc<Caller>,
     /// Lease key under which the caller's client caches the parent directory.
@@ -119,39 +120,39 @@ pub(crate) struct Doomed {
 
 /// The locked state of one file. Dropping it sends the results of waiting locks and the breaks that
 /// the changes caused.
-pub(crate) struct Guard<'a> {
+pub(crate) struct FileStateGuard<'a> {
     state: &'a FileState,
     /// Context of the request that locked the file and causes the breaks.
     context: &'a RequestContext,
-    held: Option<MutexGuard<'a, Held>>,
+    held: Option<MutexGuard<'a, FileRecord>>,
 }
 
 /// The locked state of one file, read-only.
-pub(crate) struct Look<'a>(MutexGuard<'a, Held>);
+pub(crate) struct FileStateView<'a>(MutexGuard<'a, FileRecord>);
 
-impl Deref for Look<'_> {
-    type Target = Held;
+impl Deref for FileStateView<'_> {
+    type Target = FileRecord;
 
-    fn deref(&self) -> &Held {
+    fn deref(&self) -> &FileRecord {
         &self.0
     }
 }
 
-impl Deref for Guard<'_> {
-    type Target = Held;
+impl Deref for FileStateGuard<'_> {
+    type Target = FileRecord;
 
-    fn deref(&self) -> &Held {
+    fn deref(&self) -> &FileRecord {
         self.held.as_deref().expect("the mutex is held until the guard goes")
     }
 }
 
-impl DerefMut for Guard<'_> {
-    fn deref_mut(&mut self) -> &mut Held {
+impl DerefMut for FileStateGuard<'_> {
+    fn deref_mut(&mut self) -> &mut FileRecord {
         self.held.as_deref_mut().expect("the mutex is held until the guard goes")
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for FileStateGuard<'_> {
     fn drop(&mut self) {
         let mut answers = Vec::new();
         while let Some(Decided { wait, result }) = self.grants.locks.poll_decided() {
@@ -172,7 +173,7 @@ impl Drop for Guard<'_> {
         }
         self.held = None;
         if has_kept && !keeps {
-            self.state.stop_heeding();
+            self.state.stop_external_watch();
         }
         // Sent without the mutex, since it wakes tasks. A cancelled waiter releases its lock itself
         // (see `lock`).
@@ -180,7 +181,7 @@ impl Drop for Guard<'_> {
             let _ = answer.send(result);
         }
         for (holder, told) in breaks {
-            self.context.tell(holder, told);
+            self.context.send_break(holder, told);
         }
         for waiter in settled {
             let _ = waiter.send(());
@@ -188,7 +189,7 @@ impl Drop for Guard<'_> {
     }
 }
 
-impl Guard<'_> {
+impl FileStateGuard<'_> {
     /// Takes the breaks to send, and drops holders that cache nothing any more.
     fn take_breaks(&mut self) -> Vec<(Arc<dyn CacheHolder>, CacheBreak)> {
         let mut breaks = Vec::new();
@@ -221,9 +222,9 @@ impl Guard<'_> {
     }
 }
 
-impl Held {
+impl FileRecord {
     /// Charges an open for more byte ranges, before it locks or waits for them.
-    /// [`Held::settle_ranges`] must follow.
+    /// [`FileRecord::settle_ranges`] must follow.
     ///
     /// # Errors
     /// [`FsError::TooMany`] if the charged holder exceeds its limit.
@@ -254,7 +255,7 @@ impl Held {
     }
 
     /// Transfers grants and byte ranges of the open `before` to the open `id` that replaces it.
-    pub fn take_over(&mut self, before: OpenId, id: OpenId) {
+    pub fn transfer(&mut self, before: OpenId, id: OpenId) {
         self.grants.handle_taken_over(before, id);
         if let Some(charge) = self.range_charges.remove(&before) {
             self.range_charges.insert(id, charge);
@@ -273,14 +274,14 @@ impl Held {
     }
 
     /// Records a delete-pending name and its caller.
-    pub fn doom(&mut self, doomed: Doomed) {
-        self.forgive(doomed.name.link);
-        self.doomed.push(doomed);
+    pub fn set_delete_pending(&mut self, doomed: PendingDelete) {
+        self.clear_delete_pending(doomed.name.link);
+        self.pending_deletes.push(doomed);
     }
 
     /// Drops the delete-pending record of a name that was removed or stays.
-    pub fn forgive(&mut self, link: LinkId) {
-        self.doomed.retain(|d| d.name.link != link);
+    pub fn clear_delete_pending(&mut self, link: LinkId) {
+        self.pending_deletes.retain(|d| d.name.link != link);
     }
 
     /// Renames `from` to `to` for every open by that name.
@@ -318,7 +319,7 @@ impl Held {
 
     /// Name of the stream that this state describes. A stream has one link, through any name of its
     /// file.
-    fn stream_name(&mut self, file: &Entry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
+    fn stream_name(&mut self, file: &OpenEntry<'_>, stream: &Arc<OpenStream>) -> Arc<OpenName> {
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let same = |n: &&Arc<OpenName>| {
             Arc::ptr_eq(&n.volume, file.volume) && *lock(&n.path) == *file.path
@@ -338,30 +339,30 @@ impl Held {
         name: Arc<OpenName>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
-    ) -> std::result::Result<Entered, NotEntered> {
+    ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
         match cache {
             Some(cache) => cache.enter(&mut wish),
             None => wish.key = self.key_of_client(context, state),
         }
         let claim = wish.key.map(|key| state.keys.claim(key, state));
         match claim {
-            Some(Claim::Taken) => return Err(NotEntered::Refused(FsError::InvalidParameter)),
-            Some(Claim::TooMany) => (wish.key, wish.caching) = (None, Caching::NONE),
-            Some(Claim::New | Claim::Known) | None => {}
+            Some(KeyClaim::Taken) => return Err(OpenRefusal::Refused(FsError::InvalidParameter)),
+            Some(KeyClaim::TooMany) => (wish.key, wish.caching) = (None, Caching::NONE),
+            Some(KeyClaim::New | KeyClaim::Same) | None => {}
         }
         match self.grants.handle_open(&wish) {
             Ok(caching) => {
                 let keeps = wish.key.is_some() || caching.has != Caching::NONE;
                 let holder =
-                    cache.filter(|_| keeps).map(|c| self.keep_holder(wish.owner(), &c.holder));
+                    cache.filter(|_| keeps).map(|c| self.register_holder(wish.owner(), &c.holder));
                 let granting = holder.map(CacheGrant::new);
-                Ok(Entered { state: state.clone(), name, key: wish.key, caching, granting })
+                Ok(RegisteredOpen { state: state.clone(), name, key: wish.key, caching, granting })
             }
             Err(refusal) => {
-                if let (Some(key), Some(Claim::New)) = (wish.key, claim) {
+                if let (Some(key), Some(KeyClaim::New)) = (wish.key, claim) {
                     state.keys.release(key);
                 }
-                Err(self.not_entered(state.clone(), refusal, Awaited::Open(wish)))
+                Err(self.refuse_or_wait(state.clone(), refusal, Awaited::Open(wish)))
             }
         }
     }
@@ -377,7 +378,7 @@ impl Held {
     }
 
     /// Returns the registered holder of `owner`, or registers `holder`.
-    pub fn keep_holder(
+    pub fn register_holder(
         &mut self,
         owner: CacheOwner,
         holder: &Arc<dyn CacheHolder>,
@@ -401,16 +402,16 @@ impl Held {
     }
 
     /// Converts a refusal into an error or a wait for breaks.
-    pub fn not_entered(
+    pub fn refuse_or_wait(
         &mut self,
         state: Arc<FileState>,
         refusal: Refusal,
         awaited: Awaited,
-    ) -> NotEntered {
+    ) -> OpenRefusal {
         let Refusal::Breaking(number) = refusal else {
-            return NotEntered::Refused(refused(refusal));
+            return OpenRefusal::Refused(refused(refusal));
         };
-        NotEntered::Breaking(self.wait_for(state, number, awaited))
+        OpenRefusal::Breaking(self.wait_for(state, number, awaited))
     }
 
     /// Registers a waiter that is woken when a break ends.
@@ -444,12 +445,12 @@ impl Held {
     /// Whether an open of a stream denies shared deletion, which forbids opening the file for
     /// DELETE.
     pub fn streams_forbid_delete(&self) -> bool {
-        self.streams.iter().any(|s| s.look().grants.others_forbid_delete(OpenId(0)))
+        self.streams.iter().any(|s| s.view().grants.others_forbid_delete(OpenId(0)))
     }
 
     /// Detaches all streams, which are about to be removed. Their opens hold only the file from
     /// then on.
-    pub fn lose_streams(&mut self) {
+    pub fn detach_streams(&mut self) {
         for stream in self.streams.drain(..).filter_map(|state| state.stream.clone()) {
             stream.set_gone();
         }
@@ -469,7 +470,7 @@ impl FileState {
     ) -> Arc<Self> {
         Arc::new(Self {
             key,
-            turned: OnceLock::new(),
+            replacement: OnceLock::new(),
             is_directory,
             stream,
             held: Mutex::default(),
@@ -480,43 +481,43 @@ impl FileState {
             length_changes: AtomicU32::new(0),
             is_recorded: AtomicBool::new(false),
             used: OnceLock::new(),
-            extent: Extent::new(),
-            outside: Mutex::default(),
+            extent: ChargedEnd::new(),
+            external_watch: Mutex::default(),
         })
     }
 
     /// Key of the file that the name refers to now, if it was replaced.
     pub fn present_key(&self) -> FileKey {
-        self.turned.get().copied().unwrap_or(self.key)
+        self.replacement.get().copied().unwrap_or(self.key)
     }
 
     pub fn set_present_key(&self, key: FileKey) {
-        let _ = self.turned.set(key);
+        let _ = self.replacement.set(key);
     }
 
     /// Locks the state for changes by a request.
-    pub fn lock<'a>(&'a self, context: &'a RequestContext) -> Guard<'a> {
-        Guard { state: self, context, held: Some(lock(&self.held)) }
+    pub fn lock<'a>(&'a self, context: &'a RequestContext) -> FileStateGuard<'a> {
+        FileStateGuard { state: self, context, held: Some(lock(&self.held)) }
     }
 
     /// Locks the state read-only: no break or result is sent.
-    pub fn look(&self) -> Look<'_> {
-        Look(lock(&self.held))
+    pub fn view(&self) -> FileStateView<'_> {
+        FileStateView(lock(&self.held))
     }
 
     /// Whether the file is open by this name.
     pub fn has_name(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        self.look().names.iter().any(|name| name.is(vfs, path))
+        self.view().names.iter().any(|name| name.is(vfs, path))
     }
 
     /// Whether this name of the file is delete pending.
-    pub fn is_doomed_at(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        self.look().doomed.iter().any(|doomed| doomed.name.is(vfs, path))
+    pub fn is_delete_pending_at(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
+        self.view().pending_deletes.iter().any(|doomed| doomed.name.is(vfs, path))
     }
 
     /// Whether the file is open in this tree, by any name.
     pub fn is_open_in(&self, vfs: &Arc<dyn Vfs>) -> bool {
-        self.look().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))
+        self.view().names.iter().any(|name| Arc::ptr_eq(&name.volume.vfs, vfs))
     }
 
     /// Whether this is the state of a named stream.
@@ -533,8 +534,8 @@ impl FileState {
     }
 
     /// Whether the names must not change: a Windows open or a removal in flight holds the file.
-    pub fn keeps_its_names(&self) -> bool {
-        let held = self.look();
+    pub fn pins_names(&self) -> bool {
+        let held = self.view();
         held.grants.open_count() == 0 || !held.grants.all_posix()
     }
 
@@ -565,11 +566,11 @@ impl FileState {
 pub(crate) struct Removal {
     pub link: LinkId,
     /// None if no caller requested it, a broken invariant: the name stays then.
-    pub doomed: Option<Doomed>,
+    pub doomed: Option<PendingDelete>,
 }
 
 /// A registered open.
-pub(crate) struct Entered {
+pub(crate) struct RegisteredOpen {
     pub state: Arc<FileState>,
     pub name: Arc<OpenName>,
     /// Lease or delegation key of the open, if any.
@@ -581,13 +582,13 @@ pub(crate) struct Entered {
 }
 
 /// Reason why an open was not registered.
-pub(crate) enum NotEntered {
+pub(crate) enum OpenRefusal {
     Refused(FsError),
     /// Other clients must acknowledge a break or return a delegation first.
     Breaking(BreakWait),
 }
 
-impl From<FsError> for NotEntered {
+impl From<FsError> for OpenRefusal {
     fn from(error: FsError) -> Self {
         Self::Refused(error)
     }
@@ -643,16 +644,16 @@ impl Default for Table {
 }
 
 /// A rename in flight.
-pub(crate) struct Renaming<'a>(&'a Table);
+pub(crate) struct RenameInFlight<'a>(&'a Table);
 
-impl Drop for Renaming<'_> {
+impl Drop for RenameInFlight<'_> {
     fn drop(&mut self) {
         self.0.renames_ended.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// Facts about a file that its open needs: key, name, size and link count.
-pub(crate) struct Entry<'a> {
+pub(crate) struct OpenEntry<'a> {
     pub size_bytes: u64,
     pub key: FileKey,
     pub is_directory: bool,
@@ -661,7 +662,7 @@ pub(crate) struct Entry<'a> {
     pub only_link: bool,
 }
 
-impl Entry<'_> {
+impl OpenEntry<'_> {
     /// Whether `opens` reaches the share's limit for one file.
     fn has_too_many(&self, opens: usize) -> bool {
         let limits = self.volume.options.limits.as_ref();
@@ -670,9 +671,9 @@ impl Entry<'_> {
 }
 
 /// The same for a named stream.
-pub(crate) struct StreamEntry<'a> {
+pub(crate) struct StreamOpenEntry<'a> {
     /// The file, which the caller holds open.
-    pub file: Entry<'a>,
+    pub file: OpenEntry<'a>,
     pub node: &'a Arc<dyn Node>,
     /// Name as stored.
     pub name: &'a StreamName,
@@ -688,10 +689,10 @@ impl Table {
     pub fn open(
         &self,
         context: &RequestContext,
-        entry: &Entry<'_>,
+        entry: &OpenEntry<'_>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
-    ) -> std::result::Result<Entered, NotEntered> {
+    ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
         let mut shard = self.shard(entry.key);
         let new = || FileState::new(entry.key, entry.is_directory, None, self.keys.clone());
         let state = shard.entry(entry.key).or_insert_with(new).clone();
@@ -702,9 +703,9 @@ impl Table {
         wish.size_bytes = entry.size_bytes;
         let deletes = (wish.access | wish.once).contains(Access::DELETE);
         let result = if deletes && held.streams_forbid_delete() {
-            Err(NotEntered::Refused(FsError::ShareViolation))
+            Err(OpenRefusal::Refused(FsError::ShareViolation))
         } else if entry.has_too_many(held.grants.open_count()) {
-            Err(NotEntered::Refused(FsError::TooManyHandles))
+            Err(OpenRefusal::Refused(FsError::TooManyHandles))
         } else {
             held.enter(context, &state, name, wish, cache)
         };
@@ -716,14 +717,14 @@ impl Table {
     pub fn delegate(
         &self,
         context: &RequestContext,
-        entry: &Entry<'_>,
+        entry: &OpenEntry<'_>,
         wish: OpenWish,
-    ) -> std::result::Result<Entered, NotEntered> {
-        let state = self.find(entry.key).ok_or(NotEntered::Refused(FsError::Stale))?;
-        let holder = state.look().holder(wish.owner()).cloned();
-        let holder = holder.ok_or(NotEntered::Refused(FsError::InvalidParameter))?;
+    ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
+        let state = self.find(entry.key).ok_or(OpenRefusal::Refused(FsError::Stale))?;
+        let holder = state.view().holder(wish.owner()).cloned();
+        let holder = holder.ok_or(OpenRefusal::Refused(FsError::InvalidParameter))?;
         let CacheOwner::Key(key) = wish.owner() else {
-            return Err(NotEntered::Refused(FsError::InvalidParameter));
+            return Err(OpenRefusal::Refused(FsError::InvalidParameter));
         };
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
         let cache = CacheWish { wanted: wish.caching, key: Some(key), holder };
@@ -733,15 +734,15 @@ impl Table {
     /// Breaks handle caching of streams that deny deletion, before `id` opens the file for DELETE.
     ///
     /// # Errors
-    /// [`NotEntered::Breaking`]; [`Table::open`] reports final refusals.
-    pub fn ask_streams(
+    /// [`OpenRefusal::Breaking`]; [`Table::open`] reports final refusals.
+    pub fn break_stream_handles(
         &self,
         context: &RequestContext,
         key: FileKey,
         id: OpenId,
-    ) -> std::result::Result<(), NotEntered> {
+    ) -> std::result::Result<(), OpenRefusal> {
         let Some(file) = self.find(key) else { return Ok(()) };
-        let streams = file.look().streams.clone();
+        let streams = file.view().streams.clone();
         for state in streams {
             let mut held = state.lock(context);
             if !held.grants.others_forbid_delete(id) {
@@ -749,7 +750,7 @@ impl Table {
             }
             let wish = OpenWish::new(id, Access::DELETE, Share::ALL);
             if let Err(refusal @ Refusal::Breaking(_)) = held.grants.ask(&wish) {
-                return Err(held.not_entered(state.clone(), refusal, Awaited::Open(wish)));
+                return Err(held.refuse_or_wait(state.clone(), refusal, Awaited::Open(wish)));
             }
         }
         Ok(())
@@ -760,13 +761,13 @@ impl Table {
     /// 2.1.5.1.2.2.
     ///
     /// # Errors
-    /// [`NotEntered::Breaking`]; [`FsError::ShareViolation`] if one remains open.
-    pub fn ask_deleting(
+    /// [`OpenRefusal::Breaking`]; [`FsError::ShareViolation`] if one remains open.
+    pub fn break_deleting_handles(
         &self,
         context: &RequestContext,
         key: FileKey,
         wish: &OpenWish,
-    ) -> std::result::Result<(), NotEntered> {
+    ) -> std::result::Result<(), OpenRefusal> {
         let Some(file) = self.find(key).filter(|_| wish.denies_delete()) else { return Ok(()) };
         let mut held = file.lock(context);
         if !held.grants.is_open_for_delete() {
@@ -776,9 +777,9 @@ impl Table {
         let wish = OpenWish::new(wish.id, wish.access | wish.once, share);
         match held.grants.ask(&wish) {
             Err(refusal @ Refusal::Breaking(_)) => {
-                Err(held.not_entered(file.clone(), refusal, Awaited::Open(wish)))
+                Err(held.refuse_or_wait(file.clone(), refusal, Awaited::Open(wish)))
             }
-            _ => Err(NotEntered::Refused(FsError::ShareViolation)),
+            _ => Err(OpenRefusal::Refused(FsError::ShareViolation)),
         }
     }
 
@@ -786,17 +787,17 @@ impl Table {
     pub fn open_stream(
         &self,
         context: &RequestContext,
-        entry: &StreamEntry<'_>,
+        entry: &StreamOpenEntry<'_>,
         mut wish: OpenWish,
         cache: Option<&CacheWish>,
-    ) -> std::result::Result<Entered, NotEntered> {
+    ) -> std::result::Result<RegisteredOpen, OpenRefusal> {
         let key = entry.file.key;
         let shard = self.shard(key);
-        let file = shard.get(&key).ok_or(NotEntered::Refused(FsError::Stale))?.clone();
-        if wish.denies_delete() && file.look().grants.is_open_for_delete() {
-            return Err(NotEntered::Refused(FsError::ShareViolation));
+        let file = shard.get(&key).ok_or(OpenRefusal::Refused(FsError::Stale))?.clone();
+        if wish.denies_delete() && file.view().grants.is_open_for_delete() {
+            return Err(OpenRefusal::Refused(FsError::ShareViolation));
         }
-        let known = file.look().find_stream(entry.name).cloned();
+        let known = file.view().find_stream(entry.name).cloned();
         let (state, stream) = match known.as_ref().and_then(|s| Some((s, s.stream.as_ref()?))) {
             Some((state, stream)) => (state.clone(), stream.clone()),
             None => {
@@ -830,7 +831,7 @@ impl Table {
             if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
         let removal = remove.map(|link| Removal {
             link,
-            doomed: held.doomed.iter().find(|d| d.name.link == link).cloned(),
+            doomed: held.pending_deletes.iter().find(|d| d.name.link == link).cloned(),
         });
         end_entry(shard, held, state);
         removal
@@ -843,7 +844,7 @@ impl Table {
         self.removals.fetch_add(1, Ordering::SeqCst);
         let shard = self.shard(state.key);
         let mut held = state.lock(context);
-        held.forgive(link);
+        held.clear_delete_pending(link);
         held.grants.handle_removed(link);
         end_entry(shard, held, state);
     }
@@ -854,9 +855,14 @@ impl Table {
     }
 
     /// Whether a directory is delete pending, so that nothing may be created in it.
-    pub fn is_vanishing(&self, key: FileKey, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
+    pub fn is_directory_delete_pending(
+        &self,
+        key: FileKey,
+        vfs: &Arc<dyn Vfs>,
+        path: &RelPath,
+    ) -> bool {
         self.find(key).is_some_and(|state| {
-            let held = state.look();
+            let held = state.view();
             held.names.iter().any(|n| n.is(vfs, path) && held.grants.is_delete_pending(n.link))
         })
     }
@@ -876,13 +882,13 @@ impl Table {
                 && *at != *path
                 && at.starts_with(path)
         };
-        let minds = |state: &FileState| !but_posix || state.keeps_its_names();
+        let minds = |state: &FileState| !but_posix || state.pins_names();
         let mut below = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
             let found = shard
                 .values()
-                .filter(|state| minds(state) && state.look().names.iter().any(is_below));
+                .filter(|state| minds(state) && state.view().names.iter().any(is_below));
             below.extend(found.cloned());
         }
         below
@@ -905,7 +911,7 @@ impl Table {
     pub fn rename_below(&self, vfs: &Arc<dyn Vfs>, from: &RelPath, to: &RelPath) {
         for shard in &self.shards {
             for state in lock(shard).values() {
-                let held = state.look();
+                let held = state.view();
                 for name in held.names.iter().filter(|n| Arc::ptr_eq(&n.volume.vfs, vfs)) {
                     let mut path = lock(&name.path);
                     if let Some(moved) = path.moved(from, to) {
@@ -917,9 +923,9 @@ impl Table {
     }
 
     /// Announces a rename: concurrent opens resolve their path again (see [`Table::epoch`]).
-    pub fn begin_rename(&self) -> Renaming<'_> {
+    pub fn begin_rename(&self) -> RenameInFlight<'_> {
         self.renames_begun.fetch_add(1, Ordering::SeqCst);
-        Renaming(self)
+        RenameInFlight(self)
     }
 
     /// Count of removals, to read before a path is resolved. If it differs once the open is
@@ -945,12 +951,12 @@ impl Table {
 
 /// Unlocks the shard before the file, so that notifications are sent with the shard unlocked. Drops
 /// an idle file.
-fn end_entry(mut shard: MutexGuard<'_, Shard>, held: Guard<'_>, state: &FileState) {
+fn end_entry(mut shard: MutexGuard<'_, Shard>, held: FileStateGuard<'_>, state: &FileState) {
     if held.grants.is_idle() {
         // An idle file has no waiters. A file drops its stream, and is locked before it.
-        let heed = lock(&state.outside).take();
+        let heed = lock(&state.external_watch).take();
         drop(held);
-        forget(&mut shard, state);
+        remove_idle(&mut shard, state);
         drop(shard);
         // Dropped unlocked, since it is a backend call.
         drop(heed);
@@ -960,7 +966,7 @@ fn end_entry(mut shard: MutexGuard<'_, Shard>, held: Guard<'_>, state: &FileStat
 }
 
 /// Removes an idle state. A stream holds its file, so that the file's entry still exists.
-fn forget(shard: &mut Shard, state: &FileState) {
+fn remove_idle(shard: &mut Shard, state: &FileState) {
     if state.stream.is_none() {
         shard.remove(&state.key);
     } else if let Some(file) = shard.get(&state.key) {

@@ -33,7 +33,7 @@ pub struct ShareQueue {
 }
 
 /// Booked tokens, returned unless used.
-struct Booked<'a> {
+struct Booking<'a> {
     limits: &'a ShareLimits,
     /// None for a booking on the share.
     file: Option<&'a FileUse>,
@@ -41,7 +41,7 @@ struct Booked<'a> {
     is_used: bool,
 }
 
-impl Drop for Booked<'_> {
+impl Drop for Booking<'_> {
     fn drop(&mut self) {
         if !self.is_used {
             self.limits.give_back(self.file, self.cost);
@@ -134,12 +134,12 @@ impl RequestFiles {
         let _waiting = limits.wait();
         let (mut throttled, mut of_file) = (Throttled::No, None);
         if let Some((open, used)) = queue.file_of(open) {
-            let (_turn, has_waited) = enter(open.make_turns()).await;
-            let booked = self.stand(limits, Some(used), cost, clock).await;
+            let (_turn, has_waited) = wait_for_turn(open.turns_or_default()).await;
+            let booked = self.book_and_wait(limits, Some(used), cost, clock).await;
             throttled = if has_waited { Throttled::File } else { booked.1 };
             of_file = Some(booked.0);
         }
-        let (turn, has_waited) = enter(queue.turns_of(cost)).await;
+        let (turn, has_waited) = wait_for_turn(queue.turns_of(cost)).await;
         if has_waited {
             throttled = queue.latest_reason(cost);
         }
@@ -147,7 +147,7 @@ impl RequestFiles {
         let mut part = Cost { bytes: cost.bytes.min(BOOKED_BYTES), ..cost };
         let mut left = cost.bytes;
         loop {
-            let booked = self.stand(limits, None, part, clock).await;
+            let booked = self.book_and_wait(limits, None, part, clock).await;
             if booked.1.has_waited() {
                 throttled = booked.1;
                 queue.note_reason(cost, throttled);
@@ -191,18 +191,18 @@ impl RequestFiles {
     }
 
     /// Books tokens and waits until they are due.
-    async fn stand<'a>(
+    async fn book_and_wait<'a>(
         &self,
         limits: &'a ShareLimits,
         file: Option<&'a FileUse>,
         cost: Cost,
         clock: Clock<'_>,
-    ) -> (Booked<'a>, Throttled) {
+    ) -> (Booking<'a>, Throttled) {
         let mut throttled = Throttled::No;
         loop {
             let generation = limits.generation();
             let admission = limits.book(file, cost, clock());
-            let mut booked = Booked { limits, file, cost, is_used: false };
+            let mut booked = Booking { limits, file, cost, is_used: false };
             let Admission::Until(due, why) = admission else { return (booked, throttled) };
             throttled = why;
             loop {
@@ -223,7 +223,7 @@ impl RequestFiles {
 
 /// Waits for the turn; returns whether that took time. Earlier turns may be dropped, but the queue
 /// itself is not.
-async fn enter(turns: &Arc<Turns>) -> (Option<Turn>, bool) {
+async fn wait_for_turn(turns: &Arc<Turns>) -> (Option<Turn>, bool) {
     match turns.enter() {
         Entered::Now(turn) => (Some(turn), false),
         Entered::Later(place) => (place.await.ok(), true),

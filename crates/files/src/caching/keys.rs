@@ -16,23 +16,23 @@ use vfs::Keyed;
 pub const KEYS_PER_CLIENT_MAX: usize = 1 << 18;
 
 /// Files by lease key, of one client.
-type Keys = HashMap<[u8; 16], Weak<FileState>, Keyed>;
+type ClientKeys = HashMap<[u8; 16], Weak<FileState>, Keyed>;
 
 /// Lease keys of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct KeyIndex {
-    clients: Mutex<HashMap<[u8; 16], Keys, Keyed>>,
+    clients: Mutex<HashMap<[u8; 16], ClientKeys, Keyed>>,
     /// Number of directories that clients cache.
     directories: AtomicUsize,
 }
 
 /// Result of claiming a key for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub(crate) enum KeyClaim {
     /// The key refers to this file from now on.
     New,
     /// The key referred to this file already.
-    Known,
+    Same,
     /// The key refers to another file.
     Taken,
     /// The client has [`KEYS_PER_CLIENT_MAX`] keys already.
@@ -41,19 +41,19 @@ pub(crate) enum Claim {
 
 impl KeyIndex {
     /// Binds a key to a file.
-    pub fn claim(&self, key: CacheKey, state: &Arc<FileState>) -> Claim {
+    pub fn claim(&self, key: CacheKey, state: &Arc<FileState>) -> KeyClaim {
         let mut clients = lock(&self.clients);
         let keys = clients.entry(key.client).or_default();
         let is_full = keys.len() >= KEYS_PER_CLIENT_MAX;
         match keys.entry(key.key) {
             Entry::Occupied(known) if std::ptr::eq(known.get().as_ptr(), Arc::as_ptr(state)) => {
-                Claim::Known
+                KeyClaim::Same
             }
-            Entry::Occupied(_) => Claim::Taken,
-            Entry::Vacant(_) if is_full => Claim::TooMany,
+            Entry::Occupied(_) => KeyClaim::Taken,
+            Entry::Vacant(_) if is_full => KeyClaim::TooMany,
             Entry::Vacant(free) => {
                 free.insert(Arc::downgrade(state));
-                Claim::New
+                KeyClaim::New
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::{
-    InForce, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to, stored,
-    withheld_by_readonly, withheld_by_system,
+    EffectiveSecurity, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to,
+    stored, withheld_by_readonly, withheld_by_system,
 };
 use crate::server_work::{LOCATE, WANTED};
 use crate::watch::{ChangeKind, Filter};
@@ -165,7 +165,7 @@ impl RequestFiles {
         let is_quick = object.volume.vfs.creates_at_once();
         let call = move || {
             change(&caller, &object, &changes, lifecycle)?;
-            if !table.tells_of_changes() {
+            if !table.reports_changes() {
                 return Ok(());
             }
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
@@ -357,7 +357,7 @@ fn lets_change(
     present: &Attributes,
     changes: &AttributeChanges,
 ) -> bool {
-    let in_force = InForce::of(&*object.node, present);
+    let in_force = EffectiveSecurity::of(&*object.node, present);
     let rights = in_force.rights(&object.volume, caller);
     let AttributeChanges { accessed, modified, owner, .. } = *changes;
     let times_alone = AttributeChanges { accessed, modified, ..AttributeChanges::default() };

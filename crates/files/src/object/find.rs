@@ -38,12 +38,12 @@ impl RequestFiles {
     /// [`FsError::Stale`] if it was removed or is outside the volume; [`FsError::InvalidParameter`]
     /// if the backend rejects the handle.
     pub async fn find_object(&self, volume: &Arc<Volume>, handle: &Handle) -> Result<Object> {
-        if let Some(object) = self.find_known(volume, handle) {
+        if let Some(object) = self.find_cached(volume, handle) {
             return Ok(object);
         }
         let (volume, handle) = (volume.clone(), handle.node().clone());
         let (table, is_sealed) = (self.table.clone(), self.seal.is_some());
-        let known_directories = self.known.clone();
+        let directory_cache = self.directory_cache.clone();
         self.offload(move || {
             let found = volume.vfs.find(LOCATE, &handle, Wanted::default())?;
             let known = table.find(found.attributes.key);
@@ -57,7 +57,7 @@ impl RequestFiles {
                 return Err(FsError::Stale);
             }
             if found.node.kind() == FileKind::Directory {
-                known_directories.learn(&volume.vfs, &handle, &found.node);
+                directory_cache.insert(&volume.vfs, &handle, &found.node);
             }
             Ok(Object { volume, node: found.node, path: found.path })
         })
@@ -65,8 +65,8 @@ impl RequestFiles {
     }
 
     /// The object from a cache, if it still exists.
-    fn find_known(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
-        let Some(node) = self.known.find(&volume.vfs, handle.node()) else {
+    fn find_cached(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
+        let Some(node) = self.directory_cache.find(&volume.vfs, handle.node()) else {
             let (node, path) = volume.vfs.find_known(handle.node(), self.context.order())?;
             let is_served = volume.options.veto_names.check(&path, false).is_ok();
             return is_served.then(|| Object { volume: volume.clone(), node, path });
@@ -77,7 +77,7 @@ impl RequestFiles {
                 Some(Object { volume: volume.clone(), node, path })
             }
             _ => {
-                self.known.forget(handle.node());
+                self.directory_cache.evict(handle.node());
                 None
             }
         }
@@ -139,7 +139,7 @@ impl RequestFiles {
         let context = self.context.clone();
         self.looked(move |wait| {
             let who = context.call(caller.identity.actor());
-            directory.steadily(|path| {
+            directory.with_stable_path(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
                 let volume = &directory.volume;
                 let found = volume.vfs.open(who, &parent, OpenHow::looking(wait))?;
@@ -157,7 +157,7 @@ fn look_at(
     wait: Wait,
 ) -> Result<(Object, Attributes)> {
     let volume = &directory.volume;
-    directory.steadily(|path| {
+    directory.with_stable_path(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
         let found = volume.vfs.open(who, &path, OpenHow::looking(wait))?;
@@ -181,7 +181,7 @@ impl Object {
     /// # Errors
     /// [`FsError::Stale`] if it has none in the volume.
     pub(crate) fn present_path(&self) -> Result<RelPath> {
-        self.or_found_at(self.volume.vfs.path_of(LOCATE, &*self.node))
+        self.or_known_path(self.volume.vfs.path_of(LOCATE, &*self.node))
     }
 
     /// As [`Object::present_path`], from changes received since the request of this order arrived
@@ -190,10 +190,10 @@ impl Object {
     /// # Errors
     /// As [`Object::present_path`].
     pub(crate) fn path_since(&self, order: ArrivalOrder) -> Result<RelPath> {
-        self.or_found_at(self.volume.vfs.path_since(LOCATE.in_order(order), &*self.node))
+        self.or_known_path(self.volume.vfs.path_since(LOCATE.in_order(order), &*self.node))
     }
 
-    fn or_found_at(&self, told: Result<RelPath>) -> Result<RelPath> {
+    fn or_known_path(&self, told: Result<RelPath>) -> Result<RelPath> {
         match told {
             // Such a backend reaches nodes by path only.
             Err(FsError::NotSupported) => Ok(self.path.clone()),
@@ -203,7 +203,7 @@ impl Object {
 
     /// Calls with the object's known path, and repeats the call if the path has changed meanwhile:
     /// it may have led elsewhere then.
-    pub(super) fn steadily<T>(&self, call: impl Fn(&RelPath) -> Result<T>) -> Result<T> {
+    pub(super) fn with_stable_path<T>(&self, call: impl Fn(&RelPath) -> Result<T>) -> Result<T> {
         let mut path = self.path.clone();
         for _ in 0..TRIES_MAX {
             let result = call(&path);

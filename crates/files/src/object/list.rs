@@ -166,30 +166,30 @@ struct Listing<T> {
 }
 
 /// Limit of entries that are buffered to look up their handles together.
-const GATHERED_MAX: usize = 64;
+const BATCH_MAX: usize = 64;
 
 /// Passes up to `count_max` entries to a listing.
-struct Taking<'l, T> {
+struct ListingSink<'l, T> {
     listing: &'l mut Listing<T>,
     node: &'l dyn Node,
     count_max: usize,
     /// Whether to look up handles in batches.
-    gathers: bool,
+    batches_handles: bool,
     children: Vec<(Name, Attributes)>,
     /// Position and file number of each buffered entry.
     places: Vec<(u64, u64)>,
 }
 
-impl<'l, T: TakeListed> Taking<'l, T> {
+impl<'l, T: TakeListed> ListingSink<'l, T> {
     fn new(listing: &'l mut Listing<T>, node: &'l dyn Node, count_max: usize) -> Self {
-        let gathers =
+        let batches_handles =
             listing.wish.handles.is_some() && listing.directory.volume.vfs.knows_handles();
         let (children, places) = (Vec::new(), Vec::new());
-        Self { listing, node, count_max, gathers, children, places }
+        Self { listing, node, count_max, batches_handles, children, places }
     }
 
     /// Passes the buffered entries on; false if one was refused.
-    fn hand_on(&mut self) -> bool {
+    fn flush_batch(&mut self) -> bool {
         if self.children.is_empty() {
             return true;
         }
@@ -222,7 +222,7 @@ impl<'l, T: TakeListed> Taking<'l, T> {
     }
 }
 
-impl<T: TakeListed> ListSink for Taking<'_, T> {
+impl<T: TakeListed> ListSink for ListingSink<'_, T> {
     fn choose(&mut self, name: &[u8], _: u64) -> Choice {
         let Listing { directory, wish, count, bytes, .. } = &*self.listing;
         if directory.volume.options.veto_names.has(name) {
@@ -248,10 +248,10 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
         }
         let attributes = volume.shown_as(name.as_bytes(), attributes);
         let (cookie, mounted_on) = (entry.next, entry.inode);
-        let is_taken = if self.gathers {
+        let is_taken = if self.batches_handles {
             self.children.push((name, attributes));
             self.places.push((cookie, mounted_on));
-            self.children.len() < GATHERED_MAX || self.hand_on()
+            self.children.len() < BATCH_MAX || self.flush_batch()
         } else {
             let handle = self.handle(&name, &attributes, None);
             let listed = ListedObject { name, cookie, mounted_on, attributes, handle };
@@ -271,7 +271,7 @@ impl<T: TakeListed> ListSink for Taking<'_, T> {
         let (cookie, mounted_on) = (entry.next, entry.inode);
         let unseen = UnseenObject { name, cookie, mounted_on, error };
         // Earlier entries come first.
-        let is_taken = self.hand_on() && self.listing.taker.take_unseen(unseen);
+        let is_taken = self.flush_batch() && self.listing.taker.take_unseen(unseen);
         if is_taken {
             self.listing.note_taken(entry.name, cookie);
         }
@@ -323,8 +323,9 @@ impl<T: TakeListed> Listing<T> {
             Some(node) => node,
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
-                let known =
-                    |sink: &mut Taking<'_, T>| vfs.list_known(&*node, who, cookie, wanted, sink);
+                let known = |sink: &mut ListingSink<'_, T>| {
+                    vfs.list_known(&*node, who, cookie, wanted, sink)
+                };
                 if self.take(&*node, count_max, known)? {
                     return Ok(());
                 }
@@ -332,7 +333,7 @@ impl<T: TakeListed> Listing<T> {
             }
         };
         let cookie = self.cookie;
-        let ask = |sink: &mut Taking<'_, T>| {
+        let ask = |sink: &mut ListingSink<'_, T>| {
             vfs.list_with_attributes(&*node, who, cookie, wanted, sink).map(Some)
         };
         self.take(&*node, count_max, ask)?;
@@ -346,11 +347,11 @@ impl<T: TakeListed> Listing<T> {
         &mut self,
         node: &dyn Node,
         count_max: usize,
-        list: impl FnOnce(&mut Taking<'_, T>) -> Result<Option<bool>>,
+        list: impl FnOnce(&mut ListingSink<'_, T>) -> Result<Option<bool>>,
     ) -> Result<bool> {
-        let mut taking = Taking::new(self, node, count_max);
+        let mut taking = ListingSink::new(self, node, count_max);
         let listed = list(&mut taking)?;
-        let is_taken = taking.hand_on() && !self.is_full;
+        let is_taken = taking.flush_batch() && !self.is_full;
         self.is_end = listed == Some(true) && is_taken;
         Ok(listed.is_some() || !is_taken)
     }

@@ -62,7 +62,7 @@ impl RequestFiles {
     ) -> Result<Object> {
         directory.need_directory()?;
         if let NewObject::Directory { mode } = new {
-            return self.make_directory(caller, directory, name, mode).await;
+            return self.create_directory(caller, directory, name, mode).await;
         }
         if matches!(&new, NewObject::Symlink { target } if target.len() > TARGET_BYTES_MAX) {
             return Err(FsError::NameTooLong);
@@ -76,14 +76,18 @@ impl RequestFiles {
             if new.is_device() && !(volume.options.device_nodes && caller.is_root()) {
                 return Err(FsError::PrivilegeNotHeld);
             }
-            let made = directory.steadily_made(&caller, |path| {
+            let made = directory.create_with_stable_path(&caller, |path| {
                 let path = path.join(&name);
                 volume.options.veto_names.check(&path, true)?;
                 if let NewObject::Symlink { target } = &new {
                     check_target(volume, &path, target)?;
                 }
                 let parent = directory.opened()?;
-                if table.is_vanishing(parent.attributes.key, &volume.vfs, &parent.path) {
+                if table.is_directory_delete_pending(
+                    parent.attributes.key,
+                    &volume.vfs,
+                    &parent.path,
+                ) {
                     return Err(FsError::DeletePending);
                 }
                 let is_granted = may_add(volume, &caller, &parent, false)?.is_some();
@@ -98,7 +102,7 @@ impl RequestFiles {
         .await
     }
 
-    async fn make_directory(
+    async fn create_directory(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -166,13 +170,13 @@ impl Object {
         Ok(Opened { node: self.node.clone(), attributes, path: self.present_path()? })
     }
 
-    /// As [`Object::steadily`], for a creating call: an object created elsewhere is removed.
-    pub(super) fn steadily_made(
+    /// As [`Object::with_stable_path`], for a creating call: an object created elsewhere is removed.
+    pub(super) fn create_with_stable_path(
         &self,
         caller: &Caller,
         call: impl Fn(&RelPath) -> Result<CreatedObject>,
     ) -> Result<Opened> {
-        self.steadily(|path| {
+        self.with_stable_path(|path| {
             let CreatedObject { opened, is_granted } = call(path)?;
             let is_here = self.present_path().as_ref() == Ok(path);
             if !is_here {

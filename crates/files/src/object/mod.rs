@@ -12,9 +12,9 @@
 
 mod attributes;
 mod descriptor;
+mod directory_cache;
 mod find;
 mod handle;
-mod known;
 mod list;
 mod make;
 mod names;
@@ -28,13 +28,13 @@ use std::sync::Arc;
 use vfs::{FileKey, FileKind, Node, RelPath};
 
 pub use attributes::ObjectChanges;
+pub(crate) use directory_cache::DirectoryCache;
 pub use handle::{Handle, HandleSeal, VolumeId};
-pub(crate) use known::Known;
 pub use list::{ListWish, Listed, ListedObject, TakeListed, UnseenObject};
 pub use make::NewObject;
 pub use open::{ObjectOpen, OpenAt};
 pub(crate) use open_handles::OpenHandles;
-pub(crate) use xattr::XattrTurns;
+pub(crate) use xattr::XattrLocks;
 pub use xattr::XattrWish;
 
 /// A file or directory that a client identifies by handle. Cheap to clone; holds a descriptor, but

@@ -28,7 +28,7 @@ impl RequestFiles {
         let OpenResult { open, attributes, .. } =
             self.open_name(caller, directory, name, Access::DELETE).await?;
         self.ask_before_delete(&open).await?;
-        self.doom(&open, &attributes)?;
+        self.mark_new_open_deleted(&open, &attributes)?;
         self.close_removing(open, attributes.size_bytes).await
     }
 

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, Weak};
 use vfs::{Attributes, Keyed, NodeHandle, Wanted};
 
 /// Maximum of indexed handles.
-const NOTED_MAX: usize = 4096;
+const HANDLES_MAX: usize = 4096;
 
 /// The most recent opens of all volumes, by the handles of their files.
 #[derive(Debug, Default)]
-pub(crate) struct OpenHandles(Mutex<Inner>);
+pub(crate) struct OpenHandles(Mutex<OpenHandlesState>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct OpenHandlesState {
     by_handle: HashMap<NodeHandle, Weak<OpenFile>, Keyed>,
     /// Handles in order of insertion.
     order: VecDeque<NodeHandle>,
@@ -29,7 +29,7 @@ impl OpenHandles {
             return;
         }
         inner.order.push_back(handle.clone());
-        if inner.order.len() > NOTED_MAX
+        if inner.order.len() > HANDLES_MAX
             && let Some(oldest) = inner.order.pop_front()
         {
             inner.by_handle.remove(&oldest);
@@ -52,8 +52,8 @@ impl RequestFiles {
     #[must_use]
     pub fn attributes_of_open(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Attributes> {
         let open = self.open_handles.find(handle.node())?;
-        let is_open = open.state.look().grants.is_open(open.id);
-        let is_this = Arc::ptr_eq(open.volume(), volume) && is_open && !open.is_turned();
+        let is_open = open.state.view().grants.is_open(open.id);
+        let is_this = Arc::ptr_eq(open.volume(), volume) && is_open && !open.is_replaced();
         // Checks the same as a lookup by handle.
         let is_served = || volume.options.veto_names.check(&open.path(), false).is_ok();
         let is_looked_at = is_this && is_served();

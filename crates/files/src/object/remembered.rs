@@ -8,7 +8,7 @@ use crate::open::Ticket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
 use crate::remove::carry_out;
 use crate::server_work::LOCATE;
-use crate::table::{Doomed, Entered, Entry};
+use crate::table::{OpenEntry, PendingDelete, RegisteredOpen};
 use crate::{Access, Caller, RequestFiles, Share, Volume};
 use acl::ExecuteRule;
 use grants::{CacheOwner, OpenWish};
@@ -71,11 +71,11 @@ impl RequestFiles {
             return None;
         }
         let id = ticket.id();
-        let (Entered { state, name, .. }, _) = ticket.keep(&self.context);
+        let (RegisteredOpen { state, name, .. }, _) = ticket.keep(&self.context);
         let mut held = state.lock(&self.context);
         held.grants.handle_disposition(id, true);
         held.grants.caches.handle_name_change(CacheOwner::Open(id));
-        held.doom(Doomed { name, caller: caller.clone(), parent_key: None });
+        held.set_delete_pending(PendingDelete { name, caller: caller.clone(), parent_key: None });
         drop(held);
         let removal = table.close(&self.context, &state, id, true);
         Some(
@@ -92,7 +92,7 @@ impl RequestFiles {
     ) -> Option<Ticket> {
         let (key, size_bytes) = (attributes.key, attributes.size_bytes);
         let (is_directory, only_link) = (false, true);
-        let entry = Entry { size_bytes, key, is_directory, volume, path, only_link };
+        let entry = OpenEntry { size_bytes, key, is_directory, volume, path, only_link };
         let id = self.new_open_id();
         let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
         let entered = self.table.open(&self.context, &entry, wish, None).ok()?;

@@ -10,21 +10,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{FileKey, FsError, RelPath, Result, Wanted, XattrName};
 
 /// Number of locks for existence checks of attributes: files that share a lock wait for each other.
-const XATTR_TURNS: usize = 64;
+const XATTR_LOCKS: usize = 64;
 
 /// Locks for existence checks, by file: a hanging disk blocks only its own.
 #[derive(Debug)]
-pub(crate) struct XattrTurns([Mutex<()>; XATTR_TURNS]);
+pub(crate) struct XattrLocks([Mutex<()>; XATTR_LOCKS]);
 
-impl Default for XattrTurns {
+impl Default for XattrLocks {
     fn default() -> Self {
         Self(std::array::from_fn(|_| Mutex::default()))
     }
 }
 
-impl XattrTurns {
+impl XattrLocks {
     fn begin(&self, file: FileKey) -> MutexGuard<'_, ()> {
-        let at = (file.inode ^ file.device) % XATTR_TURNS as u64;
+        let at = (file.inode ^ file.device) % XATTR_LOCKS as u64;
         self.0[at as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,7 +94,7 @@ impl RequestFiles {
         object.volume.check_changeable()?;
         self.recall(object.key(), None).await?;
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
-        let (table, turns) = (self.table.clone(), self.xattr_turns.clone());
+        let (table, turns) = (self.table.clone(), self.xattr_locks.clone());
         let context = self.context.clone();
         self.offload(move || {
             need(&caller, &object, Access::WRITE_EA)?;

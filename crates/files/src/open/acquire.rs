@@ -6,7 +6,7 @@ use crate::caching::CacheWish;
 use crate::context::RequestContext;
 use crate::remove::carry_out;
 use crate::stream::OpenStream;
-use crate::table::{Doomed, Entered, Entry, NotEntered, StreamEntry, Table};
+use crate::table::{OpenEntry, OpenRefusal, PendingDelete, RegisteredOpen, StreamOpenEntry, Table};
 use acl::Access;
 use grants::{OpenId, OpenWish, Share};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vfs::FsError;
 /// A registered open that is withdrawn on drop unless [`Ticket::keep`] is called.
 pub(crate) struct Ticket {
     table: Arc<Table>,
-    held: Option<Entered>,
+    held: Option<RegisteredOpen>,
     id: OpenId,
     /// Open that this one replaces once it is kept.
     instead_of: Option<OpenId>,
@@ -28,18 +28,18 @@ pub(crate) struct Ticket {
 impl Ticket {
     /// # Errors
     /// [`vfs::FsError::ShareViolation`], [`vfs::FsError::DeletePending`],
-    /// [`vfs::FsError::TooMany`]; or [`NotEntered::Breaking`] while caches of other clients are
+    /// [`vfs::FsError::TooMany`]; or [`OpenRefusal::Breaking`] while caches of other clients are
     /// broken.
     pub(super) fn acquire(
         opening: &Opening,
-        entry: &Entry<'_>,
+        entry: &OpenEntry<'_>,
         access: Access,
         once: Access,
         cache: Option<&CacheWish>,
-    ) -> Result<Self, NotEntered> {
+    ) -> Result<Self, OpenRefusal> {
         let context = &opening.context;
         if (access | once).contains(Access::DELETE) {
-            opening.table.ask_streams(context, entry.key, opening.id)?;
+            opening.table.break_stream_handles(context, entry.key, opening.id)?;
         }
         let held = opening.table.open(context, entry, wish_of(opening, access, once), cache)?;
         Ok(Self::of(opening, held, None))
@@ -53,14 +53,14 @@ impl Ticket {
     /// if the file is open for deletion and the stream's open does not share deletion.
     pub(super) fn hold(
         opening: &Opening,
-        entry: &Entry<'_>,
+        entry: &OpenEntry<'_>,
         access: Access,
-    ) -> Result<Self, NotEntered> {
+    ) -> Result<Self, OpenRefusal> {
         let wish = OpenWish::new(opening.id, Access::NONE, Share::ALL);
         let held = opening.table.open(&opening.context, entry, wish, None)?;
         let hold = Self::of(opening, held, None);
         let stream = wish_of(opening, access, Access::NONE);
-        opening.table.ask_deleting(&opening.context, entry.key, &stream)?;
+        opening.table.break_deleting_handles(&opening.context, entry.key, &stream)?;
         Ok(hold)
     }
 
@@ -72,9 +72,9 @@ impl Ticket {
     pub(super) fn acquire_stream(
         mut self,
         opening: &Opening,
-        entry: &StreamEntry<'_>,
+        entry: &StreamOpenEntry<'_>,
         (access, once): (Access, Access),
-    ) -> Result<Self, NotEntered> {
+    ) -> Result<Self, OpenRefusal> {
         let wish = OpenWish { only_link: true, ..wish_of(opening, access, once) };
         let cache = opening.plan.caching.as_ref();
         match opening.table.open_stream(&opening.context, entry, wish, cache) {
@@ -87,14 +87,14 @@ impl Ticket {
         }
     }
 
-    fn of(opening: &Opening, held: Entered, hold: Option<Box<Self>>) -> Self {
+    fn of(opening: &Opening, held: RegisteredOpen, hold: Option<Box<Self>>) -> Self {
         let table = opening.table.clone();
         let instead_of = instead_of(opening);
         Self { table, held: Some(held), id: opening.id, instead_of, new_file: None, hold }
     }
 
     /// A ticket for an open that another path registered.
-    pub(crate) fn entered(table: &Arc<Table>, entered: Entered, id: OpenId) -> Self {
+    pub(crate) fn entered(table: &Arc<Table>, entered: RegisteredOpen, id: OpenId) -> Self {
         let (table, held) = (table.clone(), Some(entered));
         Self { table, held, id, instead_of: None, new_file: None, hold: None }
     }
@@ -118,19 +118,20 @@ impl Ticket {
     ///
     /// # Errors
     /// [`vfs::FsError::ShareViolation`] if an open of one does not share deletion.
-    pub(super) fn lose_streams(&self) -> vfs::Result<()> {
+    pub(super) fn detach_streams(&self) -> vfs::Result<()> {
         let Some(entered) = &self.held else { return Ok(()) };
         let mut held = entered.state.lock(&RequestContext::SERVER);
         if held.streams_forbid_delete() {
             return Err(vfs::FsError::ShareViolation);
         }
-        held.lose_streams();
+        held.detach_streams();
         Ok(())
     }
 
     /// Whether the name of this open is delete pending.
     pub(crate) fn is_delete_pending(&self) -> bool {
-        let pending = |held: &Entered| held.state.look().grants.is_delete_pending(held.name.link);
+        let pending =
+            |held: &RegisteredOpen| held.state.view().grants.is_delete_pending(held.name.link);
         self.held.as_ref().is_some_and(pending)
     }
 
@@ -141,10 +142,10 @@ impl Ticket {
     }
 
     /// Completes the open. A stream's hold on its file is returned with it.
-    pub(crate) fn keep(mut self, context: &RequestContext) -> (Entered, Option<Box<Self>>) {
+    pub(crate) fn keep(mut self, context: &RequestContext) -> (RegisteredOpen, Option<Box<Self>>) {
         let held = self.held.take().expect("only this takes it, and takes the ticket too");
         if let Some(before) = self.instead_of {
-            held.state.lock(context).take_over(before, self.id);
+            held.state.lock(context).transfer(before, self.id);
         }
         let mut hold = self.hold.take();
         if let Some(hold) = &mut hold {
@@ -163,13 +164,13 @@ impl Ticket {
     }
 
     fn let_go(&mut self, context: &RequestContext) -> vfs::Result<()> {
-        let Some(Entered { state, name, .. }) = self.held.take() else { return Ok(()) };
+        let Some(RegisteredOpen { state, name, .. }) = self.held.take() else { return Ok(()) };
         let undo = self.new_file.take();
         let made_it = undo.is_some();
         if let Some(caller) = undo {
             let mut held = state.lock(context);
             held.grants.set_delete_on_close(self.id);
-            held.doom(Doomed { name, caller, parent_key: None });
+            held.set_delete_pending(PendingDelete { name, caller, parent_key: None });
         }
         match self.table.close(context, &state, self.id, made_it) {
             Some(removal) => match carry_out(context, &self.table, &state, removal, None) {

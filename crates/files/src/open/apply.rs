@@ -77,7 +77,7 @@ impl NodeInitialiser for RequestInitialiser<'_> {
 impl Opening {
     /// Creates the file or directory with this descriptor; other clients see it from now on.
     /// `granted_in` is the directory whose stored descriptor grants the creation.
-    pub(super) fn make(
+    pub(super) fn create_node(
         &self,
         is_directory: bool,
         granted_in: Option<&Opened>,
@@ -102,7 +102,7 @@ impl Opening {
             initialiser: if is_initialised { Some(&initialiser) } else { None },
         };
         let (vfs, case) = (&self.volume.vfs, self.case());
-        let granted_in = granted_in.filter(|directory| self.is_meant(directory));
+        let granted_in = granted_in.filter(|directory| self.is_target_directory(directory));
         match (vfs.create(self.user(), &self.plan.path, case, how), granted_in) {
             (Err(FsError::AccessDenied), Some(directory)) => {
                 // Created in the authorized directory: the path may lead to another one by now.
@@ -133,13 +133,13 @@ impl Opening {
     }
 
     /// Truncates an existing file by POSIX rules: streams, DOS and extended attributes stay.
-    pub(super) fn cut(&self, opened: &Opened) -> Result<()> {
+    pub(super) fn truncate(&self, opened: &Opened) -> Result<()> {
         opened.node.set_size(self.user(), 0)?;
         let present = &opened.attributes;
         // A write sets the archive attribute.
         let archived = present.dos.bits.filter(|bits| bits & dos::ARCHIVE == 0);
         let archived = archived.map(|bits| bits | dos::ARCHIVE);
-        self.furnish_cut(opened, archived)
+        self.initialise_truncated(opened, archived)
     }
 
     /// Truncates an existing file, removes its streams and sets the attributes of a new file.
@@ -163,12 +163,12 @@ impl Opening {
         if present.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 {
             opened.node.set_reparse_data(dos_authority(&self.caller, present).actor(), None)?;
         }
-        self.furnish_cut(opened, bits)
+        self.initialise_truncated(opened, bits)
     }
 
     /// Sets times, DOS attributes and extended attributes of a truncated file, and reserves its
     /// allocation.
-    fn furnish_cut(&self, opened: &Opened, bits: Option<u32>) -> Result<()> {
+    fn initialise_truncated(&self, opened: &Opened, bits: Option<u32>) -> Result<()> {
         let present = &opened.attributes;
         let changes = AttributeChanges {
             // The backend does not change the times when it truncates an empty file.

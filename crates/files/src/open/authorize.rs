@@ -1,6 +1,6 @@
 //! Stage 4: check the caller's rights. MS-FSA 2.1.5.1.1, 2.1.5.1.2.
 
-use super::resolve::Found;
+use super::resolve::ResolvedNode;
 use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
 use crate::authorize::{
     allowed, allowed_by, certainly_unwritable, may_add_known, rights_to, rights_to_opened,
@@ -40,7 +40,7 @@ impl Opening {
     /// [`FsError::AccessDenied`] if a requested right is missing, [`FsError::PrivilegeNotHeld`] if
     /// that is ACCESS_SYSTEM_SECURITY, [`FsError::ReadOnly`] if the volume is the reason,
     /// [`FsError::WouldBlock`] by `wait`.
-    pub(super) fn authorize(&self, found: &Found, wait: Wait) -> Result<Access> {
+    pub(super) fn authorize(&self, found: &ResolvedNode, wait: Wait) -> Result<Access> {
         if self.volume.options.frozen && (self.replaces() || self.plan.delete_on_close) {
             return Err(FsError::ReadOnly);
         }
@@ -176,7 +176,7 @@ impl Opening {
         }
         let parent = self.parent()?;
         let Opened { attributes, path, .. } = &parent.opened;
-        if self.table.is_vanishing(attributes.key, &self.volume.vfs, path) {
+        if self.table.is_directory_delete_pending(attributes.key, &self.volume.vfs, path) {
             return Err(FsError::DeletePending);
         }
         let known = (&parent.opened, parent.security.as_deref());

@@ -7,8 +7,8 @@
 mod acquire;
 mod apply;
 mod authorize;
-mod made;
-mod place;
+mod create;
+mod origin;
 mod resolve;
 mod stream;
 
@@ -20,16 +20,16 @@ use crate::open_file::{OpenFile, OpenParts};
 use crate::reparse::stands_for_other;
 use crate::server_work::WANTED;
 use crate::shown_link::with_link;
-use crate::table::{Entered, Entry, NotEntered, Table};
+use crate::table::{OpenEntry, OpenRefusal, RegisteredOpen, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use crate::{CallHolder, Caller, ObjectOpen, OpenAt, RequestFiles, Volume, Workers};
 use acl::{Access, Descriptor};
 pub(crate) use acquire::Ticket;
 use apply::reserve;
+use create::UnregisteredNode;
 use grants::{CacheState, Caching, OpenId, Share};
-use made::Made;
-use place::Place;
+use origin::OpenOrigin;
 use std::sync::Arc;
 use vfs::{
     Attributes, Case, CreationMode, FileKind, FsError, OpenHow, Opened, RelPath, Result,
@@ -279,16 +279,18 @@ impl RequestFiles {
     ) -> Result<Begun> {
         let (OpenAt::Object(object) | OpenAt::Name(object, _)) = at;
         let opening = Opening::new(self, &object.volume, caller, plan)?;
-        self.begin(Box::new(Opening { place: Place::of(at), with, ..opening })).await
+        self.begin(Box::new(Opening { origin: OpenOrigin::of(at), with, ..opening })).await
     }
 
     async fn begin(&self, mut opening: Box<Opening>) -> Result<Begun> {
         let workers = self.workers.clone();
         match opening.once(Wait::Never) {
-            Ok(Attempt::Opened(result)) => Ok(Begun::Opened(result)),
-            Ok(Attempt::Breaking(wait)) => Ok(Begun::Waits(WaitingOpen { opening, wait, workers })),
+            Ok(OpenAttempt::Opened(result)) => Ok(Begun::Opened(result)),
+            Ok(OpenAttempt::Breaking(wait)) => {
+                Ok(Begun::Waits(WaitingOpen { opening, wait, workers }))
+            }
             // Metadata is not cached, or a race was lost: restart on a worker, which may block.
-            Ok(Attempt::Lost) | Err(FsError::WouldBlock) => opening.run_on(workers).await,
+            Ok(OpenAttempt::Lost) | Err(FsError::WouldBlock) => opening.run_on(workers).await,
             Err(error) => Err(error),
         }
     }
@@ -296,7 +298,7 @@ impl RequestFiles {
 
 /// Outcome of one pass through the stages.
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
-enum Attempt {
+enum OpenAttempt {
     Opened(OpenResult),
     /// A race was lost: restart.
     Lost,
@@ -304,21 +306,21 @@ enum Attempt {
 }
 
 /// Counters of the table, read before a path is resolved.
-struct Seen {
+struct TableVersion {
     epoch: Option<u64>,
     removals: u64,
 }
 
-impl Seen {
+impl TableVersion {
     /// Whether no rename was in flight at the snapshot and none has begun since.
-    fn is_still_so(&self, table: &Table) -> bool {
+    fn is_current(&self, table: &Table) -> bool {
         self.epoch.is_some() && table.epoch() == self.epoch
     }
 }
 
 /// Outcome of the tries on a worker.
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one, and moved once")]
-enum Ran {
+enum WorkerOutcome {
     Opened(OpenResult),
     Breaking(Box<Opening>, BreakWait),
     /// Every try lost a race.
@@ -341,12 +343,12 @@ struct Opening {
     /// Decoded descriptor of the plan.
     descriptor: Option<Descriptor>,
     /// Origin of the plan's path.
-    place: Place,
-    /// Whether [`Opening::aim`] has set the path.
-    was_aimed: bool,
+    origin: OpenOrigin,
+    /// Whether [`Opening::refresh_path`] has set the path.
+    has_path: bool,
     with: ObjectOpen,
     /// Node that this open created and could not register in the table yet.
-    made: Option<Made>,
+    unregistered: Option<UnregisteredNode>,
     /// The open only removes the name, and the directory grants that. The file's own rights do not
     /// matter.
     removes_by_directory: bool,
@@ -378,10 +380,10 @@ impl Opening {
             desired: plan.desired.map_generic(),
             descriptor,
             plan,
-            place: Place::Path,
-            was_aimed: false,
+            origin: OpenOrigin::Path,
+            has_path: false,
             with: ObjectOpen::default(),
-            made: None,
+            unregistered: None,
             removes_by_directory: false,
         })
     }
@@ -390,7 +392,7 @@ impl Opening {
     async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<Begun> {
         let holder = self.holder.clone();
         let mut ran = offload(&*workers, &holder, move || self.run()).await?;
-        if let Ran::Lost(opening) = ran {
+        if let WorkerOutcome::Lost(opening) = ran {
             // Renames outpace the lookups: the turn excludes renames.
             let turn = opening.table.rename_turns.clone().lock_owned().await;
             let run = move || {
@@ -400,56 +402,56 @@ impl Opening {
             ran = offload_in_turn(&*workers, run).await?;
         }
         match ran {
-            Ran::Opened(result) => Ok(Begun::Opened(result)),
-            Ran::Breaking(opening, wait) => {
+            WorkerOutcome::Opened(result) => Ok(Begun::Opened(result)),
+            WorkerOutcome::Breaking(opening, wait) => {
                 Ok(Begun::Waits(WaitingOpen { opening, wait, workers }))
             }
             // Another client creates and removes faster than the lookups.
-            Ran::Lost(_) => Err(FsError::ShareViolation),
+            WorkerOutcome::Lost(_) => Err(FsError::ShareViolation),
         }
     }
 
     /// Runs the stages until no race is lost, up to [`RESOLVE_TRIES_MAX`] times.
-    fn run(mut self: Box<Self>) -> Result<Ran> {
+    fn run(mut self: Box<Self>) -> Result<WorkerOutcome> {
         for _ in 0..RESOLVE_TRIES_MAX {
             match self.once(Wait::Allowed)? {
-                Attempt::Opened(result) => return Ok(Ran::Opened(result)),
-                Attempt::Breaking(wait) => return Ok(Ran::Breaking(self, wait)),
-                Attempt::Lost => {}
+                OpenAttempt::Opened(result) => return Ok(WorkerOutcome::Opened(result)),
+                OpenAttempt::Breaking(wait) => return Ok(WorkerOutcome::Breaking(self, wait)),
+                OpenAttempt::Lost => {}
             }
         }
-        Ok(Ran::Lost(self))
+        Ok(WorkerOutcome::Lost(self))
     }
 
     /// Runs the stages once, from the current path.
-    fn once(&mut self, wait: Wait) -> Result<Attempt> {
-        self.aim()?;
+    fn once(&mut self, wait: Wait) -> Result<OpenAttempt> {
+        self.refresh_path()?;
         let makes = self.plan.if_missing == IfMissing::Create;
         self.volume.options.veto_names.check(&self.plan.path, makes)?;
         self.at_path(wait)
     }
 
     /// Runs the stages with `plan.path` as it stands.
-    fn at_path(&mut self, wait: Wait) -> Result<Attempt> {
+    fn at_path(&mut self, wait: Wait) -> Result<OpenAttempt> {
         if self.plan.stream.is_some() {
             self.check_streams(wait)?;
         }
-        let seen = Seen { epoch: self.table.epoch(), removals: self.table.removals() };
-        let result = match self.made.take() {
-            Some(made) => self.enter_made(made, &seen),
-            None => self.find_or_make(wait, &seen),
+        let version = TableVersion { epoch: self.table.epoch(), removals: self.table.removals() };
+        let result = match self.unregistered.take() {
+            Some(made) => self.enter_created(made, &version),
+            None => self.find_or_create(wait, &version),
         };
         match result {
             // The refusal may concern another file.
-            Err(_) if !seen.is_still_so(&self.table) || self.has_moved() => Ok(Attempt::Lost),
+            Err(_) if !version.is_current(&self.table) || self.has_moved() => Ok(OpenAttempt::Lost),
             other => other,
         }
     }
 
-    fn find_or_make(&mut self, wait: Wait, seen: &Seen) -> Result<Attempt> {
+    fn find_or_create(&mut self, wait: Wait, version: &TableVersion) -> Result<OpenAttempt> {
         // An exclusive create rarely collides: skipping the lookup saves a call.
-        if self.plan.if_exists == IfExists::Fail && self.may_be_new(wait) {
-            match self.create_unseen(seen) {
+        if self.plan.if_exists == IfExists::Fail && self.may_create_unseen(wait) {
+            match self.create_unseen(version) {
                 Err(FsError::WouldBlock) => {}
                 other => return other,
             }
@@ -458,33 +460,33 @@ impl Opening {
             self.is_removal() && self.parent_lets_delete(None, wait) == Ok(true);
         let found = match self.resolve(wait) {
             Err(FsError::NotFound) if self.plan.if_missing == IfMissing::Create => None,
-            Err(FsError::WouldBlock) if wait == Wait::Never && self.may_be_new(wait) => {
-                return self.create_unseen(seen);
+            Err(FsError::WouldBlock) if wait == Wait::Never && self.may_create_unseen(wait) => {
+                return self.create_unseen(version);
             }
             other => Some(self.served(other?)?),
         };
         match self.check_key(found.as_ref()) {
             // Another request has created the file under this very key.
-            Err(_) if found.is_none() && self.is_named_by_key() => return Ok(Attempt::Lost),
+            Err(_) if found.is_none() && self.is_named_by_key() => return Ok(OpenAttempt::Lost),
             other => other?,
         }
         match (found, &self.plan.stream) {
-            (Some(found), None) => self.open_existing(found, wait, seen),
-            (Some(found), Some(name)) => self.open_stream(found, name, seen),
+            (Some(found), None) => self.open_existing(found, wait, version),
+            (Some(found), Some(name)) => self.open_stream(found, name, version),
             // However fast the lookup was, creating may wait for the file system's journal.
             (None, None) if wait == Wait::Never && !self.creates_at_once() => {
                 Err(FsError::WouldBlock)
             }
-            (None, None) => match self.create(seen) {
+            (None, None) => match self.create(version) {
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
-                    self.found_taken(wait)
+                    self.explain_collision(wait)
                 }
                 // Created by this open: another lookup would report a collision.
                 other => other,
             },
-            (None, Some(_)) => match self.create(seen) {
+            (None, Some(_)) => match self.create(version) {
                 // The file exists now, but that does not tell about the stream.
-                Err(FsError::AlreadyExists) => self.found_taken(wait),
+                Err(FsError::AlreadyExists) => self.explain_collision(wait),
                 other => other,
             },
         }
@@ -492,7 +494,7 @@ impl Opening {
 
     /// Handles a name that was neither found nor creatable. Either another caller was faster, or
     /// the name is a dangling symbolic link, which no retry opens.
-    fn found_taken(&self, wait: Wait) -> Result<Attempt> {
+    fn explain_collision(&self, wait: Wait) -> Result<OpenAttempt> {
         let how = OpenHow { case: self.case(), ..OpenHow::looking(wait) };
         let look = |no_follow| {
             self.volume.vfs.open(self.user(), &self.plan.path, OpenHow { no_follow, ..how })
@@ -500,11 +502,11 @@ impl Opening {
         match look(true) {
             Ok(found) if found.attributes.kind == FileKind::Symlink => {}
             Err(FsError::WouldBlock) => return Err(FsError::WouldBlock),
-            _ => return Ok(Attempt::Lost),
+            _ => return Ok(OpenAttempt::Lost),
         }
         match look(false) {
             Err(error @ (FsError::NotFound | FsError::WouldBlock)) => Err(error),
-            _ => Ok(Attempt::Lost),
+            _ => Ok(OpenAttempt::Lost),
         }
     }
 
@@ -517,7 +519,7 @@ impl Opening {
 
     /// Refuses a lease key that belongs to another file, before anything is created. MS-SMB2
     /// 3.3.5.9.8.
-    fn check_key(&self, found: Option<&resolve::Found>) -> Result<()> {
+    fn check_key(&self, found: Option<&resolve::ResolvedNode>) -> Result<()> {
         let key = self.plan.caching.as_ref().and_then(|cache| cache.key);
         let Some(named) = key.and_then(|key| self.table.keys.find(key.key)) else { return Ok(()) };
         let is_same = found.is_some_and(|found| found.opened.attributes.key == named.key)
@@ -528,17 +530,17 @@ impl Opening {
     /// Whether the path may lead elsewhere by now. Call it after the open is entered and before the
     /// file is changed, while the open can still be withdrawn. Renames and removals see the open
     /// from then on.
-    fn lost_its_path(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
-        if !seen.is_still_so(&self.table) || self.has_moved() {
+    fn lost_its_path(&self, version: &TableVersion, opened: &Opened) -> Result<bool> {
+        if !version.is_current(&self.table) || self.has_moved() {
             return Ok(true);
         }
-        self.lost_its_name(seen, opened)
+        self.lost_its_name(version, opened)
     }
 
     /// Whether the name was removed before the open was entered, when the remover could not see the
     /// open.
-    fn lost_its_name(&self, seen: &Seen, opened: &Opened) -> Result<bool> {
-        if self.table.removals() == seen.removals {
+    fn lost_its_name(&self, version: &TableVersion, opened: &Opened) -> Result<bool> {
+        if self.table.removals() == version.removals {
             return Ok(false);
         }
         let links = opened.node.attributes(Wanted::default())?.links;
@@ -547,10 +549,15 @@ impl Opening {
         Ok(if is_directory { links == 0 } else { links < opened.attributes.links })
     }
 
-    fn open_existing(&self, found: resolve::Found, wait: Wait, seen: &Seen) -> Result<Attempt> {
-        let resolve::Found { opened, .. } = &found;
+    fn open_existing(
+        &self,
+        found: resolve::ResolvedNode,
+        wait: Wait,
+        version: &TableVersion,
+    ) -> Result<OpenAttempt> {
+        let resolve::ResolvedNode { opened, .. } = &found;
         let is_own = self.plan.if_exists == IfExists::Fail;
-        if is_own && !self.was_made_for_this(opened) {
+        if is_own && !self.is_replayed_create(opened) {
             return Err(FsError::AlreadyExists);
         }
         self.check_kind(opened)?;
@@ -560,8 +567,8 @@ impl Opening {
             return Err(FsError::ReparsePoint);
         }
         let granted = self.authorize(&found, wait)?;
-        let found = if is_own { self.found_to_use(found, granted, wait)? } else { found };
-        let resolve::Found { opened, .. } = &found;
+        let found = if is_own { self.reopen_created(found, granted, wait)? } else { found };
+        let resolve::ResolvedNode { opened, .. } = &found;
         self.check_bits(opened, granted, wait)?;
         if self.replaces()
             && wait == Wait::Never
@@ -569,32 +576,32 @@ impl Opening {
         {
             return Err(FsError::WouldBlock);
         }
-        if self.is_in_the_way_of_who_comes_back(opened) {
+        if self.blocks_reclaim(opened) {
             return Err(FsError::ShareViolation);
         }
         let entered = self.acquire(opened, granted);
-        if self.lost_its_path(seen, opened)? {
-            return Ok(Attempt::Lost);
+        if self.lost_its_path(version, opened)? {
+            return Ok(OpenAttempt::Lost);
         }
         let ticket = match entered {
             Ok(ticket) => ticket,
-            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
+            Err(OpenRefusal::Breaking(wait)) => return Ok(OpenAttempt::Breaking(wait)),
             // The conflicting holder may have been an absent client whose open is now closed:
             // retry.
-            Err(NotEntered::Refused(FsError::ShareViolation))
+            Err(OpenRefusal::Refused(FsError::ShareViolation))
                 if self.table.let_go(opened.attributes.key) =>
             {
-                return Ok(Attempt::Lost);
+                return Ok(OpenAttempt::Lost);
             }
-            Err(NotEntered::Refused(error)) => return Err(error),
+            Err(OpenRefusal::Refused(error)) => return Err(error),
         };
         let mut attributes = opened.attributes;
         if self.replaces() {
             if self.is_posix() && self.plan.if_exists == IfExists::Overwrite {
-                self.cut(opened)?;
+                self.truncate(opened)?;
             } else {
                 // Overwriting removes the streams.
-                ticket.lose_streams()?;
+                ticket.detach_streams()?;
                 self.overwrite(opened)?;
             }
             attributes = opened.node.attributes(WANTED)?;
@@ -610,14 +617,14 @@ impl Opening {
         };
         let security = found.security;
         let result = self.finish(ticket, found.opened, attributes, granted, action);
-        result.open.learn(&attributes, security.filter(|_| !self.replaces()));
-        Ok(Attempt::Opened(result))
+        result.open.cache_security(&attributes, security.filter(|_| !self.replaces()));
+        Ok(OpenAttempt::Opened(result))
     }
 
-    fn entry<'a>(&'a self, opened: &'a Opened) -> Entry<'a> {
+    fn entry<'a>(&'a self, opened: &'a Opened) -> OpenEntry<'a> {
         let attributes = &opened.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
-        Entry {
+        OpenEntry {
             key: attributes.key,
             is_directory,
             volume: &self.volume,
@@ -627,7 +634,11 @@ impl Opening {
         }
     }
 
-    fn acquire(&self, opened: &Opened, granted: Access) -> std::result::Result<Ticket, NotEntered> {
+    fn acquire(
+        &self,
+        opened: &Opened,
+        granted: Access,
+    ) -> std::result::Result<Ticket, OpenRefusal> {
         // Truncation counts as a write, whatever rights the open keeps.
         let once = if self.replaces() { Access::WRITE_DATA } else { Access::NONE };
         let cache = self.cache_of(&opened.attributes);
@@ -656,7 +667,8 @@ impl Opening {
         granted: Access,
         action: OpenAction,
     ) -> OpenResult {
-        let (Entered { state, name, key, caching, granting }, hold) = ticket.keep(&self.context);
+        let (RegisteredOpen { state, name, key, caching, granting }, hold) =
+            ticket.keep(&self.context);
         let lacks_archive = attributes.dos.bits.is_some_and(|bits| bits & dos::ARCHIVE == 0);
         if lacks_archive && attributes.kind == FileKind::File {
             state.note_archive(true);
@@ -679,7 +691,7 @@ impl Opening {
             share: self.plan.share,
             delete_on_close: self.plan.delete_on_close,
             semantics: self.plan.semantics,
-            of_object: !matches!(self.place, Place::Path),
+            of_object: !matches!(self.origin, OpenOrigin::Path),
             table: self.table.clone(),
         }));
         OpenResult { open, action, attributes, caching, granting }
@@ -714,7 +726,7 @@ impl Opening {
     /// there, and its absence is rarely cached, so a lookup would have to read the directory. A
     /// case-insensitive name needs the lookup. A caller that must not block tries only while
     /// creation is quick.
-    fn may_be_new(&self, wait: Wait) -> bool {
+    fn may_create_unseen(&self, wait: Wait) -> bool {
         self.plan.if_missing == IfMissing::Create
             && self.plan.stream.is_none()
             && self.is_posix()
@@ -729,7 +741,7 @@ impl Opening {
             && self.plan.if_missing == IfMissing::Fail
             && self.plan.stream.is_none()
             && !self.plan.delete_on_close
-            && matches!(self.place, Place::In(..))
+            && matches!(self.origin, OpenOrigin::Name(..))
     }
 
     /// Whether creation is quick enough to run inline.
@@ -741,9 +753,9 @@ impl Opening {
     /// Whether the share mode would block opens that NFS clients may reclaim after a restart.
     /// Reclaimed opens are assumed to deny nothing: that is unknown before they come, and hardly
     /// any client denies.
-    fn is_in_the_way_of_who_comes_back(&self, opened: &Opened) -> bool {
+    fn blocks_reclaim(&self, opened: &Opened) -> bool {
         let data = Share(Share::READ.0 | Share::WRITE.0);
-        matches!(self.place, Place::Path)
+        matches!(self.origin, OpenOrigin::Path)
             && opened.attributes.kind == FileKind::File
             && self.plan.share.0 & data.0 != data.0
             && self.table.is_awaited(&self.volume.vfs)

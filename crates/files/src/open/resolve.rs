@@ -1,8 +1,8 @@
 //! Stage 3: resolve a path to a node.
 
-use super::place::Place;
+use super::origin::OpenOrigin;
 use super::{IfExists, IfMissing, Opening, READS, WRITES};
-use crate::authorize::{InForce, rights_to};
+use crate::authorize::{EffectiveSecurity, rights_to};
 use crate::server_work::WANTED;
 use acl::{Access, ExecuteRule};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use vfs::{
 };
 
 /// An existing node.
-pub(super) struct Found {
+pub(super) struct ResolvedNode {
     pub opened: Opened,
     /// Security information that the backend returned with the node.
     pub security: Option<Arc<KnownSecurity>>,
@@ -24,7 +24,7 @@ pub(super) struct Found {
 
 impl Opening {
     /// Finds the node and opens it with the access that may be granted.
-    pub(super) fn resolve(&self, wait: Wait) -> Result<Found> {
+    pub(super) fn resolve(&self, wait: Wait) -> Result<ResolvedNode> {
         let maximum = self.desired.contains(Access::MAXIMUM_ALLOWED);
         let of_stream = self.plan.stream.is_some();
         // A collision is detected without opening for data, unless it concerns a stream.
@@ -68,7 +68,12 @@ impl Opening {
                 Err(FsError::AccessDenied) if how.write => return self.resolve_to_add(how),
                 other => {
                     let KnownOpen { opened, security } = other?;
-                    return Ok(Found { opened, security, reads: how.read, writes: how.write });
+                    return Ok(ResolvedNode {
+                        opened,
+                        security,
+                        reads: how.read,
+                        writes: how.write,
+                    });
                 }
             }
         }
@@ -76,21 +81,21 @@ impl Opening {
 
     /// Opens a directory in which the caller may create names but which it may not list. Creating
     /// needs no readable handle.
-    fn resolve_to_add(&self, how: OpenHow) -> Result<Found> {
+    fn resolve_to_add(&self, how: OpenHow) -> Result<ResolvedNode> {
         if how.read {
             return Err(FsError::AccessDenied);
         }
         let opened = self.open_in_backend(self.user(), OpenHow { write: false, ..how })?;
         match opened.attributes.kind {
             vfs::FileKind::Directory => {
-                Ok(Found { opened, security: None, reads: false, writes: false })
+                Ok(ResolvedNode { opened, security: None, reads: false, writes: false })
             }
             _ => Err(FsError::AccessDenied),
         }
     }
 
     /// Opens a node that POSIX mode bits refuse to the caller, if another rule grants access.
-    fn resolve_beyond_mode(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
+    fn resolve_beyond_mode(&self, how: OpenHow, maximum: bool) -> Result<Option<ResolvedNode>> {
         match self.resolve_by_descriptor(how, maximum)? {
             None if how.read && !how.write => self.resolve_to_execute(how),
             other => Ok(other),
@@ -98,8 +103,8 @@ impl Opening {
     }
 
     /// Opens an execute-only file for reading: an NFS client must read what it executes.
-    fn resolve_to_execute(&self, how: OpenHow) -> Result<Option<Found>> {
-        if matches!(self.place, Place::Path) {
+    fn resolve_to_execute(&self, how: OpenHow) -> Result<Option<ResolvedNode>> {
+        if matches!(self.origin, OpenOrigin::Path) {
             return Ok(None);
         }
         let seen = self.open_in_backend(self.user(), OpenHow { read: false, ..how })?;
@@ -110,35 +115,35 @@ impl Opening {
         }
         // Opened by node: the name may refer to another file by now.
         let opened = self.open_seen(&seen, how)?;
-        Ok(Some(Found { opened, security: None, reads: true, writes: false }))
+        Ok(Some(ResolvedNode { opened, security: None, reads: true, writes: false }))
     }
 
     /// Rule for the right to execute. NFS clients, which open by handle, need the mode's execute
     /// bit.
     pub(super) fn execute_rule(&self) -> ExecuteRule {
-        match self.place {
-            Place::Path => ExecuteRule::WithRead,
-            Place::Of(_) | Place::In(..) => ExecuteRule::ByBit,
+        match self.origin {
+            OpenOrigin::Path => ExecuteRule::WithRead,
+            OpenOrigin::Object(_) | OpenOrigin::Name(..) => ExecuteRule::ByBit,
         }
     }
 
     /// Whether the right to execute permits reading the file.
     pub(super) fn reads_by_executing(&self, found: &Opened, rights: Access) -> bool {
-        !matches!(self.place, Place::Path)
+        !matches!(self.origin, OpenOrigin::Path)
             && found.attributes.kind == FileKind::File
             && rights.contains(Access::EXECUTE)
     }
 
     /// Opens a node that POSIX mode bits refuse to the caller, where a stored descriptor grants
     /// access. The descriptor alone decides then.
-    fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<Found>> {
+    fn resolve_by_descriptor(&self, how: OpenHow, maximum: bool) -> Result<Option<ResolvedNode>> {
         let only_look = OpenHow { read: false, write: false, ..how };
         let seen = self.open_in_backend(self.user(), only_look)?;
         // An ACL grants data and names. Opening a pipe or a device has further effects.
         if !matches!(seen.attributes.kind, FileKind::File | FileKind::Directory) {
             return Ok(None);
         }
-        let in_force = InForce::of(&*seen.node, &seen.attributes);
+        let in_force = EffectiveSecurity::of(&*seen.node, &seen.attributes);
         if !in_force.is_stored() {
             return Ok(None);
         }
@@ -152,12 +157,17 @@ impl Opening {
         }
         let opened = self.open_seen(&seen, granted)?;
         let (reads, writes) = (granted.read, granted.write);
-        Ok(Some(Found { opened, security: None, reads, writes }))
+        Ok(Some(ResolvedNode { opened, security: None, reads, writes }))
     }
 
     /// Reopens a file that a replayed create found, with the granted access. The creation mode of
     /// the file does not restrict its creator.
-    pub(super) fn found_to_use(&self, found: Found, granted: Access, wait: Wait) -> Result<Found> {
+    pub(super) fn reopen_created(
+        &self,
+        found: ResolvedNode,
+        granted: Access,
+        wait: Wait,
+    ) -> Result<ResolvedNode> {
         let reads = granted.intersects(READS | Access::APPEND_DATA);
         let writes = granted.intersects(WRITES);
         if !reads && !writes {
@@ -166,7 +176,7 @@ impl Opening {
         let (read, write, wanted) = (reads, writes, WANTED);
         let how = OpenHow { read, write, wanted, ..OpenHow::looking(wait) };
         let opened = self.open_seen(&found.opened, how)?;
-        Ok(Found { opened, security: None, reads, writes })
+        Ok(ResolvedNode { opened, security: None, reads, writes })
     }
 
     /// Opens exactly the inspected node, with the authority of the process. Its path may lead to a
@@ -205,15 +215,15 @@ impl Opening {
 
     /// Returns `found` if the volume serves the location that the path reached. An NFS object is
     /// reached by no symbolic link.
-    pub(super) fn served(&self, found: Found) -> Result<Found> {
+    pub(super) fn served(&self, found: ResolvedNode) -> Result<ResolvedNode> {
         self.check_reached(&found.opened, self.plan.if_missing == IfMissing::Create)?;
         Ok(found)
     }
 
     fn check_reached(&self, opened: &Opened, makes: bool) -> Result<()> {
-        match self.place {
-            Place::Path => self.volume.check_reached(opened, makes),
-            Place::Of(_) | Place::In(..) => Ok(()),
+        match self.origin {
+            OpenOrigin::Path => self.volume.check_reached(opened, makes),
+            OpenOrigin::Object(_) | OpenOrigin::Name(..) => Ok(()),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Opening a named stream. The file is resolved and authorized as for an open of its own, then held
 //! while the stream is open. MS-FSA 2.1.5.1.
 
-use super::made::Made;
-use super::resolve::Found;
-use super::{Attempt, IfExists, IfMissing, OpenAction, Opening, Seen, Ticket, WRITES};
+use super::create::UnregisteredNode;
+use super::resolve::ResolvedNode;
+use super::{IfExists, IfMissing, OpenAction, OpenAttempt, Opening, TableVersion, Ticket, WRITES};
 use super::{WishedKind, reserve};
 use crate::authorize::{as_granted, certainly_unwritable, rights_to_opened, stored};
 use crate::server_work::{METADATA, WANTED};
 use crate::stream::StreamNode;
-use crate::table::{NotEntered, StreamEntry};
+use crate::table::{OpenRefusal, StreamOpenEntry};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use acl::Access;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use vfs::{FileKind, FsError, Node, Opened, Result, StreamName, Wait};
 
 /// A stream that existed or was just created.
-struct Stored {
+struct ResolvedStream {
     name: StreamName,
     is_new: bool,
 }
@@ -34,10 +34,10 @@ impl Opening {
     /// Opens or creates a stream of an existing file.
     pub(super) fn open_stream(
         &self,
-        found: Found,
+        found: ResolvedNode,
         name: &StreamName,
-        seen: &Seen,
-    ) -> Result<Attempt> {
+        version: &TableVersion,
+    ) -> Result<OpenAttempt> {
         let file = &found.opened;
         self.check_host(file.attributes.kind)?;
         let granted = self.authorize(&found, Wait::Allowed)?;
@@ -53,17 +53,17 @@ impl Opening {
         }
         let hold = match self.hold(file, granted) {
             Ok(hold) => hold,
-            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
-            Err(NotEntered::Refused(error)) => return Err(error),
+            Err(OpenRefusal::Breaking(wait)) => return Ok(OpenAttempt::Breaking(wait)),
+            Err(OpenRefusal::Refused(error)) => return Err(error),
         };
-        if self.lost_its_path(seen, file)? {
-            return Ok(Attempt::Lost);
+        if self.lost_its_path(version, file)? {
+            return Ok(OpenAttempt::Lost);
         }
         let stored = match present {
-            Some(name) => Stored { name, is_new: false },
-            None => match self.make_stream(file, name) {
+            Some(name) => ResolvedStream { name, is_new: false },
+            None => match self.create_stream(file, name) {
                 Err(FsError::AlreadyExists) if self.plan.if_exists != IfExists::Fail => {
-                    return Ok(Attempt::Lost);
+                    return Ok(OpenAttempt::Lost);
                 }
                 other => other?,
             },
@@ -74,11 +74,11 @@ impl Opening {
     /// Opens the stream of a held file that was created with it.
     pub(super) fn open_new_stream(
         &self,
-        made: Made,
+        made: UnregisteredNode,
         name: &StreamName,
         hold: Ticket,
         granted: Access,
-    ) -> Result<Attempt> {
+    ) -> Result<OpenAttempt> {
         let hold = hold.of_new_file(&self.caller);
         self.shape_data(&made.opened, false)?;
         let stored = self.report_new_stream(&made.opened, name);
@@ -128,20 +128,20 @@ impl Opening {
         &self,
         file: &Opened,
         granted: Access,
-    ) -> std::result::Result<Ticket, NotEntered> {
+    ) -> std::result::Result<Ticket, OpenRefusal> {
         Ticket::hold(self, &self.entry(file), granted)
     }
 
-    fn make_stream(&self, file: &Opened, name: &StreamName) -> Result<Stored> {
+    fn create_stream(&self, file: &Opened, name: &StreamName) -> Result<ResolvedStream> {
         let case = self.volume.options.case;
         file.node.create_stream(as_granted(&self.caller, &*file.node).actor(), name, case)?;
         Ok(self.report_new_stream(file, name))
     }
 
-    fn report_new_stream(&self, file: &Opened, name: &StreamName) -> Stored {
+    fn report_new_stream(&self, file: &Opened, name: &StreamName) -> ResolvedStream {
         let changes = [(ChangeKind::AddedStream, name)];
         self.report_streams(Filter::STREAM_NAME, &file.path, &changes);
-        Stored { name: name.clone(), is_new: true }
+        ResolvedStream { name: name.clone(), is_new: true }
     }
 
     /// Runs the last stages for an existing stream; lost if the stream has been removed again.
@@ -149,17 +149,18 @@ impl Opening {
         &self,
         file: Opened,
         hold: Ticket,
-        stored: Stored,
+        stored: ResolvedStream,
         granted: Access,
-    ) -> Result<Attempt> {
+    ) -> Result<OpenAttempt> {
         // A stream that this open has created is not truncated.
         let replaces = self.replaces() && !stored.is_new;
         let once = if replaces { Access::WRITE_DATA } else { Access::NONE };
-        let entry = StreamEntry { file: self.entry(&file), node: &file.node, name: &stored.name };
+        let entry =
+            StreamOpenEntry { file: self.entry(&file), node: &file.node, name: &stored.name };
         let mut ticket = match hold.acquire_stream(self, &entry, (granted, once)) {
             Ok(ticket) => ticket,
-            Err(NotEntered::Breaking(wait)) => return Ok(Attempt::Breaking(wait)),
-            Err(NotEntered::Refused(error)) => return Err(error),
+            Err(OpenRefusal::Breaking(wait)) => return Ok(OpenAttempt::Breaking(wait)),
+            Err(OpenRefusal::Refused(error)) => return Err(error),
         };
         if stored.is_new {
             ticket = ticket.of_new_file(&self.caller);
@@ -174,11 +175,11 @@ impl Opening {
         });
         let opened = Opened { node, attributes: file.attributes, path: file.path };
         let action = match self.settle_stream(&opened, &stored) {
-            Err(FsError::Stale) => return Ok(Attempt::Lost),
+            Err(FsError::Stale) => return Ok(OpenAttempt::Lost),
             other => other?,
         };
         let attributes = match opened.node.attributes(WANTED) {
-            Err(FsError::Stale) => return Ok(Attempt::Lost),
+            Err(FsError::Stale) => return Ok(OpenAttempt::Lost),
             other => other?,
         };
         let result = self.finish(ticket, opened, attributes, granted, action);
@@ -186,11 +187,11 @@ impl Opening {
             // Directories have no archive bit.
             result.open.state.note_archive(false);
         }
-        Ok(Attempt::Opened(result))
+        Ok(OpenAttempt::Opened(result))
     }
 
     /// Truncates and reserves as requested.
-    fn settle_stream(&self, opened: &Opened, stored: &Stored) -> Result<OpenAction> {
+    fn settle_stream(&self, opened: &Opened, stored: &ResolvedStream) -> Result<OpenAction> {
         let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;
         if replaces {

@@ -96,10 +96,10 @@ impl std::fmt::Debug for Unstable {
     }
 }
 
-type Told = oneshot::Sender<Result<()>>;
+type SyncReply = oneshot::Sender<Result<()>>;
 /// A call that syncs an object.
-type Call = Box<dyn FnOnce() -> Result<()> + Send>;
-type Queue = SyncQueue<SyncKey, CallHolder, Call, Told>;
+type SyncCall = Box<dyn FnOnce() -> Result<()> + Send>;
+type Queue = SyncQueue<SyncKey, CallHolder, SyncCall, SyncReply>;
 
 /// Syncs in flight, by file system.
 #[derive(Default)]
@@ -120,7 +120,7 @@ impl Syncs {
 
 /// A thread's turn at the queue of one file system. A drop without work removes the thread from the
 /// queue.
-struct Turn {
+struct SyncTurn {
     syncs: Arc<Syncs>,
     failures: Arc<DiskFailures>,
     device: u64,
@@ -129,7 +129,7 @@ struct Turn {
     is_over: bool,
 }
 
-impl Turn {
+impl SyncTurn {
     fn work(mut self) {
         while let Some((key, sync)) = self.syncs.with(self.device, Queue::next) {
             self.key = Some(key);
@@ -144,7 +144,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for SyncTurn {
     fn drop(&mut self) {
         if self.is_over {
             return;
@@ -189,13 +189,13 @@ impl RequestFiles {
     /// [`FsError::Io`], [`FsError::NoSpace`]: the changes may be lost, so the request must not
     /// report success. [`FsError::TooMany`] if too many requests wait.
     pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
-        let call_of = |(key, node): &(SyncKey, Arc<dyn Node>)| -> (SyncKey, Call) {
+        let call_of = |(key, node): &(SyncKey, Arc<dyn Node>)| -> (SyncKey, SyncCall) {
             let synced = node.clone();
             (*key, Box::new(move || synced.sync(SYNC, false)))
         };
         self.after_local_leases(|| {
             let changed = unstable.0.iter().filter(|(_, node)| !node.syncs_at_once());
-            let calls: SmallVec<[(SyncKey, Call); 2]> = changed.map(call_of).collect();
+            let calls: SmallVec<[(SyncKey, SyncCall); 2]> = changed.map(call_of).collect();
             self.sync_all(calls.into_iter())
         })
         .await
@@ -227,10 +227,10 @@ impl RequestFiles {
         sync: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let key = SyncKey { file: FileKey { device, inode: NO_INODE }, writer: None };
-        self.sync_all(std::iter::once((key, Box::new(sync) as Call))).await
+        self.sync_all(std::iter::once((key, Box::new(sync) as SyncCall))).await
     }
 
-    async fn sync_all(&self, calls: impl Iterator<Item = (SyncKey, Call)>) -> Result<()> {
+    async fn sync_all(&self, calls: impl Iterator<Item = (SyncKey, SyncCall)>) -> Result<()> {
         let mut waits: SmallVec<[oneshot::Receiver<Result<()>>; 2]> = SmallVec::new();
         for (key, call) in calls {
             let (told, wait) = oneshot::channel();
@@ -239,7 +239,7 @@ impl RequestFiles {
             let join = |queue: &mut Queue| queue.join(key, &self.holder, call, told);
             if self.syncs.with(device, join) {
                 let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());
-                let turn = Turn { syncs, failures, device, key: None, is_over: false };
+                let turn = SyncTurn { syncs, failures, device, key: None, is_over: false };
                 self.workers.run(&CallHolder::Syncs { device }, Box::new(move || turn.work()));
             }
         }

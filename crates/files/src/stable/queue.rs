@@ -28,7 +28,7 @@ pub struct SyncQueue<K, H, O, W> {
     lanes: HashMap<H, Lane<K>>,
     /// Holders with waiting objects, each once, in round-robin order.
     turns: VecDeque<H>,
-    entries: BTreeMap<K, Entry<H, O, W>>,
+    entries: BTreeMap<K, QueuedObject<H, O, W>>,
     /// Number of the latest requested sync.
     last_number: u64,
     /// Threads that sync or were summoned.
@@ -53,7 +53,7 @@ impl<K> Default for Lane<K> {
 }
 
 #[derive(Debug)]
-struct Entry<H, O, W> {
+struct QueuedObject<H, O, W> {
     /// The next sync; none if no request has joined since the current one began.
     next: Option<NextSync<H, O, W>>,
     /// Holder whose turn runs the current sync, and its waiters.
@@ -69,7 +69,7 @@ struct NextSync<H, O, W> {
     waiters: Vec<W>,
 }
 
-impl<H, O, W> Default for Entry<H, O, W> {
+impl<H, O, W> Default for QueuedObject<H, O, W> {
     fn default() -> Self {
         Self { next: None, in_flight: None }
     }

@@ -56,11 +56,11 @@ impl Bench {
 
     /// Waits for objects by number, whose syncs have these results.
     fn wait(&self, objects: &[(u64, Result<()>)]) -> BoxFuture<'static, Result<()>> {
-        let calls: Vec<(SyncKey, Call)> = objects
+        let calls: Vec<(SyncKey, SyncCall)> = objects
             .iter()
             .map(|&(inode, result)| {
                 let syncs = self.syncs.clone();
-                let call: Call = Box::new(move || {
+                let call: SyncCall = Box::new(move || {
                     syncs.lock().unwrap().push(inode);
                     result
                 });
@@ -146,7 +146,7 @@ fn sync_is_charged_to_the_file_system_and_to_no_client() {
 fn sync_that_panics_fails_its_waiters_and_no_others() {
     let bench = Bench::new();
     let key = object(7);
-    let panics: Call = Box::new(|| panic!("a file system's fault"));
+    let panics: SyncCall = Box::new(|| panic!("a file system's fault"));
     let files = bench.files.clone();
     let mut one = Box::pin(async move { files.sync_all([(key, panics)].into_iter()).await });
     assert_eq!(one.as_mut().now_or_never(), None);
@@ -229,7 +229,7 @@ fn sync_of_a_locally_leased_file_waits_without_a_thread_and_succeeds() {
     let mut wait: BoxFuture<'static, Result<()>> = Box::pin(async move {
         let sync = || {
             let tries = counted.clone();
-            let call: Call = Box::new(move || match tries.fetch_add(1, Ordering::Relaxed) {
+            let call: SyncCall = Box::new(move || match tries.fetch_add(1, Ordering::Relaxed) {
                 0..3 => Err(FsError::WouldBlock),
                 _ => Ok(()),
             });

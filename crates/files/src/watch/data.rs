@@ -5,7 +5,7 @@
 //! later ones it retains only the kinds, until the tick or its close.
 
 use super::index::Watches;
-use super::{Filter, PerTick};
+use super::{Filter, TickQuota};
 use crate::table::{OpenName, lock};
 use crate::{Caller, OpenFile};
 use std::collections::VecDeque;
@@ -35,7 +35,7 @@ pub(crate) struct DataReports {
     /// Kinds of changes that were not reported yet.
     deferred: AtomicU32,
     is_queued: AtomicBool,
-    reports: PerTick,
+    reports: TickQuota,
 }
 
 impl DataReports {
@@ -165,7 +165,7 @@ impl OpenFile {
                 caller: self.caller.clone(),
                 deferred: AtomicU32::new(0),
                 is_queued: AtomicBool::new(false),
-                reports: PerTick::default(),
+                reports: TickQuota::default(),
             })
         });
         reports.deferred.fetch_or(what.0, Ordering::AcqRel);

@@ -38,7 +38,7 @@ impl Watches {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Generation within which an answer of [`Watches::is_heard`] holds.
+    /// Generation within which an answer of [`Watches::is_reported`] holds.
     pub fn generation(&self) -> u32 {
         self.pulse.generation()
     }
@@ -49,8 +49,8 @@ impl Watches {
     }
 
     /// Whether a watch reports such changes of the name `path`.
-    pub fn is_heard(&self, vfs: &Arc<dyn Vfs>, what: Filter, path: &RelPath) -> bool {
-        !self.hearers(vfs, what, path).is_empty()
+    pub fn is_reported(&self, vfs: &Arc<dyn Vfs>, what: Filter, path: &RelPath) -> bool {
+        !self.watchers_of(vfs, what, path).is_empty()
     }
 
     /// Reports deferred changes. It costs little if no data change was reported since the last
@@ -154,7 +154,7 @@ impl Watches {
         if what.intersects(Filter::SECURITY) {
             self.renew_generation();
         }
-        self.tell(vfs, by, what, first, &|directory| {
+        self.notify(vfs, by, what, first, &|directory| {
             let seen = |&(kind, path): &(ChangeKind, &RelPath)| {
                 path.below(directory).map(|path| Change { kind, path, stream: None })
             };
@@ -171,7 +171,7 @@ impl Watches {
         path: &RelPath,
         changes: &[(ChangeKind, &StreamName)],
     ) -> usize {
-        self.tell(vfs, by, what, path, &|directory| {
+        self.notify(vfs, by, what, path, &|directory| {
             let Some(path) = path.below(directory) else { return Vec::new() };
             let seen = |&(kind, stream): &(ChangeKind, &StreamName)| Change {
                 kind,
@@ -183,7 +183,7 @@ impl Watches {
     }
 
     /// Reports the changes that `seen_from` returns for each watched directory above `first`.
-    fn tell(
+    fn notify(
         &self,
         vfs: &Arc<dyn Vfs>,
         by: Option<&Caller>,
@@ -197,10 +197,10 @@ impl Watches {
         let is_data = what.is_of_data();
         let mut work = 0;
         let mut checked: Vec<(Arc<Caller>, bool)> = Vec::new();
-        for (watcher, directory) in self.hearers(vfs, what, first) {
+        for (watcher, directory) in self.watchers_of(vfs, what, first) {
             let changes = seen_from(directory);
             work += 1;
-            if is_data && watcher.knows(&changes) {
+            if is_data && watcher.has_reported(&changes) {
                 continue;
             }
             let caller = &watcher.caller;
@@ -228,21 +228,21 @@ impl Watches {
     }
 
     /// Watches that report changes of the name `path`, with their directories.
-    fn hearers<'a>(
+    fn watchers_of<'a>(
         &self,
         vfs: &Arc<dyn Vfs>,
         what: Filter,
         path: &'a RelPath,
     ) -> Vec<(Arc<Watcher>, &'a [u8])> {
-        let mut hearers = Vec::new();
+        let mut watchers_of = Vec::new();
         let trees = self.read();
-        let Some(tree) = trees.get(&address(vfs)) else { return hearers };
+        let Some(tree) = trees.get(&address(vfs)) else { return watchers_of };
         for (height, directory) in path.directories().enumerate() {
             let watchers = tree.get(directory).into_iter().flatten();
             let told = watchers.filter(|w| w.filter.intersects(what) && (w.tree || height == 0));
-            hearers.extend(told.map(|watcher| (watcher.clone(), directory)));
+            watchers_of.extend(told.map(|watcher| (watcher.clone(), directory)));
         }
-        hearers
+        watchers_of
     }
 
     fn read(&self) -> RwLockReadGuard<'_, HashMap<usize, Tree>> {

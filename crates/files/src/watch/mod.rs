@@ -9,8 +9,8 @@
 
 mod charge;
 mod data;
+mod external;
 mod index;
-mod outside;
 mod pulse;
 mod state;
 mod streams;
@@ -21,7 +21,7 @@ use crate::{Access, Caller, Files, OpenFile, RequestFiles};
 use charge::{ChargedWatch, DueAnswer};
 use futures_channel::oneshot;
 use limits::{Holder, Ledger, Share};
-use pulse::{ListRights, PerTick, Pulse};
+use pulse::{ListRights, Pulse, TickQuota};
 use state::{RequestId, Watch};
 use std::ops::BitOr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -216,7 +216,7 @@ impl RequestFiles {
             self.table.watches.remove(&watcher);
             return Ok(present.clone());
         }
-        watcher.watch_outside(&*open.node);
+        watcher.watch_external(&*open.node);
         Ok(watcher)
     }
 }
@@ -229,14 +229,14 @@ pub(crate) struct Watcher {
     pub caller: Arc<Caller>,
     pub filter: Filter,
     pub tree: bool,
-    told: Mutex<ChargedWatch>,
+    state: Mutex<ChargedWatch>,
     /// State that all watches share.
     pulse: Arc<Pulse>,
     list_rights: Mutex<ListRights>,
     /// Charge for the watch itself.
     charge: Share,
     /// Backend watches for external changes in the directory and below it.
-    outside: Mutex<Vec<Box<dyn OutsideWatch>>>,
+    external_watches: Mutex<Vec<Box<dyn OutsideWatch>>>,
 }
 
 impl Watcher {
@@ -247,17 +247,17 @@ impl Watcher {
             caller: open.caller.clone(),
             filter: wish.filter,
             tree: wish.tree,
-            told: Mutex::new(ChargedWatch::new(watch, memory)),
+            state: Mutex::new(ChargedWatch::new(watch, memory)),
             pulse: open.table.watches.pulse.clone(),
             list_rights: Mutex::default(),
             charge,
-            outside: Mutex::default(),
+            external_watches: Mutex::default(),
         }
     }
 
     fn ask(self: &Arc<Self>, room_bytes: usize) -> NextChanges {
         let (tell, told) = oneshot::channel();
-        let mut guard = lock(&self.told);
+        let mut guard = lock(&self.state);
         let request = guard.watch.handle_request(room_bytes);
         guard.waiting.push((request, tell));
         NextChanges { watcher: self.clone(), request, told: Some(told) }
@@ -267,7 +267,7 @@ impl Watcher {
     pub fn handle_changes(&self, changes: impl Iterator<Item = Change>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
-        let mut guard = lock(&self.told);
+        let mut guard = lock(&self.state);
         changes.for_each(|change| guard.watch.handle_change(change));
         guard.settle_memory();
         drop(guard);
@@ -278,7 +278,7 @@ impl Watcher {
     pub fn handle_data_changes(&self, changes: impl Iterator<Item = Change>) {
         let veto = &self.name.volume.options.veto_names;
         let changes = changes.filter(|change| !veto.has_any(&change.path));
-        let mut guard = lock(&self.told);
+        let mut guard = lock(&self.state);
         if self.pulse.is_ticking.load(Ordering::Acquire) {
             changes.for_each(|change| guard.watch.handle_data_change_in_tick(change));
         } else {
@@ -291,14 +291,14 @@ impl Watcher {
     }
 
     /// Whether these data changes are reported already or will be.
-    pub fn knows(&self, changes: &[Change]) -> bool {
-        let guard = lock(&self.told);
-        changes.iter().all(|change| guard.watch.knows(change))
+    pub fn has_reported(&self, changes: &[Change]) -> bool {
+        let guard = lock(&self.state);
+        changes.iter().all(|change| guard.watch.has_reported(change))
     }
 
     /// Handles a tick, about once a second.
     pub fn handle_tick(&self) {
-        let mut guard = lock(&self.told);
+        let mut guard = lock(&self.state);
         let tells = guard.watch.handle_tick();
         guard.settle_memory();
         drop(guard);
@@ -309,23 +309,23 @@ impl Watcher {
 
     /// Ends reporting; call [`Watcher::settle`] afterwards.
     pub fn handle_end(&self, end: WatchEnd) {
-        lock(&self.told).watch.handle_end(end);
+        lock(&self.state).watch.handle_end(end);
     }
 
     /// Handles a cleared delete-pending state of the directory.
-    pub fn handle_spared(&self) {
-        lock(&self.told).watch.handle_spared();
+    pub fn handle_delete_cancelled(&self) {
+        lock(&self.state).watch.handle_delete_cancelled();
     }
 
     /// Sends due answers without a lock, since sending wakes tasks.
     pub fn settle(&self) {
-        while self.tell_due() {}
+        while self.send_due() {}
     }
 
     /// Returns true if an answer had no receiver, so that another request is due.
-    fn tell_due(&self) -> bool {
+    fn send_due(&self) -> bool {
         let mut answers = Vec::new();
-        let mut guard = lock(&self.told);
+        let mut guard = lock(&self.state);
         while let Some((request, answer)) = guard.poll_answer() {
             if let Some(at) = guard.waiting.iter().position(|(id, _)| *id == request) {
                 answers.push((guard.waiting.swap_remove(at).1, answer));
@@ -335,7 +335,7 @@ impl Watcher {
         let mut untold = false;
         for (tell, answer) in answers {
             if let Err(due) = tell.send(answer) {
-                self.handle_untold(due);
+                self.handle_undelivered(due);
                 untold = true;
             }
         }
@@ -343,10 +343,10 @@ impl Watcher {
     }
 
     /// Returns an undelivered answer to the watch.
-    fn handle_untold(&self, due: DueAnswer) {
+    fn handle_undelivered(&self, due: DueAnswer) {
         let DueAnswer { answer, .. } = due;
-        let mut guard = lock(&self.told);
-        guard.watch.handle_untold(answer);
+        let mut guard = lock(&self.state);
+        guard.watch.handle_undelivered(answer);
         guard.settle_memory();
     }
 }
@@ -374,7 +374,7 @@ impl NextChanges {
 impl Drop for NextChanges {
     fn drop(&mut self) {
         let Some(told) = &mut self.told else { return };
-        let mut guard = lock(&self.watcher.told);
+        let mut guard = lock(&self.watcher.state);
         guard.waiting.retain(|(id, _)| *id != self.request);
         if guard.watch.handle_cancel(self.request) {
             return;
@@ -384,7 +384,7 @@ impl Drop for NextChanges {
         // channel or the sender gets it back. The next request receives it in both cases.
         told.close();
         if let Ok(Some(due)) = told.try_recv() {
-            self.watcher.handle_untold(due);
+            self.watcher.handle_undelivered(due);
             self.watcher.settle();
         }
     }
@@ -394,7 +394,7 @@ impl OpenFile {
     /// Ends the watch if it began, or its request came, while the open was closed or the directory
     /// became delete pending.
     fn check_watch(&self, watcher: &Watcher) {
-        let held = self.state.look();
+        let held = self.state.view();
         let is_open = held.grants.is_open(self.id);
         if is_open && held.grants.is_delete_pending(self.name.link) {
             watcher.handle_end(WatchEnd::DeletePending);
@@ -408,20 +408,20 @@ impl OpenFile {
     }
 
     /// Reports to watchers that delete pending was set or cleared. MS-FSA 2.1.5.15.3.
-    pub(crate) fn judge_watches(&self) {
+    pub(crate) fn report_delete_pending(&self) {
         if self.table.watches.is_empty() {
             return;
         }
         // The grants stay locked, so that concurrent changes of the state are reported in their
         // order.
-        let held = self.state.look();
+        let held = self.state.view();
         let watchers = self.table.watches.on(&self.volume().vfs, &self.path());
-        let is_doomed = held.grants.is_delete_pending(self.name.link);
+        let is_delete_pending = held.grants.is_delete_pending(self.name.link);
         for watcher in &watchers {
-            if is_doomed {
+            if is_delete_pending {
                 watcher.handle_end(WatchEnd::DeletePending);
             } else {
-                watcher.handle_spared();
+                watcher.handle_delete_cancelled();
             }
         }
         drop(held);
@@ -432,7 +432,7 @@ impl OpenFile {
     pub(crate) fn end_watch(&self) {
         if let Some(watcher) = self.watch.get() {
             self.table.watches.remove(watcher);
-            watcher.unwatch_outside();
+            watcher.unwatch_external();
             watcher.handle_end(WatchEnd::Closed);
             watcher.settle();
         }
@@ -445,7 +445,7 @@ impl OpenFile {
             // Recalls delegations, which alone cache attributes.
             self.state.lock(context).grants.caches.handle_recall(self.cache_owner());
         }
-        self.tell_watches(what);
+        self.notify_watches(what);
     }
 
     /// Whether a watch reports writes of this open. It costs one load without watches, and two if
@@ -457,16 +457,16 @@ impl OpenFile {
         }
         // Read first, so that a watch that begins meanwhile invalidates the result.
         let generation = watches.generation();
-        if let Some(known) = self.heard.of(generation) {
+        if let Some(known) = self.watched_cache.of(generation) {
             return known;
         }
-        let is_heard = watches.is_heard(&self.volume().vfs, self.data_filter(), &self.path());
-        self.heard.set(generation, is_heard);
-        is_heard
+        let is_reported = watches.is_reported(&self.volume().vfs, self.data_filter(), &self.path());
+        self.watched_cache.set(generation, is_reported);
+        is_reported
     }
 
     /// Reports to watches only, without breaking directory leases.
-    pub(crate) fn tell_watches(&self, what: Filter) {
+    pub(crate) fn notify_watches(&self, what: Filter) {
         self.table.watches.report_change(&self.name, &self.caller, what);
     }
 }
@@ -509,16 +509,16 @@ impl OpenFile {
 
 /// Cached result whether a watch reports an open's writes, with the generation of the watches.
 #[derive(Debug, Default)]
-pub(crate) struct Heard(AtomicU32);
+pub(crate) struct WatchedCache(AtomicU32);
 
-impl Heard {
+impl WatchedCache {
     fn of(&self, generation: u32) -> Option<bool> {
         let known = self.0.load(Ordering::Relaxed);
         (known >> 1 == generation).then_some(known & 1 == 1)
     }
 
-    fn set(&self, generation: u32, is_heard: bool) {
-        self.0.store(generation << 1 | u32::from(is_heard), Ordering::Relaxed);
+    fn set(&self, generation: u32, is_reported: bool) {
+        self.0.store(generation << 1 | u32::from(is_reported), Ordering::Relaxed);
     }
 }
 

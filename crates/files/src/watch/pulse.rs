@@ -56,9 +56,9 @@ impl Pulse {
 
 /// Counts an event that may occur a few times between two ticks.
 #[derive(Debug, Default)]
-pub(crate) struct PerTick(AtomicU32);
+pub(crate) struct TickQuota(AtomicU32);
 
-impl PerTick {
+impl TickQuota {
     /// Bits of the count; the others hold the tick.
     const COUNT_BITS: u32 = 3;
 
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn few_turns_are_taken_between_two_ticks() {
-        let turns = PerTick::default();
+        let turns = TickQuota::default();
         for tick in [0, 1, 7, u32::MAX, 0] {
             let taken = (0..10).filter(|_| turns.try_take(tick, 4)).count();
             assert_eq!(taken, 4, "{tick}");

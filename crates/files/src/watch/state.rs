@@ -95,7 +95,7 @@ impl Watch {
     /// reported at once, later ones together with the next tick. An overflow is reported once at
     /// once, and again with the tick.
     pub fn handle_data_change(&mut self, change: Change) {
-        if self.knows(&change) {
+        if self.has_reported(&change) {
             return;
         }
         if self.data_taken < DATA_AT_ONCE_MAX || self.ended.is_some() {
@@ -108,7 +108,7 @@ impl Watch {
 
     /// Handles a change that was queued for the tick; call it before [`Watch::handle_tick`].
     pub fn handle_data_change_in_tick(&mut self, change: Change) {
-        if !self.knows(&change) {
+        if !self.has_reported(&change) {
             self.defer(change);
         }
     }
@@ -121,13 +121,13 @@ impl Watch {
             self.handle_lost();
             self.deferral = Deferral::Reported;
         } else {
-            self.forget_deferred();
+            self.discard_deferred();
             self.deferral = Deferral::Lost;
         }
     }
 
     /// Whether the same change is buffered already, with no other change after it.
-    pub fn knows(&self, change: &Change) -> bool {
+    pub fn has_reported(&self, change: &Change) -> bool {
         let is_ended = match self.ended {
             Some(WatchEnd::Closed) => true,
             Some(WatchEnd::DeletePending) => self.missed_while_pending,
@@ -188,7 +188,7 @@ impl Watch {
 
     /// Handles lost changes: the client must enumerate.
     pub fn handle_lost(&mut self) {
-        self.forget();
+        self.discard();
         self.overflowed = true;
     }
 
@@ -209,7 +209,7 @@ impl Watch {
     }
 
     /// Returns an undelivered answer to the buffer for the next request.
-    pub fn handle_untold(&mut self, answer: WatchAnswer) {
+    pub fn handle_undelivered(&mut self, answer: WatchAnswer) {
         match answer {
             WatchAnswer::Changes(untold) => {
                 let later = std::mem::take(&mut self.changes);
@@ -230,7 +230,7 @@ impl Watch {
 
     /// Resumes the watch after delete pending was cleared. If a change was missed, the client must
     /// enumerate.
-    pub fn handle_spared(&mut self) {
+    pub fn handle_delete_cancelled(&mut self) {
         if self.ended == Some(WatchEnd::DeletePending) {
             self.ended = None;
             if std::mem::take(&mut self.missed_while_pending) {
@@ -254,7 +254,7 @@ impl Watch {
         }
         if self.overflowed || self.held_bytes > room_bytes {
             self.overflowed = false;
-            self.forget();
+            self.discard();
             return WatchAnswer::Overflow;
         }
         (self.held_bytes, self.memory_bytes) = (0, self.deferred_bytes());
@@ -266,8 +266,8 @@ impl Watch {
     }
 
     /// Discards all changes: a client that enumerates afterwards sees the lost ones, too.
-    fn forget(&mut self) {
-        self.forget_deferred();
+    fn discard(&mut self) {
+        self.discard_deferred();
         self.changes = Vec::new();
         (self.held_bytes, self.memory_bytes) = (0, 0);
         if self.deferral == Deferral::Lost {
@@ -275,7 +275,7 @@ impl Watch {
         }
     }
 
-    fn forget_deferred(&mut self) {
+    fn discard_deferred(&mut self) {
         self.memory_bytes -= self.deferred_bytes();
         self.deferred = Vec::new();
     }

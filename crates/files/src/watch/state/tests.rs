@@ -95,10 +95,10 @@ fn an_answer_that_nobody_took_is_told_before_what_came_later() {
     watch.handle_change(added("a"));
     let (_, untold) = watch.poll_answer().unwrap();
     watch.handle_change(added("b"));
-    watch.handle_untold(untold);
+    watch.handle_undelivered(untold);
     let id = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), Some((id, told(&["a", "b"]))));
-    watch.handle_untold(WatchAnswer::Overflow);
+    watch.handle_undelivered(WatchAnswer::Overflow);
     let id = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Overflow)));
 }
@@ -113,11 +113,11 @@ fn a_doomed_directory_answers_all_until_it_is_spared() {
     }
     let id = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::DeletePending)));
-    watch.handle_spared();
+    watch.handle_delete_cancelled();
     let id = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), None);
     watch.handle_end(WatchEnd::Closed);
-    watch.handle_spared();
+    watch.handle_delete_cancelled();
     watch.handle_end(WatchEnd::DeletePending);
     assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Closed)), "closed is closed");
 }
@@ -170,7 +170,7 @@ proptest! {
                 let (first, request_room) = line.remove(0);
                 prop_assert_eq!(id, first);
                 if std::mem::take(&mut untold) {
-                    watch.handle_untold(answer);
+                    watch.handle_undelivered(answer);
                     continue;
                 }
                 match answer {
@@ -205,7 +205,7 @@ fn data_changes_beyond_a_few_wait_for_the_tick_or_another_change() {
     let told =
         |names: &[&str]| WatchAnswer::Changes(names.iter().map(|name| modified(name)).collect());
     assert_eq!(taken(&mut watch), Some(told(&["a", "b", "c"])));
-    assert!(watch.memory_bytes() > 0 && watch.knows(&modified("d")));
+    assert!(watch.memory_bytes() > 0 && watch.has_reported(&modified("d")));
     assert!(watch.handle_tick());
     assert_eq!(taken(&mut watch), Some(told(&["d", "e"])));
     assert_eq!(watch.memory_bytes(), 0);
@@ -278,7 +278,7 @@ fn deferred_changes_outlive_a_deletion_that_is_withdrawn() {
     assert_eq!(answers_to(&mut watch, 0..5).len(), 3);
     watch.handle_end(WatchEnd::DeletePending);
     assert!(watch.handle_tick(), "they still wait");
-    watch.handle_spared();
+    watch.handle_delete_cancelled();
     assert!(watch.handle_tick());
     assert_eq!(next_answer(&mut watch), Some(modified(3..5)));
     // Changes of the meantime are not kept: the client looks for itself.
@@ -289,7 +289,7 @@ fn deferred_changes_outlive_a_deletion_that_is_withdrawn() {
     for happens in changes {
         watch.handle_end(WatchEnd::DeletePending);
         happens(&mut watch);
-        watch.handle_spared();
+        watch.handle_delete_cancelled();
         assert_eq!(next_answer(&mut watch), Some(WatchAnswer::Overflow));
     }
     assert_eq!((next_answer(&mut watch), watch.memory_bytes()), (None, 0));

@@ -2,7 +2,7 @@
 //! asked to close it. MS-FSA 2.1.5.15.3, 2.1.5.15.11; MS-SMB2 3.3.4.7.
 
 use crate::context::RequestContext;
-use crate::table::{FileState, NotEntered, Table};
+use crate::table::{FileState, OpenRefusal, Table};
 use crate::{Access, OpenFile, RequestFiles};
 use grants::{Awaited, CacheOwner};
 use std::collections::VecDeque;
@@ -17,26 +17,26 @@ pub(crate) const WAITS_MAX: u32 = 64;
 /// caches the file.
 ///
 /// # Errors
-/// [`NotEntered::Breaking`] if an acknowledgement is outstanding.
-pub(crate) fn ask_for_handles(
+/// [`OpenRefusal::Breaking`] if an acknowledgement is outstanding.
+pub(crate) fn break_handles(
     context: &RequestContext,
     state: &Arc<FileState>,
     by: CacheOwner,
-) -> std::result::Result<(), NotEntered> {
+) -> std::result::Result<(), OpenRefusal> {
     if !state.has_caches() {
         return Ok(());
     }
     let mut held = state.lock(context);
     let asked = held.grants.ask_for_handles(by);
-    asked.map_err(|refusal| held.not_entered(state.clone(), refusal, Awaited::NameChange(by)))
+    asked.map_err(|refusal| held.refuse_or_wait(state.clone(), refusal, Awaited::NameChange(by)))
 }
 
 /// Files below a directory to be renamed that only handle caches hold open and whose break is not
 /// requested yet.
 #[derive(Debug, Default)]
-pub(crate) struct Below(Option<VecDeque<Arc<FileState>>>);
+pub(crate) struct OpenDescendants(Option<VecDeque<Arc<FileState>>>);
 
-impl Below {
+impl OpenDescendants {
     /// Breaks handle caching of each file in turn, limited to those open at first: as on Windows, a
     /// concurrent open stops the rename. If `open` moves opens below its directory, files in use
     /// are left alone.
@@ -49,11 +49,11 @@ impl Below {
         table: &Table,
         open: &OpenFile,
         directory: &RelPath,
-    ) -> std::result::Result<(), NotEntered> {
+    ) -> std::result::Result<(), OpenRefusal> {
         if self.0.is_none() {
             let states = table.open_below(open.volume(), directory, open.is_posix());
             let (kept, used): (Vec<_>, Vec<_>) =
-                states.into_iter().partition(|state| state.look().grants.is_open_by_handles_only());
+                states.into_iter().partition(|state| state.view().grants.is_open_by_handles_only());
             if !used.is_empty() && !open.moves_opens_below() {
                 return Err(FsError::AccessDenied.into());
             }
@@ -61,8 +61,8 @@ impl Below {
         }
         let queue = self.0.get_or_insert_default();
         while let Some(state) = queue.front() {
-            ask_for_handles(context, state, CacheOwner::Open(open.id))?;
-            if state.look().grants.open_count() > 0 && !open.moves_opens_below() {
+            break_handles(context, state, CacheOwner::Open(open.id))?;
+            if state.view().grants.open_count() > 0 && !open.moves_opens_below() {
                 return Err(FsError::AccessDenied.into());
             }
             queue.pop_front();
@@ -86,7 +86,7 @@ impl RequestFiles {
     pub async fn ask_before_delete(&self, open: &OpenFile) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
-        self.have_handles_given_back(open).await
+        self.await_handle_breaks(open).await
     }
 
     /// Breaks handle caching before the close of an open with delete on close; await it before
@@ -98,17 +98,17 @@ impl RequestFiles {
         if !open.deletes_on_close() || open.is_delete_pending() {
             return Ok(());
         }
-        self.have_handles_given_back(open).await
+        self.await_handle_breaks(open).await
     }
 
-    async fn have_handles_given_back(&self, open: &OpenFile) -> Result<()> {
+    async fn await_handle_breaks(&self, open: &OpenFile) -> Result<()> {
         for _ in 0..WAITS_MAX {
-            match ask_for_handles(&self.context, &open.state, open.cache_owner()) {
+            match break_handles(&self.context, &open.state, open.cache_owner()) {
                 Ok(()) => break,
-                Err(NotEntered::Breaking(wait)) => {
+                Err(OpenRefusal::Breaking(wait)) => {
                     wait.settled(&self.context, &*self.workers).await?;
                 }
-                Err(NotEntered::Refused(refused)) => return Err(refused),
+                Err(OpenRefusal::Refused(refused)) => return Err(refused),
             }
         }
         Ok(())

@@ -18,11 +18,11 @@ const ANY_ATTRIBUTES: Filter = Filter(
 
 impl Watcher {
     /// Registers with the backend. Without support there, the watch lacks external changes.
-    pub(super) fn watch_outside(self: &Arc<Self>, directory: &dyn Node) {
+    pub(super) fn watch_external(self: &Arc<Self>, directory: &dyn Node) {
         let weak: Weak<Self> = Arc::downgrade(self);
         let tell = move |change: &OutsideChange| {
             if let Some(watcher) = weak.upgrade() {
-                watcher.handle_outside(change);
+                watcher.handle_external(change);
             }
         };
         self.keep(self.name.volume.vfs.watch(ServerWork::Watch, directory, Arc::new(tell)));
@@ -32,7 +32,7 @@ impl Watcher {
         let weak: Weak<Self> = Arc::downgrade(self);
         let tell = move |directory: &RelPath, change: &OutsideChange| {
             if let Some(watcher) = weak.upgrade() {
-                watcher.handle_outside_in(directory, change);
+                watcher.handle_external_in(directory, change);
             }
         };
         self.keep(self.name.volume.vfs.watch_tree(ServerWork::Watch, Arc::new(tell)));
@@ -40,7 +40,7 @@ impl Watcher {
 
     fn keep(&self, watch: vfs::Result<Box<dyn OutsideWatch>>) {
         match watch {
-            Ok(watch) => lock(&self.outside).push(watch),
+            Ok(watch) => lock(&self.external_watches).push(watch),
             Err(FsError::NotSupported) => {}
             Err(error) => {
                 tracing::debug!(%error, "cannot watch a directory for changes by local processes")
@@ -49,14 +49,14 @@ impl Watcher {
     }
 
     /// Stops the backend watches.
-    pub(super) fn unwatch_outside(&self) {
+    pub(super) fn unwatch_external(&self) {
         // Dropped without the mutex, since that makes system calls.
-        let watches = std::mem::take(&mut *lock(&self.outside));
+        let watches = std::mem::take(&mut *lock(&self.external_watches));
         drop(watches);
     }
 
     /// Handles an external change in the directory itself.
-    fn handle_outside(&self, change: &OutsideChange) {
+    fn handle_external(&self, change: &OutsideChange) {
         match seen(change, &RelPath::root()) {
             None => self.handle_lost(),
             Some((what, changes)) if self.filter.intersects(what) => self.take(what, changes),
@@ -66,11 +66,11 @@ impl Watcher {
 
     /// Handles an external change in a directory of the volume, which may lie below the watched
     /// one.
-    fn handle_outside_in(&self, directory: &RelPath, change: &OutsideChange) {
+    fn handle_external_in(&self, directory: &RelPath, change: &OutsideChange) {
         let own = self.name.path();
         let Some(below) = directory.below(own.as_bytes()) else { return };
         let Some((what, changes)) = seen(change, &below) else { return };
-        if !self.filter.intersects(what) || what.is_of_data() && self.knows(&changes) {
+        if !self.filter.intersects(what) || what.is_of_data() && self.has_reported(&changes) {
             return;
         }
         let may_list = || match what.is_of_data() {
@@ -91,7 +91,7 @@ impl Watcher {
     }
 
     fn handle_lost(&self) {
-        lock(&self.told).watch.handle_lost();
+        lock(&self.state).watch.handle_lost();
         self.settle();
     }
 }

@@ -8,27 +8,27 @@ use std::sync::{Arc, Mutex, Weak};
 use vfs::{Keyed, Node, NodeHandle, Vfs};
 
 /// Maximum of cached directories, and of their descriptors.
-const KNOWN_MAX: usize = 4096;
+const DIRECTORIES_MAX: usize = 4096;
 
 /// A directory with its backend.
 #[derive(Debug)]
-struct Entry {
+struct CachedDirectory {
     vfs: Weak<dyn Vfs>,
     node: Arc<dyn Node>,
 }
 
 /// The most recent directories of all volumes.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Mutex<Inner>);
+pub(crate) struct DirectoryCache(Mutex<DirectoryCacheState>);
 
 #[derive(Debug, Default)]
-struct Inner {
-    by_handle: HashMap<NodeHandle, Entry, Keyed>,
+struct DirectoryCacheState {
+    by_handle: HashMap<NodeHandle, CachedDirectory, Keyed>,
     /// Handles in order of insertion.
     order: VecDeque<NodeHandle>,
 }
 
-impl Known {
+impl DirectoryCache {
     /// The directory with this handle. It may have been removed.
     pub fn find(&self, vfs: &Arc<dyn Vfs>, handle: &NodeHandle) -> Option<Arc<dyn Node>> {
         let inner = lock(&self.0);
@@ -37,14 +37,14 @@ impl Known {
         is_same.then(|| entry.node.clone())
     }
 
-    pub fn learn(&self, vfs: &Arc<dyn Vfs>, handle: &NodeHandle, node: &Arc<dyn Node>) {
-        let entry = Entry { vfs: Arc::downgrade(vfs), node: node.clone() };
+    pub fn insert(&self, vfs: &Arc<dyn Vfs>, handle: &NodeHandle, node: &Arc<dyn Node>) {
+        let entry = CachedDirectory { vfs: Arc::downgrade(vfs), node: node.clone() };
         let mut inner = lock(&self.0);
         let before = inner.by_handle.insert(handle.clone(), entry);
         let mut oldest = None;
         if before.is_none() {
             inner.order.push_back(handle.clone());
-            if inner.order.len() > KNOWN_MAX {
+            if inner.order.len() > DIRECTORIES_MAX {
                 oldest = inner.order.pop_front().and_then(|o| inner.by_handle.remove(&o));
             }
         }
@@ -54,7 +54,7 @@ impl Known {
     }
 
     /// Evicts a directory that was removed.
-    pub fn forget(&self, handle: &NodeHandle) {
+    pub fn evict(&self, handle: &NodeHandle) {
         let mut inner = lock(&self.0);
         let gone = inner.by_handle.remove(handle);
         if gone.is_some() {

@@ -1,7 +1,7 @@
 //! Files that are made where another has just gone.
 #![allow(clippy::unwrap_used, reason = "a test, which fails by it")]
 
-use crate::table::{Doomed, Entered, Entry};
+use crate::table::{OpenEntry, PendingDelete, RegisteredOpen};
 use crate::{
     Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestContext, Share, Volume,
     VolumeOptions,
@@ -34,16 +34,17 @@ fn a_new_file_with_the_number_of_one_that_has_just_gone_waits_for_the_end_of_tha
     let before = first.attributes.key;
     let key = FileKey { inode: before.inode + 1, ..before };
     let (gone, is_directory, only_link) = (path("gone"), false, true);
-    let entry = Entry { size_bytes: 0, key, is_directory, volume: &volume, path: &gone, only_link };
+    let entry =
+        OpenEntry { size_bytes: 0, key, is_directory, volume: &volume, path: &gone, only_link };
     let id = files.new_open_id();
     let wish = OpenWish { posix: true, ..OpenWish::new(id, Access::DELETE, Share::ALL) };
-    let Ok(Entered { state, name, .. }) =
+    let Ok(RegisteredOpen { state, name, .. }) =
         files.table.open(&RequestContext::SERVER, &entry, wish, None)
     else {
         panic!("nobody has it open")
     };
     state.lock(&RequestContext::SERVER).grants.handle_disposition(id, true);
-    state.lock(&RequestContext::SERVER).doom(Doomed {
+    state.lock(&RequestContext::SERVER).set_delete_pending(PendingDelete {
         name,
         caller: caller.clone(),
         parent_key: None,

@@ -2,41 +2,41 @@
 //! may rename, replace or remove it meanwhile.
 
 use super::apply::CreatedNode;
-use super::{Attempt, OpenAction, Opening, Seen, Ticket, WishedKind};
+use super::{OpenAction, OpenAttempt, Opening, TableVersion, Ticket, WishedKind};
 use crate::server_work::WANTED;
-use crate::table::NotEntered;
+use crate::table::OpenRefusal;
 use crate::watch::{ChangeKind, name_filter};
 use acl::{Access, Descriptor};
 use vfs::{Actor, FileKind, FsError, OpenHow, Opened, Result, ServerWork, Wait};
 
 /// A created file or directory whose open is not registered yet.
-pub(super) struct Made {
+pub(super) struct UnregisteredNode {
     pub opened: Opened,
     /// Descriptor that is stored with it.
     pub descriptor: Option<Descriptor>,
     /// Whether an earlier try to register the open lost a race.
-    is_again: bool,
+    is_retry: bool,
 }
 
 /// Location of a created node.
-enum Whereabouts {
+enum NodeLocation {
     /// At its original path, and every later rename sees this open.
-    Here,
+    Original,
     /// A rename in flight may not see this open, or has moved it.
     Unsettled,
     /// Removed.
-    Gone,
+    Removed,
 }
 
 impl Opening {
     /// Creates the missing node and opens it.
-    pub(super) fn create(&mut self, seen: &Seen) -> Result<Attempt> {
+    pub(super) fn create(&mut self, version: &TableVersion) -> Result<OpenAttempt> {
         if self.plan.stream.is_some() {
             self.check_host(FileKind::File)?;
         }
         let is_directory = self.plan.kind == WishedKind::Directory && self.plan.stream.is_none();
-        let new = self.make_new(is_directory)?;
-        self.take_new(new, is_directory, seen)
+        let new = self.create_new(is_directory)?;
+        self.enter_new(new, is_directory, version)
     }
 
     /// Creates a node without a lookup.
@@ -44,98 +44,117 @@ impl Opening {
     /// # Errors
     /// [`FsError::WouldBlock`] if creation fails. A worker, which may block, finds the reason,
     /// since the file may exist.
-    pub(super) fn create_unseen(&mut self, seen: &Seen) -> Result<Attempt> {
+    pub(super) fn create_unseen(&mut self, version: &TableVersion) -> Result<OpenAttempt> {
         let is_directory = self.plan.kind == WishedKind::Directory;
         self.check_key(None)?;
-        let new = self.make_new(is_directory).map_err(|_| FsError::WouldBlock)?;
-        self.take_new(new, is_directory, seen)
+        let new = self.create_new(is_directory).map_err(|_| FsError::WouldBlock)?;
+        self.enter_new(new, is_directory, version)
     }
 
-    fn make_new(&self, is_directory: bool) -> Result<(CreatedNode, Option<Descriptor>)> {
+    fn create_new(&self, is_directory: bool) -> Result<(CreatedNode, Option<Descriptor>)> {
         let (directory, parent) = self.authorize_create(is_directory)?;
         let descriptor = self.new_descriptor(parent.as_ref(), is_directory);
         let granted_in = parent.is_some().then_some(&directory);
-        Ok((self.make(is_directory, granted_in, descriptor.as_ref())?, descriptor))
+        Ok((self.create_node(is_directory, granted_in, descriptor.as_ref())?, descriptor))
     }
 
-    fn take_new(
+    fn enter_new(
         &mut self,
         (new, descriptor): (CreatedNode, Option<Descriptor>),
         is_directory: bool,
-        seen: &Seen,
-    ) -> Result<Attempt> {
-        if self.had_moved_when_made() {
+        version: &TableVersion,
+    ) -> Result<OpenAttempt> {
+        if self.had_moved_before_create() {
             // It was created in another directory, which has taken the path.
-            self.unmake(&new);
-            return Ok(Attempt::Lost);
+            self.remove_misplaced(&new);
+            return Ok(OpenAttempt::Lost);
         }
         let opened = new.opened;
         self.report(ChangeKind::Added, name_filter(is_directory), &opened.path);
-        self.enter_made(Made { opened, descriptor, is_again: false }, seen)
+        self.enter_created(UnregisteredNode { opened, descriptor, is_retry: false }, version)
     }
 
     /// Opens the created node. After a lost race it is retained for the next try unless it was
     /// removed: a restart would find it as another caller's file.
-    pub(super) fn enter_made(&mut self, mut made: Made, seen: &Seen) -> Result<Attempt> {
+    pub(super) fn enter_created(
+        &mut self,
+        mut made: UnregisteredNode,
+        version: &TableVersion,
+    ) -> Result<OpenAttempt> {
         let granted = self.granted_to_creator(&made.opened, made.descriptor.as_ref());
         // Another client may have opened the node meanwhile; then it stays, and this open loses.
         let entered = match &self.plan.stream {
             None => self.acquire(&made.opened, granted),
             Some(_) => self.hold(&made.opened, granted),
         };
-        match self.whereabouts(&mut made, seen)? {
-            Whereabouts::Here => {}
-            Whereabouts::Gone => return Ok(Attempt::Lost),
-            Whereabouts::Unsettled => {
-                self.made = Some(Made { is_again: true, ..made });
-                return Ok(Attempt::Lost);
+        match self.locate_created(&mut made, version)? {
+            NodeLocation::Original => {}
+            NodeLocation::Removed => return Ok(OpenAttempt::Lost),
+            NodeLocation::Unsettled => {
+                self.unregistered = Some(UnregisteredNode { is_retry: true, ..made });
+                return Ok(OpenAttempt::Lost);
             }
         }
         let ticket = match entered {
             Ok(ticket) => ticket,
-            Err(NotEntered::Breaking(wait)) => {
-                self.made = Some(Made { is_again: true, ..made });
-                return Ok(Attempt::Breaking(wait));
+            Err(OpenRefusal::Breaking(wait)) => {
+                self.unregistered = Some(UnregisteredNode { is_retry: true, ..made });
+                return Ok(OpenAttempt::Breaking(wait));
             }
-            Err(NotEntered::Refused(FsError::DeletePending)) if self.is_of_another(&made) => {
-                self.made = Some(Made { is_again: true, ..made });
-                return Ok(Attempt::Lost);
+            Err(OpenRefusal::Refused(FsError::DeletePending)) if self.is_of_earlier_file(&made) => {
+                self.unregistered = Some(UnregisteredNode { is_retry: true, ..made });
+                return Ok(OpenAttempt::Lost);
             }
-            Err(NotEntered::Refused(error)) => return Err(error),
+            Err(OpenRefusal::Refused(error)) => return Err(error),
         };
         match &self.plan.stream {
-            None => self.finish_made(made, ticket, granted),
+            None => self.finish_created(made, ticket, granted),
             Some(name) => self.open_new_stream(made, name, ticket, granted),
         }
     }
 
     /// Whether the delete-pending file is an earlier one with the same file number. Its name is
     /// gone, and the table drops it soon.
-    fn is_of_another(&self, made: &Made) -> bool {
+    fn is_of_earlier_file(&self, made: &UnregisteredNode) -> bool {
         let known = self.table.find(made.opened.attributes.key);
-        known.is_none_or(|known| !known.is_doomed_at(&self.volume.vfs, &made.opened.path))
+        known.is_none_or(|known| !known.is_delete_pending_at(&self.volume.vfs, &made.opened.path))
     }
 
-    fn finish_made(&self, made: Made, ticket: Ticket, granted: Access) -> Result<Attempt> {
+    fn finish_created(
+        &self,
+        made: UnregisteredNode,
+        ticket: Ticket,
+        granted: Access,
+    ) -> Result<OpenAttempt> {
         let opened = made.opened;
         let ticket = ticket.of_new_file(&self.caller);
         let is_directory = opened.attributes.kind == FileKind::Directory;
         let changed = self.shape_data(&opened, is_directory)?;
         let attributes = if changed { opened.node.attributes(WANTED)? } else { opened.attributes };
-        Ok(Attempt::Opened(self.finish(ticket, opened, attributes, granted, OpenAction::Created)))
+        Ok(OpenAttempt::Opened(self.finish(
+            ticket,
+            opened,
+            attributes,
+            granted,
+            OpenAction::Created,
+        )))
     }
 
     /// Finds the node's location after this open is registered: later renames and removals see the
     /// open.
-    fn whereabouts(&self, made: &mut Made, seen: &Seen) -> Result<Whereabouts> {
-        let nothing_moved = seen.is_still_so(&self.table) && !made.is_again;
+    fn locate_created(
+        &self,
+        made: &mut UnregisteredNode,
+        version: &TableVersion,
+    ) -> Result<NodeLocation> {
+        let nothing_moved = version.is_current(&self.table) && !made.is_retry;
         // Removals are frequent: the link count tells whether they concern this node, without a
         // path lookup.
-        if nothing_moved && !self.lost_its_name(seen, &made.opened)? {
-            return Ok(Whereabouts::Here);
+        if nothing_moved && !self.lost_its_name(version, &made.opened)? {
+            return Ok(NodeLocation::Original);
         }
         if self.table.epoch().is_none() {
-            return Ok(Whereabouts::Unsettled);
+            return Ok(NodeLocation::Unsettled);
         }
         let opened = &mut made.opened;
         let (vfs, root) =
@@ -143,7 +162,7 @@ impl Opening {
         let how = OpenHow::looking(Wait::Allowed);
         match vfs.open(root, &opened.path, how) {
             Ok(found) if found.attributes.key == opened.attributes.key => {
-                return Ok(Whereabouts::Here);
+                return Ok(NodeLocation::Original);
             }
             Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {}
             Err(error) => return Err(error),
@@ -151,9 +170,9 @@ impl Opening {
         match vfs.path_of(root, &*opened.node) {
             Ok(path) if !path.is_nameless() => {
                 opened.path = path;
-                Ok(Whereabouts::Unsettled)
+                Ok(NodeLocation::Unsettled)
             }
-            _ => Ok(Whereabouts::Gone),
+            _ => Ok(NodeLocation::Removed),
         }
     }
 }

@@ -11,20 +11,20 @@ use vfs::{
 };
 
 /// Origin of a plan's path.
-pub(super) enum Place {
+pub(super) enum OpenOrigin {
     /// The caller gave the path.
     Path,
     /// Any path of this object; the object is opened by node.
-    Of(Object),
+    Object(Object),
     /// A name in this directory.
-    In(Object, Name),
+    Name(Object, Name),
 }
 
-impl Place {
+impl OpenOrigin {
     pub fn of(at: &OpenAt) -> Self {
         match at {
-            OpenAt::Object(object) => Self::Of(object.clone()),
-            OpenAt::Name(directory, name) => Self::In(directory.clone(), name.clone()),
+            OpenAt::Object(object) => Self::Object(object.clone()),
+            OpenAt::Name(directory, name) => Self::Name(directory.clone(), name.clone()),
         }
     }
 }
@@ -34,10 +34,10 @@ impl Opening {
     ///
     /// # Errors
     /// [`FsError::Stale`] if there is none.
-    pub(super) fn aim(&mut self) -> Result<()> {
-        match &self.place {
-            Place::Path => {}
-            Place::Of(object) => {
+    pub(super) fn refresh_path(&mut self) -> Result<()> {
+        match &self.origin {
+            OpenOrigin::Path => {}
+            OpenOrigin::Object(object) => {
                 self.plan.path = match object.present_path() {
                     // The object has no name left, but an open still holds it.
                     Err(FsError::Stale) if self.is_in_table(object) => {
@@ -47,12 +47,14 @@ impl Opening {
                 }
             }
             // The first lookup's path serves; it is verified before the open takes effect.
-            Place::In(directory, name) if !self.was_aimed => {
+            OpenOrigin::Name(directory, name) if !self.has_path => {
                 self.plan.path = directory.path.join(name);
             }
-            Place::In(directory, name) => self.plan.path = directory.present_path()?.join(name),
+            OpenOrigin::Name(directory, name) => {
+                self.plan.path = directory.present_path()?.join(name)
+            }
         }
-        self.was_aimed = true;
+        self.has_path = true;
         Ok(())
     }
 
@@ -63,17 +65,17 @@ impl Opening {
     /// Whether the directory has another path by now, so that the used path may have led elsewhere.
     /// An object is opened by node, so that its path does not matter.
     pub(super) fn has_moved(&self) -> bool {
-        self.is_elsewhere(Object::present_path)
+        self.path_differs(Object::present_path)
     }
 
     /// The same check after a create. A caller ordered after a change of this process sees all
     /// changes before it, so a cached path may suffice.
-    pub(super) fn had_moved_when_made(&self) -> bool {
-        self.is_elsewhere(|directory| directory.path_since(self.context.order()))
+    pub(super) fn had_moved_before_create(&self) -> bool {
+        self.path_differs(|directory| directory.path_since(self.context.order()))
     }
 
-    fn is_elsewhere(&self, path_of: impl FnOnce(&Object) -> Result<RelPath>) -> bool {
-        let Place::In(directory, name) = &self.place else { return false };
+    fn path_differs(&self, path_of: impl FnOnce(&Object) -> Result<RelPath>) -> bool {
+        let OpenOrigin::Name(directory, name) = &self.origin else { return false };
         path_of(directory).map(|path| path.join(name)) != Ok(self.plan.path.clone())
     }
 
@@ -84,7 +86,7 @@ impl Opening {
 
     /// Opens the target in the backend.
     pub(super) fn open_in_backend(&self, who: Actor<'_>, how: OpenHow) -> Result<Opened> {
-        let Place::Of(object) = &self.place else {
+        let OpenOrigin::Object(object) = &self.origin else {
             return self.volume.vfs.open(who, &self.plan.path, how);
         };
         match self.volume.vfs.open_node(who, &*object.node, how) {
@@ -99,30 +101,30 @@ impl Opening {
 
     /// As [`Opening::open_in_backend`], with the security information that the backend returns.
     pub(super) fn open_known(&self, who: Actor<'_>, how: OpenHow) -> Result<KnownOpen> {
-        match self.place {
-            Place::Of(_) => self.open_in_backend(who, how).map(KnownOpen::from),
+        match self.origin {
+            OpenOrigin::Object(_) => self.open_in_backend(who, how).map(KnownOpen::from),
             _ => self.volume.vfs.open_known(who, &self.plan.path, how),
         }
     }
 
     /// Whether an earlier transmission of this very exclusive create made the file. RFC 8881
     /// 18.16.3.
-    pub(super) fn was_made_for_this(&self, opened: &Opened) -> bool {
+    pub(super) fn is_replayed_create(&self, opened: &Opened) -> bool {
         let Some(verifier) = self.with.verifier else { return false };
         self.plan.if_exists == IfExists::Fail && opened.node.verifier(METADATA) == Ok(verifier)
     }
 
     /// Whether `directory` is the target directory, where a handle and not only a path identifies
     /// it.
-    pub(super) fn is_meant(&self, directory: &Opened) -> bool {
-        match &self.place {
-            Place::In(meant, _) => meant.key() == directory.attributes.key,
-            Place::Path | Place::Of(_) => true,
+    pub(super) fn is_target_directory(&self, directory: &Opened) -> bool {
+        match &self.origin {
+            OpenOrigin::Name(meant, _) => meant.key() == directory.attributes.key,
+            OpenOrigin::Path | OpenOrigin::Object(_) => true,
         }
     }
 
     /// Removes a node that was created in the wrong place, with the right that created it.
-    pub(super) fn unmake(&self, CreatedNode { opened, granted_in }: &CreatedNode) {
+    pub(super) fn remove_misplaced(&self, CreatedNode { opened, granted_in }: &CreatedNode) {
         let (vfs, key, path) = (&self.volume.vfs, opened.attributes.key, &opened.path);
         let removed = match granted_in {
             Some(directory) => vfs.remove_in(

@@ -15,7 +15,7 @@ const NOBODY: CacheOwner = CacheOwner::Open(OpenId(0));
 
 /// Watch on a file or directory that clients cache.
 #[derive(Debug)]
-pub(crate) struct Heed {
+pub(crate) struct ExternalChangeWatch {
     every_write: bool,
     /// Watch that ends on drop.
     _watch: Box<dyn OutsideWatch>,
@@ -24,12 +24,20 @@ pub(crate) struct Heed {
 impl FileState {
     /// Watches for external changes after an open of `node`. It costs one load if no client caches
     /// the file.
-    pub fn heed_others(self: &Arc<Self>, vfs: &dyn Vfs, node: &Arc<dyn Node>, writes: bool) {
+    pub fn watch_external_changes(
+        self: &Arc<Self>,
+        vfs: &dyn Vfs,
+        node: &Arc<dyn Node>,
+        writes: bool,
+    ) {
         if !self.has_caches() || self.is_stream() {
             return;
         }
         let every_write = !writes && !self.is_directory;
-        if lock(&self.outside).as_ref().is_some_and(|heed| every_write || !heed.every_write) {
+        if lock(&self.external_watch)
+            .as_ref()
+            .is_some_and(|watch_| every_write || !watch_.every_write)
+        {
             return;
         }
         let weak = Arc::downgrade(self);
@@ -42,7 +50,8 @@ impl FileState {
         };
         // The mutex is free during these system calls.
         let unneeded = match watch {
-            Ok(watch) => lock(&self.outside).replace(Heed { every_write, _watch: watch }),
+            Ok(watch) => lock(&self.external_watch)
+                .replace(ExternalChangeWatch { every_write, _watch: watch }),
             Err(FsError::NotSupported) => None,
             Err(error) => {
                 tracing::debug!(%error, "cannot watch a cached file for changes by local processes");
@@ -50,17 +59,17 @@ impl FileState {
             }
         };
         drop(unneeded);
-        // The caches may have gone meanwhile, and [`FileState::stop_heeding`] may have run before
+        // The caches may have gone meanwhile, and [`FileState::stop_external_watch`] may have run before
         // the watch was set.
         if !self.has_caches() {
-            self.stop_heeding();
+            self.stop_external_watch();
         }
     }
 
     /// Stops the watch once no client caches the file.
-    pub fn stop_heeding(&self) {
-        let heed = lock(&self.outside).take();
-        drop(heed);
+    pub fn stop_external_watch(&self) {
+        let watch_ = lock(&self.external_watch).take();
+        drop(watch_);
     }
 }
 
