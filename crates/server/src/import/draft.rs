@@ -1,14 +1,14 @@
-//! A share as it is taken down from smb.conf, and its table in our configuration.
+//! A share of an smb.conf under construction, and its table in our configuration.
 
 use super::text::Place;
 use std::fmt::Write;
 
-/// What a share says, in Samba's terms and with its defaults.
+/// Parameters of a share in Samba's terms, with Samba's defaults.
 #[derive(Clone, Debug)]
 pub struct Draft {
     /// Name of the section.
     pub name: String,
-    /// Where it begins.
+    /// Start of the section.
     pub place: Place,
     pub path: Option<String>,
     pub comment: String,
@@ -41,12 +41,12 @@ pub struct Draft {
     pub available: bool,
 }
 
-/// Bits that a file gets before the mask, and a directory.
+/// Mode bits of a file and of a directory before the mask.
 const FILE_BITS: u32 = 0o666;
 const DIRECTORY_BITS: u32 = 0o777;
 
 impl Draft {
-    /// A share that says nothing.
+    /// A share with defaults only.
     pub fn new(name: &str, place: Place) -> Self {
         Self {
             name: name.into(),
@@ -83,13 +83,13 @@ impl Draft {
         }
     }
 
-    /// Our table; keys with their default value are left out.
+    /// The `[[share]]` table, without keys at their default.
     pub fn table(&self, path: &str) -> String {
         let mut out =
             format!("\n# From [{}], line {}.\n[[share]]\n", one_line(&self.name), self.place.line);
         let mut key = |name: &str, value: String, is_default: bool| {
             if !is_default {
-                // A String takes everything.
+                // Writing to a string does not fail.
                 let _ = writeln!(out, "{name} = {value}");
             }
         };
@@ -132,7 +132,7 @@ impl Draft {
         out
     }
 
-    /// Modes of files and of directories that masks and forced bits come to.
+    /// Effective file and directory modes after masks and forced bits.
     fn modes(&self) -> (u32, u32) {
         let file = FILE_BITS & self.create_mask | self.force_create_mode;
         let directory = DIRECTORY_BITS & self.directory_mask | self.force_directory_mode;
@@ -140,7 +140,7 @@ impl Draft {
     }
 }
 
-/// As TOML has it.
+/// Quotes a text for TOML.
 pub fn quoted(text: &str) -> String {
     toml::Value::String(text.into()).to_string()
 }
@@ -150,7 +150,7 @@ pub fn list_of(items: &[String]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// For a comment.
+/// Replaces control characters, for a comment.
 pub fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,5 @@
-//! The kernel server's exports(5): a share for each directory, with its clients' terms.
+//! Imports exports(5) of the kernel's NFS server: one share for each directory, with its clients'
+//! terms.
 
 use super::Imported;
 use super::nfs_draft::{DraftClient, DraftShare, EXPORTS_MAX, NfsDraft};
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Options that change nothing here.
+/// Options without an effect here.
 const NEEDLESS: &[&str] = &[
     "sync",
     "subtree_check",
@@ -27,20 +28,20 @@ const NEEDLESS: &[&str] = &[
     "mp",
 ];
 
-/// Options that keep something from clients, and that nothing here does.
+/// Options that restrict clients and have no counterpart here.
 const RESTRICTING: &[&str] = &["refer=", "replicas=", "squash_gids=", "squash_uids="];
 
-/// Whether a file is of exports(5): its first word is a path.
+/// Whether a file is in exports(5) format: its first word is a path.
 pub fn is_exports(text: &str) -> bool {
     let lines = text.lines().map(str::trim);
     let mut said = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
     said.next().is_some_and(|line| line.starts_with(['/', '"']))
 }
 
-/// Reads exports and writes what they mean.
+/// Reads an exports file and writes the equivalent configuration.
 ///
 /// # Errors
-/// A sentence if the file cannot be read or is too large.
+/// A sentence if the file is unreadable or too large.
 pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
     let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if text.len() > FILE_BYTES_MAX {
@@ -68,14 +69,15 @@ struct Importer {
     file: Arc<Path>,
     draft: NfsDraft,
     exports: Vec<DraftExport>,
-    /// Their numbers by the parts of their paths.
+    /// Index of each export by the components of its path.
     by_path: HashMap<Vec<String>, usize>,
 }
 
-/// A client as it stands in the file.
+/// A client entry in the file.
 struct Entry {
     line: usize,
-    /// Of several that are for a client the one of the lowest kind counts, see [`kind_of`].
+    /// Kind of the client; of several matching entries the one of the lowest kind counts, see
+    /// [`kind_of`].
     kind: u8,
     client: DraftClient,
 }
@@ -83,13 +85,13 @@ struct Entry {
 /// A share under construction, from the entries of all lines of a path.
 #[derive(Default)]
 struct DraftExport {
-    /// The first line, and the path there.
+    /// The first line of the path, and the path as written there.
     line: usize,
     path: String,
     entries: Vec<Entry>,
-    /// Changes are answered before they are stable.
+    /// The server may reply before changes are stable (`async`).
     relaxed: bool,
-    /// File systems mounted below are shown.
+    /// File systems mounted below are visible (`crossmnt`).
     shows_mounts: bool,
 }
 
@@ -137,14 +139,15 @@ impl Importer {
         self.exports[number] = export;
     }
 
-    /// One entry: a client with its options.
+    /// Parses one entry: a client with its options.
     fn client(&mut self, at: usize, word: &str, defaults: &str, export: &mut DraftExport) {
         let (host, options) = word.split_once('(').unwrap_or((word, ""));
         let options = options.strip_suffix(')').unwrap_or(options);
         let (rule, is_known) = match rule_of(host) {
             Ok(rule) => (rule, true),
             Err(what) => {
-                // Its terms may be narrower than those of the kinds behind it.
+                // The terms of an unparsable client may be narrower than those of the following
+                // kinds.
                 let text = format!(
                     "{what}; write the client by hand: clients of its kind and of the next ones are left out until then"
                 );
@@ -166,7 +169,7 @@ impl Importer {
         export.entries.push(Entry { line: at, kind, client });
     }
 
-    /// The last of contrary options counts, but for those of squashing.
+    /// Applies an option. Of contrary options the last counts, except for squash options.
     fn option(
         &mut self,
         at: usize,
@@ -205,8 +208,8 @@ impl Importer {
         }
     }
 
-    /// Puts hosts before networks, and these before `*`, in whatever order they are said: the kernel's
-    /// server decides so, and the first entry counts here. exports(5).
+    /// Sorts hosts before networks, and these before `*`. The kernel's server chooses by kind in
+    /// any order, and the first entry counts here. exports(5).
     fn ordered(&mut self, path: &str, mut entries: Vec<Entry>) -> Vec<DraftClient> {
         for at in 0..entries.len() {
             let (before, Some(own)) = (&entries[..at], entries.get(at)) else { continue };
@@ -218,8 +221,8 @@ impl Importer {
                     && network.has(address.address)
                     && !width::grants_no_more(&own.client, &other.client)
             };
-            // exports(5) puts an address before the network that has it, and the tools of the kernel's
-            // server take both for networks, of which the first counts.
+            // exports(5) prefers an address to its network. The kernel's tools treat both as
+            // networks, of which the first counts.
             if let Some(network) = before.iter().find(is_wider) {
                 let text = format!(
                     "{path}: {} has the terms of {}, which stands before it and grants less; put it first if that is meant",
@@ -259,8 +262,8 @@ const KIND_NETGROUP: u8 = 3;
 const KIND_ALL: u8 = 4;
 const KIND_KERBEROS: u8 = 5;
 
-/// What kind of client is written: of several that are for a client the lowest counts. For what is not
-/// understood, the lowest that it may be. exports(5), "Machine Name Formats".
+/// The kind of a client: of several matching entries the lowest kind counts. An unparsable client
+/// gets the lowest possible kind. exports(5), "Machine Name Formats".
 fn kind_of(host: &str, rule: &HostRule) -> u8 {
     match rule {
         HostRule::All if matches!(host, "" | "*") => KIND_ALL,
@@ -272,7 +275,7 @@ fn kind_of(host: &str, rule: &HostRule) -> u8 {
     }
 }
 
-/// A client, as `nfs_clients` takes it: networks may have a mask.
+/// Converts a client for `nfs_clients`; networks may have a netmask.
 fn rule_of(host: &str) -> Result<HostRule, String> {
     if host.is_empty() {
         return Ok(HostRule::All);
@@ -285,7 +288,8 @@ fn rule_of(host: &str) -> Result<HostRule, String> {
     HostRule::parse(masked.as_deref().unwrap_or(host)).and_then(width::check_wildcard)
 }
 
-/// Words between blanks; quotes keep blanks, and a backslash with three digits is that byte.
+/// Splits a line at blanks. Quotes protect blanks, and a backslash with three octal digits is that
+/// byte.
 fn words_of(line: &str) -> Vec<String> {
     let (mut words, mut word, mut is_quoted, mut is_open) = (Vec::new(), Vec::new(), false, false);
     let mut rest = line.as_bytes();

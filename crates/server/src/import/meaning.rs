@@ -1,4 +1,4 @@
-//! What the parameters mean here.
+//! Converts Samba's parameters to our configuration.
 
 use super::draft::{Draft, list_of, one_line, quoted};
 use super::remarks::{Fate, fate_of, module};
@@ -8,10 +8,10 @@ use crate::config::{NAME_CHARS_MAX, check_share_name};
 use smb::Network;
 use std::fmt::Write;
 
-/// Sections taken as shares.
+/// Maximum number of imported shares.
 const SHARES_MAX: usize = 10_000;
 
-/// `[global]`, as far as it becomes our `[server]`.
+/// The part of `[global]` that becomes `[server]`.
 #[derive(Debug, Default)]
 struct Server {
     name: Option<String>,
@@ -25,7 +25,7 @@ struct Server {
     guest: Option<String>,
 }
 
-/// Takes down what is said, and what becomes of it.
+/// Collects the converted parameters and the remarks on the others.
 pub struct Meaning<'a> {
     facts: &'a Facts<'a>,
     server: Server,
@@ -49,12 +49,12 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// The configuration that the sections come to.
+    /// Converts the sections to a configuration.
     pub fn of(mut self, sections: &[Section]) -> Imported {
         let Some((global, others)) = sections.split_first() else {
             return self.finish();
         };
-        // What [global] says of shares is their default.
+        // Share parameters in [global] are defaults of all shares.
         let mut template = Draft::new("global", global.place.clone());
         for parameter in &global.parameters {
             if !self.global(parameter) && !self.share(&mut template, parameter) {
@@ -88,7 +88,7 @@ impl<'a> Meaning<'a> {
             return self.lose(copy, "there is no such section to copy");
         };
         for parameter in from.parameters.iter().filter(|p| p.key != "copy") {
-            // What is lost of it was told where it stands.
+            // Remarks on these parameters were recorded in their own section.
             let told = (self.lost.len(), self.needless.len());
             self.share(draft, parameter);
             self.lost.truncate(told.0);
@@ -96,7 +96,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// Takes one parameter of the server; false if it is none.
+    /// Applies a server parameter; returns false if it is none.
     fn global(&mut self, parameter: &Parameter) -> bool {
         let value = unquoted(&parameter.value);
         match parameter.key.as_str() {
@@ -195,7 +195,7 @@ impl<'a> Meaning<'a> {
                 return None;
             }
         };
-        // As a lower bound these mean the first of their family.
+        // As a lower bound these names mean the first dialect of their family.
         Some(match squeezed(value).as_str() {
             "smb2" if is_min => "2.0.2",
             "smb3" if is_min => "3.0",
@@ -212,7 +212,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// Takes one parameter of a share; false if it is none.
+    /// Applies a share parameter; returns false if it is none.
     fn share(&mut self, draft: &mut Draft, parameter: &Parameter) -> bool {
         self.place_and_sight(draft, parameter)
             || self.people(draft, parameter)
@@ -280,7 +280,7 @@ impl<'a> Meaning<'a> {
             "vetofiles" => draft.veto_names = self.patterns(parameter, value),
             "hideunreadable" => self.flag(parameter, |yes| draft.hide_unreadable = yes),
             "casesensitive" => {
-                // "auto" is for clients of SMB1.
+                // "auto" concerns SMB1 clients only.
                 draft.case_sensitive = boolean(value) == Some(true);
             }
             _ => return false,
@@ -321,7 +321,7 @@ impl<'a> Meaning<'a> {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
-    /// Names of users and groups. `@`, `+` and `&` all mean groups.
+    /// Parses user and group names. `@`, `+` and `&` all mark groups.
     fn accounts(&mut self, draft: &Draft, parameter: &Parameter) -> Vec<String> {
         let mut accounts = Vec::new();
         for item in items(&parameter.value) {
@@ -335,7 +335,7 @@ impl<'a> Meaning<'a> {
                 );
                 continue;
             }
-            // Without its domain, which there is none of here.
+            // There are no domains here, so the domain part is dropped.
             let bare = name.rsplit(['\\', '/']).next().unwrap_or_default();
             if bare != name {
                 self.lose(
@@ -375,7 +375,7 @@ impl<'a> Meaning<'a> {
         networks
     }
 
-    /// Patterns between slashes.
+    /// Parses patterns between slashes.
     fn patterns(&mut self, parameter: &Parameter, value: &str) -> Vec<String> {
         let mut patterns = Vec::new();
         for pattern in value.split('/').filter(|p| !p.is_empty()) {
@@ -406,7 +406,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// What is not a parameter of ours.
+    /// Remarks on a parameter that is not converted.
     fn remark(&mut self, parameter: &Parameter) {
         match fate_of(&parameter.key) {
             Some(Fate::Needless(why)) => self.need_not(parameter, why),
@@ -422,8 +422,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// Without what stands for other things: the name of the share, of the
-    /// machine. What is another for every client is given back.
+    /// Expands `%S`, `%h` and `%L`. Fails with the variable if it depends on the client.
     fn substituted(&self, draft: &Draft, value: &str) -> Result<String, String> {
         let mut out = String::new();
         let mut letters = value.chars();
@@ -442,7 +441,7 @@ impl<'a> Meaning<'a> {
         Ok(out)
     }
 
-    /// Puts a share into the configuration, or says why not.
+    /// Adds a share to the configuration, or remarks why not.
     fn place(&mut self, mut draft: Draft) {
         let is = |name: &str| squeezed(&draft.name) == name;
         if is("homes") {
@@ -479,7 +478,7 @@ impl<'a> Meaning<'a> {
         }
     }
 
-    /// One share for each user whose home is known: shares do not differ by user.
+    /// Shares do not depend on the user, so [homes] becomes one share for each known home.
     fn homes(&mut self, homes: &Draft) {
         let users: Vec<&String> = self.facts.users.iter().collect();
         let what = "[homes] became one share for each user that was carried over; add a [[share]] for those who come later";
@@ -574,7 +573,7 @@ impl<'a> Meaning<'a> {
         }
         let mut key = |name: &str, value: Option<String>| {
             if let Some(value) = value {
-                // A String takes everything.
+                // Writing to a string does not fail.
                 let _ = writeln!(out, "{name} = {value}");
             }
         };
@@ -582,7 +581,7 @@ impl<'a> Meaning<'a> {
         key("admin", Some(quoted("127.0.0.1:4480")));
         key("name", server.name.as_deref().map(quoted));
         key("workgroup", server.workgroup.as_deref().map(quoted));
-        // Guests have no key to sign with.
+        // Guests have no signing key.
         let signing = server.signing.or(self.any_guests.then_some("offered"));
         key("signing", signing.map(quoted));
         key("encryption", server.encryption.map(quoted));
@@ -593,7 +592,7 @@ impl<'a> Meaning<'a> {
         out
     }
 
-    /// What is lost, for those who read the file later.
+    /// Comments on parameters that were not carried over, for later readers of the file.
     fn left_over(&self) -> String {
         let mut out = String::new();
         if !self.lost.is_empty() {
@@ -639,7 +638,7 @@ fn signing_of(value: &str) -> &'static str {
     }
 }
 
-/// `ALL`, `192.0.2.`, `192.0.2.0/255.255.255.0`, `192.0.2.0/24`, an address.
+/// Parses `ALL`, `192.0.2.`, `192.0.2.0/255.255.255.0`, `192.0.2.0/24` or an address.
 fn networks_of(item: &str) -> Option<Vec<String>> {
     if squeezed(item) == "all" {
         return Some(vec!["0.0.0.0/0".into(), "::/0".into()]);

@@ -1,7 +1,7 @@
-//! From Samba's configuration and users, or the exports of the kernel's NFS server or of NFS-Ganesha,
-//! to ours: `anabranch import`.
+//! `anabranch import`: converts the configuration and users of Samba, the exports of the kernel's
+//! NFS server, or the configuration of NFS-Ganesha.
 //!
-//! What cannot be carried over is told with its file, its line and what to do.
+//! Parameters that cannot be carried over are reported with file, line and remedy.
 
 mod draft;
 mod exports;
@@ -17,12 +17,12 @@ use crate::config::Config;
 use std::path::{Path, PathBuf};
 pub use text::{Place, read_file};
 
-/// Something to be known of one line.
+/// A remark on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Where.
+    /// File and line.
     pub place: Place,
-    /// What, and what to do.
+    /// The problem and its remedy.
     pub text: String,
 }
 
@@ -32,37 +32,37 @@ impl std::fmt::Display for Note {
     }
 }
 
-/// What is known of the machine and its users.
+/// Facts about the machine and its users.
 pub struct Facts<'a> {
-    /// How files are read.
+    /// Reads a file.
     pub read: text::Read<'a>,
     /// Home directory of a system user.
     pub home_of: &'a dyn Fn(&str) -> Option<PathBuf>,
-    /// Name of the machine.
+    /// Host name.
     pub host: String,
-    /// Who is to log on, in order.
+    /// Imported users, in order.
     pub users: Vec<String>,
-    /// The users' file that the configuration is to name.
+    /// User file of the new configuration.
     pub users_file: PathBuf,
 }
 
-/// A configuration of ours.
+/// The converted configuration.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// Its text.
     pub config: String,
     /// Names of its shares.
     pub shares: Vec<String>,
-    /// What could not be carried over, by line.
+    /// Remarks on parameters that could not be carried over, by line.
     pub lost: Vec<Note>,
-    /// What needed not.
+    /// Remarks on parameters without a needed counterpart.
     pub needless: Vec<Note>,
 }
 
-/// Reads an smb.conf, what exports(5) describes, or a ganesha.conf, and writes what it means.
+/// Converts an smb.conf, an exports(5) file, or a ganesha.conf.
 ///
 /// # Errors
-/// A sentence if the file cannot be read.
+/// A sentence if the file is unreadable.
 pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
     let text = (facts.read)(path).unwrap_or_default();
     let mut imported = if exports::is_exports(&text) {
@@ -74,7 +74,7 @@ pub fn import(path: &Path, facts: &Facts<'_>) -> Result<Imported, String> {
         meaning::Meaning::new(facts, notes).of(&sections)
     };
     if let Err(error) = Config::parse(&imported.config) {
-        // Whatever was typed there: rather a file to correct than none.
+        // An invalid result that the administrator can correct is better than none.
         let place = Place { file: path.into(), line: 1 };
         let text = format!("the result is not valid yet; correct it: {error}");
         imported.lost.push(Note { place, text });

@@ -7,31 +7,31 @@ use crate::config::{HostRule, check_share_name};
 use std::collections::HashSet;
 use std::fmt::Write;
 
-/// Exports that are taken; a server with more is set up by other means.
+/// Maximum number of exports; larger servers need other means.
 pub const EXPORTS_MAX: usize = 1000;
 
-/// A client with its terms, in the order in which they count.
+/// A client with its terms; the first matching one counts.
 #[derive(Clone, Debug)]
 pub struct DraftClient {
     pub rule: HostRule,
     /// Options of `nfs_clients`.
     pub options: Vec<String>,
-    /// It may come from any source port.
+    /// Any source port is permitted.
     pub is_insecure: bool,
-    /// It does not reach the share here: it must bring something first, or reached it never.
+    /// The client gets no access: it lacks a requirement, or had no access before.
     pub is_refused: bool,
 }
 
-/// The entries of `nfs_clients`.
+/// Entries of `nfs_clients`.
 pub struct Entries {
     pub words: Vec<String>,
-    /// The entry by name that ends them, since what comes behind it would let in a client that is to
-    /// be refused and that no entry by name refuses for certain.
+    /// The entry by name that ended the list. A refused client cannot be excluded by name for
+    /// certain, so later entries would admit it.
     pub cut_at: Option<HostRule>,
 }
 
-/// What clients become. A client that is refused must not be let in by a later entry: it would be
-/// served in the clear, or at all, against what the other server did.
+/// Converts clients to entries. A later entry must not admit a refused client: it would get access
+/// that the other server denied, or without encryption.
 pub fn entries(clients: &[DraftClient]) -> Entries {
     let mut words = Vec::new();
     for DraftClient { rule, options, is_refused, .. } in width::counting(clients) {
@@ -47,30 +47,30 @@ pub fn entries(clients: &[DraftClient]) -> Entries {
     Entries { words, cut_at: None }
 }
 
-/// The result, as it grows.
+/// The configuration under construction.
 pub struct NfsDraft {
     config: String,
     exports: Vec<DraftShare>,
-    /// Exports that are not carried over, each with its path.
+    /// Paths of exports that are not carried over.
     closed: Vec<String>,
     lost: Vec<Note>,
     needless: Vec<Note>,
 }
 
-/// A share to be added.
+/// A share to add.
 pub struct DraftShare {
-    /// Where its export is.
+    /// Location of its export.
     pub place: Place,
     pub path: String,
-    /// Its path in the other server's name space, if it has one there: its last part is the name.
+    /// Path in the other server's pseudo file system, if any; its last component becomes the name.
     pub pseudo: Option<String>,
     pub clients: Vec<DraftClient>,
-    /// More keys, a line each.
+    /// Further keys, one per line.
     pub keys: String,
 }
 
 impl DraftShare {
-    /// The note on what it opens, and to whom.
+    /// Its path and clients.
     fn reach(&self) -> (&str, &[DraftClient]) {
         (&self.path, &self.clients)
     }
@@ -85,12 +85,12 @@ fn nested_text(outer: &str, inner: &str, is_opened: bool) -> String {
     format!("{inner} lies within {outer}, whose clients reach it there by the terms of {outer}")
 }
 
-/// Names that shares have.
+/// Used share names.
 #[derive(Default)]
 struct ShareNames(HashSet<String>);
 
 impl ShareNames {
-    /// The name, or with a number behind it if it is taken: names have no case.
+    /// Returns the name, with a number if it is taken; names are case-insensitive.
     fn take(&mut self, name: &str) -> String {
         let numbered = (2..).map(|number| format!("{name}-{number}"));
         let mut names = std::iter::once(name.to_owned()).chain(numbered);
@@ -100,7 +100,7 @@ impl ShareNames {
 }
 
 impl NfsDraft {
-    /// Of the file `from`, served on these addresses.
+    /// Starts a configuration from the file `from`, with these listening addresses.
     pub fn new(from: &str, listening: &[String]) -> Self {
         let config = format!(
             "# Written by anabranch import, from {}.\n# Nobody reaches the shares over SMB: name their \
@@ -124,7 +124,7 @@ impl NfsDraft {
         self.needless.push(Note { place, text: text.into() });
     }
 
-    /// Source ports hold for all clients of a share here, and for each by itself elsewhere.
+    /// Converts `insecure`: here it applies to all clients of a share, elsewhere to each client.
     pub fn ports(&mut self, place: &Place, path: &str, clients: &[DraftClient]) -> String {
         let served = || clients.iter().filter(|client| !client.is_refused);
         match served().filter(|client| client.is_insecure).count() {
@@ -145,13 +145,13 @@ impl NfsDraft {
         self.exports.push(share);
     }
 
-    /// Takes notice of an export that is not carried over: no other one is to open its directory.
+    /// Records an export that is not carried over, so that no other share exposes its directory.
     pub fn close(&mut self, path: &str) {
         self.closed.push(path.to_owned());
     }
 
-    /// Writes all shares, but for those that would open an export within them to more than its own
-    /// clients.
+    /// Writes all shares, except those that would expose a nested export to more clients than its
+    /// own.
     pub fn finish(mut self) -> Imported {
         let exports = std::mem::take(&mut self.exports);
         let closed = std::mem::take(&mut self.closed);
@@ -175,7 +175,7 @@ impl NfsDraft {
         Imported { config, shares, lost, needless }
     }
 
-    /// Writes a share; the name that it has.
+    /// Writes a share and returns its name.
     fn write(&mut self, share: &DraftShare, names: &mut ShareNames) -> Option<String> {
         let DraftShare { place, path, pseudo, clients, keys } = share;
         let Entries { words, cut_at } = entries(clients);
@@ -197,7 +197,7 @@ impl NfsDraft {
         }
         let name = names.take(name);
         let (name_said, path_said, clients) = (quoted(&name), quoted(path), list_of(&words));
-        // A String takes everything.
+        // Writing to a string does not fail.
         let _ = write!(
             self.config,
             "\n# Line {}: mounted as SERVER:/{}.\n[[share]]\nname = {name_said}\npath = {path_said}\n\
@@ -216,7 +216,7 @@ impl NfsDraft {
     }
 }
 
-/// The last part of a path, as a share's name.
+/// The last component of a path, as a share name.
 fn last_part(path: &str) -> &str {
     path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("root")
 }

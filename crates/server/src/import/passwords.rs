@@ -1,22 +1,21 @@
-//! Users of Samba, with their NT hashes: from `pdbedit -L -w` or a smbpasswd
-//! file, and from passdb.tdb itself.
+//! Imports Samba users with their NT hashes from `pdbedit -L -w`, a smbpasswd file, or passdb.tdb.
 
 use wire::ntlm::NtHash;
 
-/// Bytes of a file of passwords.
+/// Maximum size of a password file.
 pub const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Users taken from one.
+/// Maximum number of users.
 const USERS_MAX: usize = 100_000;
 
-/// What begins a database.
+/// Magic of a TDB file.
 const TDB_MAGIC: &[u8] = b"TDB file\n\0";
-/// Version that all of them have, as it is written; tells the order of bytes too.
+/// Version of all TDB files; its byte order is that of the file.
 const TDB_VERSION: u32 = 0x2601_196D;
 const RECORD_MAGIC: u32 = 0x2601_1999;
-/// Bytes of the header, before the table of chains, whose first is of free space.
+/// Length of the header before the table of hash chains; the first chain holds free space.
 const TABLE_AT: usize = 168;
 
-/// What an account may be besides a user. MS-SAMR 2.2.1.12.
+/// Account type bits. MS-SAMR 2.2.1.12.
 const ACCOUNT_DISABLED: u32 = 0x1;
 const ACCOUNT_NORMAL: u32 = 0x10;
 
@@ -25,14 +24,14 @@ const ACCOUNT_NORMAL: u32 = 0x10;
 pub struct Found {
     /// Name.
     pub name: String,
-    /// The hash, or why there is none to take over.
+    /// The hash, or the reason for which it cannot be imported.
     pub hash: Result<NtHash, &'static str>,
 }
 
-/// Reads either form.
+/// Reads either format.
 ///
 /// # Errors
-/// A sentence if it is neither.
+/// A sentence if the format is unknown.
 pub fn read(bytes: &[u8]) -> Result<Vec<Found>, String> {
     if bytes.starts_with(TDB_MAGIC) {
         return read_database(bytes).ok_or_else(|| "the database is damaged".into());
@@ -48,7 +47,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Found>, String> {
     Ok(found)
 }
 
-/// `name:uid:LM hash:NT hash:[flags]:LCT-time:`
+/// Parses `name:uid:LM hash:NT hash:[flags]:LCT-time:`.
 fn read_line(line: &str) -> Option<Found> {
     if line.starts_with('#') {
         return None;
@@ -67,12 +66,12 @@ fn read_line(line: &str) -> Option<Found> {
     Some(Found { name, hash })
 }
 
-/// All records whose key names a user; none where the form does not hold.
+/// All user records of a TDB file; `None` if it is malformed.
 fn read_database(bytes: &[u8]) -> Option<Vec<Found>> {
     let numbers = Numbers::of(bytes)?;
     let chains = numbers.at(36)? as usize;
     let mut found = Vec::new();
-    // A chain that leads back into itself ends with the file's bytes.
+    // Bounds the walk of a cyclic chain by the size of the file.
     let mut steps_left = bytes.len() / 24;
     for chain in 0..chains {
         let mut at = numbers.at(TABLE_AT.checked_add(4 * (chain + 1))?)? as usize;
@@ -97,7 +96,7 @@ fn read_database(bytes: &[u8]) -> Option<Vec<Found>> {
     Some(found)
 }
 
-/// Numbers of the database's own order of bytes.
+/// Numbers in the byte order of the file.
 struct Numbers<'a> {
     bytes: &'a [u8],
     is_swapped: bool,
@@ -120,8 +119,8 @@ impl<'a> Numbers<'a> {
     }
 }
 
-/// The value of a record: 7 times, 12 texts, two numbers, the LM hash, the NT
-/// hash, older hashes, what kind of account. Little-endian whatever the machine.
+/// Parses a record: 7 times, 12 strings, two numbers, the LM hash, the NT hash, the hash history,
+/// the account type. It is little-endian on all machines.
 fn read_account(mut data: &[u8]) -> Option<Found> {
     fn number(data: &mut &[u8]) -> Option<u32> {
         let (first, rest) = data.split_first_chunk::<4>()?;
@@ -211,7 +210,7 @@ pc$:1003:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:A4F49C406510BDCAB6824EE7C30FD852:[W   
         data
     }
 
-    /// Two chains, the second of two records.
+    /// A database with two chains; the second has two records.
     fn database(swapped: bool) -> Vec<u8> {
         let number = |n: u32| if swapped { n.to_be_bytes() } else { n.to_le_bytes() };
         let mut file = TDB_MAGIC.to_vec();

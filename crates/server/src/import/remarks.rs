@@ -1,13 +1,13 @@
-//! Parameters that are not carried over one to one, and what is to be known of them.
+//! Remarks on Samba parameters that have no direct counterpart.
 
-/// What becomes of a parameter.
+/// Treatment of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Nothing is to be done: why.
+    /// No action is needed, for this reason.
     Needless(&'static str),
-    /// This server always does this, which only the other value asks to change.
+    /// The server always behaves as with this value; the other value cannot be carried over.
     Always(bool, &'static str),
-    /// It could not be carried over: what to do.
+    /// The parameter cannot be carried over; the remedy.
     Lost(&'static str),
 }
 
@@ -28,7 +28,7 @@ const SCRIPTS: Fate =
     Lost("no commands are run for clients; use systemd units or cron for what they did");
 const ALWAYS_ATTRIBUTES: &str = "DOS attributes are kept in user.DOSATTRIB only";
 
-/// By the squeezed name.
+/// By normalised name.
 const FATES: &[(&str, Fate)] = &[
     ("acl:searchdirectories", TUNING),
     (
@@ -266,7 +266,7 @@ const FATES: &[(&str, Fate)] = &[
     ("writeraw", TUNING),
 ];
 
-/// By what its name begins with.
+/// By prefix of the normalised name.
 const FAMILIES: &[(&str, Fate)] = &[
     (
         "aclxattr:",
@@ -311,7 +311,7 @@ const FAMILIES: &[(&str, Fate)] = &[
     ("winbind", DOMAIN),
 ];
 
-/// What becomes of a parameter that is not carried over as it is.
+/// The treatment of a parameter without a direct counterpart.
 #[must_use]
 pub fn fate_of(key: &str) -> Option<Fate> {
     let exact = FATES.iter().find(|(name, _)| *name == key);
@@ -319,13 +319,12 @@ pub fn fate_of(key: &str) -> Option<Fate> {
     exact.or_else(family).map(|(_, fate)| *fate)
 }
 
-/// What is to be known of a module of Samba's; none if its work is done here
-/// anyway.
+/// The remark on a Samba VFS module; `None` if the server does its work anyway.
 #[must_use]
 pub fn module(name: &str) -> Option<&'static str> {
     let name = name.split(':').next().unwrap_or_default();
     Some(match name {
-        // Stored and read in the same place and form.
+        // Stored in the same place and format.
         "streams_xattr" | "acl_xattr" => return None,
         "aio_fork" | "aio_linux" | "aio_pthread" | "dirsort" | "io_uring" | "posix_eadb"
         | "preopen" | "readahead" | "readonly" | "default_quota" | "fileid" | "crossrename"

@@ -1,4 +1,4 @@
-//! Files as people have them.
+//! Tests with realistic files.
 
 use super::*;
 use crate::config::{ExportLine, NfsSquash, ShareConfig};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use smb::Listed;
 use std::io::{Error, ErrorKind};
 
-/// Imports files by their names; the first is the one asked for.
+/// Imports files from a map of names; the first one is the main file.
 fn import_files(files: &[(&str, &str)], users: &[&str]) -> Imported {
     let read = |path: &Path| {
         let found = files.iter().find(|(name, _)| Path::new(name) == path);
@@ -22,7 +22,7 @@ fn import_files(files: &[(&str, &str)], users: &[&str]) -> Imported {
     import(Path::new(files[0].0), &facts).unwrap()
 }
 
-/// The configuration, which must be valid, and what was lost of it.
+/// The imported configuration, which must be valid, and the remarks.
 fn imported(text: &str) -> (Config, Vec<String>) {
     let imported = import_files(&[("smb.conf", text)], &["alice", "bob"]);
     let config =
@@ -184,7 +184,7 @@ fruit:time machine = yes
     let needless: Vec<String> = imported.needless.iter().map(ToString::to_string).collect();
     assert_eq!(needless.len(), 1, "{needless:?}");
     assert!(share(&Config::parse(&imported.config).unwrap(), "a").time_machine);
-    // Who reads the file later finds it all.
+    // Later readers of the file find all remarks in it.
     assert!(
         imported.config.contains("\n# Not carried over:\n#   smb.conf:5: vfs objects = fruit ")
     );
@@ -291,7 +291,7 @@ fn includes_that_lead_in_circles_end() {
     assert!(imported.lost.iter().any(|l| l.text.contains("too many files")));
 }
 
-/// Words that mean something, among others.
+/// Lines with known parameter names, among others.
 fn any_line() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
         "path",
@@ -379,7 +379,7 @@ fn exports_of_the_kernel_become_shares_with_terms_by_client() {
     );
 }
 
-/// The terms of a share's clients, in the words of exports(5).
+/// The clients of a share with their options in exports(5) form.
 pub(super) fn clients_of(share: &ShareConfig) -> Vec<String> {
     let ExportLine { clients, .. } = ExportLine::new(share, false, true);
     let is_usual = |option: &&String| {
@@ -394,7 +394,7 @@ pub(super) fn clients_of(share: &ShareConfig) -> Vec<String> {
     clients.into_iter().map(word).collect()
 }
 
-/// The first entry counts here; the kernel's server goes by kind, whatever the order.
+/// Here the first entry counts; the kernel's server chooses by kind in any order.
 #[test]
 fn hosts_of_an_export_come_before_networks_and_all() {
     let imported = import_files(&[("/etc/exports", EXPORTS)], &[]);
@@ -406,7 +406,7 @@ fn hosts_of_an_export_come_before_networks_and_all() {
     assert_eq!(order.reserved_ports, None, "insecure for some is insecure for none");
 }
 
-/// The terms of the shares that exports become, and what was lost.
+/// The clients of the imported shares, and the remarks.
 fn exported(text: &str) -> (Vec<Vec<String>>, Vec<String>) {
     let imported = import_files(&[("/etc/exports", text)], &[]);
     let config =
@@ -461,7 +461,7 @@ fn export_that_opens_one_within_it_is_left_out() {
     }
 }
 
-/// An include may lead to anything, a device that never ends, too.
+/// An include may name any file, even an endless device.
 #[test]
 fn longer_file_than_the_limit_is_not_read_whole() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,20 +1,20 @@
-//! The text of an smb.conf: sections of parameters, with the files it includes.
+//! Parser for smb.conf: sections of parameters, including included files.
 //!
-//! Names of parameters and sections have no case, and spaces in them say
-//! nothing; a backslash at the end of a line goes on with it.
+//! Parameter and section names are case-insensitive and ignore spaces. A backslash at the end of a
+//! line continues it.
 
 use super::Note;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes of one file, files in all, depth of includes, parameters in all.
+/// Limits: bytes of one file, number of files, depth of includes, number of parameters.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
 const FILES_MAX: usize = 64;
 const DEPTH_MAX: usize = 8;
 const PARAMETERS_MAX: usize = 100_000;
 
-/// Where something was said.
+/// File and line of a parameter or section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// File.
@@ -26,35 +26,35 @@ pub struct Place {
 /// `name = value`.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// The name in lower case without spaces, and the usual one of its synonyms.
+    /// The normalised name, in its usual synonym.
     pub key: String,
-    /// The name as it was typed.
+    /// The name as typed.
     pub shown: String,
-    /// The value, without spaces around it.
+    /// The value without surrounding spaces.
     pub value: String,
-    /// Where.
+    /// File and line.
     pub place: Place,
 }
 
-/// A service, or `[global]`.
+/// A section: a share, or `[global]`.
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// Its name as it was typed.
+    /// The name as typed.
     pub name: String,
-    /// Where it begins.
+    /// Start of the section.
     pub place: Place,
-    /// What it says, in order.
+    /// Its parameters in order.
     pub parameters: Vec<Parameter>,
 }
 
 impl Section {
-    /// Whether it is the one called `name`.
+    /// Whether the section is called `name`.
     pub fn is(&self, name: &str) -> bool {
         squeezed(&self.name) == squeezed(name)
     }
 }
 
-/// Other names of parameters.
+/// Synonyms of parameter names.
 const SYNONYMS: &[(&str, &str)] = &[
     ("allowhosts", "hostsallow"),
     ("browsable", "browseable"),
@@ -81,13 +81,13 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("writeok", "writeable"),
 ];
 
-/// How files are had.
+/// Reads a file as text.
 pub type Read<'a> = &'a dyn Fn(&Path) -> std::io::Result<String>;
 
 /// Reads a file of at most [`FILE_BYTES_MAX`] bytes.
 ///
 /// # Errors
-/// It cannot be read, is no text of UTF-8, or is longer: of that no more is read, whatever it is.
+/// The file is unreadable, not UTF-8, or longer. At most one byte more than the limit is read.
 pub fn read_file(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     let limit = FILE_BYTES_MAX as u64 + 1;
@@ -98,10 +98,10 @@ pub fn read_file(path: &Path) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|error| std::io::Error::new(ErrorKind::InvalidData, error))
 }
 
-/// Reads `path` and what it includes. The first section is `[global]`, said or not.
+/// Parses `path` and its includes. The first section is always `[global]`.
 ///
 /// # Errors
-/// A sentence if `path` itself cannot be read or is too large.
+/// A sentence if `path` itself is unreadable or too large.
 pub fn parse(path: &Path, read: Read<'_>) -> Result<(Vec<Section>, Vec<Note>), String> {
     let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     if text.len() > FILE_BYTES_MAX {
@@ -126,7 +126,7 @@ struct Parser<'a> {
     read: Read<'a>,
     folder: PathBuf,
     sections: Vec<Section>,
-    /// The section that parameters go to.
+    /// The section that receives parameters.
     present: usize,
     notes: Vec<Note>,
     files: usize,
@@ -179,7 +179,7 @@ impl Parser<'_> {
 
     fn section(&mut self, name: &str, place: Place) {
         let name = if squeezed(name) == "globals" { "global" } else { name };
-        // What is said later of a section adds to it.
+        // A repeated section extends the earlier one.
         let known = self.sections.iter().position(|section| section.is(name));
         self.present = known.unwrap_or(self.sections.len());
         if known.is_none() {
@@ -219,17 +219,17 @@ impl Parser<'_> {
     }
 }
 
-/// As names are compared: without case and spaces.
+/// Normalises a name: lower case without spaces.
 pub fn squeezed(name: &str) -> String {
     name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
 }
 
-/// Without the quotes around it.
+/// Removes surrounding quotes.
 pub fn unquoted(value: &str) -> &str {
     value.strip_prefix('"').and_then(|v| v.strip_suffix('"')).unwrap_or(value)
 }
 
-/// The items of a list, separated by spaces and commas, unless quoted.
+/// Splits a list at spaces and commas outside of quotes.
 pub fn items(value: &str) -> Vec<String> {
     let mut items = vec![String::new()];
     let mut is_quoted = false;
@@ -246,7 +246,7 @@ pub fn items(value: &str) -> Vec<String> {
     items
 }
 
-/// Yes or no, in any of the words for it.
+/// Parses a boolean in any of Samba's forms.
 pub fn boolean(value: &str) -> Option<bool> {
     match squeezed(value).as_str() {
         "yes" | "true" | "on" | "1" => Some(true),

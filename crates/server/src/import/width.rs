@@ -1,21 +1,22 @@
-//! Which of two exports lets in more: what is imported must never end wider than what it was made from.
+//! Compares the access that exports grant: an import must never grant more than its source.
 
 use super::nfs_draft::DraftClient;
 use crate::config::{HostRule, NfsClients, NfsSquash};
 use std::collections::HashMap;
 
-/// An export within another.
+/// An export within another one.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Nested {
-    /// The number of the outer one.
+    /// Index of the outer export.
     pub outer: usize,
-    /// The number of the inner one.
+    /// Index of the inner export.
     pub inner: usize,
-    /// Some client gets more of the inner one by the outer one's terms than by its own.
+    /// The outer export grants some client more access to the inner directory than the inner export
+    /// does.
     pub is_opened: bool,
 }
 
-/// A path by its parts, without regard to what is on the disk: symbolic links are not followed.
+/// The components of a path, lexically: symbolic links are not resolved.
 pub fn parts_of(path: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     for part in path.split('/').filter(|part| !matches!(*part, "" | ".")) {
@@ -27,8 +28,8 @@ pub fn parts_of(path: &str) -> Vec<&str> {
     parts
 }
 
-/// Of exports by path and clients, of which the first `served` are to be served: which of these have
-/// others within them. Of each, the first that it opens, else the first alone.
+/// For each of the first `served` exports that contains another one: the first one that it exposes,
+/// else the first one.
 pub fn nested(exports: &[(&str, &[DraftClient])], served: usize) -> Vec<Nested> {
     let parts: Vec<_> = exports.iter().map(|(path, _)| parts_of(path)).collect();
     let mut outer_ones: HashMap<&[&str], Vec<usize>> = HashMap::new();
@@ -53,8 +54,7 @@ pub fn nested(exports: &[(&str, &[DraftClient])], served: usize) -> Vec<Nested> 
     found
 }
 
-/// The entries that decide: nothing counts behind one for all, and refusals at the end refuse those
-/// alone that no entry is for.
+/// The entries that decide: an entry for all ends the list, and trailing refusals change nothing.
 pub fn counting(clients: &[DraftClient]) -> &[DraftClient] {
     let all = clients.iter().position(|client| client.rule == HostRule::All);
     let clients = &clients[..all.map_or(clients.len(), |all| all + 1)];
@@ -62,8 +62,8 @@ pub fn counting(clients: &[DraftClient]) -> &[DraftClient] {
     &clients[..last.map_or(0, |last| last + 1)]
 }
 
-/// Whether every client gets by one list of entries at most what it gets by the other. Lists that
-/// cannot be compared entry by entry are taken for wider.
+/// Whether no client gets more access by `one` than by `other`. Lists that differ entry by entry
+/// count as wider.
 fn is_no_wider(one: &[DraftClient], other: &[DraftClient]) -> bool {
     let counts = counting(one);
     let is_within = |(one, other): (&DraftClient, &DraftClient)| {
@@ -72,7 +72,7 @@ fn is_no_wider(one: &[DraftClient], other: &[DraftClient]) -> bool {
     counts.len() <= other.len() && counts.iter().zip(other).all(is_within)
 }
 
-/// Whether an entry grants at most what another grants to the same client.
+/// Whether one entry grants at most the access of another one.
 pub fn grants_no_more(one: &DraftClient, other: &DraftClient) -> bool {
     let [Some(of_one), Some(of_other)] = [one, other].map(terms_of) else { return false };
     let is_within = !other.is_refused
@@ -95,8 +95,8 @@ fn power_of(squash: Option<NfsSquash>) -> u8 {
     }
 }
 
-/// Refuses a wildcard that addresses in digits could match: other servers hold wildcards against
-/// these, too, and here against names alone.
+/// Refuses a wildcard that could match numeric addresses: other servers match wildcards against
+/// addresses, too, and this server against names only.
 ///
 /// # Errors
 /// A sentence for people.
@@ -105,7 +105,7 @@ pub fn check_wildcard(rule: HostRule) -> Result<HostRule, String> {
     let text = rule.to_string();
     let is_of_digits =
         |text: &str| text.bytes().all(|b| !b.is_ascii_alphabetic() || b.is_ascii_hexdigit());
-    // An address has no letter behind its dots.
+    // A numeric address has no letter after a dot.
     let has_letter = |text: &str| text.bytes().any(|b| b.is_ascii_alphabetic());
     let is_name =
         text.split_once('.').is_some_and(|(_, behind)| has_letter(behind) && !behind.contains('['));

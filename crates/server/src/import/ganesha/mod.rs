@@ -1,7 +1,8 @@
-//! NFS-Ganesha's exports: a share for each, with its clients' terms. ganesha-export-config(8).
+//! Imports exports of NFS-Ganesha: one share for each, with its clients' terms.
+//! ganesha-export-config(8).
 //!
-//! What is said in a CLIENT block counts before its EXPORT block, and that before EXPORT_DEFAULTS.
-//! The first CLIENT block that is for a client counts; clients without one have the export's terms.
+//! Settings of a CLIENT block precede those of its EXPORT block, and these precede EXPORT_DEFAULTS.
+//! The first matching CLIENT block counts; other clients have the export's terms.
 
 mod parse;
 mod terms;
@@ -15,10 +16,10 @@ use parse::{Body, Item};
 use std::path::Path;
 use terms::Terms;
 
-/// File systems that are directories of this machine, by the name of their FSAL.
+/// FSALs whose exports are local directories.
 const LOCAL: &[&str] = &["VFS", "XFS", "ZFS", "LUSTRE", "GPFS"];
 
-/// Settings of exports that change nothing here.
+/// Export settings without an effect here.
 const NEEDLESS: &[&str] = &[
     "export_id",
     "filesystem_id",
@@ -39,7 +40,7 @@ const NEEDLESS: &[&str] = &[
     "transports",
 ];
 
-/// Blocks about the server's own workings.
+/// Blocks that configure the server itself.
 const OWN_BLOCKS: &[&str] = &[
     "9p",
     "cacheinode",
@@ -60,7 +61,7 @@ const OWN_BLOCKS: &[&str] = &[
     "xfs",
 ];
 
-/// Whether a file is of Ganesha: it begins with one of its blocks, or includes a file.
+/// Whether a file is a Ganesha configuration: it begins with one of its blocks or with an include.
 pub fn is_ganesha(text: &str) -> bool {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let mut said = lines.filter(|line| !line.is_empty());
@@ -74,10 +75,10 @@ pub fn is_ganesha(text: &str) -> bool {
         || is_name && (opens(rest) || rest.trim().is_empty() && said.next().is_some_and(opens))
 }
 
-/// Reads a configuration of Ganesha and writes what its exports mean.
+/// Reads a Ganesha configuration and converts its exports.
 ///
 /// # Errors
-/// A sentence if a file cannot be read or understood.
+/// A sentence if a file is unreadable or malformed.
 pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
     let items = parse::parse(path, read)?;
     let from = path.display().to_string();
@@ -101,7 +102,7 @@ pub fn import(path: &Path, read: Read<'_>) -> Result<Imported, String> {
     Ok(importer.draft.finish())
 }
 
-/// Addresses to serve on, by NFS_CORE_PARAM.
+/// Listening addresses from NFS_CORE_PARAM.
 fn listening(items: &[Item]) -> Vec<String> {
     let (mut port, mut address) = (2049_u16, None);
     let cores = items.iter().filter(|item| item.is("nfs_core_param"));
@@ -138,12 +139,12 @@ struct ExportBlock {
     fsal: Option<String>,
     terms: Terms,
     clients: Vec<ClientBlock>,
-    /// Why it is left out.
+    /// Reason for which the export is left out.
     refusal: Option<String>,
 }
 
 impl ExportBlock {
-    /// Whether it is of a directory of this machine.
+    /// Whether the export is a local directory.
     fn is_local(&self) -> bool {
         let fsal = self.fsal.as_deref().unwrap_or_default();
         LOCAL.iter().any(|local| fsal.eq_ignore_ascii_case(local))
@@ -176,7 +177,7 @@ impl Importer {
         }
     }
 
-    /// What holds for the whole server there.
+    /// Applies NFS_CORE_PARAM.
     fn core(&mut self, items: &[Item], all: &mut Terms) {
         for item in items {
             let (place, name) = (item.place.clone(), &item.name);
@@ -196,7 +197,7 @@ impl Importer {
         }
     }
 
-    /// What the defaults demand of the clients of all exports, beside their terms.
+    /// Applies requirements of EXPORT_DEFAULTS for all exports, besides their terms.
     fn demands_of_all(&mut self, items: &[Item], all: &mut Terms) {
         for item in items {
             let name = item.name.to_ascii_lowercase();
@@ -236,7 +237,7 @@ impl Importer {
             return self.draft.lose(place.clone(), "an export without Path; it was left out");
         };
         if let Some(why) = self.obstacle(&path, &export) {
-            // Of another file system the path is none of this machine.
+            // The path of a remote file system is no local directory.
             if export.fsal.is_none() || export.is_local() {
                 self.draft.close(&path);
             }
@@ -248,7 +249,7 @@ impl Importer {
         self.draft.share(DraftShare { place, path, pseudo, clients, keys });
     }
 
-    /// Why an export is left out, if it is.
+    /// Reason for which an export must be left out, if any.
     fn obstacle(&self, path: &str, export: &ExportBlock) -> Option<String> {
         if !self.draft.has_room() {
             return Some(format!("{path}: more than {EXPORTS_MAX} exports; write it by hand"));
@@ -263,7 +264,7 @@ impl Importer {
         Some(format!("{path}: {why}; it was left out"))
     }
 
-    /// What is of an export alone.
+    /// Applies a setting of an export.
     fn setting(&mut self, item: &Item, export: &mut ExportBlock) {
         let (place, name) = (item.place.clone(), item.name.to_ascii_lowercase());
         let values = match &item.body {
@@ -307,7 +308,7 @@ impl Importer {
         }
     }
 
-    /// The terms of a block, and its CLIENT blocks.
+    /// Collects the terms of a block and its CLIENT blocks.
     fn terms_of(&mut self, items: &[Item], terms: &mut Terms, clients: &mut Vec<ClientBlock>) {
         for item in items {
             match &item.body {
@@ -337,7 +338,8 @@ impl Importer {
                         match rule_of(value) {
                             Ok(rule) => rules.push(rule),
                             Err(what) => {
-                                // Its terms may be narrower than those behind it.
+                                // The terms of an unparsable client may be narrower than those of
+                                // later blocks.
                                 terms.refuse();
                                 rules.push(HostRule::All);
                                 let text = format!(
@@ -367,7 +369,7 @@ impl Importer {
         ClientBlock { place: place.clone(), rules, terms }
     }
 
-    /// All entries of an export, in the order in which they count.
+    /// All client entries of an export; the first match counts.
     fn clients(
         &mut self,
         place: &Place,
@@ -400,7 +402,7 @@ impl Importer {
     }
 }
 
-/// A client, as `nfs_clients` takes it. Ganesha's wildcards have a `*` or a `?`, and are held against
+/// Converts a client for `nfs_clients`. Ganesha's wildcards contain `*` or `?`, and match
 /// addresses, too.
 fn rule_of(text: &str) -> Result<HostRule, String> {
     if text == "0.0.0.0" {

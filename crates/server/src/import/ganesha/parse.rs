@@ -1,35 +1,34 @@
-//! The syntax of NFS-Ganesha's configuration: blocks, settings, and files that it includes.
-//! ganesha-config(8).
+//! Parser for NFS-Ganesha's configuration: blocks, settings and includes. ganesha-config(8).
 
 use crate::import::text::{FILE_BYTES_MAX, Place, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Blocks within blocks: Ganesha's own have three levels.
+/// Maximum depth of blocks; Ganesha uses three levels.
 const DEPTH_MAX: usize = 8;
-/// Files that a configuration may have, and how deep they may include each other.
+/// Maximum number of files, and maximum depth of includes.
 const FILES_MAX: usize = 1000;
 const INCLUDES_DEPTH_MAX: usize = 8;
-/// Bytes of all files together.
+/// Total bytes of all files.
 const BYTES_MAX: usize = 16 * FILE_BYTES_MAX;
 
-/// An entry of a block, or of the file.
+/// An entry of a block or of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     pub place: Place,
-    /// As it is written: names have no case.
+    /// Name as written; names are case-insensitive.
     pub name: String,
     pub body: Body,
 }
 
-/// See [`Item`].
+/// Contents of an [`Item`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// `NAME { ... }`
     Block(Vec<Item>),
     /// `NAME = VALUE, VALUE;`
     Values(Vec<String>),
-    /// `%dir FOLDER` and the like: what it names was not read.
+    /// `%dir FOLDER` and similar; the referenced files were not read.
     Unread(String),
 }
 
@@ -39,10 +38,10 @@ impl Item {
     }
 }
 
-/// Reads a configuration with all that it includes.
+/// Parses a configuration with its includes.
 ///
 /// # Errors
-/// A sentence with file and line: Ganesha takes a configuration whole or not at all.
+/// A sentence with file and line: Ganesha, too, rejects a malformed configuration as a whole.
 pub fn parse(path: &Path, read: Read<'_>) -> Result<Vec<Item>, String> {
     let folder = path.parent().unwrap_or(Path::new("/")).to_owned();
     let mut files = Files { read, folder, count: 0, bytes: 0 };
@@ -51,7 +50,7 @@ pub fn parse(path: &Path, read: Read<'_>) -> Result<Vec<Item>, String> {
 
 struct Files<'a> {
     read: Read<'a>,
-    /// Where names of files that do not begin with `/` are: beside the first file.
+    /// Base directory of relative file names: that of the first file.
     folder: PathBuf,
     count: usize,
     bytes: usize,
@@ -84,7 +83,7 @@ impl Files<'_> {
                     items.extend(self.items(&path, depth + 1)?);
                 }
                 Token::Word(name) => items.push(parser.item(place, name, 0)?),
-                // Some write one behind a block.
+                // Some files have a semicolon after a block.
                 Token::Sign(';') => {}
                 _ => return Err(parser.expected("the name of a block")),
             }
@@ -105,7 +104,7 @@ struct Parser<'a> {
     file: Arc<Path>,
     text: &'a str,
     at: usize,
-    /// Of what was read last.
+    /// Line of the last token.
     line: usize,
 }
 
@@ -133,7 +132,7 @@ impl Parser<'_> {
         self.text[self.at..].chars().next()
     }
 
-    /// The next token; none at the end of the file.
+    /// The next token; `None` at the end of the file.
     fn token(&mut self) -> Result<Option<Token>, String> {
         loop {
             match self.peek() {
@@ -163,7 +162,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Between double quotes a backslash takes the meaning from the next letter, or gives it one.
+    /// In double quotes a backslash escapes the next character.
     fn quoted(&mut self, quote: char) -> Result<Token, String> {
         let mut text = String::new();
         self.next();
@@ -183,7 +182,7 @@ impl Parser<'_> {
         Err(self.expected(&format!("{quote} at the end of a text")))
     }
 
-    /// What follows the name of a block or of a setting.
+    /// Parses the rest of a block or setting after its name.
     fn item(&mut self, place: Place, name: String, depth: usize) -> Result<Item, String> {
         match self.token()? {
             Some(Token::Sign('=')) => Ok(Item { place, name, body: Body::Values(self.values()?) }),
@@ -253,7 +252,7 @@ pub mod tests {
         parse(Path::new(files[0].0), &read)
     }
 
-    /// A configuration as text: what it says, without where.
+    /// Formats items as text, without their locations.
     fn written(items: &[Item]) -> String {
         let quoted = |text: &String| {
             let text = text.replace('\\', "\\\\").replace('"', "\\\"");

@@ -1,20 +1,20 @@
-//! What Ganesha calls export permissions, of a CLIENT, an EXPORT or the EXPORT_DEFAULTS block.
+//! Ganesha's export permissions, from CLIENT, EXPORT and EXPORT_DEFAULTS blocks.
 
 use vfs::Identity;
 
-/// Ganesha's anonymous user and group, -2.
+/// Ganesha's anonymous uid and gid, -2.
 const ANONYMOUS: u32 = u32::MAX - 1;
 
-/// As they are said; none where a block says nothing.
+/// Permissions as configured; `None` where a block does not set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
     access: Option<Access>,
     squash: Option<&'static str>,
     anonuid: Option<u32>,
     anongid: Option<u32>,
-    /// AUTH_SYS is taken, or a proof by Kerberos wanted.
+    /// AUTH_SYS is permitted, or Kerberos is required.
     security: Option<Security>,
-    /// Version 4 is served.
+    /// NFS version 4 is served.
     has_version_4: Option<bool>,
     privileged_port: Option<bool>,
     is_refused: bool,
@@ -35,18 +35,18 @@ enum Security {
     Nobody,
 }
 
-/// The meaning of terms here.
+/// The converted permissions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Meaning {
     /// Options of `nfs_clients`.
     pub options: Vec<String>,
     pub is_insecure: bool,
     pub is_refused: bool,
-    /// Why, unless Ganesha refuses them, too.
+    /// The reason of a refusal that Ganesha does not have.
     pub refusal: Option<&'static str>,
 }
 
-/// Whether a setting is about terms.
+/// Whether a setting belongs to the permissions.
 pub fn is_term(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "access_type",
@@ -62,7 +62,7 @@ pub fn is_term(name: &str) -> bool {
     NAMES.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Whether a setting, whatever its name in this version, has clients come by TLS.
+/// Whether a setting requires TLS, under any of its version-dependent names.
 pub fn demands_tls(name: &str, values: &[String]) -> bool {
     let name = name.to_ascii_lowercase();
     let is_about_tls = name.contains("tls") || name.contains("xprtsec");
@@ -71,7 +71,7 @@ pub fn demands_tls(name: &str, values: &[String]) -> bool {
     is_about_tls && !values.iter().all(is_off)
 }
 
-/// Whether a setting without a counterpart may keep clients out, by words in its name.
+/// Whether an unknown setting may restrict clients, by words in its name.
 pub fn restricts(name: &str) -> bool {
     const WORDS: &[&str] = &[
         "access", "addr", "allow", "auth", "deny", "encrypt", "gss", "ha_proxy", "haproxy", "host",
@@ -81,13 +81,13 @@ pub fn restricts(name: &str) -> bool {
     WORDS.iter().any(|word| name.contains(word))
 }
 
-/// Whether version 4 is one of these protocols.
+/// Whether the protocols include version 4.
 pub fn has_version_4(values: &[String]) -> bool {
     let is_4 = |value: &String| value.trim_start_matches(|c: char| !c.is_ascii_digit()) == "4";
     values.iter().any(is_4)
 }
 
-/// A value that says yes or no.
+/// Parses a boolean.
 pub fn boolean(value: &str) -> Option<bool> {
     let is = |words: [&str; 3]| words.iter().any(|word| value.eq_ignore_ascii_case(word));
     match () {
@@ -98,10 +98,10 @@ pub fn boolean(value: &str) -> Option<bool> {
 }
 
 impl Terms {
-    /// Takes a setting, if it is about terms.
+    /// Applies a setting if it belongs to the permissions.
     ///
     /// # Errors
-    /// What is not carried over, in a sentence. A value that is not understood refuses the clients.
+    /// A sentence about a value that is not carried over. An unknown value refuses the clients.
     pub fn set(&mut self, name: &str, values: &[String]) -> Result<(), String> {
         let value = values.first().map(|value| value.to_ascii_lowercase()).unwrap_or_default();
         let known = match &*name.to_ascii_lowercase() {
@@ -130,12 +130,12 @@ impl Terms {
         ))
     }
 
-    /// They reach nothing.
+    /// Refuses all access.
     pub fn refuse(&mut self) {
         self.is_refused = true;
     }
 
-    /// These, and what they do not say by `others`.
+    /// These permissions, completed by `others`.
     pub fn or(&self, others: &Self) -> Self {
         Self {
             access: self.access.or(others.access),
@@ -149,7 +149,7 @@ impl Terms {
         }
     }
 
-    /// What they become here, where Ganesha's own defaults count for the rest.
+    /// Converts the permissions; Ganesha's defaults apply to unset ones.
     pub fn meaning(&self) -> Meaning {
         let access = self.access.unwrap_or(Access::None);
         let refusal = match (access, self.security.unwrap_or(Security::Sys)) {
@@ -175,7 +175,7 @@ impl Terms {
     }
 }
 
-/// Takes a value; false if it is none.
+/// Stores a value; returns false if there is none.
 fn set<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     let is_known = value.is_some();
     if is_known {
@@ -206,7 +206,7 @@ fn squash_of(value: &str) -> Option<&'static str> {
     })
 }
 
-/// Negative numbers are those of 32 bits. It must be an id that a thread can act as.
+/// Parses an id; negative numbers are 32-bit. A thread must be able to assume the id.
 fn id_of(value: &str) -> Option<u32> {
     let number: i64 = value.parse().ok()?;
     let id = match number {

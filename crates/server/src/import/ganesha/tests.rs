@@ -1,4 +1,4 @@
-//! Configurations as people have them.
+//! Tests with realistic configurations.
 
 use super::*;
 use crate::config::Config;
@@ -16,7 +16,7 @@ fn import_files(files: &[(&str, &str)]) -> Result<Imported, String> {
 
 const MAIN: &str = "/etc/ganesha/ganesha.conf";
 
-/// The valid configuration of a text, and what was lost.
+/// The imported configuration, which must be valid, and the remarks.
 fn imported(text: &str) -> (Config, Vec<String>) {
     let imported = import_files(&[(MAIN, text)]).unwrap();
     let config =
@@ -258,7 +258,7 @@ proptest! {
             .collect();
         let imported = import_files(&[(MAIN, &text)]).unwrap();
         if let Err(error) = Config::parse(&imported.config) {
-            // A path that cannot be one is to be corrected; nothing else is wrong.
+            // An invalid path must be corrected by hand; all else must be valid.
             let is_path = error.problems.iter().all(|problem| problem.text.contains("must begin with /"));
             prop_assert!(is_path, "{}\n{}", error, imported.config);
         }
