@@ -1,12 +1,10 @@
-//! What clients may keep to themselves of one file, and how they are asked to
-//! give it back: oplocks, and leases as SMB has them or delegations as NFS.
+//! Caching granted to clients on one file, and its breaks: oplocks, SMB leases and NFS delegations.
 //! MS-FSA 2.1.4.12, 2.1.5.18, 2.1.5.19; MS-SMB2 3.3.4.6, 3.3.4.7.
 //!
-//! What is kept is a set of [`Caching`] of one [`CacheOwner`]: of one open, or
-//! of a key under which a client has any number of opens, which do not disturb
-//! each other. A break is begun here and told elsewhere ([`Caches::poll_break`]);
-//! what needs it waits until it is acknowledged, the last open of its owner is
-//! closed, or [`Caches::handle_timeout`] ends it.
+//! Each [`CacheOwner`] has a set of [`Caching`]. An owner is one open, or a key that any number of
+//! a client's opens share without conflict. A break begins here and is sent elsewhere
+//! ([`Caches::poll_break`]). An operation that requires it waits until the acknowledgement, the
+//! owner's last close, or [`Caches::handle_timeout`].
 
 mod holder;
 mod kinds;
@@ -17,77 +15,77 @@ use std::collections::VecDeque;
 
 pub use kinds::Caching;
 
-/// A client and the key by which it names what it keeps of one file.
+/// Key of a lease or delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CacheKey {
-    /// The client, by whatever its protocol tells clients apart.
+    /// Identity of the client within its protocol.
     pub client: [u8; 16],
-    /// Its choice.
+    /// Key within the client.
     pub key: [u8; 16],
 }
 
-/// Whose caching it is.
+/// Owner of caching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CacheOwner {
-    /// One open's: an oplock.
+    /// One open: an oplock.
     Open(OpenId),
-    /// A client's, for all its opens under the key: a lease.
+    /// A client's key, shared by its opens: a lease or delegation.
     Key(CacheKey),
 }
 
-/// What an owner has.
+/// Caching state of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheState {
-    /// What it may keep.
+    /// Granted caching.
     pub has: Caching,
-    /// It was asked to give some of that back and has not yet.
+    /// Whether a break is outstanding.
     pub is_breaking: bool,
-    /// Counts the changes of a lease, from where its client let it begin.
+    /// Epoch of a lease: it counts changes, starting at the client's value.
     pub epoch: u16,
 }
 
-/// A holder must be told that it has less now, or must give some back.
+/// Notification of a holder that its caching shrinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheBreak {
-    /// Whose.
+    /// Owner of the caching.
     pub owner: CacheOwner,
-    /// What it had.
+    /// Caching before the break.
     pub from: Caching,
-    /// What it may keep.
+    /// Caching after the break.
     pub to: Caching,
-    /// It keeps the rest until it acknowledges. Otherwise it has lost it already.
+    /// Whether the caching lasts until the client acknowledges; otherwise it is lost at once.
     pub acknowledge: bool,
-    /// See [`CacheState::epoch`]: after the change.
+    /// See [`CacheState::epoch`]: value after the change.
     pub epoch: u16,
 }
 
-/// Why an acknowledgment is refused.
+/// Reason why an acknowledgement is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcknowledgeRefusal {
-    /// Nobody asked for it.
+    /// No break is outstanding.
     NotBreaking,
-    /// It keeps more than it may. An oplock is lost by that; a lease goes on
-    /// being asked for.
+    /// The client retains more than the break permits. An oplock is lost then; a lease break stays
+    /// outstanding.
     TooMuch,
 }
 
-/// Number of a break, in the order they begin.
+/// Number of a break, in order of their begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BreakNumber(u64);
 
-/// Why caches must be given back before an open.
+/// Reason for breaks before an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// It is compatible: what is kept back must be written.
+    /// The open is compatible: dirty data must be written back.
     Share,
-    /// It replaces what is in the file.
+    /// The open overwrites the file.
     Replace,
-    /// Its share mode conflicts: perhaps with an open that only a cache keeps.
+    /// The share mode conflicts, perhaps with an open that only a handle cache holds.
     Conflict,
 }
 
 impl Demand {
-    /// What it cannot be had with.
+    /// Caching that the open is incompatible with.
     fn lost(self) -> Caching {
         match self {
             Self::Share => Caching::WRITE,
@@ -96,7 +94,7 @@ impl Demand {
         }
     }
 
-    /// What of that must be given back first.
+    /// Part of it that must be acknowledged first.
     fn waits_for(self) -> Caching {
         match self {
             Self::Share | Self::Replace => Caching::WRITE,
@@ -105,44 +103,43 @@ impl Demand {
     }
 }
 
-/// An open that asks for caches to be given back.
+/// Break request of an open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Demanding {
     pub demand: Demand,
-    /// Whose it is, who need not give anything back.
+    /// Owner of the open, whose caching is unaffected.
     pub by: CacheOwner,
-    /// It looks at what leases do not cover, and asks for oplocks only.
+    /// Whether leases are unaffected, so that only oplocks break.
     pub spares_leases: bool,
-    /// It writes, deletes, or keeps others from reading: what a client that may open by
-    /// itself for reading must know of before.
+    /// Whether the open writes, deletes or denies reading, which conflicts with a read delegation.
     pub intrudes: bool,
 }
 
-/// An open that would like to keep something.
+/// Caching request of an open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanting {
     pub owner: CacheOwner,
     pub wanted: Caching,
-    /// Where a new lease begins to count.
+    /// Initial epoch of a new lease.
     pub epoch: u16,
-    /// It does more than look at attributes.
+    /// Whether the open has more than attribute access.
     pub is_beyond_looking: bool,
-    /// Opens of others do more than look at attributes.
+    /// Whether opens of other owners have more than attribute access.
     pub others_are_beyond_looking: bool,
     pub has_locks: bool,
-    /// It is a delegation: its client opens by itself, and what would disturb it waits
-    /// until it was given back, be it reads only. RFC 8881 10.4.
+    /// Whether it is a delegation: conflicting operations wait for its return, also for a read
+    /// delegation. RFC 8881 10.4.
     pub firm: bool,
-    /// Opens of others write, or keep others from what is wanted.
+    /// Whether opens of other owners write, or deny the requested access.
     pub others_intrude: bool,
 }
 
-/// Everything that is kept of one file.
+/// All caching on one file.
 #[derive(Debug, Default)]
 pub struct Caches {
-    /// By owner.
+    /// Holders in order of their owner.
     holders: Vec<Holder>,
-    /// Sums over the holders, so that nobody is looked for in vain.
+    /// Sums over the holders, so that searches without a result are skipped.
     tally: Tally,
     breaks: VecDeque<CacheBreak>,
     gone: Vec<CacheOwner>,
@@ -151,27 +148,27 @@ pub struct Caches {
 }
 
 impl Caches {
-    /// Whether nobody keeps anything.
+    /// Whether no owner has caching.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tally.keeping == 0
     }
 
-    /// What an owner may keep.
+    /// Caching of an owner.
     #[must_use]
     pub fn of(&self, owner: CacheOwner) -> Caching {
         self.state(owner).has
     }
 
-    /// What an owner has.
+    /// Caching state of an owner.
     #[must_use]
     pub fn state(&self, owner: CacheOwner) -> CacheState {
         self.find(owner).map_or_else(|_| CacheState::default(), |at| self.holders[at].state())
     }
 
-    /// What an owner has as far as it may be relied on later by whoever was not told of
-    /// a break that is under way. Others wait for what is written back; what was
-    /// read may be something else already.
+    /// Caching of an owner that is still valid after a restart, when a break in progress may not
+    /// have reached it. Write caching lasts, since others wait for the write-back. Read caching
+    /// counts as broken.
     #[must_use]
     pub fn lasting(&self, owner: CacheOwner) -> CacheState {
         let Ok(at) = self.find(owner) else { return CacheState::default() };
@@ -181,26 +178,25 @@ impl Caches {
         CacheState { has, is_breaking: false, epoch: holder.epoch }
     }
 
-    /// The latest break that has begun.
+    /// Number of the latest break.
     #[must_use]
     pub fn latest_break(&self) -> BreakNumber {
         self.begun
     }
 
-    /// Whether `owner` must give something back and has not yet.
+    /// Whether a break of `owner` is outstanding.
     #[must_use]
     pub fn is_breaking(&self, owner: CacheOwner) -> bool {
         self.state(owner).is_breaking
     }
 
-    /// How many opens of `owner` do more than look at attributes.
+    /// Number of the owner's opens with more than attribute access.
     pub(crate) fn beyond_looking(&self, owner: CacheOwner) -> usize {
         self.find(owner).map_or(0, |at| self.holders[at].beyond_looking as usize)
     }
 
-    /// Gives an open as much of what it wants as the others leave. Under a key
-    /// that has something already it gets all of what it asks for in addition,
-    /// or nothing: what is there is not taken away by asking for less.
+    /// Grants an open as much of the requested caching as others permit. A key that has caching is
+    /// only upgraded, in full or not at all: a smaller request takes nothing away.
     pub(crate) fn grant(&mut self, wanting: &Wanting) -> CacheState {
         let granted = self.room(wanting);
         let found = self.find(wanting.owner);
@@ -229,8 +225,8 @@ impl Caches {
         holder.state()
     }
 
-    /// Gives an open that is there again as much of what it had as the others leave,
-    /// unless another open under its key brought something back already.
+    /// Restores caching of an open as far as others permit, unless another open of its key has
+    /// restored some already.
     pub(crate) fn restore(&mut self, wanting: &Wanting) {
         if self.of(wanting.owner) != Caching::NONE {
             return;
@@ -255,7 +251,7 @@ impl Caches {
         }
     }
 
-    /// What the others leave of what is wanted. MS-FSA 2.1.5.18.
+    /// Part of the requested caching that others permit. MS-FSA 2.1.5.18.
     fn room(&self, wanting: &Wanting) -> Caching {
         let own = self.find(wanting.owner).ok().map(|at| &self.holders[at]);
         let others = self.tally.without(own);
@@ -266,12 +262,12 @@ impl Caches {
         if wanting.others_are_beyond_looking || others.holders > 0 {
             granted = granted - Caching::WRITE;
         }
-        // Only an open that looks at attributes gets here with a writer about.
+        // With a write cache present, only an attribute-only open gets here.
         if others.writing > 0 || (wanting.firm && wanting.others_intrude) {
             return Caching::NONE;
         }
         match wanting.owner {
-            // An oplock keeps its open only together with all else.
+            // An oplock has handle caching only as part of a batch oplock.
             CacheOwner::Open(_) if others.keeping_handles > 0 => Caching::NONE,
             CacheOwner::Open(_) => granted.as_oplock(),
             CacheOwner::Key(_) if others.oplocks > 0 => (granted - Caching::HANDLE).as_lease(),
@@ -290,7 +286,7 @@ impl Caches {
         }
     }
 
-    /// Asks back what an open cannot be had with. True if it must wait.
+    /// Begins the breaks that an open requires. Returns true if it must wait.
     pub(crate) fn handle_demand(&mut self, demanding: &Demanding) -> bool {
         let Demanding { demand, .. } = *demanding;
         if !self.concerns_others(demanding) {
@@ -316,7 +312,7 @@ impl Caches {
             waits |= holder.has.intersects(demand.waits_for());
             let to = match holder.owner {
                 CacheOwner::Key(_) => holder.has - demand.lost(),
-                // An oplock keeps nothing but reads once it is broken.
+                // A broken oplock retains read caching only.
                 CacheOwner::Open(_) => (holder.has & Caching::READ) - demand.lost(),
             };
             self.begin_break(at, to);
@@ -324,19 +320,19 @@ impl Caches {
         waits
     }
 
-    /// Whether an open that waited must wait on. MS-FSA 2.1.4.12.
+    /// Whether a waiting open must continue to wait. MS-FSA 2.1.4.12.
     pub(crate) fn holds_up(&self, demanding: &Demanding) -> bool {
         self.concerns_others(demanding)
             && self.holders.iter().any(|holder| holder.is_in_the_way(demanding))
     }
 
-    /// Whose answers a demand waits for.
+    /// Owners whose acknowledgements an open waits for.
     pub(crate) fn owners_in_the_way(&self, demanding: &Demanding) -> Vec<CacheOwner> {
         let in_the_way = |holder: &&Holder| holder.is_in_the_way(demanding);
         self.holders.iter().filter(in_the_way).map(|holder| holder.owner).collect()
     }
 
-    /// Whose answers the change of a name waits for: leases of others than `by`.
+    /// Owners of leases with handle caching other than `by`, which a name change waits for.
     pub(crate) fn keepers_of_handles(&self, by: CacheOwner) -> Vec<CacheOwner> {
         let keeps = |holder: &&Holder| {
             holder.is_lease() && holder.owner != by && holder.has.contains(Caching::HANDLE)
@@ -344,7 +340,7 @@ impl Caches {
         self.holders.iter().filter(keeps).map(|holder| holder.owner).collect()
     }
 
-    /// `owner`, who cannot answer, has nothing from now on, and is told so.
+    /// Takes all caching from an owner that cannot acknowledge, and notifies it.
     pub(crate) fn end_break(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         self.breaks.retain(|told| told.owner != owner);
@@ -352,12 +348,12 @@ impl Caches {
         self.settle(at, Caching::NONE);
     }
 
-    /// Has whoever waits look whether it may go on.
+    /// Makes waiting operations check whether they may proceed.
     pub(crate) fn note_settled(&mut self) {
         self.settled = true;
     }
 
-    /// Whether anybody but `by` may have to answer a demand.
+    /// Whether an owner other than `by` may be affected.
     fn concerns_others(&self, demanding: &Demanding) -> bool {
         let own = self.find(demanding.by).ok().map(|at| &self.holders[at]);
         let others = self.tally.without(own);
@@ -369,9 +365,8 @@ impl Caches {
         affected > 0 || others.breaking_leases > 0 || others.firm > 0
     }
 
-    /// Asks all leases but that of `by` to let go of handles: the file's name
-    /// is about to change or to go. True if that must be waited for. MS-FSA
-    /// 2.1.5.15.3, 2.1.5.15.11.
+    /// Breaks handle caching of all leases but that of `by`, since the file's name changes. Returns
+    /// true if an acknowledgement is outstanding. MS-FSA 2.1.5.15.3, 2.1.5.15.11.
     pub fn handle_name_change(&mut self, by: CacheOwner) -> bool {
         if !self.keep_handles(by) {
             return false;
@@ -385,7 +380,7 @@ impl Caches {
         true
     }
 
-    /// Whether a lease other than that of `by` keeps handles, or a delegation anything.
+    /// Whether another lease than that of `by` has handle caching, or another owner a delegation.
     #[must_use]
     pub fn keep_handles(&self, by: CacheOwner) -> bool {
         let own = self.find(by).ok().map(|at| &self.holders[at]);
@@ -393,9 +388,8 @@ impl Caches {
         others.keeping_handles > others.batch || others.firm > 0
     }
 
-    /// Something of the file changes that only delegations cover, its attributes or its
-    /// names: all but that of `by` are asked back. True if that must be waited for.
-    /// RFC 8881 10.4.
+    /// Recalls all delegations but that of `by`, since attributes or names change, which only
+    /// delegations cover. Returns true if a return is outstanding. RFC 8881 10.4.
     pub fn handle_recall(&mut self, by: CacheOwner) -> bool {
         if !self.has_delegations(by) {
             return false;
@@ -408,8 +402,8 @@ impl Caches {
         true
     }
 
-    /// The end of all opens is near: whoever keeps what is not written yet, or handles, is asked
-    /// to let go of that, and delegations are asked back. How many still keep what is not written.
+    /// Prepares a shutdown: breaks write and handle caching and recalls delegations. Returns the
+    /// number of holders with write caching.
     pub fn handle_end_near(&mut self) -> usize {
         for at in (0..self.holders.len()).rev() {
             let Holder { has, firm, .. } = self.holders[at];
@@ -419,15 +413,15 @@ impl Caches {
         self.holders.iter().filter(|holder| holder.has.contains(Caching::WRITE)).count()
     }
 
-    /// Whether another than `by` has a delegation.
+    /// Whether an owner other than `by` has a delegation.
     #[must_use]
     pub fn has_delegations(&self, by: CacheOwner) -> bool {
         let own = self.find(by).ok().map(|at| &self.holders[at]);
         self.tally.without(own).firm > 0
     }
 
-    /// What `by` changes is not what others have read; nor is it what an oplock
-    /// of its own has read, unless it alone may write. MS-FSA 2.1.5.18.
+    /// Handles a data change by `by`: breaks read caching of others, and of its own oplock unless
+    /// that includes write caching. MS-FSA 2.1.5.18.
     pub fn handle_change(&mut self, by: CacheOwner) {
         if self.tally.reading_on == 0 || self.of(by).contains(Caching::WRITE) {
             return;
@@ -441,9 +435,8 @@ impl Caches {
         }
     }
 
-    /// Something in the directory that this is about has changed: leases on it
-    /// are of no use, but for those under the key by which whoever changed it
-    /// names the directory. MS-SMB2 3.2.4.3.8, MS-FSA 2.1.4.12.1.
+    /// Handles a change in a directory: breaks its leases except those under the ParentLeaseKey of
+    /// the change. MS-SMB2 3.2.4.3.8, MS-FSA 2.1.4.12.1.
     pub fn handle_entry_change(&mut self, except: Option<[u8; 16]>) {
         if self.tally.reading_on == 0 {
             return;
@@ -456,7 +449,8 @@ impl Caches {
         }
     }
 
-    /// `owner` gives back all but `keeps`. MS-SMB2 3.3.5.22.1, 3.3.5.22.2.
+    /// Handles the acknowledgement of `owner`, which retains `keeps`. MS-SMB2 3.3.5.22.1,
+    /// 3.3.5.22.2.
     ///
     /// # Errors
     /// See [`AcknowledgeRefusal`].
@@ -482,7 +476,7 @@ impl Caches {
         Ok(())
     }
 
-    /// The delegation that `owner` had is none any more.
+    /// Ends the delegation of `owner`: returned or revoked.
     pub fn handle_return(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         if self.holders[at].firm {
@@ -492,9 +486,8 @@ impl Caches {
         }
     }
 
-    /// The client of `owner` was away, and may not have heard what it is to give back: it is told
-    /// again, and its time to answer begins anew, once. A break whose time ends just then would
-    /// take from it what it has just been told that it has.
+    /// Repeats an outstanding break for a client that has reconnected, and restarts its timeout
+    /// once. Otherwise a timeout could take caching right after the client was notified of it.
     pub fn handle_returned(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         let Some(breaking) = self.holders[at].breaking else { return };
@@ -506,7 +499,7 @@ impl Caches {
         self.handle_unheard(owner);
     }
 
-    /// The client of `owner` may not have heard what it is to give back.
+    /// Repeats an outstanding break, whose notification the client may have missed.
     pub fn handle_unheard(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         let Holder { has, breaking, .. } = self.holders[at];
@@ -515,8 +508,8 @@ impl Caches {
         }
     }
 
-    /// More was asked for while a break was under way: the next step. Windows
-    /// goes by way of reading alone.
+    /// Begins the next step of a break that grew while it was outstanding. Windows steps over
+    /// read-only caching.
     fn break_on(&mut self, at: usize, keeps: Caching, required: Caching) {
         if keeps == Caching::READ {
             self.settle(at, Caching::NONE);
@@ -533,9 +526,9 @@ impl Caches {
         self.tell(at, keeps, asked, true);
     }
 
-    /// Breaks up to `latest` have had time enough: their holders have nothing. Delegations
-    /// are taken away by [`Caches::handle_return`]: who gave them says when, since their
-    /// clients have a lease of time, and are told of the loss.
+    /// Ends breaks up to `latest` without an acknowledgement. Delegations are left to
+    /// [`Caches::handle_return`]: the granting protocol revokes them by the client's lease time and
+    /// reports it.
     pub fn handle_timeout(&mut self, latest: BreakNumber) {
         for at in (0..self.holders.len()).rev() {
             if !self.holders[at].firm
@@ -546,7 +539,7 @@ impl Caches {
         }
     }
 
-    /// An open of `owner` does other things than before.
+    /// Updates the count after an open was downgraded.
     pub(crate) fn handle_narrow(&mut self, owner: CacheOwner, was_beyond: bool, is_beyond: bool) {
         self.settled = true;
         if let Ok(at) = self.find(owner) {
@@ -555,9 +548,9 @@ impl Caches {
         }
     }
 
-    /// An open is gone, and with the last of its owner what that had.
+    /// Handles a close; the owner's caching ends with its last open.
     pub(crate) fn handle_close(&mut self, owner: CacheOwner, was_beyond_looking: bool) {
-        // Who waits may have waited for this open.
+        // A waiting operation may have waited for this open.
         self.settled = true;
         let Ok(at) = self.find(owner) else { return };
         let holder = &mut self.holders[at];
@@ -569,18 +562,18 @@ impl Caches {
         }
     }
 
-    /// The next holder to tell.
+    /// The next break to send.
     pub fn poll_break(&mut self) -> Option<CacheBreak> {
         self.breaks.pop_front()
     }
 
-    /// The next owner that is none any more; to be asked for after the breaks.
+    /// The next owner without opens; poll it after the breaks.
     pub fn poll_gone(&mut self) -> Option<CacheOwner> {
         self.gone.pop()
     }
 
-    /// Whether a break ended, or an open, since this was last asked: who waits
-    /// may try again, or at least look whether it may.
+    /// Whether a break or an open has ended since the last call, so that waiting operations must
+    /// check again.
     pub fn poll_settled(&mut self) -> bool {
         std::mem::take(&mut self.settled)
     }
@@ -590,7 +583,7 @@ impl Caches {
         let to = to & has;
         if let Some(breaking) = breaking {
             if matches!(owner, CacheOwner::Key(_)) {
-                // Told once this step is acknowledged.
+                // The next step follows the acknowledgement of this one.
                 let required = breaking.required & to;
                 self.change(at, |h| h.breaking = Some(Breaking { required, ..breaking }));
             }
@@ -617,8 +610,8 @@ impl Caches {
         self.breaks.push_back(CacheBreak { owner, from, to, acknowledge, epoch });
     }
 
-    /// Ends a break, if there is one. An oplock that is none any more is gone;
-    /// a lease stays with its opens.
+    /// Ends a break, if there is one. An oplock without caching is removed; a lease stays with its
+    /// opens.
     fn settle(&mut self, at: usize, has: Caching) {
         self.settled |= self.holders[at].breaking.is_some();
         self.change(at, |holder| {

@@ -1,5 +1,5 @@
-//! Opens of one file, what they tolerate of each other, and which of the
-//! file's names are about to vanish. MS-FSA 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
+//! Opens of one file, their share modes, and which of its names are delete pending. MS-FSA
+//! 2.1.5.1.2, 2.1.5.5, 2.1.5.15.3.
 
 mod absence;
 
@@ -11,19 +11,19 @@ use crate::{
 
 pub use absence::Absence;
 
-/// Number of an open, unique in the process. Later opens have larger numbers.
+/// Identifier of an open, unique in the process and increasing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OpenId(pub u64);
 
-/// One of a file's names, as far as somebody has it open: the number is given
-/// by [`FileGrants::new_link`] and means nothing for another file. The default is no name's.
+/// Identifier of an open file's name within its file, assigned by [`FileGrants::new_link`]. The
+/// default stands for no name.
 ///
-/// Share modes belong to the file, deletion to one name of it: a hard link
-/// that nobody deletes stays usable. MS-FSA 2.1.1.5 (Link.IsDeleted).
+/// Share modes belong to the file, deletion to one name: another hard link stays usable. MS-FSA
+/// 2.1.1.5 (Link.IsDeleted).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LinkId(pub u64);
 
-/// What an open lets others do meanwhile.
+/// Share mode: access that an open permits to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share(pub u32);
 
@@ -37,50 +37,48 @@ impl Share {
     /// Others may do anything.
     pub const ALL: Self = Self(7);
 
-    /// Whether all of `other` are in the set.
+    /// Whether the set contains all of `other`.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// What an open is to be.
+/// Parameters of an open request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenWish {
-    /// Number of the open.
+    /// Identifier of the open.
     pub id: OpenId,
-    /// The name it comes by.
+    /// Name through which the file is opened.
     pub link: LinkId,
-    /// That is the only name the file has: whoever deletes any name of it
-    /// deletes this one.
+    /// Whether the file has only this name, so that deleting any name deletes this one.
     pub only_link: bool,
-    /// Rights that it will have.
+    /// Rights of the open.
     pub access: Access,
-    /// Rights used by the act of opening and not kept: cutting a file to
-    /// nothing is a write that others may forbid.
+    /// Rights that only the opening uses: an overwrite is a write, which others may deny.
     pub once: Access,
-    /// What it tolerates.
+    /// Share mode.
     pub share: Share,
-    /// The name is to vanish when this open is closed.
+    /// Whether the name is deleted when this open is closed.
     pub delete_on_close: bool,
-    /// What its client would like to keep to itself.
+    /// Requested caching.
     pub caching: Caching,
-    /// It is used as POSIX has it: its name may be taken away while it is open.
+    /// Whether POSIX rules apply: the name may be removed or replaced while the file is open.
     pub posix: bool,
-    /// The key that it names that by, with other opens of the file.
+    /// Lease or delegation key that the client's opens of the file share.
     pub key: Option<CacheKey>,
-    /// Where it counts changes from, if nothing is kept under the key yet.
+    /// Initial epoch of a new lease.
     pub epoch: u16,
-    /// The file's length: locks beyond it keep nobody from caching.
+    /// File size in bytes: locks beyond it do not prevent caching.
     pub size_bytes: u64,
-    /// It takes the place of this open, which has nothing from then on.
+    /// Open that this one replaces.
     pub instead_of: Option<OpenId>,
-    /// It is there for a delegation, and does nothing by itself.
+    /// Whether the open represents a delegation and makes no access of its own.
     pub firm: bool,
 }
 
 impl OpenWish {
-    /// An open that keeps nothing to itself, by a name to be filled in.
+    /// An open without caching; the caller sets the link.
     #[must_use]
     pub fn new(id: OpenId, access: Access, share: Share) -> Self {
         Self {
@@ -101,7 +99,7 @@ impl OpenWish {
         }
     }
 
-    /// Whose caching it comes under.
+    /// Owner of the open's caching.
     #[must_use]
     pub fn owner(&self) -> CacheOwner {
         owner(self.id, self.key)
@@ -111,7 +109,8 @@ impl OpenWish {
         self.access | self.once
     }
 
-    /// Whether it does not share deletion: only opens with a counted right deny anything.
+    /// Whether the open denies shared deletion; only an open with a right in [`COUNTED`] denies
+    /// anything.
     #[must_use]
     pub fn denies_delete(&self) -> bool {
         self.used().intersects(COUNTED) && !self.share.contains(Share::DELETE)
@@ -122,46 +121,45 @@ fn owner(id: OpenId, key: Option<CacheKey>) -> CacheOwner {
     key.map_or(CacheOwner::Open(id), CacheOwner::Key)
 }
 
-/// What somebody waits for who was told [`Refusal::Breaking`], or may not
-/// change a name yet: to be given to [`FileGrants::holds_up`].
+/// Operation that waits after [`Refusal::Breaking`] or a name change's break, for
+/// [`FileGrants::holds_up`].
 #[derive(Clone, Copy, Debug)]
 pub enum Awaited {
-    /// To open.
+    /// An open.
     Open(OpenWish),
-    /// That leases of others than this one keep no handles.
+    /// A name change, which waits until no lease of another owner has handle caching.
     NameChange(CacheOwner),
-    /// That others than this one have no delegation.
+    /// A recall, which waits until no other owner has a delegation.
     Recall(CacheOwner),
 }
 
-/// Why an open is not possible now.
+/// Reason why an open is not possible now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is about to vanish.
+    /// The name is delete pending.
     DeletePending,
-    /// An open forbids this access, or this share mode forbids an open's access.
+    /// The access or share mode conflicts with another open.
     ShareViolation,
-    /// Others were asked to give back what they keep; try again once
-    /// [`Caches::poll_settled`] says so, or after [`Caches::handle_timeout`] with this number.
+    /// Breaks were sent. Retry once [`Caches::poll_settled`] reports, or after
+    /// [`Caches::handle_timeout`] with this number.
     Breaking(BreakNumber),
-    /// Somebody who is away has it open, and nothing that could be asked back: see
-    /// [`Absence::Keeps`].
+    /// An absent client's open conflicts and no break can resolve it: see [`Absence::Keeps`].
     Away,
-    /// [`FileGrants::OPENS_MAX`] was reached.
+    /// [`FileGrants::OPENS_MAX`] is reached.
     TooMany,
 }
 
-/// What closing an open leads to.
+/// Result of a close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closed {
-    /// The file has no open any more.
+    /// Whether the file has no opens left.
     pub last: bool,
-    /// The name that must be removed now; tell the end of it by
-    /// [`FileGrants::handle_removed`]. Until then it cannot be opened.
+    /// Name that the caller must remove, then report with [`FileGrants::handle_removed`]. It cannot
+    /// be opened until then.
     pub remove: Option<LinkId>,
 }
 
-/// An open that is held.
+/// A registered open.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     id: OpenId,
@@ -171,39 +169,39 @@ struct Held {
     delete_on_close: bool,
     posix: bool,
     key: Option<CacheKey>,
-    /// Its client is away and will come back: see [`FileGrants::set_away`].
+    /// Absence of its client: see [`FileGrants::set_away`].
     away: Option<Absence>,
     /// See [`OpenWish::firm`].
     firm: bool,
 }
 
-/// All that is held on one file.
+/// All grants on one file.
 ///
-/// Owns no clock, no lock and no effects: inputs are `handle_*`, what must be
-/// done elsewhere is their answer or taken by `poll_*` ([`RangeLocks`]).
+/// It has no clock, lock or effects: inputs are `handle_*`, and effects for the caller are returned
+/// or taken with `poll_*` ([`RangeLocks`]).
 #[derive(Debug, Default)]
 pub struct FileGrants {
-    /// By number, which is the order of opening.
+    /// Opens by identifier, which is the order of opening.
     opens: Vec<Held>,
-    /// How many of them use a right, or deny it: the share check looks at
-    /// these six numbers and not at the opens.
+    /// Number of opens that use or deny each kind of access: the share check reads these six
+    /// numbers only.
     counts: Counts,
-    /// Names that vanish, or are vanishing. Seldom more than one.
+    /// Delete-pending names, seldom more than one.
     doomed: Vec<LinkId>,
-    /// Those among them that are being removed: see [`Closed::remove`].
+    /// Names in removal: see [`Closed::remove`].
     vanishing: Vec<LinkId>,
     links: u64,
-    /// Opens that do more than look at attributes.
+    /// Opens with more than attribute access.
     beyond_looking: usize,
-    /// Opens whose clients are away.
+    /// Opens whose clients are absent.
     away: usize,
-    /// Oplocks and leases.
+    /// Oplocks, leases and delegations.
     pub caches: Caches,
-    /// Byte ranges.
+    /// Byte-range locks.
     pub locks: RangeLocks,
 }
 
-/// Rights that count in share modes. Looking at attributes never conflicts.
+/// Rights that take part in share mode checks; attribute access never conflicts.
 const COUNTED: Access = Access(
     Access::READ_DATA.0
         | Access::WRITE_DATA.0
@@ -211,15 +209,15 @@ const COUNTED: Access = Access(
         | Access::EXECUTE.0
         | Access::DELETE.0,
 );
-/// Rights that disturb nobody's cache: such opens neither break oplocks nor
-/// keep others from having one. MS-FSA 2.1.5.1.2.
+/// Rights that do not affect caches: such an open neither breaks nor prevents an oplock. MS-FSA
+/// 2.1.5.1.2.
 const LOOKS: Access =
     Access(Access::READ_ATTRIBUTES.0 | Access::WRITE_ATTRIBUTES.0 | Access::SYNCHRONIZE.0);
-/// Rights that disturb no lease. An oplock is disturbed by the last of them.
+/// The same for leases, which READ_CONTROL does not affect either.
 const LOOKS_BESIDE_LEASES: Access = Access(LOOKS.0 | Access::READ_CONTROL.0);
-/// Rights whose use somebody must know of who has the file to read by itself.
+/// Rights that conflict with a read delegation.
 const INTRUDES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0 | Access::DELETE.0);
-/// What a share mode is about: reading, writing, deleting.
+/// Kinds of access that share modes govern: read, write, delete.
 const KINDS: [(Access, Share); 3] = [
     (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
     (Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0), Share::WRITE),
@@ -227,16 +225,16 @@ const KINDS: [(Access, Share); 3] = [
 ];
 
 impl FileGrants {
-    /// Opens of one file: what a table of a few megabytes holds.
+    /// Limit of opens of one file: a table of a few megabytes.
     pub const OPENS_MAX: usize = 1 << 16;
 
-    /// A number for a name that is not open yet.
+    /// Assigns an identifier to a name without opens.
     pub fn new_link(&mut self) -> LinkId {
         self.links += 1;
         LinkId(self.links)
     }
 
-    /// Whether an open could be had now; enters nothing.
+    /// Checks whether an open is possible now, without registering it.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -261,17 +259,17 @@ impl FileGrants {
         Ok(())
     }
 
-    /// Enters an open; the answer is what its client may keep to itself. Its
-    /// number must be larger than those before it.
+    /// Registers an open, and returns its client's caching. Its identifier must be larger than all
+    /// earlier ones.
     ///
     /// # Errors
-    /// See [`Refusal`]; nothing has changed then but the caches that break.
+    /// See [`Refusal`]; only breaks may have begun then.
     pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
         self.ask(wish)?;
         let OpenWish { id, link, access, share, delete_on_close, key, posix, firm, .. } = *wish;
         let is_beyond_looking = !LOOKS.contains(access);
         let state = self.grant(wish, is_beyond_looking);
-        // Two opens race to the table with numbers taken before: nearly sorted.
+        // Two opens may reach the table out of order: the list is nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
         let away = None;
         let held = Held { id, link, access, share, delete_on_close, key, posix, away, firm };
@@ -281,22 +279,21 @@ impl FileGrants {
         Ok(state)
     }
 
-    /// An open that was entered instead of another has come to be: that one has no rights any
-    /// more, denies nothing, and its locks are those of the new one. Until then it is what it was,
-    /// as the new one may still fail.
+    /// Completes the replacement of the open `before`: it loses its rights and share denials, and
+    /// its locks pass to `id`. Until then it is unchanged, since the new open may fail.
     pub fn handle_taken_over(&mut self, before: OpenId, id: OpenId) {
         if self.handle_narrow(before, Access::NONE, Share::ALL) {
             self.locks.handle_moved(before, id);
         }
     }
 
-    /// Whether ranges may be locked by an open: it is there, and no other has taken its place.
+    /// Whether the open may lock ranges: it exists and was not replaced.
     #[must_use]
     pub fn may_lock(&self, id: OpenId) -> bool {
         self.find(id).is_some_and(|at| self.opens[at].access != Access::NONE)
     }
 
-    /// An open has these rights and tolerates this from now on. False if it is not there.
+    /// Reduces an open to these rights and this share mode. Returns false if it does not exist.
     pub fn handle_narrow(&mut self, id: OpenId, access: Access, share: Share) -> bool {
         let Some(at) = self.find(id) else { return false };
         let open = self.opens[at];
@@ -310,7 +307,7 @@ impl FileGrants {
         true
     }
 
-    /// Has others give back what this open cannot be had with; enters nothing.
+    /// Begins the breaks that an open needs, without registering it.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -325,11 +322,11 @@ impl FileGrants {
         }
     }
 
-    /// Asks all leases but that of `by` to let go of handles: the file's name is about to change
-    /// or to go. MS-FSA 2.1.5.15.3, 2.1.5.15.11.
+    /// Breaks handle caching of all leases but that of `by`, since the file's name changes. MS-FSA
+    /// 2.1.5.15.3, 2.1.5.15.11.
     ///
     /// # Errors
-    /// [`Refusal::Breaking`] if that must be waited for.
+    /// [`Refusal::Breaking`] if an acknowledgement is outstanding.
     pub fn ask_for_handles(&mut self, by: CacheOwner) -> Result<(), Refusal> {
         while self.caches.handle_name_change(by) {
             self.await_answers(&Awaited::NameChange(by))?;
@@ -337,7 +334,7 @@ impl FileGrants {
         Ok(())
     }
 
-    /// Whether somebody must wait on.
+    /// Whether a waiting operation must continue to wait.
     #[must_use]
     pub fn holds_up(&self, awaited: &Awaited) -> bool {
         self.is_held_up(awaited) && self.yielding_in_the_way(awaited).is_none()
@@ -370,8 +367,7 @@ impl FileGrants {
         })
     }
 
-    /// Whether an open of others is for writing, or denies what a delegation would let
-    /// its client open by itself.
+    /// Whether another open writes, or denies access that the delegation grants its client.
     fn others_intrude(&self, wish: &OpenWish) -> bool {
         let needs = if wish.caching.contains(Caching::WRITE) {
             Share(Share::READ.0 | Share::WRITE.0)
@@ -385,8 +381,8 @@ impl FileGrants {
         })
     }
 
-    /// An open that was entered with nothing to keep has what it had before, as far as
-    /// the other opens leave it. To be called once all of them are there again.
+    /// Restores the caching of a restored open as far as the others permit. Call it once all opens
+    /// are restored.
     pub fn restore_caching(&mut self, id: OpenId, had: CacheState) {
         let Some(at) = self.find(id) else { return };
         let Held { access, key, .. } = self.opens[at];
@@ -408,7 +404,7 @@ impl FileGrants {
         });
     }
 
-    /// What must be given back for an open, if anything.
+    /// The breaks that an open requires, if any.
     fn demand(&self, wish: &OpenWish, fits: Result<(), Refusal>) -> Option<Demanding> {
         let demand = match fits {
             _ if LOOKS.contains(wish.used()) => return None,
@@ -423,8 +419,8 @@ impl FileGrants {
         Some(Demanding { demand, by: wish.owner(), spares_leases, intrudes })
     }
 
-    /// Takes an open out, with its locks; requests of it that wait are
-    /// refused. One that is not there changes nothing.
+    /// Withdraws an open and its locks, and refuses its waiting lock requests. An unknown open has
+    /// no effect.
     pub fn handle_close(&mut self, id: OpenId) -> Closed {
         let Some(at) = self.find(id) else { return Closed::default() };
         let open = self.opens.remove(at);
@@ -438,7 +434,7 @@ impl FileGrants {
             self.doom(open.link);
         }
         let link = open.link;
-        // Opens of POSIX do not keep a name. MS-FSA 2.1.5.5 asks for the last open.
+        // POSIX opens do not pin a name. MS-FSA 2.1.5.5 requires the last open.
         let kept = self.opens.iter().any(|held| held.link == link && !held.posix);
         let removes = !kept && self.doomed.contains(&link) && !self.vanishing.contains(&link);
         if removes {
@@ -447,7 +443,7 @@ impl FileGrants {
         Closed { last: self.opens.is_empty(), remove: removes.then_some(link) }
     }
 
-    /// Takes an open out that never came to be: its wish to delete is void.
+    /// Withdraws a failed open: its delete on close has no effect.
     pub fn handle_withdraw(&mut self, id: OpenId) -> Closed {
         if let Some(at) = self.find(id) {
             self.opens[at].delete_on_close = false;
@@ -455,14 +451,14 @@ impl FileGrants {
         self.handle_close(id)
     }
 
-    /// The name of [`Closed::remove`] is gone, or could not be removed: either
-    /// way it can be opened, if it is there.
+    /// Ends the removal of [`Closed::remove`], successful or not: an existing name can be opened
+    /// again.
     pub fn handle_removed(&mut self, link: LinkId) {
         self.doomed.retain(|doomed| *doomed != link);
         self.vanishing.retain(|vanishing| *vanishing != link);
     }
 
-    /// Marks the name that `id` came by to vanish at its last close, or no longer.
+    /// Sets or clears delete pending for the name of `id`.
     pub fn handle_disposition(&mut self, id: OpenId, delete: bool) {
         let Some(at) = self.find(id) else { return };
         let link = self.opens[at].link;
@@ -475,21 +471,21 @@ impl FileGrants {
         }
     }
 
-    /// The name that `id` came by vanishes when it is closed.
+    /// Sets delete on close for an open.
     pub fn set_delete_on_close(&mut self, id: OpenId) {
         if let Some(at) = self.find(id) {
             self.opens[at].delete_on_close = true;
         }
     }
 
-    /// Whether a name will vanish at its last close.
+    /// Whether a name is delete pending.
     #[must_use]
     pub fn is_delete_pending(&self, link: LinkId) -> bool {
         self.doomed.contains(&link)
     }
 
-    /// Whether an open other than `id` does not share deletion: a rename or a
-    /// replacement must not happen under it.
+    /// Whether an open other than `id` denies shared deletion, which forbids rename and
+    /// replacement.
     #[must_use]
     pub fn others_forbid_delete(&self, id: OpenId) -> bool {
         let own = self.find(id).is_some_and(|at| {
@@ -499,14 +495,13 @@ impl FileGrants {
         self.counts.denies[2] > u32::from(own)
     }
 
-    /// Whether an open has the right to delete: nothing may be opened that does not share that.
+    /// Whether an open has DELETE, which an open that denies shared deletion conflicts with.
     #[must_use]
     pub fn is_open_for_delete(&self) -> bool {
         self.counts.uses[2] > 0
     }
 
-    /// Whether every open lets its name be taken by another file, or its
-    /// directory be renamed.
+    /// Whether every open tolerates that its name is replaced or its directory renamed.
     #[must_use]
     pub fn all_posix(&self) -> bool {
         self.opens.iter().all(|held| held.posix)
@@ -518,8 +513,8 @@ impl FileGrants {
         self.opens.len()
     }
 
-    /// Whether all opens are under leases that keep handles, or there for delegations:
-    /// perhaps no program has the file open any more.
+    /// Whether all opens have handle caching or are delegations: perhaps no program has the file
+    /// open.
     #[must_use]
     pub fn is_open_by_handles_only(&self) -> bool {
         self.opens.iter().all(|held| {
@@ -528,19 +523,19 @@ impl FileGrants {
         })
     }
 
-    /// Whose caching an open comes under.
+    /// Owner of an open's caching.
     #[must_use]
     pub fn owner(&self, id: OpenId) -> CacheOwner {
         owner(id, self.find(id).and_then(|at| self.opens[at].key))
     }
 
-    /// Whether `id` is held.
+    /// Whether the open exists.
     #[must_use]
     pub fn is_open(&self, id: OpenId) -> bool {
         self.find(id).is_some()
     }
 
-    /// Whether nothing is held and nothing is going on: the file can be forgotten.
+    /// Whether nothing is open or in removal, so that the state can be dropped.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.opens.is_empty() && self.doomed.is_empty()
@@ -557,9 +552,8 @@ impl FileGrants {
     }
 }
 
-/// How many opens use each of [`KINDS`], and how many deny it. Opens without
-/// any counted right are in neither: MS-FSA 2.1.5.1.2 checks sharing only
-/// where such a right is asked for.
+/// Number of opens that use each of [`KINDS`], and that deny it. Opens without a counted right are
+/// in neither: MS-FSA 2.1.5.1.2 checks sharing only where such a right is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     uses: [u32; 3],

@@ -1,9 +1,8 @@
-//! Who may do what to a file at the same time: opens with share modes, delete
-//! pending, oplocks, leases, byte-range locks. One pure state machine per file, for
-//! every protocol; delegations are leases here.
+//! Conflicts between concurrent users of one file: opens with share modes, delete pending, oplocks,
+//! leases, delegations and byte-range locks. One pure state machine per file serves every protocol;
+//! delegations are treated as leases.
 //!
-//! Owns no clock, no lock and no I/O. Inputs are `handle_*`; what must then be
-//! done elsewhere is returned.
+//! It has no clock, lock or I/O. Inputs are `handle_*`; effects for the caller are returned.
 #![forbid(unsafe_code)]
 
 mod caching;

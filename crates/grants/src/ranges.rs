@@ -1,8 +1,8 @@
 //! Byte-range locks of one file. MS-FSA 2.1.4.10, 2.1.5.8, 2.1.5.9.
 //!
-//! A lock belongs to an open. Locks of one open do not merge, are given back
-//! one by one with exactly their range, and bind their own open too. Those of a
-//! [`LockOwner`] merge and split ([`owners`]); both kinds keep each other out.
+//! Locks of an open do not merge, are released one by one with exactly their range, and also bind
+//! their own open. Locks of a [`LockOwner`] merge and split ([`owners`]). Both kinds conflict with
+//! each other.
 
 mod held;
 mod index;
@@ -12,13 +12,12 @@ use crate::OpenId;
 use held::HeldLocks;
 use std::collections::VecDeque;
 
-/// Bytes of a file. Empty ranges exist: they conflict with what strictly
-/// contains their position.
+/// Bytes of a file. An empty range conflicts with a lock that strictly contains its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// First byte.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub length: u64,
 }
 
@@ -26,14 +25,14 @@ impl Range {
     /// A range that does not wrap around.
     #[must_use]
     pub fn new(offset: u64, length: u64) -> Option<Self> {
-        // The last byte must have an offset; one past the largest is fine.
+        // The last byte must have an offset; one past the largest is valid.
         if length > 0 && offset.checked_add(length - 1).is_none() {
             return None;
         }
         Some(Self { offset, length })
     }
 
-    /// All bytes from `offset` on that a file can have.
+    /// All possible bytes from `offset` on.
     #[must_use]
     pub fn to_end(offset: u64) -> Self {
         Self { offset, length: u64::MAX - offset }
@@ -45,29 +44,29 @@ impl Range {
         self == Self::to_end(self.offset)
     }
 
-    /// Offset of the last byte; only asked of ranges that are not empty.
+    /// Offset of the last byte of a non-empty range.
     fn last(self) -> u64 {
         self.offset + (self.length - 1)
     }
 
-    /// Offset of the last byte; of an empty range its position.
+    /// Offset of the last byte, or the position of an empty range.
     fn end(self) -> u64 {
         self.offset + self.length.saturating_sub(1)
     }
 
-    /// Whether no byte is between the two.
+    /// Whether the ranges overlap or adjoin.
     fn touches(self, other: Self) -> bool {
         self.offset <= other.end().saturating_add(1) && other.offset <= self.end().saturating_add(1)
     }
 
-    /// All bytes of two and between them: no more than an offset can count, but for the last one.
+    /// The smallest range with both, except that the length saturates.
     fn hull(self, other: Self) -> Self {
         let (offset, end) = (self.offset.min(other.offset), self.end().max(other.end()));
         Self { offset, length: (end - offset).saturating_add(1) }
     }
 
-    /// Whether two ranges have a byte in common, or an empty one lies strictly
-    /// within the other. MS-FSA 2.1.4.10.
+    /// Whether two ranges share a byte, or an empty one lies strictly within the other. MS-FSA
+    /// 2.1.4.10.
     #[must_use]
     pub fn overlaps(self, other: Self) -> bool {
         match (self.length, other.length) {
@@ -79,79 +78,78 @@ impl Range {
     }
 }
 
-/// What a lock keeps others from.
+/// Kind of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum LockKind {
-    /// Everything.
+    /// Excludes reads and writes of others.
     Exclusive,
-    /// Writing.
+    /// Excludes writes.
     Shared,
 }
 
-/// A lock that is asked for.
+/// A lock request or lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangeLock {
-    /// Which bytes.
+    /// Range of the lock.
     pub range: Range,
-    /// Against what.
+    /// Kind of the lock.
     pub kind: LockKind,
 }
 
-/// Who has locks as POSIX has them, by a number that is unique in the process: an owner
-/// of a client, whatever opens it locks by.
+/// POSIX lock owner: a number that is unique in the process. It stands for one owner of a client,
+/// whichever opens it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockOwner(pub u64);
 
-/// A lock that is in the way.
+/// A conflicting lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockHeld {
-    /// What is locked.
+    /// Range and kind of the lock.
     pub lock: RangeLock,
-    /// By whom; none if an open has it as Windows has it.
+    /// Its owner; none for a lock of an open (Windows).
     pub owner: Option<LockOwner>,
 }
 
-/// What became of a lock for an owner.
+/// Result of a lock request for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerLocking {
-    /// It has the lock.
+    /// The lock was granted.
     Granted,
-    /// This one is in the way.
+    /// The lock conflicts with this one.
     Denied(LockHeld),
 }
 
-/// Why a lock cannot be had, or given back.
+/// Reason why a lock cannot be granted or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockRefusal {
-    /// Another lock is in the way.
+    /// Another lock conflicts.
     Conflict,
-    /// The range was not locked like this by this open; or the open that
-    /// waited for it was closed.
+    /// This open has no such lock, or the waiting open was closed.
     NotLocked,
-    /// [`RangeLocks::LOCKS_MAX`] or [`RangeLocks::WAITS_MAX`] was reached.
+    /// [`RangeLocks::LOCKS_MAX`] or [`RangeLocks::WAITS_MAX`] is reached.
     TooMany,
 }
 
-/// Number of a lock request that waits.
+/// Identifier of a waiting lock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitId(pub u64);
 
-/// What became of a request that may wait.
+/// Result of a request that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locking {
-    /// It has the lock.
+    /// The lock was granted.
     Granted,
-    /// It stands in line; [`RangeLocks::poll_decided`] will name it.
+    /// The request waits; [`RangeLocks::poll_decided`] will report it.
     Waits(WaitId),
 }
 
-/// The end of a wait.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided {
-    /// Whose.
+    /// Identifier of the request.
     pub wait: WaitId,
-    /// The lock, or why it will never be had.
+    /// The lock was granted, or the reason why it never will be.
     pub result: Result<(), LockRefusal>,
 }
 
@@ -160,44 +158,43 @@ struct Waiting {
     wait: WaitId,
     open: OpenId,
     lock: RangeLock,
-    /// Who is told that the lock can be had, and does not get it by that.
+    /// Owner to notify that the lock is available; the notification does not grant it.
     owner: Option<LockOwner>,
 }
 
-/// What a caller is still to ask for.
+/// Reports that the caller has not polled yet.
 #[derive(Debug, Default)]
 struct News {
     decided: VecDeque<Decided>,
-    /// Opens that have more ranges than before, or fewer.
+    /// Opens whose number of ranges has changed.
     recounted: Vec<OpenId>,
 }
 
-/// The locks of one file, and those who wait.
+/// Locks of one file, and waiting requests.
 #[derive(Debug, Default)]
 pub struct RangeLocks {
-    /// None where there are none: most files have none.
+    /// None without locks, as for most files.
     held: Option<Box<HeldLocks>>,
     waiting: Vec<Waiting>,
-    /// None where nothing is to be asked for.
+    /// None without reports.
     news: Option<Box<News>>,
     waits: u64,
-    /// Waiting requests that were looked at, and steps in indexes that are gone.
+    /// Waiting requests examined, and steps in dropped indexes.
     #[cfg(test)]
     steps: u64,
 }
 
 impl RangeLocks {
-    /// Locks of one file, and requests that wait for one.
+    /// Limit of locks of one file and requests that wait for one.
     pub const LOCKS_MAX: usize = 32 * 1024;
-    /// Requests that wait for one file.
+    /// Limit of waiting requests for one file.
     pub const WAITS_MAX: usize = 1024;
 
-    /// Grants all locks, or none. Requests that wait are not asked: they go
-    /// first only when a lock is given back.
+    /// Grants all locks, or none. It passes waiting requests, which precede only when a lock is
+    /// released.
     ///
     /// # Errors
-    /// [`LockRefusal::Conflict`], also where two of `wanted` exclude each
-    /// other; [`LockRefusal::TooMany`].
+    /// [`LockRefusal::Conflict`], also between two of `wanted`; [`LockRefusal::TooMany`].
     pub fn handle_locks(&mut self, open: OpenId, wanted: &[RangeLock]) -> Result<(), LockRefusal> {
         for (at, lock) in wanted.iter().enumerate() {
             if let Err(refusal) = self.check(open, *lock) {
@@ -212,7 +209,7 @@ impl RangeLocks {
         Ok(())
     }
 
-    /// Grants a lock, or lets the request wait behind those that wait.
+    /// Grants a lock, or queues the request behind waiting ones.
     ///
     /// # Errors
     /// [`LockRefusal::TooMany`].
@@ -228,8 +225,8 @@ impl RangeLocks {
         }
     }
 
-    /// Takes a request out of the line. False if it has been decided already:
-    /// then the lock, if it got one, is the caller's to give back.
+    /// Withdraws a waiting request. Returns false if it was decided already; then the caller must
+    /// release a granted lock.
     pub fn handle_cancel(&mut self, wait: WaitId) -> bool {
         let Ok(at) = self.waiting.binary_search_by_key(&wait, |waiting| waiting.wait) else {
             return false;
@@ -239,7 +236,7 @@ impl RangeLocks {
         true
     }
 
-    /// Gives back one lock with exactly this range, the exclusive one first.
+    /// Releases one lock with exactly this range, an exclusive one first.
     ///
     /// # Errors
     /// [`LockRefusal::NotLocked`].
@@ -247,8 +244,8 @@ impl RangeLocks {
         self.handle_unlocks(open, &[range])
     }
 
-    /// Gives back one lock with exactly each of these ranges, the exclusive one first, up to the
-    /// first range that is not locked. Requests that wait are decided once, after that.
+    /// Releases one lock for each of these ranges, an exclusive one first, up to the first that is
+    /// not locked. Waiting requests are decided once, afterwards.
     ///
     /// # Errors
     /// [`LockRefusal::NotLocked`].
@@ -262,15 +259,15 @@ impl RangeLocks {
         if failed.is_some() { Err(LockRefusal::NotLocked) } else { Ok(()) }
     }
 
-    /// Gives back those of the locks that are there, with exactly their ranges and kinds. Requests
-    /// that wait are decided once, after that.
+    /// Releases those of the locks that exist, with exactly their ranges and kinds. Waiting
+    /// requests are decided once, afterwards.
     pub fn handle_releases(&mut self, open: OpenId, locks: &[RangeLock]) {
         let released = locks.iter().filter(|lock| self.remove(open, **lock));
         let released: Vec<Range> = released.map(|lock| lock.range).collect();
         self.end_release(open, released.into_iter());
     }
 
-    /// Gives back all locks of an open and refuses its requests that wait.
+    /// Releases all locks of an open and refuses its waiting requests.
     pub fn handle_close(&mut self, open: OpenId) {
         let released = self.has_of(open);
         if let Some(held) = self.held.as_mut().filter(|_| released) {
@@ -289,7 +286,7 @@ impl RangeLocks {
         }
     }
 
-    /// What an open has locked, or waits for, is another's from now on.
+    /// Transfers locks and waiting requests of an open to another.
     pub fn handle_moved(&mut self, from: OpenId, to: OpenId) {
         if self.count_of(from) == 0 {
             return;
@@ -301,25 +298,25 @@ impl RangeLocks {
         waiting.for_each(|waiting| waiting.open = to);
         self.recount(from);
         self.recount(to);
-        // The lock in the way of one of them may be its own now.
+        // A conflicting lock may belong to the same open now.
         self.decide(Range::to_end(0));
     }
 
-    /// The next request whose wait is over, in the order of deciding.
+    /// The next request whose wait has ended, in order of decision.
     pub fn poll_decided(&mut self) -> Option<Decided> {
         let next = self.news.as_mut()?.decided.pop_front();
         self.drop_old_news();
         next
     }
 
-    /// The next open for which [`RangeLocks::count_of`] may be another than it was.
+    /// The next open whose [`RangeLocks::count_of`] may have changed.
     pub fn poll_recounted(&mut self) -> Option<OpenId> {
         let next = self.news.as_mut()?.recounted.pop();
         self.drop_old_news();
         next
     }
 
-    /// Ranges that an open has locked, or waits for.
+    /// Number of ranges that an open has locked or waits for.
     #[must_use]
     pub fn count_of(&self, open: OpenId) -> usize {
         let held = self.held.as_ref().map_or(0, |held| held.count_of(open));
@@ -333,7 +330,7 @@ impl RangeLocks {
         !held.meets(LockKind::Exclusive, range, Some(open))
     }
 
-    /// Whether `open` may write the range: its own shared locks forbid it too.
+    /// Whether `open` may write the range: its own shared locks forbid it, too.
     #[must_use]
     pub fn may_write(&self, open: OpenId, range: Range) -> bool {
         let Some(held) = self.held.as_ref().filter(|_| range.length > 0) else { return true };
@@ -353,7 +350,7 @@ impl RangeLocks {
         self.held.as_ref().is_some_and(|held| held.has_before(offset))
     }
 
-    /// The locks that are an open's own, in an order in which they can be had again.
+    /// The open's own locks, in an order in which they can be restored.
     pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
         self.held.iter().flat_map(move |held| held.of(open))
     }
@@ -372,7 +369,7 @@ impl RangeLocks {
         }
     }
 
-    /// Room for more locks: whoever waits has theirs already.
+    /// Checks the limit for more locks; waiting requests count already.
     fn need_room(&self, more: usize) -> Result<(), LockRefusal> {
         let held = self.held.as_ref().map_or(0, |held| held.len());
         let fits = held + self.waiting.len() + more <= Self::LOCKS_MAX;
@@ -435,8 +432,7 @@ impl RangeLocks {
         }
     }
 
-    /// Grants what waits and can be had now, first come first served, among
-    /// those that touch what was given back.
+    /// Grants waiting requests in order of arrival, among those that adjoin the released range.
     fn decide(&mut self, released: Range) {
         self.drop_empty();
         let before = std::mem::take(&mut self.waiting);

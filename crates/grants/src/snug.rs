@@ -1,6 +1,6 @@
-//! Lists that mostly have one entry, once for every open file.
+//! Lists that mostly have one entry, allocated for every open file.
 
-/// As [`Vec::insert`], but the first entry gets room for itself alone, not for four.
+/// As [`Vec::insert`], but allocates the first entry exactly instead of room for four.
 pub fn insert_snugly<T>(list: &mut Vec<T>, at: usize, entry: T) {
     if list.is_empty() {
         list.reserve_exact(1);

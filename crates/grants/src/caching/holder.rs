@@ -1,31 +1,31 @@
-//! One owner's caching, and sums over all of a file's.
+//! Caching of one owner, and sums over all owners of a file.
 
 use super::{BreakNumber, CacheOwner, CacheState, Caching, Demanding};
 
-/// A break that is not acknowledged yet.
+/// An outstanding break.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Breaking {
-    /// What the client was told that it may keep.
+    /// Caching that the notification named.
     pub asked: Caching,
-    /// What it may keep in the end, if others have come meanwhile.
+    /// Caching that remains after all steps, if further breaks came meanwhile.
     pub required: Caching,
     pub number: BreakNumber,
-    /// Its time has begun anew once: [`super::Caches::handle_returned`].
+    /// Whether its timeout was restarted: [`super::Caches::handle_returned`].
     pub is_renewed: bool,
 }
 
-/// What one owner keeps.
+/// Caching of one owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder {
     pub owner: CacheOwner,
     pub has: Caching,
     pub breaking: Option<Breaking>,
     pub epoch: u16,
-    /// Opens that it is for.
+    /// Number of the owner's opens.
     pub opens: u32,
-    /// Those of them that do more than look at attributes.
+    /// Number of opens with more than attribute access.
     pub beyond_looking: u32,
-    /// What it has stays until it is given back: see [`super::Wanting::firm`].
+    /// Whether it is a delegation, which lasts until its return: see [`super::Wanting::firm`].
     pub firm: bool,
 }
 
@@ -46,12 +46,12 @@ impl Holder {
         self.is_lease() && self.breaking.is_some()
     }
 
-    /// Has a delegation.
+    /// Whether it is a delegation in force.
     pub fn keeps_firmly(&self) -> bool {
         self.firm && self.has != Caching::NONE
     }
 
-    /// Whether the demand cannot be met beside the delegation that this has.
+    /// Whether the request conflicts with the delegation.
     pub fn is_recalled_by(&self, demanding: &Demanding) -> bool {
         self.keeps_firmly() && (demanding.intrudes || self.has.contains(Caching::WRITE))
     }
@@ -61,29 +61,29 @@ impl Holder {
         self.owner != demanding.by && !is_spared
     }
 
-    /// Whether an open that demands this must wait for this one. MS-FSA 2.1.4.12.
+    /// Whether a requesting open must wait for this owner. MS-FSA 2.1.4.12.
     pub fn is_in_the_way(&self, demanding: &Demanding) -> bool {
         let keeps = self.is_breaking_lease() || self.has.intersects(demanding.demand.waits_for());
         let is_in_the_way = if self.firm { self.is_recalled_by(demanding) } else { keeps };
         self.is_asked_by(demanding) && is_in_the_way
     }
 
-    /// Has read something, and was not told yet to forget it.
+    /// Whether it has read caching without a notification to drop it.
     fn reads_on(&self) -> bool {
         let forgets = self.breaking.is_some_and(|b| b.required == Caching::NONE);
         self.has.contains(Caching::READ) && !forgets
     }
 }
 
-/// How many holders there are, and how many of some kind. Each is one of a file's opens, of
-/// which there are never 2^32; there is a tally for every file that is open.
+/// Number of holders of one file, in total and by kind. Each belongs to an open, of which there
+/// are never 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub holders: u32,
     pub keeping: u32,
     pub writing: u32,
     pub keeping_handles: u32,
-    /// Oplocks among those that keep handles.
+    /// Oplocks with handle caching.
     pub batch: u32,
     pub oplocks: u32,
     pub breaking_leases: u32,
@@ -101,7 +101,7 @@ impl Tally {
         self.each(holder, |count| *count -= 1);
     }
 
-    /// The others, as `own` sees them.
+    /// The counts without `own`.
     pub fn without(mut self, own: Option<&Holder>) -> Self {
         if let Some(own) = own {
             self.remove(own);

@@ -1,19 +1,19 @@
-//! Sets of what a client may keep to itself.
+//! Sets of caching rights.
 
 use std::ops::{BitAnd, BitOr, Sub};
 
-/// What a client may do without asking. MS-SMB2 2.2.13.2.8 numbers the bits.
+/// Caching rights of a client, with the bits of MS-SMB2 2.2.13.2.8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Caching(pub u8);
 
 impl Caching {
-    /// Nothing.
+    /// No caching.
     pub const NONE: Self = Self(0);
-    /// Keep what it has read.
+    /// Read caching.
     pub const READ: Self = Self(1);
-    /// Keep its open when the application closes.
+    /// Handle caching: the client may delay a close.
     pub const HANDLE: Self = Self(2);
-    /// Keep back what it writes and locks.
+    /// Write caching: the client may delay writes and locks.
     pub const WRITE: Self = Self(4);
     /// A level II oplock.
     pub const LEVEL_II: Self = Self::READ;
@@ -34,8 +34,8 @@ impl Caching {
         self & other != Self::NONE
     }
 
-    /// The oplock that this amounts to: handles are kept with all of it only,
-    /// and nothing without reading.
+    /// The oplock level that these rights permit: handle caching requires all three rights, and
+    /// the others require read caching.
     pub(super) fn as_oplock(self) -> Self {
         match self {
             Self::BATCH | Self::EXCLUSIVE => self,
@@ -43,7 +43,7 @@ impl Caching {
         }
     }
 
-    /// The lease that this amounts to: what is not read cannot be kept.
+    /// The lease state that these rights permit: every lease includes read caching.
     pub(super) fn as_lease(self) -> Self {
         let known = self & Self::BATCH;
         if known.contains(Self::READ) { known } else { Self::NONE }

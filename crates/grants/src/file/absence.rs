@@ -1,35 +1,34 @@
-//! Opens whose clients are away and will come back: what is asked of those cannot be answered
-//! before. MS-SMB2 3.3.4.6, 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
+//! Opens whose clients are disconnected and may reconnect: they cannot acknowledge a break before.
+//! MS-SMB2 3.3.4.6, 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
 
 use super::{Awaited, FileGrants, OpenId, Refusal, owner};
 use crate::{CacheOwner, Caching};
 
-/// State of an open whose client is away.
+/// Behaviour of an open while its client is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Absence {
-    /// It is asked for what it keeps, and counts as having given it back: a resilient open.
+    /// A break counts as acknowledged at once: a resilient open.
     Yields,
-    /// It is asked once it is back, and others wait for that, as Windows has it: a persistent
-    /// open, whose client may have data that it has not written yet. Where there is nothing to
-    /// ask for they are refused.
+    /// A break waits until the client reconnects, as on Windows: a persistent open, whose client
+    /// may have unwritten data. If no break can resolve a conflict, the other open is refused.
     Keeps,
 }
 
 impl FileGrants {
-    /// The client of an open goes away for a while, or is back.
+    /// Records that an open's client is absent, or is back.
     pub fn set_away(&mut self, id: OpenId, absence: Option<Absence>) {
         let Some(at) = self.find(id) else { return };
         self.away -= usize::from(self.opens[at].away.is_some());
         self.away += usize::from(absence.is_some());
         self.opens[at].away = absence;
-        // An open that waits for its answer is to be tried again.
+        // An open that waits for its acknowledgement must retry.
         if absence == Some(Absence::Yields) {
             self.caches.note_settled();
         }
     }
 
-    /// Whether somebody who keeps what it has is away and cannot be asked to give way: not having
-    /// kept the handle, or keeping locks without the data under them.
+    /// Whether an absent client's open blocks others and no break can resolve that: it lacks handle
+    /// caching, or holds locks without write caching.
     pub(super) fn is_kept_by_absent(&self) -> bool {
         let needed =
             if self.locks.is_empty() { Caching::HANDLE } else { Caching::HANDLE | Caching::WRITE };
@@ -39,8 +38,8 @@ impl FileGrants {
         })
     }
 
-    /// Says that owners who were asked are to be waited for, unless one is away and yields: what it
-    /// keeps counts as given back then, and it is worth another try.
+    /// Returns the wait for outstanding breaks. The break of an absent, yielding owner ends
+    /// instead, so that a retry may succeed.
     ///
     /// # Errors
     /// [`Refusal::Breaking`].
@@ -52,8 +51,7 @@ impl FileGrants {
         Ok(())
     }
 
-    /// An owner that holds up what is awaited, is away, and yields. Delegations' clients are never
-    /// away.
+    /// An absent, yielding owner that blocks the operation. Delegations have no absent clients.
     pub(super) fn yielding_in_the_way(&self, awaited: &Awaited) -> Option<CacheOwner> {
         if self.away == 0 {
             return None;
@@ -69,7 +67,7 @@ impl FileGrants {
         owners.into_iter().find(|owner| self.yields(*owner))
     }
 
-    /// Whether an owner is away and yields: all of its opens do.
+    /// Whether all opens of the owner are absent and yield.
     fn yields(&self, of: CacheOwner) -> bool {
         let mut own = self.opens.iter().filter(|open| owner(open.id, open.key) == of);
         own.all(|open| open.away == Some(Absence::Yields))

@@ -1,16 +1,15 @@
-//! The locks that are held on one file, and which of them is in the way of another.
+//! Locks of one file, with conflict lookups.
 //!
-//! Exclusive ones, shared ones, and those without a byte are indexed apart, and those of opens
-//! apart from those of owners. So each question is whether any of an index is met, but for those
-//! of one holder, which takes no look at the others; see [`IntervalIndex`].
+//! Separate indexes hold exclusive, shared and empty locks, and those of opens and of owners. Each
+//! lookup asks whether any interval of an index, except one holder's, meets a range; see
+//! [`IntervalIndex`].
 
 use super::index::{Interval, IntervalIndex};
 use super::{LockHeld, LockKind, LockOwner, Range, RangeLock};
 use crate::OpenId;
 use std::collections::BTreeMap;
 
-/// How many ranges an open has, and where those that are its own begin: not before `first` and
-/// not behind `last`.
+/// Number of an open's ranges, and bounds of the first bytes of its own locks.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     count: usize,
@@ -22,47 +21,47 @@ impl Extent {
     const NONE: Self = Self { count: 0, first: u64::MAX, last: 0 };
 }
 
-/// What an owner has: see [`super::owners`]. It begins at the key under which it stands.
+/// A lock of an owner; see [`super::owners`]. Its map key holds the first byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Its last byte.
+    /// Last byte.
     pub last: u64,
     pub kind: LockKind,
-    /// The open by which it came.
+    /// Open through which it was locked.
     pub open: OpenId,
 }
 
-/// See the module. Locks of opens and pieces of owners are counted alike.
+/// Locks of one file; see the module. Locks of opens and of owners both count.
 #[derive(Debug, Default)]
 pub(super) struct HeldLocks {
-    /// Of opens, by kind.
+    /// Locks of opens, by kind.
     opens: [IntervalIndex<OpenId>; 2],
-    /// Of opens, by kind, without a byte: each stands at its position.
+    /// Empty locks of opens by kind, at their positions.
     empty: [IntervalIndex<OpenId>; 2],
-    /// Of owners, by kind.
+    /// Locks of owners, by kind.
     owners: [IntervalIndex<LockOwner>; 2],
-    /// Of owners: those of one have no byte in common.
+    /// Locks of owners; those of one owner do not overlap.
     pieces: BTreeMap<(LockOwner, u64), Piece>,
-    /// Pieces that an owner has by an open, where it has any.
+    /// Number of an owner's locks through an open, if any.
     counts: BTreeMap<(OpenId, LockOwner), usize>,
-    /// Of each open that has a range.
+    /// Statistics of each open with a range.
     extents: BTreeMap<OpenId, Extent>,
     len: usize,
 }
 
 impl HeldLocks {
-    /// Ranges that are locked.
+    /// Number of locked ranges.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Ranges that an open has, also for owners.
+    /// Number of ranges locked through an open, including those of owners.
     pub fn count_of(&self, open: OpenId) -> usize {
         self.extents.get(&open).map_or(0, |extent| extent.count)
     }
 
-    /// Whether an open may lock a range: shared locks stack; an open may also put a shared lock
-    /// over its own exclusive one.
+    /// Whether an open may lock a range: shared locks stack, and an open may add a shared lock over
+    /// its own exclusive one.
     pub fn admits(&self, open: OpenId, wanted: RangeLock) -> bool {
         match wanted.kind {
             LockKind::Shared => !self.meets(LockKind::Exclusive, wanted.range, Some(open)),
@@ -73,20 +72,20 @@ impl HeldLocks {
         }
     }
 
-    /// Whether a range meets a lock of a kind that is not of the open `except`.
+    /// Whether a range meets a lock of a kind that does not belong to the open `except`.
     pub fn meets(&self, kind: LockKind, range: Range, except: Option<OpenId>) -> bool {
         self.meets_open(kind, range, except)
             || bounds(range)
                 .is_some_and(|(from, to)| self.owners[kind as usize].find(from, to, None).is_some())
     }
 
-    /// The same, for locks of opens alone.
+    /// As [`Self::meets`], for locks of opens only.
     pub fn meets_open(&self, kind: LockKind, range: Range, except: Option<OpenId>) -> bool {
         self.find_open(kind, range, except).is_some()
     }
 
-    /// The lock in the way of one for `owner`, or for somebody who has none. Of several the one that
-    /// begins first, as fcntl(2) says for F_GETLK.
+    /// The lock that conflicts with one for `owner`, or for any owner if none. Of several it is the
+    /// first, as F_GETLK of fcntl(2) reports.
     pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
         let both = [LockKind::Exclusive, LockKind::Shared];
         let kinds = if wanted.kind == LockKind::Shared { &both[..1] } else { &both[..] };
@@ -106,7 +105,7 @@ impl HeldLocks {
         if let Some(found) = self.opens[kind as usize].find(from, to, except) {
             return Some(range_of(found.first, found.last));
         }
-        // An empty range is met where it has a byte of `range` on both sides.
+        // An empty lock conflicts if `range` has a byte on both sides of it.
         let from = from.checked_add(1).filter(|_| range.length > 0)?;
         let found = self.empty[kind as usize].find(from, to, except)?;
         Some(Range { offset: found.first, length: 0 })
@@ -120,7 +119,7 @@ impl HeldLocks {
         extent.last = extent.last.max(lock.range.offset);
     }
 
-    /// Removes one lock of an open. False if it has none like it.
+    /// Removes one lock of an open. Returns false if it has none like it.
     pub fn remove(&mut self, open: OpenId, lock: RangeLock) -> bool {
         let is_there = self.index_of(lock).remove(&interval(open, lock.range));
         if is_there {
@@ -129,7 +128,7 @@ impl HeldLocks {
         is_there
     }
 
-    /// Removes all that an open has.
+    /// Removes all locks of an open.
     pub fn remove_all_of(&mut self, open: OpenId) {
         for (_, _, count) in self.extract_own(open) {
             self.discount(open, count);
@@ -141,7 +140,7 @@ impl HeldLocks {
         }
     }
 
-    /// All that the open `from` has is `to`'s.
+    /// Transfers all locks of `from` to `to`.
     pub fn move_all(&mut self, from: OpenId, to: OpenId) {
         for (kind, intervals, count) in self.extract_own(from) {
             self.discount(from, count);
@@ -157,8 +156,7 @@ impl HeldLocks {
         }
     }
 
-    /// The locks that are an open's own, exclusive ones first: in this order they can be
-    /// had again.
+    /// The open's own locks, exclusive ones first: an order in which they can be restored.
     pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
         let extent = self.extents.get(&open).copied().unwrap_or(Extent::NONE);
         let firsts = (extent.first, extent.last);
@@ -177,24 +175,24 @@ impl HeldLocks {
         opens.chain(self.owners.iter().filter_map(IntervalIndex::first)).any(|at| at < offset)
     }
 
-    /// Whether an owner has a piece.
+    /// Whether an owner has a lock.
     pub fn has_of_owner(&self, owner: LockOwner) -> bool {
         self.pieces.range((owner, 0)..=(owner, u64::MAX)).next().is_some()
     }
 
-    /// The piece of an owner that has a byte at `offset`, or is the last one before.
+    /// The owner's lock that contains `offset`, or the last one before.
     pub fn piece_before(&self, owner: LockOwner, offset: u64) -> Option<(u64, Piece)> {
         let (&(_, first), piece) = self.pieces.range((owner, 0)..=(owner, offset)).next_back()?;
         Some((first, *piece))
     }
 
-    /// The first piece of an owner that begins at `offset` or behind.
+    /// The owner's first lock that begins at `offset` or later.
     pub fn piece_from(&self, owner: LockOwner, offset: u64) -> Option<(u64, Piece)> {
         let (&(_, first), piece) = self.pieces.range((owner, offset)..=(owner, u64::MAX)).next()?;
         Some((first, *piece))
     }
 
-    /// Adds a piece, where the owner has no byte of it.
+    /// Adds a lock of an owner where it has none.
     pub fn insert_piece(&mut self, owner: LockOwner, first: u64, piece: Piece) {
         let interval = Interval { first, last: piece.last, holder: owner };
         self.owners[piece.kind as usize].insert(interval);
@@ -203,7 +201,7 @@ impl HeldLocks {
         self.count(piece.open);
     }
 
-    /// Removes the piece that begins at `first`.
+    /// Removes the lock that begins at `first`.
     pub fn remove_piece(&mut self, owner: LockOwner, first: u64) {
         let Some(piece) = self.pieces.remove(&(owner, first)) else { return };
         let interval = Interval { first, last: piece.last, holder: owner };
@@ -223,7 +221,7 @@ impl HeldLocks {
         &mut indexes[lock.kind as usize]
     }
 
-    /// Takes the locks that are an open's own out of the indexes: they are to be discounted.
+    /// Takes the open's own locks from the indexes; the caller discounts them.
     fn extract_own(&mut self, open: OpenId) -> Vec<(LockKind, Vec<Range>, usize)> {
         let Some(&Extent { first, last, .. }) = self.extents.get(&open) else {
             return Vec::new();
@@ -276,8 +274,7 @@ impl HeldLocks {
     }
 }
 
-/// The last position at which an interval that meets the range ends at the earliest, and the
-/// first position at which it begins at the latest. None if nothing meets it.
+/// The earliest end and the latest begin of intervals that meet the range. None if no interval can.
 fn bounds(range: Range) -> Option<(u64, u64)> {
     match range.length {
         0 => range.offset.checked_sub(1).map(|before| (range.offset, before)),

@@ -1,15 +1,15 @@
-//! Intervals in order, each with its holder. One that meets a range, of any holder but one, is
-//! found without a look at the others.
+//! Ordered intervals with holders. It finds an interval that meets a range, excluding one holder,
+//! without examining the others.
 //!
-//! The intervals stand in blocks, in order of their first byte. A tree over the blocks has how far
-//! the intervals below it reach: the farthest of all, and the farthest of another holder. The
-//! first block that reaches a range either has an interval that meets it, or none has: all
-//! that follow begin later still.
+//! Blocks hold the intervals in order of their first byte. A tree over the blocks stores how far
+//! their intervals reach: the farthest, and the farthest of another holder. The first block that
+//! reaches a range has an interval that meets it, or none has, since all later blocks begin farther
+//! on.
 
 #[cfg(test)]
 use std::cell::Cell;
 
-/// Intervals in one block.
+/// Maximum of intervals in a block.
 const BLOCK_MAX: usize = 64;
 
 /// Bytes from `first` to `last`, both included.
@@ -20,7 +20,7 @@ pub(super) struct Interval<H> {
     pub holder: H,
 }
 
-/// How far intervals reach: the farthest, and the farthest of another holder than that one's.
+/// Farthest end of some intervals, and the farthest of another holder.
 #[derive(Clone, Copy, Debug)]
 struct Reach<H> {
     farthest: Option<(u64, H)>,
@@ -59,22 +59,22 @@ impl<H: Copy + Eq> Reach<H> {
     }
 }
 
-/// Neighbours in order, and how far they reach.
+/// Adjacent intervals, with their reach.
 #[derive(Debug)]
 struct Block<H> {
     intervals: Vec<Interval<H>>,
     reach: Reach<H>,
 }
 
-/// See the module. `BLOCK` is the most intervals of a block.
+/// Index of intervals; see the module. `BLOCK` is the maximum of intervals in a block.
 #[derive(Debug)]
 pub(super) struct IntervalIndex<H, const BLOCK: usize = BLOCK_MAX> {
-    /// None of them is empty.
+    /// Blocks, none of them empty.
     blocks: Vec<Block<H>>,
-    /// A binary tree in a list: the root is 1, the children of n are 2n and 2n + 1, and those
-    /// behind its end are the blocks.
+    /// A binary tree in a list: the root is 1, node n has the children 2n and 2n + 1, and indexes
+    /// beyond the end are blocks.
     reaches: Vec<Reach<H>>,
-    /// Intervals and reaches that were looked at or computed.
+    /// Intervals and reaches that were read or computed.
     #[cfg(test)]
     pub steps: Cell<u64>,
 }
@@ -91,8 +91,8 @@ impl<H, const BLOCK: usize> Default for IntervalIndex<H, BLOCK> {
 }
 
 impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
-    /// An interval that begins at `to` or before and ends at `from` or behind, of another holder
-    /// than `except`. A range is met with its first byte as `from` and its last as `to`.
+    /// An interval that begins at `to` or before and ends at `from` or later, of another holder
+    /// than `except`. For a range, `from` is its first byte and `to` its last.
     pub fn find(&self, from: u64, to: u64, except: Option<H>) -> Option<Interval<H>> {
         let block = &self.blocks[self.first_block_at(from, except)?].intervals;
         self.count_steps(block.len());
@@ -100,7 +100,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         begun.find(|i| i.last >= from && Some(i.holder) != except).copied()
     }
 
-    /// Adds one; equal ones are counted each.
+    /// Adds an interval; duplicates are retained.
     pub fn insert(&mut self, new: Interval<H>) {
         if self.blocks.is_empty() {
             let block = Block { intervals: Vec::with_capacity(1), reach: Reach::NONE };
@@ -116,7 +116,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         self.update(at, is_full || self.reaches.is_empty());
     }
 
-    /// Removes one that is equal. False if there is none.
+    /// Removes an equal interval. Returns false if there is none.
     pub fn remove(&mut self, old: &Interval<H>) -> bool {
         if self.blocks.is_empty() {
             return false;
@@ -130,7 +130,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         true
     }
 
-    /// Removes those of a holder that begin within `firsts`.
+    /// Removes intervals of a holder that begin within `firsts`.
     pub fn extract_of(&mut self, holder: H, firsts: (u64, u64)) -> Vec<Interval<H>> {
         let is_of = |i: &mut Interval<H>| i.holder == holder && within(i.first, firsts);
         let (from, to) = self.blocks_within(firsts);
@@ -151,14 +151,14 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         extracted
     }
 
-    /// Those of a holder that begin within `firsts`, in order.
+    /// Intervals of a holder that begin within `firsts`, in order.
     pub fn of(&self, holder: H, firsts: (u64, u64)) -> impl Iterator<Item = Interval<H>> + '_ {
         let (from, to) = self.blocks_within(firsts);
         let all = self.blocks[from..to].iter().flat_map(|block| &block.intervals).copied();
         all.filter(move |i| i.holder == holder && within(i.first, firsts))
     }
 
-    /// The first byte of the first one.
+    /// First byte of the first interval.
     pub fn first(&self) -> Option<u64> {
         self.blocks.first().map(|block| block.intervals[0].first)
     }
@@ -173,17 +173,17 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         range
     }
 
-    /// The block that an interval is in, if it is there, or belongs into.
+    /// The block that contains the interval, or where it belongs.
     fn block_of(&self, interval: &Interval<H>) -> usize {
         self.count_steps(1 + self.blocks.len().ilog2() as usize);
         let is_before = |block: &Block<H>| block.intervals.first().is_some_and(|i| i <= interval);
         self.blocks.partition_point(is_before).saturating_sub(1)
     }
 
-    /// Makes two of a full block, one of which gets `new`: which one.
+    /// Splits a full block, and returns the half for `new`.
     fn split(&mut self, at: usize, new: &Interval<H>) -> usize {
         let intervals = &mut self.blocks[at].intervals;
-        // Ranges that are locked from front to back leave full blocks.
+        // Ascending locks leave full blocks behind.
         let is_behind = intervals.last().is_some_and(|last| last <= new);
         let rest = if is_behind { Vec::new() } else { intervals.split_off(BLOCK / 2) };
         let belongs_behind = rest.first().is_none_or(|first| first <= new);
@@ -193,7 +193,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         at + usize::from(belongs_behind)
     }
 
-    /// Removes a block that is empty, or makes one of two that are nearly.
+    /// Removes an empty block, or merges two sparse ones.
     fn merge_with_next(&mut self, at: usize) -> bool {
         if self.blocks.get(at).is_some_and(|block| block.intervals.is_empty()) {
             self.blocks.remove(at);
@@ -230,7 +230,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         }
     }
 
-    /// Intervals of a block were removed.
+    /// Recomputes a block's reach after a removal.
     fn recompute(&mut self, at: usize) {
         let block = &mut self.blocks[at];
         let mut reach = Reach::NONE;
@@ -243,7 +243,7 @@ impl<H: Copy + Ord, const BLOCK: usize> IntervalIndex<H, BLOCK> {
         self.count_steps(count);
     }
 
-    /// One block has changed, or there are others than before.
+    /// Updates the tree after a block or the number of blocks has changed.
     fn update(&mut self, at: usize, has_other_blocks: bool) {
         if has_other_blocks {
             let inner = match self.blocks.len() {

@@ -1,9 +1,8 @@
-//! Locks as POSIX has them: what an owner locks takes the place of what it had of those
-//! bytes, pieces of one kind that touch become one, and any part can be given back.
-//! RFC 8881 9.1 to 9.6, 18.10.
+//! POSIX locks. A new lock replaces the owner's locks in its range, adjoining locks of one kind
+//! merge, and any part can be released. RFC 8881 9.1 to 9.6, 18.10.
 //!
-//! Among owners they are agreements: they keep nobody from reading and writing but those
-//! who lock as Windows does, for whom every lock counts.
+//! Between owners these locks are advisory: they block reads and writes of Windows opens only, for
+//! which every lock counts.
 
 use super::held::Piece;
 use super::{
@@ -12,7 +11,7 @@ use super::{
 use crate::OpenId;
 
 impl RangeLocks {
-    /// Locks a range for an owner, by `open`, with which the lock goes.
+    /// Locks a range for an owner, through `open`, whose close releases it.
     ///
     /// # Errors
     /// [`LockRefusal::TooMany`]; [`LockRefusal::NotLocked`] for an empty range.
@@ -28,7 +27,7 @@ impl RangeLocks {
         if let Some(held) = self.find(Some(owner), wanted) {
             return Ok(OwnerLocking::Denied(held));
         }
-        // The new one, and two pieces of one that it is put into.
+        // The new lock, and the two parts of a lock that it may split.
         self.need_room(2)?;
         let lost = self.carve(owner, wanted.range);
         let mut range = wanted.range;
@@ -41,16 +40,16 @@ impl RangeLocks {
         self.held.get_or_insert_default().insert_piece(owner, range.offset, piece);
         self.recount(open);
         if lost {
-            // Also where it is exclusive now: at its edges an empty range is met no more.
+            // Also for an exclusive lock: an empty range at its former edges is free now.
             self.decide(wanted.range);
         }
         Ok(OwnerLocking::Granted)
     }
 
-    /// Gives back what an owner has of a range, by whatever open it came.
+    /// Releases the owner's locks in a range, through any open.
     ///
     /// # Errors
-    /// [`LockRefusal::TooMany`] if a lock would become two, and there may be no more.
+    /// [`LockRefusal::TooMany`] if a lock would split beyond the limit.
     pub fn handle_owner_unlock(
         &mut self,
         owner: LockOwner,
@@ -65,7 +64,7 @@ impl RangeLocks {
         Ok(())
     }
 
-    /// Whether giving back a range makes two locks of one.
+    /// Whether releasing a range splits a lock.
     #[must_use]
     pub fn splits(&self, owner: LockOwner, range: Range) -> bool {
         let held = self.held.as_ref().filter(|_| range.length > 0);
@@ -73,8 +72,8 @@ impl RangeLocks {
         piece.is_some_and(|(first, piece)| first < range.offset && piece.last > range.last())
     }
 
-    /// A place in line for a lock that could not be had: [`RangeLocks::poll_decided`]
-    /// will say that it can be, and nothing is locked by that.
+    /// Queues a denied request: [`RangeLocks::poll_decided`] will report that the lock is
+    /// available, without granting it.
     ///
     /// # Errors
     /// [`LockRefusal::TooMany`].
@@ -85,14 +84,14 @@ impl RangeLocks {
         wanted: RangeLock,
     ) -> Result<WaitId, LockRefusal> {
         let wait = self.enter_line(open, Some(owner), wanted)?;
-        // It may have become free since it was asked for.
+        // The range may have become free since the denial.
         if self.find(Some(owner), wanted).is_none() {
             self.decide(wanted.range);
         }
         Ok(wait)
     }
 
-    /// A lock that is in the way of one for `owner`, or for somebody who has none.
+    /// A lock that conflicts with one for `owner`, or for any owner if none.
     #[must_use]
     pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
         self.held.as_ref()?.find(owner, wanted)
@@ -104,8 +103,8 @@ impl RangeLocks {
         self.held.as_ref().is_some_and(|held| held.has_of_owner(owner))
     }
 
-    /// Whether what `open` reads or writes is met by a lock that is an open's own: for
-    /// opens whose locks are an owner's, which are agreements among them.
+    /// Whether no open's own lock conflicts with access by an NFS open, whose owners' locks are
+    /// advisory.
     #[must_use]
     pub fn may_use_beside_owners(&self, range: Range, writes: bool) -> bool {
         let Some(held) = self.held.as_ref().filter(|_| range.length > 0) else { return true };
@@ -113,7 +112,7 @@ impl RangeLocks {
         is_free(LockKind::Exclusive) && (!writes || is_free(LockKind::Shared))
     }
 
-    /// Takes a range out of what an owner has. True if it had any of it.
+    /// Removes a range from the owner's locks. Returns true if it held any of it.
     fn carve(&mut self, owner: LockOwner, range: Range) -> bool {
         let mut has_any = false;
         while let Some((first, piece)) = self.find_piece(owner, range) {
@@ -132,7 +131,7 @@ impl RangeLocks {
         has_any
     }
 
-    /// A piece of an owner that has a byte of a range.
+    /// A lock of the owner that shares a byte with the range.
     fn find_piece(&self, owner: LockOwner, range: Range) -> Option<(u64, Piece)> {
         let held = self.held.as_ref().filter(|_| range.length > 0)?;
         let before = held.piece_before(owner, range.offset);
@@ -141,8 +140,8 @@ impl RangeLocks {
         before.or_else(|| next().filter(|(first, _)| *first <= range.last()))
     }
 
-    /// A piece of an owner that touches a range of which it has no byte, of the same kind and by
-    /// the same open: where it begins, and all of it.
+    /// A lock of the owner, of the same kind and open, that adjoins the range: its first byte and
+    /// its range.
     fn find_like(
         &self,
         open: OpenId,
