@@ -1,32 +1,32 @@
-//! Whether a session has the channels that it should have: facts under the names that
-//! Windows gives them, and the six steps by which one makes sure.
+//! Verifies the channels of a session: facts under the names that Windows uses, and six steps of
+//! verification.
 
 use crate::{Interface, link_speed};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// The busiest connection may carry so many times the mean.
+/// Largest acceptable ratio of the busiest connection to the mean.
 const IMBALANCE_MAX: f64 = 1.5;
-/// A connection that carries less than this part of the mean is idle.
+/// Fraction of the mean below which a connection is idle.
 const IDLE: f64 = 0.05;
-/// More connections than this rarely bring more, and may cost.
+/// Number of connections beyond which more rarely help, and may cost.
 const CHANNELS_GOOD: usize = 4;
 
 /// One connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Connection {
-    /// Our address and port.
+    /// The client's address and port.
     pub client_ip_address: String,
     /// See [`Connection::client_ip_address`].
     pub client_port: u16,
-    /// The server's.
+    /// The server's address and port.
     pub server_ip_address: String,
     /// See [`Connection::server_ip_address`].
     pub server_port: u16,
-    /// Interface of our address, if it is known.
+    /// Interface index of the client's address, if known.
     pub client_interface_index: Option<u32>,
-    /// Interface of the server's, if it tells.
+    /// Interface index of the server's address, if advertised.
     pub server_interface_index: Option<u32>,
     /// See [`Interface::rss_capable`].
     #[serde(rename = "ClientRSSCapable")]
@@ -37,9 +37,9 @@ pub struct Connection {
     /// See [`Interface::rdma_capable`].
     #[serde(rename = "ServerRDMACapable")]
     pub server_rdma_capable: bool,
-    /// Payload of the load.
+    /// Payload bytes of the load.
     pub bytes: u64,
-    /// Credits at hand.
+    /// Available credits.
     pub credits: u32,
 }
 
@@ -55,35 +55,35 @@ pub struct Facts {
     pub share: String,
     /// Dialect or version.
     pub dialect: String,
-    /// Algorithm of signatures, or "off".
+    /// Signing algorithm, or "off".
     pub signing_algorithm: String,
     /// Cipher, or "off".
     pub encryption_algorithm: String,
-    /// The client uses several connections.
+    /// Whether the client uses several connections.
     pub enable_multichannel: bool,
-    /// The server says that it can.
+    /// Whether the server offers Multichannel.
     pub server_multichannel: bool,
-    /// Connections that are wanted.
+    /// Requested connections.
     pub max_channels: usize,
-    /// Connections that there are.
+    /// Established connections.
     pub current_channels: usize,
-    /// Why the server let us have no more.
+    /// Reason for which the server refused more connections.
     pub refusal: Option<String>,
     /// The connections.
     pub connections: Vec<Connection>,
     /// Sockets of this process to the server, as the system counts them.
     pub sockets: Option<usize>,
-    /// Our interfaces.
+    /// Interfaces of the client.
     pub client_interfaces: Vec<Interface>,
-    /// The server's, as it tells them.
+    /// Interfaces that the server advertises.
     pub server_interfaces: Vec<Interface>,
-    /// Payload of the load in a second.
+    /// Payload bytes per second of the load.
     pub bytes_per_second: f64,
-    /// What the busiest connection carried, as a multiple of the mean.
+    /// Traffic of the busiest connection as a multiple of the mean.
     pub imbalance: f64,
 }
 
-/// How unevenly load is spread: the most over the mean; 0 of nothing.
+/// Imbalance of the load: maximum divided by mean; 0 without load.
 #[must_use]
 pub fn imbalance(bytes: &[u64]) -> f64 {
     let total: u64 = bytes.iter().sum();
@@ -91,23 +91,23 @@ pub fn imbalance(bytes: &[u64]) -> f64 {
     if total == 0 { 0.0 } else { most as f64 * bytes.len() as f64 / total as f64 }
 }
 
-/// One of the steps by which Multichannel is verified.
+/// One step of the Multichannel verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Step {
-    /// From 1.
+    /// Number from 1.
     pub number: usize,
-    /// What is looked at.
+    /// The checked condition.
     pub what: &'static str,
-    /// It is as it should be.
+    /// Whether the condition holds.
     pub passed: bool,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do if it is not.
+    /// The remedy, if the condition does not hold.
     pub remedy: Option<&'static str>,
 }
 
-/// The six steps: the share, the adapters, the connection, the load, the connections, their number.
+/// The six steps: share, adapters, connection, load, connections, their number.
 #[must_use]
 pub fn steps(facts: &Facts) -> Vec<Step> {
     let nfs = facts.protocol == "NFS";
@@ -187,11 +187,11 @@ fn adapters(facts: &Facts) -> (bool, String) {
         (count(&facts.client_interfaces), count(&facts.server_interfaces));
     let found =
         format!("with RSS: {ours} of {of_ours} here, {theirs} of {of_theirs} at the server");
-    // Several interfaces carry several connections without it.
+    // Several interfaces carry several connections even without RSS.
     (theirs > 0 || of_theirs > 1, found)
 }
 
-/// What else is to be said of the connections.
+/// Further remarks on the connections.
 #[must_use]
 pub fn remarks(facts: &Facts) -> Vec<String> {
     let mut out = Vec::new();
@@ -232,7 +232,7 @@ fn yes(value: bool) -> &'static str {
     if value { "True" } else { "False" }
 }
 
-/// The connections as `Get-SmbMultichannelConnection | fl` lists them: one paragraph for each pair
+/// The connections in the form of `Get-SmbMultichannelConnection | fl`: one paragraph for each pair
 /// of interfaces.
 #[must_use]
 pub fn connection_list(facts: &Facts) -> String {
@@ -269,7 +269,7 @@ pub fn connection_list(facts: &Facts) -> String {
     out
 }
 
-/// Interfaces as `Get-SmbClientNetworkInterface` lists them.
+/// Interfaces in the form of `Get-SmbClientNetworkInterface`.
 #[must_use]
 pub fn interface_table(interfaces: &[Interface]) -> String {
     let mut out = format!(
@@ -291,7 +291,7 @@ pub fn interface_table(interfaces: &[Interface]) -> String {
     out
 }
 
-/// All that there is to say, for people.
+/// The complete report as text.
 #[must_use]
 pub fn shown(facts: &Facts) -> String {
     let mut out = format!(

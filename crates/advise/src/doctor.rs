@@ -1,5 +1,5 @@
-//! Whether a machine is fit to serve: from what was found on it to findings in green, yellow
-//! and red, each with the command that helps.
+//! Checks whether a machine is fit to serve: maps facts to green, yellow and red findings, each
+//! with the command that helps.
 
 mod facts;
 mod network;
@@ -14,28 +14,28 @@ pub use facts::{
 use serde::Serialize;
 use std::fmt::Write;
 
-/// How well something is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As it should be.
+    /// No problem.
     Green,
-    /// It serves, and something costs or lacks.
+    /// The server works, with a cost or a missing feature.
     Yellow,
-    /// It does not serve, or not safely.
+    /// The server does not work, or not safely.
     Red,
 }
 
-/// What was found of one thing.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The checked subject.
     pub about: &'static str,
-    /// See [`State`].
+    /// Severity.
     pub state: State,
-    /// What was found, and what follows.
+    /// The finding and its consequence.
     pub text: String,
-    /// What to type, as it is typed.
+    /// The command to type.
     pub remedy: Option<String>,
 }
 
@@ -62,10 +62,10 @@ impl Finding {
     }
 }
 
-/// What looks at one kind of things.
+/// A check of one subject.
 type Rule = fn(&Facts) -> Vec<Finding>;
 
-/// In the order in which they are told: from the machine to what is served.
+/// All checks in the order of the report, from the machine to the shares.
 const RULES: [Rule; 16] = [
     system::kernel,
     system::processor,
@@ -85,14 +85,14 @@ const RULES: [Rule; 16] = [
     places::file_systems,
 ];
 
-/// All findings, and last what is said of a server that runs.
+/// All findings; those about a running server come last.
 #[must_use]
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let found = RULES.iter().flat_map(|rule| rule(facts));
     found.chain(network::running(facts)).collect()
 }
 
-/// The worst of all.
+/// The highest severity.
 #[must_use]
 pub fn worst(findings: &[Finding]) -> State {
     findings.iter().map(|one| one.state).max().unwrap_or(State::Green)

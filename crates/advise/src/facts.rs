@@ -1,9 +1,9 @@
-//! What a small matrix of loads showed, and what is known of both ends.
+//! Results of a small matrix of loads, and facts about client and server.
 
 use crate::Interface;
 use serde::Serialize;
 
-/// How a workload asks: one request after the other or many at once, of one file or several.
+/// Request pattern of a workload: one request at a time or many, one file or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -19,11 +19,11 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Self; 4] =
         [Self::SingleOneFile, Self::SingleManyFiles, Self::ManyOneFile, Self::ManyManyFiles];
 
-    /// As people say it.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,45 +34,45 @@ impl Class {
         }
     }
 
-    /// Several files.
+    /// Whether the workload uses several files.
     #[must_use]
     pub fn has_many_files(self) -> bool {
         matches!(self, Self::SingleManyFiles | Self::ManyManyFiles)
     }
 
-    /// One request at a time.
+    /// Whether the workload sends one request at a time.
     #[must_use]
     pub fn is_single(self) -> bool {
         matches!(self, Self::SingleOneFile | Self::SingleManyFiles)
     }
 }
 
-/// One load, measured.
+/// One measured load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cell {
-    /// See [`Class`].
+    /// Request pattern.
     pub class: Class,
     /// Connections of the session.
     pub connections: usize,
-    /// Requests under way.
+    /// Requests in flight.
     pub depth: usize,
-    /// Size of one.
+    /// Request size.
     pub block_bytes: u32,
-    /// Reads, else writes.
+    /// True for reads, false for writes.
     pub is_read: bool,
-    /// In a second, over all rounds.
+    /// Requests per second over all rounds.
     pub per_second: f64,
-    /// In a second in each round: how far they lie apart is what chance does.
+    /// Requests per second of each round; their spread is noise.
     pub rounds: Vec<f64>,
-    /// Payload in a second.
+    /// Payload bytes per second.
     pub bytes_per_second: f64,
-    /// Half are faster, in microseconds.
+    /// Median latency in microseconds.
     pub p50_us: f64,
-    /// 99 of 100 are.
+    /// 99th percentile of the latency.
     pub p99_us: f64,
-    /// Processors of the client that were busy.
+    /// Busy CPUs of the client.
     pub client_processors: f64,
-    /// Those of the server, if its process is known.
+    /// Busy CPUs of the server, if its process is known.
     pub server_processors: Option<f64>,
 }
 
@@ -86,43 +86,42 @@ impl Cell {
     }
 }
 
-/// The client's machine.
+/// The client machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Machine {
-    /// Processors.
+    /// Number of CPUs.
     pub processors: usize,
-    /// The kernel's version.
+    /// Kernel version.
     pub kernel: (u32, u32),
     /// Interfaces that are up.
     pub interfaces: Vec<Interface>,
-    /// Adapters of virtual machines that go through the host's software, since they have no
-    /// virtual function: accelerated networking is off.
+    /// Adapters of virtual machines without a virtual function: accelerated networking is off.
     pub slow_adapters: Vec<String>,
     /// Mounts of network file systems.
     pub mounts: Vec<Mount>,
 }
 
-/// A mount.
+/// One mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Mount {
-    /// nfs, nfs4 or cifs.
+    /// Type: nfs, nfs4 or cifs.
     pub kind: String,
     /// Server and path.
     pub source: String,
-    /// Where it is.
+    /// Mount point.
     pub place: String,
     /// nconnect or max_channels.
     pub connections: Option<usize>,
     /// Largest read, in bytes.
     pub read_bytes: Option<u32>,
-    /// What the kernel reads ahead, in KiB.
+    /// Read-ahead of the kernel in KiB.
     pub read_ahead_kib: Option<u32>,
 }
 
-/// All that rules look at.
+/// Everything that the rules evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
-    /// NFS, else SMB.
+    /// True for NFS, false for SMB.
     pub is_nfs: bool,
     /// The server's name.
     pub server: String,
@@ -130,38 +129,38 @@ pub struct Facts {
     pub share: String,
     /// Addresses of the name.
     pub addresses: Vec<String>,
-    /// One of them is reachable from everywhere.
+    /// Whether one of them is globally reachable.
     pub is_public: bool,
-    /// A connect, in milliseconds.
+    /// TCP connect time in milliseconds.
     pub round_trip_ms: f64,
     /// Dialect or version.
     pub dialect: String,
-    /// Algorithm of signatures, or "off".
+    /// Signing algorithm, or "off".
     pub signing: String,
     /// Cipher, or "off".
     pub cipher: String,
-    /// The server offers several connections.
+    /// Whether the server offers Multichannel.
     pub offers_channels: bool,
-    /// Connections that were wanted at most, and that there were then.
+    /// Requested connections; `channels_reached` holds the established ones.
     pub channels_wanted: usize,
     /// See [`Facts::channels_wanted`].
     pub channels_reached: usize,
-    /// The server's interfaces, as it tells them.
+    /// Interfaces that the server advertises.
     pub server_interfaces: Vec<Interface>,
-    /// See [`Machine`].
+    /// The client machine.
     pub client: Machine,
-    /// What was measured.
+    /// The measured loads.
     pub cells: Vec<Cell>,
-    /// Small reads with more and more requests under way, over most connections.
+    /// Small reads with increasing queue depth over the most connections.
     pub depths: Vec<Cell>,
-    /// Seconds of each that were not counted.
+    /// Warm-up seconds of each load that are not counted.
     pub warm_up_seconds: f64,
-    /// A rate that is aimed at, in bytes a second.
+    /// Target rate in bytes per second.
     pub target_bytes_per_second: Option<f64>,
 }
 
 impl Facts {
-    /// The cell of this kind.
+    /// The measurement of this load.
     #[must_use]
     pub fn cell(
         &self,
@@ -174,37 +173,37 @@ impl Facts {
         self.cells.iter().find(|c| (c.class, c.connections, c.block_bytes, c.is_read) == wanted)
     }
 
-    /// Numbers of connections that were measured, from few to many.
+    /// Measured numbers of connections, ascending.
     #[must_use]
     pub fn arms(&self) -> Vec<usize> {
         sorted(self.cells.iter().map(|cell| cell.connections))
     }
 
-    /// Sizes that were measured, from small to large.
+    /// Measured request sizes, ascending.
     #[must_use]
     pub fn blocks(&self) -> Vec<u32> {
         sorted(self.cells.iter().map(|cell| cell.block_bytes))
     }
 
-    /// The most connections that were measured.
+    /// The largest measured number of connections.
     #[must_use]
     pub fn most(&self) -> usize {
         self.arms().last().copied().unwrap_or(1)
     }
 
-    /// The fewest.
+    /// The smallest measured number of connections.
     #[must_use]
     pub fn fewest(&self) -> usize {
         self.arms().first().copied().unwrap_or(1)
     }
 
-    /// The largest rate of all, in bytes a second.
+    /// The load with the highest byte rate.
     #[must_use]
     pub fn best(&self) -> Option<&Cell> {
         self.cells.iter().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
     }
 
-    /// What several connections bring: the rate with them over that with the fewest.
+    /// Gain from several connections: the rate divided by that with the fewest.
     #[must_use]
     pub fn gain(
         &self,
@@ -218,8 +217,8 @@ impl Facts {
         (without.per_second > 0.0).then(|| with.per_second / without.per_second)
     }
 
-    /// The least and the most that several connections bring, by the rounds: beyond chance is
-    /// what both say.
+    /// Lower and upper bound of the gain, by the rounds. Only an effect that both show exceeds
+    /// noise.
     #[must_use]
     pub fn gain_bounds(
         &self,

@@ -1,10 +1,10 @@
-//! What follows from what was measured: pure functions from facts to findings.
+//! Conclusions from measurements: pure functions from facts to findings.
 //!
-//! [`probe`] judges layer by layer what lies between a client and a server,
-//! [`channels`] whether a session has the channels that it should have. [`Facts`] are what a
-//! small matrix of loads showed: [`limit`] names what holds it back, [`table`] which
-//! workloads gain by several connections, [`rules`] what to set. Facts are
-//! plain values that tools fill in; nothing here measures, waits or prints.
+//! [`probe`] judges each layer between a client and a server. [`channels`] verifies the channels of
+//! a session. [`Facts`] hold the results of a small matrix of loads: [`limit`] names the
+//! bottleneck, [`table`] the workloads that gain from several connections, [`rules`] the
+//! recommended settings. Tools fill in the facts as plain values; nothing here measures, waits or
+//! prints.
 #![forbid(unsafe_code)]
 
 pub mod channels;
@@ -19,21 +19,21 @@ pub use facts::{Cell, Class, Facts, Machine, Mount};
 
 use serde::Serialize;
 
-/// Something that was tried.
+/// The outcome of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attempt<T> {
-    /// It was not tried: a layer below failed, or it was not asked for.
+    /// Not tried: a lower layer failed, or the attempt was not requested.
     #[default]
     NotTried,
-    /// Why it failed.
+    /// Reason of the failure.
     Failed(String),
-    /// What came of it.
+    /// The result.
     Done(T),
 }
 
 impl<T> Attempt<T> {
-    /// What came of it, if something did.
+    /// The result, if there is one.
     pub fn done(&self) -> Option<&T> {
         match self {
             Self::Done(value) => Some(value),
@@ -51,27 +51,27 @@ impl<T, E: std::fmt::Display> From<Result<T, E>> for Attempt<T> {
     }
 }
 
-/// An address, and the interface that it belongs to.
+/// An interface and its addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Interface {
-    /// Its name; servers tell none.
+    /// Its name; servers advertise none.
     pub friendly_name: String,
-    /// Its number.
+    /// Interface index.
     pub interface_index: u32,
     /// Its addresses.
     pub ip_addresses: Vec<String>,
-    /// Bits in a second; 0 if nobody knows.
+    /// Speed in bits per second; 0 if unknown.
     pub link_speed: u64,
-    /// Several connections are spread over processors.
+    /// RSS: several connections spread over CPUs.
     #[serde(rename = "RSSCapable")]
     pub rss_capable: bool,
-    /// Remote direct memory access.
+    /// RDMA capability.
     #[serde(rename = "RDMACapable")]
     pub rdma_capable: bool,
 }
 
-/// Bits in a second as people say them.
+/// Formats a speed in bits per second.
 #[must_use]
 pub fn link_speed(bits: u64) -> String {
     match bits {
@@ -83,7 +83,7 @@ pub fn link_speed(bits: u64) -> String {
     }
 }
 
-/// Bytes in the unit that suits them.
+/// Formats a size in a suitable unit.
 #[must_use]
 pub fn size(bytes: f64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];

@@ -1,47 +1,47 @@
-//! What holds the best of the measured loads back.
+//! Determines the bottleneck of the fastest measured load.
 
 use crate::{Class, Facts, size};
 use serde::Serialize;
 
-/// A resource that is used to this part is full.
+/// Utilisation from which a resource is exhausted.
 const FULL: f64 = 0.85;
-/// Rates within this part of each other are the same.
+/// Relative difference up to which rates are equal.
 const SAME: f64 = 0.1;
-/// A round trip from here on counts.
+/// Round trip time in milliseconds from which it matters.
 const ROUND_TRIP_MS: f64 = 1.0;
-/// More requests under way still bring so much.
+/// Gain from a larger queue depth from which it matters.
 const RISES: f64 = 1.2;
-/// Several files bring so much more than one.
+/// Gain from several files from which it matters.
 const FILES_BRING: f64 = 1.3;
-/// Writes are so much slower than reads where disks are slow.
+/// Ratio of write to read rate below which disks are slow.
 const WRITES_LAG: f64 = 0.5;
 
-/// What can hold a load back.
+/// A possible bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The share's own, of bytes in a second.
+    /// The share's bandwidth limit.
     Share,
-    /// That of a single file.
+    /// The limit of a single file.
     File,
     /// The client's network.
     ClientNetwork,
-    /// The client's processors.
+    /// The client's CPUs.
     ClientProcessor,
     /// The server's disks.
     Disk,
-    /// The way there and back.
+    /// The round trip time.
     Latency,
-    /// Too few requests under way.
+    /// Too few requests in flight.
     QueueDepth,
-    /// Requests too small.
+    /// Requests that are too small.
     RequestSize,
     /// The server itself.
     Server,
 }
 
 impl Limit {
-    /// As people say it.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,17 +58,17 @@ impl Limit {
     }
 }
 
-/// A limit, and what speaks for it.
+/// A bottleneck and its evidence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Binding {
-    /// Which.
+    /// The bottleneck.
     pub limit: Limit,
-    /// What was measured.
+    /// The measured evidence.
     pub evidence: String,
 }
 
-/// The limits that the measurements show; the first is the one that binds. What is used up comes
-/// before what could be asked for better, and the server is blamed when nothing else is.
+/// All bottlenecks that the measurements show, the binding one first. Exhausted resources precede
+/// improvable request patterns. The server is blamed if nothing else is.
 #[must_use]
 pub fn bindings(facts: &Facts) -> Vec<Binding> {
     if facts.best().is_none() {
@@ -97,14 +97,14 @@ fn binding(limit: Limit, evidence: String) -> Option<Binding> {
     Some(Binding { limit, evidence })
 }
 
-/// The fastest link of a side that is not this machine itself.
+/// Speed of a side's fastest non-loopback link.
 fn link_bits(interfaces: &[crate::Interface]) -> Option<u64> {
     let real = |ip: &String| !ip.starts_with("127.") && ip != "::1";
     let outside = interfaces.iter().filter(|one| one.ip_addresses.iter().any(real));
     outside.map(|one| one.link_speed).filter(|speed| *speed > 0).max()
 }
 
-/// The part of the client's link that the best load fills; 0 if nobody knows.
+/// Utilisation of the client's link by the fastest load; 0 if unknown.
 pub(crate) fn link_used(facts: &Facts) -> f64 {
     let is_local = facts.addresses.iter().any(|ip| ip.starts_with("127.") || ip == "::1");
     let bits = link_bits(&facts.client.interfaces).filter(|_| !is_local);
@@ -112,7 +112,7 @@ pub(crate) fn link_used(facts: &Facts) -> f64 {
     bits.map_or(0.0, |bits| best / bits as f64)
 }
 
-/// The part of the client's processors that the busiest load takes.
+/// Utilisation of the client's CPUs by the busiest load.
 pub(crate) fn processors_used(facts: &Facts) -> f64 {
     let busy = facts.cells.iter().map(|cell| cell.client_processors).fold(0.0, f64::max);
     busy / facts.client.processors.max(1) as f64
@@ -134,7 +134,7 @@ fn client_processor(facts: &Facts) -> Option<Binding> {
 
 fn server_processor(facts: &Facts) -> Option<Binding> {
     let busy = facts.cells.iter().filter_map(|cell| cell.server_processors).fold(0.0, f64::max);
-    // It is known only where the server is on this machine.
+    // The value is known only if the server runs on this machine.
     let used = busy / facts.client.processors.max(1) as f64;
     let evidence = format!("its process uses {:.0} % of the processors", used * 100.0);
     if used >= FULL { binding(Limit::Server, evidence) } else { None }
@@ -149,7 +149,7 @@ fn alike(a: f64, b: f64) -> bool {
     (a - b).abs() <= SAME * a.max(b)
 }
 
-/// The same bytes in a second whatever the size and the number of connections.
+/// The byte rate is equal for all sizes and numbers of connections.
 fn share(facts: &Facts) -> Option<Binding> {
     let blocks = facts.blocks();
     let [.., large, largest] = blocks[..] else { return None };

@@ -1,7 +1,7 @@
-//! A server looked at layer by layer: which one is broken or slow, and what helps.
+//! Judges a server layer by layer: the faulty or slow layer, and the remedy.
 //!
-//! The order is that of elimination: what lies below is looked at first, and two hosts
-//! whose lower layers are alike differ above them.
+//! The order is that of elimination: lower layers come first, and two hosts with alike lower layers
+//! differ above them.
 
 mod compare;
 mod story;
@@ -12,43 +12,44 @@ pub use story::story;
 use crate::{Attempt, Interface};
 use serde::Serialize;
 
-/// Round trips from here on are distance: requests that wait for each other pay for it.
+/// Round trip time from which a host is distant: sequential requests pay for it.
 pub const DISTANT_MS: f64 = 10.0;
-/// The slowest of a hundred connects may take so many times the fastest, and this much more.
+/// A connect time is unsteady if its 99th percentile exceeds the minimum by this factor and by this
+/// time.
 const UNSTEADY_FACTOR: f64 = 5.0;
 const UNSTEADY_MS: f64 = 5.0;
-/// What an answer may take beyond the network's part: NEGOTIATE, logon, a small read.
+/// Time of a reply beyond the network's part: NEGOTIATE, logon, a small read.
 const GREETING_MS: f64 = 100.0;
 const LOGON_MS: f64 = 1000.0;
 const SMALL_READ_MS: f64 = 10.0;
-/// Round trips that a logon takes: NEGOTIATE, two legs, and a connection.
+/// Round trips of a logon: NEGOTIATE, two legs, and a connect.
 const LOGON_ROUND_TRIPS: f64 = 4.0;
-/// Bytes under way below which a distant link is bound by its windows.
+/// Bytes in flight below which TCP windows limit a distant link.
 const WINDOW_BYTES: f64 = 2.0 * 1024.0 * 1024.0;
-/// Large reads slower than this are slow on any network, in bytes a second.
+/// Rate in bytes per second below which large reads are slow on any network.
 const LARGE_READ_MIN: f64 = 30e6;
 
-/// Connecting, many times.
+/// Statistics of repeated connects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Connects {
     /// Attempts.
     pub count: usize,
-    /// Those without an answer.
+    /// Attempts without an answer.
     pub lost: usize,
-    /// Fastest, in milliseconds.
+    /// Fastest in milliseconds.
     pub min_ms: f64,
     /// Mean.
     pub avg_ms: f64,
     /// Slowest.
     pub max_ms: f64,
-    /// 99 of 100 were not slower.
+    /// 99th percentile.
     pub p99_ms: f64,
-    /// Why the last of those that failed did.
+    /// Error of the last failed attempt.
     pub failure: Option<String>,
 }
 
 impl Connects {
-    /// From the times of those that succeeded, in milliseconds.
+    /// Computes the statistics from the times of successful attempts, in milliseconds.
     #[must_use]
     pub fn new(count: usize, mut times_ms: Vec<f64>, failure: Option<String>) -> Self {
         times_ms.sort_by(f64::total_cmp);
@@ -69,22 +70,22 @@ impl Connects {
     }
 }
 
-/// What a server's greeting says: NEGOTIATE, or the first calls of NFS.
+/// The server's first reply: NEGOTIATE, or the first calls of NFS.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Greeting {
-    /// How long it took on a fresh connection, in milliseconds.
+    /// Its time on a fresh connection, in milliseconds.
     pub ms: f64,
-    /// What both would use.
+    /// The negotiated dialect or version.
     pub dialect: String,
-    /// Dialects or versions that it takes.
+    /// Dialects or versions that the server accepts.
     pub dialects: Vec<String>,
-    /// Ciphers that it takes.
+    /// Ciphers that the server accepts.
     pub ciphers: Vec<String>,
-    /// Algorithms of signatures that it takes.
+    /// Signing algorithms that the server accepts.
     pub signing_algorithms: Vec<String>,
-    /// It insists on signatures.
+    /// Whether the server requires signing.
     pub signing_required: bool,
-    /// What it says it can do.
+    /// Advertised capabilities.
     pub capabilities: Vec<String>,
     /// Largest READ, in bytes.
     pub read_bytes_max: u32,
@@ -92,62 +93,62 @@ pub struct Greeting {
     pub write_bytes_max: u32,
 }
 
-/// A session.
+/// An authenticated session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Session {
-    /// How long logging on took, connecting included, in milliseconds.
+    /// Time of the logon including the connect, in milliseconds.
     pub ms: f64,
-    /// Messages are signed with this, or "off".
+    /// Signing algorithm, or "off".
     pub signing: String,
-    /// Messages are sealed with this, or "off".
+    /// Cipher, or "off".
     pub cipher: String,
-    /// Connections that were asked for.
+    /// Requested connections.
     pub channels_wanted: usize,
-    /// Connections that there are.
+    /// Established connections.
     pub channels: usize,
-    /// Why there are no more, if the server refused.
+    /// Reason for which the server refused more connections.
     pub channel_refusal: Option<String>,
-    /// Credits at hand on each connection, or slots of an NFS session.
+    /// Available credits of each connection, or slots of an NFS session.
     pub credits: Vec<u32>,
-    /// The server's interfaces.
+    /// Interfaces that the server advertises.
     pub interfaces: Attempt<Vec<Interface>>,
 }
 
-/// Reads.
+/// A read measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Reads {
-    /// Size of one.
+    /// Request size.
     pub block_bytes: u32,
-    /// Under way at once.
+    /// Requests in flight.
     pub depth: usize,
-    /// In a second.
+    /// Requests per second.
     pub per_second: f64,
-    /// Payload in a second.
+    /// Payload bytes per second.
     pub bytes_per_second: f64,
-    /// Half are faster, in milliseconds.
+    /// Median latency in milliseconds.
     pub p50_ms: f64,
-    /// 99 of 100 are.
+    /// 99th percentile of the latency.
     pub p99_ms: f64,
 }
 
-/// What was found of one port of a host.
+/// Results for one port of a host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Host {
-    /// As it was named.
+    /// Name as given.
     pub name: String,
     /// SMB or NFS.
     pub protocol: String,
     /// Port.
     pub port: u16,
-    /// Its address, once it is known.
+    /// Its address, once resolved.
     pub address: Attempt<String>,
-    /// See [`Connects`].
+    /// Connect statistics.
     pub connects: Connects,
-    /// See [`Greeting`].
+    /// First reply.
     pub greeting: Attempt<Greeting>,
-    /// See [`Session`].
+    /// Session.
     pub session: Attempt<Session>,
-    /// The share or export, and how long connecting to it took in milliseconds.
+    /// Time to connect to the share or export, in milliseconds.
     pub share: Attempt<f64>,
     /// Small reads, one at a time.
     pub small_reads: Attempt<Reads>,
@@ -156,7 +157,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// One round trip, as connecting shows it, in milliseconds.
+    /// Round trip time by the fastest connect, in milliseconds.
     #[must_use]
     pub fn round_trip_ms(&self) -> f64 {
         self.connects.min_ms
@@ -169,17 +170,17 @@ impl Host {
     }
 }
 
-/// A layer, from below.
+/// The layers, from the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// The host's name.
+    /// Name resolution.
     Name,
     /// TCP.
     Network,
     /// NEGOTIATE, or the first calls of NFS.
     Greeting,
-    /// Logging on.
+    /// Logon.
     Session,
     /// The share or export.
     Share,
@@ -192,7 +193,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// As people say it.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -208,30 +209,30 @@ impl Layer {
     }
 }
 
-/// How a layer is.
+/// State of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// As it should be.
+    /// No problem.
     Good,
-    /// Not looked at.
+    /// Not tested.
     NotTried,
-    /// It works, and costs more than it should.
+    /// It works, but costs more than it should.
     Slow,
     /// It does not work.
     Broken,
 }
 
-/// The verdict on a layer.
+/// The verdict on one layer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Which.
+    /// The layer.
     pub layer: Layer,
-    /// How it is.
+    /// Its state.
     pub state: State,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What helps, if something is to be done.
+    /// The remedy, if one is needed.
     pub remedy: Option<String>,
 }
 
@@ -239,7 +240,7 @@ fn verdict(layer: Layer, state: State, found: String, remedy: Option<&str>) -> V
     Verdict { layer, state, found, remedy: remedy.map(str::to_owned) }
 }
 
-/// Verdicts on all layers, from below.
+/// Verdicts on all layers, from the lowest.
 #[must_use]
 pub fn judge(host: &Host) -> Vec<Verdict> {
     vec![
@@ -254,7 +255,7 @@ pub fn judge(host: &Host) -> Vec<Verdict> {
     ]
 }
 
-/// The layer to look at: the lowest that is broken, else the lowest that is slow.
+/// The layer to investigate: the lowest broken one, else the lowest slow one.
 #[must_use]
 pub fn culprit(verdicts: &[Verdict]) -> Option<&Verdict> {
     let lowest = |state| verdicts.iter().find(|verdict| verdict.state == state);

@@ -1,5 +1,4 @@
-//! What to do: each recommendation is a rule, named by its row in the requirements, from
-//! facts to a finding or none.
+//! Recommendations: each rule is named by its requirement and maps facts to a finding or none.
 
 mod host;
 pub mod nfs;
@@ -11,19 +10,19 @@ use crate::Facts;
 use serde::Serialize;
 use std::fmt::Write;
 
-/// How much a finding matters.
+/// Importance of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
     /// It costs something now.
     Do,
-    /// It may.
+    /// It may cost something.
     Consider,
-    /// Good to know.
+    /// For information.
     Know,
 }
 
-/// Where a setting is made.
+/// Target of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -31,37 +30,37 @@ pub enum Place {
     PowerShell,
     /// A shell on a Linux client.
     Shell,
-    /// A file on a Linux client: the path stands in the setting's first line.
+    /// A file on a Linux client; the first line of the setting names it.
     File,
-    /// The configuration of our server.
+    /// The configuration of an Anabranch server.
     Server,
 }
 
-/// Something to set, exactly as it is typed.
+/// A setting to be typed verbatim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Setting {
-    /// Where.
+    /// Target.
     pub place: Place,
-    /// What.
+    /// Text.
     pub text: String,
 }
 
-/// What a rule found.
+/// Result of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The rule.
+    /// Id of the rule.
     pub id: &'static str,
-    /// See [`Weight`].
+    /// Importance.
     pub weight: Weight,
-    /// What was found, and what to do.
+    /// The finding and the recommendation.
     pub text: String,
-    /// What to set.
+    /// Recommended settings.
     pub settings: Vec<Setting>,
 }
 
 impl Finding {
     fn new(weight: Weight, text: impl Into<String>) -> Self {
-        // The list of rules names it.
+        // The table of rules sets the id.
         Self { id: "", weight, text: text.into(), settings: Vec::new() }
     }
 
@@ -74,7 +73,7 @@ impl Finding {
 /// A rule.
 pub type Rule = fn(&Facts) -> Option<Finding>;
 
-/// All rules by their ids.
+/// All rules by id.
 pub const RULES: [(&str, Rule); 29] = [
     ("G-01", placement::distance),
     ("G-02", placement::threads),
@@ -107,7 +106,7 @@ pub const RULES: [(&str, Rule); 29] = [
     ("RA-03", nfs::read_ahead),
 ];
 
-/// What all rules find, what matters most first.
+/// The findings of all rules, the most important first.
 #[must_use]
 pub fn findings(facts: &Facts) -> Vec<Finding> {
     let mut found: Vec<Finding> = RULES
@@ -145,14 +144,13 @@ pub fn shown(findings: &[Finding]) -> String {
     out
 }
 
-/// How many clients reach a target, each with so much: what several connections save.
+/// Number of clients that reach a target rate.
 #[must_use]
 pub fn clients_needed(target_bytes: f64, client_bytes: f64) -> u64 {
     if client_bytes <= 0.0 { 0 } else { (target_bytes / client_bytes).ceil() as u64 }
 }
 
-/// The fewest connections that bring what the most bring, within a twentieth, over all loads that
-/// ask for many things at once.
+/// The fewest connections within a twentieth of the best gain, over all concurrent loads.
 pub(crate) fn enough_connections(facts: &Facts) -> Option<usize> {
     let arms = facts.arms();
     let score = |arm: usize| {

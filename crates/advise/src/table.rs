@@ -1,15 +1,15 @@
-//! Which workloads gain by several connections, as green, yellow and red.
+//! The workloads that gain from several connections, as green, yellow and red.
 
 use crate::{Class, Facts, size};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// From this gain on several connections are recommended.
+/// Gain from which several connections are recommended.
 const GREEN: f64 = 1.1;
-/// Up to this they are not.
+/// Gain up to which they are not recommended.
 const RED: f64 = 0.95;
 
-/// Whether several connections are a good idea.
+/// Recommendation about several connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Colour {
@@ -22,7 +22,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// What both ends of the measured gain say; yellow if they do not agree.
+    /// The colour by both bounds of the gain; yellow if they disagree.
     fn of((least, most): (f64, f64)) -> Self {
         if least >= GREEN {
             Self::Green
@@ -33,7 +33,7 @@ impl Colour {
         }
     }
 
-    /// The colour, and what it means.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,25 +47,25 @@ impl Colour {
 /// One workload with one number of connections.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// How it asks.
+    /// Request pattern.
     pub class: Class,
-    /// Size of its requests.
+    /// Request size.
     pub block_bytes: u32,
-    /// Reads, else writes.
+    /// True for reads, false for writes.
     pub is_read: bool,
     /// Connections.
     pub connections: usize,
-    /// Rate over that with one connection.
+    /// Rate relative to one connection.
     pub gain: f64,
-    /// The least and the most of it, by the rounds.
+    /// Lower and upper bound of the gain, by the rounds.
     pub bounds: (f64, f64),
-    /// Median time over that with one connection.
+    /// Median latency relative to one connection.
     pub latency: f64,
-    /// See [`Colour`].
+    /// Recommendation.
     pub colour: Colour,
 }
 
-/// All workloads that were measured, for every number of connections but the fewest.
+/// All measured workloads for every number of connections but the fewest.
 #[must_use]
 pub fn rows(facts: &Facts) -> Vec<Row> {
     let mut out = Vec::new();

@@ -1,6 +1,6 @@
-//! What is asked for: the commands of SMB and the operations of NFS, by fixed tables.
+//! The commands of SMB and the operations of NFS as fixed tables.
 
-/// What a client speaks.
+/// Protocol of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     /// SMB 2 and 3.
@@ -10,7 +10,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -20,7 +20,7 @@ impl Protocol {
     }
 }
 
-/// Who began it.
+/// Initiator of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionType {
     /// A client.
@@ -30,7 +30,7 @@ pub enum TransactionType {
 }
 
 impl TransactionType {
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl TransactionType {
     }
 }
 
-/// SMB's commands by their numbers (MS-SMB2 2.2.1.2), then what has none.
+/// SMB commands by number (MS-SMB2 2.2.1.2), then pseudo-commands.
 const SMB: [&str; 21] = [
     "Negotiate",
     "SessionSetup",
@@ -65,10 +65,10 @@ const SMB: [&str; 21] = [
     "Unknown",
 ];
 
-/// The table of NFS's operations.
+/// The table of NFS operations.
 macro_rules! nfs_operations {
     ($($name:ident = $number:literal,)*) => {
-        /// NFS's operations by their numbers. RFC 8881 16.2.3, RFC 7862 15, RFC 8276 8.4.
+        /// NFS operations by number. RFC 8881 16.2.3, RFC 7862 15, RFC 8276 8.4.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "the names of the specifications")]
         #[repr(u8)]
@@ -79,7 +79,7 @@ macro_rules! nfs_operations {
         impl NfsOperation {
             const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The operation of this number, which a client may have sent.
+            /// The operation of a number that a client sent.
             #[must_use]
             pub fn of_number(number: u32) -> Option<Self> {
                 match number {
@@ -88,7 +88,7 @@ macro_rules! nfs_operations {
                 }
             }
 
-            /// What is shown.
+            /// The displayed name.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -175,13 +175,13 @@ nfs_operations! {
     RemoveXattr = 75,
 }
 
-/// What NFS has beside its operations.
+/// NFS pseudo-operations.
 const NFS_OTHER: [&str; 3] = ["Null", "Callback", "Unknown"];
 
-/// How many names NFS has.
+/// Number of NFS names.
 const NFS_COUNT: usize = NfsOperation::ALL.len() + NFS_OTHER.len();
 
-// Their places in the table follow from their numbers.
+// The indices in the table follow from the numbers.
 const _: () = {
     let mut at = 0;
     while at < NfsOperation::ALL.len() {
@@ -190,45 +190,45 @@ const _: () = {
     }
 };
 
-/// The number of the first operation of NFS.
+/// Number of the first NFS operation.
 const NFS_FIRST: usize = 3;
 
-/// One of all commands and operations.
+/// Any command or operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Api(u8);
 
 impl Api {
-    /// How many there are.
+    /// Number of all commands and operations.
     pub(crate) const COUNT: usize = SMB.len() + NFS_COUNT;
-    /// SMB: what the server tells a client of what it caches.
+    /// SMB: notification of an oplock or lease break.
     pub const OPLOCK_BREAK_NOTIFICATION: Self = Self(19);
-    /// NFS: the procedure that does nothing.
+    /// NFS: the NULL procedure.
     pub const NULL: Self = Self((SMB.len() + NfsOperation::ALL.len()) as u8);
-    /// NFS: calls of the server to a client, and their answers.
+    /// NFS: callbacks of the server.
     pub const CALLBACK: Self = Self((SMB.len() + NfsOperation::ALL.len() + 1) as u8);
-    /// NFS: what is no operation.
+    /// NFS: an unknown operation number.
     pub const NFS_UNKNOWN: Self = Self((SMB.len() + NfsOperation::ALL.len() + 2) as u8);
 
-    /// The command of SMB with this number.
+    /// The SMB command of a number.
     #[must_use]
     pub fn smb(command: u16) -> Self {
         let known = usize::from(command) < 19;
         Self(if known { command as u8 } else { SMB.len() as u8 - 1 })
     }
 
-    /// An operation of NFS.
+    /// An NFS operation.
     #[must_use]
     pub fn nfs(operation: NfsOperation) -> Self {
         Self((SMB.len() + operation as usize - NFS_FIRST) as u8)
     }
 
-    /// What a client sent under this number, which may be no operation.
+    /// The NFS operation of a number that a client sent, or [`Api::NFS_UNKNOWN`].
     #[must_use]
     pub fn of_nfs_number(number: u32) -> Self {
         NfsOperation::of_number(number).map_or(Self::NFS_UNKNOWN, Self::nfs)
     }
 
-    /// All of them.
+    /// All commands and operations.
     pub fn all() -> impl Iterator<Item = Self> {
         (0..Self::COUNT as u8).map(Self)
     }
@@ -237,13 +237,13 @@ impl Api {
         usize::from(self.0)
     }
 
-    /// Which protocol's it is.
+    /// The protocol.
     #[must_use]
     pub fn protocol(self) -> Protocol {
         if self.index() < SMB.len() { Protocol::Smb } else { Protocol::Nfs }
     }
 
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.index().checked_sub(SMB.len()) {
@@ -255,7 +255,7 @@ impl Api {
         }
     }
 
-    /// Who begins it.
+    /// The initiator.
     #[must_use]
     pub fn transaction_type(self) -> TransactionType {
         if self == Self::OPLOCK_BREAK_NOTIFICATION || self == Self::CALLBACK {
@@ -265,8 +265,8 @@ impl Api {
         }
     }
 
-    /// Whether it only says what the operations beside it are about, and is no transaction by
-    /// itself: SEQUENCE, PUTFH and their like.
+    /// Whether the operation only sets the context of others and is no transaction by itself:
+    /// SEQUENCE, PUTFH and the like.
     #[must_use]
     pub fn is_context(self) -> bool {
         self.protocol() == Protocol::Nfs

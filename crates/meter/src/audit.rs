@@ -1,24 +1,23 @@
-//! What is written down of who was here and what they were denied: events of sessions, told to
-//! whoever the process has for that.
+//! Audit events: sessions and denied access, passed to the process's audit sink.
 
 use crate::api::Protocol;
 use std::net::SocketAddr;
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditKind {
-    /// Somebody tried to show who they are.
+    /// An attempt to authenticate.
     SessionSetup,
-    /// Somebody tried to connect a share.
+    /// An attempt to connect to a share.
     TreeConnect,
-    /// A right was missing.
+    /// An operation was denied.
     Denied,
-    /// A session is over.
+    /// A session ended.
     SessionEnd,
 }
 
 impl AuditKind {
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,50 +29,50 @@ impl AuditKind {
     }
 }
 
-/// One event. Texts may come from clients: not to be trusted.
+/// One event. Texts may come from clients and must not be trusted.
 #[derive(Clone, Debug)]
 pub struct AuditEvent {
-    /// What happened.
+    /// Kind of the event.
     pub kind: AuditKind,
-    /// Over which protocol.
+    /// Protocol.
     pub protocol: Protocol,
-    /// Whether it was let happen.
+    /// Whether the attempt succeeded.
     pub is_success: bool,
-    /// The status that it was answered with, or why it happened.
+    /// Status of the reply, or the reason of the event.
     pub status: String,
-    /// From where, as far as that is known.
+    /// Address of the client, if known.
     pub peer: Option<SocketAddr>,
     /// Numbers of the connection and of the request on it.
     pub request: Option<(u64, u64)>,
-    /// The session.
+    /// Id of the session.
     pub session: String,
-    /// Who, as they say, or as they have shown.
+    /// User name, claimed or authenticated.
     pub user: String,
-    /// How they show it.
+    /// Authentication mechanism.
     pub authentication: &'static str,
-    /// The share.
+    /// Name of the share.
     pub share: String,
-    /// The path in it.
+    /// Path in the share.
     pub path: String,
-    /// What was agreed: version of the protocol, signing, encryption.
+    /// Negotiated dialect, signing and encryption.
     pub agreed: Option<Agreed>,
 }
 
-/// What was agreed for a session.
+/// Negotiated properties of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Version of the protocol.
+    /// Protocol dialect.
     pub dialect: String,
-    /// How messages are signed.
+    /// Signing algorithm.
     pub signing: &'static str,
-    /// How messages are sealed, or may be.
+    /// Cipher, if encryption is possible.
     pub cipher: &'static str,
-    /// Whether all are.
+    /// Whether all messages are encrypted.
     pub encrypted: bool,
 }
 
 impl AuditEvent {
-    /// An event of which nothing more is known.
+    /// An event without further details.
     #[must_use]
     pub fn new(kind: AuditKind, protocol: Protocol) -> Self {
         Self {
@@ -93,7 +92,7 @@ impl AuditEvent {
     }
 }
 
-/// Who writes events down. Must not wait.
+/// Receiver of audit events. It must not block.
 pub trait AuditSink: Send + Sync + std::fmt::Debug {
     /// Takes an event.
     fn take(&self, event: &AuditEvent);

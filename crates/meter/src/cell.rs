@@ -1,5 +1,4 @@
-//! What is counted of one operation on one share, and the record of a request that it is
-//! counted from.
+//! Counters of one operation on one share, and the facts of a finished request that feed them.
 
 use crate::api::Api;
 use crate::histogram::Latencies;
@@ -8,45 +7,45 @@ use crate::response::{Authentication, ResponseType};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// When and how a message came.
+/// Arrival times and size of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its first byte was there.
+    /// Time of its first byte.
     pub first_byte: Instant,
-    /// It was complete, and taken up.
+    /// Time when it was complete and taken from the buffer.
     pub taken: Instant,
-    /// Bytes that it had on the wire, with what marks it there.
+    /// Size on the wire including the framing.
     pub wire_bytes: u64,
 }
 
 impl Arrival {
-    /// One that was there at once.
+    /// A message that arrived at one moment.
     #[must_use]
     pub fn at_once(now: Instant, wire_bytes: u64) -> Self {
         Self { first_byte: now, taken: now, wire_bytes }
     }
 }
 
-/// A request that came to its end.
+/// A finished request.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// The share that it was about, if one.
+    /// Share, if any.
     pub share: ShareId,
-    /// What was asked.
+    /// Operation.
     pub api: Api,
-    /// By whom.
+    /// Authentication of the caller.
     pub authentication: Authentication,
-    /// How it ended.
+    /// Outcome.
     pub response: ResponseType,
-    /// Bytes that came with it.
+    /// Bytes of the request.
     pub ingress_bytes: u64,
-    /// Bytes that answered it.
+    /// Bytes of the reply.
     pub egress_bytes: u64,
-    /// From its being taken up to its answer's being ready.
+    /// Time from receipt until the reply was ready.
     pub latency: Duration,
 }
 
-/// A request whose answer is on its way: counted again once that has left.
+/// A request with a queued reply; it is counted again once the reply was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     /// See [`Done::share`].
@@ -55,12 +54,13 @@ pub struct Sent {
     pub api: Api,
     /// See [`Done::authentication`].
     pub authentication: Authentication,
-    /// When its first byte was there.
+    /// Time of the request's first byte.
     pub first_byte: Instant,
 }
 
 impl Done {
-    /// To be counted once its answer has left; none for failures, whose latencies say nothing.
+    /// The facts to count once the reply was sent. `None` for failures, whose latencies are
+    /// meaningless.
     #[must_use]
     pub fn sent(&self, first_byte: Instant) -> Option<Sent> {
         let Self { share, api, authentication, .. } = *self;
@@ -68,7 +68,7 @@ impl Done {
     }
 }
 
-/// Counters of one operation on one share, of the threads of one stripe.
+/// Counters of one operation on one share, for the threads of one stripe.
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     responses: [AtomicU64; RESPONSES],

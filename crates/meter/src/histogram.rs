@@ -1,17 +1,17 @@
-//! Latencies in buckets, counted without a lock.
+//! Lock-free latency histograms.
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of the buckets; one more has what is longer.
+/// Upper bounds of the buckets; one more bucket holds longer latencies.
 pub const BOUNDS_MICROSECONDS: [u64; 18] = [
     25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 const BUCKETS: usize = BOUNDS_MICROSECONDS.len() + 1;
 
-/// A histogram that is being counted.
+/// A histogram under recording.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     buckets: [AtomicU64; BUCKETS],
@@ -35,23 +35,24 @@ impl Latencies {
     }
 }
 
-/// A histogram at one moment. The difference of two is one, too.
+/// A histogram at one moment. The difference of two is a histogram, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Observations by bucket, each bucket's own, after [`BOUNDS_MICROSECONDS`]; then what is longer.
+    /// Observations per bucket, not cumulative: one for each of [`BOUNDS_MICROSECONDS`], then
+    /// longer ones.
     pub buckets: Vec<u64>,
-    /// Sum of all.
+    /// Sum of all observations.
     pub sum_nanoseconds: u64,
 }
 
 impl Histogram {
-    /// How many there are.
+    /// Number of observations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// What came since `before` was taken.
+    /// Observations since `before` was taken.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let earlier = before.buckets.iter().copied().chain(std::iter::repeat(0));
@@ -62,7 +63,7 @@ impl Histogram {
         }
     }
 
-    /// Adds another one.
+    /// Adds the observations of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.buckets.resize(BUCKETS.max(other.buckets.len()), 0);
         for (sum, bucket) in self.buckets.iter_mut().zip(&other.buckets) {
@@ -71,8 +72,9 @@ impl Histogram {
         self.sum_nanoseconds += other.sum_nanoseconds;
     }
 
-    /// The latency that `share` (0 to 1) of all do not exceed, in seconds: within its bucket as
-    /// if they were spread evenly, as Prometheus has it. None without observations.
+    /// The latency in seconds that the fraction `share` (0 to 1) of all observations does not
+    /// exceed. The estimate interpolates within a bucket, as Prometheus does. `None` without
+    /// observations.
     #[must_use]
     pub fn quantile_seconds(&self, share: f64) -> Option<f64> {
         let count = self.count();
@@ -89,7 +91,7 @@ impl Histogram {
             }
             (before, lower) = (with, upper);
         }
-        // Longer than the last bound: that is all that is known.
+        // Beyond the last bound only that bound is known.
         Some(lower)
     }
 }

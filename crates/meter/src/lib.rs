@@ -1,9 +1,9 @@
-//! What is counted of every request, for all protocols: transactions by share, operation and
-//! how they ended, bytes, latencies; where processor time goes; who and what is asked most.
+//! Statistics of every request, for all protocols: transactions by share, operation and outcome,
+//! bytes, latencies, CPU time by stage, busiest clients and files.
 //!
-//! Counting takes no lock and shares no cache line between threads: each thread has a stripe of
-//! its own, and who looks sums them up. What can be counted by is fixed by the configuration
-//! and by tables here, so that no client can make more series. No clock: times are arguments.
+//! Counting takes no lock and shares no cache line between threads: each thread has its own stripe,
+//! and readers sum the stripes. The configuration and tables here fix all dimensions, so no client
+//! can create more series. The crate has no clock: times are arguments.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -1,30 +1,30 @@
-//! The busiest second of the last full minute, told from totals that are looked at every second.
+//! The busiest second of the last full minute, from totals that are sampled every second.
 
-/// What a share did in its busiest second: averages over a minute hide it.
+/// Rates of a share in its busiest second, which averages over a minute hide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peak {
     /// Transactions.
     pub transactions_per_second: u64,
-    /// Bytes, both ways together.
+    /// Bytes in both directions.
     pub bytes_per_second: u64,
 }
 
-/// Looks at totals.
+/// Tracks the peak from totals.
 #[derive(Debug, Default)]
 pub(crate) struct Peaks {
     transactions: u64,
     bytes: u64,
-    /// Of the minute that goes on.
+    /// Peak of the present minute so far.
     rising: Peak,
     seconds: u32,
-    /// Of the minute before.
+    /// Peak of the previous minute.
     last: Peak,
 }
 
 const MINUTE_SECONDS: u32 = 60;
 
 impl Peaks {
-    /// `elapsed_millis` have passed since the last look.
+    /// Samples the totals `elapsed_millis` after the last call.
     pub fn tick(&mut self, transactions: u64, bytes: u64, elapsed_millis: u64) {
         let per_second = |now: u64, before: u64| {
             now.saturating_sub(before).saturating_mul(1000) / elapsed_millis.max(1)
@@ -40,7 +40,7 @@ impl Peaks {
         }
     }
 
-    /// Of the last full minute.
+    /// Peak of the last full minute.
     pub fn last_minute(&self) -> Peak {
         self.last
     }

@@ -1,4 +1,4 @@
-//! All shares that are counted for, and the counting itself.
+//! [`Meter`]: all counters by share.
 
 use crate::api::Api;
 use crate::audit::{AuditEvent, AuditSink};
@@ -16,14 +16,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Shares that are told apart, of all that were ever configured; others count as none.
+/// Shares with counters of their own, of all that were ever configured; further ones count as none.
 pub const SHARES_MAX: usize = 4096;
-/// Of these, memory is made together.
+/// Shares whose counters are allocated together.
 const SHARES_TOGETHER: usize = 64;
-/// Threads beyond this many share a stripe with others.
+/// Threads beyond this number share stripes.
 const STRIPES: usize = 16;
 const CELLS: usize = Api::COUNT * Authentication::ALL.len();
-/// Files and clients that a snapshot names.
+/// Files and clients in a snapshot.
 const TOP_COUNT: usize = 20;
 
 static NEXT_STRIPE: AtomicUsize = AtomicUsize::new(0);
@@ -33,12 +33,12 @@ thread_local! {
     static TURN: ThreadCell<u32> = const { ThreadCell::new(0) };
 }
 
-/// A share, as it is counted.
+/// Index of a share's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShareId(u16);
 
 impl ShareId {
-    /// What is about no share.
+    /// Requests without a share.
     pub const NONE: Self = Self(0);
 }
 
@@ -52,7 +52,8 @@ impl Default for Stripe {
     }
 }
 
-/// Counters of one share. Made when something is counted, and kept: counters never go down.
+/// Counters of one share. They are allocated on first use and never freed, because counters never
+/// decrease.
 #[derive(Debug, Default)]
 struct ShareCells {
     stripes: [OnceLock<Stripe>; STRIPES],
@@ -73,7 +74,7 @@ impl ShareCells {
         stripes.filter_map(move |stripe| stripe.0[index].get().map(Box::as_ref))
     }
 
-    /// Transactions and bytes of all.
+    /// Sums of transactions and bytes.
     fn totals(&self) -> (u64, u64) {
         let mut counts = CellCounts::default();
         (0..CELLS).flat_map(|index| self.cells(index)).for_each(|cell| cell.add_to(&mut counts));
@@ -116,7 +117,7 @@ impl ShareCells {
     }
 }
 
-/// Counters of all shares: memory is made for those that are counted for.
+/// Counters of all shares, allocated on first use.
 #[derive(Debug)]
 struct AllCells(Box<[OnceLock<Box<[ShareCells]>>]>);
 
@@ -131,22 +132,22 @@ impl AllCells {
         &self.0[at / SHARES_TOGETHER].get_or_init(make)[at % SHARES_TOGETHER]
     }
 
-    /// By number; none if nothing was counted for it, nor for those beside it.
+    /// Counters by index; `None` if nothing was counted in this allocation.
     fn get(&self, at: usize) -> Option<&ShareCells> {
         let together = self.0.get(at / SHARES_TOGETHER)?.get()?;
         together.get(at % SHARES_TOGETHER)
     }
 }
 
-/// A share by its name.
+/// Registered shares.
 #[derive(Debug, Default)]
 struct Known {
-    /// By number; the first is for what is about no share.
+    /// Names by index; the first one stands for requests without a share.
     names: Vec<String>,
     peaks: Vec<Peaks>,
 }
 
-/// What is counted of all requests of the process.
+/// The statistics of all requests of the process.
 #[derive(Debug)]
 pub struct Meter {
     known: Mutex<Known>,
@@ -165,7 +166,7 @@ impl Default for Meter {
 }
 
 impl Meter {
-    /// Times work with keys by `clock`.
+    /// Times cryptography with `clock`.
     #[must_use]
     pub fn new(clock: Box<dyn StageClock>) -> Self {
         Self::with(StageTimes::new(clock))
@@ -183,7 +184,7 @@ impl Meter {
         }
     }
 
-    /// The share of this name is counted from now on: by the configuration, never by clients.
+    /// Registers a share for counting. Only the configuration registers shares, never a client.
     pub fn register(&self, name: &str) -> ShareId {
         let mut known = self.lock();
         if let Some(share) = find(&known, name) {
@@ -213,12 +214,12 @@ impl Meter {
         self.shares.of(share)
     }
 
-    /// Counts a request that came to its end.
+    /// Counts a finished request.
     pub fn record(&self, done: &Done) {
         self.cells(done.share).cell(done.api, done.authentication).record(done);
     }
 
-    /// Counts bytes of a message that ends no request: an interim answer, what is told unasked.
+    /// Counts bytes of a message that finishes no request: an interim reply or a notification.
     pub fn add_bytes(
         &self,
         (share, api, by): (ShareId, Api, Authentication),
@@ -228,12 +229,12 @@ impl Meter {
         self.cells(share).cell(api, by).add_bytes(ingress, egress);
     }
 
-    /// Counts how long it took until an answer had left.
+    /// Counts the end-to-end latency of a sent reply.
     pub fn record_sent(&self, sent: &Sent, latency: Duration) {
         self.cells(sent.share).cell(sent.api, sent.authentication).end_to_end.record(latency);
     }
 
-    /// Whether the present request is one of those that [`Meter::add_top`] is to be told of.
+    /// Whether the present request is sampled for [`Meter::add_top`].
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         let turn = TURN.get();
@@ -241,58 +242,58 @@ impl Meter {
         turn == 0
     }
 
-    /// Counts a file and a client among those that are asked.
+    /// Counts a file and a client among the busiest.
     pub fn add_top(&self, share: ShareId, file: Option<&str>, client: IpAddr, bytes: u64) {
         self.top.add(share, file, client, bytes);
     }
 
-    /// Requests that take at least that long are kept for [`Meter::take_slow`].
+    /// Sets the latency from which requests are queued for [`Meter::take_slow`].
     pub fn set_slow(&self, threshold: Option<Duration>) {
         self.slow.set_threshold(threshold);
     }
 
-    /// Whether a request was slow.
+    /// Whether a latency is slow.
     #[must_use]
     pub fn is_slow(&self, latency: Duration) -> bool {
         self.slow.is_slow(latency)
     }
 
-    /// Keeps a slow request.
+    /// Queues a slow request.
     pub fn keep_slow(&self, request: SlowRequest) {
         self.slow.keep(request);
     }
 
-    /// Takes the slow requests that are kept.
+    /// Takes the queued slow requests.
     #[must_use]
     pub fn take_slow(&self) -> Vec<SlowRequest> {
         self.slow.take()
     }
 
-    /// Slow requests were taken, and nobody could be told of them.
+    /// Counts slow requests that could not be exported.
     pub fn count_slow_dropped(&self, count: u64) {
         self.slow.count_dropped(count);
     }
 
-    /// Events are told to `sink` from now on. Once.
+    /// Sets the receiver of audit events. Only the first call takes effect.
     pub fn set_audit(&self, sink: Arc<dyn AuditSink>) {
-        // A second one would have to take over the first one's file.
+        // A second sink would have to take over the first one's file.
         drop(self.audit.set(sink));
     }
 
-    /// Tells an event, if anybody takes them.
+    /// Passes an event to the audit sink, if there is one.
     pub fn audit(&self, event: impl FnOnce() -> AuditEvent) {
         if let Some(sink) = self.audit.get() {
             sink.take(&event());
         }
     }
 
-    /// Times of kinds of work.
+    /// CPU times by stage.
     #[must_use]
     pub fn stages(&self) -> &StageTimes {
         &self.stages
     }
 
-    /// About a second has passed.
+    /// Advances the measurements that need about a second's interval.
     pub fn tick(&self, elapsed: Duration) {
         let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
         let mut known = self.lock();
@@ -305,7 +306,7 @@ impl Meter {
         self.top.tick();
     }
 
-    /// What a share did in the busiest second of the last full minute; nothing if it is not known.
+    /// A share's busiest second of the last full minute; zero for an unknown share.
     #[must_use]
     pub fn peak(&self, share: &str) -> Peak {
         let known = self.lock();
@@ -313,7 +314,7 @@ impl Meter {
         found.map(Peaks::last_minute).unwrap_or_default()
     }
 
-    /// All counts.
+    /// All counters.
     #[must_use]
     pub fn snapshot(&self) -> MeterSnapshot {
         let known = self.lock();
@@ -355,7 +356,7 @@ impl Meter {
     }
 }
 
-/// Names of shares are told apart without case, as clients do.
+/// Share names are case-insensitive.
 fn find(known: &Known, name: &str) -> Option<ShareId> {
     let at = known.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
     Some(ShareId(at as u16))

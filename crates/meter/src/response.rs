@@ -1,22 +1,22 @@
-//! How requests end, in the words of Azure Files' dimension `ResponseType`, so that dashboards
-//! made for that carry over.
+//! Outcomes of requests in the terms of Azure Files' dimension `ResponseType`, so that dashboards
+//! for it carry over.
 
 use limits::Throttled;
 use serde::{Deserialize, Serialize};
 
 macro_rules! response_types {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// How a request ended. The names of the variants are what is shown.
+        /// Outcome of a request. The variant names are displayed.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum ResponseType {
             $($(#[$doc])* $name,)*
         }
 
         impl ResponseType {
-            /// All of them, in their order.
+            /// All outcomes in order.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The exact name.
+            /// The displayed name.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -28,78 +28,77 @@ macro_rules! response_types {
 }
 
 response_types! {
-    /// It succeeded.
+    /// Success.
     Success,
-    /// It succeeded after it had been held back.
+    /// Success after throttling.
     SuccessWithThrottling,
-    /// Held back for the bytes that go out.
+    /// Success after throttling by the limit of sent bytes.
     SuccessWithShareEgressThrottling,
-    /// Held back for the bytes that come in.
+    /// Success after throttling by the limit of received bytes.
     SuccessWithShareIngressThrottling,
-    /// Held back for the number of requests.
+    /// Success after throttling by the limit of requests.
     SuccessWithShareIopsThrottling,
-    /// Requests about names and attributes come near to their limit.
+    /// Success, close to the limit of metadata requests.
     SuccessWithMetadataWarning,
-    /// Held back for the number of requests about names and attributes.
+    /// Success after throttling by the limit of metadata requests.
     SuccessWithMetadataThrottling,
-    /// Refused for the bytes that go out.
+    /// Refused by the limit of sent bytes.
     ClientShareEgressThrottlingError,
-    /// Refused for the bytes that come in.
+    /// Refused by the limit of received bytes.
     ClientShareIngressThrottlingError,
-    /// Refused for the number of requests.
+    /// Refused by the limit of requests.
     ClientShareIopsThrottlingError,
-    /// Refused for the bytes of all shares.
+    /// Refused by the limit of bytes of all shares.
     ClientAccountBandwidthThrottlingError,
-    /// Refused for the requests of all shares.
+    /// Refused by the limit of requests of all shares.
     ClientAccountRequestThrottlingError,
-    /// Refused for another limit.
+    /// Refused by another limit.
     ClientThrottlingError,
-    /// The client took too long.
+    /// A timeout that the client caused.
     ClientTimeoutError,
-    /// Refused for what the client asked: not there, there already, in use, no room.
+    /// The request cannot be served: not found, exists, in use, no space.
     ClientOtherError,
-    /// The server has too much to do or to hold.
+    /// The server is overloaded.
     ServerBusyError,
-    /// What the server waited for took too long.
+    /// A timeout below the server.
     ServerTimeoutError,
-    /// The server or what it stands on failed.
+    /// The server or its storage failed.
     ServerOtherError,
-    /// Nobody showed who they are, or not any more.
+    /// Missing, failed or expired authentication.
     AuthenticationError,
-    /// Who asks may not.
+    /// The caller lacks the right.
     AuthorizationError,
-    /// The connection ended before the answer.
+    /// The connection ended before the reply.
     NetworkError,
 }
 
 impl ResponseType {
-    /// Whether it counts as a success.
+    /// Whether the outcome is a success.
     #[must_use]
     pub fn is_success(self) -> bool {
         self <= Self::SuccessWithMetadataThrottling
     }
 
-    /// Whether it was held back or refused by a limit.
+    /// Whether a limit throttled or refused the request.
     #[must_use]
     pub fn is_throttled(self) -> bool {
         self > Self::Success && self <= Self::ClientThrottlingError
     }
 
-    /// Whether the server is to blame: what lowers availability.
+    /// Whether the server is to blame, which lowers availability.
     #[must_use]
     pub fn is_unexpected(self) -> bool {
         matches!(self, Self::ServerBusyError | Self::ServerTimeoutError | Self::ServerOtherError)
     }
 
-    /// Whether it counts for availability: not what never came to an end, and what nobody with a
-    /// right to ask had asked for.
+    /// Whether the request counts for availability. Unfinished requests and requests without
+    /// authorisation do not.
     #[must_use]
     pub fn is_applicable(self) -> bool {
         !matches!(self, Self::NetworkError | Self::AuthenticationError | Self::AuthorizationError)
     }
 
-    /// The same end of a request that was held back, or refused for a limit. Another error
-    /// stays what it is.
+    /// The outcome of a throttled request, or of one that a limit refused. Other errors stay.
     #[must_use]
     pub fn throttled(self, throttled: Throttled) -> Self {
         if self == Self::ServerBusyError && throttled == Throttled::Handles {
@@ -119,24 +118,24 @@ impl ResponseType {
     }
 }
 
-/// By what a client has shown who it is.
+/// Authentication of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Authentication {
-    /// By nothing: not yet, or as a guest.
+    /// None yet, or a guest.
     Anonymous,
-    /// By a password.
+    /// By password.
     NTLMv2,
-    /// By a ticket.
+    /// By Kerberos ticket.
     Kerberos,
-    /// By its machine's word.
+    /// By assertion of the client's machine.
     AuthSys,
 }
 
 impl Authentication {
-    /// All of them, in their order.
+    /// All variants in order.
     pub const ALL: [Self; 4] = [Self::Anonymous, Self::NTLMv2, Self::Kerberos, Self::AuthSys];
 
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -147,8 +146,8 @@ impl Authentication {
         }
     }
 
-    /// What is shown of a response to it: what was held back by a limit has a name of its own for
-    /// those who came by a ticket.
+    /// The displayed name of an outcome for this authentication: throttled requests of Kerberos
+    /// users have a name of their own.
     #[must_use]
     pub fn name_of(self, response: ResponseType) -> String {
         let name = response.name();

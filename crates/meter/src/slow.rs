@@ -1,4 +1,4 @@
-//! Requests that took long, kept until somebody takes them, in bounded room.
+//! A bounded queue of slow requests for the trace exporter.
 
 use crate::api::Api;
 use crate::registry::ShareId;
@@ -9,37 +9,37 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Kept at once; what comes beyond is counted only.
+/// Maximum queue length; further requests are only counted.
 pub const SLOW_MAX: usize = 1024;
-/// For a threshold that nothing reaches.
+/// A threshold that no latency reaches.
 const OFF: u64 = u64::MAX;
 
-/// A request that took long.
+/// A slow request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowRequest {
-    /// The connection's number.
+    /// Number of the connection.
     pub connection: u64,
-    /// The request's number on it.
+    /// Number of the request on it.
     pub message: u64,
-    /// From where.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// The share that it was about, if one.
+    /// Share, if any.
     pub share: ShareId,
-    /// What was asked.
+    /// Operation.
     pub api: Api,
-    /// How it ended.
+    /// Outcome.
     pub response: ResponseType,
-    /// When its answer was ready, in nanoseconds since 1970.
+    /// Time when the reply was ready, in nanoseconds since 1970.
     pub ended_unix_nanoseconds: u64,
-    /// How long that took.
+    /// Latency.
     pub latency: Duration,
-    /// Bytes that came with it.
+    /// Bytes of the request.
     pub ingress_bytes: u64,
-    /// Bytes that answered it.
+    /// Bytes of the reply.
     pub egress_bytes: u64,
 }
 
-/// See the module.
+/// The queue.
 #[derive(Debug)]
 pub(crate) struct Slow {
     threshold_nanoseconds: AtomicU64,
@@ -55,7 +55,7 @@ impl Default for Slow {
 }
 
 impl Slow {
-    /// What is at least that long is kept from now on; nothing for none.
+    /// Sets the latency from which requests are queued; `None` disables the queue.
     pub fn set_threshold(&self, threshold: Option<Duration>) {
         let nanoseconds = threshold
             .map_or(OFF, |threshold| u64::try_from(threshold.as_nanos()).unwrap_or(OFF).max(1));
@@ -65,7 +65,7 @@ impl Slow {
         }
     }
 
-    /// One load for who is quick.
+    /// Costs one atomic load for a quick request.
     pub fn is_slow(&self, latency: Duration) -> bool {
         let threshold = self.threshold_nanoseconds.load(Ordering::Relaxed);
         threshold != OFF && latency.as_nanos() >= u128::from(threshold)

@@ -1,80 +1,81 @@
-//! The counts of one moment as plain values: for the admin API, the dashboard and whoever
-//! derives rates from two of them.
+//! The counters at one moment as plain values, for the admin API, the dashboard and clients that
+//! derive rates from two of them.
 
 use crate::histogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that is counted.
+/// All counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterSnapshot {
-    /// Shares in the order of their names; requests that are about none under an empty name.
+    /// Shares by name; requests without a share have an empty name.
     pub shares: Vec<ShareSnapshot>,
-    /// Files that were asked most in the last 30 to 60 seconds, estimated from a sample.
+    /// Files with the most requests in the last 30 to 60 seconds, estimated from a sample.
     pub top_files: Vec<TopEntry>,
-    /// Clients that asked most, likewise.
+    /// Clients with the most requests, likewise.
     pub top_clients: Vec<TopEntry>,
-    /// Slow requests that nobody could be told of.
+    /// Slow requests that could not be exported.
     pub traces_dropped: u64,
 }
 
-/// One share.
+/// Counters of one share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShareSnapshot {
-    /// Its name.
+    /// Name of the share.
     pub share: String,
-    /// What was asked for, as far as anything was.
+    /// Operations with at least one request.
     pub apis: Vec<ApiSnapshot>,
     /// Transactions in the busiest second of the last full minute.
     pub max_used_iops: u64,
-    /// Bytes, both ways together, in the busiest second of the last full minute.
+    /// Bytes in both directions in the busiest second of the last full minute.
     pub max_used_bandwidth_bytes_per_second: u64,
 }
 
-/// One operation on one share.
+/// Counters of one operation on one share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiSnapshot {
     /// `SMB` or `NFS`.
     pub protocol: String,
-    /// The operation.
+    /// Name of the operation.
     pub api: String,
-    /// By what its callers had shown who they are.
+    /// Authentication of the callers.
     pub authentication: String,
-    /// `User`, or `System` for what the server begins.
+    /// `User`, or `System` for requests that the server sends.
     pub transaction_type: String,
-    /// How often it ended how, by [`crate::ResponseType::name`].
+    /// Number of requests by outcome, see [`crate::ResponseType::name`].
     pub responses: BTreeMap<String, u64>,
-    /// Bytes that came.
+    /// Bytes received.
     pub ingress_bytes: u64,
-    /// Bytes that left.
+    /// Bytes sent.
     pub egress_bytes: u64,
-    /// From a request's being taken up to its answer's being ready, of those that succeeded.
+    /// Time from receipt of a request until its reply is ready, of successful requests.
     pub server_latency: Histogram,
-    /// From a request's first byte to its answer's last, with the way back estimated; likewise.
+    /// Time from the first byte of a request until the last byte of its reply arrives (estimated),
+    /// likewise.
     pub end_to_end_latency: Histogram,
-    /// Of all, those that count for availability.
+    /// Requests that count for availability.
     pub applicable: u64,
-    /// Of these, those that failed by the server's fault.
+    /// Applicable requests that failed by the server's fault.
     pub unexpected_errors: u64,
 }
 
 impl ApiSnapshot {
-    /// How often it ended.
+    /// Number of finished requests.
     #[must_use]
     pub fn transactions(&self) -> u64 {
         self.responses.values().sum()
     }
 }
 
-/// One of those that are asked most.
+/// One of the busiest files or clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TopEntry {
-    /// The share of a file; nothing for a client.
+    /// Share of a file; empty for a client.
     pub share: String,
-    /// A file's path, perhaps its end only; a client's address.
+    /// Path of a file, perhaps its end only; address of a client.
     pub name: String,
-    /// Requests, estimated.
+    /// Estimated number of requests.
     pub requests: u64,
-    /// Bytes, both ways together, estimated.
+    /// Estimated bytes in both directions.
     pub bytes: u64,
 }

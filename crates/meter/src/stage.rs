@@ -1,34 +1,33 @@
-//! Where processor time goes: pieces of work that are timed once in so many, and counted as
-//! many times.
+//! CPU time by stage: one call in [`STAGE_SAMPLE`] is timed and counted for all of them.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One piece of work in so many is timed.
+/// One call in this many is timed.
 pub const STAGE_SAMPLE: u32 = 32;
-/// Processors that are told apart; what runs on others is counted with them in turn.
+/// Cores that are distinguished; higher core numbers wrap around.
 const CORES_MAX: usize = 256;
 
 thread_local! {
     static TURN: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A kind of work.
+/// A stage of request processing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Signing, sealing, verifying, opening.
+    /// Signing, encrypting, verifying, decrypting.
     Crypto,
-    /// Messages and rules: what the process does beside.
+    /// Messages and rules: all other user time.
     Proto,
-    /// In the system: sockets and files.
+    /// System time: sockets and files.
     Io,
 }
 
 impl Stage {
-    /// All of them.
+    /// All stages.
     pub const ALL: [Self; 3] = [Self::Crypto, Self::Proto, Self::Io];
 
-    /// What is shown.
+    /// The displayed name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -39,16 +38,16 @@ impl Stage {
     }
 }
 
-/// The clock and the processor of the present thread, read for what is timed only.
+/// The clock and core of the present thread, read for timed calls only.
 pub trait StageClock: Send + Sync + std::fmt::Debug {
-    /// Nanoseconds since some moment, of this thread.
+    /// CPU time of this thread in nanoseconds, from an arbitrary origin.
     fn nanoseconds(&self) -> u64;
 
-    /// The processor that the thread runs on.
+    /// The core that the thread runs on.
     fn core(&self) -> usize;
 }
 
-/// Sums of what was timed.
+/// Sums of the timed calls.
 #[derive(Debug)]
 pub struct StageTimes {
     clock: Option<Box<dyn StageClock>>,
@@ -63,14 +62,14 @@ impl Default for StageTimes {
 }
 
 impl StageTimes {
-    /// Times by a clock.
+    /// Uses `clock`.
     #[must_use]
     pub fn new(clock: Box<dyn StageClock>) -> Self {
         let crypto_nanoseconds = (0..CORES_MAX).map(|_| AtomicU64::new(0)).collect();
         Self { clock: Some(clock), crypto_nanoseconds }
     }
 
-    /// Does a piece of work with keys, timed in its turn. Nothing in it may wait.
+    /// Runs a cryptographic operation and times it if it is its turn. The operation must not block.
     pub fn crypto<T>(&self, work: impl FnOnce() -> T) -> T {
         let turn = TURN.get();
         if turn != 0 {
@@ -87,7 +86,7 @@ impl StageTimes {
         done
     }
 
-    /// Estimated time with keys, of all pieces, by processor.
+    /// Estimated cryptography time by core.
     #[must_use]
     pub fn crypto_nanoseconds(&self) -> Vec<u64> {
         self.crypto_nanoseconds.iter().map(|sum| sum.load(Ordering::Relaxed)).collect()

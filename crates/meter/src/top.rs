@@ -1,7 +1,7 @@
-//! Which files and clients are asked most: a sample of requests, counted in bounded room.
+//! The busiest files and clients, from a sample of requests in bounded memory.
 //!
-//! Metwally and others' space-saving counters: whoever is not known takes the place, and the
-//! weight, of the one with the least. What is really asked much is always among them.
+//! The algorithm is space-saving by Metwally and others: an unknown key replaces the lightest one
+//! and inherits its weight. The truly heaviest keys are always present.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -10,23 +10,23 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use crate::registry::ShareId;
 
-/// One request in so many is looked at.
+/// One request in this many is sampled.
 pub const TOP_SAMPLE: u32 = 16;
-/// Of each kind, in each window.
+/// Entries per kind and window.
 const PLACES_MAX: usize = 256;
-/// Longest name that is kept, in bytes: the end tells more than the beginning.
+/// Maximum length of a stored name in bytes; its end is more significant.
 const NAME_BYTES_MAX: usize = 256;
-/// A window of this many ticks, which come every second; two are kept.
+/// Length of a window in ticks of a second; two windows are retained.
 const WINDOW_TICKS: u32 = 30;
-/// Bytes that weigh as much as a request, as a credit of SMB does.
+/// Bytes that weigh as much as one request, like an SMB credit.
 const BYTES_PER_WEIGHT: u64 = 64 * 1024;
 
-/// What was seen of one of them, scaled up from the sample.
+/// Counts of one key, scaled up from the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// Requests.
     pub requests: u64,
-    /// Bytes, both ways together.
+    /// Bytes in both directions.
     pub bytes: u64,
 }
 
@@ -36,13 +36,13 @@ struct Place {
     seen: Seen,
 }
 
-/// The heaviest of a stream.
+/// Space-saving counters of a stream.
 #[derive(Debug)]
 struct SpaceSaving<K> {
     places: Vec<(K, Place)>,
-    /// Where each is among the places.
+    /// Index of each key's entry.
     at: HashMap<K, usize>,
-    /// The weight and the number of each place, the lightest first.
+    /// Weight and index of each entry, the lightest first.
     by_weight: BTreeSet<(u64, usize)>,
 }
 
@@ -66,7 +66,7 @@ impl<K: Eq + Hash + Clone> SpaceSaving<K> {
         place.seen.bytes += bytes * u64::from(TOP_SAMPLE);
     }
 
-    /// Gives it a place: one more, or the one of the lightest with its weight.
+    /// Adds an entry, or replaces the lightest one and inherits its weight.
     fn enter(&mut self, key: K) -> usize {
         let lightest = self.by_weight.first().copied();
         let (weight, at) = match lightest.filter(|_| self.places.len() >= PLACES_MAX) {
@@ -92,7 +92,7 @@ struct Window {
     clients: SpaceSaving<IpAddr>,
 }
 
-/// The present window and the one before.
+/// The present and the previous window.
 #[derive(Debug, Default)]
 struct Windows {
     present: Window,
@@ -100,11 +100,11 @@ struct Windows {
     ticks: u32,
 }
 
-/// See the module.
+/// Busiest files and clients.
 #[derive(Debug, Default)]
 pub(crate) struct Top(Mutex<Windows>);
 
-/// The heaviest first.
+/// Keys with their counts, the heaviest first.
 type Ranked<K> = Vec<(K, Seen)>;
 
 fn shortened(name: &str) -> Arc<str> {
@@ -114,7 +114,7 @@ fn shortened(name: &str) -> Arc<str> {
 }
 
 impl Top {
-    /// Who holds it is told, and nobody waits: it is a sample anyhow.
+    /// Counts a request unless the lock is taken: the counts are a sample anyway.
     pub fn add(&self, share: ShareId, file: Option<&str>, client: IpAddr, bytes: u64) {
         let mut windows = match self.0.try_lock() {
             Ok(windows) => windows,
@@ -127,7 +127,7 @@ impl Top {
         windows.present.clients.add(client, bytes);
     }
 
-    /// A second has passed.
+    /// Advances the window by a second.
     pub fn tick(&self) {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         windows.ticks += 1;
@@ -137,7 +137,7 @@ impl Top {
         }
     }
 
-    /// The heaviest of the last 30 to 60 seconds.
+    /// The heaviest files of the last 30 to 60 seconds.
     pub fn files(&self, count: usize) -> Ranked<(ShareId, Arc<str>)> {
         self.ranked(count, |window| &window.files)
     }

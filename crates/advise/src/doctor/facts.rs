@@ -1,70 +1,71 @@
-//! What was found on a machine. None: it could not be found out.
+//! Facts about a machine. `None` means unknown.
 
 use serde::Serialize;
 
-/// Everything that the rules look at.
+/// Everything that the rules evaluate.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Facts {
-    /// Major and minor number of the kernel.
+    /// Major and minor version of the kernel.
     pub kernel: (u32, u32),
-    /// Calls that the server needs and that failed, with why.
+    /// Required system calls that failed, with the error.
     pub missing_calls: Vec<(String, String)>,
-    /// Whether the look was taken as the superuser, as the packaged service runs.
+    /// Whether the check ran as root, as the packaged service does.
     pub is_root: bool,
-    /// The processor's words for what it can do.
+    /// CPU flags.
     pub processor_flags: Vec<String>,
-    /// Processors.
+    /// Number of CPUs.
     pub processors: usize,
-    /// See [`Limits`].
+    /// Limits of the system and of processes.
     pub limits: Limits,
-    /// See [`Clock`].
+    /// The clock.
     pub clock: Clock,
     /// Memory of the machine, in bytes.
     pub memory_bytes: Option<u64>,
-    /// What of it is free for us, in bytes.
+    /// Available memory in bytes.
     pub memory_available_bytes: Option<u64>,
-    /// What the shares may keep of names and files, in bytes.
+    /// Budget of all metadata caches in bytes.
     pub cache_bytes: u64,
-    /// How connections are kept from sending too much.
+    /// TCP congestion control algorithm.
     pub congestion: Option<String>,
-    /// Interfaces with an address that others reach.
+    /// Interfaces with an address that is reachable from other machines.
     pub interfaces: Vec<NetworkInterface>,
-    /// Whether sessions may have several connections.
+    /// Whether Multichannel is enabled.
     pub multichannel: bool,
-    /// Addresses that are to be listened on.
+    /// Addresses to listen on.
     pub ports: Vec<Port>,
-    /// Ways to log on. None: there is no configuration to look at.
+    /// Logon mechanisms; `None` without a configuration.
     pub logon: Option<LogonWays>,
-    /// Shares that NFS clients reach.
+    /// Shares that are exported by NFS.
     pub nfs_shares: Vec<NfsShare>,
-    /// Programs that serve the same protocols and run now.
+    /// Running programs that serve the same protocols.
     pub other_servers: Vec<String>,
-    /// See [`Firewall`].
+    /// The packet filter.
     pub firewall: Firewall,
     /// The configuration file, if there is one.
     pub config_path: Option<String>,
-    /// What is wrong in it, or outside.
+    /// Mistakes in the configuration or its environment.
     pub config_problems: Vec<String>,
-    /// What should be thought about.
+    /// Warnings about the configuration.
     pub config_warnings: Vec<String>,
-    /// Files and directories whose permissions matter.
+    /// Files and directories with required permissions.
     pub folders: Vec<Folder>,
-    /// Where the shares are.
+    /// File systems of the shares.
     pub file_systems: Vec<FileSystem>,
-    /// See [`Running`].
+    /// The running server, if any.
     pub running: Running,
-    /// Layers of confinement that the running server lacks. None: none runs, or it does not say.
+    /// Confinement layers that the running server lacks; `None` if no server runs or it does not
+    /// report them.
     pub missing_layers: Option<Vec<String>>,
-    /// The kernel's log of system calls that confinement refused. None: no confined server runs.
+    /// The kernel's log of refused system calls; `None` if no confined server runs.
     pub refusals: Option<RefusalLog>,
-    /// This program's version.
+    /// Version of this program.
     pub version: String,
 }
 
-/// Mechanisms that SMB clients may log on by.
+/// Logon mechanisms for SMB clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogonWays {
-    /// Kerberos tickets: keys are configured.
+    /// Kerberos: keys are configured.
     pub kerberos: bool,
     /// NTLM.
     pub ntlm: bool,
@@ -75,25 +76,25 @@ pub struct LogonWays {
 pub struct RefusalLog {
     /// Whether the kernel writes them.
     pub is_written: bool,
-    /// Calls of servers since the machine started. None: the logs cannot be read.
+    /// Refused calls since boot; `None` if the logs are unreadable.
     pub calls: Option<Vec<RefusedCalls>>,
 }
 
 /// Refusals of one system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedCalls {
-    /// Its number, which depends on the processor.
+    /// Its number on this architecture.
     pub number: u32,
-    /// Whether the call ended the server.
+    /// Whether the call killed the server.
     pub was_fatal: bool,
-    /// Records.
+    /// Number of records.
     pub count: u64,
 }
 
 /// Limits of the system and of processes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Limits {
-    /// Descriptors that a process started here may have.
+    /// RLIMIT_NOFILE of processes started here.
     pub descriptors: Option<u64>,
     /// `fs.inotify.max_user_watches`.
     pub watches: Option<u64>,
@@ -103,83 +104,83 @@ pub struct Limits {
     pub queued_events: Option<u64>,
     /// `net.core.somaxconn`.
     pub accept_queue: Option<u64>,
-    /// What a connection may hold that is received, at most, in bytes.
+    /// Maximum TCP receive buffer in bytes.
     pub receive_bytes: Option<u64>,
-    /// The same of what is sent.
+    /// Maximum TCP send buffer in bytes.
     pub send_bytes: Option<u64>,
 }
 
 /// The clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Clock {
-    /// Whether something keeps it right.
+    /// Whether it is synchronised.
     pub synchronized: Option<bool>,
-    /// By how much it may be wrong, in microseconds.
+    /// Maximum error in microseconds.
     pub error_microseconds: Option<u64>,
-    /// The time zone's name.
+    /// Name of the time zone.
     pub zone: Option<String>,
 }
 
-/// An interface of the network.
+/// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NetworkInterface {
     /// Its name.
     pub name: String,
-    /// Bits in a second; 0 if nobody knows.
+    /// Speed in bits per second; 0 if unknown.
     pub bits_per_second: u64,
-    /// Whether clients are told that several connections spread over processors.
+    /// Whether it is advertised as RSS capable.
     pub rss_capable: bool,
     /// Its addresses.
     pub addresses: Vec<String>,
 }
 
-/// An address that is to be listened on.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Port {
-    /// What for: `SMB`, `NFS` or `admin`.
+    /// Purpose: `SMB`, `NFS` or `admin`.
     pub what: &'static str,
-    /// With the port.
+    /// Address with the port.
     pub address: String,
-    /// The port alone.
+    /// The port.
     pub number: u16,
-    /// Whether only this machine reaches it.
+    /// Whether only this machine can reach it.
     pub is_local: bool,
-    /// See [`PortState`].
+    /// Availability.
     pub state: PortState,
 }
 
-/// Whether an address can be had.
+/// Availability of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PortState {
-    /// It can.
+    /// The address is free.
     Free,
-    /// Our own server has it.
+    /// Our own server uses it.
     Ours,
-    /// Someone else has it.
+    /// Another program uses it.
     Taken,
-    /// We may not have it.
+    /// The process lacks the permission.
     Refused,
-    /// This machine does not have the address.
+    /// The machine does not have the address.
     Absent,
 }
 
-/// How far a share believes NFS clients about their users.
+/// A share's trust in NFS clients' assertions about their users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NfsShare {
     /// The share's name.
     pub share: String,
     /// Whether clients must connect from a port below 1024 (`reserved_ports`).
     pub reserved_ports: bool,
-    /// Whether all users of clients act as one (`nfs_squash = "all"`).
+    /// Whether all users are mapped to one (`nfs_squash = "all"`).
     pub is_squashed_to_one: bool,
 }
 
-/// What lets packets through.
+/// The packet filter and its rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Firewall {
-    /// It could not be looked at.
+    /// The rules are unreadable.
     #[default]
     Unknown,
     /// There are no rules.
@@ -190,76 +191,76 @@ pub enum Firewall {
     Iptables(String),
 }
 
-/// A file or directory whose permissions matter.
+/// A file or directory with required permissions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Folder {
-    /// What it is for.
+    /// Its purpose.
     pub what: &'static str,
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Permission bits; none if it is not there.
+    /// Mode; `None` if it does not exist.
     pub mode: Option<u32>,
-    /// Bits that it must not have.
+    /// Mode bits that it must not have.
     pub mode_not: u32,
-    /// Whether who looked may write in it; the same as the server as root.
+    /// Whether the checking user may write to it; as root the same as for the server.
     pub is_writable: bool,
-    /// Whether it must be.
+    /// Whether it must be writable.
     pub must_be_writable: bool,
 }
 
-/// What a share is on.
+/// File system of a share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FileSystem {
-    /// The share's name.
+    /// Name of the share.
     pub share: String,
-    /// Its directory.
+    /// Directory of the share.
     pub path: String,
-    /// As the kernel calls it: `ext4`.
+    /// Type in the kernel's terms, for example `ext4`.
     pub kind: String,
-    /// Where it is mounted.
+    /// Mount point.
     pub mounted_at: String,
-    /// What it is mounted with.
+    /// Mount options.
     pub options: Vec<String>,
-    /// Whether it can be written to by who looked; none for shares that need not be.
+    /// Whether the checking user may write to it; `None` for read-only shares.
     pub writable: Option<bool>,
-    /// Whether files take attributes of users (`user.*`).
+    /// Whether it stores user attributes (`user.*`).
     pub user_xattrs: Option<bool>,
-    /// Whether they take POSIX access lists.
+    /// Whether it stores POSIX ACLs.
     pub acls: Option<bool>,
-    /// Whether files can share blocks.
+    /// Whether it supports reflinks.
     pub reflinks: Option<bool>,
-    /// Whether the directory looks names up by itself without their case.
+    /// Whether the directory is case-insensitive itself (casefold).
     pub folds_case: Option<bool>,
-    /// Named streams that are too long for an attribute; none where there are none.
+    /// Named streams that exceed an extended attribute; `None` if there are none.
     pub long_streams: Option<LongStreams>,
-    /// Bytes, and what of them is free.
+    /// Total and free bytes.
     pub bytes: Option<(u64, u64)>,
-    /// Inodes, and what of them is free; none where they are made as needed.
+    /// Total and free inodes; `None` if inodes are dynamic.
     pub inodes: Option<(u64, u64)>,
 }
 
-/// Named streams of a share that have files of their own, in `.anabranch-streams`.
+/// Named streams in separate files of `.anabranch-streams`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LongStreams {
-    /// How many there are.
+    /// Number of streams.
     pub files: u64,
-    /// Their bytes.
+    /// Their total size in bytes.
     pub bytes: u64,
-    /// Streams whose file is gone.
+    /// Streams whose base file is gone.
     pub orphans: u64,
-    /// Bytes of those.
+    /// Their size in bytes.
     pub orphan_bytes: u64,
-    /// Streams out of a backup that no file has used since.
+    /// Streams restored from a backup that no file has used since.
     pub unclaimed: u64,
-    /// Other users may enter the directory: the server does not use it.
+    /// Other users may enter the directory, so the server does not use it.
     pub is_open_to_others: bool,
 }
 
-/// A server of ours that runs now.
+/// A running server of ours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Running {
-    /// There is none where it was looked for.
+    /// No server was found.
     #[default]
     No,
     /// Its version.

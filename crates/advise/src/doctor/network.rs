@@ -1,4 +1,4 @@
-//! Ports, queues, interfaces, firewalls, and what runs already.
+//! Rules about ports, queues, interfaces, firewalls and other servers.
 
 use super::{
     Facts, Finding, Firewall, LogonWays, NfsShare, Port, PortState, RefusalLog, RefusedCalls,
@@ -6,9 +6,9 @@ use super::{
 };
 use crate::link_speed;
 
-/// The server asks for so many connections that wait to be accepted.
+/// Backlog of the server's listening sockets.
 const ACCEPT_QUEUE_WANTED: u64 = 4096;
-/// What a connection of 10 Gbit/s has under way in 3 ms, in bytes; what Linux has by itself.
+/// Bytes in flight of a 10 Gbit/s connection with 3 ms round trip time, and the Linux default.
 const BUFFER_WANTED: u64 = 4 << 20;
 
 pub(super) fn queues(facts: &Facts) -> Vec<Finding> {
@@ -113,7 +113,7 @@ fn judged(facts: &Facts, port: &Port) -> Finding {
     }
 }
 
-/// Whether a program of this name serves what the port is for.
+/// Whether a program of this name serves the protocol `what`.
 fn serves(name: &str, what: &str) -> bool {
     match what {
         "SMB" => matches!(name, "smbd" | "samba" | "ksmbd"),
@@ -171,7 +171,7 @@ pub(super) fn firewall(facts: &Facts) -> Vec<Finding> {
     vec![Finding::yellow(about, text).remedy(lines.join("\n"))]
 }
 
-/// Whether something that comes in may be refused.
+/// Whether the rules may refuse incoming packets.
 fn closes(rules: &str) -> bool {
     rules.lines().map(str::trim).any(|line| {
         (line.contains("hook input") && line.contains("policy drop"))
@@ -184,7 +184,7 @@ fn closes(rules: &str) -> bool {
     })
 }
 
-/// Whether an accepting rule names the port, by number or by its service's name, within a list or not.
+/// Whether an accepting rule names the port, by number or service name, alone or in a list.
 fn mentions(rules: &str, port: u16) -> bool {
     let service = match port {
         445 => "microsoft-ds",
@@ -200,8 +200,8 @@ fn mentions(rules: &str, port: u16) -> bool {
     })
 }
 
-/// Whether other programs than a client's kernel can speak for its users: under AUTH_SYS a client
-/// only says which user it acts for (RFC 5531 appendix A).
+/// Whether programs other than a client's kernel can assert its users: under AUTH_SYS a client only
+/// names the user (RFC 5531 appendix A).
 pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
     let about = "reserved ports";
     if facts.nfs_shares.is_empty() {
@@ -225,8 +225,8 @@ pub(super) fn reserved_ports(facts: &Facts) -> Vec<Finding> {
     vec![Finding::yellow(about, text).remedy(remedy)]
 }
 
-/// Whether clients may log on by NTLM though they have tickets: a man between a client and the
-/// server can relay it, and its answers can be guessed from offline.
+/// Whether clients may use NTLM although they have tickets: NTLM can be relayed, and its responses
+/// can be attacked offline.
 pub(super) fn logon(facts: &Facts) -> Vec<Finding> {
     match facts.logon {
         Some(LogonWays { kerberos: true, ntlm: true }) => {
@@ -243,7 +243,7 @@ pub(super) fn logon(facts: &Facts) -> Vec<Finding> {
     }
 }
 
-/// What the running server has given up.
+/// Missing confinement layers of the running server.
 fn confinement(missing: &[String]) -> Finding {
     if missing.is_empty() {
         let text =
@@ -260,7 +260,7 @@ fn confinement(missing: &[String]) -> Finding {
     Finding::yellow("confinement", text).remedy(remedy)
 }
 
-/// System calls that the kernel refused to the server.
+/// System calls of the server that the kernel refused.
 fn refused_calls(log: &RefusalLog) -> Finding {
     let about = "refused calls";
     let look =

@@ -1,11 +1,11 @@
-//! The configuration, what must survive the server, and where shares are.
+//! Rules about the configuration, the state directory and the shares' file systems.
 
 use super::{Facts, FileSystem, Finding, Folder, LongStreams, State};
 use crate::size;
 
-/// Less than this free is little, in parts of the whole.
+/// Reciprocal of the fraction of free space below which there is a finding.
 const FREE_PARTS: u64 = 20;
-/// File systems that other machines or processes change: their changes are not all heard.
+/// File systems that other machines or processes change: not all changes are notified.
 const FOREIGN: [&str; 9] =
     ["nfs", "nfs4", "cifs", "smb3", "ceph", "fuse", "9p", "afs", "glusterfs"];
 
@@ -78,7 +78,7 @@ fn has(of: &FileSystem, option: &str) -> bool {
     of.options.iter().any(|one| one == option)
 }
 
-/// Whether it can be written to, and who else writes to it.
+/// Whether the share is writable, and whether others change it.
 fn reached(of: &FileSystem) -> Vec<Finding> {
     let (path, kind, mounted_at) = (&of.path, &of.kind, &of.mounted_at);
     let mut found = Vec::new();
@@ -103,7 +103,7 @@ fn reached(of: &FileSystem) -> Vec<Finding> {
     found
 }
 
-/// What files cannot keep there.
+/// Metadata that the file system cannot store.
 fn kept(of: &FileSystem) -> Vec<Finding> {
     let (kind, mounted_at) = (&of.kind, &of.mounted_at);
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ fn kept(of: &FileSystem) -> Vec<Finding> {
     found
 }
 
-/// What little is free.
+/// Findings about little free space.
 fn room(of: &FileSystem) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some((all, free)) = of.bytes.filter(|(all, free)| *free < all / FREE_PARTS) {
@@ -145,7 +145,7 @@ fn room(of: &FileSystem) -> Vec<Finding> {
     found
 }
 
-/// Named streams in files of their own that nobody can use.
+/// Named streams in separate files that are unusable.
 fn long_streams(of: &FileSystem, streams: &LongStreams) -> Vec<Finding> {
     let store = quoted(&format!("{}/.anabranch-streams", of.path));
     let mut found = Vec::new();
@@ -173,7 +173,7 @@ fn long_streams(of: &FileSystem, streams: &LongStreams) -> Vec<Finding> {
     found
 }
 
-/// What is good to know and asks for nothing.
+/// Properties that need no action.
 fn abilities(of: &FileSystem) -> String {
     let quota = of.options.iter().any(|option| option.contains("quota") && option != "noquota");
     let words = [
@@ -205,7 +205,7 @@ fn acl_remedy(kind: &str, at: &str) -> String {
     }
 }
 
-/// A path as a shell takes it.
+/// Quotes a path for a shell.
 fn quoted(path: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-_.".contains(c);
     if path.chars().all(plain) {

@@ -1,23 +1,23 @@
-//! The kernel, the processor, memory, the clock, limits of processes.
+//! Rules about the kernel, CPU, memory, clock and process limits.
 
 use super::{Facts, Finding};
 use crate::size;
 
-/// `openat2` with RESOLVE_BENEATH came with this one: no path is followed without it.
+/// First kernel with `openat2` and RESOLVE_BENEATH, without which the server resolves no path.
 const KERNEL_MIN: (u32, u32) = (5, 6);
-/// fanotify tells names since this one.
+/// First kernel whose fanotify reports names.
 const KERNEL_FANOTIFY_NAMES: (u32, u32) = (5, 9);
-/// Quotas by descriptor came with this one.
+/// First kernel with quotactl_fd.
 const KERNEL_QUOTAS: (u32, u32) = (5, 14);
-/// The server's own need beside the caches, in bytes.
+/// Memory of the server besides the caches, in bytes.
 const MEMORY_BESIDE: u64 = 256 << 20;
-/// A connection and an open file have one each.
+/// Each connection and each open file takes one.
 const DESCRIPTORS_WANTED: u64 = 65_536;
-/// Directories that are watched: those whose names are indexed, and what clients watch.
+/// Watched directories: those with indexed names, and those that clients watch.
 const WATCHES_WANTED: u64 = 65_536;
 const WATCH_INSTANCES_WANTED: u64 = 128;
 const QUEUED_EVENTS_WANTED: u64 = 16_384;
-/// Windows and Kerberos take no more than five minutes; files' times are wrong long before.
+/// Windows and Kerberos tolerate five minutes, but file times are wrong long before.
 const CLOCK_ERROR_MAX_MICROSECONDS: u64 = 1_000_000;
 
 pub(super) fn kernel(facts: &Facts) -> Vec<Finding> {

@@ -1,8 +1,8 @@
-//! Each rule, where it speaks and where it is silent.
+//! Tests of each rule: when it reports and when it is silent.
 
 use super::*;
 
-/// A machine that lacks nothing.
+/// A machine without problems.
 fn fit() -> Facts {
     Facts {
         kernel: (6, 1),
@@ -74,7 +74,7 @@ fn ext4() -> FileSystem {
     }
 }
 
-/// What is not green of `fit` with this change: state, text, remedy.
+/// The only finding that is not green after `change`: state, text, remedy.
 fn found(change: impl FnOnce(&mut Facts)) -> (State, String, String) {
     let mut facts = fit();
     change(&mut facts);
@@ -172,7 +172,7 @@ fn a_port_that_cannot_be_had_is_red_with_whom_to_stop() {
     assert!(remedy.starts_with("ss -ltnp 'sport = :445'"), "{remedy}");
     assert_eq!(set(PortState::Refused, &[]).0, State::Red);
     assert_eq!(set(PortState::Absent, &[]).0, State::Red);
-    // Whoever serves the same elsewhere is no obstacle, but does not know of our locks.
+    // Another server on other ports is no obstacle, but does not know our locks.
     let (state, text, remedy) = set(PortState::Free, &["nfsd"]);
     assert_eq!(state, State::Yellow);
     assert!(text.starts_with("nfsd runs, too"), "{text}");
@@ -233,7 +233,7 @@ fn a_firewall_is_a_matter_only_where_it_closes_what_is_served() {
     let ufw = ":INPUT DROP [0:0]\n-A INPUT -j ufw-before-input\n";
     let (_, _, remedy) = found(|f| f.firewall = Firewall::Iptables(ufw.to_owned()));
     assert_eq!(remedy, "ufw allow 445/tcp\nufw allow 2049/tcp");
-    // What only this machine reaches is let through by any.
+    // Local ports pass every firewall.
     let mut local = fit();
     local.ports.iter_mut().for_each(|port| port.is_local = true);
     local.firewall = nft(closed);
@@ -313,7 +313,7 @@ fn a_share_is_judged_by_what_its_file_system_can_keep() {
         assert!(said.contains(text), "{text} is not in: {said}");
         assert!(helps.contains(remedy), "{remedy} is not in: {helps}");
     }
-    // btrfs makes inodes as it needs them.
+    // btrfs allocates inodes dynamically.
     let btrfs = FileSystem { inodes: Some((0, 0)), kind: "btrfs".into(), ..ext4() };
     assert_eq!(worst(&findings(&Facts { file_systems: vec![btrfs], ..fit() })), State::Green);
 }

@@ -1,15 +1,15 @@
-//! Hosts side by side: where the layers below are alike, the difference lies above.
+//! Compares hosts: if their lower layers are alike, the difference lies above.
 
 use super::Host;
 
-/// Round trips within this part of each other are alike.
+/// Relative difference up to which round trip times are alike.
 const ALIKE: f64 = 0.25;
-/// And within this many milliseconds.
+/// Absolute difference in milliseconds up to which they are alike.
 const ALIKE_MS: f64 = 0.5;
-/// Rates that differ by this factor differ.
+/// Factor from which rates are different.
 const DIFFERENT: f64 = 1.3;
 
-/// What the hosts have in common, and what tells each from the first.
+/// Similarities of the hosts, and differences of each from the first.
 #[must_use]
 pub fn compare(hosts: &[Host]) -> Vec<String> {
     let reached: Vec<&Host> = hosts.iter().filter(|h| h.connects.lost < h.connects.count).collect();
@@ -47,7 +47,7 @@ fn pair(a: &Host, b: &Host) -> Vec<String> {
     out
 }
 
-/// What the quick one has and the slow one lacks.
+/// Properties of the quick host that the slow host lacks.
 fn reasons(quick: &Host, slow: &Host) -> Vec<String> {
     let mut out = Vec::new();
     if let (Some(q), Some(s)) = (quick.session.done(), slow.session.done()) {

@@ -1,4 +1,4 @@
-//! What was found as a text to hand on: scenario, network, application, outcome.
+//! The probe's results as a report: scenario, network, application, outcome.
 
 use super::{Host, Layer, State, Verdict, compare, culprit, judge};
 use std::fmt::Write;
@@ -56,7 +56,7 @@ fn write_story(hosts: &[Host], out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-/// What to do about one host, in a sentence.
+/// A sentence about one host with the remedy.
 #[must_use]
 pub(super) fn outcome(host: &Host, verdicts: &[Verdict]) -> String {
     let place = host.place();
@@ -88,7 +88,7 @@ fn write_verdicts(
     Ok(())
 }
 
-/// Text of others in a table or list: it must not end the one or begin the other.
+/// Escapes foreign text for a table or list.
 fn cell(text: &str) -> String {
     let plain = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(plain).collect::<String>().replace('|', "\\|").replace('<', "&lt;")

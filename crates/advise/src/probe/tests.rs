@@ -1,9 +1,9 @@
-//! Every layer is found when it is the one, and the lowest is blamed.
+//! Tests that each layer is found, and that the lowest faulty one is blamed.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use super::*;
 
-/// A host without fault, at this distance.
+/// A host without faults and with this round trip time.
 fn host(name: &str, round_trip_ms: f64) -> Host {
     let interface = Interface { rss_capable: true, ..Interface::default() };
     Host {
@@ -70,7 +70,7 @@ fn the_lowest_layer_that_is_broken_is_blamed_with_a_remedy() {
     for (layer, spoil) in cases {
         let mut spoiled = host("a", 0.2);
         spoil(&mut spoiled);
-        // What lies above does not distract.
+        // Faults in higher layers must not distract.
         spoiled.large_reads = Attempt::Failed("lost".into());
         let verdicts = judge(&spoiled);
         let found = culprit(&verdicts).unwrap();

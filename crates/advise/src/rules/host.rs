@@ -1,4 +1,4 @@
-//! What the client's machine and its programs should do.
+//! Rules about the client machine and its programs.
 
 use super::{Finding, Place, Weight};
 use crate::Facts;

@@ -1,21 +1,21 @@
-//! NFS: several connections of one mount, and reading ahead.
+//! Rules about NFS: nconnect and read-ahead.
 
 use super::{Finding, Place, Weight, enough_connections};
 use crate::{Class, Facts};
 
-/// Connections of one mount that a Linux client takes at most.
+/// Maximum nconnect of Linux clients.
 const CONNECTIONS_MAX: usize = 16;
-/// Beyond this number nothing is to be gained, as far as is known.
+/// Number of connections beyond which there is no known gain.
 const CONNECTIONS_GOOD: usize = 4;
-/// Kernel with several connections, and that which reads little ahead.
+/// First kernel with nconnect, and first kernel with little read-ahead.
 const KERNEL_CONNECTIONS: (u32, u32) = (5, 3);
 const KERNEL_READ_AHEAD: (u32, u32) = (5, 4);
-/// What is to be read ahead.
+/// Recommended read-ahead in KiB.
 const READ_AHEAD_KIB: u32 = 15_360;
-/// What kernels from 5.4 on read ahead by themselves; before it was so many reads.
+/// Default read-ahead from kernel 5.4 on; older kernels read ahead this many reads.
 const READ_AHEAD_DEFAULT_KIB: u32 = 128;
 const READ_AHEAD_READS: u32 = 15;
-/// Several connections hurt a load whose rate falls below this.
+/// Relative rate below which several connections cost.
 const LOSS: f64 = 0.95;
 
 fn nfs(facts: &Facts) -> Option<()> {
@@ -53,7 +53,7 @@ pub(super) fn kernel(facts: &Facts) -> Option<Finding> {
     old.then(|| Finding::new(Weight::Do, text))
 }
 
-/// The host of a mount's source.
+/// The host of a mount source.
 fn host_of(source: &str) -> &str {
     source.rsplit_once(":/").map_or(source, |(host, _)| host)
 }
@@ -108,7 +108,7 @@ pub(super) fn low_depth(facts: &Facts) -> Option<Finding> {
     Some(Finding::new(Weight::Know, text))
 }
 
-/// What the kernel reads ahead on a mount if nobody changed it, in KiB.
+/// Default read-ahead of the kernel on a mount, in KiB.
 pub(super) fn default_read_ahead_kib(kernel: (u32, u32), read_bytes: u32) -> u32 {
     if kernel >= KERNEL_READ_AHEAD {
         READ_AHEAD_DEFAULT_KIB
@@ -152,8 +152,8 @@ pub(super) fn read_ahead(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// The rule for udev that makes the kernel read ahead on every mount of NFS: a mount's bdi is
-/// looked for in the kernel's list of volumes.
+/// A udev rule that sets the read-ahead of every NFS mount: it looks the bdi up in the kernel's
+/// list of NFS volumes.
 #[must_use]
 pub fn read_ahead_rule() -> String {
     [

@@ -1,17 +1,17 @@
-//! Where client and server are, and how much is asked at once.
+//! Rules about the distance of client and server, and about concurrency.
 
 use super::{Finding, Weight, clients_needed};
 use crate::limit::{link_used, processors_used};
 use crate::probe::DISTANT_MS;
 use crate::{Class, Facts, size};
 
-/// A gain from here on is worth a change.
+/// Gain from which a change is worthwhile.
 const WORTH: f64 = 1.1;
-/// Requests under way beyond which nothing is gained.
+/// Queue depth beyond which there is no gain.
 const DEPTH_GOOD: usize = 64;
-/// A client that uses so much of something is at its limit.
+/// Utilisation from which a client is at its limit.
 const AT_LIMIT: f64 = 0.85;
-/// Bandwidths of well-known machines, in bits a second.
+/// Bandwidths of well-known machine sizes in bits per second.
 const MACHINES: [(&str, f64); 2] =
     [("D32s_v3 (32 vCPU, 8 NICs)", 16e9), ("D16_v4 (16 vCPU, 8 NICs)", 12.5e9)];
 

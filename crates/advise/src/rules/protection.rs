@@ -1,4 +1,4 @@
-//! What signing and sealing cost, and when they are needed.
+//! Rules about signing and encryption: their cost and their need.
 
 use super::{Finding, Place, Weight};
 use crate::Facts;

@@ -1,13 +1,13 @@
-//! Multichannel: whether, how many, and for which workloads.
+//! Rules about SMB Multichannel: whether, how many channels, for which workloads.
 
 use super::{Finding, Place, Weight, enough_connections};
 use crate::{Class, Facts};
 
-/// What small requests lose by several channels where they lose.
+/// Relative rate below which several channels cost.
 const LOSS: f64 = 0.95;
-/// Requests up to this size are small.
+/// Size up to which requests are small.
 const SMALL_BYTES: u32 = 16 * 1024;
-/// Values of the setting that Windows knows well.
+/// Common values of the Windows setting.
 const COUNTS: [usize; 4] = [1, 4, 8, 16];
 
 fn smb(facts: &Facts) -> Option<()> {
@@ -100,7 +100,7 @@ pub(super) fn connection_count(facts: &Facts) -> Option<Finding> {
     )
 }
 
-/// The worst gain of these loads with the most channels, at its best round: what is lost for sure.
+/// The smallest gain of these loads with the most channels, by their best rounds: a certain loss.
 fn worst(facts: &Facts, is_wanted: impl Fn(Class, u32) -> bool) -> Option<f64> {
     let most = facts.most();
     if most == facts.fewest() {

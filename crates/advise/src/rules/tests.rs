@@ -1,4 +1,4 @@
-//! Every recommendation has a rule; every rule speaks when it should and is silent else.
+//! Tests that every recommendation has a rule, and that every rule reports exactly when it should.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::limit::{Limit, bindings};
 use crate::table::{Colour, rows};
 use crate::{Cell, Class, Interface, Machine, Mount};
 
-/// Rows of the requirements that recommend something, or are a setting of these groups.
+/// Requirements that recommend something, or are a setting of these groups.
 const ASKED: [&str; 24] = [
     "G-01", "G-02", "G-03", "G-10", "G-11", "MC-11", "MC-12", "MC-13", "MC-20", "MC-24", "CC-01",
     "MP-12", "SG-04", "EN-03", "EN-07", "EN-08", "AN-05", "AN-06", "PE-05", "NC-03", "NC-08",
@@ -80,7 +80,7 @@ fn facts(per_second: impl Fn(Class, usize, u32, bool) -> f64) -> Facts {
     }
 }
 
-/// As the documents say it is: several connections bring what they bring for many requests.
+/// The documented behaviour: the gain from several connections for many requests.
 fn as_documented(class: Class, connections: usize, block: u32, _: bool) -> f64 {
     let base = if class.is_single() { 20.0 } else { 200.0 } * 4096.0 / f64::from(block).sqrt();
     let gain = match (class, connections) {
@@ -121,7 +121,7 @@ fn every_recommendation_and_setting_of_the_requirements_is_a_rule() {
 fn every_rule_speaks_when_it_should_and_is_silent_else() {
     type Change = fn(&mut Facts);
     let nothing: Change = |_| {};
-    // The rule, what makes it speak, and what makes it silent; of SMB, then of NFS.
+    // Each rule, a change that triggers it, and one that silences it; first for SMB, then for NFS.
     let of_smb: [(&str, Change, Option<Change>); 20] = [
         ("G-01", nothing, Some(|f| f.cells.clear())),
         ("G-02", nothing, Some(|f| f.cells.retain(|c| c.class.is_single()))),
@@ -222,7 +222,7 @@ fn the_rule_of_udev_has_the_tokens_that_the_kernel_and_udev_read() {
     ] {
         assert!(text.contains(token), "{token} is not in\n{text}");
     }
-    // The package brings the same rule.
+    // The package contains the same rule.
     let rule = text.split_once("99-nfs.rules\n").expect("a file").1;
     let rule: Vec<&str> =
         rule.lines().map_while(|line| line.starts_with(['S', ',']).then_some(line)).collect();
@@ -264,7 +264,7 @@ fn binds(facts: &Facts) -> Limit {
 
 #[test]
 fn each_limit_is_named_when_it_is_the_one() {
-    // Larger requests are fewer; nothing else stands out.
+    // Larger requests have lower rates; nothing else stands out.
     let even = |_: Class, _: usize, block: u32, _: bool| 4e9 / f64::from(block).powf(1.1);
     let none = facts(even);
     assert_eq!(binds(&none), Limit::Server, "{:?}", bindings(&none));
