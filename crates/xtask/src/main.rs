@@ -1,4 +1,4 @@
-//! Project automation: `cargo xtask tidy|licences|advisories|coverage|conformance|bench|sim|fuzz`.
+//! Project automation: `cargo xtask tidy|language|licences|advisories|coverage|conformance|bench|sim|fuzz`.
 #![forbid(unsafe_code)]
 
 mod advisories;
@@ -6,6 +6,7 @@ mod bench;
 mod conformance;
 mod coverage;
 mod fuzz;
+mod language;
 mod licences;
 mod power;
 mod server;
@@ -29,6 +30,8 @@ struct Cli {
 enum Task {
     /// Check the house rules that no compiler checks
     Tidy,
+    /// Count comments and names that a stranger cannot read, by crate
+    Language(language::Args),
     /// Check that every dependency's licence is one we may use
     Licences,
     /// Check dependencies for known faults, other sources and duplicates
@@ -50,6 +53,7 @@ enum Task {
 fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Tidy => tidy::run(&root()),
+        Task::Language(args) => language::run(&root(), &args),
         Task::Licences => licences::run(&root()),
         Task::Advisories(args) => advisories::run(&root(), &args),
         Task::Coverage(args) => coverage::run(&root(), &args),

@@ -53,7 +53,7 @@ const THREAD_STATE: [(&str, &str); 6] = [
 ];
 
 /// Which crates of ours a crate may depend on.
-const DIRECTION: [(&str, &[&str]); 22] = [
+pub const DIRECTION: [(&str, &[&str]); 22] = [
     ("gss", &[]),
     ("sockets", &[]),
     ("acl", &[]),
@@ -125,6 +125,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
         }
     }
     backend_calls::check(root, &mut breaches)?;
+    crate::language::check(root, &mut breaches)?;
     check_documents(root, &tests, &mut breaches)?;
     Ok(breaches)
 }
@@ -147,7 +148,7 @@ fn check_manifest(
     Ok(())
 }
 
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn rust_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(folder) = folders.pop() {

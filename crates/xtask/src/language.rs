@@ -1,0 +1,274 @@
+//! Counts how far the code's language is from `docs/dev/language.md`: comment sentences without a
+//! subject, names that say nothing, names that stand for several things. `tidy` holds each crate to
+//! the ceilings in `language.toml`, which may only sink.
+
+mod names;
+mod sentences;
+
+use crate::tidy::rust_files;
+use anyhow::{Context, Result, bail};
+use names::Type;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Characters of a test's name.
+const TEST_NAME_MAX: usize = 60;
+/// The ceilings, beside this file.
+const CEILINGS: &str = "crates/xtask/src/language.toml";
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// List each finding of one crate with its place instead of the table
+    #[arg(long, value_name = "CRATE")]
+    list: Option<String>,
+    /// Lower the ceilings of `tidy` to today's counts; a ceiling is never raised
+    #[arg(long)]
+    lower: bool,
+}
+
+/// One finding: its kind, its place, the text.
+#[derive(Debug)]
+struct Finding {
+    kind: Kind,
+    place: String,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Opener,
+    VagueWord,
+    TypeName,
+    SharedName,
+    TestName,
+}
+
+impl Kind {
+    const ALL: [Self; 5] =
+        [Self::Opener, Self::VagueWord, Self::TypeName, Self::SharedName, Self::TestName];
+
+    /// The key in `language.toml`, and the heading of the table.
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Opener => "openers",
+            Self::VagueWord => "told",
+            Self::TypeName => "type-names",
+            Self::SharedName => "shared-names",
+            Self::TestName => "test-names",
+        }
+    }
+
+    const fn remedy(self) -> &'static str {
+        match self {
+            Self::Opener => "open the sentence with its subject, not with a relative word",
+            Self::VagueWord => "say notified, receives, reports or replies instead of told",
+            Self::TypeName => "a type is a noun that says its role",
+            Self::SharedName => "a type of another crate has this name: say which one this is",
+            Self::TestName => "a test is subject_condition_outcome, at most 60 characters",
+        }
+    }
+}
+
+/// The findings of each crate, and its number of comment sentences.
+#[derive(Debug, Default)]
+struct Census {
+    findings: BTreeMap<String, Vec<Finding>>,
+    sentences: BTreeMap<String, usize>,
+}
+
+impl Census {
+    fn count(&self, name: &str, kind: Kind) -> usize {
+        self.findings.get(name).map_or(0, |found| found.iter().filter(|f| f.kind == kind).count())
+    }
+
+    fn total(&self, kind: Kind) -> usize {
+        self.findings.keys().map(|name| self.count(name, kind)).sum()
+    }
+}
+
+/// Prints the table, or one crate's findings, or lowers the ceilings.
+///
+/// # Errors
+/// A file cannot be read, or there is no such crate.
+pub fn run(root: &Path, args: &Args) -> Result<ExitCode> {
+    let census = take(root)?;
+    if let Some(name) = &args.list {
+        let Some(findings) = census.findings.get(name) else { bail!("there is no crate {name}") };
+        for finding in findings {
+            println!("{}: {}: {}", finding.place, finding.kind.key(), finding.text);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.lower {
+        let lowered = lower(&ceilings(root)?, &census);
+        std::fs::write(root.join(CEILINGS), lowered)?;
+    }
+    print!("{}", table(&census));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds a breach for each crate and kind whose count is above its ceiling.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn check(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+    let census = take(root)?;
+    let ceilings = ceilings(root)?;
+    for (name, findings) in &census.findings {
+        for kind in Kind::ALL {
+            let count = census.count(name, kind);
+            let most = ceiling(&ceilings, name, kind);
+            if count > most {
+                breaches.push(format!(
+                    "{name}: {count} {}, at most {most}: {} (cargo xtask language --list {name})",
+                    kind.key(),
+                    kind.remedy()
+                ));
+                if most == 0 {
+                    let of_kind = findings.iter().filter(|f| f.kind == kind);
+                    breaches.extend(of_kind.map(|f| format!("{}: {}", f.place, f.text)));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+type Ceilings = BTreeMap<String, BTreeMap<String, usize>>;
+
+fn ceilings(root: &Path) -> Result<Ceilings> {
+    let text = std::fs::read_to_string(root.join(CEILINGS)).context(CEILINGS)?;
+    Ok(toml::from_str(&text)?)
+}
+
+/// A count without an entry has the ceiling 0.
+fn ceiling(ceilings: &Ceilings, name: &str, kind: Kind) -> usize {
+    ceilings.get(name).and_then(|kinds| kinds.get(kind.key())).copied().unwrap_or(0)
+}
+
+fn lower(ceilings: &Ceilings, census: &Census) -> String {
+    let mut text =
+        String::from("# Ceilings of `cargo xtask tidy`; `cargo xtask language --lower`.\n");
+    for name in census.findings.keys() {
+        let lowered = Kind::ALL
+            .map(|kind| (kind, census.count(name, kind).min(ceiling(ceilings, name, kind))));
+        if lowered.iter().any(|(_, count)| *count > 0) {
+            let _ = writeln!(text, "\n[{name}]");
+        }
+        for (kind, count) in lowered.into_iter().filter(|(_, count)| *count > 0) {
+            let _ = writeln!(text, "{} = {count}", kind.key());
+        }
+    }
+    text
+}
+
+fn table(census: &Census) -> String {
+    let mut text = String::from("| crate | sentences |");
+    text += &Kind::ALL.map(|kind| format!(" {} |", kind.key())).concat();
+    text += "\n|---|--:|--:|--:|--:|--:|--:|\n";
+    for name in census.findings.keys() {
+        let _ = write!(text, "| {name} | {} |", census.sentences[name]);
+        text += &Kind::ALL.map(|kind| format!(" {} |", census.count(name, kind))).concat();
+        text.push('\n');
+    }
+    let sentences: usize = census.sentences.values().sum();
+    let _ = write!(text, "| all | {sentences} |");
+    text += &Kind::ALL.map(|kind| format!(" {} |", census.total(kind))).concat();
+    text + "\n"
+}
+
+fn take(root: &Path) -> Result<Census> {
+    let mut census = Census::default();
+    let mut types: BTreeMap<String, Vec<(String, Type)>> = BTreeMap::new();
+    for (name, _) in crate::tidy::DIRECTION {
+        let folder = root.join("crates").join(name);
+        let findings = census.findings.entry(name.into()).or_default();
+        for file in rust_files(&folder)? {
+            let text = std::fs::read_to_string(&file)?;
+            let shown = file.strip_prefix(root).unwrap_or(&file).display().to_string();
+            *census.sentences.entry(name.into()).or_default() += read(&shown, &text, findings);
+            for found in names::types(&text) {
+                let place = format!("{shown}:{}", found.line);
+                if names::is_vague(&found.name) {
+                    let text = found.name.clone();
+                    findings.push(Finding { kind: Kind::TypeName, place: place.clone(), text });
+                }
+                types
+                    .entry(found.name.clone())
+                    .or_default()
+                    .push((name.to_owned(), found.at(place)));
+            }
+        }
+    }
+    for (name, places) in types {
+        let crates: BTreeSet<&String> = places.iter().map(|(of, _)| of).collect();
+        if crates.len() > 1 && !names::may_be_shared(&name) {
+            for (of, found) in &places {
+                let (place, text) = (found.place.clone(), name.clone());
+                let finding = Finding { kind: Kind::SharedName, place, text };
+                census.findings.entry(of.clone()).or_default().push(finding);
+            }
+        }
+    }
+    Ok(census)
+}
+
+/// Adds what one file's comments and tests breach; returns its number of comment sentences.
+fn read(shown: &str, text: &str, findings: &mut Vec<Finding>) -> usize {
+    let mut sentences = 0;
+    for sentence in sentences::of(text) {
+        sentences += 1;
+        if sentences::opens_without_subject(&sentence.text) {
+            let place = format!("{shown}:{}", sentence.line);
+            findings.push(Finding { kind: Kind::Opener, place, text: sentence.text });
+        }
+    }
+    for (at, line) in text.lines().enumerate() {
+        let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+        for _ in words.filter(|word| word.eq_ignore_ascii_case("told")) {
+            let place = format!("{shown}:{}", at + 1);
+            findings.push(Finding { kind: Kind::VagueWord, place, text: line.trim().into() });
+        }
+    }
+    for (line, name) in names::tests(text) {
+        if name.len() > TEST_NAME_MAX {
+            let place = format!("{shown}:{line}");
+            findings.push(Finding { kind: Kind::TestName, place, text: name.into() });
+        }
+    }
+    sentences
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_with_each_fault_is_counted_once_a_fault() {
+        let name = "a".repeat(61);
+        let text = format!(
+            "//! The module.\n// Who asks. The client waits.\nstruct Held;\n\
+             // A client is told.\n#[test]\nfn {name}() {{}}\n"
+        );
+        let mut findings = Vec::new();
+        assert_eq!(read("x.rs", &text, &mut findings), 4);
+        let kinds: Vec<Kind> = findings.iter().map(|f| f.kind).collect();
+        assert_eq!(kinds, [Kind::Opener, Kind::VagueWord, Kind::TestName]);
+        assert!(findings.iter().all(|f| f.place.starts_with("x.rs:")), "{findings:?}");
+    }
+
+    #[test]
+    fn ceiling_is_lowered_and_never_raised() {
+        let finding = |kind| Finding { kind, place: String::new(), text: String::new() };
+        let mut census = Census::default();
+        let of_wire = vec![finding(Kind::Opener), finding(Kind::TestName), finding(Kind::TestName)];
+        census.findings.insert("wire".into(), of_wire);
+        let before: Ceilings = toml::from_str("[wire]\nopeners = 9\ntest-names = 1\n").unwrap();
+        let after: Ceilings = toml::from_str(&lower(&before, &census)).unwrap();
+        assert_eq!(ceiling(&after, "wire", Kind::Opener), 1);
+        assert_eq!(ceiling(&after, "wire", Kind::TestName), 1);
+        assert_eq!(ceiling(&after, "wire", Kind::VagueWord), 0);
+    }
+}
