@@ -44,7 +44,7 @@ built:
 
 browser: built ## Pages that people look at, in Debian's Chromium
 	conformance/browser/install
-	$(call lane,12) cargo test --package cli --test bench_report --locked --quiet -- --ignored
+	$(call lane,12) cargo test --package cli --test tools --locked --quiet bench_report -- --ignored
 	$(call lane,12) conformance/dashboard
 
 release: ## The build to serve with, guided by a profile: a quarter of an hour on 2 cores
@@ -66,7 +66,7 @@ clients: built ## Foreign clients against the built server
 servers: built ## Our client against foreign servers: Debian's Samba and the newest, NFS-Ganesha (root)
 	$(call lane,2) conformance/ganesha-root
 	$(call lane,2) conformance/exports
-	$(call lane,2) cargo test --package cli --test client --test bench --test copy --test probe --locked --quiet -- --ignored --test-threads 1
+	$(call lane,2) cargo test --package cli --test tools --locked --quiet -- --ignored --skip bench_report --test-threads 1
 
 kernel: kernel-uml kernel-channels kernel-nfs ## The Linux kernel's own client, in a virtual machine
 

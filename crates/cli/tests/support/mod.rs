@@ -1,6 +1,6 @@
 //! The real binary on loopback, and a client that says exactly what a test
 //! wants it to say.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, reason = "each binary of tests uses a part of it")]
 
 pub mod channel;
 pub mod client;
@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
@@ -23,6 +23,17 @@ use tempfile::TempDir;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub const PASSWORD: &str = "a right password";
+
+/// The turn of a test that measures: no other test of its binary runs meanwhile.
+pub struct Turn(#[allow(dead_code, reason = "held until it is dropped")] MutexGuard<'static, ()>);
+
+impl Turn {
+    pub fn wait() -> Self {
+        static TURN: Mutex<()> = Mutex::new(());
+        // A test that failed in its turn leaves nothing behind that the next could meet.
+        Self(TURN.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// The user of all tests: as root it must be one that the system has.
 pub fn user() -> String {

@@ -1,6 +1,6 @@
 //! Limits of shares under overload, for long enough to be strict: the tests of the built
-//! server (`crates/cli/tests/limits.rs` and `limits_cost.rs`), which print a line for each thing
-//! they hold it to.
+//! server (`crates/cli/tests/measured/limits.rs` and `limits_cost.rs`), which print a line for each
+//! property that they check.
 
 use super::{Args, binary};
 use anyhow::{Context, Result, ensure};
@@ -15,8 +15,14 @@ use std::process::{Command, Stdio};
 pub fn run(root: &Path, args: &Args) -> Result<()> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["test", "--quiet", "--package", "cli"]);
-    command.args(["--no-fail-fast", "--test", "limits", "--test", "limits_cost"]);
-    command.args(&args.row).args(["--", "--include-ignored", "--nocapture", "--test-threads", "1"]);
+    command.args(["--no-fail-fast", "--test", "measured"]);
+    command.arg(args.row.as_deref().unwrap_or("limits")).args([
+        "--",
+        "--include-ignored",
+        "--nocapture",
+        "--test-threads",
+        "1",
+    ]);
     command.env("ANABRANCH_LIMITS_SECONDS", args.seconds.max(30).to_string());
     command.env("ANABRANCH_BINARY", binary(root)?).current_dir(root);
     let mut child = command.stdout(Stdio::piped()).spawn()?;

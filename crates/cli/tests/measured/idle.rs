@@ -1,0 +1,81 @@
+//! Many connections that do nothing.
+
+use crate::support::client::{Client, READ, SUCCESS, WRITE, connect_from};
+use crate::support::{Running, Setup, Turn, wait_for};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const CONNECTIONS: usize = 10_000;
+/// Memory that one idle connection may take.
+const IDLE_BYTES_MAX: usize = 64 * 1024;
+
+#[test]
+fn ten_thousand_idle_connections_are_held_in_little_memory() {
+    let _turn = Turn::wait();
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+    if limit.maximum.is_some_and(|max| max < CONNECTIONS as u64 + 100) {
+        eprintln!(
+            "skipped: the hard limit of open files is below {CONNECTIONS}; raise it with ulimit -Hn"
+        );
+        return;
+    }
+    let server = Setup::new().server("logon_seconds = 600").start();
+    let mut active = Client::ready(&server);
+    let before = server.memory_bytes();
+    let clients: Vec<Client> = (0..CONNECTIONS)
+        .map(|n| {
+            let from = Ipv4Addr::new(127, 0, 1, 1 + (n / 900) as u8);
+            let stream = connect_from(from, server.smb).expect("it listens");
+            let mut client = Client::over(stream);
+            client.negotiate();
+            client
+        })
+        .collect();
+    assert_eq!(server.metric("anabranch_connections"), clients.len() as u64 + 1);
+    let each = settled(&server, before, CONNECTIONS);
+    println!("{each} bytes for each idle connection");
+    assert!(each <= IDLE_BYTES_MAX, "{each}");
+    assert_eq!(active.echo(), SUCCESS);
+}
+
+/// Bytes more than `before` for each of `count`, once buffers were given back:
+/// that takes two seconds, or more on a busy machine.
+fn settled(server: &Running, before: usize, count: usize) -> usize {
+    let each = || server.memory_bytes().saturating_sub(before) / count;
+    for _ in 0..15 {
+        std::thread::sleep(Duration::from_secs(1));
+        if each() <= IDLE_BYTES_MAX {
+            break;
+        }
+    }
+    each()
+}
+
+/// Writes and reads a file a little; the session stays.
+fn used(server: &Running, name: &str) -> Client {
+    let mut client = Client::ready(server);
+    let file = client.create(name);
+    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, &[1; 60_000])).status, SUCCESS);
+    // Answers that are under way at once, each in its own buffer.
+    (0..8).for_each(|_| client.send(READ, &Client::read_body(file, 0, 15_000)));
+    (0..8).for_each(|_| assert_eq!(client.receive().unwrap().status, SUCCESS));
+    client
+}
+
+#[test]
+fn a_session_that_falls_idle_gives_its_buffers_back() {
+    let _turn = Turn::wait();
+    const SESSIONS: usize = 400;
+    let server = Setup::new().start();
+    // What the process itself grows to is not the sessions' doing.
+    drop((0..50).map(|n| used(&server, &format!("first{n}"))).collect::<Vec<Client>>());
+    wait_for("their end", || (server.metric("anabranch_connections") == 0).then_some(()));
+    let before = server.memory_bytes();
+    let clients: Vec<Client> = (0..SESSIONS).map(|n| used(&server, &format!("file{n}"))).collect();
+    let each = settled(&server, before, SESSIONS);
+    println!("{each} bytes for each idle session with an open file");
+    assert!(each <= IDLE_BYTES_MAX, "{each}");
+    drop(clients);
+}

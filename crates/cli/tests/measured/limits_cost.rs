@@ -1,0 +1,383 @@
+//! What limits of shares cost the built server: those that nobody reaches, by its processor
+//! time for the same requests over the same connection, with and without; and a share that is
+//! held, by what is left to its neighbour. `cargo xtask bench limits` measures for long.
+
+use crate::support::{Running, Setup, Turn};
+use bytes::Bytes;
+use client::nfs::{Disposition, Export, File as NfsFile};
+use client::{File, OpenHow, Tree};
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::{JoinHandle, LocalSet};
+
+const FILE_BYTES: u64 = 1 << 20;
+/// Processors of the server, and of whoever asks it.
+const PROCESSORS: [usize; 2] = [0, 1];
+/// For what a thread still does after its answer, or has to end first.
+const SETTLE: Duration = Duration::from_millis(1);
+
+/// Every kind of limit, so high that nothing reaches it.
+const HIGH: &str = r#"{
+    "limits.iops": 90000000, "limits.read_iops": 80000000, "limits.write_iops": 80000000,
+    "limits.metadata_iops": 70000000, "limits.bandwidth": "900 GiB", "limits.ingress": "800 GiB",
+    "limits.egress": "800 GiB", "limits.file_iops": 60000000, "limits.file_read_iops": 50000000,
+    "limits.file_write_iops": 50000000, "limits.file_bandwidth": "700 GiB",
+    "limits.file_ingress": "600 GiB", "limits.file_egress": "600 GiB",
+    "limits.root_handles": 900000, "limits.file_handles": 800000, "provisioned_gib": 262144 }"#;
+
+/// The same keys without limits.
+fn none() -> String {
+    let wish: serde_json::Map<String, serde_json::Value> = serde_json::from_str(HIGH).unwrap();
+    let none = wish.into_iter().map(|(key, _)| (key, "default".into()));
+    serde_json::Value::Object(none.collect()).to_string()
+}
+
+/// Seconds to measure, if `cargo xtask bench limits` asks for some.
+fn seconds() -> Option<u64> {
+    std::env::var("ANABRANCH_LIMITS_SECONDS").ok()?.parse().ok()
+}
+
+/// What is asked for over and over.
+#[derive(Clone, Copy, PartialEq)]
+enum Work {
+    Read(u32),
+    Write(u32),
+    Stat,
+}
+
+/// A connection, and what is asked for over it.
+#[derive(Clone)]
+enum Client {
+    Smb(Rc<(Tree, File)>),
+    Nfs(Rc<(Export, NfsFile)>),
+}
+
+impl Client {
+    async fn smb(server: &Running, share: &str) -> Self {
+        let tree = crate::support::library::share(server, share).await;
+        let file = tree.open("file", &OpenHow::read_write()).await.unwrap();
+        Self::Smb(Rc::new((tree, file)))
+    }
+
+    async fn nfs(address: SocketAddr, share: &str) -> Self {
+        let export = crate::support::library::export(address, share).await;
+        let file = export.open_file("file", Disposition::Open).await.unwrap();
+        Self::Nfs(Rc::new((export, file)))
+    }
+
+    async fn ask(&self, work: Work, number: u64) {
+        let at = |bytes: u32| number * u64::from(bytes) % FILE_BYTES;
+        match (self, work) {
+            (Self::Smb(smb), Work::Read(bytes)) => {
+                let data = smb.1.read(at(bytes), bytes).await.unwrap();
+                assert_eq!(data.len(), bytes as usize);
+            }
+            (Self::Smb(smb), Work::Write(bytes)) => {
+                let data = Bytes::from(vec![1; bytes as usize]);
+                smb.1.write(at(bytes), &data).await.unwrap();
+            }
+            (Self::Smb(smb), Work::Stat) => drop(smb.0.stat("file").await.unwrap()),
+            (Self::Nfs(nfs), Work::Read(bytes)) => {
+                let data = nfs.0.read(&nfs.1, at(bytes), bytes).await.unwrap();
+                assert_eq!(data.len(), bytes as usize);
+            }
+            (Self::Nfs(nfs), Work::Write(bytes)) => {
+                let data = vec![1; bytes as usize];
+                nfs.0.write(&nfs.1, at(bytes), &data).await.unwrap();
+            }
+            (Self::Nfs(nfs), Work::Stat) => drop(nfs.0.stat("file").await.unwrap()),
+        }
+    }
+
+    /// Asks so often, `depth` at once.
+    async fn ask_all(&self, Load { work, depth, count, .. }: Load) {
+        let left = Rc::new(Cell::new(count));
+        let asking = (0..depth).map(|_| {
+            let (client, left) = (self.clone(), left.clone());
+            tokio::task::spawn_local(async move {
+                while let Some(next) = left.get().checked_sub(1) {
+                    left.set(next);
+                    client.ask(work, next).await;
+                }
+            })
+        });
+        for asking in asking.collect::<Vec<_>>() {
+            asking.await.unwrap();
+        }
+    }
+}
+
+/// So many requests of a kind in one turn.
+#[derive(Clone, Copy)]
+struct Load {
+    name: &'static str,
+    work: Work,
+    depth: u64,
+    count: u64,
+}
+
+const fn load(name: &'static str, work: Work, depth: u64, count: u64) -> Load {
+    Load { name, work, depth, count }
+}
+
+/// A turn takes the server two or three milliseconds: many short ones are disturbed less by
+/// whatever else the machine does than few long ones.
+const LOADS: [Load; 6] = [
+    load("reads of 4 KiB, 32 at once", Work::Read(4096), 32, 512),
+    load("reads of 4 KiB, one by one", Work::Read(4096), 1, 128),
+    load("writes of 4 KiB, 32 at once", Work::Write(4096), 32, 512),
+    load("reads of 1 MiB, 8 at once", Work::Read(1 << 20), 8, 24),
+    load("writes of 1 MiB, 8 at once", Work::Write(1 << 20), 8, 16),
+    load("names looked up, 8 at once", Work::Stat, 8, 192),
+];
+
+/// A server with the shares `data` and `free`, and whoever asks it: a processor for each, where
+/// there are two.
+struct Served {
+    running: Running,
+    nfs: SocketAddr,
+    local: LocalSet,
+    runtime: Runtime,
+}
+
+impl Served {
+    fn start(keys: &str, last: u8, port: u16) -> Self {
+        let mut setup = Setup::new();
+        setup.shares += &format!("nfs_squash = \"none\"\n{keys}");
+        let free = setup.folder.path().join("free");
+        std::fs::create_dir(&free).unwrap();
+        let path = free.display();
+        setup.shares +=
+            &format!("[[share]]\nname = \"free\"\npath = \"{path}\"\nnfs_squash = \"none\"\n");
+        if std::thread::available_parallelism().unwrap().get() > 1 {
+            let on = ["taskset", "--cpu-list", &PROCESSORS[0].to_string()].map(str::to_owned);
+            setup.launcher = on.to_vec();
+            stay_on(PROCESSORS[1]);
+        }
+        let nfs = setup.serve_nfs(last, port);
+        let running = setup.start();
+        for folder in [running.data(), free] {
+            std::fs::write(folder.join("file"), vec![7; FILE_BYTES as usize]).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { running, nfs, local: LocalSet::new(), runtime }
+    }
+
+    fn wait<T>(&self, work: impl Future<Output = T>) -> T {
+        self.local.block_on(&self.runtime, work)
+    }
+
+    fn set_limits(&self, wish: &str) {
+        let answer = self.running.ask("PATCH", "/v1/shares/data/limits", wish);
+        assert!(answer.contains(" 200 "), "{answer}");
+        std::thread::sleep(SETTLE);
+    }
+
+    /// Processor time that the server has had, in nanoseconds. Exact while it is idle: the
+    /// kernel adds up a thread's time when that stops to run.
+    fn spent(&self) -> f64 {
+        let tasks = format!("/proc/{}/task", self.running.process_id());
+        let time = |task: std::fs::DirEntry| -> Option<f64> {
+            let said = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            said.split(' ').next()?.parse().ok()
+        };
+        std::fs::read_dir(tasks).unwrap().filter_map(|task| time(task.ok()?)).sum()
+    }
+
+    /// One turn: microseconds of the server's processor time for each request.
+    fn turn(&self, client: &Client, load: Load) -> f64 {
+        let before = self.spent();
+        self.wait(client.ask_all(load));
+        std::thread::sleep(SETTLE);
+        (self.spent() - before) / 1000.0 / load.count as f64
+    }
+}
+
+/// Keeps this thread, and those that it makes, on one processor.
+fn stay_on(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    rustix::thread::sched_setaffinity(None, &set).unwrap();
+}
+
+/// The middle one, between bounds that would hold that of ever more measurements in 19 of 20
+/// cases: order statistics of the binomial distribution.
+fn middle(mut all: Vec<f64>) -> [f64; 3] {
+    all.sort_by(f64::total_cmp);
+    let (half, last) = (all.len() as f64 / 2.0, all.len() as f64 - 1.0);
+    let reach = 0.98 * (all.len() as f64).sqrt();
+    [half - reach, half, half + reach].map(|at| all[at.clamp(0.0, last) as usize])
+}
+
+/// What a load costs more under `wish` than without limits, in pairs of turns: same server,
+/// file and connection, and who comes first is not always the same.
+fn compare(served: &Served, client: &Client, load: Load, wish: &str) -> [[f64; 3]; 3] {
+    let (none, begun) = (none(), Instant::now());
+    let [mut without, mut with, mut more] = [const { Vec::new() }; 3];
+    let time = Duration::from_secs(seconds().unwrap_or(1));
+    served.turn(client, load);
+    while begun.elapsed() < time || more.len() < 4 {
+        let mut pair = [0.0; 2];
+        let order = if more.len() % 2 == 0 { [0, 1] } else { [1, 0] };
+        for which in order {
+            served.set_limits([none.as_str(), wish][which]);
+            pair[which] = served.turn(client, load);
+        }
+        without.push(pair[0]);
+        with.push(pair[1]);
+        more.push(pair[1] / pair[0] - 1.0);
+    }
+    [without, with, more].map(middle)
+}
+
+fn row(what: &str, measured: [[f64; 3]; 3]) -> f64 {
+    let [without, with, more] = measured;
+    let [low, middle, high] = more.map(|part| 100.0 * part);
+    println!(
+        "| server's time, without and with limits: {what} | {:.2} us | {:.2} us | {middle:+.2} % ({low:+.2} to {high:+.2}) |",
+        without[1], with[1]
+    );
+    // On a machine that does other things, too, little is certain.
+    let most = if seconds().is_some() { 2.0 } else { 30.0 };
+    assert!(low < most, "{what}: at least {low} % more");
+    high
+}
+
+#[test]
+#[ignore = "minutes, and a processor each for server and clients: cargo xtask bench limits"]
+fn limits_that_nobody_reaches_cost_next_to_nothing() {
+    let _turn = Turn::wait();
+    let served = Served::start("", 70, 24511);
+    let smb = served.wait(Client::smb(&served.running, "data"));
+    let nfs = served.wait(Client::nfs(served.nfs, "data"));
+    let mut uncertain = Vec::new();
+    for load in LOADS {
+        for (client, over) in [(&smb, "SMB"), (&nfs, "NFS")] {
+            let what = format!("{} over {over}", load.name);
+            if row(&what, compare(&served, client, load, HIGH)) >= 2.0 {
+                uncertain.push(what);
+            }
+        }
+    }
+    row("the same twice, without limits", compare(&served, &smb, LOADS[0], &none()));
+    // Shown to be less than 2 % is what lies below it with all its interval.
+    println!(
+        "| rows that may be 2 % or more | 0 | {} | {} |",
+        uncertain.len(),
+        uncertain.join(", ")
+    );
+}
+
+/// What a share does beside its neighbour.
+#[derive(Clone, Copy, PartialEq)]
+enum Beside {
+    Nothing,
+    /// As many requests as it may, and no more.
+    Modest,
+    /// All it can get, of which it may have little.
+    Held,
+}
+
+const HELD_IOPS: u64 = 100;
+const NEIGHBOUR: Load = load("reads of 4 KiB, 8 at once", Work::Read(4096), 8, 4096);
+
+/// Starts what a share does, until the tasks are told to end.
+fn start(served: &Served, clients: &[Client; 2], beside: Beside) -> (Rc<Cell<bool>>, Tasks) {
+    let goes_on = Rc::new(Cell::new(true));
+    let (count, pause) = match beside {
+        Beside::Nothing => (0, None),
+        Beside::Modest => (1, Some(Duration::from_secs(1) / HELD_IOPS as u32)),
+        Beside::Held => (16, None),
+    };
+    let ask = |number: usize| {
+        let (client, goes_on) = (clients[number % 2].clone(), goes_on.clone());
+        let mut ticks = pause.map(tokio::time::interval);
+        async move {
+            while goes_on.get() {
+                if let Some(ticks) = &mut ticks {
+                    ticks.tick().await;
+                }
+                client.ask(NEIGHBOUR.work, 0).await;
+            }
+        }
+    };
+    let tasks =
+        served.wait(async { (0..count).map(|n| tokio::task::spawn_local(ask(n))).collect() });
+    (goes_on, tasks)
+}
+
+type Tasks = Vec<JoinHandle<()>>;
+
+/// Requests a second of the neighbour beside that, and the server's microseconds for each, with
+/// what the other share has it do.
+fn neighbours_turn(served: &Served, free: &Client, held: &[Client; 2], beside: Beside) -> [f64; 2] {
+    let (goes_on, tasks) = start(served, held, beside);
+    // Until what may begin at once has begun.
+    served.wait(async { tokio::time::sleep(Duration::from_millis(20)).await });
+    let begun = Instant::now();
+    let before = served.spent();
+    served.wait(free.ask_all(NEIGHBOUR));
+    let seconds = begun.elapsed().as_secs_f64();
+    let spent = served.spent() - before;
+    goes_on.set(false);
+    for task in tasks {
+        served.wait(task).unwrap();
+    }
+    std::thread::sleep(SETTLE);
+    [NEIGHBOUR.count as f64 / seconds, spent / 1000.0 / NEIGHBOUR.count as f64]
+}
+
+#[test]
+fn a_neighbour_without_limits_does_not_feel_a_share_that_is_held() {
+    let _turn = Turn::wait();
+    let keys = format!("limits = {{ iops = {HELD_IOPS} }}\n");
+    let served = Served::start(&keys, 72, 24513);
+    let free = served.wait(Client::smb(&served.running, "free"));
+    let held = [
+        served.wait(Client::smb(&served.running, "data")),
+        served.wait(Client::nfs(served.nfs, "data")),
+    ];
+    let time = Duration::from_secs(seconds().map_or(2, |seconds| 4 * seconds));
+    let (begun, mut turns) = (Instant::now(), Vec::new());
+    let mut order = [Beside::Nothing, Beside::Modest, Beside::Held];
+    served.turn(&free, NEIGHBOUR);
+    while begun.elapsed() < time || turns.len() < 4 {
+        let mut three = [[0.0; 2]; 3];
+        for beside in order {
+            three[beside as usize] = neighbours_turn(&served, &free, &held, beside);
+        }
+        turns.push(three);
+        // All orders in turn: each one comes first, and each after each.
+        order.rotate_left(1);
+        if turns.len() % 3 == 0 {
+            order.swap(0, 1);
+        }
+    }
+    let limits = served.running.page("/v1/shares/data/limits");
+    let limits: serde_json::Value = serde_json::from_str(&limits).unwrap();
+    assert!(limits["throttled"]["iops"].as_u64().unwrap() > 0, "it was not held");
+    let of = |beside: Beside, figure: usize| {
+        middle(turns.iter().map(|three| three[beside as usize][figure]).collect())[1]
+    };
+    for (other, what) in [(Beside::Nothing, "alone"), (Beside::Modest, "beside a modest share")] {
+        for (figure, unit) in ["reads/s", "us of the server for each"].into_iter().enumerate() {
+            let part = |three: &[[f64; 2]; 3]| {
+                three[Beside::Held as usize][figure] / three[other as usize][figure] - 1.0
+            };
+            let [low, middle, high] =
+                middle(turns.iter().map(part).collect()).map(|part| 100.0 * part);
+            println!(
+                "| the neighbour {what}, and beside a share that is held: {unit} | {:.2} | {:.2} | {middle:+.2} % ({low:+.2} to {high:+.2}) |",
+                of(other, figure),
+                of(Beside::Held, figure)
+            );
+            // Of requests fewer are a loss, of time more.
+            let loss = if figure == 0 { -high } else { low };
+            let most = if seconds().is_some() { 5.0 } else { 50.0 };
+            assert!(loss < most, "{what}, {unit}: at least {loss} % are lost");
+        }
+    }
+}

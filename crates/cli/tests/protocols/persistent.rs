@@ -1,0 +1,527 @@
+//! What clients have open on a continuously available share survives the server.
+
+use crate::support::client::{
+    ACCESS_DENIED, CLOSE, CREATE, Client, FILE_NOT_AVAILABLE, FileId, LOCK, LOCK_NOT_GRANTED,
+    OBJECT_NAME_NOT_FOUND, OPLOCK_BREAK, PENDING, READ, Reply, SET_INFO, SUCCESS, WRITE,
+};
+use crate::support::{PASSWORD, Running, Setup, wait_for};
+use client::nfs::{Client as NfsClient, Export, Options as NfsOptions, Target as NfsTarget};
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// More than any test takes.
+const LONG: u32 = 60_000;
+const GUID: [u8; 16] = *b"a create's guid.";
+const CLIENT: [u8; 16] = *b"a client's guid.";
+/// FileDispositionInformation. MS-FSCC 2.4.
+const DISPOSITION: u8 = 13;
+/// FileRenameInformation.
+const RENAME: u8 = 10;
+
+fn available() -> Setup {
+    let mut setup = Setup::new();
+    setup.shares += "continuously_available = true\n";
+    setup
+}
+
+fn open(client: &mut Client, name: &str, guid: [u8; 16], timeout_ms: u32) -> FileId {
+    let reply = client.call(CREATE, &Client::durable_body(name, guid, timeout_ms, true));
+    assert_eq!(reply.status, SUCCESS);
+    assert_eq!(reply.context(b"DH2Q").map(|data| data[4]), Some(2), "it is persistent");
+    reply.file_id()
+}
+
+fn back(client: &mut Client, file: FileId, guid: [u8; 16]) -> Result<FileId, u32> {
+    let reply = client.call(CREATE, &Client::reconnect_body(file, guid, true));
+    if reply.status == SUCCESS { Ok(reply.file_id()) } else { Err(reply.status) }
+}
+
+fn restarted(mut server: Running) -> Running {
+    server.kill().start()
+}
+
+#[test]
+fn an_open_survives_a_kill_and_others_wait_until_its_client_is_back() {
+    let server = available().argument("--user").argument(&format!("daemon:{PASSWORD}")).start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = open(&mut client, "file", GUID, LONG);
+    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"kept")).status, SUCCESS);
+    assert_eq!(client.call(LOCK, &Client::lock_body(file, false)).status, SUCCESS);
+    let server = restarted(server);
+
+    let mut other = Client::ready_3(&server, [9; 16]);
+    assert_eq!(other.try_create("file"), Err(FILE_NOT_AVAILABLE));
+    let mut stranger = Client::connect_3(&server, CLIENT).set_up_as("daemon");
+    assert_eq!(back(&mut stranger, file, GUID), Err(ACCESS_DENIED));
+    let mut client = Client::ready_3(&server, CLIENT);
+    assert_eq!(back(&mut client, file, [0; 16]), Err(OBJECT_NAME_NOT_FOUND));
+    let file = back(&mut client, file, GUID).unwrap();
+    assert_eq!(client.call(READ, &Client::read_body(file, 0, 4)).data(), b"kept");
+    let seen = other.create("file");
+    assert_eq!(other.call(LOCK, &Client::lock_body(seen, false)).status, LOCK_NOT_GRANTED);
+    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+    assert_eq!(other.call(LOCK, &Client::lock_body(seen, false)).status, SUCCESS);
+
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    assert_eq!(back(&mut client, file, GUID), Err(OBJECT_NAME_NOT_FOUND), "it was closed");
+    client.create("file");
+}
+
+#[test]
+fn several_opens_of_one_file_survive_a_kill_each_for_its_own_client() {
+    let server = available().start();
+    let mut clients = [[1; 16], [2; 16], [3; 16]].map(|guid| Client::ready_3(&server, guid));
+    let files = clients.each_mut().map(|client| open(client, "file", GUID, LONG));
+    let server = restarted(server);
+    let mut other = Client::ready_3(&server, [4; 16]);
+    for (guid, file) in [[1; 16], [2; 16], [3; 16]].into_iter().zip(files) {
+        assert_eq!(back(&mut other, file, GUID), Err(OBJECT_NAME_NOT_FOUND));
+        let mut client = Client::ready_3(&server, guid);
+        assert!(back(&mut client, file, GUID).is_ok(), "{file:?}");
+    }
+}
+
+#[test]
+fn the_server_is_known_again_after_a_kill() {
+    let guid = |server: &Running| {
+        let mut client = Client::connect_3(server, CLIENT);
+        client.negotiate().bytes[72..88].to_vec()
+    };
+    let server = available().start();
+    let before = guid(&server);
+    assert_eq!(guid(&restarted(server)), before);
+}
+
+#[test]
+fn nobody_waits_longer_than_the_time_of_an_open() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    open(&mut client, "file", GUID, 500);
+    let server = restarted(server);
+    let mut other = Client::ready_3(&server, [9; 16]);
+    wait_for("the end of its time", || other.try_create("file").ok());
+    // Forgotten, or killed before that was written down: then once more.
+    let server = restarted(server);
+    wait_for("nothing to be open", || (server.metric("anabranch_open_files") == 0).then_some(()));
+}
+
+#[test]
+fn names_and_fates_of_files_survive() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let renamed = open(&mut client, "old", [1; 16], LONG);
+    let name: Vec<u8> = "new".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let mut info = vec![0; 20];
+    info[16] = name.len() as u8;
+    info.extend_from_slice(&name);
+    // By another open of the same file, which is not persistent.
+    let deletes = Client::create_body("old");
+    let by = client.call(CREATE, &with_access(deletes, 0x0013_019F)).file_id();
+    assert_eq!(client.call(SET_INFO, &Client::set_info_body(by, RENAME, &info)).status, SUCCESS);
+    let doomed = {
+        let body = Client::durable_body("doomed", [2; 16], LONG, true);
+        client.call(CREATE, &with_access(body, 0x0013_019F)).file_id()
+    };
+    let mark = Client::set_info_body(doomed, DISPOSITION, &[1]);
+    assert_eq!(client.call(SET_INFO, &mark).status, SUCCESS);
+
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    let renamed = back(&mut client, renamed, [1; 16]).unwrap();
+    assert_eq!(client.call(WRITE, &Client::write_body(renamed, 0, b"x")).status, SUCCESS);
+    assert_eq!(std::fs::read(server.data().join("new")).unwrap(), b"x");
+    let doomed = back(&mut client, doomed, [2; 16]).unwrap();
+    assert!(server.data().join("doomed").exists());
+    assert_eq!(client.call(CLOSE, &Client::close_body(doomed)).status, SUCCESS);
+    assert!(!server.data().join("doomed").exists());
+}
+
+/// The instants of a rename at which the server is killed: the file has its new name, or the journal
+/// of persistent opens has grown.
+#[derive(Clone, Copy, Debug)]
+enum Instant {
+    NameAppears,
+    JournalGrows,
+}
+
+/// Ends the server at an instant. The future is over then.
+fn kill_at(server: &Running, instant: Instant) -> tokio::sync::oneshot::Receiver<()> {
+    let state = server.path("state");
+    let journal = if state.exists() { state.join("opens") } else { server.path("opens") };
+    let new = server.data().join("new");
+    let bytes = move || std::fs::metadata(&journal).map_or(0, |found| found.len());
+    let (before, process) = (bytes(), server.process_id());
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).unwrap();
+    let (killed, told) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let is_now = || match instant {
+            Instant::NameAppears => new.exists(),
+            Instant::JournalGrows => bytes() > before,
+        };
+        while !is_now() {
+            std::hint::spin_loop();
+        }
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        // The test may have failed meanwhile.
+        let _ = killed.send(());
+    });
+    told
+}
+
+/// The persistent open of `old` comes back, wherever the file is by now, and is of that file.
+fn check_comes_back(server: Running, file: FileId, what: &str) {
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = back(&mut client, file, GUID).unwrap_or_else(|status| panic!("{what}: {status:#x}"));
+    assert_eq!(client.call(WRITE, &Client::write_body(file, 0, b"x")).status, SUCCESS, "{what}");
+    let names = ["old", "new"].map(|name| std::fs::read(server.data().join(name)).ok());
+    assert_eq!(names.iter().flatten().collect::<Vec<_>>(), [b"x"], "{what}");
+}
+
+fn open_to_rename(client: &mut Client) -> FileId {
+    let body = with_access(Client::durable_body("old", GUID, LONG, true), 0x0013_019F);
+    client.call(CREATE, &body).file_id()
+}
+
+#[test]
+fn open_survives_a_kill_at_each_instant_of_its_rename() {
+    for instant in [Instant::NameAppears, Instant::JournalGrows] {
+        let server = available().start();
+        let mut client = Client::ready_3(&server, CLIENT);
+        let file = open_to_rename(&mut client);
+        let killed = kill_at(&server, instant);
+        let name: Vec<u8> = "new".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let info = [&[0; 16], &(name.len() as u32).to_le_bytes()[..], &name].concat();
+        // Answered or not.
+        let _ = client.try_call(SET_INFO, &Client::set_info_body(file, RENAME, &info));
+        killed.blocking_recv().unwrap();
+        check_comes_back(server, file, &format!("{instant:?}"));
+    }
+}
+
+#[test]
+fn open_survives_a_kill_at_each_instant_of_a_rename_by_nfs() {
+    for (instant, host) in [(Instant::NameAppears, 40), (Instant::JournalGrows, 41)] {
+        let mut setup = available();
+        setup.shares += "nfs_squash = \"none\"\n";
+        let nfs = setup.serve_nfs(host, 24459);
+        let server = setup.start();
+        let mut client = Client::ready_3(&server, CLIENT);
+        let file = open_to_rename(&mut client);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let export = runtime.block_on(over_nfs(nfs));
+        let killed = kill_at(&server, instant);
+        runtime.block_on(async {
+            tokio::select! {
+                biased;
+                killed = killed => killed.unwrap(),
+                // Answered: the kill comes yet.
+                _ = async { drop(export.rename("old", "new").await); std::future::pending::<()>().await } => {}
+            }
+        });
+        check_comes_back(server, file, &format!("{instant:?}"));
+    }
+}
+
+async fn over_nfs(address: SocketAddr) -> Export {
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let target = NfsTarget { name: "nfs".into(), address, uid, gid, instance: [7; 8] };
+    let client = NfsClient::connect(target, NfsOptions::default()).await.unwrap();
+    Export::open(client, "data").await.unwrap()
+}
+
+/// The key of a lease, and what it may keep: reads, handles, writes.
+const KEY: [u8; 16] = *b"a lease's key...";
+const RH: u32 = 3;
+const RWH: u32 = 7;
+
+/// RqLs of version 2.
+fn lease(state: u32, epoch: u16) -> (&'static [u8; 4], Vec<u8>) {
+    let mut data =
+        [&KEY[..], &state.to_le_bytes(), &[0; 4 + 8 + 16], &epoch.to_le_bytes()].concat();
+    data.extend_from_slice(&[0; 2]);
+    (b"RqLs", data)
+}
+
+/// State and epoch in the reply to a CREATE.
+fn granted(reply: &Reply) -> (u32, u16) {
+    let data = reply.context(b"RqLs").expect("it is under a lease");
+    let state = u32::from_le_bytes(data[16..20].try_into().unwrap());
+    (state, u16::from_le_bytes(data[48..50].try_into().unwrap()))
+}
+
+/// Opens `file` for ever under a lease.
+fn open_leased(client: &mut Client, state: u32) -> FileId {
+    let long = [&LONG.to_le_bytes()[..], &2u32.to_le_bytes(), &[0; 8], &GUID].concat();
+    let mut body = Client::create_body_with("file", &[(b"DH2Q", long), lease(state, 5)]);
+    body[3] = 0xFF;
+    let reply = client.call(CREATE, &body);
+    assert_eq!((reply.status, granted(&reply)), (SUCCESS, (state, 6)));
+    reply.file_id()
+}
+
+fn back_leased(client: &mut Client, file: FileId) -> Reply {
+    let named = [&file[..], &GUID, &2u32.to_le_bytes()].concat();
+    let mut body = Client::create_body_with("file", &[(b"DH2C", named), lease(RWH, 0)]);
+    body[3] = 0xFF;
+    let reply = client.call(CREATE, &body);
+    assert_eq!(reply.status, SUCCESS);
+    reply
+}
+
+#[test]
+fn a_lease_survives_a_kill_and_is_asked_for_once_its_client_is_back() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = open_leased(&mut client, RWH);
+    let server = restarted(server);
+
+    let mut other = Client::ready_3(&server, [9; 16]);
+    other.send(CREATE, &Client::create_body("file"));
+    assert_eq!(other.receive().unwrap().status, PENDING, "it is asked for");
+    let mut client = Client::ready_3(&server, CLIENT);
+    let reply = back_leased(&mut client, file);
+    assert_eq!(granted(&reply), (RWH, 6), "as it was");
+    let notice = client.receive().unwrap().bytes;
+    assert_eq!(notice[66..68], 7u16.to_le_bytes(), "the epoch after the change");
+    assert_eq!((&notice[72..88], notice[88], notice[92]), (&KEY[..], 7, 3));
+    let answer = [&[36, 0, 0, 0, 0, 0, 0, 0], &KEY[..], &RH.to_le_bytes(), &[0; 8]].concat();
+    assert_eq!(client.call(OPLOCK_BREAK, &answer).status, SUCCESS);
+    assert_eq!(other.receive().unwrap().status, SUCCESS);
+}
+
+#[test]
+fn what_changed_while_its_client_was_away_is_not_taken_for_known_after_a_kill() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = open_leased(&mut client, RH);
+    drop(client);
+    wait_for("the loss", || {
+        (server.metric("anabranch_sessions{protocol=\"SMB\"}") == 0).then_some(())
+    });
+    let mut other = Client::ready_3(&server, [9; 16]);
+    let seen = other.create("file");
+    assert_eq!(other.call(WRITE, &Client::write_body(seen, 0, b"new")).status, SUCCESS);
+    // Not waited for by the write, but on its way.
+    wait_for("its being written down", || {
+        let journal = std::fs::read(server.path("opens")).unwrap();
+        (journal.windows(16).filter(|w| *w == KEY).count() > 1).then_some(())
+    });
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    assert_eq!(granted(&back_leased(&mut client, file)).0, 0, "nothing is kept");
+}
+
+fn with_access(mut body: Vec<u8>, access: u32) -> Vec<u8> {
+    body[24..28].copy_from_slice(&access.to_le_bytes());
+    body
+}
+
+#[test]
+fn a_create_that_was_answered_into_the_void_is_answered_again_after_a_kill() {
+    let server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let body = Client::durable_body("file", GUID, LONG, true);
+    let first = client.call(CREATE, &body);
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    client.replays = true;
+    let again = client.call(CREATE, &body);
+    assert_eq!((again.status, again.action()), (SUCCESS, 2));
+    assert_eq!(again.persistent_id(), first.persistent_id());
+}
+
+#[test]
+fn an_open_survives_an_orderly_stop_and_a_file_it_deletes_stays_until_then() {
+    let mut server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let mut body = with_access(Client::durable_body("file", GUID, LONG, true), 0x0013_019F);
+    body[40..44].copy_from_slice(&0x1040u32.to_le_bytes()); // DELETE_ON_CLOSE
+    let file = client.call(CREATE, &body).file_id();
+    server.signal("TERM");
+    server.ended();
+    assert!(server.data().join("file").exists());
+    let server = restarted(server);
+    let mut client = Client::ready_3(&server, CLIENT);
+    let file = back(&mut client, file, GUID).unwrap();
+    assert_eq!(client.call(CLOSE, &Client::close_body(file)).status, SUCCESS);
+    assert!(!server.data().join("file").exists());
+}
+
+#[test]
+fn a_record_that_is_cut_off_or_changed_is_told_and_the_others_come_back() {
+    let mut server = available().start();
+    let mut client = Client::ready_3(&server, CLIENT);
+    let first = open(&mut client, "first", [1; 16], LONG);
+    let second = open(&mut client, "second", [2; 16], LONG);
+    let third = open(&mut client, "third", [3; 16], LONG);
+    let setup = server.kill();
+    let path = server.path("opens");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.windows(6).position(|w| w == b"second").unwrap();
+    bytes[at] ^= 1;
+    bytes.truncate(bytes.len() - 1);
+    std::fs::write(&path, &bytes).unwrap();
+    let server = setup.start();
+    assert!(server.log().contains("wrong checksum"));
+    assert!(server.log().contains("cut off"));
+    let mut client = Client::ready_3(&server, CLIENT);
+    back(&mut client, first, [1; 16]).unwrap();
+    assert_eq!(back(&mut client, second, [2; 16]), Err(OBJECT_NAME_NOT_FOUND));
+    assert_eq!(back(&mut client, third, [3; 16]), Err(OBJECT_NAME_NOT_FOUND));
+}
+
+const WORKERS: u8 = 4;
+const PAGE: usize = 512;
+const PAGES: u64 = 64;
+/// Bytes that are locked, beyond all pages.
+const LOCKED_FROM: u64 = 1 << 20;
+const LOCKS: u64 = 32;
+/// How often the server is killed if `ANABRANCH_KILLS` does not say.
+const KILLS: u32 = 6;
+
+/// A client that writes, locks and unlocks, and knows what was acknowledged.
+struct Worker {
+    number: u8,
+    client: Client,
+    file: FileId,
+    /// Number of the last write to each page that was acknowledged.
+    pages: HashMap<u64, u64>,
+    locks: BTreeSet<u64>,
+    under_way: Option<Step>,
+    sequence: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write { page: u64, sequence: u64 },
+    Lock(u64),
+    Unlock(u64),
+}
+
+fn content(worker: u8, page: u64, sequence: u64) -> Vec<u8> {
+    let mut bytes = sequence.to_le_bytes().to_vec();
+    bytes.resize(PAGE, worker ^ page as u8 ^ sequence as u8);
+    bytes
+}
+
+impl Worker {
+    fn new(server: &Running, number: u8) -> Self {
+        let mut client = Client::ready_3(server, [number; 16]);
+        let file = open(&mut client, &format!("worker {number}"), [number; 16], LONG);
+        let (pages, locks) = (HashMap::new(), BTreeSet::new());
+        Self { number, client, file, pages, locks, under_way: None, sequence: 0 }
+    }
+
+    /// Works until the server has gone.
+    fn start(mut self) -> JoinHandle<Self> {
+        std::thread::spawn(move || {
+            while self.step().is_ok() {}
+            self
+        })
+    }
+
+    fn step(&mut self) -> io::Result<()> {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let random = (u64::from(self.number) << 32 ^ sequence).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let at = random >> 33;
+        let step = match random >> 61 {
+            0 => Step::Lock(at % LOCKS),
+            1 => Step::Unlock(at % LOCKS),
+            _ => Step::Write { page: at % PAGES, sequence },
+        };
+        let (command, body) = match step {
+            Step::Lock(lock) if self.locks.contains(&lock) => return Ok(()),
+            Step::Unlock(lock) if !self.locks.contains(&lock) => return Ok(()),
+            Step::Lock(lock) => {
+                (LOCK, Client::lock_byte_body(self.file, LOCKED_FROM + lock, false))
+            }
+            Step::Unlock(lock) => {
+                (LOCK, Client::lock_byte_body(self.file, LOCKED_FROM + lock, true))
+            }
+            Step::Write { page, sequence } => {
+                let data = content(self.number, page, sequence);
+                (WRITE, Client::write_body(self.file, page * PAGE as u64, &data))
+            }
+        };
+        self.under_way = Some(step);
+        let reply = self.client.try_call(command, &body)?;
+        assert_eq!(reply.status, SUCCESS, "worker {}: {step:?}", self.number);
+        self.under_way = None;
+        match step {
+            Step::Lock(lock) => drop(self.locks.insert(lock)),
+            Step::Unlock(lock) => drop(self.locks.remove(&lock)),
+            Step::Write { page, sequence } => drop(self.pages.insert(page, sequence)),
+        }
+        Ok(())
+    }
+
+    /// Comes back for its open, and finds all of it.
+    fn come_back(&mut self, server: &Running) {
+        let mut other = Client::ready_3(server, [0xFF; 16]);
+        let name = format!("worker {}", self.number);
+        assert_eq!(other.try_create(&name), Err(FILE_NOT_AVAILABLE), "until it is back");
+        self.client = Client::ready_3(server, [self.number; 16]);
+        self.file = back(&mut self.client, self.file, [self.number; 16]).expect("its open");
+        let seen = other.create(&name);
+        for lock in 0..LOCKS {
+            let body = Client::lock_byte_body(seen, LOCKED_FROM + lock, false);
+            let is_held = other.call(LOCK, &body).status == LOCK_NOT_GRANTED;
+            match self.under_way {
+                // Whatever came of it, its client must learn it now.
+                Some(Step::Lock(asked) | Step::Unlock(asked)) if asked == lock => {
+                    if is_held {
+                        self.locks.insert(lock)
+                    } else {
+                        self.locks.remove(&lock)
+                    };
+                }
+                _ => assert_eq!(is_held, self.locks.contains(&lock), "{name}: lock {lock}"),
+            }
+        }
+        assert_eq!(other.call(CLOSE, &Client::close_body(seen)).status, SUCCESS);
+        self.check_pages(&name);
+        self.under_way = None;
+    }
+
+    fn check_pages(&mut self, name: &str) {
+        if let Some(Step::Write { page, .. }) = self.under_way {
+            self.pages.entry(page).or_default();
+        }
+        for (&page, last) in &mut self.pages {
+            let body = Client::read_body(self.file, page * PAGE as u64, PAGE as u32);
+            let reply = self.client.call(READ, &body);
+            let found =
+                reply.data().get(..8).map_or(0, |n| u64::from_le_bytes(n.try_into().unwrap()));
+            let is_late = matches!(self.under_way, Some(Step::Write { page: p, sequence })
+                if p == page && sequence == found);
+            assert!(found == *last || is_late, "{name}: page {page}: {found}, not {last}");
+            if found > 0 {
+                assert_eq!(reply.data(), content(self.number, page, found), "{name}: page {page}");
+            }
+            *last = found;
+        }
+    }
+}
+
+#[test]
+fn under_load_every_open_every_lock_and_every_write_survives_every_kill() {
+    let kills = std::env::var("ANABRANCH_KILLS").map_or(KILLS, |text| text.parse().unwrap());
+    let mut server = available().start();
+    let mut workers: Vec<Worker> = (1..=WORKERS).map(|n| Worker::new(&server, n)).collect();
+    for kill in 0..kills {
+        let threads: Vec<_> = workers.into_iter().map(Worker::start).collect();
+        std::thread::sleep(Duration::from_millis(40 + u64::from(kill % 7) * 35));
+        server = restarted(server);
+        workers = threads.into_iter().map(|t| t.join().unwrap()).collect();
+        workers.iter_mut().for_each(|worker| worker.come_back(&server));
+    }
+    let steps: u64 = workers.iter().map(|w| w.sequence).sum();
+    println!("{kills} kills, {steps} steps; nothing was lost");
+    assert!(workers.iter().all(|w| !w.pages.is_empty()));
+}

@@ -1,0 +1,92 @@
+//! What others on the way see of a share that is encrypted, and who is let near it.
+
+use crate::support::library::{World, target};
+use crate::support::relay::Relay;
+use crate::support::{PASSWORD, Running, Setup, user};
+use bytes::Bytes;
+use client::{Client, Host, OpenHow, Options};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use wire::ntstatus::NtStatus;
+use wire::smb::Dialect;
+
+const NAME: &str = "a name that nobody may read";
+const PAYLOAD: &[u8] = b"contents that nobody may read";
+
+/// `data`, and beside it `sealed`, which is to be encrypted.
+fn serve() -> Running {
+    let mut setup = Setup::new();
+    let folder = setup.folder.path().join("sealed");
+    std::fs::create_dir(&folder).unwrap();
+    let share = format!("sealed={},encryption_required=yes", folder.display());
+    setup.arguments.extend(["--share".into(), share]);
+    setup.start()
+}
+
+fn options(dialect: Dialect) -> Options {
+    let mut client_guid = [0; 16];
+    World.random(&mut client_guid);
+    Options { client_guid, channels: 1, dialect_max: dialect, ..Options::default() }
+}
+
+async fn connect(address: SocketAddr, dialect: Dialect) -> Client {
+    let target = target(address, &user(), PASSWORD);
+    Client::connect(target, options(dialect), Arc::new(World)).await.unwrap()
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(crate::support::PATIENCE, future).await.expect("it takes too long")
+    })
+}
+
+/// Which of the secrets whoever listens on the way finds, when a file is written, read, and listed.
+async fn overheard(server: SocketAddr, dialect: Dialect, share: &str) -> [bool; 3] {
+    let relay = Relay::new(server).await;
+    let client = connect(relay.address, dialect).await;
+    let tree = client.tree(share).await.unwrap();
+    let contents = Bytes::from(PAYLOAD.repeat(3000));
+    let file = tree.open(NAME, &OpenHow::read_write()).await.unwrap();
+    file.write(0, &contents).await.unwrap();
+    assert_eq!(file.read(0, contents.len() as u32).await.unwrap()[..], contents[..]);
+    file.close().await.unwrap();
+    assert!(tree.list("").await.unwrap().iter().any(|entry| entry.name == NAME));
+    client.close().await;
+    let [up, down] = relay.heard();
+    let name: Vec<u8> = NAME.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let contains = |stream: &[u8], what: &[u8]| stream.windows(what.len()).any(|w| w == what);
+    assert!(up.len().min(down.len()) > contents.len(), "all of it went this way");
+    [
+        contains(&up, PAYLOAD),
+        contains(&down, PAYLOAD),
+        contains(&up, &name) || contains(&down, &name),
+    ]
+}
+
+#[test]
+fn whoever_listens_on_the_way_reads_neither_contents_nor_names_of_an_encrypted_share() {
+    let server = serve();
+    block_on(async {
+        for dialect in [Dialect::Smb300, Dialect::Smb311] {
+            assert_eq!(overheard(server.smb, dialect, "data").await, [true; 3], "{dialect:?}");
+            assert_eq!(overheard(server.smb, dialect, "sealed").await, [false; 3], "{dialect:?}");
+        }
+    });
+}
+
+#[test]
+fn a_client_that_cannot_encrypt_is_refused_by_a_share_that_must_be_and_by_no_other() {
+    let server = serve();
+    block_on(async {
+        let client = connect(server.smb, Dialect::Smb210).await;
+        let refused = client.tree("sealed").await.unwrap_err();
+        assert_eq!(refused.status(), Some(NtStatus::ACCESS_DENIED), "{refused}");
+        client.tree("data").await.unwrap().make_directory("dir").await.unwrap();
+        client.close().await;
+        let client = connect(server.smb, Dialect::Smb300).await;
+        client.tree("sealed").await.unwrap().make_directory("dir").await.unwrap();
+        client.close().await;
+    });
+}

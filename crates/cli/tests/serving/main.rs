@@ -1,0 +1,14 @@
+//! The built server as a process: start, end, administration, state, hostile connections.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod admin;
+mod confinement;
+mod hoarding;
+mod hostile;
+mod kill;
+mod logging;
+mod serve;
+mod state;
+mod supervisor;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,134 @@
+//! What `import` writes, says and refuses.
+
+use crate::support::{Setup, client::Client, run, text, user};
+use std::os::unix::fs::MetadataExt;
+
+const SMB_CONF: &str = "\
+[global]
+workgroup = OFFICE
+server string = Files
+[data]
+path = /srv/data
+read only = no
+vfs objects = recycle
+[printers]
+path = /var/spool/samba
+printable = yes
+";
+
+/// `pdbedit -L -w` of this machine's user, with the password `secret`.
+fn smbpasswd() -> String {
+    let none = "X".repeat(32);
+    format!("{}:0:{none}:878D8014606CDA29677A44EFA1353FC7:[U          ]:LCT-5F000000:\n", user())
+}
+
+#[test]
+fn what_is_imported_is_valid_and_the_rest_is_told_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("smb.conf"), SMB_CONF).unwrap();
+    std::fs::write(at("smbpasswd"), smbpasswd()).unwrap();
+    let (conf, output, users) = (at("smb.conf"), at("anabranch.toml"), at("users.toml"));
+    let args =
+        ["import", &conf, "--passwords", &at("smbpasswd"), "--output", &output, "--users", &users];
+    let first = run(&args);
+    let said = text(&first.stdout);
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    for part in [
+        format!("{output}: 1 shares: data\n{users}: 1 users\n"),
+        format!("  {conf}:3: server string = Files: a server has no comment; shares have\n"),
+        format!("  {conf}:7: vfs objects = recycle: vfs object recycle: deleted files are gone"),
+        format!("  {conf}:8: [printers] was left out: printers are not served"),
+        format!("Look it over, then say: anabranch check {output}\n"),
+    ] {
+        assert!(said.contains(&part), "{part}\n{said}");
+    }
+    assert_eq!(std::fs::metadata(&users).unwrap().mode() & 0o777, 0o600);
+    // Only the directory is not there.
+    let checked = run(&["check", &output]);
+    let wrong = text(&checked.stderr);
+    assert_eq!(wrong.lines().count(), 1, "{wrong}");
+    assert!(wrong.contains("share data: /srv/data does not exist"), "{wrong}");
+
+    // Nothing is overwritten unasked.
+    let again = run(&args);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        text(&again.stderr)
+            .contains("exists; choose another with --output, or replace it with --force")
+    );
+    let other = at("other.toml");
+    let again = run(&[
+        "import",
+        &conf,
+        "--passwords",
+        &at("smbpasswd"),
+        "--output",
+        &other,
+        "--users",
+        &users,
+    ]);
+    assert!(
+        text(&again.stderr).contains(" already; choose another file with --users"),
+        "{}",
+        text(&again.stderr)
+    );
+    assert!(!std::path::Path::new(&other).exists(), "all or nothing");
+    let forced = run(&[&args[..], &["--force", "--all"]].concat());
+    assert!(forced.status.success(), "{}", text(&forced.stderr));
+}
+
+#[test]
+fn a_user_with_an_imported_hash_logs_on_with_the_password() {
+    let setup = Setup::new();
+    let at = |name: &str| setup.folder.path().join(name).display().to_string();
+    std::fs::write(at("smb.conf"), "[global]\n").unwrap();
+    std::fs::write(at("smbpasswd"), smbpasswd()).unwrap();
+    let users = at("users.toml");
+    let output = run(&[
+        "import",
+        &at("smb.conf"),
+        "--passwords",
+        &at("smbpasswd"),
+        "--output",
+        &at("out.toml"),
+        "--users",
+        &users,
+    ]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let setup = Setup { arguments: Vec::new(), ..setup };
+    let server = setup.start();
+    let mut client = Client::connect(server.smb);
+    client.negotiate();
+    assert_eq!(client.log_on(&user(), "secret"), 0, "{}", server.log());
+}
+
+#[test]
+fn what_cannot_be_read_is_told() {
+    for (args, part) in [
+        (
+            &["import", "/nonexistent/smb.conf", "--output", "/nonexistent/out"][..],
+            "/nonexistent/smb.conf: No such file",
+        ),
+        (
+            &[
+                "import",
+                "/dev/null",
+                "--passwords",
+                "/nonexistent/passdb.tdb",
+                "--output",
+                "/nonexistent/out",
+            ],
+            "cannot read /nonexistent/passdb.tdb",
+        ),
+        (
+            &["import", "/dev/null", "--passwords", "/dev/null", "--output", "/nonexistent/out"],
+            "/dev/null: no user was found; it should be passdb.tdb, or what `pdbedit -L -w` prints",
+        ),
+        (&["import", "/dev/null", "--output", "/nonexistent/out"], "cannot write /nonexistent/out"),
+    ] {
+        let output = run(args);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(part), "{args:?}: {said}");
+    }
+}

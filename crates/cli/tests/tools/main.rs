@@ -1,0 +1,15 @@
+//! The tools beside the server: copy, bench, probe, client library, doctor, import, and what the
+//! command line says.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
+
+mod bench;
+mod bench_report;
+mod client;
+mod commands;
+mod copy;
+mod copy_kills;
+mod doctor;
+mod import;
+mod probe;
+#[path = "../support/mod.rs"]
+mod support;
