@@ -237,9 +237,9 @@ mod tests {
 
     /// Host names with a fixed look-up result.
     #[derive(Debug)]
-    struct Told(Option<bool>);
+    struct FixedHosts(Option<bool>);
 
-    impl NamedHosts for Told {
+    impl NamedHosts for FixedHosts {
         fn has(&self, _: IpAddr) -> Option<bool> {
             self.0
         }
@@ -262,7 +262,7 @@ mod tests {
             let admission = Admission {
                 hosts_allowed: networks(allowed),
                 hosts_denied: networks(denied),
-                named_hosts_allowed: Some(Arc::new(Told(told))),
+                named_hosts_allowed: Some(Arc::new(FixedHosts(told))),
                 ..Admission::default()
             };
             assert_eq!(admission.admits_host(near), expected, "{admission:?}");

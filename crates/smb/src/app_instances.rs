@@ -17,7 +17,7 @@ pub struct AppInstance {
 
 /// An open of an application instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Member {
+pub struct InstanceOpen {
     /// FileId.Persistent of the open.
     pub open: u64,
     /// GUID of its client.
@@ -26,18 +26,18 @@ pub struct Member {
     pub version: Option<AppInstanceVersion>,
 }
 
-type Members = HashMap<Guid, Vec<Member>>;
+type InstanceTable = HashMap<Guid, Vec<InstanceOpen>>;
 
 /// The opens of all application instances.
 #[derive(Debug, Default)]
 pub struct AppInstances {
-    by_id: Arc<Mutex<Members>>,
+    by_id: Arc<Mutex<InstanceTable>>,
 }
 
 /// An open's entry in the list. Dropping it removes the entry.
 #[derive(Debug)]
-pub struct Membership {
-    by_id: Arc<Mutex<Members>>,
+pub struct InstanceEntry {
+    by_id: Arc<Mutex<InstanceTable>>,
     id: Guid,
     open: u64,
 }
@@ -45,22 +45,22 @@ pub struct Membership {
 impl AppInstances {
     /// Adds an open.
     #[must_use]
-    pub fn enter(&self, instance: AppInstance, open: u64, client: Guid) -> Membership {
-        let member = Member { open, client, version: instance.version };
+    pub fn enter(&self, instance: AppInstance, open: u64, client: Guid) -> InstanceEntry {
+        let member = InstanceOpen { open, client, version: instance.version };
         lock(&self.by_id).entry(instance.id).or_default().push(member);
-        Membership { by_id: self.by_id.clone(), id: instance.id, open }
+        InstanceEntry { by_id: self.by_id.clone(), id: instance.id, open }
     }
 
     /// The opens that other clients than `client` have for an application instance.
     #[must_use]
-    pub fn of_others(&self, id: Guid, client: Guid) -> Vec<Member> {
+    pub fn of_others(&self, id: Guid, client: Guid) -> Vec<InstanceOpen> {
         let by_id = lock(&self.by_id);
         let members = by_id.get(&id).into_iter().flatten();
         members.filter(|member| member.client != client).copied().collect()
     }
 }
 
-impl Drop for Membership {
+impl Drop for InstanceEntry {
     fn drop(&mut self) {
         let mut by_id = lock(&self.by_id);
         if let Some(members) = by_id.get_mut(&self.id) {
@@ -81,7 +81,7 @@ impl AppInstance {
     }
 }
 
-fn lock(by_id: &Mutex<Members>) -> MutexGuard<'_, Members> {
+fn lock(by_id: &Mutex<InstanceTable>) -> MutexGuard<'_, InstanceTable> {
     by_id.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -90,7 +90,7 @@ pub enum InfoWrite {
 ///
 /// # Errors
 /// `INVALID_PARAMETER` for data that is not an AfpInfo.
-pub fn judge_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus> {
+pub fn decide_info_write(offset: u64, data: &[u8]) -> Result<InfoWrite, NtStatus> {
     if !data.starts_with(b"AFP") || (offset != 0 && data.len() < AFP_INFO_BYTES) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -125,7 +125,7 @@ pub fn is_info(file: &OpenFile) -> bool {
 
 /// True if the open must fail for an Apple client: macOS treats an empty stream as absent, unless
 /// it creates the stream.
-pub fn is_nothing(tree: &Tree, opened: &OpenResult) -> bool {
+pub fn is_hidden_empty_stream(tree: &Tree, opened: &OpenResult) -> bool {
     tree.is_apple()
         && opened.action == OpenAction::Opened
         && opened.attributes.size_bytes == 0
@@ -133,7 +133,7 @@ pub fn is_nothing(tree: &Tree, opened: &OpenResult) -> bool {
 }
 
 /// True for Apple's streams, which are absent when empty.
-pub fn is_apples(name: &StreamName) -> bool {
+pub fn is_apple_stream(name: &StreamName) -> bool {
     [INFO_STREAM, FORK_STREAM].contains(&name.as_bytes())
 }
 
@@ -178,19 +178,19 @@ mod tests {
     fn finders_information_is_written_whole_or_removed() {
         let mut info = b"AFP\0\0\0\x01\0".to_vec();
         info.resize(AFP_INFO_BYTES, 0);
-        assert_eq!(judge_info_write(0, &info), Ok(InfoWrite::Removed));
+        assert_eq!(decide_info_write(0, &info), Ok(InfoWrite::Removed));
         info[47] = 1;
         let whole: [u8; AFP_INFO_BYTES] = info.clone().try_into().unwrap();
-        assert_eq!(judge_info_write(0, &info), Ok(InfoWrite::Whole(whole)));
+        assert_eq!(decide_info_write(0, &info), Ok(InfoWrite::Whole(whole)));
         assert_eq!(
-            judge_info_write(9, &[&info[..], b"more"].concat()),
+            decide_info_write(9, &[&info[..], b"more"].concat()),
             Ok(InfoWrite::Whole(whole))
         );
-        assert_eq!(judge_info_write(0, &info[..16]), Ok(InfoWrite::Ignored));
+        assert_eq!(decide_info_write(0, &info[..16]), Ok(InfoWrite::Ignored));
         for bad in [&b"AF"[..], b"", b"XFP\0", &info[1..]] {
-            assert_eq!(judge_info_write(0, bad), Err(NtStatus::INVALID_PARAMETER));
+            assert_eq!(decide_info_write(0, bad), Err(NtStatus::INVALID_PARAMETER));
         }
-        assert_eq!(judge_info_write(1, &info[..59]), Err(NtStatus::INVALID_PARAMETER));
+        assert_eq!(decide_info_write(1, &info[..59]), Err(NtStatus::INVALID_PARAMETER));
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(read_unwritten(58, 100, &mut Vec::new()), 2);
         assert_eq!(read_unwritten(u64::MAX, 1, &mut Vec::new()), 0);
         // An unwritten AfpInfo, written back, is not stored.
-        assert_eq!(judge_info_write(0, &read[1..]), Ok(InfoWrite::Removed));
+        assert_eq!(decide_info_write(0, &read[1..]), Ok(InfoWrite::Removed));
     }
 
     #[test]

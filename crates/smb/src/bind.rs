@@ -2,9 +2,9 @@
 
 use crate::channel::Channel;
 use crate::conn::Conn;
-use crate::negotiate::Negotiated;
+use crate::negotiate::Negotiation;
 use crate::session::Session;
-use crate::setup::Purpose;
+use crate::setup::SetupPurpose;
 use bytes::Bytes;
 use std::sync::Arc;
 use wire::crypto::{KeySource, PreauthHash, SigningAlgorithm};
@@ -30,7 +30,7 @@ impl Conn {
         &mut self,
         frame: &Bytes,
         header: &Header,
-        negotiated: &Negotiated,
+        negotiated: &Negotiation,
     ) -> Result<(), NtStatus> {
         let id = header.session_id;
         let session = self.server.session(id).ok_or(NtStatus::USER_SESSION_DELETED)?;
@@ -60,7 +60,7 @@ impl Conn {
         if self.setups.contains_key(&id.0) {
             return Ok(());
         }
-        self.begin_setup(Purpose::Binds(session)).map(|_| ())
+        self.begin_setup(SetupPurpose::Bind(session)).map(|_| ())
     }
 
     /// The session of another connection for which a request is signed. Its key may sign this
@@ -93,7 +93,7 @@ impl Conn {
     pub(crate) fn bind(
         &mut self,
         session: Arc<Session>,
-        negotiated: &Negotiated,
+        negotiated: &Negotiation,
         preauth: &PreauthHash,
         logon: &Logon,
     ) -> Result<Arc<Channel>, NtStatus> {
@@ -120,7 +120,7 @@ impl Conn {
 
 /// Checks that all channels use AES-GMAC or none does. The other algorithms may differ, as their
 /// keys do. Windows behaves the same.
-fn check_signing(session: &Session, negotiated: &Negotiated) -> Result<(), NtStatus> {
+fn check_signing(session: &Session, negotiated: &Negotiation) -> Result<(), NtStatus> {
     let gmac = SigningAlgorithm::AesGmac;
     match (session.signing_key.algorithm() == gmac, negotiated.signing == gmac) {
         (true, false) => Err(NtStatus::REQUEST_OUT_OF_SEQUENCE),
@@ -130,7 +130,7 @@ fn check_signing(session: &Session, negotiated: &Negotiated) -> Result<(), NtSta
 }
 
 /// Checks that dialect and cipher of the two connections are equal.
-fn check_alike(session: &Session, negotiated: &Negotiated) -> Result<(), NtStatus> {
+fn check_alike(session: &Session, negotiated: &Negotiation) -> Result<(), NtStatus> {
     let cipher = negotiated.cipher.map_or("-", |c| c.name());
     let alike = session.dialect == negotiated.dialect && session.cipher == cipher;
     if alike { Ok(()) } else { Err(NtStatus::INVALID_PARAMETER) }

@@ -5,17 +5,17 @@
 
 use crate::channel::Channel;
 use crate::conn::Shared;
-use crate::dispatch::{self, Outcome, Reply, Request, Waited};
-use crate::lasting::Lasting;
+use crate::dispatch::{self, AsyncReply, Outcome, Reply, Request};
+use crate::failure_report;
 use crate::limits::INTERIM_AFTER;
-use crate::metering::{Counted, Tally};
-use crate::negotiate::Negotiated;
-use crate::open::{Open, UnderWay};
+use crate::metering::{ResponseRecord, Tally};
+use crate::negotiate::Negotiation;
+use crate::open::{Open, OutstandingRequest};
 use crate::pending::WaitTicket;
 use crate::server::Server;
-use crate::ticket::JudgedSetup;
+use crate::session_wait::SessionWait;
+use crate::ticket::TicketVerdict;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
-use crate::trouble;
 use bytes::Bytes;
 use files::{CacheGrant, PendingAnswer, RequestFiles, ResidentRange};
 use futures_util::FutureExt;
@@ -45,7 +45,7 @@ pub struct Finished {
     /// The session that a request of the frame logged off.
     pub logged_off: Option<SessionId>,
     /// The verdict on a Kerberos ticket, with which a SESSION_SETUP continues.
-    pub(crate) judged: Option<Box<JudgedSetup>>,
+    pub(crate) ticket_verdict: Option<Box<TicketVerdict>>,
     /// The caching that the response grants; dropped once the response is queued.
     pub granted: SmallVec<[CacheGrant; 1]>,
     /// Defers the breaks that the requests cause for their own client; dropped at the same time.
@@ -69,7 +69,7 @@ pub struct Element {
 
 /// State that a related request inherits from its predecessors.
 #[derive(Debug, Default)]
-pub struct Related {
+pub struct RelatedState {
     /// The open of the last request that named one.
     pub open: Option<Arc<Open>>,
     /// The status of the CREATE that failed to produce an open.
@@ -84,9 +84,9 @@ pub struct Related {
 
 /// The state of one request until its response is written.
 #[derive(Debug, Default)]
-struct Progress {
+struct RequestProgress {
     /// Its entry among the outstanding requests of its open.
-    under_way: Option<UnderWay>,
+    outstanding: Option<OutstandingRequest>,
     /// Its delay by the limits of its share.
     throttled: Throttled,
 }
@@ -97,7 +97,7 @@ pub struct Chain {
     /// The file layer, bound to this frame's request context.
     pub(crate) files: RequestFiles,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) negotiated: Arc<Negotiated>,
+    pub(crate) negotiated: Arc<Negotiation>,
     pub(crate) frame: Bytes,
     pub(crate) elements: SmallVec<[Element; 1]>,
     /// The channel whose key decrypted the frame.
@@ -109,20 +109,20 @@ pub struct Chain {
 }
 
 /// Byte range of a response in the buffer, and the channel whose key signs it.
-type WrittenReply = (Range<usize>, Option<Arc<Channel>>);
+type UnsignedReply = (Range<usize>, Option<Arc<Channel>>);
 
 /// Responses in the buffer that are not signed yet.
-struct Written {
-    replies: SmallVec<[WrittenReply; 1]>,
+struct UnsignedReplies {
+    replies: SmallVec<[UnsignedReply; 1]>,
     /// Their metering records.
-    counted: SmallVec<[Counted; 1]>,
+    counted: SmallVec<[ResponseRecord; 1]>,
     /// End of the last response before its padding for the next one.
     bare_end: usize,
     seal_with: Option<Arc<Channel>>,
     file: Option<ResidentRange>,
 }
 
-impl Written {
+impl UnsignedReplies {
     /// An empty set with room for `count` responses.
     fn of(seal_with: Option<Arc<Channel>>, count: usize) -> Self {
         Self {
@@ -150,12 +150,12 @@ impl Chain {
     }
 
     async fn answer(&mut self) -> Finished {
-        let mut related = Related::default();
+        let mut related = RelatedState::default();
         let mut finished = Finished::default();
-        let mut written = Written::of(self.sealed.clone(), self.elements.len());
+        let mut written = UnsignedReplies::of(self.sealed.clone(), self.elements.len());
         for at in 0..self.elements.len() {
             let mut start = self.begin_reply(&mut written);
-            let (mut ticket_id, mut progress) = (None, Progress::default());
+            let (mut ticket_id, mut progress) = (None, RequestProgress::default());
             let mut result = self.dispatch(at, start, &mut related, &mut progress).await;
             if let Some(rest) = self.rest_of(at, &mut result) {
                 let (waited, new_start, id) = self.wait(at, start, rest, &mut written).await;
@@ -167,16 +167,16 @@ impl Chain {
             }
             let mut reply = match result {
                 Ok(Outcome::Done(reply)) => reply,
-                Ok(Outcome::Wait(_) | Outcome::WaitLasting(_)) => {
+                Ok(Outcome::Wait(_) | Outcome::WaitOnSession(_)) => {
                     self.refuse(start, NtStatus::INTERNAL_ERROR)
                 }
                 Err(status) => {
-                    self.tell_trouble(at, &related, status);
+                    self.report_failure(at, &related, status);
                     self.refuse(start, status)
                 }
             };
             let done = self.count(at, &related, reply.status, progress.throttled);
-            self.look_closer(at, &related, &done);
+            self.sample_request(at, &related, &done);
             drop(progress);
             finished.logged_off = finished.logged_off.or(reply.logged_off);
             finished.granted.extend(reply.granted.take());
@@ -192,14 +192,14 @@ impl Chain {
         finished
     }
 
-    fn tell_trouble(&self, at: usize, related: &Related, status: NtStatus) {
+    fn report_failure(&self, at: usize, related: &RelatedState, status: NtStatus) {
         let element = &self.elements[at];
         let message = &self.frame[element.range.clone()];
-        trouble::tell(&self.server, self.shared.facts, element, message, related, status);
+        failure_report::report(&self.server, self.shared.facts, element, message, related, status);
     }
 
     /// Reserves a header at the next 8-byte boundary and links the previous response to it.
-    fn begin_reply(&mut self, written: &mut Written) -> usize {
+    fn begin_reply(&mut self, written: &mut UnsignedReplies) -> usize {
         written.bare_end = written.replies.last().map_or(0, |(previous, _)| previous.end);
         self.pad_reply(written);
         if let Some((previous, _)) = written.replies.last_mut() {
@@ -212,7 +212,7 @@ impl Chain {
     }
 
     /// Pads the last response to an 8-byte boundary.
-    fn pad_reply(&mut self, written: &mut Written) {
+    fn pad_reply(&mut self, written: &mut UnsignedReplies) {
         if let Some((previous, _)) = written.replies.last_mut() {
             let length = (self.out.len() - MESSAGE_START).next_multiple_of(8);
             self.out.resize(MESSAGE_START + length, 0);
@@ -224,13 +224,13 @@ impl Chain {
         &mut self,
         at: usize,
         start: usize,
-        related: &mut Related,
-        progress: &mut Progress,
+        related: &mut RelatedState,
+        progress: &mut RequestProgress,
     ) -> Result<Outcome, NtStatus> {
         let element = &self.elements[at];
         let is_related = element.header.flags.contains(Flags::RELATED);
         if !is_related {
-            *related = Related::default();
+            *related = RelatedState::default();
         }
         if let Some(status) = related.refused.or(element.refused) {
             // Requests that depend on a refused request are invalid themselves.
@@ -246,7 +246,7 @@ impl Chain {
             header: &element.header,
             message: &self.frame[element.range.clone()],
             channel: element.channel.as_ref(),
-            under_way: &mut progress.under_way,
+            outstanding: &mut progress.outstanding,
             throttled: &mut progress.throttled,
             related,
             is_related,
@@ -258,10 +258,10 @@ impl Chain {
     }
 
     /// The pending part of a request that must wait.
-    fn rest_of(&self, at: usize, result: &mut Result<Outcome, NtStatus>) -> Option<Lasting> {
+    fn rest_of(&self, at: usize, result: &mut Result<Outcome, NtStatus>) -> Option<SessionWait> {
         let (rest, lasts) = match std::mem::replace(result, Err(NtStatus::PENDING)) {
             Ok(Outcome::Wait(rest)) => (rest, false),
-            Ok(Outcome::WaitLasting(rest)) => (rest, true),
+            Ok(Outcome::WaitOnSession(rest)) => (rest, true),
             other => {
                 *result = other;
                 return None;
@@ -269,7 +269,7 @@ impl Chain {
         };
         let session = self.elements[at].channel.as_ref().filter(|_| lasts);
         let session = session.map(|channel| channel.session.clone());
-        Some(Lasting::new(rest, session, self.server.host.clone()))
+        Some(SessionWait::new(rest, session, self.server.host.clone()))
     }
 
     /// Waits for a request that cannot complete yet. For the last of its chain the server sends the
@@ -278,9 +278,9 @@ impl Chain {
         &mut self,
         at: usize,
         start: usize,
-        mut rest: Lasting,
-        written: &mut Written,
-    ) -> (Result<Waited, NtStatus>, usize, Option<wire::smb::AsyncId>) {
+        mut rest: SessionWait,
+        written: &mut UnsignedReplies,
+    ) -> (Result<AsyncReply, NtStatus>, usize, Option<wire::smb::AsyncId>) {
         if let Some(result) = (&mut rest).now_or_never() {
             return (result, start, None);
         }
@@ -292,7 +292,7 @@ impl Chain {
             return (Err(NtStatus::INTERNAL_ERROR), start, None);
         }
         let shared = self.shared.clone();
-        let Some(ticket) = shared.waiting.enter(self.elements[at].header.message_id) else {
+        let Some(ticket) = shared.pending.enter(self.elements[at].header.message_id) else {
             return (Err(NtStatus::INSUFFICIENT_RESOURCES), start, None);
         };
         let (mut start, mut async_id) = (start, None);
@@ -327,7 +327,7 @@ impl Chain {
         at: usize,
         start: usize,
         ticket: &WaitTicket<'_>,
-        written: &mut Written,
+        written: &mut UnsignedReplies,
     ) {
         let mut start = start;
         if let Some((last, _)) = written.replies.last_mut() {
@@ -347,17 +347,17 @@ impl Chain {
     }
 
     /// Sends the finished responses and begins a new frame.
-    fn push_ready(&mut self, written: &mut Written) {
-        let fresh = Written::of(written.seal_with.clone(), self.elements.len());
+    fn push_ready(&mut self, written: &mut UnsignedReplies) {
+        let fresh = UnsignedReplies::of(written.seal_with.clone(), self.elements.len());
         let ready = std::mem::replace(written, fresh);
         let mut transmit = self.protect(ready);
         self.out = new_buffer(Vec::new());
         transmit.sign();
-        self.shared.waiting.push_interim(transmit);
+        self.shared.pending.push_interim(transmit);
     }
 
     /// Signs or encrypts the written responses into one frame.
-    fn protect(&mut self, mut written: Written) -> Transmit {
+    fn protect(&mut self, mut written: UnsignedReplies) -> Transmit {
         let counted = std::mem::take(&mut written.counted);
         let out = std::mem::take(&mut self.out);
         let is_bare =
@@ -372,7 +372,7 @@ impl Chain {
     }
 
     /// Appends the body of a request that waited.
-    fn append(&mut self, waited: Waited, related: &mut Related) -> Outcome {
+    fn append(&mut self, waited: AsyncReply, related: &mut RelatedState) -> Outcome {
         self.out.extend_from_slice(&waited.body);
         if waited.open.is_some() {
             related.open = waited.open;
@@ -383,7 +383,7 @@ impl Chain {
 
     /// Makes the following requests of the chain fail like their CREATE, also if the CREATE had to
     /// wait.
-    fn note_failure(&self, at: usize, status: NtStatus, related: &mut Related) {
+    fn note_failure(&self, at: usize, status: NtStatus, related: &mut RelatedState) {
         if self.elements[at].header.command == Command::CREATE {
             related.failed = Some(status);
             related.open = None;
@@ -404,12 +404,12 @@ impl Chain {
         reply: Reply,
         async_id: Option<wire::smb::AsyncId>,
         done: Done,
-        written: &mut Written,
+        written: &mut UnsignedReplies,
     ) {
         let is_final = reply.status != NtStatus::PENDING;
         let file_bytes = reply.file.as_ref().map_or(0, |file| file.length_bytes);
         let own_bytes = (self.out.len() - start + file_bytes) as u64;
-        written.counted.push(Counted::new(done, own_bytes, is_final));
+        written.counted.push(ResponseRecord::new(done, own_bytes, is_final));
         let element = &self.elements[at];
         let mut header = element.header.reply(reply.status, element.grant);
         if let Some(id) = async_id {
@@ -439,7 +439,7 @@ impl Chain {
 
 /// Encrypts the whole frame, or signs each response in it. A single response for AES-CMAC stays
 /// unsigned here, because the outbox signs several together. MS-SMB2 3.3.4.1.1, 3.3.4.1.4.
-fn protect(mut out: Vec<u8>, mut written: Written) -> Transmit {
+fn protect(mut out: Vec<u8>, mut written: UnsignedReplies) -> Transmit {
     if let Some(channel) = &written.seal_with
         && let Some(sealing) = &channel.session.sealing
     {

@@ -18,11 +18,11 @@ pub struct ChannelSequence {
 
 /// The generation in which a request began; passed back at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Generation(u64);
+pub struct SequenceGeneration(u64);
 
 /// The request belongs to a channel that its client has lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stale;
+pub struct StaleSequence;
 
 impl ChannelSequence {
     /// The state of an open whose CREATE had this sequence number.
@@ -34,12 +34,16 @@ impl ChannelSequence {
     /// Begins a request with the number `sequence`; `replays` means SMB2_FLAGS_REPLAY_OPERATION.
     ///
     /// # Errors
-    /// [`Stale`]: the request is not counted, and must not change anything.
-    pub fn begin(&mut self, sequence: u16, replays: bool) -> Result<Generation, Stale> {
+    /// [`StaleSequence`]: the request is not counted, and must not change anything.
+    pub fn begin(
+        &mut self,
+        sequence: u16,
+        replays: bool,
+    ) -> Result<SequenceGeneration, StaleSequence> {
         let step = sequence.wrapping_sub(self.present);
         // An original may still arrive, so its replay is premature.
         if step > FORWARD_MAX || (replays && self.before > 0) {
-            return Err(Stale);
+            return Err(StaleSequence);
         }
         if step > 0 {
             self.before += self.current;
@@ -48,11 +52,11 @@ impl ChannelSequence {
             self.generation += 1;
         }
         self.current += 1;
-        Ok(Generation(self.generation))
+        Ok(SequenceGeneration(self.generation))
     }
 
     /// Ends a request that began in generation `begun`: it was answered or cancelled.
-    pub fn end(&mut self, begun: Generation) {
+    pub fn end(&mut self, begun: SequenceGeneration) {
         if begun.0 == self.generation {
             self.current -= 1;
         } else {
@@ -71,10 +75,10 @@ mod tests {
         let mut open = ChannelSequence::default();
         let first = open.begin(0, false).unwrap();
         open.begin(1, false).unwrap();
-        assert_eq!(open.begin(0, false), Err(Stale));
-        assert_eq!(open.begin(0, true), Err(Stale));
+        assert_eq!(open.begin(0, false), Err(StaleSequence));
+        assert_eq!(open.begin(0, true), Err(StaleSequence));
         open.end(first);
-        assert_eq!(open.begin(0, false), Err(Stale));
+        assert_eq!(open.begin(0, false), Err(StaleSequence));
     }
 
     #[test]
@@ -82,8 +86,8 @@ mod tests {
         let mut open = ChannelSequence::default();
         let first = open.begin(7, false).unwrap();
         assert!(open.begin(8, true).is_ok(), "nothing with a number before it was known");
-        assert_eq!(open.begin(8, true), Err(Stale), "now there is");
-        assert_eq!(open.begin(9, true), Err(Stale));
+        assert_eq!(open.begin(8, true), Err(StaleSequence), "now there is");
+        assert_eq!(open.begin(9, true), Err(StaleSequence));
         assert!(open.begin(8, false).is_ok(), "a new request need not wait");
         open.end(first);
         assert!(open.begin(8, true).is_ok());
@@ -93,9 +97,9 @@ mod tests {
     fn numbers_wrap_around_and_half_of_them_are_behind() {
         let mut open = ChannelSequence::new(0xFFFF);
         assert!(open.begin(0, false).is_ok());
-        assert_eq!(open.begin(0xFFFF, false), Err(Stale));
+        assert_eq!(open.begin(0xFFFF, false), Err(StaleSequence));
         assert!(open.begin(0x7FFF, false).is_ok());
-        assert_eq!(open.begin(0xFFFF, false), Err(Stale));
+        assert_eq!(open.begin(0xFFFF, false), Err(StaleSequence));
         assert!(open.begin(0xFFFE, false).is_ok());
     }
 
@@ -117,14 +121,14 @@ mod tests {
             steps in prop::collection::vec((any::<u16>(), any::<bool>(), 0..4usize), 1..100),
         ) {
             let mut open = ChannelSequence::default();
-            let mut under_way = Vec::new();
+            let mut outstanding = Vec::new();
             for (number, replays, ends) in steps {
-                under_way.extend(open.begin(number, replays));
-                for _ in 0..ends.min(under_way.len()) {
-                    open.end(under_way.remove(usize::from(number) % under_way.len()));
+                outstanding.extend(open.begin(number, replays));
+                for _ in 0..ends.min(outstanding.len()) {
+                    open.end(outstanding.remove(usize::from(number) % outstanding.len()));
                 }
                 let counted = (open.current + open.before) as usize;
-                prop_assert_eq!(counted, under_way.len());
+                prop_assert_eq!(counted, outstanding.len());
             }
         }
     }

@@ -16,15 +16,15 @@ use crate::limits::{
 };
 use crate::logon_throttle::FailureCount;
 use crate::metering::{Tally, authentication};
-use crate::negotiate::Negotiated;
+use crate::negotiate::Negotiation;
 use crate::notices::Notices;
-use crate::parked::Parked;
-use crate::pending::Waiting;
+use crate::pending::PendingRequests;
 use crate::server::Server;
 use crate::session::{ChannelFact, IdHash};
 use crate::setup::PendingSetup;
 use crate::signatures::Checked;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
+use crate::waiting_setups::WaitingSetup;
 use bytes::{Buf, BytesMut};
 use files::{CallHolder, Protocol, RequestContext};
 use limits::Holder;
@@ -67,7 +67,7 @@ pub struct Shared {
     /// Identity and addresses of the connection.
     pub facts: ConnFacts,
     /// Requests with a pending response.
-    pub waiting: Waiting,
+    pub pending: PendingRequests,
     /// Notifications that wait to be sent: breaks and session closures.
     pub notices: Notices,
     /// Credits that its client holds, for `status`.
@@ -80,7 +80,7 @@ pub struct Shared {
 pub struct Conn {
     pub(crate) server: Arc<Server>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) negotiated: Option<Arc<Negotiated>>,
+    pub(crate) negotiated: Option<Arc<Negotiation>>,
     /// The server answered an SMB1 NEGOTIATE with dialect 0x02FF; an SMB2 NEGOTIATE follows.
     pub(crate) wildcard_answered: bool,
     /// The server has refused an SMB1-only client once already.
@@ -90,9 +90,9 @@ pub struct Conn {
     pub(crate) preauth: PreauthHash,
     pub(crate) setups: HashMap<u64, PendingSetup>,
     pub(crate) channels: HashMap<u64, Arc<Channel>, IdHash>,
-    pub(crate) parked: Vec<Parked>,
+    pub(crate) waiting_setups: Vec<WaitingSetup>,
     /// Sessions whose Kerberos ticket is being verified.
-    pub(crate) judged: Vec<SessionId>,
+    pub(crate) verifying: Vec<SessionId>,
     /// Failed password logons on this connection.
     pub(crate) failures: FailureCount,
     /// A user with a proven identity has logged on here. Encrypted messages are refused before
@@ -125,7 +125,7 @@ impl Conn {
             server,
             shared: Arc::new(Shared {
                 facts,
-                waiting: Waiting::default(),
+                pending: PendingRequests::default(),
                 notices: Notices::default(),
                 credits: AtomicU32::new(1),
                 throttled: AtomicU32::new(0),
@@ -141,8 +141,8 @@ impl Conn {
             window: CreditWindow::default(),
             jobs: VecDeque::new(),
             outbox: Outbox::default(),
-            parked: Vec::new(),
-            judged: Vec::new(),
+            waiting_setups: Vec::new(),
+            verifying: Vec::new(),
             failures: FailureCount::default(),
             spare: Vec::new(),
             checked: None,
@@ -435,7 +435,7 @@ impl Conn {
         self.count_alone(header.command, status, authentication(element.channel.as_ref()), None);
         if verified.is_ok() {
             let by_async = header.flags.contains(Flags::ASYNC);
-            self.shared.waiting.cancel(header.message_id, by_async.then_some(header.async_id()));
+            self.shared.pending.cancel(header.message_id, by_async.then_some(header.async_id()));
             self.has_cancelled = true;
         }
         Ok(())
@@ -479,8 +479,8 @@ impl Conn {
         if let Some(transmit) = finished.transmit {
             self.outbox.push(transmit);
         }
-        if let Some(judged) = finished.judged {
-            self.handle_judged(*judged, now);
+        if let Some(verdict) = finished.ticket_verdict {
+            self.handle_ticket_verdict(*verdict, now);
         }
         // Breaks of the caching that this response grants may be sent now.
         drop(finished.granted);
@@ -494,7 +494,7 @@ impl Conn {
     /// The next frame to send, in order.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         // Interim responses precede their final responses.
-        if let Some(buffer) = self.shared.waiting.poll_interim() {
+        if let Some(buffer) = self.shared.pending.poll_interim() {
             return Some(buffer);
         }
         self.outbox.pop(self.server.files.meter().stages())
@@ -557,12 +557,12 @@ impl Conn {
 
     /// Deadline of the next [`Conn::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.parked.iter().filter_map(Parked::due).min()
+        self.waiting_setups.iter().filter_map(WaitingSetup::due).min()
     }
 
     /// Retries the session set-ups that wait.
     pub fn handle_timeout(&mut self, now: Now) {
-        self.handle_parked(now);
+        self.retry_waiting_setups(now);
     }
 
     /// True once a user has logged on and while that session lasts.
@@ -574,7 +574,7 @@ impl Conn {
     /// Requests that wait for other clients.
     #[must_use]
     pub fn waiting_count(&self) -> usize {
-        self.shared.waiting.len()
+        self.shared.pending.len()
     }
 
     /// The largest frame accepted in the present state, in bytes.
@@ -591,7 +591,7 @@ impl Conn {
         self.outbox.push(transmit);
     }
 
-    pub(crate) fn channel_fact(&self, negotiated: &Negotiated) -> ChannelFact {
+    pub(crate) fn channel_fact(&self, negotiated: &Negotiation) -> ChannelFact {
         let ConnFacts { id, peer, local } = self.shared.facts;
         ChannelFact {
             connection: id,

@@ -22,27 +22,27 @@ pub struct CreateKey {
 /// The replayable CREATEs and their opens.
 #[derive(Debug)]
 pub struct CreateGuids<T> {
-    entries: Arc<Mutex<Entries<T>>>,
+    entries: Arc<Mutex<GuidTable<T>>>,
 }
 
 #[derive(Debug)]
-struct Entries<T> {
-    by_key: HashMap<CreateKey, Known<T>>,
+struct GuidTable<T> {
+    by_key: HashMap<CreateKey, GuidEntry<T>>,
     claims: u64,
 }
 
 #[derive(Debug)]
-struct Known<T> {
+struct GuidEntry<T> {
     /// Number of the owning claim: a claim removes only its own entry.
     number: u64,
-    stage: Stage<T>,
+    stage: CreateStage<T>,
 }
 
 /// Progress of a CREATE.
 #[derive(Debug)]
-enum Stage<T> {
+enum CreateStage<T> {
     /// The CREATE runs, which does not take long; raised at its end.
-    AtWork(Arc<Signal>),
+    InProgress(Arc<Signal>),
     /// The CREATE waits for another client.
     Waits,
     /// The CREATE produced this open.
@@ -51,11 +51,11 @@ enum Stage<T> {
 
 /// The state of a CreateGuid, and a claim on it if it is free.
 #[derive(Debug)]
-pub enum Claimed<T> {
+pub enum ClaimOutcome<T> {
     /// Unused until now: the caller owns it and runs the CREATE.
     Fresh(Claim<T>),
     /// Another request runs the CREATE; the signal is raised when the caller should look again.
-    AtWork(Arc<Signal>),
+    InProgress(Arc<Signal>),
     /// It waits for another client.
     Waits,
     /// The CREATE is complete, and its client has not used the open since.
@@ -65,41 +65,44 @@ pub enum Claimed<T> {
 /// Ownership of a CreateGuid. Dropping it frees the GUID.
 #[derive(Debug)]
 pub struct Claim<T> {
-    entries: Arc<Mutex<Entries<T>>>,
+    entries: Arc<Mutex<GuidTable<T>>>,
     key: CreateKey,
     number: u64,
 }
 
 impl<T> Default for CreateGuids<T> {
     fn default() -> Self {
-        let entries = Entries { by_key: HashMap::new(), claims: 0 };
+        let entries = GuidTable { by_key: HashMap::new(), claims: 0 };
         Self { entries: Arc::new(Mutex::new(entries)) }
     }
 }
 
 impl<T> CreateGuids<T> {
     /// Looks a CreateGuid up, and claims it if it is free.
-    pub fn claim(&self, key: CreateKey) -> Claimed<T> {
+    pub fn claim(&self, key: CreateKey) -> ClaimOutcome<T> {
         let mut entries = lock(&self.entries);
         entries.claims += 1;
         let number = entries.claims;
         match entries.by_key.entry(key) {
             Entry::Vacant(vacant) => {
-                vacant.insert(Known { number, stage: Stage::AtWork(Arc::default()) });
+                vacant.insert(GuidEntry { number, stage: CreateStage::InProgress(Arc::default()) });
             }
             Entry::Occupied(mut known) => match &known.get().stage {
-                Stage::AtWork(ended) => return Claimed::AtWork(ended.clone()),
-                Stage::Waits => return Claimed::Waits,
-                Stage::Done(open) => match open.upgrade() {
-                    Some(open) => return Claimed::Done(open),
+                CreateStage::InProgress(ended) => return ClaimOutcome::InProgress(ended.clone()),
+                CreateStage::Waits => return ClaimOutcome::Waits,
+                CreateStage::Done(open) => match open.upgrade() {
+                    Some(open) => return ClaimOutcome::Done(open),
                     // The open has just closed. Its claim will find the entry renumbered.
                     None => {
-                        known.insert(Known { number, stage: Stage::AtWork(Arc::default()) });
+                        known.insert(GuidEntry {
+                            number,
+                            stage: CreateStage::InProgress(Arc::default()),
+                        });
                     }
                 },
             },
         }
-        Claimed::Fresh(Claim { entries: self.entries.clone(), key, number })
+        ClaimOutcome::Fresh(Claim { entries: self.entries.clone(), key, number })
     }
 
     /// Number of claimed GUIDs.
@@ -112,15 +115,15 @@ impl<T> CreateGuids<T> {
 impl<T> Claim<T> {
     /// The CREATE, or a reconnect of the same open, produced `open`.
     pub fn handle_done(&self, open: &Arc<T>) {
-        self.advance(Stage::Done(Arc::downgrade(open)));
+        self.advance(CreateStage::Done(Arc::downgrade(open)));
     }
 
     /// The CREATE waits for another client.
     pub fn handle_waiting(&self) {
-        self.advance(Stage::Waits);
+        self.advance(CreateStage::Waits);
     }
 
-    fn advance(&self, stage: Stage<T>) {
+    fn advance(&self, stage: CreateStage<T>) {
         if let Some(known) = lock(&self.entries).by_key.get_mut(&self.key)
             && known.number == self.number
         {
@@ -130,8 +133,8 @@ impl<T> Claim<T> {
 }
 
 /// Wakes requests that wait for the CREATE's progress.
-fn raise<T>(stage: Stage<T>) {
-    if let Stage::AtWork(ended) = stage {
+fn raise<T>(stage: CreateStage<T>) {
+    if let CreateStage::InProgress(ended) = stage {
         ended.raise();
     }
 }
@@ -160,7 +163,7 @@ mod tests {
 
     fn fresh(guids: &CreateGuids<u8>, key: CreateKey) -> Claim<u8> {
         match guids.claim(key) {
-            Claimed::Fresh(claim) => claim,
+            ClaimOutcome::Fresh(claim) => claim,
             other => panic!("{other:?}"),
         }
     }
@@ -169,14 +172,16 @@ mod tests {
     fn a_create_is_under_way_then_done_and_free_when_its_claim_goes() {
         let guids = CreateGuids::default();
         let claim = fresh(&guids, KEY);
-        let Claimed::AtWork(ended) = guids.claim(KEY) else { panic!("at work") };
+        let ClaimOutcome::InProgress(ended) = guids.claim(KEY) else { panic!("at work") };
         assert!(!ended.is_raised());
         claim.handle_waiting();
         assert!(ended.is_raised());
-        assert!(matches!(guids.claim(KEY), Claimed::Waits));
+        assert!(matches!(guids.claim(KEY), ClaimOutcome::Waits));
         let open = Arc::new(7);
         claim.handle_done(&open);
-        assert!(matches!(guids.claim(KEY), Claimed::Done(found) if Arc::ptr_eq(&found, &open)));
+        assert!(
+            matches!(guids.claim(KEY), ClaimOutcome::Done(found) if Arc::ptr_eq(&found, &open))
+        );
         drop(claim);
         drop(fresh(&guids, KEY));
         assert_eq!(guids.len(), 0);
@@ -198,7 +203,7 @@ mod tests {
         drop(open);
         let next = fresh(&guids, KEY);
         drop(old);
-        let Claimed::AtWork(ended) = guids.claim(KEY) else { panic!("at work") };
+        let ClaimOutcome::InProgress(ended) = guids.claim(KEY) else { panic!("at work") };
         drop(next);
         assert!(ended.is_raised());
         drop(fresh(&guids, KEY));

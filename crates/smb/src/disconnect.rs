@@ -4,7 +4,7 @@
 
 use crate::chain::Element;
 use crate::conn::{Close, Conn};
-use crate::negotiate::{Negotiated, greatest_common};
+use crate::negotiate::{Negotiation, greatest_common};
 use wire::codec::Reader;
 use wire::smb::fsctl::{VALIDATE_NEGOTIATE_INFO, ValidateNegotiate};
 use wire::smb::{Command, Dialect, FileId, Flags, Header, IoctlRequest};
@@ -82,7 +82,7 @@ impl Conn {
 
 /// The reason for which VALIDATE_NEGOTIATE_INFO closes the connection, if any. A 3.1.1 server
 /// compares the dialect lists, any other the greatest common dialect. MS-SMB2 3.3.5.15.12.
-fn validation_refusal(negotiated: &Negotiated, body: &IoctlRequest<'_>) -> Option<&'static str> {
+fn validation_refusal(negotiated: &Negotiation, body: &IoctlRequest<'_>) -> Option<&'static str> {
     if negotiated.dialect == Dialect::Smb311 {
         return Some("VALIDATE_NEGOTIATE_INFO on SMB 3.1.1");
     }

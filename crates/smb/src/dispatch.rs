@@ -1,13 +1,13 @@
 //! Dispatch from a request's command to its handler: one match, one line a command.
 
-use crate::chain::Related;
+use crate::chain::RelatedState;
 use crate::channel::Channel;
 use crate::commands;
 use crate::config::Share;
 use crate::conn::Shared;
 use crate::limits::FRAME_BYTES_MAX;
-use crate::negotiate::Negotiated;
-use crate::open::{Open, UnderWay};
+use crate::negotiate::Negotiation;
+use crate::open::{Open, OutstandingRequest};
 use crate::server::Server;
 use crate::session::Session;
 use crate::throttle::{UnpaidOpen, UnpaidTree};
@@ -30,7 +30,7 @@ pub struct Request<'a> {
     /// The file layer, bound to this request's context.
     pub files: &'a RequestFiles,
     /// The parameters of its connection.
-    pub negotiated: &'a Arc<Negotiated>,
+    pub negotiated: &'a Arc<Negotiation>,
     /// The shared part of its connection.
     pub shared: &'a Arc<Shared>,
     /// Arrival time of its frame.
@@ -42,11 +42,11 @@ pub struct Request<'a> {
     /// The session's channel on this connection.
     pub channel: Option<&'a Arc<Channel>>,
     /// Its entry among the outstanding requests of its open, until the response.
-    pub under_way: &'a mut Option<UnderWay>,
+    pub outstanding: &'a mut Option<OutstandingRequest>,
     /// Its delay by the limits of its share.
     pub throttled: &'a mut Throttled,
     /// State that earlier requests of the chain left.
-    pub related: &'a mut Related,
+    pub related: &'a mut RelatedState,
     /// True if it inherits that state.
     pub is_related: bool,
     /// True if its response is alone in its frame.
@@ -64,14 +64,14 @@ pub enum Outcome {
     /// The request waits for an event.
     Wait(WaitFuture),
     /// The request waits, and survives the loss of its channel while its session lasts.
-    WaitLasting(WaitFuture),
+    WaitOnSession(WaitFuture),
 }
 
 /// The pending part of a request. It owns all that it needs; dropping it cancels the request.
-pub type WaitFuture = Pin<Box<dyn Future<Output = Result<Waited, NtStatus>> + Send>>;
+pub type WaitFuture = Pin<Box<dyn Future<Output = Result<AsyncReply, NtStatus>> + Send>>;
 
 /// The response of a request that waited.
-pub struct Waited {
+pub struct AsyncReply {
     /// Header fields of the response.
     pub reply: Reply,
     /// The body.
@@ -239,7 +239,7 @@ impl<'a> Request<'a> {
         if begun.is_none() && changes.contains(&self.header.command) {
             return Err(NtStatus::FILE_NOT_AVAILABLE);
         }
-        *self.under_way = begun;
+        *self.outstanding = begun;
         Ok(())
     }
 

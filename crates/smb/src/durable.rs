@@ -13,9 +13,9 @@ use crate::limits::{
 };
 use crate::names::parse_path;
 use crate::open::{Open, Target};
-use crate::reserve::Reserve;
 use crate::session::Session;
 use crate::signal::Signal;
+use crate::timed_table::TimedTable;
 use files::{Absence, CacheKey, Caching, RequestFiles};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,7 @@ pub enum DurableKind {
 impl DurableKind {
     /// True if an open is retained despite conflicting opens.
     #[must_use]
-    pub fn lasts(self) -> bool {
+    pub fn survives_conflicts(self) -> bool {
         matches!(self, Self::Resilient | Self::Persistent)
     }
 }
@@ -105,7 +105,7 @@ impl Reconnect {
     ///
     /// # Errors
     /// The errors of [`DurableOpens::reattach`].
-    pub fn judge(
+    pub fn check(
         &self,
         open: &Open,
         session: &Session,
@@ -136,7 +136,7 @@ impl Reconnect {
             (false, true) => return Err(NtStatus::INVALID_PARAMETER),
             _ => {}
         }
-        if open.lease.is_some() && !is_named(open, name) {
+        if open.lease.is_some() && !has_path(open, name) {
             return Err(NtStatus::INVALID_PARAMETER);
         }
         Ok(())
@@ -146,11 +146,11 @@ impl Reconnect {
 /// The opens that clients may reconnect, by FileId.Persistent.
 #[derive(Debug, Default)]
 pub struct DurableOpens {
-    reserve: Mutex<Reserve<Arc<Open>>>,
+    reserve: Mutex<TimedTable<Arc<Open>>>,
     /// Reconnects that arrived before the server noticed the lost connection.
-    early: Mutex<Reserve<Arc<Signal>>>,
+    expected: Mutex<TimedTable<Arc<Signal>>>,
     /// Sessions in the course of disconnection: their opens are in no table for a moment.
-    losing: AtomicUsize,
+    detaching: AtomicUsize,
 }
 
 impl DurableOpens {
@@ -164,7 +164,8 @@ impl DurableOpens {
     ) -> Vec<Arc<Open>> {
         let mut gone = Vec::new();
         for open in opens {
-            let Some(durability) = kept_as(&open).filter(|_| self.len() < DETACHED_MAX) else {
+            let Some(durability) = detachable_as(&open).filter(|_| self.len() < DETACHED_MAX)
+            else {
                 gone.push(open);
                 continue;
             };
@@ -175,12 +176,12 @@ impl DurableOpens {
             open.closed.raise();
             let id = open.id.persistent;
             gone.extend(self.lock().insert(id, open.clone(), now + durability.timeout));
-            lock(&self.early).remove(id).inspect(|entered| entered.raise());
+            lock(&self.expected).remove(id).inspect(|entered| entered.raise());
             if let Some(lease) = &open.lease {
                 lease.handle_detached(id);
             }
             // A break that preceded the insertion found no entry, so the open must close now.
-            if kept_as(&open).is_none() {
+            if detachable_as(&open).is_none() {
                 gone.extend(self.remove(id));
             }
         }
@@ -205,34 +206,34 @@ impl DurableOpens {
     ) -> Result<Arc<Open>, NtStatus> {
         let mut reserve = self.lock();
         let open = reserve.get_in_time(wish.id, now).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)?;
-        wish.judge(open, session, share, name)?;
+        wish.check(open, session, share, name)?;
         reserve.remove(wish.id).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
     }
 
     /// A signal that is raised once open `id` is detached. It is also raised at the first tick
     /// after `until`, or after the deadline of another waiter for the same open.
     pub fn expect(&self, id: u64, until: Instant) -> Arc<Signal> {
-        let mut early = lock(&self.early);
-        let known = early.get(id).cloned();
+        let mut expected = lock(&self.expected);
+        let known = expected.get(id).cloned();
         known.unwrap_or_else(|| {
             let entered = Arc::<Signal>::default();
-            early.insert(id, entered.clone(), until);
+            expected.insert(id, entered.clone(), until);
             entered
         })
     }
 
     /// Runs `lose`, which moves opens from a session into this table.
-    pub fn while_losing(&self, lose: impl FnOnce()) {
-        self.losing.fetch_add(1, Ordering::AcqRel);
+    pub fn while_detaching(&self, lose: impl FnOnce()) {
+        self.detaching.fetch_add(1, Ordering::AcqRel);
         lose();
-        if self.losing.fetch_sub(1, Ordering::AcqRel) == 1 {
-            lock(&self.early).drain().for_each(|look| look.raise());
+        if self.detaching.fetch_sub(1, Ordering::AcqRel) == 1 {
+            lock(&self.expected).drain().for_each(|look| look.raise());
         }
     }
 
     /// True while opens are on their way into the table.
-    pub fn is_losing(&self) -> bool {
-        self.losing.load(Ordering::Acquire) > 0
+    pub fn is_detaching(&self) -> bool {
+        self.detaching.load(Ordering::Acquire) > 0
     }
 
     /// Finds a detached open.
@@ -246,16 +247,17 @@ impl DurableOpens {
     }
 
     /// True if the open is detached.
-    pub fn is_kept(&self, id: u64) -> bool {
+    pub fn is_detached(&self, id: u64) -> bool {
         self.lock().get(id).is_some()
     }
 
     /// Removes a detached open whose caching conflicts with another open, unless its kind survives
     /// conflicts.
     #[must_use]
-    pub fn remove_for_others(&self, id: u64) -> Option<Arc<Open>> {
+    pub fn remove_conflicting(&self, id: u64) -> Option<Arc<Open>> {
         let mut reserve = self.lock();
-        let lasts = |open: &Arc<Open>| open.durability().is_some_and(|d| d.kind.lasts());
+        let lasts =
+            |open: &Arc<Open>| open.durability().is_some_and(|d| d.kind.survives_conflicts());
         reserve.get(id).filter(|open| !lasts(open))?;
         reserve.remove(id)
     }
@@ -263,12 +265,12 @@ impl DurableOpens {
     /// Removes the opens whose timeout expired; the caller closes them.
     #[must_use]
     pub fn remove_expired(&self, now: Instant) -> Vec<Arc<Open>> {
-        lock(&self.early).remove_expired(now).iter().for_each(|entered| entered.raise());
+        lock(&self.expected).remove_expired(now).iter().for_each(|entered| entered.raise());
         self.lock().remove_expired(now)
     }
 
     /// Leaks the persistent opens, so that the end of the process does not close them.
-    pub fn leave_persistent(&self) {
+    pub fn abandon_persistent(&self) {
         let is_persistent = |open: &Arc<Open>| open.origin.persistence.is_some();
         self.lock().drain().filter(is_persistent).for_each(std::mem::forget);
     }
@@ -278,18 +280,18 @@ impl DurableOpens {
         self.lock().len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Reserve<Arc<Open>>> {
+    fn lock(&self) -> MutexGuard<'_, TimedTable<Arc<Open>>> {
         lock(&self.reserve)
     }
 }
 
-fn lock<T>(reserve: &Mutex<Reserve<T>>) -> MutexGuard<'_, Reserve<T>> {
+fn lock<T>(reserve: &Mutex<TimedTable<T>>) -> MutexGuard<'_, TimedTable<T>> {
     reserve.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// True if `name`, in wire encoding, is the path of the open's file. Case is ignored where the
 /// volume ignores it.
-pub fn is_named(open: &Open, name: &[u8]) -> bool {
+pub fn has_path(open: &Open, name: &[u8]) -> bool {
     let Target::File(file) = &open.target else { return false };
     let Ok(units) = utf16_units(name, "name") else { return false };
     let named = dot_names::normalize(&units).ok().and_then(|units| parse_path(&units).ok());
@@ -303,11 +305,11 @@ fn absence(open: &Open, durability: Durability) -> Option<Absence> {
     // Resilience that the client requests in addition changes the timeout only.
     let is_persistent = open.origin.persistence.is_some();
     let lasting = if is_persistent { Absence::Keeps } else { Absence::Yields };
-    durability.kind.lasts().then_some(lasting)
+    durability.kind.survives_conflicts().then_some(lasting)
 }
 
 /// The durability with which an open can be detached now; none if its caching does not allow it.
-pub(crate) fn kept_as(open: &Open) -> Option<Durability> {
+pub(crate) fn detachable_as(open: &Open) -> Option<Durability> {
     let Target::File(file) = &open.target else { return None };
     let durability = open.durability()?;
     let is_alone = || {
@@ -316,5 +318,5 @@ pub(crate) fn kept_as(open: &Open) -> Option<Durability> {
         let locks = state.has.contains(Caching::WRITE) || !file.has_locks();
         state.has.contains(Caching::HANDLE) && !state.is_breaking && locks
     };
-    (durability.kind.lasts() || is_alone()).then_some(durability)
+    (durability.kind.survives_conflicts() || is_alone()).then_some(durability)
 }

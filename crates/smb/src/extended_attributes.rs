@@ -14,9 +14,9 @@ const NOT_IN_NAMES: &[u8] = b"\\/:*?\"<>|,+=[];";
 const NEED_EA: u8 = 0x80;
 
 /// A name, and its new value; none removes the attribute.
-pub type Change = (XattrName, Option<Vec<u8>>);
+pub type EaChange = (XattrName, Option<Vec<u8>>);
 /// A name and a value.
-pub type Shown = (Vec<u8>, Vec<u8>);
+pub type EaEntry = (Vec<u8>, Vec<u8>);
 
 /// Flags of a query. MS-SMB2 2.2.37.
 pub const RESTART_SCAN: u32 = 1;
@@ -36,7 +36,7 @@ pub fn is_name(name: &[u8]) -> bool {
 ///
 /// # Errors
 /// `EA_LIST_INCONSISTENT` for an offset beyond the list, `INVALID_EA_NAME`.
-pub fn decode(list: &[u8]) -> Result<Vec<Change>, NtStatus> {
+pub fn decode(list: &[u8]) -> Result<Vec<EaChange>, NtStatus> {
     let entries = decode_ea_list(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
     let checked = entries.iter().map(|entry| {
         if !is_name(entry.name) || entry.flags & !NEED_EA != 0 {

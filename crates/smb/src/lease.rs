@@ -4,7 +4,7 @@
 //! The file layer knows the caching rights of a lease. This module knows the client to notify and
 //! the version of the notification.
 
-use crate::notices::Answered;
+use crate::notices::AckRequirement;
 use crate::oplock::send_notice;
 use crate::server::Server;
 use crate::session::Session;
@@ -31,16 +31,16 @@ pub struct Lease {
     seal: bool,
     /// The lease is on a directory, for which a client has nothing to write back.
     of_directory: AtomicBool,
-    told: Mutex<Told>,
+    notices: Mutex<LeaseNotices>,
 }
 
 /// Notifications of a lease. A break must not overtake the response that grants the broken caching.
 #[derive(Debug, Default)]
-struct Told {
+struct LeaseNotices {
     /// Granting responses in flight.
-    granting: usize,
+    grants_in_flight: usize,
     /// Breaks to send after them: at most the few steps of one lease.
-    kept_back: Vec<CacheBreak>,
+    deferred: Vec<CacheBreak>,
     /// Detached opens under the lease, by FileId.Persistent.
     detached: Vec<u64>,
     others: Option<Box<OtherUsers>>,
@@ -75,8 +75,8 @@ impl Lease {
     ) -> Arc<Self> {
         let server = Arc::downgrade(server);
         let of_directory = AtomicBool::new(false);
-        let (user, told) = (user.into(), Mutex::default());
-        Arc::new(Self { server, key, user, is_v2, seal, of_directory, told })
+        let (user, notices) = (user.into(), Mutex::default());
+        Arc::new(Self { server, key, user, is_v2, seal, of_directory, notices })
     }
 
     /// The caching that the file layer is asked to grant.
@@ -153,47 +153,47 @@ impl Lease {
     pub fn handle_reattached(&self, id: u64) -> bool {
         let mut state = self.lock();
         state.detached.retain(|detached| *detached != id);
-        !std::mem::take(&mut state.kept_back).is_empty()
+        !std::mem::take(&mut state.deferred).is_empty()
     }
 
-    fn notify(&self, told: &CacheBreak) {
+    fn notify(&self, broken: &CacheBreak) {
         let Some(server) = self.server.upgrade() else { return };
         let session = server.clients.session(self.key.client, &self.user);
-        if session.is_none() || !told.to.contains(Caching::HANDLE) {
-            self.give_up_detached(&server);
+        if session.is_none() || !broken.to.contains(Caching::HANDLE) {
+            self.close_conflicting_detached(&server);
         }
         let Some(session) = session else {
             let mut state = self.lock();
             if !state.detached.is_empty() {
                 // The notification waits for the reconnect.
-                state.kept_back.push(*told);
+                state.deferred.push(*broken);
             }
             return;
         };
         let body = LeaseBreak {
             key: self.key.key,
-            current: u32::from(told.from.0),
-            new: u32::from(told.to.0),
-            epoch: if self.is_v2 { told.epoch } else { 0 },
-            acknowledge: told.acknowledge,
+            current: u32::from(broken.from.0),
+            new: u32::from(broken.to.0),
+            epoch: if self.is_v2 { broken.epoch } else { 0 },
+            acknowledge: broken.acknowledge,
         };
-        let answered = match (told.acknowledge, self.of_directory.load(Ordering::Relaxed)) {
-            (false, _) => Answered::Never,
-            (true, false) => Answered::InTime,
-            (true, true) => Answered::AtOnce,
+        let answered = match (broken.acknowledge, self.of_directory.load(Ordering::Relaxed)) {
+            (false, _) => AckRequirement::NotRequired,
+            (true, false) => AckRequirement::AfterFlush,
+            (true, true) => AckRequirement::Immediate,
         };
         send_notice(&session, None, self.seal, answered, |w| body.encode(w));
     }
 
     /// Closes detached opens that conflict with the break, because their client cannot acknowledge
     /// it. Resilient and persistent opens remain.
-    fn give_up_detached(&self, server: &Server) {
+    fn close_conflicting_detached(&self, server: &Server) {
         let detached = std::mem::take(&mut self.lock().detached);
         let (mut gone, mut staying) = (Vec::new(), Vec::new());
         for id in detached {
-            match server.durable.remove_for_others(id) {
+            match server.durable.remove_conflicting(id) {
                 Some(open) => gone.push(open),
-                None if server.durable.is_kept(id) => staying.push(id),
+                None if server.durable.is_detached(id) => staying.push(id),
                 None => {}
             }
         }
@@ -201,8 +201,8 @@ impl Lease {
         drop(gone);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LeaseNotices> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -211,33 +211,33 @@ impl CacheHolder for Lease {
         Some(self.key.client)
     }
 
-    fn handle_break(&self, told: &CacheBreak) {
+    fn handle_break(&self, broken: &CacheBreak) {
         // A persistent record of the break reaches the client after a restart.
         if let Some(server) = self.server.upgrade() {
-            server.note_break_of_lease(self.key);
+            server.record_lease_break(self.key);
         }
         let mut state = self.lock();
-        if state.granting > 0 || !state.kept_back.is_empty() {
-            state.kept_back.push(*told);
+        if state.grants_in_flight > 0 || !state.deferred.is_empty() {
+            state.deferred.push(*broken);
             return;
         }
         drop(state);
-        self.notify(told);
+        self.notify(broken);
     }
 
     fn handle_grant_begun(&self) {
-        self.lock().granting += 1;
+        self.lock().grants_in_flight += 1;
     }
 
     fn handle_grant_ended(&self) {
         let mut state = self.lock();
-        state.granting -= 1;
-        if state.granting > 0 {
+        state.grants_in_flight -= 1;
+        if state.grants_in_flight > 0 {
             return;
         }
-        let kept_back = std::mem::take(&mut state.kept_back);
+        let deferred = std::mem::take(&mut state.deferred);
         drop(state);
         // Detached opens remain detached.
-        kept_back.iter().for_each(|told| self.notify(told));
+        deferred.iter().for_each(|broken| self.notify(broken));
     }
 }

@@ -36,19 +36,19 @@ const TURN_LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// Failures without a delay, and the longest delay after them.
 #[derive(Clone, Copy, Debug)]
-struct Policy {
+struct DelayPolicy {
     free: u32,
     delay_max: Duration,
 }
 
 /// One account from one network: allows a person's typos, and 60 guesses a minute.
-const PAIR: Policy = Policy { free: 2, delay_max: Duration::from_secs(1) };
+const PAIR: DelayPolicy = DelayPolicy { free: 2, delay_max: Duration::from_secs(1) };
 /// One account from all networks that are not usual for it: 60 guesses a minute.
-const ACCOUNT: Policy = Policy { free: 10, delay_max: Duration::from_secs(1) };
+const ACCOUNT: DelayPolicy = DelayPolicy { free: 10, delay_max: Duration::from_secs(1) };
 /// All accounts from one network that is not usual for them: 60 guesses a minute.
-const NETWORK: Policy = Policy { free: 10, delay_max: Duration::from_secs(1) };
+const NETWORK: DelayPolicy = DelayPolicy { free: 10, delay_max: Duration::from_secs(1) };
 /// All accounts on one connection: 30 guesses a minute.
-const CONNECTION: Policy = Policy { free: 10, delay_max: Duration::from_secs(2) };
+const CONNECTION: DelayPolicy = DelayPolicy { free: 10, delay_max: Duration::from_secs(2) };
 
 /// Consecutive failures.
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,20 +61,20 @@ pub struct FailureCount {
 
 impl FailureCount {
     fn count_failure(&mut self, now: Instant) {
-        if self.is_forgotten(now) {
+        if self.has_expired(now) {
             self.count = 0;
         }
         self.count = self.count.saturating_add(1);
         self.last = Some(now);
     }
 
-    fn is_forgotten(&self, now: Instant) -> bool {
+    fn has_expired(&self, now: Instant) -> bool {
         self.last.is_none_or(|last| now.saturating_duration_since(last) > FORGET_AFTER)
     }
 
     /// When the next verification is allowed, if later than `now`.
-    fn due(&self, policy: Policy, now: Instant) -> Option<Instant> {
-        let last = self.last.filter(|_| !self.is_forgotten(now))?;
+    fn due(&self, policy: DelayPolicy, now: Instant) -> Option<Instant> {
+        let last = self.last.filter(|_| !self.has_expired(now))?;
         let doublings = self.count.checked_sub(policy.free + 1)?;
         let delay = DELAY_MIN.saturating_mul(1 << doublings.min(16)).min(policy.delay_max);
         Some(self.judged.map_or(last, |judged| judged.max(last)) + delay).filter(|due| *due > now)
@@ -104,14 +104,14 @@ pub struct UsualNetwork {
 }
 
 #[derive(Debug)]
-struct Usual {
+struct UsualEntry {
     account: Arc<str>,
     last: Instant,
 }
 
 /// A waiting attempt.
 #[derive(Debug)]
-struct Waiter {
+struct WaitingAttempt {
     attempt: LogonAttempt,
     connection: u64,
     /// Failures of its connection at the start of the wait.
@@ -123,20 +123,20 @@ struct Waiter {
 }
 
 /// Displacement order: waiting attempts of its connection, of its network, and its failures.
-type Burden = (usize, usize, u32);
+type DisplacementRank = (usize, usize, u32);
 
 /// Verification order: failures, last service of its network, turn, arrival.
-type Rank = (u32, Option<Instant>, Instant, u64);
+type VerificationRank = (u32, Option<Instant>, Instant, u64);
 
 #[derive(Debug, Default)]
-struct State {
+struct ThrottleState {
     pairs: HashMap<Pair, FailureCount>,
     accounts: HashMap<u64, FailureCount>,
     networks: HashMap<IpAddr, FailureCount>,
     /// Usual networks of accounts.
-    usual: HashMap<Pair, Usual>,
+    usual: HashMap<Pair, UsualEntry>,
     /// Waiting attempts in the order of their arrival.
-    waiters: BTreeMap<u64, Waiter>,
+    waiters: BTreeMap<u64, WaitingAttempt>,
     /// Number of attempts that have waited.
     arrivals: u64,
     /// Tickets in verification.
@@ -147,7 +147,7 @@ struct State {
 /// Failures of all connections.
 #[derive(Debug, Default)]
 pub struct LogonThrottle {
-    state: Mutex<State>,
+    state: Mutex<ThrottleState>,
     hasher: RandomState,
 }
 
@@ -179,7 +179,7 @@ impl Drop for WaitingTicket {
     }
 }
 
-impl Waiter {
+impl WaitingAttempt {
     /// True if both wait for the same delay. On a usual network that is the delay of the pair, else
     /// that of the account or of the network.
     fn competes(&self, other: &Self) -> bool {
@@ -223,7 +223,7 @@ impl LogonThrottle {
         }
         let is_usual = state.is_usual(attempt, now);
         let due = state.delay(attempt, is_usual, connection, now).or_else(|| {
-            let comes = Waiter {
+            let comes = WaitingAttempt {
                 attempt,
                 connection: 0,
                 failures_of_connection: *connection,
@@ -235,7 +235,7 @@ impl LogonThrottle {
             state.has_before(arrival, waiter, now).then(|| now + TURN_LOOKS_EVERY)
         });
         if due.is_none() {
-            state.begin_judgement(attempt, is_usual, now);
+            state.begin_verification(attempt, is_usual, now);
         }
         due
     }
@@ -251,8 +251,13 @@ impl LogonThrottle {
         let mut state = self.state();
         let is_usual = state.is_usual(attempt, now);
         let (connection, failures) = connection;
-        let mut waiter =
-            Waiter { attempt, connection, failures_of_connection: *failures, is_usual, turn: now };
+        let mut waiter = WaitingAttempt {
+            attempt,
+            connection,
+            failures_of_connection: *failures,
+            is_usual,
+            turn: now,
+        };
         while let Some(crowd) = state.crowd_before(&waiter) {
             let displaced = state.heaviest(&waiter, crowd, now)?;
             state.waiters.remove(&displaced);
@@ -306,7 +311,7 @@ impl LogonThrottle {
     /// Usual networks of all accounts, for the next run of the server.
     pub fn usual_networks(&self, now: Instant, now_unix_seconds: u64) -> Vec<UsualNetwork> {
         let state = self.state();
-        let of = |(pair, usual): (&Pair, &Usual)| {
+        let of = |(pair, usual): (&Pair, &UsualEntry)| {
             let ago = now.saturating_duration_since(usual.last);
             let last_unix_seconds = now_unix_seconds.saturating_sub(ago.as_secs());
             UsualNetwork {
@@ -315,7 +320,7 @@ impl LogonThrottle {
                 last_unix_seconds,
             }
         };
-        let is_recent = |usual: &Usual| now.saturating_duration_since(usual.last) <= USUAL_FOR;
+        let is_recent = |usual: &UsualEntry| now.saturating_duration_since(usual.last) <= USUAL_FOR;
         state.usual.iter().filter(|(_, usual)| is_recent(usual)).map(of).collect()
     }
 
@@ -330,14 +335,14 @@ impl LogonThrottle {
     }
 
     /// Every count is valid by itself, so a poisoned state is usable.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ThrottleState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The limit that a new attempt would exceed.
 #[derive(Clone, Copy, Debug)]
-enum Crowd {
+enum QueueLimit {
     Connection,
     Pair,
     Account,
@@ -345,7 +350,7 @@ enum Crowd {
     All,
 }
 
-impl State {
+impl ThrottleState {
     fn is_usual(&self, attempt: LogonAttempt, now: Instant) -> bool {
         let usual = self.usual.get(&attempt.pair());
         usual.is_some_and(|usual| now.saturating_duration_since(usual.last) <= USUAL_FOR)
@@ -367,7 +372,7 @@ impl State {
         if self.usual.len() >= USUAL_NETWORKS_MAX {
             shed(&mut self.usual, |usual| usual.last);
         }
-        self.usual.insert(attempt.pair(), Usual { account: account.into(), last });
+        self.usual.insert(attempt.pair(), UsualEntry { account: account.into(), last });
     }
 
     /// End of the present delay, if there is one.
@@ -389,7 +394,7 @@ impl State {
         due(own, PAIR).max(connection).max(account).max(network)
     }
 
-    fn begin_judgement(&mut self, attempt: LogonAttempt, is_usual: bool, now: Instant) {
+    fn begin_verification(&mut self, attempt: LogonAttempt, is_usual: bool, now: Instant) {
         let (accounts, networks) = (&mut self.accounts, &mut self.networks);
         let abroad = [accounts.get_mut(&attempt.account), networks.get_mut(&attempt.network)];
         let abroad = abroad.into_iter().filter(|_| !is_usual);
@@ -404,9 +409,9 @@ impl State {
     ///
     /// All attempts are compared by the present counts. Otherwise attempts from a guesser's early
     /// phase would precede attempts without failures.
-    fn failures_behind(&self, waiter: &Waiter, now: Instant) -> u32 {
+    fn failures_behind(&self, waiter: &WaitingAttempt, now: Instant) -> u32 {
         let count = |failures: &FailureCount| {
-            if failures.is_forgotten(now) { 0 } else { failures.count.saturating_sub(PAIR.free) }
+            if failures.has_expired(now) { 0 } else { failures.count.saturating_sub(PAIR.free) }
         };
         let of_pair = self.pairs.get(&waiter.attempt.pair()).filter(|_| !waiter.is_usual);
         count(&waiter.failures_of_connection).saturating_add(of_pair.map_or(0, count))
@@ -414,7 +419,7 @@ impl State {
 
     /// True if another attempt that may be verified now precedes this one. One total order prevents
     /// mutual waits.
-    fn has_before(&self, arrival: u64, waiter: &Waiter, now: Instant) -> bool {
+    fn has_before(&self, arrival: u64, waiter: &WaitingAttempt, now: Instant) -> bool {
         let rank = self.rank(arrival, waiter, now);
         self.waiters.iter().any(|(arrival, other)| {
             waiter.competes(other)
@@ -425,40 +430,40 @@ impl State {
         })
     }
 
-    fn rank(&self, arrival: u64, waiter: &Waiter, now: Instant) -> Rank {
+    fn rank(&self, arrival: u64, waiter: &WaitingAttempt, now: Instant) -> VerificationRank {
         (self.failures_behind(waiter, now), self.served(waiter), waiter.turn, arrival)
     }
 
     /// Last verification of the account from the waiter's network, at the earliest [`LOGON_WAITS`]
     /// before its turn. The bound keeps unknown networks behind an owner who mistyped a while ago.
     /// Otherwise a guesser with many networks would get a turn on each.
-    fn served(&self, waiter: &Waiter) -> Option<Instant> {
+    fn served(&self, waiter: &WaitingAttempt) -> Option<Instant> {
         let earliest = waiter.turn.checked_sub(LOGON_WAITS);
         let judged = self.pairs.get(&waiter.attempt.pair()).filter(|_| !waiter.is_usual);
         judged.and_then(|count| count.judged.max(count.last)).max(earliest)
     }
 
-    fn is_in(crowd: Crowd, waiter: &Waiter, other: &Waiter) -> bool {
+    fn is_in(crowd: QueueLimit, waiter: &WaitingAttempt, other: &WaitingAttempt) -> bool {
         let (attempt, of) = (waiter.attempt, other.attempt);
         match crowd {
-            Crowd::Connection => other.connection == waiter.connection,
-            Crowd::Pair => of == attempt,
-            Crowd::Account => of.account == attempt.account && !other.is_usual,
-            Crowd::Network => of.network == attempt.network && !other.is_usual,
-            Crowd::All => true,
+            QueueLimit::Connection => other.connection == waiter.connection,
+            QueueLimit::Pair => of == attempt,
+            QueueLimit::Account => of.account == attempt.account && !other.is_usual,
+            QueueLimit::Network => of.network == attempt.network && !other.is_usual,
+            QueueLimit::All => true,
         }
     }
 
     /// The first limit that one more attempt would exceed.
-    fn crowd_before(&self, waiter: &Waiter) -> Option<Crowd> {
+    fn crowd_before(&self, waiter: &WaitingAttempt) -> Option<QueueLimit> {
         let everywhere = [
-            (Crowd::Connection, WAITING_LOGONS_PER_CONNECTION),
-            (Crowd::Pair, WAITING_LOGONS_PER_PAIR),
-            (Crowd::All, WAITING_LOGONS_MAX),
+            (QueueLimit::Connection, WAITING_LOGONS_PER_CONNECTION),
+            (QueueLimit::Pair, WAITING_LOGONS_PER_PAIR),
+            (QueueLimit::All, WAITING_LOGONS_MAX),
         ];
         let abroad = [
-            (Crowd::Account, WAITING_LOGONS_PER_ACCOUNT),
-            (Crowd::Network, WAITING_LOGONS_PER_NETWORK),
+            (QueueLimit::Account, WAITING_LOGONS_PER_ACCOUNT),
+            (QueueLimit::Network, WAITING_LOGONS_PER_NETWORK),
         ];
         let abroad = abroad.into_iter().filter(|_| !waiter.is_usual);
         everywhere.into_iter().chain(abroad).find_map(|(crowd, max)| {
@@ -469,13 +474,13 @@ impl State {
 
     /// The waiting attempt to displace: the one with the greatest burden, among equals the latest.
     /// None if the new attempt's burden is not smaller.
-    fn heaviest(&self, waiter: &Waiter, crowd: Crowd, now: Instant) -> Option<u64> {
+    fn heaviest(&self, waiter: &WaitingAttempt, crowd: QueueLimit, now: Instant) -> Option<u64> {
         let (mut connections, mut networks) = (HashMap::new(), HashMap::new());
         for other in self.waiters.values().chain([waiter]) {
             *connections.entry(other.connection).or_insert(0_usize) += 1;
             *networks.entry(other.attempt.network).or_insert(0_usize) += 1;
         }
-        let burden = |of: &Waiter| -> Burden {
+        let burden = |of: &WaitingAttempt| -> DisplacementRank {
             let failures = self.failures_behind(of, now);
             (connections[&of.connection], networks[&of.attempt.network], failures)
         };
@@ -498,7 +503,7 @@ fn leave<K: Hash + Eq>(waiting: &mut HashMap<K, usize>, key: K) {
 /// that invented names do not clear an account's counter.
 fn count_failure<K: Hash + Eq + Copy>(counts: &mut HashMap<K, FailureCount>, key: K, now: Instant) {
     if counts.len() >= THROTTLE_ENTRIES_MAX && !counts.contains_key(&key) {
-        counts.retain(|_, count| !count.is_forgotten(now));
+        counts.retain(|_, count| !count.has_expired(now));
         if counts.len() >= THROTTLE_ENTRIES_MAX {
             shed(counts, |count| (count.count, count.last));
         }
@@ -737,7 +742,7 @@ mod tests {
     }
 
     #[derive(Debug, PartialEq, Eq)]
-    enum Answer {
+    enum ActorResult {
         None,
         Judged,
         Refused,
@@ -750,15 +755,15 @@ mod tests {
             Self { attempt, connection, failures, sprays: false, place: None, look: rig.now }
         }
 
-        fn act(&mut self, rig: &Rig) -> Answer {
+        fn act(&mut self, rig: &Rig) -> ActorResult {
             let now = rig.now;
             if self.place.is_some() && now < self.look {
-                return Answer::None;
+                return ActorResult::None;
             }
             let place = self.place.as_ref().map(|(place, _)| place);
             let Some(due) = rig.throttle.due(self.attempt, &self.failures, place, now) else {
                 self.place = None;
-                return Answer::Judged;
+                return ActorResult::Judged;
             };
             self.look = due;
             if self.place.is_none() {
@@ -768,16 +773,16 @@ mod tests {
             } else if self.place.as_ref().is_some_and(|(_, until)| due > *until) {
                 self.place = None;
             }
-            if self.place.is_some() { Answer::None } else { Answer::Refused }
+            if self.place.is_some() { ActorResult::None } else { ActorResult::Refused }
         }
 
         /// Tries a wrong password, with a new connection for each try.
-        fn guess(&mut self, rig: &Rig) -> Answer {
+        fn guess(&mut self, rig: &Rig) -> ActorResult {
             let answer = self.act(rig);
-            if answer == Answer::Judged {
+            if answer == ActorResult::Judged {
                 rig.throttle.count_failure(self.attempt, &mut self.failures, rig.now);
             }
-            if answer != Answer::None {
+            if answer != ActorResult::None {
                 self.failures = FailureCount::default();
                 self.connection += 1000;
                 if self.sprays {
@@ -798,7 +803,7 @@ mod tests {
             loop {
                 rig.now += Duration::from_millis(20);
                 for guesser in guessers.iter_mut() {
-                    guesses += u64::from(guesser.guess(rig) == Answer::Judged);
+                    guesses += u64::from(guesser.guess(rig) == ActorResult::Judged);
                 }
                 if rig.now < arrives {
                     continue;
@@ -806,12 +811,12 @@ mod tests {
                 let victim =
                     victim.get_or_insert_with(|| Actor::new(rig, "alice", from, 999 - n % 10));
                 match victim.act(rig) {
-                    Answer::None => {}
-                    Answer::Judged => {
+                    ActorResult::None => {}
+                    ActorResult::Judged => {
                         judged += 1;
                         break;
                     }
-                    Answer::Refused => break,
+                    ActorResult::Refused => break,
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! Every byte of a frame is counted once: a message's bytes with its request, the rest (prefix,
 //! transform header, padding) with the first request.
 
-use crate::chain::{Chain, Element, Related};
+use crate::chain::{Chain, Element, RelatedState};
 use crate::channel::Channel;
 use crate::conn::Conn;
 use crate::host::Host;
@@ -60,7 +60,7 @@ pub fn authentication(channel: Option<&Arc<Channel>>) -> Authentication {
 
 /// Metering record of a response in the buffer.
 #[derive(Clone, Copy, Debug)]
-pub struct Counted {
+pub struct ResponseRecord {
     done: Done,
     /// The final response, not an interim one.
     is_final: bool,
@@ -87,7 +87,7 @@ impl Chain {
     pub fn count(
         &mut self,
         at: usize,
-        related: &Related,
+        related: &RelatedState,
         status: NtStatus,
         throttled: Throttled,
     ) -> Done {
@@ -95,15 +95,15 @@ impl Chain {
         let latency = now.saturating_duration_since(self.tally.since);
         self.tally.since = now;
         let response = response_type(status).throttled(throttled);
-        Done { response, latency, ..self.undone(at, related.counted) }
+        Done { response, latency, ..self.unfinished(at, related.counted) }
     }
 
     /// Meters the interim response of request `at`.
     pub fn count_interim(&self, at: usize) -> Done {
-        self.undone(at, ShareId::NONE)
+        self.unfinished(at, ShareId::NONE)
     }
 
-    fn undone(&self, at: usize, share: ShareId) -> Done {
+    fn unfinished(&self, at: usize, share: ShareId) -> Done {
         let element = &self.elements[at];
         Done {
             share,
@@ -124,7 +124,7 @@ impl Chain {
     }
 
     /// Samples request `at` for the top lists, and records it if it was slow.
-    pub fn look_closer(&self, at: usize, related: &Related, done: &Done) {
+    pub fn sample_request(&self, at: usize, related: &RelatedState, done: &Done) {
         let meter = self.server.files.meter();
         if meter.is_sampled() {
             let path = related.open.as_ref().and_then(|open| open.file().ok()).map(|f| f.path());
@@ -136,15 +136,15 @@ impl Chain {
         if meter.is_slow(done.latency) {
             let facts = self.shared.facts;
             let message = self.elements[at].header.message_id.0;
-            keep_slow(meter, &*self.server.host, (facts.id, message, facts.peer), done);
+            record_slow_request(meter, &*self.server.host, (facts.id, message, facts.peer), done);
         }
     }
 
     /// Completes the records of a frame's responses, once its size is known.
-    pub fn settle(&mut self, counted: &[Counted], transmit: &mut Transmit) {
+    pub fn settle(&mut self, counted: &[ResponseRecord], transmit: &mut Transmit) {
         let own: u64 = counted.iter().map(|counted| counted.done.egress_bytes).sum();
         let mut around = (transmit.length_bytes() as u64).saturating_sub(own);
-        for Counted { done, is_final } in counted {
+        for ResponseRecord { done, is_final } in counted {
             let egress_bytes = done.egress_bytes + std::mem::take(&mut around);
             let done = Done { egress_bytes, ..*done };
             let meter = self.server.files.meter();
@@ -165,12 +165,12 @@ impl Chain {
             let element = &self.elements[at];
             let tree = element.channel.as_ref().map(|c| c.session.tree(element.header.tree_id));
             let share = tree.and_then(Result::ok).map_or(ShareId::NONE, |tree| tree.counted);
-            self.server.files.meter().record(&self.undone(at, share));
+            self.server.files.meter().record(&self.unfinished(at, share));
         }
     }
 }
 
-impl Counted {
+impl ResponseRecord {
     pub fn new(done: Done, own_bytes: u64, is_final: bool) -> Self {
         Self { done: Done { egress_bytes: own_bytes, ..done }, is_final }
     }
@@ -222,7 +222,7 @@ impl Conn {
     }
 }
 
-fn keep_slow(
+fn record_slow_request(
     meter: &Meter,
     host: &dyn Host,
     (connection, message, peer): (u64, u64, SocketAddr),

@@ -25,7 +25,7 @@ use wire::spnego;
 
 /// The parameters that a connection negotiated. Immutable.
 #[derive(Debug)]
-pub struct Negotiated {
+pub struct Negotiation {
     /// Dialect.
     pub dialect: Dialect,
     /// Requests may cost more than one credit.
@@ -234,8 +234,8 @@ fn reply_template() -> Header {
     }
 }
 
-fn plain_202(config: &Config) -> Negotiated {
-    Negotiated {
+fn plain_202(config: &Config) -> Negotiation {
+    Negotiation {
         dialect: Dialect::Smb202,
         multi_credit: false,
         io_bytes_max: IO_BYTES_MAX_SMALL,
@@ -262,7 +262,7 @@ pub(crate) fn greatest_common(
     Dialect::ALL.into_iter().rev().find(is_common)
 }
 
-type Agreement = (Negotiated, Vec<(u16, Vec<u8>)>);
+type Agreement = (Negotiation, Vec<(u16, Vec<u8>)>);
 
 /// Chooses algorithms in the server's order of preference: fastest first.
 fn agree(
@@ -312,7 +312,7 @@ fn agree(
     } else {
         IO_BYTES_MAX_SMALL
     };
-    let negotiated = Negotiated {
+    let negotiated = Negotiation {
         dialect,
         multi_credit: dialect > Dialect::Smb202,
         io_bytes_max,

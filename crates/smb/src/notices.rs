@@ -19,14 +19,14 @@ use wire::smb::{FileId, Header, SessionId};
 /// The object of a notification and of its acknowledgment. Both carry its 16-byte id at the same
 /// offset. MS-SMB2 2.2.23, 2.2.24.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About {
+pub enum NoticeSubject {
     /// The oplock of an open.
     Open(FileId),
     /// The lease under this key.
     Lease([u8; 16]),
 }
 
-impl About {
+impl NoticeSubject {
     /// StructureSize of the bodies that refer to an open.
     const OPEN_BODY_BYTES: u16 = 24;
 
@@ -49,13 +49,13 @@ impl About {
 
 /// The acknowledgment that a notification requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub enum AckRequirement {
     /// None.
-    Never,
+    NotRequired,
     /// One after the client has written back its cache.
-    InTime,
+    AfterFlush,
     /// One immediately: the client has nothing to write back.
-    AtOnce,
+    Immediate,
 }
 
 /// One frame, with the data to repeat it on another connection.
@@ -64,15 +64,15 @@ pub struct Notice {
     /// Id of the session.
     pub session: SessionId,
     /// The oplock or lease, if any.
-    pub about: Option<About>,
+    pub about: Option<NoticeSubject>,
     /// The required acknowledgment.
-    pub answered: Answered,
+    pub answered: AckRequirement,
     /// The frame.
     pub transmit: Transmit,
 }
 
 impl Notice {
-    fn again(&self) -> Self {
+    fn duplicate(&self) -> Self {
         let Transmit { buffer, start, .. } = &self.transmit;
         let buffer = buffer.clone();
         let transmit = Transmit { start: *start, ..Transmit::plain(buffer, None) };
@@ -84,13 +84,13 @@ impl Notice {
 /// them.
 #[derive(Debug, Default)]
 pub struct Notices {
-    state: Mutex<State>,
+    state: Mutex<NoticeState>,
     has_some: AtomicBool,
     task: AtomicWaker,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct NoticeState {
     queue: VecDeque<Notice>,
     /// Sent and unacknowledged notifications with their send times: the latest few.
     sent: VecDeque<(Instant, Notice)>,
@@ -128,39 +128,42 @@ impl Notices {
         if next.about.is_some() {
             let now = now();
             let arrived = |(sent, notice): &(Instant, Notice)| {
-                notice.answered == Answered::Never
+                notice.answered == AckRequirement::NotRequired
                     && now.saturating_duration_since(*sent) >= NOTICE_ARRIVED_AFTER
             };
             state.sent.retain(|sent| !arrived(sent));
             if state.sent.len() == NOTICES_KEPT_MAX {
                 // Evicts one without acknowledgment first.
-                let is_free = |(_, notice): &(_, Notice)| notice.answered == Answered::Never;
+                let is_free =
+                    |(_, notice): &(_, Notice)| notice.answered == AckRequirement::NotRequired;
                 let at = state.sent.iter().position(is_free);
                 state.sent.remove(at.unwrap_or(0));
             }
-            state.sent.push_back((now, next.again()));
+            state.sent.push_back((now, next.duplicate()));
         }
         Some(next.transmit)
     }
 
     /// Drops the retained notification of an acknowledged break.
-    pub(crate) fn forget(&self, about: About) {
+    pub(crate) fn acknowledge(&self, about: NoticeSubject) {
         self.lock().sent.retain(|(_, notice)| notice.about != Some(about));
     }
 
     /// Takes the unacknowledged notifications that were sent before `due`, each once.
     pub(crate) fn take_unanswered(&self, due: Instant) -> Vec<Notice> {
-        self.take_sent(due, |answered| answered != Answered::Never)
+        self.take_sent(due, |answered| answered != AckRequirement::NotRequired)
     }
 
     /// Takes the notifications sent before `due` that the client should have acknowledged
     /// immediately, each once.
-    pub(crate) fn take_unheeded(&self, due: Instant) -> Vec<Notice> {
-        let late = self.take_sent(due, |answered| answered == Answered::AtOnce);
-        late.into_iter().map(|notice| Notice { answered: Answered::InTime, ..notice }).collect()
+    pub(crate) fn take_late_immediate(&self, due: Instant) -> Vec<Notice> {
+        let late = self.take_sent(due, |answered| answered == AckRequirement::Immediate);
+        late.into_iter()
+            .map(|notice| Notice { answered: AckRequirement::AfterFlush, ..notice })
+            .collect()
     }
 
-    fn take_sent(&self, due: Instant, is_meant: impl Fn(Answered) -> bool) -> Vec<Notice> {
+    fn take_sent(&self, due: Instant, is_meant: impl Fn(AckRequirement) -> bool) -> Vec<Notice> {
         let is_late =
             |(sent, notice): &(Instant, Notice)| *sent <= due && is_meant(notice.answered);
         let mut state = self.lock();
@@ -190,7 +193,7 @@ impl Notices {
         .await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, NoticeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -206,15 +209,15 @@ mod tests {
         let transmit = Transmit::plain(new_buffer(Vec::new()), None);
         Notice {
             session: SessionId(1),
-            about: Some(About::Lease([about; 16])),
-            answered: Answered::InTime,
+            about: Some(NoticeSubject::Lease([about; 16])),
+            answered: AckRequirement::AfterFlush,
             transmit,
         }
     }
 
     fn abouts(notices: &[Notice]) -> Vec<u8> {
         let first = |n: &Notice| match n.about {
-            Some(About::Lease(key)) => key[0],
+            Some(NoticeSubject::Lease(key)) => key[0],
             _ => panic!("of a lease"),
         };
         notices.iter().map(first).collect()
@@ -240,7 +243,7 @@ mod tests {
             notices.push(notice(about)).unwrap();
         }
         assert!(notices.poll(|| now).is_some() && notices.poll(|| now).is_some());
-        notices.forget(About::Lease([1; 16]));
+        notices.acknowledge(NoticeSubject::Lease([1; 16]));
         assert_eq!(abouts(&notices.close()), [2, 3]);
         assert!(notices.push(notice(4)).is_err());
         assert!(notices.close().is_empty());
@@ -265,7 +268,7 @@ mod tests {
         let start = Instant::now();
         for (later, left) in [(0, vec![1, 2]), (NOTICE_ARRIVED_AFTER.as_secs(), vec![2])] {
             let notices = Notices::default();
-            notices.push(Notice { answered: Answered::Never, ..notice(1) }).unwrap();
+            notices.push(Notice { answered: AckRequirement::NotRequired, ..notice(1) }).unwrap();
             notices.poll(|| start);
             assert!(notices.take_unanswered(start).is_empty(), "nobody waits for it");
             notices.push(notice(2)).unwrap();

@@ -1,7 +1,7 @@
 //! Opens of SMB: a file of the file layer, a named pipe, or quotas. MS-SMB2 3.3.1.10.
 
-use crate::app_instances::Membership;
-use crate::channel_sequence::{ChannelSequence, Generation};
+use crate::app_instances::InstanceEntry;
+use crate::channel_sequence::{ChannelSequence, SequenceGeneration};
 use crate::create_guids::{Claim, Guid};
 use crate::durable::Durability;
 use crate::holdings::Charges;
@@ -49,7 +49,7 @@ pub struct Open {
     pub closed: Signal,
     lock_sequences: Mutex<LockSequences>,
     /// Position of QUERY_DIRECTORY.
-    pub scan: futures_util::lock::Mutex<Option<crate::commands::query_directory::Scan>>,
+    pub scan: futures_util::lock::Mutex<Option<crate::commands::query_directory::DirectoryScan>>,
     /// Position of the extended attribute scan.
     pub ea_position: AtomicUsize,
     durability: Mutex<Option<Durability>>,
@@ -68,7 +68,7 @@ pub struct Origin {
     /// CreateGuid, if the client sent one.
     pub create_guid: Option<Guid>,
     /// Its entry among the opens of its application instance, if it has one.
-    pub membership: Option<Membership>,
+    pub membership: Option<InstanceEntry>,
     /// Its persistent record, if it outlives the server process.
     pub persistence: Option<Box<Persistence>>,
     /// Charges to its user.
@@ -150,12 +150,12 @@ pub enum Target {
 
 /// An outstanding request of an open. Dropping it ends the request.
 #[derive(Debug)]
-pub struct UnderWay {
+pub struct OutstandingRequest {
     open: Arc<Open>,
-    begun: Generation,
+    begun: SequenceGeneration,
 }
 
-impl Drop for UnderWay {
+impl Drop for OutstandingRequest {
     fn drop(&mut self) {
         lock(&self.open.requests).sequence.end(self.begun);
     }
@@ -254,13 +254,17 @@ impl Open {
 
     /// Begins a request on the open; its client has seen the CREATE response then. None if the
     /// request has a stale ChannelSequence.
-    pub fn begin_request(self: &Arc<Self>, sequence: u16, replays: bool) -> Option<UnderWay> {
+    pub fn begin_request(
+        self: &Arc<Self>,
+        sequence: u16,
+        replays: bool,
+    ) -> Option<OutstandingRequest> {
         let mut requests = lock(&self.requests);
         let claim = requests.claim.take();
         let begun = requests.sequence.begin(sequence, replays);
         drop(requests);
         drop(claim);
-        Some(UnderWay { open: self.clone(), begun: begun.ok()? })
+        Some(OutstandingRequest { open: self.clone(), begun: begun.ok()? })
     }
 
     /// The completed LOCK requests.

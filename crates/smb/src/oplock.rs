@@ -1,6 +1,6 @@
 //! Oplocks on the wire: levels and break notifications. MS-SMB2 2.2.23.1, 3.3.4.6.
 
-use crate::notices::{About, Answered, Notice};
+use crate::notices::{AckRequirement, Notice, NoticeSubject};
 use crate::server::Server;
 use crate::session::Session;
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
@@ -47,15 +47,15 @@ pub fn level_of(caching: Caching) -> u8 {
 #[derive(Debug)]
 pub struct Oplock {
     server: Weak<Server>,
-    client: Mutex<Client>,
-    told: Mutex<Told>,
+    client: Mutex<OplockClient>,
+    grant: Mutex<OplockGrant>,
     /// The client received a break that needs no acknowledgment, and has not acknowledged it.
-    is_broken_unasked: AtomicBool,
+    has_unacked_notice: AtomicBool,
 }
 
 /// The destination of an open's break notifications.
 #[derive(Clone, Debug)]
-pub struct Client {
+pub struct OplockClient {
     /// Number of the connection of its CREATE.
     pub connection: u64,
     /// Weak, because the session holds the open, and the open's file holds this.
@@ -68,51 +68,51 @@ pub struct Client {
 
 /// The grant of an oplock. A break must not overtake the response that grants it.
 #[derive(Debug)]
-enum Told {
+enum OplockGrant {
     /// The response is in flight; with the break to send after it, if any, and whether that needs
     /// an acknowledgment.
-    Granting(Option<(Caching, bool)>),
-    Granted,
+    InFlight(Option<(Caching, bool)>),
+    Sent,
 }
 
 impl Oplock {
     /// An oplock for an open in creation.
     #[must_use]
-    pub fn new(server: &Arc<Server>, client: Client) -> Arc<Self> {
-        let told = Mutex::new(Told::Granting(None));
+    pub fn new(server: &Arc<Server>, client: OplockClient) -> Arc<Self> {
+        let grant = Mutex::new(OplockGrant::InFlight(None));
         let server = Arc::downgrade(server);
-        let is_broken_unasked = AtomicBool::new(false);
-        Arc::new(Self { server, client: Mutex::new(client), told, is_broken_unasked })
+        let has_unacked_notice = AtomicBool::new(false);
+        Arc::new(Self { server, client: Mutex::new(client), grant, has_unacked_notice })
     }
 
     /// Handles a reconnect of the open, before the file layer repeats its break. True if the client
     /// was not notified of that break.
-    pub fn handle_reattached(&self, client: Client) -> bool {
+    pub fn handle_reattached(&self, client: OplockClient) -> bool {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        matches!(std::mem::replace(&mut *told, Told::Granted), Told::Granting(Some(_)))
+        let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(std::mem::replace(&mut *grant, OplockGrant::Sent), OplockGrant::InFlight(Some(_)))
     }
 
     /// An oplock for an open that is restored after a restart.
     #[must_use]
     pub fn restored(server: &Arc<Server>, file_id: FileId, seal: bool) -> Arc<Self> {
-        let client = Client { connection: 0, session: Weak::new(), file_id, seal };
+        let client = OplockClient { connection: 0, session: Weak::new(), file_id, seal };
         let oplock = Self::new(server, client);
         oplock.handle_granted();
         oplock
     }
 
     /// True for the first acknowledgment of a break that needs none.
-    pub fn take_unasked_answer(&self) -> bool {
-        self.is_broken_unasked.swap(false, Ordering::Relaxed)
+    pub fn take_superfluous_ack(&self) -> bool {
+        self.has_unacked_notice.swap(false, Ordering::Relaxed)
     }
 
     fn handle_granted(&self) {
-        let told = std::mem::replace(
-            &mut *self.told.lock().unwrap_or_else(PoisonError::into_inner),
-            Told::Granted,
+        let grant = std::mem::replace(
+            &mut *self.grant.lock().unwrap_or_else(PoisonError::into_inner),
+            OplockGrant::Sent,
         );
-        if let Told::Granting(Some((to, acknowledge))) = told {
+        if let OplockGrant::InFlight(Some((to, acknowledge))) = grant {
             self.notify(to, acknowledge);
         }
     }
@@ -123,18 +123,19 @@ impl Oplock {
             // The client is disconnected and cannot acknowledge, so a detached open closes.
             let Some(server) = self.server.upgrade() else { return };
             let id = client.file_id.persistent;
-            let gone = server.durable.remove_for_others(id);
-            if gone.is_none() && server.durable.is_kept(id) {
+            let gone = server.durable.remove_conflicting(id);
+            if gone.is_none() && server.durable.is_detached(id) {
                 // A resilient or persistent open remains; its client is notified at the reconnect.
-                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-                *told = Told::Granting(Some((to, acknowledge)));
+                let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+                *grant = OplockGrant::InFlight(Some((to, acknowledge)));
             }
             return;
         };
         let body = OplockBreak { level: level_of(to), file_id: client.file_id };
         let connection = Some(client.connection);
-        self.is_broken_unasked.store(!acknowledge, Ordering::Relaxed);
-        let answered = if acknowledge { Answered::InTime } else { Answered::Never };
+        self.has_unacked_notice.store(!acknowledge, Ordering::Relaxed);
+        let answered =
+            if acknowledge { AckRequirement::AfterFlush } else { AckRequirement::NotRequired };
         send_notice(&session, connection, client.seal, answered, |w| body.encode(w));
     }
 }
@@ -144,14 +145,14 @@ pub fn send_notice(
     session: &Session,
     connection: Option<u64>,
     seal: bool,
-    answered: Answered,
+    answered: AckRequirement,
     body: impl FnOnce(&mut Writer<'_>),
 ) {
     let mut out = new_buffer(Vec::new());
     let mut w = Writer::with_origin(&mut out, MESSAGE_START);
     notice_header().encode(&mut w);
     body(&mut w);
-    let about = About::of_notice(&out);
+    let about = NoticeSubject::of_notice(&out);
     // A notification is never signed, because it belongs to no request. It is encrypted if the
     // session is.
     let sealing = session.sealing.as_ref().filter(|_| seal || session.encrypt_data);
@@ -190,21 +191,21 @@ impl CacheHolder for Oplock {
     fn handle_break(&self, broken: &CacheBreak) {
         let id = self.client.lock().unwrap_or_else(PoisonError::into_inner).file_id.persistent;
         if let Some(server) = self.server.upgrade() {
-            server.note_break_of_oplock(id);
+            server.record_oplock_break(id);
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Told::Granting(kept_back) = &mut *told {
-            *kept_back = Some((broken.to, broken.acknowledge));
+        let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+        if let OplockGrant::InFlight(deferred) = &mut *grant {
+            *deferred = Some((broken.to, broken.acknowledge));
             return;
         }
-        drop(told);
+        drop(grant);
         self.notify(broken.to, broken.acknowledge);
     }
 
     fn handle_grant_begun(&self) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(*told, Told::Granted) {
-            *told = Told::Granting(None);
+        let mut grant = self.grant.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*grant, OplockGrant::Sent) {
+            *grant = OplockGrant::InFlight(None);
         }
     }
 

@@ -10,14 +10,14 @@ use wire::smb::{AsyncId, MessageId};
 
 /// The pending requests of one connection.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingRequests {
     next_id: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    requests: Vec<Entry>,
+struct PendingState {
+    requests: Vec<PendingEntry>,
     /// CANCELs of requests that do not wait yet, because another thread still processes them. The
     /// latest few.
     early: VecDeque<MessageId>,
@@ -25,7 +25,7 @@ struct State {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PendingEntry {
     message_id: MessageId,
     async_id: AsyncId,
     cancelled: Arc<Signal>,
@@ -34,20 +34,20 @@ struct Entry {
 /// The entry of a pending request; dropping it removes the entry.
 #[derive(Debug)]
 pub struct WaitTicket<'a> {
-    waiting: &'a Waiting,
+    pending: &'a PendingRequests,
     /// AsyncId of the interim and the final response.
     pub async_id: AsyncId,
     /// Raised by CANCEL.
     pub cancelled: Arc<Signal>,
 }
 
-impl Default for Waiting {
+impl Default for PendingRequests {
     fn default() -> Self {
         Self { next_id: AtomicU64::new(1), state: Mutex::default() }
     }
 }
 
-impl Waiting {
+impl PendingRequests {
     /// Adds a pending request; none if the connection has too many.
     pub fn enter(&self, message_id: MessageId) -> Option<WaitTicket<'_>> {
         self.enter_among(message_id, ASYNC_REQUESTS_MAX)
@@ -70,8 +70,8 @@ impl Waiting {
             state.early.remove(at);
             cancelled.raise();
         }
-        state.requests.push(Entry { message_id, async_id, cancelled: cancelled.clone() });
-        Some(WaitTicket { waiting: self, async_id, cancelled })
+        state.requests.push(PendingEntry { message_id, async_id, cancelled: cancelled.clone() });
+        Some(WaitTicket { pending: self, async_id, cancelled })
     }
 
     /// Number of pending requests.
@@ -110,7 +110,7 @@ impl Waiting {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +118,7 @@ impl Waiting {
 impl Drop for WaitTicket<'_> {
     fn drop(&mut self) {
         let id = self.async_id;
-        self.waiting.lock().requests.retain(|e| e.async_id != id);
+        self.pending.lock().requests.retain(|e| e.async_id != id);
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_request_cancelled_before_it_waits_is_cancelled_when_it_does() {
-        let waiting = Waiting::default();
+        let waiting = PendingRequests::default();
         waiting.cancel(MessageId(7), None);
         assert!(!waiting.enter(MessageId(6)).unwrap().cancelled.is_raised());
         assert!(waiting.enter(MessageId(7)).unwrap().cancelled.is_raised());
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn only_the_latest_early_cancels_are_remembered() {
-        let waiting = Waiting::default();
+        let waiting = PendingRequests::default();
         (0..=EARLY_CANCELS_MAX as u64).for_each(|id| waiting.cancel(MessageId(id), None));
         assert!(!waiting.enter(MessageId(0)).unwrap().cancelled.is_raised());
         assert!(waiting.enter(MessageId(1)).unwrap().cancelled.is_raised());

@@ -24,7 +24,7 @@ struct ChargedPipe {
 }
 
 /// Bytes of a response; the flag is true if more of it remains.
-pub type Answered = (Vec<u8>, bool);
+pub type PipeData = (Vec<u8>, bool);
 
 impl ChargedPipe {
     fn set_now(&mut self, now: Timestamp) {
@@ -46,7 +46,7 @@ impl ChargedPipe {
         settled.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)
     }
 
-    fn read(&mut self, count: usize) -> Answered {
+    fn read(&mut self, count: usize) -> PipeData {
         let answered = self.pipe.read(count);
         // A read never increases the memory.
         self.memory.resize(self.pipe.memory_bytes() as u64);
@@ -85,7 +85,7 @@ impl OpenPipe {
     ///
     /// # Errors
     /// `PIPE_DISCONNECTED`: no further response will come.
-    pub fn read(&self, count: usize) -> Result<Option<Answered>, NtStatus> {
+    pub fn read(&self, count: usize) -> Result<Option<PipeData>, NtStatus> {
         let mut pipe = self.pipe();
         if pipe.pipe.is_disconnected() {
             return Err(NtStatus::PIPE_DISCONNECTED);
@@ -97,7 +97,7 @@ impl OpenPipe {
     ///
     /// # Errors
     /// See [`OpenPipe::read`].
-    pub async fn answer(&self, count: usize) -> Result<Answered, NtStatus> {
+    pub async fn answer(&self, count: usize) -> Result<PipeData, NtStatus> {
         poll_fn(|cx| {
             if let Some(answered) = self.read(count).transpose() {
                 return Poll::Ready(answered);
@@ -122,7 +122,7 @@ impl OpenPipe {
         bytes: &[u8],
         count: usize,
         now: Timestamp,
-    ) -> Result<Answered, NtStatus> {
+    ) -> Result<PipeData, NtStatus> {
         let mut pipe = self.pipe();
         pipe.set_now(now);
         if pipe.pipe.available() > 0 {

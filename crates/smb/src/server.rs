@@ -4,7 +4,7 @@ use crate::app_instances::AppInstances;
 use crate::audit;
 use crate::clients::Clients;
 use crate::config::{Config, Share};
-use crate::create_guids::{Claimed, CreateGuids, CreateKey};
+use crate::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
 use crate::holdings::Holdings;
 use crate::host::{Host, Now};
@@ -191,15 +191,15 @@ impl Server {
     }
 
     /// Reserves all ids up to `id`: opens of the previous run have them.
-    pub fn use_ids_after(&self, id: u64) {
+    pub fn reserve_ids_through(&self, id: u64) {
         self.next_open.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Registers the CreateGuid of `open`, so that a replayed CREATE finds it.
-    pub fn let_replays_find(&self, open: &Arc<Open>) {
+    pub fn register_for_replay(&self, open: &Arc<Open>) {
         let Some(create) = open.origin.create_guid else { return };
         let key = CreateKey { client: open.origin.client_guid, create };
-        if let Claimed::Fresh(claim) = self.create_guids.claim(key) {
+        if let ClaimOutcome::Fresh(claim) = self.create_guids.claim(key) {
             open.set_claim(claim);
             open.answer_replays();
         }
@@ -223,14 +223,14 @@ impl Server {
 
     /// Ends a session and closes its opens.
     pub fn end_session(&self, session: &Session) {
-        self.forget_session(session, "Ended");
+        self.remove_session(session, "Ended");
         self.close_all(session.end());
     }
 
     /// Ends a session whose last connection was lost; its client may reconnect the durable opens.
     pub fn lose_session(&self, session: &Session) {
-        self.durable.while_losing(|| {
-            self.forget_session(session, "ConnectionLost");
+        self.durable.while_detaching(|| {
+            self.remove_session(session, "ConnectionLost");
             self.detach_all(session.lose());
         });
     }
@@ -270,7 +270,7 @@ impl Server {
         }
         drop(self.durable.remove(open.id.persistent));
         open.closed.raise();
-        self.forget(open).await;
+        self.remove_record(open).await;
         if let Ok(file) = open.file()
             && let Err(error) = files.close(file.clone()).await
         {
@@ -283,7 +283,7 @@ impl Server {
         sessions.values().filter(|session| session.client_guid == client).cloned().collect()
     }
 
-    fn forget_session(&self, session: &Session, why: &str) {
+    fn remove_session(&self, session: &Session, why: &str) {
         self.clients.remove(session);
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         // Another session may have received the id after this one ended.
@@ -298,19 +298,19 @@ impl Server {
     /// caller runs it about once a second.
     pub fn handle_tick(&self, now: Now) {
         self.close_all(self.durable.remove_expired(now.instant));
-        self.tell_again(now);
+        self.resend_notices(now);
         self.files.handle_tick();
     }
 
     /// Repeats notifications that clients have not acknowledged.
-    fn tell_again(&self, now: Now) {
+    fn resend_notices(&self, now: Now) {
         let Some(due_at_once) = now.instant.checked_sub(NOTICE_AT_ONCE_AGAIN_AFTER) else { return };
         let due = now.instant.checked_sub(NOTICE_AGAIN_AFTER);
         let sessions: Vec<Arc<Session>> = {
             let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-            sessions.values().filter(|session| session.may_tell_again()).cloned().collect()
+            sessions.values().filter(|session| session.may_resend_notices()).cloned().collect()
         };
-        sessions.iter().for_each(|session| session.tell_again(due, due_at_once));
+        sessions.iter().for_each(|session| session.resend_notices(due, due_at_once));
     }
 
     /// Closes opens whose session or tree is gone. Waiting requests are notified, and the drop of
@@ -324,7 +324,7 @@ impl Server {
     fn begin_close(&self, opens: &[Arc<Open>]) {
         for open in opens {
             open.closed.raise();
-            drop(self.forget(open));
+            drop(self.remove_record(open));
         }
     }
 
@@ -354,7 +354,7 @@ impl Server {
 
     /// Prepares the end of the process: persistent opens stay open across it.
     pub fn leave(&self) {
-        self.durable.leave_persistent();
+        self.durable.abandon_persistent();
     }
 
     /// The data that `status` shows.

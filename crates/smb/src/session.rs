@@ -7,10 +7,10 @@
 use crate::conn::Shared;
 use crate::host::Account;
 use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
-use crate::notices::{About, Answered, Notice};
+use crate::notices::{AckRequirement, Notice, NoticeSubject};
 use crate::open::Open;
 use crate::signal::Signal;
-use crate::tree::{Admitted, Tree};
+use crate::tree::{AdmittedShare, Tree};
 use files::ShareQueue;
 use limits::{Holder, Ledger, Share};
 use meter::Authentication;
@@ -136,22 +136,22 @@ pub struct Session {
     is_ended: AtomicBool,
     is_lost: AtomicBool,
     /// A notification was sent that the client must acknowledge without preparation.
-    was_told_at_once: AtomicBool,
+    had_immediate_notice: AtomicBool,
     orphans: AtomicUsize,
 }
 
 /// The right of one request to continue after its channel was lost.
 #[derive(Debug)]
-pub struct Orphan(Arc<Session>);
+pub struct OrphanedRequest(Arc<Session>);
 
-impl Orphan {
+impl OrphanedRequest {
     /// The session that the request belongs to.
     pub fn session(&self) -> &Arc<Session> {
         &self.0
     }
 }
 
-impl Drop for Orphan {
+impl Drop for OrphanedRequest {
     fn drop(&mut self) {
         self.0.orphans.fetch_sub(1, Ordering::AcqRel);
     }
@@ -279,7 +279,7 @@ impl Session {
             next_tree: AtomicU32::new(1),
             is_ended: AtomicBool::new(false),
             is_lost: AtomicBool::new(false),
-            was_told_at_once: AtomicBool::new(false),
+            had_immediate_notice: AtomicBool::new(false),
             orphans: AtomicUsize::new(0),
         }
     }
@@ -335,7 +335,7 @@ impl Session {
     /// `INSUFFICIENT_RESOURCES` past [`TREES_PER_SESSION_MAX`], or if the user has too many.
     pub fn add_tree(
         &self,
-        admitted: Admitted,
+        admitted: AdmittedShare,
         ledger: &Arc<Ledger>,
     ) -> Result<Arc<Tree>, NtStatus> {
         let mut trees = lock(&self.trees);
@@ -444,9 +444,9 @@ impl Session {
 
     /// The right to continue one request whose channel was lost. None if the session has ended or
     /// has [`ORPHANS_PER_SESSION_MAX`] such requests.
-    pub fn begin_orphan(self: &Arc<Self>) -> Option<Orphan> {
+    pub fn begin_orphan(self: &Arc<Self>) -> Option<OrphanedRequest> {
         let before = self.orphans.fetch_add(1, Ordering::AcqRel);
-        let place = Orphan(self.clone());
+        let place = OrphanedRequest(self.clone());
         (before < ORPHANS_PER_SESSION_MAX && !self.has_ended()).then_some(place)
     }
 
@@ -475,46 +475,46 @@ impl Session {
     /// Sends a notification on `connection`, or on another channel if that one is gone or none is
     /// preferred.
     pub fn notify(&self, connection: Option<u64>, notice: Notice) {
-        if notice.answered == Answered::AtOnce {
-            self.was_told_at_once.store(true, Ordering::Relaxed);
+        if notice.answered == AckRequirement::Immediate {
+            self.had_immediate_notice.store(true, Ordering::Relaxed);
         }
         let live = self.live_channels();
         let (preferred, others): (Vec<_>, Vec<_>) =
             live.into_iter().partition(|c| Some(c.facts.id) == connection);
-        tell_one_of(preferred.into_iter().chain(others), notice);
+        push_to_first_live(preferred.into_iter().chain(others), notice);
     }
 
     /// Sends a notification on another channel than `connection`, if there is one.
     pub fn notify_elsewhere(&self, connection: u64, notice: Notice) {
         // An open that was closed meanwhile has no oplock to break.
-        if let Some(About::Open(id)) = notice.about
+        if let Some(NoticeSubject::Open(id)) = notice.about
             && self.open(id).is_err()
         {
             return;
         }
         let others = self.live_channels().into_iter().filter(|c| c.facts.id != connection);
-        tell_one_of(others, notice);
+        push_to_first_live(others, notice);
     }
 
     /// True if the session still has an open under the lease that the notification is about.
     fn has_lease_of(&self, notice: &Notice) -> bool {
-        let Some(About::Lease(key)) = notice.about else { return false };
+        let Some(NoticeSubject::Lease(key)) = notice.about else { return false };
         let is_of =
             |open: &Arc<Open>| open.lease.as_ref().is_some_and(|lease| lease.key().key == key);
         self.opens().iter().any(is_of)
     }
 
     /// Handles the client's acknowledgment of a notification.
-    pub fn handle_answer(&self, about: About) {
-        self.live_channels().iter().for_each(|channel| channel.notices.forget(about));
+    pub fn handle_acknowledgment(&self, about: NoticeSubject) {
+        self.live_channels().iter().for_each(|channel| channel.notices.acknowledge(about));
     }
 
     /// Repeats unacknowledged notifications. Those that need no preparation and are older than
     /// `due_at_once` go out on the same channel. Those older than `due` go out on another channel.
-    pub fn tell_again(&self, due: Option<Instant>, due_at_once: Instant) {
+    pub fn resend_notices(&self, due: Option<Instant>, due_at_once: Instant) {
         let live = self.live_channels();
         for channel in &live {
-            for notice in channel.notices.take_unheeded(due_at_once) {
+            for notice in channel.notices.take_late_immediate(due_at_once) {
                 // If the channel closes now, another channel delivers its notifications.
                 if self.has_lease_of(&notice)
                     && let Err(notice) = channel.notices.push(notice)
@@ -545,9 +545,9 @@ impl Session {
         channels.is_empty()
     }
 
-    /// True if [`Session::tell_again`] may have work.
-    pub fn may_tell_again(&self) -> bool {
-        self.was_told_at_once.load(Ordering::Relaxed) || lock(&self.channels).len() > 1
+    /// True if [`Session::resend_notices`] may have work.
+    pub fn may_resend_notices(&self) -> bool {
+        self.had_immediate_notice.load(Ordering::Relaxed) || lock(&self.channels).len() > 1
     }
 
     /// Its channels, for `status`.
@@ -572,7 +572,7 @@ impl Session {
 }
 
 /// Queues the notification on the first channel that still accepts it.
-fn tell_one_of(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
+fn push_to_first_live(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
     let mut notice = Some(notice);
     for channel in channels {
         match notice.take().map(|notice| channel.notices.push(notice)) {

@@ -11,10 +11,10 @@ use crate::host::{Account, Now};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
 use crate::logon_throttle::{LogonAttempt, WaitingLogon};
 use crate::metering::authentication;
-use crate::negotiate::Negotiated;
-use crate::parked::{ArrivedSetup, EarlyLogon, SetupWait};
+use crate::negotiate::Negotiation;
 use crate::session::{SealingKeys, Session, SessionParts, SessionUser};
 use crate::transmit::{MESSAGE_START, PREFIX, Transmit, new_buffer};
+use crate::waiting_setups::{DelayedLogon, SetupRequest, SetupWaitReason};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,32 +38,32 @@ const GUEST: &str = "@guest";
 pub struct PendingSetup {
     acceptor: spnego::Acceptor,
     preauth: PreauthHash,
-    purpose: Purpose,
+    purpose: SetupPurpose,
 }
 
 /// The purpose of a session set-up.
 #[derive(Clone, Debug)]
-pub enum Purpose {
+pub enum SetupPurpose {
     /// Creates a session.
     New,
     /// Re-authenticates a session of this connection.
-    Renews(Arc<Session>),
+    Reauthenticate(Arc<Session>),
     /// Binds a session of another connection to this one as a channel.
-    Binds(Arc<Session>),
+    Bind(Arc<Session>),
 }
 
 /// The outcome of one SESSION_SETUP request.
-enum Taken {
+enum SetupProgress {
     /// A response.
-    Step(Step),
+    SetupReply(SetupReply),
     /// A password whose verification must be delayed.
-    Early(EarlyLogon),
+    Early(DelayedLogon),
     /// A Kerberos ticket, which another task verifies.
     Ticket(Vec<u8>),
 }
 
 /// The response to one security token.
-pub struct Step {
+pub struct SetupReply {
     status: NtStatus,
     flags: SessionFlags,
     token: Vec<u8>,
@@ -76,7 +76,7 @@ pub struct Step {
     is_ticket: bool,
 }
 
-impl Step {
+impl SetupReply {
     pub(crate) fn refused(status: NtStatus) -> Self {
         Self {
             status,
@@ -92,7 +92,7 @@ impl Step {
 
 impl PendingSetup {
     fn bound(&self) -> Option<&Arc<Session>> {
-        if let Purpose::Binds(session) = &self.purpose { Some(session) } else { None }
+        if let SetupPurpose::Bind(session) = &self.purpose { Some(session) } else { None }
     }
 }
 
@@ -109,10 +109,14 @@ impl Conn {
             return Err(Close::Garbage("setup before negotiate"));
         }
         let grant = self.charge(header)?;
-        let setup = ArrivedSetup { frame, header: *header, grant, sealed_by };
+        let setup = SetupRequest { frame, header: *header, grant, sealed_by };
         if self.is_setup_waiting(header.session_id) {
             if let Some(setup) = self.wait_for_turn(setup) {
-                self.answer_setup(setup, header, Step::refused(NtStatus::REQUEST_NOT_ACCEPTED));
+                self.answer_setup(
+                    setup,
+                    header,
+                    SetupReply::refused(NtStatus::REQUEST_NOT_ACCEPTED),
+                );
             }
             return Ok(());
         }
@@ -121,48 +125,58 @@ impl Conn {
     }
 
     /// Processes a request. `waited` is the reason of an earlier delay, if any.
-    pub(crate) fn set_up(&mut self, setup: ArrivedSetup, waited: Option<SetupWait>, now: Now) {
+    pub(crate) fn set_up(
+        &mut self,
+        setup: SetupRequest,
+        waited: Option<SetupWaitReason>,
+        now: Now,
+    ) {
         let mut header = setup.header;
         let is_first = !self.setups.contains_key(&header.session_id.0);
-        let place = waited.as_ref().and_then(SetupWait::place);
+        let place = waited.as_ref().and_then(SetupWaitReason::place);
         let (setup, step) = match self.take_setup(&setup, &mut header, place, now) {
-            Ok(Taken::Step(step)) => (setup, step),
-            Ok(Taken::Early(early)) => {
-                let Some(setup) = self.wait_for_judgement(setup, &early, waited, now) else {
+            Ok(SetupProgress::SetupReply(step)) => (setup, step),
+            Ok(SetupProgress::Early(early)) => {
+                let Some(setup) = self.wait_for_verification(setup, &early, waited, now) else {
                     return;
                 };
-                (setup, self.refuse_unjudged(header.session_id, early.user))
+                (setup, self.refuse_unverified(header.session_id, early.user))
             }
-            Ok(Taken::Ticket(ticket)) => return self.judge_ticket(setup, header, ticket),
+            Ok(SetupProgress::Ticket(ticket)) => return self.judge_ticket(setup, header, ticket),
             Err(NtStatus::INSUFFICIENT_RESOURCES) if is_first => {
                 let Some(setup) = self.wait_for_room(setup, waited.as_ref(), now) else { return };
-                (setup, Step::refused(NtStatus::INSUFFICIENT_RESOURCES))
+                (setup, SetupReply::refused(NtStatus::INSUFFICIENT_RESOURCES))
             }
-            Err(status) => (setup, Step::refused(status)),
+            Err(status) => (setup, SetupReply::refused(status)),
         };
         self.answer_setup(setup, &header, step);
         self.end_turn(header.session_id, now);
     }
 
     /// Sends the response. `header` has the session's id, once one is assigned.
-    pub(crate) fn answer_setup(&mut self, setup: ArrivedSetup, header: &Header, mut step: Step) {
+    pub(crate) fn answer_setup(
+        &mut self,
+        setup: SetupRequest,
+        header: &Header,
+        mut step: SetupReply,
+    ) {
         if step.status != NtStatus::MORE_PROCESSING_REQUIRED {
             let session = step.channel.as_ref().map(|channel| &channel.session);
             let refused = (step.refused_user.as_str(), step.is_ticket);
             self.audit_setup(header, session, refused, step.status);
         }
-        let ArrivedSetup { frame, grant, sealed_by, .. } = setup;
+        let SetupRequest { frame, grant, sealed_by, .. } = setup;
         step.refused_binding = self.bindable(&frame, header).filter(|_| step.channel.is_none());
         self.reply_setup(header, grant, step, sealed_by.is_some());
     }
 
     fn take_setup(
         &mut self,
-        ArrivedSetup { frame, sealed_by, .. }: &ArrivedSetup,
+        SetupRequest { frame, sealed_by, .. }: &SetupRequest,
         header: &mut Header,
         place: Option<&WaitingLogon>,
         now: Now,
-    ) -> Result<Taken, NtStatus> {
+    ) -> Result<SetupProgress, NtStatus> {
         let negotiated = self.negotiated.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
         let mut r = Reader::new(frame);
         let skipped = r.skip(Header::LENGTH, "header");
@@ -174,7 +188,7 @@ impl Conn {
         if request.flags & SessionSetupRequest::BINDING != 0 {
             self.begin_binding(frame, header, &negotiated)?;
         } else if header.session_id == SessionId(0) {
-            header.session_id = self.begin_setup(Purpose::New)?;
+            header.session_id = self.begin_setup(SetupPurpose::New)?;
         } else {
             self.check_further(frame, header, *sealed_by)?;
         }
@@ -182,11 +196,11 @@ impl Conn {
         if let Some(ticket) =
             self.setups.get(&id.0).and_then(|s| s.acceptor.claimed_ticket(request.token))
         {
-            return Ok(Taken::Ticket(ticket));
+            return Ok(SetupProgress::Ticket(ticket));
         }
         let attempt = match self.attempt_of(id, request.token, place, now)? {
             Ok(attempt) => attempt,
-            Err(early) => return Ok(Taken::Early(early)),
+            Err(early) => return Ok(SetupProgress::Early(early)),
         };
         let mut setup = self.setups.remove(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
         if negotiated.dialect == Dialect::Smb311 {
@@ -199,21 +213,21 @@ impl Conn {
         if let Some(attempt) = attempt {
             self.count_attempt(attempt, &result, now);
         }
-        self.conclude(id, &request, &negotiated, setup, result).map(Taken::Step)
+        self.conclude(id, &request, &negotiated, setup, result).map(SetupProgress::SetupReply)
     }
 
     fn conclude(
         &mut self,
         id: SessionId,
         request: &SessionSetupRequest<'_>,
-        negotiated: &Negotiated,
+        negotiated: &Negotiation,
         setup: PendingSetup,
         result: Result<spnego::Step, Refused>,
-    ) -> Result<Step, NtStatus> {
+    ) -> Result<SetupReply, NtStatus> {
         match result {
             Ok(spnego::Step::Continue(token)) => {
                 self.setups.insert(id.0, setup);
-                Ok(Step { token, ..Step::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
+                Ok(SetupReply { token, ..SetupReply::refused(NtStatus::MORE_PROCESSING_REQUIRED) })
             }
             Ok(spnego::Step::Done(token, logon)) => {
                 self.log_on(id, request, negotiated, setup, token, *logon)
@@ -228,7 +242,7 @@ impl Conn {
         frame: &Bytes,
         id: SessionId,
         verdict: Result<Shown, RefusedTicket>,
-    ) -> Result<Step, NtStatus> {
+    ) -> Result<SetupReply, NtStatus> {
         let negotiated = self.negotiated.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
         let mut r = Reader::new(frame);
         let skipped = r.skip(Header::LENGTH, "header");
@@ -253,13 +267,13 @@ impl Conn {
         token: &[u8],
         place: Option<&WaitingLogon>,
         now: Now,
-    ) -> Result<Result<Option<LogonAttempt>, EarlyLogon>, NtStatus> {
+    ) -> Result<Result<Option<LogonAttempt>, DelayedLogon>, NtStatus> {
         let setup = self.setups.get(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
         let Some(user) = setup.acceptor.claimed_user(token) else { return Ok(Ok(None)) };
         let throttle = &self.server.logon_throttle;
         let attempt = throttle.attempt(&self.account_name(&user), self.shared.facts.peer.ip());
         let due = throttle.due(attempt, &self.failures, place, now.instant);
-        Ok(due.map_or(Ok(Some(attempt)), |due| Err(EarlyLogon { attempt, due, user })))
+        Ok(due.map_or(Ok(Some(attempt)), |due| Err(DelayedLogon { attempt, due, user })))
     }
 
     /// The canonical account name of a user, independent of its spelling.
@@ -287,17 +301,17 @@ impl Conn {
 
     /// Refuses an attempt because too many already wait. A session in re-authentication continues,
     /// because its client has shown nothing wrong.
-    pub(crate) fn refuse_unjudged(&mut self, id: SessionId, user: String) -> Step {
+    pub(crate) fn refuse_unverified(&mut self, id: SessionId, user: String) -> SetupReply {
         self.setups.remove(&id.0);
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
         stats.logons_unjudged.fetch_add(1, Ordering::Relaxed);
         let why = "too many attempts to log on wait; try again later";
         self.server.host.logon_failed(self.shared.facts.peer, &user, why);
-        Step { refused_user: user, ..Step::refused(NtStatus::REQUEST_NOT_ACCEPTED) }
+        SetupReply { refused_user: user, ..SetupReply::refused(NtStatus::REQUEST_NOT_ACCEPTED) }
     }
 
-    pub(crate) fn begin_setup(&mut self, purpose: Purpose) -> Result<SessionId, NtStatus> {
+    pub(crate) fn begin_setup(&mut self, purpose: SetupPurpose) -> Result<SessionId, NtStatus> {
         if self.channels.len() >= SESSIONS_PER_CONNECTION_MAX {
             self.channels.retain(|_, channel| !channel.session.has_ended());
         }
@@ -306,12 +320,12 @@ impl Conn {
         {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
-        if matches!(purpose, Purpose::New) && self.server.is_draining() {
+        if matches!(purpose, SetupPurpose::New) && self.server.is_draining() {
             return Err(NtStatus::REQUEST_NOT_ACCEPTED);
         }
         let id = match &purpose {
-            Purpose::New => self.server.new_session_id(),
-            Purpose::Renews(session) | Purpose::Binds(session) => session.id,
+            SetupPurpose::New => self.server.new_session_id(),
+            SetupPurpose::Reauthenticate(session) | SetupPurpose::Bind(session) => session.id,
         };
         let config = self.server.config();
         let facts = ntlm::TargetFacts { name: config.name.clone(), domain: config.domain.clone() };
@@ -328,11 +342,12 @@ impl Conn {
 
     /// The unauthenticated logons that are allowed. A proven session has keys that sign and
     /// encrypt, even after its client re-authenticates as anonymous.
-    fn unproven(&self, config: &Config, purpose: &Purpose) -> Unproven {
-        let has_keys = matches!(purpose, Purpose::Renews(session) if session.has_secret());
+    fn unproven(&self, config: &Config, purpose: &SetupPurpose) -> Unproven {
+        let has_keys =
+            matches!(purpose, SetupPurpose::Reauthenticate(session) if session.has_secret());
         let anonymous = (config.takes_unproven() || has_keys) && self.server.host.guest().is_some();
         // A user's session never becomes a guest's session.
-        let is_new = matches!(purpose, Purpose::New);
+        let is_new = matches!(purpose, SetupPurpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
         Unproven { anonymous, guest }
     }
@@ -349,13 +364,15 @@ impl Conn {
         sealed_by: Option<SessionId>,
     ) -> Result<(), NtStatus> {
         match self.setups.get(&header.session_id.0).map(|setup| &setup.purpose) {
-            Some(Purpose::New) => Ok(()),
-            Some(Purpose::Binds(session)) => {
+            Some(SetupPurpose::New) => Ok(()),
+            Some(SetupPurpose::Bind(session)) => {
                 let is_signed = header.flags.contains(Flags::SIGNED);
                 let is_proven = is_signed && session.signing_key.verify(frame);
                 if is_proven { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
             }
-            Some(Purpose::Renews(_)) | None => self.take_renewal(frame, header, sealed_by),
+            Some(SetupPurpose::Reauthenticate(_)) | None => {
+                self.take_renewal(frame, header, sealed_by)
+            }
         }
     }
 
@@ -382,10 +399,10 @@ impl Conn {
         if self.setups.contains_key(&id.0) {
             return Ok(());
         }
-        self.begin_setup(Purpose::Renews(channel.session.clone())).map(|_| ())
+        self.begin_setup(SetupPurpose::Reauthenticate(channel.session.clone())).map(|_| ())
     }
 
-    fn refuse_logon(&mut self, refused: Refused, purpose: Purpose) -> Step {
+    fn refuse_logon(&mut self, refused: Refused, purpose: SetupPurpose) -> SetupReply {
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
         let peer = self.shared.facts.peer;
@@ -401,7 +418,7 @@ impl Conn {
         };
         self.server.host.logon_failed(peer, &user, why);
         // A failed re-authentication ends the session.
-        if let Purpose::Renews(session) = purpose {
+        if let SetupPurpose::Reauthenticate(session) = purpose {
             // The channel remains, so that the client still gets USER_SESSION_DELETED.
             self.server.end_session(&session);
         }
@@ -411,25 +428,27 @@ impl Conn {
             Refused::NtlmBlocked => NtStatus::NTLM_BLOCKED,
             _ => NtStatus::LOGON_FAILURE,
         };
-        Step { refused_user: user, ..Step::refused(status) }
+        SetupReply { refused_user: user, ..SetupReply::refused(status) }
     }
 
     fn log_on(
         &mut self,
         id: SessionId,
         request: &SessionSetupRequest<'_>,
-        negotiated: &Negotiated,
+        negotiated: &Negotiation,
         setup: PendingSetup,
         token: Vec<u8>,
         logon: spnego::Logon,
-    ) -> Result<Step, NtStatus> {
+    ) -> Result<SetupReply, NtStatus> {
         let channel = match setup.purpose {
-            Purpose::Binds(session) => self.bind(session, negotiated, &setup.preauth, &logon)?,
-            Purpose::Renews(session) => {
+            SetupPurpose::Bind(session) => {
+                self.bind(session, negotiated, &setup.preauth, &logon)?
+            }
+            SetupPurpose::Reauthenticate(session) => {
                 self.renew(&session, self.user_of(&logon)?)?;
                 self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
             }
-            Purpose::New => {
+            SetupPurpose::New => {
                 let user = self.user_of(&logon)?;
                 self.new_session(id, request, negotiated, &setup.preauth, &logon, user)?
             }
@@ -449,7 +468,13 @@ impl Conn {
             flags.0 |= SessionFlags::ENCRYPT_DATA.0;
         }
         let status = NtStatus::SUCCESS;
-        Ok(Step { status, flags, token, channel: Some(channel), ..Step::refused(status) })
+        Ok(SetupReply {
+            status,
+            flags,
+            token,
+            channel: Some(channel),
+            ..SetupReply::refused(status)
+        })
     }
 
     /// Completes a re-authentication by the account that created the session's keys, or by
@@ -507,7 +532,7 @@ impl Conn {
         &mut self,
         id: SessionId,
         request: &SessionSetupRequest<'_>,
-        negotiated: &Negotiated,
+        negotiated: &Negotiation,
         preauth: &PreauthHash,
         logon: &spnego::Logon,
         user: SessionUser,
@@ -588,7 +613,7 @@ impl Conn {
         }
     }
 
-    fn reply_setup(&mut self, header: &Header, grant: u16, step: Step, is_sealed: bool) {
+    fn reply_setup(&mut self, header: &Header, grant: u16, step: SetupReply, is_sealed: bool) {
         let mut buffer = new_buffer(Vec::new());
         let mut reply = header.reply(step.status, grant);
         // Guest and anonymous sessions have no secret key to sign the response with.
@@ -617,8 +642,8 @@ impl Conn {
             key.sign(&mut buffer[MESSAGE_START..]);
         }
         // A refusal is not part of the exchange, which continues without it. MS-SMB2 3.3.5.5.
-        let goes_on = step.status == NtStatus::MORE_PROCESSING_REQUIRED;
-        if let Some(setup) = self.setups.get_mut(&header.session_id.0).filter(|_| goes_on) {
+        let has_more = step.status == NtStatus::MORE_PROCESSING_REQUIRED;
+        if let Some(setup) = self.setups.get_mut(&header.session_id.0).filter(|_| has_more) {
             setup.preauth.update(&buffer[MESSAGE_START..]);
         }
         let sealing =

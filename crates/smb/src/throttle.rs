@@ -58,16 +58,16 @@ impl UnpaidTree {
 }
 
 /// Counts one request as delayed by limits; dropping it ends that.
-struct Counted<'a>(&'a AtomicU32);
+struct ThrottledCount<'a>(&'a AtomicU32);
 
-impl<'a> Counted<'a> {
+impl<'a> ThrottledCount<'a> {
     fn among(shared: &'a Shared) -> Self {
         shared.throttled.fetch_add(1, Ordering::Relaxed);
         Self(&shared.throttled)
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for ThrottledCount<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -125,8 +125,8 @@ impl Request<'_> {
         let Some(queue) = tree.queue() else { return Ok(()) };
         self.files.context().begin_wait();
         let session = self.session()?;
-        let _counted = Counted::among(self.shared);
-        let ticket = self.shared.waiting.enter_throttled(self.header.message_id);
+        let _counted = ThrottledCount::among(self.shared);
+        let ticket = self.shared.pending.enter_throttled(self.header.message_id);
         let cancelled = async {
             match &ticket {
                 Some(ticket) => ticket.cancelled.raised().await,

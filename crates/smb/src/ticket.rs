@@ -5,9 +5,9 @@ use crate::chain::Finished;
 use crate::conn::Conn;
 use crate::host::Now;
 use crate::logon_throttle::WaitingTicket;
-use crate::parked::ArrivedSetup;
 use crate::server::Server;
-use crate::setup::Step;
+use crate::setup::SetupReply;
+use crate::waiting_setups::SetupRequest;
 use meter::Arrival;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use wire::spnego::{RefusedTicket, Shown};
 
 /// A SESSION_SETUP with the verdict on its ticket.
 #[derive(Debug)]
-pub struct JudgedSetup {
-    setup: ArrivedSetup,
+pub struct TicketVerdict {
+    setup: SetupRequest,
     session: SessionId,
     arrival: Option<Arrival>,
     verdict: Result<Shown, RefusedTicket>,
@@ -27,30 +27,30 @@ pub struct JudgedSetup {
 
 impl Conn {
     /// Starts the verification of a ticket. `header` has the session's id.
-    pub(crate) fn judge_ticket(&mut self, setup: ArrivedSetup, header: Header, ticket: Vec<u8>) {
+    pub(crate) fn judge_ticket(&mut self, setup: SetupRequest, header: Header, ticket: Vec<u8>) {
         let session = header.session_id;
         let address = self.shared.facts.peer.ip();
         let Some(place) = self.server.logon_throttle.wait_for_ticket(address) else {
-            let step = self.refuse_unjudged(session, String::new());
+            let step = self.refuse_unverified(session, String::new());
             return self.answer_setup(setup, &header, step);
         };
-        self.judged.push(session);
+        self.verifying.push(session);
         let (server, arrival) = (self.server.clone(), self.arrival);
         self.start_job(Box::pin(async move {
             let verdict = judge(&server, address, ticket).await;
-            let judged = JudgedSetup { setup, session, arrival, verdict, _place: place };
-            Finished { judged: Some(Box::new(judged)), ..Finished::default() }
+            let judged = TicketVerdict { setup, session, arrival, verdict, _place: place };
+            Finished { ticket_verdict: Some(Box::new(judged)), ..Finished::default() }
         }));
     }
 
     /// Answers a SESSION_SETUP according to the verdict on its ticket.
-    pub(crate) fn handle_judged(&mut self, judged: JudgedSetup, now: Now) {
-        let JudgedSetup { setup, session, arrival, verdict, _place } = judged;
-        self.judged.retain(|other| *other != session);
+    pub(crate) fn handle_ticket_verdict(&mut self, judged: TicketVerdict, now: Now) {
+        let TicketVerdict { setup, session, arrival, verdict, _place } = judged;
+        self.verifying.retain(|other| *other != session);
         let header = Header { session_id: session, ..setup.header };
         let step = self.take_verdict(&setup.frame, session, verdict);
         self.arrival = arrival;
-        self.answer_setup(setup, &header, step.unwrap_or_else(Step::refused));
+        self.answer_setup(setup, &header, step.unwrap_or_else(SetupReply::refused));
         self.arrival = None;
         self.end_turn(session, now);
     }

@@ -37,7 +37,7 @@ pub struct Tree {
 
 /// A share with one user's access to it.
 #[derive(Debug)]
-pub struct Admitted {
+pub struct AdmittedShare {
     /// The share.
     pub share: Arc<Share>,
     /// See [`Tree::volume`].
@@ -48,7 +48,7 @@ pub struct Admitted {
     pub counted: ShareId,
 }
 
-impl Admitted {
+impl AdmittedShare {
     /// The upper bound of an open's access.
     #[must_use]
     pub fn max_access(&self) -> Access {
@@ -59,9 +59,9 @@ impl Admitted {
 impl Tree {
     /// A new tree connect.
     #[must_use]
-    pub fn new(id: TreeId, admitted: Admitted, queue: Option<Arc<ShareQueue>>) -> Self {
+    pub fn new(id: TreeId, admitted: AdmittedShare, queue: Option<Arc<ShareQueue>>) -> Self {
         let max_access = admitted.max_access();
-        let Admitted { share, volume, forced, counted } = admitted;
+        let AdmittedShare { share, volume, forced, counted } = admitted;
         Self {
             id,
             share,

@@ -1,6 +1,6 @@
 //! CHANGE_NOTIFY. MS-SMB2 3.3.5.19. `files::watch` selects the changes that a request reports.
 
-use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
 use crate::names::{push_units, stream_units};
 use crate::open::Open;
 use crate::status::status_of;
@@ -37,7 +37,7 @@ pub async fn change_notify(request: &mut Request<'_>) -> Result<Outcome, NtStatu
     Ok(Outcome::Wait(Box::pin(wait(open, next))))
 }
 
-async fn wait(open: Arc<Open>, next: NextChanges) -> Result<Waited, NtStatus> {
+async fn wait(open: Arc<Open>, next: NextChanges) -> Result<AsyncReply, NtStatus> {
     let answer = match select(pin!(next.answer()), pin!(open.closed.raised())).await {
         Either::Left((answer, _)) => answer,
         Either::Right(_) => WatchAnswer::Closed,
@@ -55,11 +55,11 @@ async fn wait(open: Arc<Open>, next: NextChanges) -> Result<Waited, NtStatus> {
 }
 
 /// A response with this body, whose offsets count from the header that is added later.
-fn waited(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> Waited {
+fn waited(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> AsyncReply {
     let mut message = vec![0; Header::LENGTH];
     encode(&mut Writer::with_origin(&mut message, 0));
     let body = message.split_off(Header::LENGTH);
-    Waited { reply: Reply::with_status(status), body, open: None }
+    AsyncReply { reply: Reply::with_status(status), body, open: None }
 }
 
 /// The name of a change in SMB's encoding.

@@ -35,7 +35,7 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         }
         // The record is removed first. Otherwise a new file could get the inode number of the
         // deleted file.
-        if !request.server.forget(&open).await {
+        if !request.server.remove_record(&open).await {
             return Err(NtStatus::INSUFFICIENT_RESOURCES);
         }
         let unstable = stable::before_close(files, std::slice::from_ref(&open)).await?;

@@ -28,12 +28,12 @@ const COMPRESSION_DEFAULT: u16 = 1;
 const COMPRESSION_LZNT1: u16 = 2;
 
 /// Output of a control code, with its status.
-struct Answer {
+struct IoctlOutput {
     status: NtStatus,
     output: Vec<u8>,
 }
 
-impl Answer {
+impl IoctlOutput {
     fn ok(output: Vec<u8>) -> Self {
         Self { status: NtStatus::SUCCESS, output }
     }
@@ -68,7 +68,7 @@ async fn answer(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
     file_id: &mut FileId,
-) -> Result<Answer, QueryRefusal> {
+) -> Result<IoctlOutput, QueryRefusal> {
     Ok(match body.code {
         fsctl::VALIDATE_NEGOTIATE_INFO => network::validate_negotiate(request, body)?,
         fsctl::QUERY_NETWORK_INTERFACE_INFO => network::interfaces(request, body)?,
@@ -95,7 +95,7 @@ fn respond(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
     file_id: FileId,
-    answer: Answer,
+    answer: IoctlOutput,
 ) -> Result<Outcome, NtStatus> {
     let room = body.output_bytes_max as usize;
     let cut = &answer.output[..answer.output.len().min(room)];
@@ -109,7 +109,7 @@ async fn on_open(
     request: &mut Request<'_>,
     open: &Arc<Open>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, QueryRefusal> {
+) -> Result<IoctlOutput, QueryRefusal> {
     if let Target::Pipe(_) = &open.target {
         return Ok(pipe::on_pipe(request, open, body)?);
     }
@@ -155,7 +155,7 @@ fn request_resiliency(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     if request.negotiated.dialect == Dialect::Smb202 {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
@@ -170,7 +170,7 @@ fn request_resiliency(
         let _ = durable.set(charge.map_err(|_| NtStatus::INSUFFICIENT_RESOURCES)?);
     }
     open.set_durability(durability);
-    Ok(Answer::empty())
+    Ok(IoctlOutput::empty())
 }
 
 /// The times of the share's snapshots. MS-SMB2 3.3.5.15.1.
@@ -178,7 +178,7 @@ async fn snapshots(
     request: &Request<'_>,
     file: &OpenFile,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     if body.output_bytes_max < 16 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -187,7 +187,7 @@ async fn snapshots(
         Err(FsError::NotFound | FsError::PathNotFound) => Vec::new(),
         other => other.map_err(status_of)?,
     };
-    Ok(Answer::ok(snapshot_array(&times, body.output_bytes_max as usize)))
+    Ok(IoctlOutput::ok(snapshot_array(&times, body.output_bytes_max as usize)))
 }
 
 /// The compression state of a file. Every open may query it.
@@ -195,13 +195,13 @@ fn compression(
     request: &Request<'_>,
     file: &OpenFile,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     if body.output_bytes_max < 2 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let compressed = request.files.attributes_unchecked(file).map_err(status_of)?.compressed;
     let format = if compressed { COMPRESSION_LZNT1 } else { COMPRESSION_NONE };
-    Ok(Answer::ok(format.to_le_bytes().to_vec()))
+    Ok(IoctlOutput::ok(format.to_le_bytes().to_vec()))
 }
 
 /// Enables or disables compression; the file system chooses the algorithm.
@@ -209,19 +209,19 @@ async fn set_compression(
     request: &Request<'_>,
     file: &Arc<OpenFile>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let format = Reader::new(body.input).u16("compression").map_err(malformed)?;
     if ![COMPRESSION_NONE, COMPRESSION_DEFAULT, COMPRESSION_LZNT1].contains(&format) {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let compressed = format != COMPRESSION_NONE;
     request.files.set_compressed(file, compressed).await.map_err(status_of)?;
-    Ok(Answer::empty())
+    Ok(IoctlOutput::empty())
 }
 
 /// FILE_OBJECTID_BUFFER: every file has an id, which consists of its inode and its volume. MS-FSCC
 /// 2.1.3.
-fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<IoctlOutput, NtStatus> {
     if body.output_bytes_max < 64 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -230,5 +230,5 @@ fn object_id(file: &OpenFile, body: &IoctlRequest<'_>) -> Result<Answer, NtStatu
     let mut volume = [0; 16];
     volume[..8].copy_from_slice(&file.volume().vfs_serial().to_le_bytes());
     // ObjectId, BirthVolumeId, BirthObjectId, DomainId.
-    Ok(Answer::ok([&id[..], &volume, &id, &[0; 16]].concat()))
+    Ok(IoctlOutput::ok([&id[..], &volume, &id, &[0; 16]].concat()))
 }

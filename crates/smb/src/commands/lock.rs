@@ -1,6 +1,6 @@
 //! LOCK. MS-SMB2 3.3.5.14.
 
-use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
 use crate::limits::LOCKS_PER_REQUEST_MAX;
 use crate::open::Open;
 use crate::server::Server;
@@ -35,13 +35,13 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let sequence = if multichannel { body.sequence } else { 0 };
     // The request comes from a lost channel, after its successor. The client would not know of the
     // lock.
-    if multichannel && request.under_way.is_none() && open.lock_sequences().is_behind(sequence) {
+    if multichannel && request.outstanding.is_none() && open.lock_sequences().is_behind(sequence) {
         return Err(NtStatus::FILE_NOT_AVAILABLE);
     }
     let is_replay = open.lock_sequences().is_replay(sequence);
     if is_replay {
         // The record of the first request may not be written yet.
-        request.server.keep(&open).await?;
+        request.server.update_record(&open).await?;
         EmptyBody.encode(&mut request.w);
         return Ok(Outcome::success());
     }
@@ -57,7 +57,7 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         let holder = request.session()?.holder.clone();
         match request.files.try_locks(file, &locks, &holder) {
             Ok(()) => {
-                keep_locks(request.server, request.files, &open, &locks, sequence).await?;
+                record_locks(request.server, request.files, &open, &locks, sequence).await?;
                 EmptyBody.encode(&mut request.w);
                 return Ok(Outcome::success());
             }
@@ -70,13 +70,13 @@ pub async fn lock(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         }
     }
     open.lock_sequences().handle_done(sequence);
-    request.server.keep(&open).await?;
+    request.server.update_record(&open).await?;
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::success())
 }
 
 /// Records granted locks. A persistent open has its locks after a restart, or the request fails.
-async fn keep_locks(
+async fn record_locks(
     server: &Server,
     files: &RequestFiles,
     open: &Open,
@@ -84,7 +84,7 @@ async fn keep_locks(
     sequence: u32,
 ) -> Result<(), NtStatus> {
     open.lock_sequences().handle_done(sequence);
-    let kept = server.keep(open).await;
+    let kept = server.update_record(open).await;
     if kept.is_err() {
         open.lock_sequences().handle_undone(sequence);
         files.release_all(open.file()?, locks);
@@ -146,7 +146,7 @@ async fn wait(
     locks: Vec<RangeLock>,
     sequence: u32,
     holder: Holder,
-) -> Result<Waited, NtStatus> {
+) -> Result<AsyncReply, NtStatus> {
     let file = open.file()?.clone();
     for &lock in &locks {
         let granted = files.lock(&file, lock, &holder);
@@ -155,8 +155,8 @@ async fn wait(
             Either::Right((result, _)) => result.map_err(status_of)?,
         }
     }
-    keep_locks(&server, &files, &open, &locks, sequence).await?;
+    record_locks(&server, &files, &open, &locks, sequence).await?;
     let mut body = Vec::new();
     EmptyBody.encode(&mut Writer::new(&mut body));
-    Ok(Waited { reply: Reply::default(), body, open: None })
+    Ok(AsyncReply { reply: Reply::default(), body, open: None })
 }

@@ -12,7 +12,7 @@ pub async fn logoff(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let mut removing = session.opens();
     removing.retain(|open| {
         let removes = open.file().is_ok_and(|file| file.may_remove_at_close());
-        removes && open.writes_through() && durable::kept_as(open).is_none()
+        removes && open.writes_through() && durable::detachable_as(open).is_none()
     });
     removing.retain(|open| session.remove_open(open.id).is_ok());
     request.server.lose_session(session);

@@ -2,7 +2,7 @@
 
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::lease::{LEVEL_LEASE, Lease};
-use crate::notices::About;
+use crate::notices::NoticeSubject;
 use crate::open::Open;
 use crate::oplock::{LEVEL_II, LEVEL_NONE, caching_of};
 use files::{AcknowledgeRefusal, CacheKey, Caching};
@@ -16,8 +16,8 @@ use wire::smb::{LeaseBreakResponse, OplockBreak, OplockBreakAck};
 /// or the user has no open under it, `UNSUCCESSFUL` if it is not breaking, `REQUEST_NOT_ACCEPTED`
 /// if the client retains too much caching.
 pub fn oplock_break(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
-    if let Some(about) = About::of(request.message) {
-        request.session()?.handle_answer(about);
+    if let Some(about) = NoticeSubject::of(request.message) {
+        request.session()?.handle_acknowledgment(about);
     }
     match OplockBreakAck::decode(&mut request.body()?).map_err(malformed)? {
         OplockBreakAck::Oplock { level, file_id } => {
@@ -54,7 +54,7 @@ fn acknowledge_oplock(request: &Request<'_>, open: &Open, level: u8) -> Result<(
         Ok(()) | Err(AcknowledgeRefusal::TooMuch) => Err(NtStatus::INVALID_OPLOCK_PROTOCOL),
         Err(AcknowledgeRefusal::NotBreaking) => {
             let is_unasked =
-                open.oplock.as_ref().is_some_and(|oplock| oplock.take_unasked_answer());
+                open.oplock.as_ref().is_some_and(|oplock| oplock.take_superfluous_ack());
             if is_unasked {
                 Err(NtStatus::INVALID_OPLOCK_PROTOCOL)
             } else {

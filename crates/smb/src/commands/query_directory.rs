@@ -10,7 +10,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::Open;
 use crate::posix::is_posix;
 use crate::status::status_of;
-use entries::{Entries, Parts};
+use entries::{EncoderParts, EntryEncoder};
 use files::{Access, OpenFile};
 use limits::Cost;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use wire::smb::{QueryDirectoryRequest, QueryFlags};
 
 /// Position of a listing, one an open: MS-SMB2 3.3.1.10 EnumerationLocation.
 #[derive(Debug, Default)]
-pub struct Scan {
+pub struct DirectoryScan {
     /// The pattern as the client sent it.
     units: Vec<u16>,
     pattern: Pattern,
@@ -33,7 +33,7 @@ pub struct Scan {
     found_any: bool,
 }
 
-impl Scan {
+impl DirectoryScan {
     fn new(units: Vec<u16>) -> Self {
         Self { pattern: Pattern::new(&units), units, ..Self::default() }
     }
@@ -63,7 +63,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     if !file.granted().intersects(Access::READ_DATA) {
         return Err(NtStatus::ACCESS_DENIED);
     }
-    let shape = Shape::of(body.class, file)?;
+    let shape = EntryFormat::of(body.class, file)?;
     // Concurrent requests continue where the previous one ended.
     let mut slot = open.scan.lock().await;
     let scan = start_scan(slot.take(), &body)?;
@@ -75,7 +75,7 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
     let length_field = request.w.position();
     request.w.u32(0);
     let start = request.w.buffer().len();
-    let entries = Entries::new(Parts {
+    let entries = EntryEncoder::new(EncoderParts {
         files: request.files.clone(),
         file: file.clone(),
         shape,
@@ -102,21 +102,21 @@ pub async fn query_directory(request: &mut Request<'_>) -> Result<Outcome, NtSta
 async fn fill(
     request: &Request<'_>,
     open: &Arc<Open>,
-    mut entries: Entries,
-) -> Result<Entries, NtStatus> {
+    mut entries: EntryEncoder,
+) -> Result<EntryEncoder, NtStatus> {
     let (files, file) = (request.files, open.file()?);
     entries.put_dots()?;
     if !entries.scan.pattern.has_wildcards() {
         entries.put_named()?;
         return Ok(entries);
     }
-    if entries.goes_on() {
+    if entries.has_more() {
         entries.names_left = Some(INLINE_NAMES_MAX);
         let (cookie, wanted) = (entries.scan.cookie, entries.wanted());
         let ended = files.list_with_attributes(file, cookie, wanted, &mut entries);
         entries.end(ended.map_err(status_of)?);
     }
-    if entries.goes_on() {
+    if entries.has_more() {
         entries.names_left = None;
         entries.make_room();
         let (cookie, wanted) = (entries.scan.cookie, entries.wanted());
@@ -138,7 +138,10 @@ fn scan_result(wrote: bool, full: bool, first: bool) -> Result<(), NtStatus> {
 }
 
 /// The scan to continue; a new one on request, or if there is none.
-fn start_scan(present: Option<Scan>, body: &QueryDirectoryRequest<'_>) -> Result<Scan, NtStatus> {
+fn start_scan(
+    present: Option<DirectoryScan>,
+    body: &QueryDirectoryRequest<'_>,
+) -> Result<DirectoryScan, NtStatus> {
     let units = utf16_units(body.pattern, "pattern").map_err(malformed)?;
     if units.len() > PATTERN_UNITS_MAX {
         return Err(NtStatus::OBJECT_NAME_INVALID);
@@ -149,21 +152,21 @@ fn start_scan(present: Option<Scan>, body: &QueryDirectoryRequest<'_>) -> Result
         Some(scan) if !restart => Ok(scan),
         Some(scan) => {
             let units = if units.is_empty() { scan.units } else { units };
-            Ok(Scan { found_any: scan.found_any, ..Scan::new(units) })
+            Ok(DirectoryScan { found_any: scan.found_any, ..DirectoryScan::new(units) })
         }
-        None if units.is_empty() => Ok(Scan::new(vec![ALL_NAMES])),
-        None => Ok(Scan::new(units)),
+        None if units.is_empty() => Ok(DirectoryScan::new(vec![ALL_NAMES])),
+        None => Ok(DirectoryScan::new(units)),
     }
 }
 
 /// The requested form of entries.
 #[derive(Clone, Copy, Debug)]
-pub enum Shape {
+pub enum EntryFormat {
     Windows(DirectoryClass),
     Posix,
 }
 
-impl Shape {
+impl EntryFormat {
     fn of(class: u8, file: &OpenFile) -> Result<Self, NtStatus> {
         if class == FILE_POSIX_INFORMATION && is_posix(file) {
             return Ok(Self::Posix);

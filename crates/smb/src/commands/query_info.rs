@@ -4,7 +4,7 @@ use super::info_classes::{file_query_refusal, fs_query_refusal};
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::dispatch::{Outcome, QueryRefusal, Request, malformed};
-use crate::extended_attributes::{Shown, VALUE_BYTES_MAX, is_name, next_position, page};
+use crate::extended_attributes::{EaEntry, VALUE_BYTES_MAX, is_name, next_position, page};
 use crate::names::{path_units, stream_units};
 use crate::open::{Open, Target};
 use crate::posix::{is_posix, posix_info};
@@ -267,7 +267,7 @@ fn streams(
         });
     }
     for stream in streams {
-        if stream.size_bytes == 0 && (is_apple || apple::is_apples(&stream.name)) {
+        if stream.size_bytes == 0 && (is_apple || apple::is_apple_stream(&stream.name)) {
             continue;
         }
         let Some(units) = stream_units(&stream.name) else { continue };
@@ -292,7 +292,8 @@ fn full_ea(
     let room = body.output_bytes as usize;
     let all = files.xattrs(file).map_err(status_of)?;
     let all = all.into_iter().filter(|(_, value)| value.len() <= VALUE_BYTES_MAX);
-    let entries: Vec<Shown> = all.map(|(name, value)| (name.as_bytes().to_vec(), value)).collect();
+    let entries: Vec<EaEntry> =
+        all.map(|(name, value)| (name.as_bytes().to_vec(), value)).collect();
     if !body.input.is_empty() {
         let asked = asked_for(&entries, body.input)?;
         return show_ea(&asked, data, room).map(|(_, status)| status);
@@ -307,7 +308,7 @@ fn full_ea(
 }
 
 /// The attributes that a list names; absent ones are returned empty.
-fn asked_for(entries: &[Shown], list: &[u8]) -> Result<Vec<Shown>, NtStatus> {
+fn asked_for(entries: &[EaEntry], list: &[u8]) -> Result<Vec<EaEntry>, NtStatus> {
     let names = decode_ea_names(list).map_err(|_| NtStatus::EA_LIST_INCONSISTENT)?;
     if !names.iter().all(|name| is_name(name)) {
         return Err(NtStatus::INVALID_EA_NAME);
@@ -321,7 +322,7 @@ fn asked_for(entries: &[Shown], list: &[u8]) -> Result<Vec<Shown>, NtStatus> {
 
 /// Appends as many entries as fit, and returns their number.
 fn show_ea(
-    entries: &[Shown],
+    entries: &[EaEntry],
     data: &mut Vec<u8>,
     room: usize,
 ) -> Result<(usize, NtStatus), QueryRefusal> {

@@ -1,10 +1,10 @@
 //! READ. MS-SMB2 3.3.5.12.
 
 use crate::apple::{is_info, read_unwritten};
-use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
 use crate::limits::SENDFILE_BYTES_MIN;
 use crate::open::{Open, Target};
-use crate::pipe::Answered;
+use crate::pipe::PipeData;
 use crate::status::status_of;
 use crate::throttle::UnpaidOpen;
 use files::{OpenFile, ShareQueue};
@@ -152,7 +152,7 @@ fn read_pipe(
     }
 }
 
-async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<Waited, NtStatus> {
+async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<AsyncReply, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     let answered = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
         Either::Left((answered, _)) => answered?,
@@ -162,10 +162,10 @@ async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<Waited, NtSta
     let mut message = vec![0; Header::LENGTH];
     let status = put_answer(&mut Writer::with_origin(&mut message, 0), &answered);
     let body = message.split_off(Header::LENGTH);
-    Ok(Waited { reply: Reply::with_status(status), body, open: None })
+    Ok(AsyncReply { reply: Reply::with_status(status), body, open: None })
 }
 
-fn put_answer(w: &mut Writer<'_>, (data, more): &Answered) -> NtStatus {
+fn put_answer(w: &mut Writer<'_>, (data, more): &PipeData) -> NtStatus {
     let response = ReadResponse::begin(w);
     w.bytes(data);
     response.finish(w, data.len() as u32);

@@ -190,7 +190,7 @@ async fn set_file_info(
         FileInfoClass::Mode => {
             let mode = r.u32("mode").map_err(short)?;
             open.change_mode(mode)?;
-            Box::pin(request.server.keep(open)).await
+            Box::pin(request.server.update_record(open)).await
         }
         FileInfoClass::FullEa => set_xattrs(request, file, input),
         FileInfoClass::ValidDataLength => {

@@ -3,10 +3,10 @@
 use crate::audit;
 use crate::config::Share;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
+use crate::failure_report::report_share_gone;
 use crate::limits::{NAME_LOOKS_EVERY, NAME_WAITS};
 use crate::session::SessionUser;
-use crate::tree::Admitted;
-use crate::trouble::tell_gone;
+use crate::tree::AdmittedShare;
 use files::{Access, Volume, VolumeOptions};
 use meter::ShareId;
 use std::net::IpAddr;
@@ -50,7 +50,7 @@ async fn connect(
     if share.volume.as_ref().is_some_and(|volume| volume.is_gone()) {
         let host = &*request.server.host;
         let (facts, message) = (request.shared.facts, request.header.message_id);
-        tell_gone(host, facts, message, &user.account.name, &share.name);
+        report_share_gone(host, facts, message, &user.account.name, &share.name);
         return Err(NtStatus::BAD_NETWORK_NAME);
     }
     if share.has_stopped(request.files) {
@@ -80,7 +80,7 @@ fn admit(
     counted: ShareId,
     user: &SessionUser,
     peer: IpAddr,
-) -> Result<Admitted, NtStatus> {
+) -> Result<AdmittedShare, NtStatus> {
     let admission = &share.admission;
     if admission.admits_host(peer) != Some(true)
         || !admission.admits(&user.account, user.is_proven())
@@ -97,7 +97,7 @@ fn admit(
         Arc::new(Volume { vfs: volume.vfs.clone(), options })
     });
     let forced = share.forced(&user.account.caller);
-    Ok(Admitted { share, volume, forced, counted })
+    Ok(AdmittedShare { share, volume, forced, counted })
 }
 
 fn find_share(request: &Request<'_>, path: &[u8]) -> Result<Arc<Share>, NtStatus> {

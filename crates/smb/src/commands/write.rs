@@ -1,6 +1,6 @@
 //! WRITE. MS-SMB2 3.3.5.13.
 
-use crate::apple::{InfoWrite, is_info, judge_info_write};
+use crate::apple::{InfoWrite, decide_info_write, is_info};
 use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::{Open, Target};
 use crate::posix::is_posix;
@@ -26,7 +26,7 @@ fn write_info(
     file: &OpenFile,
     body: &WriteRequest<'_>,
 ) -> Result<(), NtStatus> {
-    match judge_info_write(body.offset_bytes, body.data)? {
+    match decide_info_write(body.offset_bytes, body.data)? {
         InfoWrite::Whole(info) => files.write(file.caller(), file, 0, &info).map_err(status_of)?,
         InfoWrite::Removed => files.discard_stream(file).map_err(status_of)?,
         InfoWrite::Ignored => {}

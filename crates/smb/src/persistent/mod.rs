@@ -14,7 +14,7 @@ use crate::lock_sequence::LockSequences;
 use crate::open::{Open, OpenParts, Origin, Persistence, Target};
 use crate::oplock::Oplock;
 use crate::server::Server;
-use crate::tree::{Admitted, Tree};
+use crate::tree::{AdmittedShare, Tree};
 use files::{CacheHolder, CacheKey, OpenFacts, OpenJournal};
 use futures_util::future::BoxFuture;
 use limits::{Holder, Ledger, Share as Charge};
@@ -79,22 +79,22 @@ impl PersistentOpens {
 
 /// A new open whose record is being written. Dropping it removes the record unless the open is
 /// complete.
-pub struct Keeping<'a> {
+pub struct NewRecord<'a> {
     server: &'a Server,
     open: Option<Arc<Open>>,
 }
 
-impl Keeping<'_> {
+impl NewRecord<'_> {
     /// The open is complete; keeps its record.
-    pub fn done(mut self) {
+    pub fn commit(mut self) {
         self.open = None;
     }
 }
 
-impl Drop for Keeping<'_> {
+impl Drop for NewRecord<'_> {
     fn drop(&mut self) {
         if let Some(open) = &self.open {
-            drop(self.server.forget(open));
+            drop(self.server.remove_record(open));
         }
     }
 }
@@ -104,11 +104,11 @@ impl Server {
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` if the record cannot be written.
-    pub async fn keep_new(&self, open: &Arc<Open>) -> Result<Keeping<'_>, NtStatus> {
-        let keeping = Keeping { server: self, open: Some(open.clone()) };
+    pub async fn record_new(&self, open: &Arc<Open>) -> Result<NewRecord<'_>, NtStatus> {
+        let keeping = NewRecord { server: self, open: Some(open.clone()) };
         self.files.for_server().begin_record(open.file()?).await;
         self.persistent.enter(open)?;
-        self.keep(open).await?;
+        self.update_record(open).await?;
         Ok(keeping)
     }
 
@@ -116,9 +116,9 @@ impl Server {
     ///
     /// # Errors
     /// `INSUFFICIENT_RESOURCES` if the record cannot be written.
-    pub async fn keep(&self, open: &Open) -> Result<(), NtStatus> {
+    pub async fn update_record(&self, open: &Open) -> Result<(), NtStatus> {
         let Some(persistence) = &open.origin.persistence else { return Ok(()) };
-        let queued = self.queue(open, persistence, Charging::Refusing);
+        let queued = self.queue(open, persistence, ChargeMode::Refusing);
         let queued = queued.ok_or(NtStatus::INSUFFICIENT_RESOURCES)?;
         if queued.await { Ok(()) } else { Err(NtStatus::INSUFFICIENT_RESOURCES) }
     }
@@ -129,7 +129,7 @@ impl Server {
         &self,
         open: &Open,
         persistence: &Persistence,
-        charging: Charging,
+        charging: ChargeMode,
     ) -> Option<BoxFuture<'static, bool>> {
         // The lock makes a later state also the later write.
         let mut charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,36 +138,36 @@ impl Server {
         let fits = record.file.locks.len() <= PERSISTENT_LOCKS_MAX;
         let bytes = fits.then(|| record.to_bytes())?;
         match charging {
-            Charging::Refusing => charged.try_resize(bytes.len() as u64).ok()?,
-            Charging::Forced => charged.resize(bytes.len() as u64),
+            ChargeMode::Refusing => charged.try_resize(bytes.len() as u64).ok()?,
+            ChargeMode::Forced => charged.resize(bytes.len() as u64),
         }
         Some(self.host.keep_open(open.id.persistent, Some(bytes)))
     }
 
     /// Records the break of a lease, in the background: after a restart the client has only the
     /// lower caching, notified or not.
-    pub fn note_break_of_lease(&self, key: CacheKey) {
+    pub fn record_lease_break(&self, key: CacheKey) {
         if !self.persistent.is_empty() {
-            self.note(&self.persistent.of_lease(key));
+            self.record_breaks(&self.persistent.of_lease(key));
         }
     }
 
     /// Records the break of an open's oplock.
-    pub fn note_break_of_oplock(&self, id: u64) {
-        self.note(self.persistent.find(id).as_slice());
+    pub fn record_oplock_break(&self, id: u64) {
+        self.record_breaks(self.persistent.find(id).as_slice());
     }
 
-    fn note(&self, opens: &[Arc<Open>]) {
+    fn record_breaks(&self, opens: &[Arc<Open>]) {
         for open in opens {
             if let Some(persistence) = &open.origin.persistence {
-                drop(self.queue(open, persistence, Charging::Refusing));
+                drop(self.queue(open, persistence, ChargeMode::Refusing));
             }
         }
     }
 
     /// Removes the record of an open that is about to close, if it is persistent. The removal is
     /// queued on return.
-    pub fn forget(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
+    pub fn remove_record(&self, open: &Open) -> impl Future<Output = bool> + Send + use<> {
         let queued = open.origin.persistence.as_deref().map(|persistence| {
             // The lock keeps a concurrent update from being queued after the removal.
             let _charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,7 +187,7 @@ impl Server {
     pub fn restore(self: &Arc<Self>, records: &BTreeMap<u64, Vec<u8>>) {
         let mut restored = Vec::new();
         for (&id, bytes) in records {
-            self.use_ids_after(id);
+            self.reserve_ids_through(id);
             let made = match OpenRecord::decode(bytes) {
                 Ok(record) if record.id == id => self.restore_one(record),
                 Ok(_) => Err("it is another one's".into()),
@@ -247,7 +247,7 @@ impl Server {
         };
         let counted = self.files.meter().share(&share.name);
         let (share, volume) = (share.clone(), Some(volume.clone()));
-        let admitted = Admitted { share, volume, forced, counted };
+        let admitted = AdmittedShare { share, volume, forced, counted };
         let (charges, persistent) = self.charges_of_restored(&user);
         let bytes =
             self.holdings.persistent_bytes.account(&user).force(record.to_bytes().len() as u64);
@@ -274,7 +274,7 @@ impl Server {
         }));
         open.set_lock_sequences(LockSequences::of_places(record.lock_sequences));
         self.persistent.enter(&open).map_err(|_| "there are too many")?;
-        self.let_replays_find(&open);
+        self.register_for_replay(&open);
         Ok((open, record.file))
     }
 }
@@ -302,7 +302,7 @@ impl OpenJournal for Server {
             .filter_map(|open| Some((open, open.origin.persistence.as_deref()?)))
             // A rename must not fail because another user exceeds their limit.
             .map(|(open, persistence)| {
-                let queued = self.queue(open, persistence, Charging::Forced);
+                let queued = self.queue(open, persistence, ChargeMode::Forced);
                 let is_closed = || self.persistent.find(open.id.persistent).is_none();
                 queued.ok_or_else(is_closed)
             })
@@ -325,7 +325,7 @@ impl OpenJournal for Server {
 
 /// The reaction to a record beyond its user's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Charging {
+enum ChargeMode {
     Refusing,
     Forced,
 }

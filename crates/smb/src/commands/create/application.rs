@@ -3,7 +3,7 @@
 
 use crate::app_instances::AppInstance;
 use crate::dispatch::Request;
-use crate::durable::is_named;
+use crate::durable::has_path;
 use crate::tree::Tree;
 use files::{Access, Caller};
 use wire::ntstatus::NtStatus;
@@ -24,7 +24,7 @@ pub(super) async fn take_over(
     let client = request.negotiated.client_guid;
     for member in server.app_instances.of_others(instance.id, client) {
         let Some(open) = server.find_open(member.client, member.open) else { continue };
-        if open.tree.share.name != tree.share.name || !is_named(&open, name) {
+        if open.tree.share.name != tree.share.name || !has_path(&open, name) {
             continue;
         }
         if instance.is_older_than(member.version) {

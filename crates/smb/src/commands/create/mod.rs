@@ -4,7 +4,7 @@
 //! (resolve, authorize, acquire, apply), respond.
 
 mod application;
-mod first;
+mod first_create;
 mod plan;
 mod reconnect;
 mod replay;
@@ -13,13 +13,14 @@ mod symlink;
 
 use crate::apple;
 use crate::create_guids::Claim;
-use crate::dispatch::{Outcome, Reply, Request, Waited, malformed};
+use crate::dispatch::{AsyncReply, Outcome, Reply, Request, malformed};
 use crate::durable::{Durability, DurableKind};
+use crate::failure_report::report_share_gone;
 use crate::holdings::Charges;
 use crate::lease::Lease;
 use crate::open::{Open, OpenParts, Origin, Persistence, Target};
-use crate::oplock::{Client, Oplock};
-use crate::persistent::Keeping;
+use crate::oplock::{Oplock, OplockClient};
+use crate::persistent::NewRecord;
 use crate::pipe::OpenPipe;
 use crate::quota::{self, OpenQuotas};
 use crate::server::Server;
@@ -27,14 +28,13 @@ use crate::session::Session;
 use crate::stable;
 use crate::status::status_of;
 use crate::tree::Tree;
-use crate::trouble::tell_gone;
 use files::{
     Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, RequestFiles, Volume,
     WaitingOpen,
 };
-use first::{First, Made};
+use first_create::{CreateProgress, FirstCreate};
 use limits::Share as Charge;
-use plan::{Again, May, Plan};
+use plan::{ContextPolicy, Plan, Resumption};
 use std::sync::Arc;
 use vfs::FsError;
 use wire::codec::Writer;
@@ -44,7 +44,7 @@ use wire::smb::{CreateRequest, CreateResponse, FileId, Header, Lease as LeaseReq
 
 /// Opens or creates a file, a directory or a pipe.
 pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
-    let result = open_it(request).await;
+    let result = open_target(request).await;
     if let Err(status) = result {
         // The following requests of the chain fail like their CREATE.
         request.related.failed = Some(status);
@@ -53,7 +53,7 @@ pub async fn create(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     result
 }
 
-async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
+async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let body = CreateRequest::decode(&mut request.body()?).map_err(malformed)?;
     let tree = request.tree()?;
     let tree = request.admit_create(tree).await?;
@@ -63,26 +63,26 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     if quota::is_quota_file(&tree, body.name) {
         return open_quotas(request, &tree, &body);
     }
-    let may = May::on(request, &tree);
-    let claim = match plan::again(&body, may)? {
-        Some(Again::Reconnects(wish, asked)) => {
+    let policy = ContextPolicy::on(request, &tree);
+    let claim = match plan::resumption(&body, policy)? {
+        Some(Resumption::Reconnect(wish, asked)) => {
             return reconnect::reconnect(request, &tree, &asked, &wish, body.name).await;
         }
-        Some(Again::Named(guid, asked)) => {
-            match replay::take_name(request, &tree, &body, guid, asked).await? {
-                replay::Named::First(claim) => Some(claim),
-                replay::Named::Again(outcome) => return Ok(outcome),
+        Some(Resumption::Replayable(guid, asked)) => {
+            match replay::look_up_create_guid(request, &tree, &body, guid, asked).await? {
+                replay::ReplayLookup::First(claim) => Some(claim),
+                replay::ReplayLookup::Replayed(outcome) => return Ok(outcome),
             }
         }
         None => None,
     };
     let mut volume = tree.volume()?.clone();
-    let mut plan = Plan::of(&body, request.header, may)?;
+    let mut plan = Plan::of(&body, request.header, policy)?;
     if let Some(at) = plan.as_of {
         volume = request.files.snapshot(&volume, at).await.map_err(status_of)?;
     }
     settle_path(request, &tree, &volume, &mut plan).await?;
-    let mut creating = Creating::new(request, tree, plan, claim)?;
+    let mut creating = PendingCreate::new(request, tree, plan, claim)?;
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
     if let Some(instance) = creating.plan.asked.app_instance {
@@ -90,14 +90,14 @@ async fn open_it(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     }
     let plan = creating.take_plan();
     let (creating, begun) = if creating.claim.is_some() {
-        match First::new(creating, volume.clone(), caller.clone(), plan).await {
-            Made::Answered(answer) => return answered(request, answer?),
-            Made::Waits(creating, waiting) => {
+        match FirstCreate::new(creating, volume.clone(), caller.clone(), plan).await {
+            CreateProgress::Complete(answer) => return answered(request, answer?),
+            CreateProgress::Waits(creating, waiting) => {
                 let rest = Box::pin(creating.finish_waiting(*waiting));
                 // Another channel can ask for it by its CreateGuid.
-                return Ok(Outcome::WaitLasting(rest));
+                return Ok(Outcome::WaitOnSession(rest));
             }
-            Made::Refused(creating, error) => (creating, Err(error)),
+            CreateProgress::Refused(creating, error) => (creating, Err(error)),
         }
     } else {
         let begun = request.files.begin_open(&volume, &caller, plan).await;
@@ -138,7 +138,7 @@ async fn settle_path(
 }
 
 /// Completes a CREATE whose response body was encoded separately.
-fn answered(request: &mut Request<'_>, answer: Waited) -> Result<Outcome, NtStatus> {
+fn answered(request: &mut Request<'_>, answer: AsyncReply) -> Result<Outcome, NtStatus> {
     request.w.bytes(&answer.body);
     request.related.failed = None;
     request.related.open = answer.open;
@@ -148,11 +148,11 @@ fn answered(request: &mut Request<'_>, answer: Waited) -> Result<Outcome, NtStat
 /// The status of a failed CREATE. If the share's directory is gone, the administrator is notified.
 fn refusal(
     request: &Request<'_>,
-    creating: &Creating,
+    creating: &PendingCreate,
     volume: &Volume,
     error: FsError,
 ) -> NtStatus {
-    let is_missing = error == FsError::NotFound && creating.plan.makes;
+    let is_missing = error == FsError::NotFound && creating.plan.creates;
     let is_file = error == FsError::NotDirectory;
     if creating.plan.names_directory && (is_missing || is_file) {
         // MS-FSA 2.1.5.1: only the name of a directory may end in a separator.
@@ -162,7 +162,7 @@ fn refusal(
         let (host, facts) = (&*request.server.host, request.shared.facts);
         let message = request.header.message_id;
         let user = creating.session.user();
-        tell_gone(host, facts, message, &user.account.name, &creating.tree.share.name);
+        report_share_gone(host, facts, message, &user.account.name, &creating.tree.share.name);
         return NtStatus::NETWORK_NAME_DELETED;
     }
     status_of(error)
@@ -170,14 +170,14 @@ fn refusal(
 
 /// A CREATE of a file in progress, with all state for its completion. It is boxed because it is
 /// large.
-struct Creating {
+struct PendingCreate {
     server: Arc<Server>,
     files: RequestFiles,
     session: Arc<Session>,
     tree: Arc<Tree>,
     id: FileId,
     plan: Plan,
-    cache: Option<Cache>,
+    cache: Option<RequestedCache>,
     claim: Option<Claim<Open>>,
     client_guid: [u8; 16],
     channel_sequence: u16,
@@ -189,12 +189,12 @@ struct Creating {
 }
 
 /// The requested caching, if any.
-enum Cache {
+enum RequestedCache {
     Oplock(Arc<Oplock>),
     Lease(Arc<Lease>, LeaseRequest),
 }
 
-impl Creating {
+impl PendingCreate {
     fn new(
         request: &Request<'_>,
         tree: Arc<Tree>,
@@ -208,12 +208,15 @@ impl Creating {
         let cache = match plan.asked.lease {
             Some(asked) => {
                 let seal = tree.share.encryption_required;
-                Some(Cache::Lease(Lease::new(request.server, &asked, &session, seal), asked))
+                Some(RequestedCache::Lease(
+                    Lease::new(request.server, &asked, &session, seal),
+                    asked,
+                ))
             }
             None if plan.oplock == Caching::NONE => None,
             None => {
                 let client = client_of(request, &session, &tree, id);
-                Some(Cache::Oplock(Oplock::new(request.server, client)))
+                Some(RequestedCache::Oplock(Oplock::new(request.server, client)))
             }
         };
         Ok(Box::new(Self {
@@ -236,27 +239,27 @@ impl Creating {
     /// The request to the file layer.
     fn take_plan(&mut self) -> OpenPlan {
         let caching = self.cache.as_ref().map(|cache| match cache {
-            Cache::Oplock(oplock) => {
+            RequestedCache::Oplock(oplock) => {
                 CacheWish { wanted: self.plan.oplock, key: None, holder: oplock.clone() }
             }
-            Cache::Lease(lease, asked) => lease.wish(asked),
+            RequestedCache::Lease(lease, asked) => lease.wish(asked),
         });
         OpenPlan { caching, ..self.plan.open.clone() }
     }
 
-    /// Waits for the other client, then continues like [`Creating::finish`].
-    async fn finish_waiting(self: Box<Self>, waiting: WaitingOpen) -> Result<Waited, NtStatus> {
+    /// Waits for the other client, then continues like [`PendingCreate::finish`].
+    async fn finish_waiting(self: Box<Self>, waiting: WaitingOpen) -> Result<AsyncReply, NtStatus> {
         let opened = waiting.opened().await.map_err(status_of)?;
         self.finish_apart(opened).await
     }
 
-    /// Like [`Creating::finish`], with a separate response body.
-    async fn finish_apart(self: Box<Self>, opened: OpenResult) -> Result<Waited, NtStatus> {
+    /// Like [`PendingCreate::finish`], with a separate response body.
+    async fn finish_apart(self: Box<Self>, opened: OpenResult) -> Result<AsyncReply, NtStatus> {
         // Offsets in the response count from its header.
         let mut body = vec![0; Header::LENGTH];
         let mut w = Writer::with_origin(&mut body, 0);
         let (reply, open) = self.finish(opened, &mut w).await?;
-        Ok(Waited { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
+        Ok(AsyncReply { reply, body: body.split_off(Header::LENGTH), open: Some(open) })
     }
 
     /// Adds the open to the session and writes the response.
@@ -265,7 +268,7 @@ impl Creating {
         mut opened: OpenResult,
         w: &mut Writer<'_>,
     ) -> Result<(Reply, Arc<Open>), NtStatus> {
-        if !self.plan.makes && apple::is_nothing(&self.tree, &opened) {
+        if !self.plan.creates && apple::is_hidden_empty_stream(&self.tree, &opened) {
             return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
         }
         let claim = self.claim.take();
@@ -274,13 +277,13 @@ impl Creating {
         let by = (open.writes_through(), opened.action);
         stable::after_create(&self.files, &opened.open, by).await?;
         let keeping = match open.origin.persistence {
-            Some(_) => Some(self.server.keep_new(&open).await?),
+            Some(_) => Some(self.server.record_new(&open).await?),
             None => None,
         };
         let entered = self.session.add_open(open.clone());
         let is_lost = entered.is_err() && claim.is_some() && self.session.is_lost();
         if entered.is_ok() || is_lost {
-            keeping.into_iter().for_each(Keeping::done);
+            keeping.into_iter().for_each(NewRecord::commit);
             claim.into_iter().for_each(|claim| open.set_claim(claim));
         }
         if is_lost {
@@ -295,9 +298,11 @@ impl Creating {
 
     fn new_open(&mut self, opened: &OpenResult, granted: Option<&CacheGrant>) -> Open {
         let (oplock, lease) = match self.cache.take() {
-            Some(Cache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
+            Some(RequestedCache::Oplock(oplock)) => (granted.is_some().then_some(oplock), None),
             // The lease of an earlier open under the same key, if there is one.
-            Some(Cache::Lease(..)) => (None, granted.and_then(CacheGrant::holder::<Lease>)),
+            Some(RequestedCache::Lease(..)) => {
+                (None, granted.and_then(CacheGrant::holder::<Lease>))
+            }
             None => (None, None),
         };
         lease.iter().for_each(|lease| lease.note_user(&self.session.user().account.name));
@@ -371,10 +376,10 @@ fn client_of(
     session: &Arc<Session>,
     tree: &Tree,
     file_id: FileId,
-) -> Client {
+) -> OplockClient {
     let seal = session.encrypt_data || tree.share.encryption_required;
     let connection = request.shared.facts.id;
-    Client { connection, session: Arc::downgrade(session), file_id, seal }
+    OplockClient { connection, session: Arc::downgrade(session), file_id, seal }
 }
 
 /// Opens a pipe of IPC$: the RPC interfaces by which clients enumerate shares.

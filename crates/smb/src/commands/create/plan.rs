@@ -41,17 +41,17 @@ pub struct Plan {
     /// Mode flags for queries; FILE_WRITE_THROUGH makes every change stable.
     pub mode: u32,
     /// The disposition creates a missing file.
-    pub makes: bool,
+    pub creates: bool,
     /// The path ends in a separator, and no option states the kind. Only an existing directory is
     /// acceptable then.
     pub names_directory: bool,
     /// The contents of the response.
-    pub asked: Asked,
+    pub asked: RequestedContexts,
 }
 
 /// The parts of a CREATE that its response depends on.
 #[derive(Debug, Default)]
-pub struct Asked {
+pub struct RequestedContexts {
     /// Space to reserve, in bytes.
     pub allocation_bytes: Option<u64>,
     /// The requested durability.
@@ -83,34 +83,37 @@ pub struct DurableWish {
 
 /// A CREATE that refers to an earlier one. Most of its other fields are meaningless then.
 #[derive(Debug)]
-pub enum Again {
+pub enum Resumption {
     /// The client reconnects an open. MS-SMB2 2.2.13.2.4, .12.
-    Reconnects(Reconnect, Asked),
+    Reconnect(Reconnect, RequestedContexts),
     /// The CREATE has a CreateGuid, and may have been processed already. MS-SMB2 2.2.13.2.11.
-    Named(Guid, Asked),
+    Replayable(Guid, RequestedContexts),
 }
 
 /// Detects a CREATE that refers to an earlier one.
 ///
 /// # Errors
 /// `INVALID_PARAMETER` for malformed or contradicting contexts.
-pub fn again(body: &CreateRequest<'_>, may: May) -> Result<Option<Again>, NtStatus> {
-    let contexts = Contexts::decode(body.contexts, may)?;
+pub fn resumption(
+    body: &CreateRequest<'_>,
+    policy: ContextPolicy,
+) -> Result<Option<Resumption>, NtStatus> {
+    let contexts = Contexts::decode(body.contexts, policy)?;
     let mut asked = contexts.asked(body);
     if let Some(mut reconnect) = contexts.reconnects {
         asked.durable = None;
         // The oplock level is among the meaningless fields.
         asked.lease = contexts.lease;
         reconnect.lease_key = contexts.lease.map(|lease| lease.key);
-        return Ok(Some(Again::Reconnects(reconnect, asked)));
+        return Ok(Some(Resumption::Reconnect(reconnect, asked)));
     }
     let named = asked.durable.and_then(|wish| wish.create_guid);
-    Ok(named.map(|guid| Again::Named(guid, asked)))
+    Ok(named.map(|guid| Resumption::Replayable(guid, asked)))
 }
 
 /// The create contexts that a request may use.
 #[derive(Clone, Copy, Debug)]
-pub struct May {
+pub struct ContextPolicy {
     /// Dialect of the connection.
     dialect: Dialect,
     /// The POSIX extensions are negotiated and enabled for the share.
@@ -121,7 +124,7 @@ pub struct May {
     streams: bool,
 }
 
-impl May {
+impl ContextPolicy {
     /// The policy for requests on `tree`.
     pub fn on(request: &Request<'_>, tree: &Tree) -> Self {
         let posix = request.negotiated.posix && tree.share.posix;
@@ -192,24 +195,28 @@ impl Plan {
     /// # Errors
     /// `INVALID_PARAMETER`, `ACCESS_DENIED`, `NOT_SUPPORTED`, `OBJECT_NAME_INVALID`,
     /// `BAD_IMPERSONATION_LEVEL`.
-    pub fn of(body: &CreateRequest<'_>, header: &Header, may: May) -> Result<Self, NtStatus> {
+    pub fn of(
+        body: &CreateRequest<'_>,
+        header: &Header,
+        policy: ContextPolicy,
+    ) -> Result<Self, NtStatus> {
         if body.impersonation > 3 {
             return Err(NtStatus::BAD_IMPERSONATION_LEVEL);
         }
         check_options(body)?;
         let (if_exists, if_missing) = disposition(body.disposition)?;
-        let mut contexts = Contexts::decode(body.contexts, may)?;
+        let mut contexts = Contexts::decode(body.contexts, policy)?;
         let mode = contexts.take_mode();
         let units = utf16_units(body.name, "name").map_err(malformed)?;
         let is_posix = contexts.posix_mode.is_some();
         // A POSIX client may use such a name for a file of its own.
-        let token = take_token(&units).filter(|_| may.snapshots && !is_posix);
+        let token = take_token(&units).filter(|_| policy.snapshots && !is_posix);
         let (units, as_of) = match token {
             Some((rest, at)) => (rest, Some(at)),
             None => (units, contexts.snapshot),
         };
         let parsed = path_of(&units, header, is_posix)?;
-        if parsed.stream.is_some() && !may.streams {
+        if parsed.stream.is_some() && !policy.streams {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
         let wants = |option| body.options & option != 0;
@@ -257,7 +264,7 @@ impl Plan {
             // An invalid oplock level requests no oplock.
             oplock: caching_of(body.oplock).unwrap_or(Caching::NONE),
             mode: body.options & MODE_FLAGS,
-            makes: if_missing == IfMissing::Create,
+            creates: if_missing == IfMissing::Create,
             names_directory,
             asked,
         })
@@ -385,8 +392,8 @@ impl Contexts {
         mode.or(Some(stated))
     }
 
-    fn asked(&self, body: &CreateRequest<'_>) -> Asked {
-        Asked {
+    fn asked(&self, body: &CreateRequest<'_>) -> RequestedContexts {
+        RequestedContexts {
             allocation_bytes: self.allocation,
             durable: self.durable,
             maximal_access: self.maximal_access,
@@ -398,9 +405,9 @@ impl Contexts {
         }
     }
 
-    fn decode(list: &[u8], may: May) -> Result<Self, NtStatus> {
+    fn decode(list: &[u8], policy: ContextPolicy) -> Result<Self, NtStatus> {
         let mut found = Self::default();
-        let has_v2 = may.dialect >= Dialect::Smb300;
+        let has_v2 = policy.dialect >= Dialect::Smb300;
         for context in CreateContexts::new(list) {
             let (name, data) = context.map_err(malformed)?;
             match name {
@@ -426,15 +433,15 @@ impl Contexts {
                 APP_INSTANCE if has_v2 => {
                     found.app_instance = Some(decode_app_instance_id(data).map_err(malformed)?);
                 }
-                APP_VERSION if may.dialect >= Dialect::Smb311 => {
+                APP_VERSION if policy.dialect >= Dialect::Smb311 => {
                     found.app_version = Some(AppInstanceVersion::decode(data).map_err(malformed)?);
                 }
-                POSIX if may.posix => {
+                POSIX if policy.posix => {
                     found.posix_mode = Some(decode_posix_mode(data).map_err(malformed)?);
                 }
                 LEASE_CONTEXT => {
                     let lease = Lease::decode(data).map_err(malformed)?;
-                    found.lease = Some(lease).filter(|lease| knows_lease(lease, may.dialect));
+                    found.lease = Some(lease).filter(|lease| knows_lease(lease, policy.dialect));
                 }
                 // Unknown contexts are ignored.
                 _ => {}
@@ -537,7 +544,7 @@ mod tests {
         }
         let contexts = Contexts::decode(
             &list,
-            May { dialect, posix: false, snapshots: false, streams: true },
+            ContextPolicy { dialect, posix: false, snapshots: false, streams: true },
         )?;
         Ok((contexts.reconnects.is_some(), contexts.durable.is_some()))
     }

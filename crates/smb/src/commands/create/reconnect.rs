@@ -1,6 +1,6 @@
 //! CREATE that reconnects a durable open. MS-SMB2 3.3.5.9.7, 3.3.5.9.12.
 
-use super::plan::Asked;
+use super::plan::RequestedContexts;
 use super::{client_of, respond};
 use crate::dispatch::{Outcome, Reply, Request};
 use crate::durable::Reconnect;
@@ -16,21 +16,21 @@ use wire::ntstatus::NtStatus;
 /// [`RECONNECT_WAITS`] and a tick for the end of that connection.
 ///
 /// # Errors
-/// The errors of [`take_up`].
+/// The errors of [`reattach_open`].
 pub(super) async fn reconnect(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
-    asked: &Asked,
+    asked: &RequestedContexts,
     wish: &Reconnect,
     name: &[u8],
 ) -> Result<Outcome, NtStatus> {
     // Only a continuously available share has persistent opens.
     let persistent = wish.persistent && request.may_persist(&tree.share);
     let wish = Reconnect { persistent, ..*wish };
-    let mut taken = take_up(request, tree.clone(), &wish, name);
+    let mut taken = reattach_open(request, tree.clone(), &wish, name);
     if let Err(NtStatus::OBJECT_NAME_NOT_FOUND) = taken {
-        wait_for_its_end(request, &tree.share.name, &wish, name).await?;
-        taken = take_up(request, tree.clone(), &wish, name);
+        wait_for_detach(request, &tree.share.name, &wish, name).await?;
+        taken = reattach_open(request, tree.clone(), &wish, name);
     }
     answer(request, asked, &taken?, OpenAction::Opened)
 }
@@ -40,8 +40,8 @@ pub(super) async fn reconnect(
 ///
 /// # Errors
 /// `OBJECT_NAME_NOT_FOUND` if the open does not exist, or is not detached within
-/// [`RECONNECT_WAITS`] and a tick. The other errors of [`Reconnect::judge`] are returned at once.
-pub(super) async fn wait_for_its_end(
+/// [`RECONNECT_WAITS`] and a tick. The other errors of [`Reconnect::check`] are returned at once.
+pub(super) async fn wait_for_detach(
     request: &Request<'_>,
     share: &str,
     wish: &Reconnect,
@@ -53,11 +53,11 @@ pub(super) async fn wait_for_its_end(
         let elsewhere = server.find_elsewhere(wish.id, session);
         let elsewhere = elsewhere.filter(|open| open.durability().is_some());
         // The same checks as after the detachment.
-        elsewhere.iter().try_for_each(|open| wish.judge(open, session, share, name))?;
-        let may_come = elsewhere.is_some() || server.durable.is_losing();
+        elsewhere.iter().try_for_each(|open| wish.check(open, session, share, name))?;
+        let may_come = elsewhere.is_some() || server.durable.is_detaching();
         let look = may_come.then(|| server.durable.expect(wish.id, until));
         // The open may have been detached meanwhile.
-        if server.durable.is_kept(wish.id) {
+        if server.durable.is_detached(wish.id) {
             return Ok(());
         }
         let look = look.filter(|_| server.host.instant() < until);
@@ -66,10 +66,10 @@ pub(super) async fn wait_for_its_end(
 }
 
 /// A reconnected open.
-pub(super) struct Taken {
+pub(super) struct ReattachedOpen {
     pub open: Arc<Open>,
     /// Its caching breaks, of which the client is notified after the response.
-    is_untold: bool,
+    has_unsent_break: bool,
 }
 
 /// Takes a detached open, and adds it to the session.
@@ -78,12 +78,12 @@ pub(super) struct Taken {
 /// `OBJECT_NAME_NOT_FOUND` if the open does not exist, or belongs to another client;
 /// `ACCESS_DENIED` for another user; `INVALID_PARAMETER` if the client claims persistence that it
 /// lacks, or if a leased file has another name.
-pub(super) fn take_up(
+pub(super) fn reattach_open(
     request: &mut Request<'_>,
     tree: Arc<Tree>,
     wish: &Reconnect,
     name: &[u8],
-) -> Result<Taken, NtStatus> {
+) -> Result<ReattachedOpen, NtStatus> {
     let session = request.session()?.clone();
     let server = request.server.clone();
     let now = server.host.instant();
@@ -94,9 +94,9 @@ pub(super) fn take_up(
     let client = client_of(request, &session, &tree, id);
     let oplock = kept.oplock.as_ref().map(|oplock| oplock.handle_reattached(client));
     let lease = kept.lease.as_ref().map(|lease| lease.handle_reattached(id.persistent));
-    let is_untold = lease.or(oplock).unwrap_or(false);
+    let has_unsent_break = lease.or(oplock).unwrap_or(false);
     // Its caching broke on the way here, when no client could be notified: the open is lost.
-    let lasts = kept.durability().is_some_and(|durability| durability.kind.lasts());
+    let lasts = kept.durability().is_some_and(|durability| durability.kind.survives_conflicts());
     if !lasts && file.is_breaking() {
         return Err(NtStatus::OBJECT_NAME_NOT_FOUND);
     }
@@ -114,21 +114,21 @@ pub(super) fn take_up(
         request.files.set_away(&file, None);
     }
     open.answer_replays();
-    Ok(Taken { open, is_untold })
+    Ok(ReattachedOpen { open, has_unsent_break })
 }
 
 /// Writes the response for a reconnected open.
 pub(super) fn answer(
     request: &mut Request<'_>,
-    asked: &Asked,
-    Taken { open, is_untold }: &Taken,
+    asked: &RequestedContexts,
+    ReattachedOpen { open, has_unsent_break }: &ReattachedOpen,
     action: OpenAction,
 ) -> Result<Outcome, NtStatus> {
     let file = open.file()?;
     let files = request.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
     let (mut caching, granted) = file.grant_again();
-    if *is_untold && caching.is_breaking {
+    if *has_unsent_break && caching.is_breaking {
         // The response shows the state before the break that is notified next.
         caching.is_breaking = false;
         caching.epoch = caching.epoch.wrapping_sub(1);

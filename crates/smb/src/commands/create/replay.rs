@@ -1,8 +1,8 @@
 //! CREATE with a CreateGuid, which clients may replay. MS-SMB2 3.3.5.9.10.
 
-use super::plan::Asked;
+use super::plan::RequestedContexts;
 use super::{reconnect, respond};
-use crate::create_guids::{Claim, Claimed, CreateKey, Guid};
+use crate::create_guids::{Claim, ClaimOutcome, CreateKey, Guid};
 use crate::dispatch::{Outcome, Reply, Request};
 use crate::durable::Reconnect;
 use crate::open::Open;
@@ -15,11 +15,11 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{CreateRequest, Flags};
 
 /// The role of a CREATE with a CreateGuid.
-pub(super) enum Named {
+pub(super) enum ReplayLookup {
     /// The first with its CreateGuid, to be processed.
     First(Claim<Open>),
     /// A replay, with its response.
-    Again(Outcome),
+    Replayed(Outcome),
 }
 
 /// Looks up the CreateGuid of a CREATE.
@@ -30,13 +30,13 @@ pub(super) enum Named {
 /// - `INVALID_PARAMETER` if the first CREATE requested a persistent open and the replay does not.
 /// - `DUPLICATE_OBJECTID` without the replay flag, or if another session keeps the open.
 /// - The errors of a reconnect.
-pub(super) async fn take_name(
+pub(super) async fn look_up_create_guid(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
     guid: Guid,
-    asked: Asked,
-) -> Result<Named, NtStatus> {
+    asked: RequestedContexts,
+) -> Result<ReplayLookup, NtStatus> {
     let replays = request.header.flags.contains(Flags::REPLAY);
     let persistent =
         asked.durable.is_some_and(|wish| wish.persistent) && request.may_persist(&tree.share);
@@ -45,12 +45,16 @@ pub(super) async fn take_name(
         match request.server.create_guids.claim(key) {
             // A persistent open of an earlier run may be about to be restored, so the client
             // retries.
-            Claimed::Fresh(_) if replays && persistent => return Err(NtStatus::FILE_NOT_AVAILABLE),
-            Claimed::Fresh(claim) => return Ok(Named::First(claim)),
+            ClaimOutcome::Fresh(_) if replays && persistent => {
+                return Err(NtStatus::FILE_NOT_AVAILABLE);
+            }
+            ClaimOutcome::Fresh(claim) => return Ok(ReplayLookup::First(claim)),
             // It completes even if its channel is lost.
-            Claimed::AtWork(ended) if replays => ended.raised().await,
-            Claimed::AtWork(_) | Claimed::Waits => return Err(NtStatus::FILE_NOT_AVAILABLE),
-            Claimed::Done(open) => break open,
+            ClaimOutcome::InProgress(ended) if replays => ended.raised().await,
+            ClaimOutcome::InProgress(_) | ClaimOutcome::Waits => {
+                return Err(NtStatus::FILE_NOT_AVAILABLE);
+            }
+            ClaimOutcome::Done(open) => break open,
         }
     };
     if !replays {
@@ -73,16 +77,16 @@ pub(super) async fn take_name(
         persistent,
         lease_key: asked.lease.map(|lease| lease.key),
     };
-    let is_kept = reconnect::wait_for_its_end(request, &tree.share.name, &wish, body.name).await;
+    let is_kept = reconnect::wait_for_detach(request, &tree.share.name, &wish, body.name).await;
     if is_kept.is_ok() {
-        let taken = reconnect::take_up(request, tree.clone(), &wish, body.name)?;
+        let taken = reconnect::reattach_open(request, tree.clone(), &wish, body.name)?;
         let action = taken.open.origin.action;
-        return reconnect::answer(request, &asked, &taken, action).map(Named::Again);
+        return reconnect::answer(request, &asked, &taken, action).map(ReplayLookup::Replayed);
     }
     if open.closed.is_raised() {
         return Err(NtStatus::FILE_NOT_AVAILABLE);
     }
-    answer(request, tree, body, asked, &open).map(Named::Again)
+    answer(request, tree, body, asked, &open).map(ReplayLookup::Replayed)
 }
 
 /// Repeats the response of the first CREATE, except for the oplock level: the replay's level is
@@ -91,7 +95,7 @@ fn answer(
     request: &mut Request<'_>,
     tree: &Arc<Tree>,
     body: &CreateRequest<'_>,
-    mut asked: Asked,
+    mut asked: RequestedContexts,
     open: &Arc<Open>,
 ) -> Result<Outcome, NtStatus> {
     let known = request.session()?.open(open.id);

@@ -1,6 +1,6 @@
 //! The response to a CREATE, with the requested contexts.
 
-use super::plan::Asked;
+use super::plan::RequestedContexts;
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::durable::DurableKind;
@@ -25,7 +25,7 @@ const FILE_OVERWRITTEN: u32 = 3;
 pub(super) fn respond(
     w: &mut Writer<'_>,
     files: &RequestFiles,
-    asked: &Asked,
+    asked: &RequestedContexts,
     open: &Open,
     opened: &OpenResult,
 ) {
@@ -49,12 +49,17 @@ pub(super) fn respond(
 }
 
 /// At least the requested allocation; directories have none.
-fn allocation(asked: &Asked, attributes: &Attributes) -> u64 {
+fn allocation(asked: &RequestedContexts, attributes: &Attributes) -> u64 {
     let wanted = asked.allocation_bytes.filter(|_| attributes.kind == FileKind::File).unwrap_or(0);
     wanted.max(allocation_bytes(attributes))
 }
 
-fn contexts(files: &RequestFiles, asked: &Asked, open: &Open, opened: &OpenResult) -> Vec<u8> {
+fn contexts(
+    files: &RequestFiles,
+    asked: &RequestedContexts,
+    open: &Open,
+    opened: &OpenResult,
+) -> Vec<u8> {
     let mut list = Vec::new();
     if let Some(known_since) = asked.maximal_access {
         let modified = times(&opened.attributes)[2].0;

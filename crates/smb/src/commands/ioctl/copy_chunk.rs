@@ -1,6 +1,6 @@
 //! Server-side copy between two opens. MS-SMB2 3.3.5.15.5, 3.3.5.15.6.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::dispatch::{Request, malformed};
 use crate::limits::{COPY_CHUNK_BYTES_MAX, COPY_CHUNKS_MAX, COPY_TOTAL_BYTES_MAX};
 use crate::open::Open;
@@ -14,14 +14,14 @@ use wire::smb::fsctl::{self, CopyChunkRequest};
 use wire::smb::{FileId, IoctlRequest};
 
 /// The resume key of a source open: its FileId, valid in its own session only.
-pub(super) fn resume_key(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+pub(super) fn resume_key(open: &Open, body: &IoctlRequest<'_>) -> Result<IoctlOutput, NtStatus> {
     if body.output_bytes_max < 32 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
     let mut output = vec![0; 32];
     output[..8].copy_from_slice(&open.id.persistent.to_le_bytes());
     output[8..16].copy_from_slice(&open.id.volatile.to_le_bytes());
-    Ok(Answer::ok(output))
+    Ok(IoctlOutput::ok(output))
 }
 
 /// Copies chunks in order, and reports the progress.
@@ -29,7 +29,7 @@ pub(super) async fn copy(
     request: &mut Request<'_>,
     target: &Arc<Open>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     if body.output_bytes_max < 12 {
         return Err(NtStatus::INVALID_PARAMETER);
     }
@@ -39,7 +39,7 @@ pub(super) async fn copy(
         wish.chunks.iter().any(|c| c.length_bytes == 0 || c.length_bytes > COPY_CHUNK_BYTES_MAX);
     if wish.chunk_count > COPY_CHUNKS_MAX || too_large || total > u64::from(COPY_TOTAL_BYTES_MAX) {
         let limits = result(COPY_CHUNKS_MAX, COPY_CHUNK_BYTES_MAX, COPY_TOTAL_BYTES_MAX);
-        return Ok(Answer { status: NtStatus::INVALID_PARAMETER, output: limits });
+        return Ok(IoctlOutput { status: NtStatus::INVALID_PARAMETER, output: limits });
     }
     let source = find_source(request, &wish.source_key)?;
     let (from, to) = (source.file()?, target.file()?);
@@ -58,7 +58,7 @@ pub(super) async fn copy(
     let size = request.files.attributes_unchecked(from).map_err(status_of)?.size_bytes;
     if wish.chunks.is_empty() && target.tree.is_apple() {
         copy_file(request, (&source, from), (target, to), size).await?;
-        return Ok(Answer::ok(result(0, 0, u32::try_from(size).unwrap_or(u32::MAX))));
+        return Ok(IoctlOutput::ok(result(0, 0, u32::try_from(size).unwrap_or(u32::MAX))));
     }
     let (mut chunks, mut written) = (0, 0);
     for chunk in &wish.chunks {
@@ -77,12 +77,12 @@ pub(super) async fn copy(
             )
         };
         if let Err(status) = copied {
-            return Ok(Answer { status, output: result(chunks, 0, written) });
+            return Ok(IoctlOutput { status, output: result(chunks, 0, written) });
         }
         chunks += 1;
         written += chunk.length_bytes;
     }
-    Ok(Answer::ok(result(chunks, 0, written)))
+    Ok(IoctlOutput::ok(result(chunks, 0, written)))
 }
 
 /// Waits for the limits of the read and of the write.

@@ -1,6 +1,6 @@
 //! Block cloning. MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSCC 2.3.8.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::dispatch::{Request, malformed};
 use crate::open::Open;
 use crate::status::status_of;
@@ -18,7 +18,7 @@ pub(super) async fn duplicate(
     request: &Request<'_>,
     target: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let to = target.file()?;
     if !to.volume().features().reflink {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
@@ -37,14 +37,14 @@ pub(super) async fn duplicate(
     let facts = |file| files.attributes_unchecked(file).map_err(status_of);
     asked.length_bytes = length(&asked, &facts(from)?, &facts(to)?)?;
     if asked.length_bytes == 0 {
-        return Ok(Answer::empty());
+        return Ok(IoctlOutput::empty());
     }
     let DuplicateExtents { source_offset, target_offset, length_bytes, .. } = asked;
     match files
         .clone_range(to.caller(), (from, source_offset), (to, target_offset), length_bytes)
         .await
     {
-        Ok(()) => Ok(Answer::empty()),
+        Ok(()) => Ok(IoctlOutput::empty()),
         Err(FsError::CrossDevice) => Err(NtStatus::INVALID_HANDLE),
         Err(error) => Err(status_of(error)),
     }

@@ -1,6 +1,6 @@
 //! FSCTL_MARK_HANDLE: selects the data copy that an open reads. MS-FSCC 2.3.39.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::dispatch::QueryRefusal;
 use crate::open::Open;
 use wire::codec::Reader;
@@ -17,7 +17,10 @@ const DATA_COPIES: u32 = 1;
 
 /// Refuses to select a copy, because there is only one. Not selecting one succeeds, as it is the
 /// state of every open. MS-FSA 2.1.5.10.19.
-pub(super) fn mark_handle(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer, QueryRefusal> {
+pub(super) fn mark_handle(
+    open: &Open,
+    body: &IoctlRequest<'_>,
+) -> Result<IoctlOutput, QueryRefusal> {
     let mut r = Reader::new(body.input);
     let short = |_| QueryRefusal::BufferTooSmall(INFO_BYTES);
     let copy = r.u32("copy number").map_err(short)?;
@@ -34,6 +37,6 @@ pub(super) fn mark_handle(open: &Open, body: &IoctlRequest<'_>) -> Result<Answer
     }
     match flags {
         MARK_HANDLE_READ_COPY => Err(NtStatus::NOT_REDUNDANT_STORAGE.into()),
-        _ => Ok(Answer::empty()),
+        _ => Ok(IoctlOutput::empty()),
     }
 }

@@ -1,7 +1,7 @@
 //! Connection controls: validation of NEGOTIATE, and the server's interfaces. MS-SMB2 3.3.5.15.12,
 //! 3.3.5.15.11.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::disconnect::VALIDATION_BYTES;
 use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::host::InterfaceFact;
@@ -19,7 +19,7 @@ const RSS_CAPABLE: u32 = 1;
 pub(super) fn validate_negotiate(
     request: &Request<'_>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     ValidateNegotiate::decode(body.input).map_err(malformed)?;
     let negotiated = request.negotiated;
     let mut output = Vec::with_capacity(VALIDATION_BYTES as usize);
@@ -27,14 +27,14 @@ pub(super) fn validate_negotiate(
     output.extend_from_slice(&negotiated.server_guid);
     output.extend_from_slice(&negotiated.security_mode.to_le_bytes());
     output.extend_from_slice(&negotiated.dialect.number().to_le_bytes());
-    Ok(Answer::ok(output))
+    Ok(IoctlOutput::ok(output))
 }
 
 /// Lists the server's network interfaces.
 pub(super) fn interfaces(
     request: &mut Request<'_>,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, QueryRefusal> {
+) -> Result<IoctlOutput, QueryRefusal> {
     // MS-SMB2 3.3.5.15.11 lets a server refuse connections without multichannel. Windows and Samba
     // answer them, because the client may reconnect with a dialect that has it.
     if !request.server.config().multichannel.enabled || !is_for_several(request)? {
@@ -51,7 +51,7 @@ pub(super) fn interfaces(
     if output.len() > body.output_bytes_max as usize {
         return Err(QueryRefusal::BufferTooSmall(output.len()));
     }
-    Ok(Answer::ok(output))
+    Ok(IoctlOutput::ok(output))
 }
 
 /// True if the class of the request's share permits multichannel. On IPC$ the session's connected

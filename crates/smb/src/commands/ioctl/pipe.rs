@@ -1,6 +1,6 @@
 //! Control codes of named pipes. MS-SMB2 3.3.5.15.2, 3.3.5.15.4, 3.3.5.15.10.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::dispatch::{Request, malformed};
 use crate::open::{Open, Target};
 use crate::pipe::OpenPipe;
@@ -20,7 +20,7 @@ pub(super) fn on_pipe(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match body.code {
         fsctl::PIPE_TRANSCEIVE => transceive(request, pipe, body),
@@ -34,14 +34,17 @@ fn transceive(
     request: &Request<'_>,
     pipe: &OpenPipe,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let (now, room) = (request.server.host.now().wall, body.output_bytes_max as usize);
     let (output, more) = pipe.transceive(body.input, room, now)?;
-    Ok(Answer { status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+    Ok(IoctlOutput {
+        status: if more { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS },
+        output,
+    })
 }
 
 /// Returns available data without consuming it. MS-FSCC 2.3.48.
-fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<IoctlOutput, NtStatus> {
     let room = body.output_bytes_max as usize;
     let Some(data_room) = room.checked_sub(PEEK_BYTES) else {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -52,16 +55,22 @@ fn peek(pipe: &OpenPipe, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
     let mut output = [CONNECTED, available, messages, available].map(u32::to_le_bytes).concat();
     output.extend_from_slice(&data);
     let cut = output.len() < PEEK_BYTES + available as usize;
-    Ok(Answer { status: if cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS }, output })
+    Ok(IoctlOutput {
+        status: if cut { NtStatus::BUFFER_OVERFLOW } else { NtStatus::SUCCESS },
+        output,
+    })
 }
 
 /// Reports whether a pipe exists; an existing pipe is always available.
-pub(super) fn wait(request: &mut Request<'_>, body: &IoctlRequest<'_>) -> Result<Answer, NtStatus> {
+pub(super) fn wait(
+    request: &mut Request<'_>,
+    body: &IoctlRequest<'_>,
+) -> Result<IoctlOutput, NtStatus> {
     if !request.tree()?.free_of_charge().share.is_ipc() || body.file_id != FileId::RELATED {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
     }
     let name = decode_pipe_wait(body.input).map_err(malformed)?;
     let name = utf16_units(name, "pipe name").map_err(malformed)?;
     let known = Interface::of_pipe(&String::from_utf16_lossy(&name));
-    known.map(|_| Answer::empty()).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
+    known.map(|_| IoctlOutput::empty()).ok_or(NtStatus::OBJECT_NAME_NOT_FOUND)
 }

@@ -1,6 +1,6 @@
 //! Ranges of a file: holes, allocated ranges, trim. MS-FSCC 2.3.13, 2.3.52, 2.3.55, 2.3.69, 2.3.71.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::dispatch::{QueryRefusal, Request, malformed};
 use crate::limits::TRIM_RANGES_MAX;
 use crate::open::Open;
@@ -27,10 +27,10 @@ pub(super) fn set_sparse(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let sparse = body.input.first().is_none_or(|&b| b != 0);
     request.files.set_sparse(open.file()?, sparse).map_err(status_of)?;
-    Ok(Answer::empty())
+    Ok(IoctlOutput::empty())
 }
 
 /// Zeroes a range.
@@ -38,7 +38,7 @@ pub(super) async fn set_zero_data(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let (from, to) = two_numbers(body)?;
     if from > to || to > i64::MAX as u64 {
         return Err(NtStatus::INVALID_PARAMETER);
@@ -46,7 +46,7 @@ pub(super) async fn set_zero_data(
     let file = open.file()?;
     let zeroed = request.files.zero_range(file.caller(), file, from, to - from).await;
     zeroed.map_err(status_of)?;
-    Ok(Answer::empty())
+    Ok(IoctlOutput::empty())
 }
 
 /// Frees the space of unused ranges.
@@ -54,7 +54,7 @@ pub(super) async fn trim(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let file = open.file()?;
     if !file.volume().features().sparse || file.is_directory() {
         return Err(NtStatus::INVALID_DEVICE_REQUEST);
@@ -74,7 +74,7 @@ pub(super) async fn trim(
     if processed == 0 {
         return Err(NtStatus::NO_RANGES_PROCESSED);
     }
-    Ok(Answer::ok(processed.to_le_bytes().to_vec()))
+    Ok(IoctlOutput::ok(processed.to_le_bytes().to_vec()))
 }
 
 /// The parts of a range that contain data.
@@ -82,7 +82,7 @@ pub(super) async fn allocated(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, QueryRefusal> {
+) -> Result<IoctlOutput, QueryRefusal> {
     // MS-FSA 2.1.5.10.22.
     if open.file()?.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -103,7 +103,7 @@ pub(super) async fn allocated(
         .take(room)
         .flat_map(|(o, l)| [o.to_le_bytes(), l.to_le_bytes()].concat())
         .collect();
-    Ok(Answer { status, output })
+    Ok(IoctlOutput { status, output })
 }
 
 /// The valid data of a range: everything up to the end of the file.
@@ -111,7 +111,7 @@ pub(super) fn regions(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, QueryRefusal> {
+) -> Result<IoctlOutput, QueryRefusal> {
     let file = open.file()?;
     if file.is_directory() {
         return Err(NtStatus::INVALID_PARAMETER.into());
@@ -132,7 +132,7 @@ pub(super) fn regions(
         output.extend([offset.to_le_bytes(), length.to_le_bytes()].concat());
         output.extend([VALID_CACHED_DATA, 0].map(u32::to_le_bytes).concat());
     }
-    Ok(Answer::ok(output))
+    Ok(IoctlOutput::ok(output))
 }
 
 /// FILE_REGION_INPUT; none for an empty input.

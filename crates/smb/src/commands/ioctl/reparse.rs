@@ -1,6 +1,6 @@
 //! Reparse points of an open file. MS-FSA 2.1.5.10.12, 2.1.5.10.35, 2.1.5.10.5.
 
-use super::Answer;
+use super::IoctlOutput;
 use crate::dispatch::Request;
 use crate::open::Open;
 use crate::reparse::{self, tag_of};
@@ -16,9 +16,9 @@ use wire::ntstatus::NtStatus;
 use wire::smb::IoctlRequest;
 
 /// Returns the reparse point of the file.
-pub(super) fn get(request: &Request<'_>, open: &Open) -> Result<Answer, NtStatus> {
+pub(super) fn get(request: &Request<'_>, open: &Open) -> Result<IoctlOutput, NtStatus> {
     let found = present(request, open)?.ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
-    reparse::buffer_of(found).map(Answer::ok).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)
+    reparse::buffer_of(found).map(IoctlOutput::ok).ok_or(NtStatus::IO_REPARSE_DATA_INVALID)
 }
 
 /// Sets a reparse point on the file.
@@ -26,7 +26,7 @@ pub(super) async fn set(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let invalid = |_| NtStatus::IO_REPARSE_DATA_INVALID;
     let asked = ReparseBuffer::decode(body.input).map_err(invalid)?;
     if present(request, open)?.is_some_and(|found| tag_of(&found) != asked.tag) {
@@ -46,7 +46,7 @@ pub(super) async fn set(
         Err(FsError::NotSupported) => store().await,
         other => other,
     };
-    done.map(|()| Answer::empty()).map_err(status_of)
+    done.map(|()| IoctlOutput::empty()).map_err(status_of)
 }
 
 /// The symbolic link that a client's reparse buffer describes.
@@ -85,7 +85,7 @@ pub(super) async fn delete(
     request: &Request<'_>,
     open: &Open,
     body: &IoctlRequest<'_>,
-) -> Result<Answer, NtStatus> {
+) -> Result<IoctlOutput, NtStatus> {
     let asked = ReparseBuffer::decode(body.input).map_err(|_| NtStatus::IO_REPARSE_DATA_INVALID)?;
     let found = present(request, open)?.ok_or(NtStatus::NOT_A_REPARSE_POINT)?;
     if !asked.data.is_empty() {
@@ -95,7 +95,7 @@ pub(super) async fn delete(
         return Err(NtStatus::IO_REPARSE_TAG_MISMATCH);
     }
     let done = request.files.delete_reparse(open.file()?).await;
-    done.map(|()| Answer::empty()).map_err(status_of)
+    done.map(|()| IoctlOutput::empty()).map_err(status_of)
 }
 
 fn present(request: &Request<'_>, open: &Open) -> Result<Option<Reparse>, NtStatus> {

@@ -1,6 +1,6 @@
 //! Directory entries, encoded one after another.
 
-use super::{Scan, Shape};
+use super::{DirectoryScan, EntryFormat};
 use crate::apple;
 use crate::attributes::{allocation_bytes, attribute_bits, size_bytes, times};
 use crate::names::{PushUnits, SmbPath, parse_path, push_shown, push_units};
@@ -20,11 +20,11 @@ use wire::ntstatus::NtStatus;
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
 /// The parameters of an encoder.
-pub struct Parts {
+pub struct EncoderParts {
     pub files: RequestFiles,
     /// The directory.
     pub file: Arc<OpenFile>,
-    pub shape: Shape,
+    pub shape: EntryFormat,
     /// Entries carry details for Apple clients.
     pub is_apple: bool,
     /// The response so far.
@@ -35,14 +35,14 @@ pub struct Parts {
     pub limit: usize,
     /// The client requests a single entry.
     pub single: bool,
-    pub scan: Scan,
+    pub scan: DirectoryScan,
 }
 
 /// Writes entries until the buffer is full or the directory ends.
-pub struct Entries {
+pub struct EntryEncoder {
     files: RequestFiles,
     file: Arc<OpenFile>,
-    shape: Shape,
+    shape: EntryFormat,
     is_apple: bool,
     pub out: Vec<u8>,
     start: usize,
@@ -53,14 +53,14 @@ pub struct Entries {
     pub is_full: bool,
     /// Names that this pass may still read.
     pub names_left: Option<usize>,
-    pub scan: Scan,
+    pub scan: DirectoryScan,
     /// The present entry; its name buffer is reused.
     record: DirectoryRecord,
 }
 
-impl Entries {
-    pub fn new(parts: Parts) -> Self {
-        let Parts { files, file, shape, is_apple, out, start, limit, single, scan } = parts;
+impl EntryEncoder {
+    pub fn new(parts: EncoderParts) -> Self {
+        let EncoderParts { files, file, shape, is_apple, out, start, limit, single, scan } = parts;
         Self {
             files,
             file,
@@ -84,7 +84,7 @@ impl Entries {
     }
 
     /// True if there may be more entries, and room for them.
-    pub fn goes_on(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         !self.is_done() && !self.scan.at_end
     }
 
@@ -103,8 +103,8 @@ impl Entries {
     /// The attributes that each entry needs.
     pub fn wanted(&self) -> ListWanted {
         let needs = match self.shape {
-            Shape::Windows(class) => class.needs_attributes(),
-            Shape::Posix => true,
+            EntryFormat::Windows(class) => class.needs_attributes(),
+            EntryFormat::Posix => true,
         };
         let stored = needs.then_some(ServerWork::Metadata);
         ListWanted { attributes: needs, stored, few: self.single }
@@ -119,7 +119,7 @@ impl Entries {
         while self.scan.dots_done < 2 && !self.is_done() {
             let name: &[u16] = if self.scan.dots_done == 0 { &[0x2E] } else { &[0x2E, 0x2E] };
             self.set_name(|units| units.extend_from_slice(name));
-            if self.is_asked_for() {
+            if self.matches_pattern() {
                 let attributes = self.files.attributes_unchecked(&self.file);
                 let attributes = attributes.map_err(status_of)?;
                 if !self.put_record(None, Some(&attributes)) {
@@ -133,12 +133,12 @@ impl Entries {
 
     /// Adds the one entry that a pattern without wildcards names.
     pub fn put_named(&mut self) -> Result<(), NtStatus> {
-        if !self.goes_on() {
+        if !self.has_more() {
             return Ok(());
         }
         let parsed = match self.shape {
-            Shape::Windows(_) => parse_path(&self.scan.units),
-            Shape::Posix => parse_posix_path(&self.scan.units),
+            EntryFormat::Windows(_) => parse_path(&self.scan.units),
+            EntryFormat::Posix => parse_posix_path(&self.scan.units),
         };
         let found = parsed.and_then(|named| self.find_named(&named));
         let (name, attributes) = match found {
@@ -156,7 +156,7 @@ impl Entries {
             }
             Err(error) => return Err(status_of(error)),
         };
-        self.spell(name.as_bytes());
+        self.set_shown_name(name.as_bytes());
         let named = self.put_record(Some(name.as_bytes()), Some(&attributes));
         self.scan.at_end = named;
         Ok(())
@@ -186,10 +186,10 @@ impl Entries {
         write(&mut self.record.name);
     }
 
-    fn spell(&mut self, name: &[u8]) {
+    fn set_shown_name(&mut self, name: &[u8]) {
         let push: PushUnits = match self.shape {
-            Shape::Posix => push_posix_units,
-            Shape::Windows(_) => push_units,
+            EntryFormat::Posix => push_posix_units,
+            EntryFormat::Windows(_) => push_units,
         };
         let Self { files, file, record, .. } = self;
         record.name.clear();
@@ -198,9 +198,9 @@ impl Entries {
 
     /// True if the pattern matches. The pattern of a POSIX client may be a literal name that looks
     /// like a pattern.
-    fn is_asked_for(&mut self) -> bool {
+    fn matches_pattern(&mut self) -> bool {
         let Self { scan, record, .. } = self;
-        let is_it = matches!(self.shape, Shape::Posix) && scan.units == record.name;
+        let is_it = matches!(self.shape, EntryFormat::Posix) && scan.units == record.name;
         is_it || scan.pattern.matches(&record.name) || matches_at_end(scan, &mut record.name)
     }
 
@@ -209,12 +209,12 @@ impl Entries {
     fn put_record(&mut self, child: Option<&[u8]>, attributes: Option<&Attributes>) -> bool {
         let (start, previous, limit) = (self.start, self.previous, self.limit);
         let placed = match (self.shape, attributes) {
-            (Shape::Posix, attributes) => {
+            (EntryFormat::Posix, attributes) => {
                 let info = attributes.map(posix_info).unwrap_or_default();
                 let name = &self.record.name;
                 put_posix_directory_record(&info, name, &mut self.out, start, previous, limit)
             }
-            (Shape::Windows(class), attributes) => {
+            (EntryFormat::Windows(class), attributes) => {
                 if let Some(attributes) = attributes {
                     self.describe(class, child, attributes);
                 }
@@ -237,9 +237,9 @@ impl Entries {
         let tag = child.map_or(0, |_| {
             tag_by_kind(attributes).unwrap_or_else(|| looked_at().map_or(0, |found| tag_of(&found)))
         });
-        let is_apples = self.is_apple && class == DirectoryClass::IdBothDirectory;
+        let has_apple_details = self.is_apple && class == DirectoryClass::IdBothDirectory;
         let shows_xattrs =
-            tag == 0 && attributes.stored.xattrs && class.shows_ea_bytes() && !is_apples;
+            tag == 0 && attributes.stored.xattrs && class.shows_ea_bytes() && !has_apple_details;
         let record = &mut self.record;
         record.times = times(attributes);
         record.size_bytes = size_bytes(attributes);
@@ -253,13 +253,13 @@ impl Entries {
             _ => tag,
         };
         let apple = || name().map(|name| apple::details(files, file, &name, attributes));
-        record.apple = if is_apples { apple() } else { None };
+        record.apple = if has_apple_details { apple() } else { None };
     }
 }
 
 /// True if the pattern matches a name by its own last character, where a dot or a space is shown as
 /// a mapped character. As on Windows, `name"` and `name.` match `name.`.
-fn matches_at_end(scan: &mut Scan, name: &mut [u16]) -> bool {
+fn matches_at_end(scan: &mut DirectoryScan, name: &mut [u16]) -> bool {
     let Some(last) = name.last_mut() else { return false };
     let own = match u32::from(*last) {
         TRAILING_DOT => b'.',
@@ -274,7 +274,7 @@ fn matches_at_end(scan: &mut Scan, name: &mut [u16]) -> bool {
     matches
 }
 
-impl ListSink for Entries {
+impl ListSink for EntryEncoder {
     fn choose(&mut self, name: &[u8], next: u64) -> Choice {
         if self.is_done() {
             return Choice::Stop;
@@ -289,8 +289,8 @@ impl ListSink for Entries {
                 None => return Choice::Stop,
             }
         }
-        self.spell(name);
-        if self.is_asked_for() {
+        self.set_shown_name(name);
+        if self.matches_pattern() {
             return Choice::Take;
         }
         self.scan.cookie = next;

@@ -2,7 +2,7 @@
 //! a missing right, a removed share directory.
 
 use crate::audit;
-use crate::chain::{Element, Related};
+use crate::chain::{Element, RelatedState};
 use crate::conn::ConnFacts;
 use crate::host::{Host, Trouble, TroubleKind};
 use crate::server::Server;
@@ -21,12 +21,12 @@ fn kind_of(status: NtStatus) -> Option<TroubleKind> {
 }
 
 /// Reports a request that failed with `status`, if its status is worth it.
-pub fn tell(
+pub fn report(
     server: &Server,
     facts: ConnFacts,
     element: &Element,
     message: &[u8],
-    related: &Related,
+    related: &RelatedState,
     status: NtStatus,
 ) {
     let Some(kind) = kind_of(status) else { return };
@@ -63,7 +63,13 @@ fn name_of(message: &[u8]) -> String {
 }
 
 /// Reports that the directory of a share was removed.
-pub fn tell_gone(host: &dyn Host, facts: ConnFacts, message: MessageId, user: &str, share: &str) {
+pub fn report_share_gone(
+    host: &dyn Host,
+    facts: ConnFacts,
+    message: MessageId,
+    user: &str,
+    share: &str,
+) {
     let (user, share) = (user.to_owned(), share.to_owned());
     let kind = TroubleKind::ShareGone;
     let (peer, request) = (facts.peer, (facts.id, message.0));

@@ -8,26 +8,26 @@ use std::time::Instant;
 
 /// Entries by their id.
 #[derive(Debug)]
-pub struct Reserve<T> {
-    waiting: HashMap<u64, Waiting<T>>,
+pub struct TimedTable<T> {
+    waiting: HashMap<u64, TimedEntry<T>>,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct TimedEntry<T> {
     thing: T,
     until: Instant,
 }
 
-impl<T> Default for Reserve<T> {
+impl<T> Default for TimedTable<T> {
     fn default() -> Self {
         Self { waiting: HashMap::new() }
     }
 }
 
-impl<T> Reserve<T> {
+impl<T> TimedTable<T> {
     /// Adds an entry, and returns the previous one under `id`.
     pub fn insert(&mut self, id: u64, thing: T, until: Instant) -> Option<T> {
-        self.waiting.insert(id, Waiting { thing, until }).map(|old| old.thing)
+        self.waiting.insert(id, TimedEntry { thing, until }).map(|old| old.thing)
     }
 
     /// The entry under `id`.
@@ -69,7 +69,7 @@ mod tests {
 
     /// Events that compete for the one entry.
     #[derive(Clone, Copy, Debug)]
-    enum Step {
+    enum RaceEvent {
         Reconnect,
         Scavenge,
         Break,
@@ -77,7 +77,7 @@ mod tests {
     }
 
     /// All permutations of `steps`.
-    fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+    fn orders(steps: &[RaceEvent]) -> Vec<Vec<RaceEvent>> {
         if steps.is_empty() {
             return vec![Vec::new()];
         }
@@ -97,22 +97,27 @@ mod tests {
     fn in_any_order_of_reconnect_scavenger_and_break_one_of_them_gets_it() {
         let begun = Instant::now();
         let late = begun + Duration::from_secs(61);
-        let steps =
-            [Step::Reconnect, Step::Scavenge, Step::Break, Step::LoseAgain, Step::Reconnect];
+        let steps = [
+            RaceEvent::Reconnect,
+            RaceEvent::Scavenge,
+            RaceEvent::Break,
+            RaceEvent::LoseAgain,
+            RaceEvent::Reconnect,
+        ];
         for order in orders(&steps) {
-            let mut reserve = Reserve::default();
+            let mut reserve = TimedTable::default();
             reserve.insert(1, (), begun + Duration::from_mins(1));
             let (mut in_use, mut closed) = (0, 0);
             for step in &order {
                 match step {
-                    Step::Reconnect => in_use += usize::from(reserve.remove(1).is_some()),
-                    Step::Scavenge => closed += reserve.remove_expired(late).len(),
-                    Step::Break => closed += usize::from(reserve.remove(1).is_some()),
-                    Step::LoseAgain if in_use > 0 => {
+                    RaceEvent::Reconnect => in_use += usize::from(reserve.remove(1).is_some()),
+                    RaceEvent::Scavenge => closed += reserve.remove_expired(late).len(),
+                    RaceEvent::Break => closed += usize::from(reserve.remove(1).is_some()),
+                    RaceEvent::LoseAgain if in_use > 0 => {
                         in_use -= 1;
                         assert!(reserve.insert(1, (), late + Duration::from_mins(1)).is_none());
                     }
-                    Step::LoseAgain => {}
+                    RaceEvent::LoseAgain => {}
                 }
                 assert_eq!(in_use + closed + reserve.len(), 1, "{order:?} at {step:?}");
             }
@@ -122,7 +127,7 @@ mod tests {
     #[test]
     fn only_what_has_had_its_time_is_scavenged() {
         let now = Instant::now();
-        let mut reserve = Reserve::default();
+        let mut reserve = TimedTable::default();
         reserve.insert(1, "first", now + Duration::from_secs(1));
         reserve.insert(2, "second", now + Duration::from_secs(2));
         assert!(reserve.remove_expired(now).is_empty());

@@ -1,7 +1,7 @@
 //! A pending request that survives the loss of its channel while its session has another. The
 //! client asks for the outcome there. MS-SMB2 3.3.7.1.
 
-use crate::dispatch::{WaitFuture, Waited};
+use crate::dispatch::{AsyncReply, WaitFuture};
 use crate::host::Host;
 use crate::session::Session;
 use futures_util::future::select;
@@ -13,13 +13,13 @@ use wire::ntstatus::NtStatus;
 
 /// The pending part of a request. Dropping it cancels the request, unless it belongs to a session
 /// that still exists.
-pub struct Lasting {
+pub struct SessionWait {
     rest: Option<WaitFuture>,
     session: Option<Arc<Session>>,
     host: Arc<dyn Host>,
 }
 
-impl Lasting {
+impl SessionWait {
     /// Attaches the request to `session`, if one is given.
     pub fn new(rest: WaitFuture, session: Option<Arc<Session>>, host: Arc<dyn Host>) -> Self {
         Self { rest: Some(rest), session, host }
@@ -31,8 +31,8 @@ impl Lasting {
     }
 }
 
-impl Future for Lasting {
-    type Output = Result<Waited, NtStatus>;
+impl Future for SessionWait {
+    type Output = Result<AsyncReply, NtStatus>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let rest = self.rest.as_mut().expect("not polled after its end");
@@ -42,7 +42,7 @@ impl Future for Lasting {
     }
 }
 
-impl Drop for Lasting {
+impl Drop for SessionWait {
     fn drop(&mut self) {
         let (Some(rest), Some(session)) = (self.rest.take(), self.session.take()) else { return };
         let Some(place) = session.begin_orphan() else { return };

@@ -1,11 +1,11 @@
 //! The first CREATE with a CreateGuid. It completes even if its channel is lost: the client replays
 //! it, and would otherwise find the file created but nothing open. MS-SMB2 3.3.5.9.10, 3.3.7.1.
 
-use super::Creating;
-use crate::dispatch::Waited;
+use super::PendingCreate;
+use crate::dispatch::AsyncReply;
 use crate::host::Host;
-use crate::lasting::Lasting;
 use crate::session::Session;
+use crate::session_wait::SessionWait;
 use files::{Begun, Caller, OpenPlan, Volume, WaitingOpen};
 use std::future::Future;
 use std::pin::Pin;
@@ -15,27 +15,27 @@ use vfs::FsError;
 use wire::ntstatus::NtStatus;
 
 /// Progress of a CREATE before any wait for other clients.
-pub(super) enum Made {
+pub(super) enum CreateProgress {
     /// It is complete.
-    Answered(Result<Waited, NtStatus>),
+    Complete(Result<AsyncReply, NtStatus>),
     /// Another client must acknowledge a break first.
-    Waits(Box<Creating>, Box<WaitingOpen>),
+    Waits(Box<PendingCreate>, Box<WaitingOpen>),
     /// It failed.
-    Refused(Box<Creating>, FsError),
+    Refused(Box<PendingCreate>, FsError),
 }
 
 /// Runs such a CREATE. It takes no longer than workers and the journal, so CREATEs with lost
 /// channels need no limit here.
-pub(super) struct First {
-    work: Option<Pin<Box<dyn Future<Output = Made> + Send>>>,
+pub(super) struct FirstCreate {
+    work: Option<Pin<Box<dyn Future<Output = CreateProgress> + Send>>>,
     session: Arc<Session>,
     host: Arc<dyn Host>,
 }
 
-impl First {
+impl FirstCreate {
     /// Starts the CREATE.
     pub fn new(
-        creating: Box<Creating>,
+        creating: Box<PendingCreate>,
         volume: Arc<Volume>,
         caller: Arc<Caller>,
         plan: OpenPlan,
@@ -43,22 +43,24 @@ impl First {
         let (session, host) = (creating.session.clone(), creating.server.host.clone());
         let work = async move {
             match creating.files.begin_open(&volume, &caller, plan).await {
-                Ok(Begun::Opened(opened)) => Made::Answered(creating.finish_apart(opened).await),
+                Ok(Begun::Opened(opened)) => {
+                    CreateProgress::Complete(creating.finish_apart(opened).await)
+                }
                 Ok(Begun::Waits(waiting)) => {
                     creating.claim.iter().for_each(|claim| claim.handle_waiting());
-                    Made::Waits(creating, Box::new(waiting))
+                    CreateProgress::Waits(creating, Box::new(waiting))
                 }
-                Err(error) => Made::Refused(creating, error),
+                Err(error) => CreateProgress::Refused(creating, error),
             }
         };
         Self { work: Some(Box::pin(work)), session, host }
     }
 }
 
-impl Future for First {
-    type Output = Made;
+impl Future for FirstCreate {
+    type Output = CreateProgress;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Made> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CreateProgress> {
         let work = self.work.as_mut().expect("not polled after its end");
         let made = ready!(work.as_mut().poll(cx));
         self.work = None;
@@ -66,15 +68,15 @@ impl Future for First {
     }
 }
 
-impl Drop for First {
+impl Drop for FirstCreate {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
         let (session, host) = (self.session.clone(), self.host.clone());
         self.host.carry_on(Box::pin(async move {
-            if let Made::Waits(creating, waiting) = work.await {
+            if let CreateProgress::Waits(creating, waiting) = work.await {
                 // From here it waits, while its session exists.
                 let rest = Box::pin(creating.finish_waiting(*waiting));
-                drop(Lasting::new(rest, Some(session), host));
+                drop(SessionWait::new(rest, Some(session), host));
             }
         }));
     }

@@ -16,7 +16,7 @@ use wire::smb::{Header, SessionId};
 
 /// A SESSION_SETUP whose credits are charged.
 #[derive(Debug)]
-pub struct ArrivedSetup {
+pub struct SetupRequest {
     pub frame: Bytes,
     pub header: Header,
     pub grant: u16,
@@ -26,7 +26,7 @@ pub struct ArrivedSetup {
 
 /// The reason for which a SESSION_SETUP waits.
 #[derive(Debug)]
-pub enum SetupWait {
+pub enum SetupWaitReason {
     /// A binding to a session with all its channels. It waits while the server probes whether each
     /// of them still reaches the client. At most one of a connection.
     Room { until: Instant },
@@ -36,7 +36,7 @@ pub enum SetupWait {
     Turn,
 }
 
-impl SetupWait {
+impl SetupWaitReason {
     /// The queue entry of a delayed password.
     pub(crate) fn place(&self) -> Option<&WaitingLogon> {
         if let Self::Password { place, .. } = self { Some(place) } else { None }
@@ -45,7 +45,7 @@ impl SetupWait {
 
 /// A password whose verification must be delayed.
 #[derive(Debug)]
-pub struct EarlyLogon {
+pub struct DelayedLogon {
     pub attempt: LogonAttempt,
     pub due: Instant,
     /// The user name as the client sent it.
@@ -54,16 +54,16 @@ pub struct EarlyLogon {
 
 /// A waiting SESSION_SETUP.
 #[derive(Debug)]
-pub struct Parked {
-    setup: ArrivedSetup,
+pub struct WaitingSetup {
+    setup: SetupRequest,
     arrival: Option<Arrival>,
-    wait: SetupWait,
+    wait: SetupWaitReason,
     /// Time of the next try; none until the preceding one is answered.
     look: Option<Instant>,
 }
 
-impl Parked {
-    /// When [`Conn::handle_parked`] is due.
+impl WaitingSetup {
+    /// When [`Conn::retry_waiting_setups`] is due.
     pub fn due(&self) -> Option<Instant> {
         self.look
     }
@@ -75,73 +75,74 @@ impl Parked {
 
 impl Conn {
     /// Retries the waiting requests that are due.
-    pub(crate) fn handle_parked(&mut self, now: Now) {
-        let is_due = |parked: &mut Parked| parked.look.is_some_and(|look| look <= now.instant);
-        let due: Vec<Parked> = self.parked.extract_if(.., is_due).collect();
-        for Parked { setup, arrival, wait, .. } in due {
+    pub(crate) fn retry_waiting_setups(&mut self, now: Now) {
+        let is_due =
+            |parked: &mut WaitingSetup| parked.look.is_some_and(|look| look <= now.instant);
+        let due: Vec<WaitingSetup> = self.waiting_setups.extract_if(.., is_due).collect();
+        for WaitingSetup { setup, arrival, wait, .. } in due {
             self.arrival = arrival;
             self.set_up(setup, Some(wait), now);
         }
         self.arrival = None;
     }
 
-    fn park(&mut self, setup: ArrivedSetup, wait: SetupWait, look: Option<Instant>) {
+    fn park(&mut self, setup: SetupRequest, wait: SetupWaitReason, look: Option<Instant>) {
         // Copies the bytes, because the frame would retain its whole receive buffer.
-        let setup = ArrivedSetup { frame: Bytes::copy_from_slice(&setup.frame), ..setup };
-        self.parked.push(Parked { setup, arrival: self.arrival, wait, look });
+        let setup = SetupRequest { frame: Bytes::copy_from_slice(&setup.frame), ..setup };
+        self.waiting_setups.push(WaitingSetup { setup, arrival: self.arrival, wait, look });
     }
 
     /// True if one more request may wait.
-    fn has_place_for(&self, setup: &ArrivedSetup) -> bool {
-        self.parked.len() < WAITING_SETUPS_PER_CONNECTION
+    fn has_room_for_setup(&self, setup: &SetupRequest) -> bool {
+        self.waiting_setups.len() < WAITING_SETUPS_PER_CONNECTION
             && setup.frame.len() <= WAITING_SETUP_BYTES_MAX
     }
 
     /// True if a request of this session must be answered before the next one.
     pub(crate) fn is_setup_waiting(&self, session: SessionId) -> bool {
-        let late = |wait: &SetupWait| !matches!(wait, SetupWait::Room { .. });
-        self.judged.contains(&session)
-            || self.parked.iter().any(|parked| parked.is_of(session) && late(&parked.wait))
+        let late = |wait: &SetupWaitReason| !matches!(wait, SetupWaitReason::Room { .. });
+        self.verifying.contains(&session)
+            || self.waiting_setups.iter().any(|parked| parked.is_of(session) && late(&parked.wait))
     }
 
     /// Queues a request behind its predecessor; returns it if the queue is full.
-    pub(crate) fn wait_for_turn(&mut self, setup: ArrivedSetup) -> Option<ArrivedSetup> {
-        if !self.has_place_for(&setup) {
+    pub(crate) fn wait_for_turn(&mut self, setup: SetupRequest) -> Option<SetupRequest> {
+        if !self.has_room_for_setup(&setup) {
             return Some(setup);
         }
-        self.park(setup, SetupWait::Turn, None);
+        self.park(setup, SetupWaitReason::Turn, None);
         None
     }
 
     /// Makes the next request of the session due, after one was answered.
     pub(crate) fn end_turn(&mut self, session: SessionId, now: Now) {
-        let is_next = |parked: &&mut Parked| parked.is_of(session) && parked.look.is_none();
-        if let Some(next) = self.parked.iter_mut().find(is_next) {
+        let is_next = |parked: &&mut WaitingSetup| parked.is_of(session) && parked.look.is_none();
+        if let Some(next) = self.waiting_setups.iter_mut().find(is_next) {
             next.look = Some(now.instant);
         }
     }
 
     /// Delays a password until its verification is allowed. Returns the request if it has waited
     /// long enough, or the queue is full.
-    pub(crate) fn wait_for_judgement(
+    pub(crate) fn wait_for_verification(
         &mut self,
-        setup: ArrivedSetup,
-        early: &EarlyLogon,
-        waited: Option<SetupWait>,
+        setup: SetupRequest,
+        early: &DelayedLogon,
+        waited: Option<SetupWaitReason>,
         now: Now,
-    ) -> Option<ArrivedSetup> {
+    ) -> Option<SetupRequest> {
         let wait = match waited {
-            Some(SetupWait::Password { until, place }) => {
-                (early.due <= until).then_some(SetupWait::Password { until, place })
+            Some(SetupWaitReason::Password { until, place }) => {
+                (early.due <= until).then_some(SetupWaitReason::Password { until, place })
             }
-            _ if self.has_place_for(&setup) => {
+            _ if self.has_room_for_setup(&setup) => {
                 let connection = (self.shared.facts.id, &self.failures);
                 let throttle = &self.server.logon_throttle;
                 let place = throttle.wait(early.attempt, connection, now.instant);
                 let until = now.instant + LOGON_WAITS;
                 place.map(|place| {
                     self.server.stats.logons_delayed.fetch_add(1, Ordering::Relaxed);
-                    SetupWait::Password { until, place }
+                    SetupWaitReason::Password { until, place }
                 })
             }
             _ => None,
@@ -155,20 +156,20 @@ impl Conn {
     /// first, and binds a replacement. Returns the request if waiting cannot help.
     pub(crate) fn wait_for_room(
         &mut self,
-        setup: ArrivedSetup,
-        waited: Option<&SetupWait>,
+        setup: SetupRequest,
+        waited: Option<&SetupWaitReason>,
         now: Now,
-    ) -> Option<ArrivedSetup> {
+    ) -> Option<SetupRequest> {
         let Some(until) = self.room_until(&setup, waited, now) else { return Some(setup) };
         let look = now.instant + BIND_LOOKS_EVERY;
-        self.park(setup, SetupWait::Room { until }, Some(look));
+        self.park(setup, SetupWaitReason::Room { until }, Some(look));
         None
     }
 
     fn room_until(
         &self,
-        setup: &ArrivedSetup,
-        waited: Option<&SetupWait>,
+        setup: &SetupRequest,
+        waited: Option<&SetupWaitReason>,
         now: Now,
     ) -> Option<Instant> {
         let session = self.bindable(&setup.frame, &setup.header)?;
@@ -176,12 +177,13 @@ impl Conn {
         if channels.len() < self.server.config().multichannel.channels_max() {
             return None;
         }
-        if let Some(SetupWait::Room { until }) = waited {
+        if let Some(SetupWaitReason::Room { until }) = waited {
             return Some(*until).filter(|until| now.instant < *until);
         }
-        let is_room = |parked: &Parked| matches!(parked.wait, SetupWait::Room { .. });
+        let is_room = |parked: &WaitingSetup| matches!(parked.wait, SetupWaitReason::Room { .. });
         let connections: Vec<u64> = channels.iter().map(|channel| channel.connection).collect();
-        let is_asked = !self.parked.iter().any(is_room) && self.server.host.doubt(&connections);
+        let is_asked =
+            !self.waiting_setups.iter().any(is_room) && self.server.host.doubt(&connections);
         is_asked.then(|| now.instant + BIND_WAITS)
     }
 }
