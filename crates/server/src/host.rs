@@ -15,7 +15,7 @@ use files::Caller;
 use futures_util::future::BoxFuture;
 use limits::Holder;
 use rustls::ServerConfig;
-use smb::{Account, Dialect, Host, InterfaceFact, Now, Trouble, TroubleKind};
+use smb::{Account, Dialect, Host, HostTime, InterfaceFact, RequestFailure, RequestFailureKind};
 use std::collections::HashMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -180,7 +180,7 @@ impl nfs::Host for ProcessHost {
     }
 
     fn now(&self) -> nfs::Now {
-        let Now { instant, wall } = Host::now(self);
+        let HostTime { instant, wall } = Host::now(self);
         nfs::Now { instant, wall }
     }
 
@@ -228,10 +228,10 @@ impl Host for ProcessHost {
         }
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> HostTime {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = Timestamp(i128::try_from(since.as_nanos()).unwrap_or(i128::MAX));
-        Now { instant: Instant::now(), wall }
+        HostTime { instant: Instant::now(), wall }
     }
 
     fn instant(&self) -> Instant {
@@ -265,11 +265,11 @@ impl Host for ProcessHost {
         Some(Account { name, nt_hash, caller, groups, root_by_ticket: false })
     }
 
-    fn takes_tickets(&self) -> bool {
+    fn accepts_tickets(&self) -> bool {
         self.tickets.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    fn judge_ticket(
+    fn verify_ticket(
         &self,
         from: IpAddr,
         ticket: Vec<u8>,
@@ -296,7 +296,7 @@ impl Host for ProcessHost {
         system_users::names()
     }
 
-    fn doubt(&self, connections: &[u64]) -> bool {
+    fn probe_connections(&self, connections: &[u64]) -> bool {
         let all = self.connections.get();
         all.inspect(|all| all.doubt(connections)).is_some()
     }
@@ -310,21 +310,21 @@ impl Host for ProcessHost {
         tracing::debug!(%peer, user, "logged on");
     }
 
-    fn trouble(&self, trouble: &Trouble) {
-        let Trouble { kind, peer, request, user, share, path } = trouble;
+    fn report_failure(&self, trouble: &RequestFailure) {
+        let RequestFailure { kind, peer, request, user, share, path } = trouble;
         let request = format_args!("{}.{}", request.0, request.1);
         let path: String = path.chars().take(LOGGED_PATH_CHARS_MAX).collect();
         match kind {
-            TroubleKind::NoSpace => {
+            RequestFailureKind::NoSpace => {
                 tracing::error!(share, path, user, %peer, %request, "no space left, or the user's quota is used up");
             }
-            TroubleKind::Failed => {
+            RequestFailureKind::StorageError => {
                 tracing::error!(share, path, user, %peer, %request, "the file system failed");
             }
-            TroubleKind::ShareGone => {
+            RequestFailureKind::ShareGone => {
                 tracing::error!(share, user, %peer, %request, "the share's directory was removed; put one there and reload");
             }
-            TroubleKind::Denied => {
+            RequestFailureKind::AccessDenied => {
                 tracing::info!(share, path, user, %peer, %request, "access denied");
             }
         }
@@ -348,11 +348,11 @@ impl Host for ProcessHost {
         tracing::warn!(%peer, "the client speaks SMB {best} at most, and min_protocol and max_protocol allow no dialect of it; update the client, or change them in [server]");
     }
 
-    fn keeps_opens(&self) -> bool {
+    fn persists_opens(&self) -> bool {
         self.journal().is_some()
     }
 
-    fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+    fn write_open_record(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         match &*self.journal() {
             Some(journal) => journal.change(id, record),
             None => Box::pin(std::future::ready(false)),

@@ -5,7 +5,7 @@ use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
 use bytes::{Buf, BytesMut};
 use meter::Arrival;
 use nfs::{Close, Conn, ConnFacts, Finished, Job, Server, Shared, Transmit};
-use smb::Now;
+use smb::HostTime;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Protocol for Conn {
         &mut self,
         message: BytesMut,
         _: Option<Infallible>,
-        _: Now,
+        _: HostTime,
     ) -> Result<(), End> {
         Ok(self.handle_record(message.freeze())?)
     }
@@ -107,7 +107,7 @@ impl Protocol for Conn {
         self.poll_job()
     }
 
-    fn handle_finished(&mut self, finished: Finished, _: Now) {
+    fn handle_finished(&mut self, finished: Finished, _: HostTime) {
         self.handle_finished(finished);
     }
 

@@ -8,7 +8,7 @@ use files::ResidentRange;
 use limits::Holder;
 use meter::{Arrival, Sent};
 use smallvec::SmallVec;
-use smb::Now;
+use smb::HostTime;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -147,7 +147,7 @@ pub trait Protocol: Sized + Send + 'static {
         &mut self,
         message: BytesMut,
         checked: Option<Self::Checked>,
-        now: Now,
+        now: HostTime,
     ) -> Result<(), End>;
 
     /// Whether the stream continues under TLS after the output that is pending now. Returns true
@@ -174,7 +174,7 @@ pub trait Protocol: Sized + Send + 'static {
     }
 
     /// Takes a job's result.
-    fn handle_finished(&mut self, finished: Self::Finished, now: Now);
+    fn handle_finished(&mut self, finished: Self::Finished, now: HostTime);
 
     /// The next message to send, in order.
     fn poll_transmit(&mut self) -> Option<Outgoing>;
@@ -213,7 +213,7 @@ pub trait Protocol: Sized + Send + 'static {
     }
 
     /// Handles timeouts that are due.
-    fn handle_timeout(&mut self, now: Now) {
+    fn handle_timeout(&mut self, now: HostTime) {
         let _ = now;
     }
 }

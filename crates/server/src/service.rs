@@ -372,7 +372,7 @@ impl Service {
         }
         write_credits(&self.host, &self.limits).await;
         usual_networks::write(&self.listener.server, &self.usual_networks).await;
-        self.listener.server.leave();
+        self.listener.server.abandon_persistent_opens();
         drop(self.pointer);
     }
 }
@@ -548,7 +548,7 @@ async fn own_guid(host: &ProcessHost, before: Option<Vec<u8>>) -> [u8; 16] {
     }
     let mut guid = [0; 16];
     host.random(&mut guid);
-    if host.keeps_opens() && !host.keep_open(OWN_GUID, Some(guid.to_vec())).await {
+    if host.persists_opens() && !host.write_open_record(OWN_GUID, Some(guid.to_vec())).await {
         tracing::warn!("the server's GUID cannot be written down; the next one has another");
     }
     guid

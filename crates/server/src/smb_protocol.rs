@@ -5,7 +5,9 @@ use crate::protocol::{End, Facts, Framing, Outgoing, Protocol};
 use bytes::{Buf, BytesMut};
 use limits::Holder;
 use meter::Arrival;
-use smb::{Checked, Close, Conn, ConnFacts, Finished, Job, Now, Server, Shared, Transmit};
+use smb::{
+    Close, Conn, ConnFacts, ConnHandle, HostTime, Job, JobOutput, Server, SignatureCheck, Transmit,
+};
 use std::sync::Arc;
 use std::time::Instant;
 use vfs::ArrivalOrder;
@@ -57,20 +59,20 @@ impl Protocol for Conn {
 
     type Framing = DirectTcp;
     type Server = Server;
-    type Shared = Shared;
+    type Shared = ConnHandle;
     type Job = Job;
-    type Finished = Finished;
-    type Checked = Checked;
+    type Finished = JobOutput;
+    type Checked = SignatureCheck;
 
     fn new(server: Arc<Server>, Facts { id, peer, local }: Facts) -> Self {
         Self::new(server, ConnFacts { id, peer, local })
     }
 
-    fn shared(&self) -> Arc<Shared> {
+    fn shared(&self) -> Arc<ConnHandle> {
         self.shared()
     }
 
-    async fn told(shared: &Shared) {
+    async fn told(shared: &ConnHandle) {
         shared.notices.ready().await;
     }
 
@@ -86,7 +88,7 @@ impl Protocol for Conn {
         self.verifies_together()
     }
 
-    fn verify_together(&self, messages: &mut [BytesMut]) -> Vec<Option<Checked>> {
+    fn verify_together(&self, messages: &mut [BytesMut]) -> Vec<Option<SignatureCheck>> {
         self.verify_together(messages)
     }
 
@@ -97,8 +99,8 @@ impl Protocol for Conn {
     fn handle_message(
         &mut self,
         message: BytesMut,
-        checked: Option<Checked>,
-        now: Now,
+        checked: Option<SignatureCheck>,
+        now: HostTime,
     ) -> Result<(), End> {
         Ok(self.handle_checked(message, checked, now)?)
     }
@@ -119,7 +121,7 @@ impl Protocol for Conn {
         self.take_cancelled()
     }
 
-    fn handle_finished(&mut self, finished: Finished, now: Now) {
+    fn handle_finished(&mut self, finished: JobOutput, now: HostTime) {
         self.handle_finished(finished, now);
     }
 
@@ -159,7 +161,7 @@ impl Protocol for Conn {
         self.poll_timeout()
     }
 
-    fn handle_timeout(&mut self, now: Now) {
+    fn handle_timeout(&mut self, now: HostTime) {
         self.handle_timeout(now);
     }
 }

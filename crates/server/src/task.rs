@@ -26,7 +26,7 @@ use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
 use meter::{Arrival, Meter};
 use rustix::net::sockopt;
-use smb::{Host, Now};
+use smb::{Host, HostTime};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
@@ -223,7 +223,7 @@ impl<P: Protocol> Task<P> {
         self.leave_jobs();
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> HostTime {
         Host::now(&*self.host)
     }
 
@@ -422,7 +422,7 @@ impl<P: Protocol> Task<P> {
     }
 
     /// Collects several frames, including bytes that are already in the socket.
-    fn gather(&mut self, now: Now) -> Result<(Vec<BytesMut>, Vec<Arrival>), End> {
+    fn gather(&mut self, now: HostTime) -> Result<(Vec<BytesMut>, Vec<Arrival>), End> {
         let length_max = self.message_bytes_max();
         let (mut frames, mut arrivals, mut bytes) = (Vec::new(), Vec::new(), 0);
         loop {
@@ -454,7 +454,7 @@ impl<P: Protocol> Task<P> {
         &mut self,
         frame: BytesMut,
         checked: Option<P::Checked>,
-        now: Now,
+        now: HostTime,
     ) -> Result<(), End> {
         let bytes = frame.len();
         self.conn.handle_message(frame, checked, now)?;
@@ -473,7 +473,7 @@ impl<P: Protocol> Task<P> {
     }
 
     /// Completes jobs that can end now, for example cancelled ones.
-    async fn finish_cancelled(&mut self, now: Now) {
+    async fn finish_cancelled(&mut self, now: HostTime) {
         while let Poll::Ready(Some(finished)) =
             poll_fn(|cx| Poll::Ready(self.jobs.poll_next(cx))).await
         {
@@ -497,7 +497,7 @@ impl<P: Protocol> Task<P> {
 
     /// Starts the jobs of a message of `bytes` bytes. The returned future is ready at once; jobs
     /// that block continue in `jobs`.
-    fn start_jobs(&mut self, mut bytes: usize, now: Now, cx: &mut Context<'_>) -> Poll<()> {
+    fn start_jobs(&mut self, mut bytes: usize, now: HostTime, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let answer_bytes = self.conn.next_answer_bytes();
             let Some(job) = self.conn.poll_job() else { return Poll::Ready(()) };
@@ -539,7 +539,7 @@ impl<P: Protocol> Task<P> {
         Poll::Ready(())
     }
 
-    fn begin(&mut self, held: HeldBack<P::Job>, now: Now, cx: &mut Context<'_>) {
+    fn begin(&mut self, held: HeldBack<P::Job>, now: HostTime, cx: &mut Context<'_>) {
         let HeldBack { mut job, bytes, answer_bytes } = held;
         // One poll answers the request directly if it does not block.
         match job.poll_unpin(cx) {

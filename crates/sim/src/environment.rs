@@ -10,7 +10,7 @@ use crate::server_side::Flag;
 use files::{CallHolder, Caller, Workers};
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
-use smb::{Account, Host, InterfaceFact, Now};
+use smb::{Account, Host, HostTime, InterfaceFact};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -266,11 +266,11 @@ impl Host for Environment {
         out.iter_mut().for_each(|byte| *byte = state.random.next() as u8);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> HostTime {
         let nanos = self.lock().nanos;
         // Some time in 2025.
         let wall = Timestamp(1_750_000_000_000_000_000 + i128::from(nanos));
-        Now { instant: self.base + Duration::from_nanos(nanos), wall }
+        HostTime { instant: self.base + Duration::from_nanos(nanos), wall }
     }
 
     fn account(&self, user: &str) -> Option<Account> {
@@ -301,11 +301,11 @@ impl Host for Environment {
         }
     }
 
-    fn keeps_opens(&self) -> bool {
+    fn persists_opens(&self) -> bool {
         self.lock().journal.is_some()
     }
 
-    fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+    fn write_open_record(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         match &self.lock().journal {
             Some(journal) => journal.change(id, record),
             None => Box::pin(std::future::ready(false)),
@@ -323,7 +323,7 @@ impl nfs::Host for Environment {
     }
 
     fn now(&self) -> nfs::Now {
-        let Now { instant, wall } = Host::now(self);
+        let HostTime { instant, wall } = Host::now(self);
         nfs::Now { instant, wall }
     }
 

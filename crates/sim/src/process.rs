@@ -51,7 +51,7 @@ impl Process {
             volume: Some(volume.clone()),
             posix: true,
             time_machine: true,
-            continuously_available: environment.keeps_opens(),
+            continuously_available: environment.persists_opens(),
             ..Share::default()
         };
         let config = Config {

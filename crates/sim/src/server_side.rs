@@ -3,7 +3,7 @@
 
 use bytes::BytesMut;
 use futures_util::FutureExt;
-use smb::{Close, Conn, Finished, Job, Now, Transmit};
+use smb::{Close, Conn, HostTime, Job, JobOutput, Transmit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,7 +126,7 @@ impl ServerSide {
     ///
     /// # Errors
     /// [`Close`]: the connection must go.
-    pub fn step(&mut self, step: Step, now: Now) -> Result<(), Close> {
+    pub fn step(&mut self, step: Step, now: HostTime) -> Result<(), Close> {
         match step {
             Step::Frame => self.take_frame(now)?,
             Step::Notice => {}
@@ -144,7 +144,7 @@ impl ServerSide {
         Ok(())
     }
 
-    fn take_frame(&mut self, now: Now) -> Result<(), Close> {
+    fn take_frame(&mut self, now: HostTime) -> Result<(), Close> {
         let length = self.frame_length().unwrap_or(0);
         let frame: Vec<u8> = self.input.drain(..PREFIX + length).skip(PREFIX).collect();
         self.conn.handle_frame(BytesMut::from(&frame[..]), now)?;
@@ -152,13 +152,13 @@ impl ServerSide {
         Ok(())
     }
 
-    fn poll_new_jobs(&mut self, now: Now) {
+    fn poll_new_jobs(&mut self, now: HostTime) {
         while let Some(job) = self.conn.poll_job() {
             self.poll(job, Arc::default(), now);
         }
     }
 
-    fn poll(&mut self, mut job: Job, flag: Arc<Flag>, now: Now) {
+    fn poll(&mut self, mut job: Job, flag: Arc<Flag>, now: HostTime) {
         let waker = Waker::from(flag.clone());
         match job.as_mut().poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(finished) => self.finish(finished, now),
@@ -166,7 +166,7 @@ impl ServerSide {
         }
     }
 
-    fn finish(&mut self, finished: Finished, now: Now) {
+    fn finish(&mut self, finished: JobOutput, now: HostTime) {
         self.conn.handle_finished(finished, now);
     }
 

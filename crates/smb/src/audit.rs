@@ -1,7 +1,7 @@
 //! Audit events of sessions: set-ups, tree connects, ends and denied accesses.
 
-use crate::conn::{Conn, Shared};
-use crate::host::Trouble;
+use crate::conn::{Conn, ConnHandle};
+use crate::host::RequestFailure;
 use crate::server::Server;
 use crate::session::Session;
 use meter::{Agreed, AuditEvent, AuditKind, Authentication, Protocol};
@@ -68,7 +68,7 @@ impl Conn {
 /// Audits a TREE_CONNECT to the given path.
 pub fn tree_connect(
     server: &Server,
-    shared: &Shared,
+    shared: &ConnHandle,
     (message, session): (MessageId, Option<&Arc<Session>>),
     path: &[u8],
     status: NtStatus,
@@ -90,14 +90,14 @@ pub fn tree_connect(
 }
 
 /// Audits a denied access.
-pub fn denied(server: &Server, session: &Session, trouble: &Trouble) {
+pub fn denied(server: &Server, session: &Session, failure: &RequestFailure) {
     server.files.meter().audit(|| AuditEvent {
         is_success: false,
         status: format!("{:?}", NtStatus::ACCESS_DENIED),
-        peer: Some(trouble.peer),
-        request: Some(trouble.request),
-        share: trouble.share.clone(),
-        path: trouble.path.clone(),
+        peer: Some(failure.peer),
+        request: Some(failure.request),
+        share: failure.share.clone(),
+        path: failure.path.clone(),
         ..of(AuditKind::Denied, session)
     });
 }

@@ -4,7 +4,7 @@
 //! signing or encryption of the responses.
 
 use crate::channel::Channel;
-use crate::conn::Shared;
+use crate::conn::ConnHandle;
 use crate::dispatch::{self, AsyncReply, Outcome, Reply, Request};
 use crate::failure_report;
 use crate::limits::INTERIM_AFTER;
@@ -35,11 +35,11 @@ use wire::smb::{Command, ErrorResponse, Flags, Header, SessionId, TreeId};
 
 /// The work that answers one frame. The connection task polls it immediately and retains it while
 /// it is pending. Dropping it cancels the requests that wait.
-pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
+pub type Job = Pin<Box<dyn Future<Output = JobOutput> + Send>>;
 
 /// The output of a finished job.
 #[derive(Debug, Default)]
-pub struct Finished {
+pub struct JobOutput {
     /// The response.
     pub transmit: Option<Transmit>,
     /// The session that a request of the frame logged off.
@@ -96,7 +96,7 @@ pub struct Chain {
     pub(crate) server: Arc<Server>,
     /// The file layer, bound to this frame's request context.
     pub(crate) files: RequestFiles,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConnHandle>,
     pub(crate) negotiated: Arc<Negotiation>,
     pub(crate) frame: Bytes,
     pub(crate) elements: SmallVec<[Element; 1]>,
@@ -138,7 +138,7 @@ impl UnsignedReplies {
 impl Chain {
     /// Answers every request in order.
     #[expect(clippy::manual_async_fn, reason = "a function keeps its arguments twice")]
-    pub(crate) fn run(mut self) -> impl Future<Output = Finished> {
+    pub(crate) fn run(mut self) -> impl Future<Output = JobOutput> {
         // An async block stores its captures once; an async function would store its arguments
         // twice. This future is created and moved for each frame.
         async move {
@@ -149,9 +149,9 @@ impl Chain {
         }
     }
 
-    async fn answer(&mut self) -> Finished {
+    async fn answer(&mut self) -> JobOutput {
         let mut related = RelatedState::default();
-        let mut finished = Finished::default();
+        let mut finished = JobOutput::default();
         let mut written = UnsignedReplies::of(self.sealed.clone(), self.elements.len());
         for at in 0..self.elements.len() {
             let mut start = self.begin_reply(&mut written);

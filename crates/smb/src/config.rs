@@ -91,7 +91,7 @@ impl Config {
 
 /// The users to whom share enumeration shows a share. Hidden shares can still be connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Listed {
+pub enum ShareVisibility {
     /// All users.
     #[default]
     Everyone,
@@ -123,7 +123,7 @@ pub struct Share {
     /// Size limit of all backups together, in bytes.
     pub time_machine_max_bytes: Option<u64>,
     /// The users to whom share enumeration shows it.
-    pub listed: Listed,
+    pub listed: ShareVisibility,
     /// The identity of all file access; each user's own if none.
     pub forced_user: Option<Arc<Caller>>,
     /// The primary group of all its users, which also owns new files.
@@ -181,7 +181,7 @@ impl Share {
         let admission = &self.admission;
         let is_of_these = admission.admits_host(peer) == Some(true);
         let is_admitted = is_of_these && admission.admits(&user.account, user.is_proven());
-        if self.listed == Listed::Users && !is_admitted {
+        if self.listed == ShareVisibility::Users && !is_admitted {
             return None;
         }
         let flag = |set, flag| if set { flag } else { 0 };
@@ -192,7 +192,7 @@ impl Share {
             remark: self.comment.clone(),
             flags: flag(self.access_based_enumeration, rpc::SHARE_ACCESS_BASED_ENUMERATION)
                 | flag(self.encryption_required, rpc::SHARE_ENCRYPT_DATA),
-            is_listed: self.listed != Listed::Nobody,
+            is_listed: self.listed != ShareVisibility::Nobody,
         })
     }
 

@@ -5,10 +5,10 @@
 //! connection task polls a new job immediately, and retains it while it is pending.
 
 use crate::answer_room::answer_room;
-use crate::chain::{Chain, Element, Finished, Job};
+use crate::chain::{Chain, Element, Job, JobOutput};
 use crate::channel::Channel;
 use crate::credits::CreditWindow;
-use crate::host::Now;
+use crate::host::HostTime;
 use crate::limits::{
     ANSWER_BYTES_USUAL, COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX,
     CREDITS_WHILE_THROTTLED, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SENDFILE_BYTES_MIN,
@@ -22,7 +22,7 @@ use crate::pending::PendingRequests;
 use crate::server::Server;
 use crate::session::{ChannelFact, IdHash};
 use crate::setup::PendingSetup;
-use crate::signatures::Checked;
+use crate::signatures::SignatureCheck;
 use crate::transmit::{Outbox, PREFIX, Transmit, new_buffer};
 use crate::waiting_setups::WaitingSetup;
 use bytes::{Buf, BytesMut};
@@ -63,7 +63,7 @@ pub enum Close {
 
 /// The part of a connection that its jobs and sessions share.
 #[derive(Debug)]
-pub struct Shared {
+pub struct ConnHandle {
     /// Identity and addresses of the connection.
     pub facts: ConnFacts,
     /// Requests with a pending response.
@@ -79,7 +79,7 @@ pub struct Shared {
 /// The protocol state of one connection.
 pub struct Conn {
     pub(crate) server: Arc<Server>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ConnHandle>,
     pub(crate) negotiated: Option<Arc<Negotiation>>,
     /// The server answered an SMB1 NEGOTIATE with dialect 0x02FF; an SMB2 NEGOTIATE follows.
     pub(crate) wildcard_answered: bool,
@@ -104,7 +104,7 @@ pub struct Conn {
     outbox: Outbox,
     spare: Vec<Vec<u8>>,
     /// The verified signature of the frame in hand, if the batch check covered it.
-    checked: Option<Checked>,
+    checked: Option<SignatureCheck>,
     /// Time and size of that frame's arrival.
     pub(crate) arrival: Option<Arrival>,
     /// Position of that frame among the arrivals of all connections.
@@ -123,7 +123,7 @@ impl Conn {
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
         Self {
             server,
-            shared: Arc::new(Shared {
+            shared: Arc::new(ConnHandle {
                 facts,
                 pending: PendingRequests::default(),
                 notices: Notices::default(),
@@ -160,7 +160,7 @@ impl Conn {
     ///
     /// # Errors
     /// [`Close`]: the server sends no response and closes the connection.
-    pub fn handle_frame(&mut self, frame: BytesMut, now: Now) -> Result<(), Close> {
+    pub fn handle_frame(&mut self, frame: BytesMut, now: HostTime) -> Result<(), Close> {
         self.handle_checked(frame, None, now)
     }
 
@@ -171,8 +171,8 @@ impl Conn {
     pub fn handle_checked(
         &mut self,
         frame: BytesMut,
-        checked: Option<Checked>,
-        now: Now,
+        checked: Option<SignatureCheck>,
+        now: HostTime,
     ) -> Result<(), Close> {
         self.checked = checked;
         let wire_bytes = (PREFIX + frame.len()) as u64;
@@ -185,7 +185,7 @@ impl Conn {
         result
     }
 
-    fn take_frame(&mut self, mut frame: BytesMut, now: Now) -> Result<(), Close> {
+    fn take_frame(&mut self, mut frame: BytesMut, now: HostTime) -> Result<(), Close> {
         match frame.get(..4) {
             Some(b"\xFESMB") => self.take_messages(frame, None, now),
             Some(b"\xFDSMB") => {
@@ -225,7 +225,7 @@ impl Conn {
         &mut self,
         mut frame: BytesMut,
         sealed: Option<Arc<Channel>>,
-        now: Now,
+        now: HostTime,
     ) -> Result<(), Close> {
         let first = decode_header(&frame, 0)?;
         match first.command {
@@ -475,7 +475,7 @@ impl Conn {
     }
 
     /// Handles the output of a finished job.
-    pub fn handle_finished(&mut self, finished: Finished, now: Now) {
+    pub fn handle_finished(&mut self, finished: JobOutput, now: HostTime) {
         if let Some(transmit) = finished.transmit {
             self.outbox.push(transmit);
         }
@@ -526,7 +526,7 @@ impl Conn {
 
     /// The handle whose `notices` signal when [`Conn::poll_notice`] has a frame.
     #[must_use]
-    pub fn shared(&self) -> Arc<Shared> {
+    pub fn shared(&self) -> Arc<ConnHandle> {
         self.shared.clone()
     }
 
@@ -561,7 +561,7 @@ impl Conn {
     }
 
     /// Retries the session set-ups that wait.
-    pub fn handle_timeout(&mut self, now: Now) {
+    pub fn handle_timeout(&mut self, now: HostTime) {
         self.retry_waiting_setups(now);
     }
 

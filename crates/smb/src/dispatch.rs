@@ -4,7 +4,7 @@ use crate::chain::RelatedState;
 use crate::channel::Channel;
 use crate::commands;
 use crate::config::Share;
-use crate::conn::Shared;
+use crate::conn::ConnHandle;
 use crate::limits::FRAME_BYTES_MAX;
 use crate::negotiate::Negotiation;
 use crate::open::{Open, OutstandingRequest};
@@ -32,7 +32,7 @@ pub struct Request<'a> {
     /// The parameters of its connection.
     pub negotiated: &'a Arc<Negotiation>,
     /// The shared part of its connection.
-    pub shared: &'a Arc<Shared>,
+    pub shared: &'a Arc<ConnHandle>,
     /// Arrival time of its frame.
     pub now: Instant,
     /// The request's header.

@@ -4,18 +4,18 @@
 use crate::audit;
 use crate::chain::{Element, RelatedState};
 use crate::conn::ConnFacts;
-use crate::host::{Host, Trouble, TroubleKind};
+use crate::host::{Host, RequestFailure, RequestFailureKind};
 use crate::server::Server;
 use wire::codec::{Reader, utf16_units};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, CreateRequest, Header, MessageId};
 
 /// The kind of failure that a status indicates.
-fn kind_of(status: NtStatus) -> Option<TroubleKind> {
+fn kind_of(status: NtStatus) -> Option<RequestFailureKind> {
     match status {
-        NtStatus::DISK_FULL => Some(TroubleKind::NoSpace),
-        NtStatus::UNEXPECTED_IO_ERROR => Some(TroubleKind::Failed),
-        NtStatus::ACCESS_DENIED => Some(TroubleKind::Denied),
+        NtStatus::DISK_FULL => Some(RequestFailureKind::NoSpace),
+        NtStatus::UNEXPECTED_IO_ERROR => Some(RequestFailureKind::StorageError),
+        NtStatus::ACCESS_DENIED => Some(RequestFailureKind::AccessDenied),
         _ => None,
     }
 }
@@ -36,21 +36,28 @@ pub fn report(
     let session = &channel.session;
     let user = session.user().account.name.clone();
     let (peer, request) = (facts.peer, (facts.id, element.header.message_id.0));
-    let tell = |trouble: Trouble| {
-        if trouble.kind == TroubleKind::Denied {
-            audit::denied(server, session, &trouble);
+    let tell = |failure: RequestFailure| {
+        if failure.kind == RequestFailureKind::AccessDenied {
+            audit::denied(server, session, &failure);
         }
-        server.host.trouble(&trouble);
+        server.host.report_failure(&failure);
     };
     if element.header.command == Command::CREATE {
         let tree = session.tree(related.tree.unwrap_or(element.header.tree_id)).ok();
         let share = tree.map(|tree| tree.share.name.clone()).unwrap_or_default();
-        tell(Trouble { kind, peer, request, user, share, path: name_of(message) });
+        tell(RequestFailure { kind, peer, request, user, share, path: name_of(message) });
     } else if let Some(open) = &related.open {
         let path = open.file().map(|file| file.path());
         let path = path.map(|p| String::from_utf8_lossy(p.as_bytes()).into_owned());
         let path = path.unwrap_or_default();
-        tell(Trouble { kind, peer, request, user, share: open.tree.share.name.clone(), path });
+        tell(RequestFailure {
+            kind,
+            peer,
+            request,
+            user,
+            share: open.tree.share.name.clone(),
+            path,
+        });
     }
 }
 
@@ -71,7 +78,7 @@ pub fn report_share_gone(
     share: &str,
 ) {
     let (user, share) = (user.to_owned(), share.to_owned());
-    let kind = TroubleKind::ShareGone;
+    let kind = RequestFailureKind::ShareGone;
     let (peer, request) = (facts.peer, (facts.id, message.0));
-    host.trouble(&Trouble { kind, peer, request, user, share, path: String::new() });
+    host.report_failure(&RequestFailure { kind, peer, request, user, share, path: String::new() });
 }

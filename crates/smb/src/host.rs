@@ -15,7 +15,7 @@ use wire::spnego::Shown;
 
 /// One reading of both clocks, taken by the server and passed down.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub struct HostTime {
     /// Monotonic time, for timeouts.
     pub instant: Instant,
     /// Wall-clock time, for clients.
@@ -28,7 +28,7 @@ pub trait Host: Send + Sync {
     fn random(&self, out: &mut [u8]);
 
     /// Reads both clocks.
-    fn now(&self) -> Now;
+    fn now(&self) -> HostTime;
 
     /// Reads the monotonic clock only.
     fn instant(&self) -> Instant {
@@ -48,13 +48,13 @@ pub trait Host: Send + Sync {
     fn guest(&self) -> Option<Account>;
 
     /// True if the configuration names Kerberos keys.
-    fn takes_tickets(&self) -> bool {
+    fn accepts_tickets(&self) -> bool {
         false
     }
 
     /// Verifies a ticket of a client at address `from`, on another thread than the caller's. The
     /// error is the reason for the log, not for the client.
-    fn judge_ticket(
+    fn verify_ticket(
         &self,
         from: IpAddr,
         ticket: Vec<u8>,
@@ -86,8 +86,8 @@ pub trait Host: Send + Sync {
     fn logon_succeeded(&self, peer: SocketAddr, user: &str);
 
     /// Logs, at a bounded rate, a failed request whose cause an administrator may want to know.
-    fn trouble(&self, trouble: &Trouble) {
-        let _ = trouble;
+    fn report_failure(&self, failure: &RequestFailure) {
+        let _ = failure;
     }
 
     /// Continues work that no task awaits any more. The default drops it, which cancels it.
@@ -97,7 +97,7 @@ pub trait Host: Send + Sync {
 
     /// Begins to probe whether the clients of these connections are still reachable, and ends the
     /// unreachable connections. False if the host cannot probe.
-    fn doubt(&self, connections: &[u64]) -> bool {
+    fn probe_connections(&self, connections: &[u64]) -> bool {
         let _ = connections;
         false
     }
@@ -115,15 +115,15 @@ pub trait Host: Send + Sync {
         let _ = (peer, offered);
     }
 
-    /// True if [`Host::keep_open`] writes to stable storage.
-    fn keeps_opens(&self) -> bool {
+    /// True if [`Host::write_open_record`] writes to stable storage.
+    fn persists_opens(&self) -> bool {
         false
     }
 
     /// Replaces, or removes, the record under `id` from which a restarted server restores an open.
     /// The write is queued on return, in order. The future is true once the record survives power
     /// loss.
-    fn keep_open(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+    fn write_open_record(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let _ = (id, record);
         Box::pin(std::future::ready(false))
     }
@@ -134,22 +134,22 @@ pub trait Host: Send + Sync {
 
 /// The cause of a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TroubleKind {
+pub enum RequestFailureKind {
     /// The share's file system or the user's quota is full.
     NoSpace,
     /// The share's storage fails.
-    Failed,
+    StorageError,
     /// The user lacks a right.
-    Denied,
+    AccessDenied,
     /// The share's directory was removed.
     ShareGone,
 }
 
 /// A failed request and its origin.
 #[derive(Clone, Debug)]
-pub struct Trouble {
+pub struct RequestFailure {
     /// The cause.
-    pub kind: TroubleKind,
+    pub kind: RequestFailureKind,
     /// Client's address.
     pub peer: SocketAddr,
     /// Connection number, and message id of the request.

@@ -64,13 +64,13 @@ mod tree;
 mod waiting_setups;
 
 pub use admission::{Accounts, Admission, NamedHosts, Network};
-pub use chain::{Finished, Job};
-pub use config::{Config, Encryption, Listed, Multichannel, Share};
-pub use conn::{Close, Conn, ConnFacts, Shared};
-pub use host::{Account, Host, InterfaceFact, Now, Trouble, TroubleKind};
+pub use chain::{Job, JobOutput};
+pub use config::{Config, Encryption, Multichannel, Share, ShareVisibility};
+pub use conn::{Close, Conn, ConnFacts, ConnHandle};
+pub use host::{Account, Host, HostTime, InterfaceFact, RequestFailure, RequestFailureKind};
 pub use logon_throttle::UsualNetwork;
 pub use notices::Notices;
 pub use server::{Server, Stats};
-pub use signatures::Checked;
+pub use signatures::SignatureCheck;
 pub use transmit::Transmit;
 pub use wire::smb::Dialect;

@@ -288,7 +288,7 @@ fn agree(
         if config.multichannel.is_for(dialect) {
             offered |= request.capabilities & capabilities::MULTI_CHANNEL;
         }
-        if server.host.keeps_opens() && config.shares.iter().any(|s| s.continuously_available) {
+        if server.host.persists_opens() && config.shares.iter().any(|s| s.continuously_available) {
             offered |= request.capabilities & capabilities::PERSISTENT_HANDLES;
         }
         let client_seals = request.capabilities & capabilities::ENCRYPTION != 0;

@@ -84,7 +84,7 @@ impl Server {
         let refusals = [
             (SessionRefusal::Unproven, !is_proven && lacks_guest()),
             (SessionRefusal::Ntlm, !config.ntlm && user.ticket_end.is_none()),
-            (SessionRefusal::Kerberos, user.ticket_end.is_some() && !self.host.takes_tickets()),
+            (SessionRefusal::Kerberos, user.ticket_end.is_some() && !self.host.accepts_tickets()),
             (SessionRefusal::Account, is_proven && !self.host.has_account(&user.account.name)),
             (SessionRefusal::Dialect, session.dialect < config.dialect_min),
             (

@@ -7,7 +7,7 @@ use crate::config::{Config, Share};
 use crate::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
 use crate::holdings::Holdings;
-use crate::host::{Host, Now};
+use crate::host::{Host, HostTime};
 use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER, REMOVALS_TOGETHER_MAX};
 use crate::logon_throttle::{LogonThrottle, UsualNetwork};
 use crate::open::Open;
@@ -99,7 +99,7 @@ impl Server {
     /// A server without connections.
     #[must_use]
     pub fn new(config: Config, files: Arc<Files>, host: Arc<dyn Host>) -> Arc<Self> {
-        let Now { wall, .. } = host.now();
+        let HostTime { wall, .. } = host.now();
         let ipc = Share::ipc();
         files.meter().register(&ipc.name);
         register(&files, &config);
@@ -161,7 +161,7 @@ impl Server {
 
     /// The SPNEGO mechanisms offered to clients.
     pub fn mechanisms(&self, config: &Config) -> Mechanisms {
-        Mechanisms { ntlm: config.ntlm, kerberos: self.host.takes_tickets() }
+        Mechanisms { ntlm: config.ntlm, kerberos: self.host.accepts_tickets() }
     }
 
     /// The IPC$ share.
@@ -296,14 +296,14 @@ impl Server {
 
     /// Closes durable opens whose timeout expired, and repeats unacknowledged notifications. The
     /// caller runs it about once a second.
-    pub fn handle_tick(&self, now: Now) {
+    pub fn handle_tick(&self, now: HostTime) {
         self.close_all(self.durable.remove_expired(now.instant));
         self.resend_notices(now);
         self.files.handle_tick();
     }
 
     /// Repeats notifications that clients have not acknowledged.
-    fn resend_notices(&self, now: Now) {
+    fn resend_notices(&self, now: HostTime) {
         let Some(due_at_once) = now.instant.checked_sub(NOTICE_AT_ONCE_AGAIN_AFTER) else { return };
         let due = now.instant.checked_sub(NOTICE_AGAIN_AFTER);
         let sessions: Vec<Arc<Session>> = {
@@ -353,7 +353,7 @@ impl Server {
     }
 
     /// Prepares the end of the process: persistent opens stay open across it.
-    pub fn leave(&self) {
+    pub fn abandon_persistent_opens(&self) {
         self.durable.abandon_persistent();
     }
 

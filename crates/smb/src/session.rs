@@ -4,7 +4,7 @@
 //! mutex, held for one look-up only. Lock order: trees before opens; neither is held across a call
 //! into `files`.
 
-use crate::conn::Shared;
+use crate::conn::ConnHandle;
 use crate::host::Account;
 use crate::limits::{OPENS_PER_SESSION_MAX, ORPHANS_PER_SESSION_MAX, TREES_PER_SESSION_MAX};
 use crate::notices::{AckRequirement, Notice, NoticeSubject};
@@ -73,7 +73,7 @@ pub struct ChannelFact {
     /// Name of its cipher, or `-`.
     pub cipher: &'static str,
     /// The connection, while it exists.
-    pub(crate) shared: Weak<Shared>,
+    pub(crate) shared: Weak<ConnHandle>,
 }
 
 impl ChannelFact {
@@ -534,7 +534,7 @@ impl Session {
         }
     }
 
-    fn live_channels(&self) -> Vec<Arc<Shared>> {
+    fn live_channels(&self) -> Vec<Arc<ConnHandle>> {
         lock(&self.channels).iter().filter_map(|c| c.shared.upgrade()).collect()
     }
 
@@ -572,7 +572,7 @@ impl Session {
 }
 
 /// Queues the notification on the first channel that still accepts it.
-fn push_to_first_live(channels: impl Iterator<Item = Arc<Shared>>, notice: Notice) {
+fn push_to_first_live(channels: impl Iterator<Item = Arc<ConnHandle>>, notice: Notice) {
     let mut notice = Some(notice);
     for channel in channels {
         match notice.take().map(|notice| channel.notices.push(notice)) {

@@ -7,7 +7,7 @@
 use crate::channel::Channel;
 use crate::config::{Config, Encryption};
 use crate::conn::{Close, Conn};
-use crate::host::{Account, Now};
+use crate::host::{Account, HostTime};
 use crate::limits::{SESSIONS_PER_CONNECTION_MAX, SETUPS_PER_CONNECTION_MAX, TOKEN_BYTES_MAX};
 use crate::logon_throttle::{LogonAttempt, WaitingLogon};
 use crate::metering::authentication;
@@ -103,7 +103,7 @@ impl Conn {
         frame: Bytes,
         header: &Header,
         sealed_by: Option<SessionId>,
-        now: Now,
+        now: HostTime,
     ) -> Result<(), Close> {
         if self.negotiated.is_none() {
             return Err(Close::Garbage("setup before negotiate"));
@@ -129,7 +129,7 @@ impl Conn {
         &mut self,
         setup: SetupRequest,
         waited: Option<SetupWaitReason>,
-        now: Now,
+        now: HostTime,
     ) {
         let mut header = setup.header;
         let is_first = !self.setups.contains_key(&header.session_id.0);
@@ -142,7 +142,7 @@ impl Conn {
                 };
                 (setup, self.refuse_unverified(header.session_id, early.user))
             }
-            Ok(SetupProgress::Ticket(ticket)) => return self.judge_ticket(setup, header, ticket),
+            Ok(SetupProgress::Ticket(ticket)) => return self.verify_ticket(setup, header, ticket),
             Err(NtStatus::INSUFFICIENT_RESOURCES) if is_first => {
                 let Some(setup) = self.wait_for_room(setup, waited.as_ref(), now) else { return };
                 (setup, SetupReply::refused(NtStatus::INSUFFICIENT_RESOURCES))
@@ -175,7 +175,7 @@ impl Conn {
         SetupRequest { frame, sealed_by, .. }: &SetupRequest,
         header: &mut Header,
         place: Option<&WaitingLogon>,
-        now: Now,
+        now: HostTime,
     ) -> Result<SetupProgress, NtStatus> {
         let negotiated = self.negotiated.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
         let mut r = Reader::new(frame);
@@ -266,7 +266,7 @@ impl Conn {
         id: SessionId,
         token: &[u8],
         place: Option<&WaitingLogon>,
-        now: Now,
+        now: HostTime,
     ) -> Result<Result<Option<LogonAttempt>, DelayedLogon>, NtStatus> {
         let setup = self.setups.get(&id.0).ok_or(NtStatus::USER_SESSION_DELETED)?;
         let Some(user) = setup.acceptor.claimed_user(token) else { return Ok(Ok(None)) };
@@ -286,7 +286,7 @@ impl Conn {
         &mut self,
         attempt: LogonAttempt,
         result: &Result<spnego::Step, Refused>,
-        now: Now,
+        now: HostTime,
     ) {
         let throttle = &self.server.logon_throttle;
         match result {

@@ -12,12 +12,12 @@ use wire::smb::{Command, Flags, Header};
 /// Result of the batch verification of one frame. It is valid only for the channel whose key was
 /// used, because an earlier frame may end the session or begin another.
 #[derive(Debug)]
-pub struct Checked {
+pub struct SignatureCheck {
     channel: Arc<Channel>,
     is_good: bool,
 }
 
-impl Checked {
+impl SignatureCheck {
     /// True if the signature is valid; none if another channel's key was used.
     pub(crate) fn is_good_for(&self, channel: &Arc<Channel>) -> Option<bool> {
         Arc::ptr_eq(&self.channel, channel).then_some(self.is_good)
@@ -34,8 +34,8 @@ impl Conn {
     /// Verifies the signatures of frames that hold one signed request each, of one channel. Returns
     /// a result for each frame, to pass to [`Conn::handle_checked`].
     #[must_use]
-    pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<Checked>> {
-        let mut known: Vec<Option<Checked>> = frames.iter().map(|_| None).collect();
+    pub fn verify_together(&self, frames: &mut [BytesMut]) -> Vec<Option<SignatureCheck>> {
+        let mut known: Vec<Option<SignatureCheck>> = frames.iter().map(|_| None).collect();
         let mut first = None;
         let mut messages = Vec::new();
         let mut places = Vec::new();
@@ -50,7 +50,7 @@ impl Conn {
         let stages = self.server.files.meter().stages();
         let all = stages.crypto(|| channel.signing.verify_all(&mut messages));
         for (at, is_good) in places.into_iter().zip(all) {
-            known[at] = Some(Checked { channel: channel.clone(), is_good });
+            known[at] = Some(SignatureCheck { channel: channel.clone(), is_good });
         }
         known
     }

@@ -3,7 +3,7 @@
 //! A waiting request can be cancelled, and ends with its session. While a connection has one, the
 //! server grants its client few credits, so that further requests wait at the client.
 
-use crate::conn::Shared;
+use crate::conn::ConnHandle;
 use crate::dispatch::Request;
 use crate::open::{Open, Target};
 use crate::tree::Tree;
@@ -61,7 +61,7 @@ impl UnpaidTree {
 struct ThrottledCount<'a>(&'a AtomicU32);
 
 impl<'a> ThrottledCount<'a> {
-    fn among(shared: &'a Shared) -> Self {
+    fn among(shared: &'a ConnHandle) -> Self {
         shared.throttled.fetch_add(1, Ordering::Relaxed);
         Self(&shared.throttled)
     }

@@ -1,9 +1,9 @@
 //! SESSION_SETUPs with a Kerberos ticket. A worker thread verifies the ticket, and no other request
 //! waits for it.
 
-use crate::chain::Finished;
+use crate::chain::JobOutput;
 use crate::conn::Conn;
-use crate::host::Now;
+use crate::host::HostTime;
 use crate::logon_throttle::WaitingTicket;
 use crate::server::Server;
 use crate::setup::SetupReply;
@@ -27,7 +27,7 @@ pub struct TicketVerdict {
 
 impl Conn {
     /// Starts the verification of a ticket. `header` has the session's id.
-    pub(crate) fn judge_ticket(&mut self, setup: SetupRequest, header: Header, ticket: Vec<u8>) {
+    pub(crate) fn verify_ticket(&mut self, setup: SetupRequest, header: Header, ticket: Vec<u8>) {
         let session = header.session_id;
         let address = self.shared.facts.peer.ip();
         let Some(place) = self.server.logon_throttle.wait_for_ticket(address) else {
@@ -39,12 +39,12 @@ impl Conn {
         self.start_job(Box::pin(async move {
             let verdict = judge(&server, address, ticket).await;
             let judged = TicketVerdict { setup, session, arrival, verdict, _place: place };
-            Finished { ticket_verdict: Some(Box::new(judged)), ..Finished::default() }
+            JobOutput { ticket_verdict: Some(Box::new(judged)), ..JobOutput::default() }
         }));
     }
 
     /// Answers a SESSION_SETUP according to the verdict on its ticket.
-    pub(crate) fn handle_ticket_verdict(&mut self, judged: TicketVerdict, now: Now) {
+    pub(crate) fn handle_ticket_verdict(&mut self, judged: TicketVerdict, now: HostTime) {
         let TicketVerdict { setup, session, arrival, verdict, _place } = judged;
         self.verifying.retain(|other| *other != session);
         let header = Header { session_id: session, ..setup.header };
@@ -63,7 +63,7 @@ async fn judge(
     from: IpAddr,
     ticket: Vec<u8>,
 ) -> Result<Shown, RefusedTicket> {
-    let shown = server.host.judge_ticket(from, ticket).await;
+    let shown = server.host.verify_ticket(from, ticket).await;
     let shown = shown.map_err(|why| RefusedTicket { user: String::new(), why })?;
     let refused = |why: String| RefusedTicket { user: shown.user.clone(), why };
     let Some(account) = server.host.account(&shown.user) else {

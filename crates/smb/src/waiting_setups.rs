@@ -2,7 +2,7 @@
 //! preceding SESSION_SETUP of the same session.
 
 use crate::conn::Conn;
-use crate::host::Now;
+use crate::host::HostTime;
 use crate::limits::{
     BIND_LOOKS_EVERY, BIND_WAITS, LOGON_WAITS, WAITING_SETUP_BYTES_MAX,
     WAITING_SETUPS_PER_CONNECTION,
@@ -75,7 +75,7 @@ impl WaitingSetup {
 
 impl Conn {
     /// Retries the waiting requests that are due.
-    pub(crate) fn retry_waiting_setups(&mut self, now: Now) {
+    pub(crate) fn retry_waiting_setups(&mut self, now: HostTime) {
         let is_due =
             |parked: &mut WaitingSetup| parked.look.is_some_and(|look| look <= now.instant);
         let due: Vec<WaitingSetup> = self.waiting_setups.extract_if(.., is_due).collect();
@@ -115,7 +115,7 @@ impl Conn {
     }
 
     /// Makes the next request of the session due, after one was answered.
-    pub(crate) fn end_turn(&mut self, session: SessionId, now: Now) {
+    pub(crate) fn end_turn(&mut self, session: SessionId, now: HostTime) {
         let is_next = |parked: &&mut WaitingSetup| parked.is_of(session) && parked.look.is_none();
         if let Some(next) = self.waiting_setups.iter_mut().find(is_next) {
             next.look = Some(now.instant);
@@ -129,7 +129,7 @@ impl Conn {
         setup: SetupRequest,
         early: &DelayedLogon,
         waited: Option<SetupWaitReason>,
-        now: Now,
+        now: HostTime,
     ) -> Option<SetupRequest> {
         let wait = match waited {
             Some(SetupWaitReason::Password { until, place }) => {
@@ -158,7 +158,7 @@ impl Conn {
         &mut self,
         setup: SetupRequest,
         waited: Option<&SetupWaitReason>,
-        now: Now,
+        now: HostTime,
     ) -> Option<SetupRequest> {
         let Some(until) = self.room_until(&setup, waited, now) else { return Some(setup) };
         let look = now.instant + BIND_LOOKS_EVERY;
@@ -170,7 +170,7 @@ impl Conn {
         &self,
         setup: &SetupRequest,
         waited: Option<&SetupWaitReason>,
-        now: Now,
+        now: HostTime,
     ) -> Option<Instant> {
         let session = self.bindable(&setup.frame, &setup.header)?;
         let channels = session.channels();
@@ -182,8 +182,8 @@ impl Conn {
         }
         let is_room = |parked: &WaitingSetup| matches!(parked.wait, SetupWaitReason::Room { .. });
         let connections: Vec<u64> = channels.iter().map(|channel| channel.connection).collect();
-        let is_asked =
-            !self.waiting_setups.iter().any(is_room) && self.server.host.doubt(&connections);
+        let is_asked = !self.waiting_setups.iter().any(is_room)
+            && self.server.host.probe_connections(&connections);
         is_asked.then(|| now.instant + BIND_WAITS)
     }
 }

@@ -4,7 +4,8 @@ use super::nfs_victim::EXPORT;
 use crate::mutate::Rng;
 use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
 use smb::{
-    Account, Admission, Config, Encryption, Host, InterfaceFact, Multichannel, Now, Server, Share,
+    Account, Admission, Config, Encryption, Host, HostTime, InterfaceFact, Multichannel, Server,
+    Share,
 };
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -148,7 +149,7 @@ impl nfs::Host for Surroundings {
     }
 
     fn now(&self) -> nfs::Now {
-        let Now { instant, wall } = Host::now(self);
+        let HostTime { instant, wall } = Host::now(self);
         nfs::Now { instant, wall }
     }
 
@@ -165,10 +166,10 @@ impl Host for Surroundings {
         out.fill_with(|| random.number() as u8);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> HostTime {
         let passed = self.since_start();
         let wall = Timestamp(1_750_000_000_000_000_000 + passed.as_nanos() as i128);
-        Now { instant: self.begun + passed, wall }
+        HostTime { instant: self.begun + passed, wall }
     }
 
     fn account(&self, user: &str) -> Option<Account> {

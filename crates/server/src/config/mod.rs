@@ -295,7 +295,7 @@ pub struct ShareConfig {
     /// Guests may connect.
     pub guest_ok: bool,
     /// Clients whose share lists contain the share.
-    pub listed: smb::Listed,
+    pub listed: smb::ShareVisibility,
     /// System user for all file access.
     pub force_user: Option<String>,
     /// System group of all new files.
@@ -559,7 +559,7 @@ impl ShareConfig {
             hidden_names: vec![".*".into()],
             veto_names: Vec::new(),
             guest_ok: false,
-            listed: smb::Listed::Everyone,
+            listed: smb::ShareVisibility::Everyone,
             force_user: None,
             force_group: None,
             metadata_cache_bytes: crate::metadata_cache::BUDGET_BYTES,

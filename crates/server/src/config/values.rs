@@ -3,7 +3,7 @@
 use super::{Config, Encryption, HostRule, NfsTls, Ntlm, Problem, ShareConfig, Signing};
 use crate::metadata_cache::BUDGET_BYTES_MAX;
 use crate::system_users;
-use smb::{Listed, Network};
+use smb::{Network, ShareVisibility};
 
 /// Maximum length of a name pattern in characters, and maximum number of patterns of a share.
 const PATTERN_CHARS_MAX: usize = 255;
@@ -101,11 +101,11 @@ pub(super) fn check_latency(latency_us: u64) -> Result<u64, String> {
 }
 
 /// Parses the key `listed`.
-pub(super) fn parse_listed(text: &str) -> Result<Listed, String> {
+pub(super) fn parse_listed(text: &str) -> Result<ShareVisibility, String> {
     match text {
-        "everyone" => Ok(Listed::Everyone),
-        "users" => Ok(Listed::Users),
-        "nobody" => Ok(Listed::Nobody),
+        "everyone" => Ok(ShareVisibility::Everyone),
+        "users" => Ok(ShareVisibility::Users),
+        "nobody" => Ok(ShareVisibility::Nobody),
         _ => Err(format!("listed = {text:?} is none of everyone, users and nobody")),
     }
 }

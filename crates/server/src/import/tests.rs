@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{ExportLine, NfsSquash, ShareConfig};
 use proptest::prelude::*;
-use smb::Listed;
+use smb::ShareVisibility;
 use std::io::{Error, ErrorKind};
 
 /// Imports files from a map of names; the first one is the main file.
@@ -106,7 +106,7 @@ fn a_small_office_is_carried_over() {
     );
     assert_eq!(
         (home.listed, home.read_only, home.file_mode, home.directory_mode),
-        (Listed::Users, false, 0o600, 0o700)
+        (ShareVisibility::Users, false, 0o600, 0o700)
     );
     let projects = share(&config, "Projects");
     assert_eq!(projects.path, Path::new("/srv/projects"));
@@ -215,7 +215,7 @@ this is nothing
         (my.path.as_path(), my.read_only, my.guest_ok),
         (Path::new("/srv/my share"), false, false)
     );
-    assert_eq!((my.listed, my.comment.as_str()), (Listed::Nobody, "later"));
+    assert_eq!((my.listed, my.comment.as_str()), (ShareVisibility::Nobody, "later"));
     let other = share(&config, "other");
     assert_eq!((other.path.as_path(), other.read_only), (Path::new("/srv/other"), false));
     assert_eq!(other.comment, "%S on %h, %U");

@@ -26,7 +26,7 @@ impl Journal {
         Self { state: Mutex::default(), forgets }
     }
 
-    /// As [`smb::Host::keep_open`].
+    /// As [`smb::Host::write_open_record`].
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (tell, told) = oneshot::channel();
         self.lock().queue.push((id, record, tell));

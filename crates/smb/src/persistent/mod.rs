@@ -141,7 +141,7 @@ impl Server {
             ChargeMode::Refusing => charged.try_resize(bytes.len() as u64).ok()?,
             ChargeMode::Forced => charged.resize(bytes.len() as u64),
         }
-        Some(self.host.keep_open(open.id.persistent, Some(bytes)))
+        Some(self.host.write_open_record(open.id.persistent, Some(bytes)))
     }
 
     /// Records the break of a lease, in the background: after a restart the client has only the
@@ -172,7 +172,7 @@ impl Server {
             // The lock keeps a concurrent update from being queued after the removal.
             let _charged = persistence.bytes.lock().unwrap_or_else(PoisonError::into_inner);
             self.persistent.remove(open.id.persistent);
-            self.host.keep_open(open.id.persistent, None)
+            self.host.write_open_record(open.id.persistent, None)
         });
         async move {
             match queued {
@@ -197,7 +197,7 @@ impl Server {
                 Ok(open) => restored.push(open),
                 Err(why) => {
                     tracing::error!(id, why, "a persistent open cannot be made again");
-                    drop(self.host.keep_open(id, None));
+                    drop(self.host.write_open_record(id, None));
                 }
             }
         }

@@ -14,8 +14,8 @@ use futures_util::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use smb::{
-    Account, Close, Config, Conn, ConnFacts, Dialect, Encryption, Host, InterfaceFact, Job,
-    Multichannel, Now, Server, Share,
+    Account, Close, Config, Conn, ConnFacts, Dialect, Encryption, Host, HostTime, InterfaceFact,
+    Job, Multichannel, Server, Share,
 };
 use std::future::{poll_fn, ready};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -44,7 +44,7 @@ pub const PASSWORD: &str = "a right password";
 
 struct StillHost {
     random: AtomicU64,
-    begun: Now,
+    begun: HostTime,
     passed_seconds: Arc<AtomicU64>,
     carried: Arc<Carried>,
     doubts: Arc<Doubts>,
@@ -97,10 +97,10 @@ impl Host for StillHost {
         out[..count].copy_from_slice(&next[..count]);
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> HostTime {
         let passed = Duration::from_secs(self.passed_seconds.load(Ordering::Relaxed));
         let wall = Timestamp(self.begun.wall.0 + i128::try_from(passed.as_nanos()).unwrap());
-        Now { instant: self.begun.instant + passed, wall }
+        HostTime { instant: self.begun.instant + passed, wall }
     }
 
     fn account(&self, user: &str) -> Option<Account> {
@@ -122,11 +122,11 @@ impl Host for StillHost {
         self.has_guest.load(Ordering::Relaxed).then_some(account)
     }
 
-    fn takes_tickets(&self) -> bool {
+    fn accepts_tickets(&self) -> bool {
         true
     }
 
-    fn judge_ticket(
+    fn verify_ticket(
         &self,
         _: IpAddr,
         ticket: Vec<u8>,
@@ -161,16 +161,16 @@ impl Host for StillHost {
         self.carried.take(work);
     }
 
-    fn doubt(&self, connections: &[u64]) -> bool {
+    fn probe_connections(&self, connections: &[u64]) -> bool {
         self.doubts.asked.lock().unwrap().extend(connections);
         self.doubts.can_ask.load(Ordering::Relaxed)
     }
 
-    fn keeps_opens(&self) -> bool {
+    fn persists_opens(&self) -> bool {
         true
     }
 
-    fn keep_open(&self, _: u64, _: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
+    fn write_open_record(&self, _: u64, _: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         Box::pin(ready(true))
     }
 
@@ -184,7 +184,7 @@ impl Host for StillHost {
 pub struct Net {
     pub server: Arc<Server>,
     share: Arc<Share>,
-    now: Now,
+    now: HostTime,
     passed_seconds: Arc<AtomicU64>,
     next: AtomicU64,
     pub doubts: Arc<Doubts>,
@@ -206,7 +206,7 @@ impl Net {
     }
 
     pub fn over(vfs: Arc<dyn Vfs>) -> (Self, Slow) {
-        let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
+        let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
         let carries = carried.clone();
         let doubts = Arc::<Doubts>::default();
@@ -335,7 +335,7 @@ impl Net {
     pub fn tick(&self, seconds: u64) {
         self.set_clock(seconds);
         let instant = self.now.instant + Duration::from_secs(seconds);
-        self.server.handle_tick(Now { instant, ..self.now });
+        self.server.handle_tick(HostTime { instant, ..self.now });
     }
 
     /// Channels of each session.
@@ -410,7 +410,7 @@ pub struct Client {
     replies: Vec<Reply>,
     /// Listens to all that the server sends.
     wiretap: Wiretap,
-    now: Now,
+    now: HostTime,
     next_id: u64,
     pub session: SessionId,
     /// The session that it says it has lost.
@@ -656,7 +656,7 @@ impl Client {
 
     /// So much time has passed since the start.
     pub fn pass(&mut self, time: Duration) {
-        let now = Now { instant: self.now.instant + time, ..self.now };
+        let now = HostTime { instant: self.now.instant + time, ..self.now };
         self.conn.as_mut().unwrap().handle_timeout(now);
     }
 

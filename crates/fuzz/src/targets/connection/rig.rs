@@ -8,8 +8,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
 use smb::limits::{FRAME_BYTES_MAX, FRAME_OVERHEAD_BYTES};
 use smb::{
-    Account, Close, Config, Conn, ConnFacts, Encryption, Host, InterfaceFact, Job, Now, Server,
-    Share, Transmit,
+    Account, Close, Config, Conn, ConnFacts, Encryption, Host, HostTime, InterfaceFact, Job,
+    Server, Share, Transmit,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ const WAITING_MAX: usize = 64;
 /// The process, as one that always does the same.
 struct StillHost {
     random: AtomicU8,
-    now: Now,
+    now: HostTime,
 }
 
 impl Host for StillHost {
@@ -48,7 +48,7 @@ impl Host for StillHost {
         out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> HostTime {
         self.now
     }
 
@@ -113,7 +113,7 @@ pub struct Rig {
     conn: Conn,
     server: Arc<Server>,
     _place: Place,
-    now: Now,
+    now: HostTime,
     /// The last reply, without its prefix.
     reply: Vec<u8>,
     /// Over the messages that lead to a session's keys.
@@ -125,7 +125,7 @@ pub struct Rig {
 impl Rig {
     /// With a share at `place`.
     pub fn new(place: Place) -> Self {
-        let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
+        let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
         let shares = place.backend().map(share).into_iter().collect();
         let server = Server::new(config(shares), Arc::new(Files::new(Arc::new(Inline))), host);
