@@ -219,17 +219,8 @@ impl Plan {
         if parsed.stream.is_some() && !policy.streams {
             return Err(NtStatus::OBJECT_NAME_INVALID);
         }
-        let wants = |option| body.options & option != 0;
         let names_directory = !is_posix && names_directory_alone(&units, &parsed, body.options)?;
-        let kind = match &parsed.stream {
-            Some(Stream::Index) => index_kind(body)?,
-            // Data streams belong to files. MS-FSA 2.1.5.1.
-            Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
-            Some(Stream::Default) => WishedKind::File,
-            _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => WishedKind::Directory,
-            _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => WishedKind::File,
-            _ => WishedKind::Any,
-        };
+        let kind = wished_kind(body, &parsed, names_directory)?;
         let stream = match parsed.stream {
             Some(Stream::Named(name)) => Some(name),
             Some(Stream::Default | Stream::Index) | None => None,
@@ -269,6 +260,27 @@ impl Plan {
             asked,
         })
     }
+}
+
+/// The kind of node that an open asks for.
+///
+/// # Errors
+/// `NOT_A_DIRECTORY` for a stream of data that is to be a directory, and those of [`index_kind`].
+fn wished_kind(
+    body: &CreateRequest<'_>,
+    parsed: &SmbPath,
+    names_directory: bool,
+) -> Result<WishedKind, NtStatus> {
+    let wants = |option| body.options & option != 0;
+    Ok(match &parsed.stream {
+        Some(Stream::Index) => index_kind(body)?,
+        // Data streams belong to files. MS-FSA 2.1.5.1.
+        Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
+        Some(Stream::Default) => WishedKind::File,
+        _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => WishedKind::Directory,
+        _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => WishedKind::File,
+        _ => WishedKind::Any,
+    })
 }
 
 /// True if a path ends in a separator or a dot directory name, and no option states the kind.
