@@ -180,16 +180,16 @@ impl OpenFile {
 
     /// Repeats the grant in a response to the client.
     #[must_use]
-    pub fn grant_again(&self) -> (CacheState, Option<CacheGrant>) {
+    pub fn repeat_grant(&self) -> (CacheState, Option<CacheGrant>) {
         let held = self.state.view();
         let owner = self.cache_owner();
         (held.grants.caches.state(owner), held.holder(owner).cloned().map(CacheGrant::new))
     }
 
     /// Repeats an outstanding break for a client that has reconnected.
-    pub fn ask_again(&self, context: &RequestContext) {
+    pub fn repeat_break(&self, context: &RequestContext) {
         if self.is_breaking() {
-            self.state.lock(context).grants.caches.handle_returned(self.cache_owner());
+            self.state.lock(context).grants.caches.handle_reconnect(self.cache_owner());
         }
     }
 

@@ -35,7 +35,7 @@ impl RequestFiles {
         if overlaps && length > TURN_BYTES_MAX && source.key() == target.key() {
             return Err(FsError::InvalidParameter);
         }
-        let kept = target.keep_frozen();
+        let kept = target.save_frozen_times();
         let mut done = 0;
         while done < length {
             let count = (length - done).min(TURN_BYTES_MAX);
@@ -48,7 +48,7 @@ impl RequestFiles {
             done += count;
         }
         target.note_changed(&self.context, caller);
-        target.restore_frozen(kept);
+        target.restore_frozen_times(kept);
         Ok(())
     }
 
@@ -90,14 +90,14 @@ impl RequestFiles {
         let writer = caller.clone();
         target.break_readers(&self.context);
         let (from, to) = (source.node.clone(), target.node.clone());
-        let kept = target.keep_frozen();
+        let kept = target.save_frozen_times();
         self.offload(move || {
             let who = writer.identity.actor();
             to.clone_range(who, target_offset, &*from, source_offset, length)
         })
         .await?;
         target.note_changed(&self.context, caller);
-        target.restore_frozen(kept);
+        target.restore_frozen_times(kept);
         Ok(())
     }
 }

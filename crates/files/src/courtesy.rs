@@ -7,14 +7,14 @@ use std::sync::{Arc, Weak};
 use vfs::{FileKey, Vfs};
 
 /// A protocol with courtesy clients.
-pub trait Courtesy: Send + Sync {
+pub trait CourtesyClients: Send + Sync {
     /// Revokes the state that courtesy clients hold on the file, for a conflicting request. Returns
     /// whether there was any. Called with no lock of the file layer held.
-    fn let_go(&self, file: FileKey) -> bool;
+    fn revoke_courtesy_state(&self, file: FileKey) -> bool;
 
     /// Whether the grace period of this tree runs: clients may reclaim opens and locks after a
     /// restart, so conflicting requests are refused. RFC 8881 8.4.2.1.
-    fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
+    fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
         let _ = vfs;
         false
     }
@@ -22,21 +22,21 @@ pub trait Courtesy: Send + Sync {
 
 impl Files {
     /// Sets the protocol that is consulted before a conflict is reported; effective once.
-    pub fn set_courtesy(&self, courtesy: Weak<dyn Courtesy>) {
+    pub fn set_courtesy(&self, courtesy: Weak<dyn CourtesyClients>) {
         let _ = self.table.courtesy.set(courtesy);
     }
 }
 
 impl Table {
-    /// Revokes conflicting state of courtesy clients: see [`Courtesy::let_go`].
-    pub(crate) fn let_go(&self, file: FileKey) -> bool {
+    /// Revokes conflicting state of courtesy clients: see [`CourtesyClients::revoke_courtesy_state`].
+    pub(crate) fn revoke_courtesy_state(&self, file: FileKey) -> bool {
         let courtesy = self.courtesy.get().and_then(Weak::upgrade);
-        courtesy.is_some_and(|courtesy| courtesy.let_go(file))
+        courtesy.is_some_and(|courtesy| courtesy.revoke_courtesy_state(file))
     }
 
-    /// See [`Courtesy::is_awaited`].
-    pub(crate) fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
+    /// See [`CourtesyClients::is_in_grace`].
+    pub(crate) fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
         let courtesy = self.courtesy.get().and_then(Weak::upgrade);
-        courtesy.is_some_and(|courtesy| courtesy.is_awaited(vfs))
+        courtesy.is_some_and(|courtesy| courtesy.is_in_grace(vfs))
     }
 }

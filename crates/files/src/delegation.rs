@@ -11,7 +11,7 @@ use crate::context::RequestContext;
 use crate::open_file::OpenParts;
 use crate::table::{FileState, OpenEntry, OpenRefusal, RegisteredOpen};
 use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, Share};
-use grants::{Awaited, CacheKey, CacheOwner, OpenId, OpenWish};
+use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::{FileKey, FsError, Result, Wanted};
 
@@ -26,14 +26,14 @@ pub fn delegation_key(client: [u8; 16], file: FileKey) -> CacheKey {
 
 /// Type of a delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delegate {
+pub enum DelegationKind {
     /// Read delegation: the client opens for reading and caches data.
     Read,
     /// Write delegation: the client opens, caches writes and locks locally.
     Write,
 }
 
-impl Delegate {
+impl DelegationKind {
     fn caching(self) -> Caching {
         match self {
             Self::Read => Caching::READ,
@@ -56,14 +56,14 @@ pub struct Delegation {
     /// An open of its own that denies nothing. The client reads, and writes if it may, through it
     /// after it has closed all other opens.
     open: Arc<OpenFile>,
-    delegate: Delegate,
+    delegate: DelegationKind,
     granting: Mutex<Option<CacheGrant>>,
 }
 
 impl Delegation {
     /// Type of the delegation.
     #[must_use]
-    pub fn delegate(&self) -> Delegate {
+    pub fn delegate(&self) -> DelegationKind {
         self.delegate
     }
 
@@ -104,7 +104,11 @@ impl RequestFiles {
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] for an open without a key, or of a directory;
     /// [`vfs::FsError::Stale`] if it is closed.
-    pub fn delegate(&self, open: &Arc<OpenFile>, delegate: Delegate) -> Result<Option<Delegation>> {
+    pub fn delegate(
+        &self,
+        open: &Arc<OpenFile>,
+        delegate: DelegationKind,
+    ) -> Result<Option<Delegation>> {
         let key = open.key.filter(|_| !open.is_directory() && open.name.stream.is_none());
         let key = key.ok_or(FsError::InvalidParameter)?;
         let is_unheard = open.volume().features().changed_unheard;
@@ -170,7 +174,7 @@ impl RequestFiles {
             caching: wanted,
             key: Some(key),
             posix: true,
-            firm: true,
+            is_delegation: true,
             ..OpenWish::new(id, Access::NONE, Share::ALL)
         };
         Ok((id, self.table.delegate(&self.context, &entry, wish)?))
@@ -227,7 +231,7 @@ pub(crate) fn begin_recall_except(
         return None;
     }
     let number = held.grants.caches.latest_break();
-    Some(held.wait_for(state.clone(), number, Awaited::Recall(by)))
+    Some(held.wait_for(state.clone(), number, BlockedOperation::Recall(by)))
 }
 
 impl Drop for Delegation {

@@ -4,7 +4,7 @@
 use crate::context::RequestContext;
 use crate::table::{FileState, OpenRefusal, Table};
 use crate::{Access, OpenFile, RequestFiles};
-use grants::{Awaited, CacheOwner};
+use grants::{BlockedOperation, CacheOwner};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use vfs::{FsError, RelPath, Result};
@@ -27,8 +27,10 @@ pub(crate) fn break_handles(
         return Ok(());
     }
     let mut held = state.lock(context);
-    let asked = held.grants.ask_for_handles(by);
-    asked.map_err(|refusal| held.refuse_or_wait(state.clone(), refusal, Awaited::NameChange(by)))
+    let asked = held.grants.break_handles(by);
+    asked.map_err(|refusal| {
+        held.refuse_or_wait(state.clone(), refusal, BlockedOperation::NameChange(by))
+    })
 }
 
 /// Files below a directory to be renamed that only handle caches hold open and whose break is not
@@ -83,7 +85,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AccessDenied`] without DELETE.
-    pub async fn ask_before_delete(&self, open: &OpenFile) -> Result<()> {
+    pub async fn break_handles_before_delete(&self, open: &OpenFile) -> Result<()> {
         open.need_any(Access::DELETE)?;
         open.need_writable()?;
         self.await_handle_breaks(open).await
@@ -94,7 +96,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// Errors of waiting.
-    pub async fn ask_before_close(&self, open: &OpenFile) -> Result<()> {
+    pub async fn break_handles_before_close(&self, open: &OpenFile) -> Result<()> {
         if !open.deletes_on_close() || open.is_delete_pending() {
             return Ok(());
         }

@@ -69,31 +69,31 @@ pub use caching::{
 pub use context::{
     BreakCounts, Patience, PendingAnswer, Protocol, RequestContext, RequestFiles, break_counts,
 };
-pub use courtesy::Courtesy;
-pub use delegation::{Delegate, Delegation, delegation_key};
+pub use courtesy::CourtesyClients;
+pub use delegation::{Delegation, DelegationKind, delegation_key};
 pub use descriptor::SecurityParts;
 pub use disk::DiskFailure;
 pub use grants::{
-    Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, LockHeld,
-    LockKind, LockOwner, OpenId, OwnerLocking, Range, RangeLock, Share,
+    Absence, AcknowledgeRefusal, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
+    ConflictingLock, LockKind, LockOwner, OpenId, OwnerLockOutcome, Range, RangeLock, Share,
 };
 pub use list::Child;
 pub use names::NamePatterns;
 pub use object::{
-    Handle, HandleSeal, ListWish, Listed, ListedObject, NewObject, Object, ObjectChanges,
-    ObjectOpen, OpenAt, TakeListed, UnseenObject, VolumeId, XattrWish,
+    Handle, HandleSeal, ListWish, ListedObject, NewObject, Object, ObjectChanges, ObjectList,
+    ObjectListSink, ObjectOpen, OpenAt, UnreadableObject, VolumeId, XattrSetMode,
 };
 pub use offload::{CallHolder, Inline, Workers};
 pub use open::{
-    Begun, IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenResult, Semantics, WaitingOpen,
-    WishedKind,
+    IfExists, IfMissing, NewMode, OpenAction, OpenPlan, OpenProgress, OpenResult, RequestedKind,
+    Semantics, WaitingOpen,
 };
-pub use open_file::{FrozenTimes, OpenFile};
+pub use open_file::{FrozenTimesGuard, OpenFile};
 pub use open_journal::{FURTHER_PATHS_MAX, OpenJournal};
 pub use read::ResidentRange;
-pub use reparse::{MetLink, Reparse};
+pub use reparse::{LinkOnPath, Reparse};
 pub use restore::{FileIdentity, OpenFacts};
-pub use stable::Unstable;
+pub use stable::UnstableObjects;
 pub use throttle::{Clock, ShareQueue};
 pub use volume::{Caller, Volume, VolumeOptions, dos};
 pub use watch::{
@@ -210,9 +210,9 @@ impl Files {
     /// handle caches hold open, and return delegations. Returns the number of caches that still
     /// hold unwritten data. Call it repeatedly, since clients may gain caches in between.
     #[must_use]
-    pub fn ask_back(&self) -> usize {
+    pub fn recall_caches(&self) -> usize {
         let ask = |state: &Arc<table::FileState>| {
-            state.lock(&RequestContext::SERVER).grants.caches.handle_end_near()
+            state.lock(&RequestContext::SERVER).grants.caches.handle_shutdown()
         };
         self.table.cached().iter().map(ask).sum()
     }

@@ -4,7 +4,7 @@ use crate::context::RequestContext;
 use crate::table::{FileState, LockAnswer};
 use crate::{OpenFile, RequestFiles};
 use futures_channel::oneshot;
-use grants::{LockRefusal, Locking, OpenId, Range, RangeLock, WaitId};
+use grants::{LockOutcome, LockRefusal, OpenId, Range, RangeLock, WaitId};
 use limits::{Account, Holder};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,12 +21,12 @@ impl RequestFiles {
     /// if the open has been closed.
     pub fn try_locks(&self, open: &OpenFile, wanted: &[RangeLock], holder: &Holder) -> Result<()> {
         // RFC 8881 8.4.2.1: reclaims precede new locks during the grace period.
-        if !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
+        if !open.is_of_object() && self.table.is_in_grace(&open.volume().vfs) {
             return Err(FsError::LockNotGranted);
         }
         let account = self.lock_ranges.account(holder);
         match try_once(&self.context, open, wanted, &account) {
-            Err(FsError::LockNotGranted) if self.table.let_go(open.key()) => {
+            Err(FsError::LockNotGranted) if self.table.revoke_courtesy_state(open.key()) => {
                 try_once(&self.context, open, wanted, &account)
             }
             other => other,
@@ -44,14 +44,14 @@ impl RequestFiles {
         wanted: RangeLock,
         holder: &Holder,
     ) -> Result<()> {
-        while !open.is_of_object() && self.table.is_awaited(&open.volume().vfs) {
+        while !open.is_of_object() && self.table.is_in_grace(&open.volume().vfs) {
             self.workers.sleep(AWAITED_LOOK).await;
         }
         let account = self.lock_ranges.account(holder);
         match lock_or_queue(&self.context, open, wanted, &account)? {
             None => Ok(()),
             Some(waiting) => {
-                self.table.let_go(open.key());
+                self.table.revoke_courtesy_state(open.key());
                 waiting.decision().await.map_err(refused)
             }
         }
@@ -96,7 +96,7 @@ impl OpenFile {
         if !self.state.has_locks() || self.is_unlocked(range, writes) {
             return Ok(());
         }
-        match self.table.let_go(self.key()) && self.is_unlocked(range, writes) {
+        match self.table.revoke_courtesy_state(self.key()) && self.is_unlocked(range, writes) {
             true => Ok(()),
             false => Err(FsError::LockConflict),
         }
@@ -150,8 +150,8 @@ fn lock_or_queue(
     });
     held.settle_ranges(open.id);
     match locking? {
-        Locking::Granted => Ok(None),
-        Locking::Waits(wait) => {
+        LockOutcome::Granted => Ok(None),
+        LockOutcome::Waits(wait) => {
             let (tell, told): (LockAnswer, _) = oneshot::channel();
             held.expect_decision(wait, tell);
             Ok(Some(QueuedLock {

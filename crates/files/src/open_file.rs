@@ -134,11 +134,11 @@ impl TimeFreeze {
 /// A change by an open with frozen times, until the times are restored.
 #[derive(Debug)]
 #[must_use]
-pub struct FrozenTimes<'a> {
+pub struct FrozenTimesGuard<'a> {
     open: &'a OpenFile,
 }
 
-impl Drop for FrozenTimes<'_> {
+impl Drop for FrozenTimesGuard<'_> {
     fn drop(&mut self) {
         let mut frozen = lock(self.open.frozen());
         frozen.in_flight = frozen.in_flight.saturating_sub(1);
@@ -315,8 +315,8 @@ impl OpenFile {
         Share(self.share.load(Ordering::Relaxed))
     }
 
-    /// See [`RequestFiles::narrow`].
-    pub(crate) fn narrow(
+    /// See [`RequestFiles::downgrade`].
+    pub(crate) fn downgrade(
         &self,
         context: &RequestContext,
         access: Access,
@@ -326,7 +326,7 @@ impl OpenFile {
             return Err(FsError::InvalidParameter);
         }
         let mut held = self.state.lock(context);
-        if !held.grants.handle_narrow(self.id, access, share) {
+        if !held.grants.handle_downgrade(self.id, access, share) {
             return Err(FsError::Stale);
         }
         self.granted.store(access.0, Ordering::Relaxed);
@@ -673,7 +673,7 @@ impl OpenFile {
     /// Reads the frozen times before a change by this open. If another change of the open is in
     /// flight, its values serve. It costs one load if no time is frozen.
     #[must_use]
-    pub fn keep_frozen(&self) -> Option<FrozenTimes<'_>> {
+    pub fn save_frozen_times(&self) -> Option<FrozenTimesGuard<'_>> {
         if !self.has_frozen.load(Ordering::Acquire) {
             return None;
         }
@@ -689,12 +689,12 @@ impl OpenFile {
             };
         }
         frozen.in_flight += 1;
-        Some(FrozenTimes { open: self })
+        Some(FrozenTimesGuard { open: self })
     }
 
     /// Restores the frozen times after the change, with the server's authority. The change may have
     /// taken the file from its owner, and freezing was authorized when it was requested.
-    pub fn restore_frozen(&self, kept: Option<FrozenTimes<'_>>) {
+    pub fn restore_frozen_times(&self, kept: Option<FrozenTimesGuard<'_>>) {
         if kept.is_none() {
             return;
         }

@@ -8,7 +8,7 @@
 //! A rename of a file without a record costs one load.
 
 use crate::table::{FileState, OpenName, Table, lock};
-use crate::{OpenFile, RequestFiles, Unstable};
+use crate::{OpenFile, RequestFiles, UnstableObjects};
 use futures_util::future::BoxFuture;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
@@ -298,7 +298,7 @@ impl RequestFiles {
         open: &OpenFile,
         mut announced: AnnouncedRename,
     ) -> Result<()> {
-        let mut unstable = Unstable::default();
+        let mut unstable = UnstableObjects::default();
         unstable.add_open(open);
         for path in std::iter::once(&announced.names.from).chain(&announced.names.to) {
             if self.add_directory_of(&mut unstable, open.volume(), path).await.is_err() {

@@ -7,7 +7,7 @@ use crate::lock::refused;
 use crate::table::{FileState, LockAnswer};
 use crate::{Object, OpenFile, RequestFiles};
 use futures_channel::oneshot;
-use grants::{LockHeld, LockOwner, OwnerLocking, Range, RangeLock, WaitId};
+use grants::{ConflictingLock, LockOwner, OwnerLockOutcome, Range, RangeLock, WaitId};
 use limits::{Account, Holder};
 use std::sync::Arc;
 use vfs::{FsError, Result};
@@ -25,14 +25,14 @@ impl RequestFiles {
         owner: LockOwner,
         wanted: RangeLock,
         holder: &Holder,
-    ) -> Result<OwnerLocking> {
+    ) -> Result<OwnerLockOutcome> {
         if wanted.range.length == 0 {
             return Err(FsError::InvalidParameter);
         }
         let account = self.lock_ranges.account(holder);
         let locking = lock_once(&self.context, open, owner, wanted, &account)?;
-        let is_denied = matches!(locking, OwnerLocking::Denied(_));
-        match is_denied && self.table.let_go(open.key()) {
+        let is_denied = matches!(locking, OwnerLockOutcome::Denied(_));
+        match is_denied && self.table.revoke_courtesy_state(open.key()) {
             true => lock_once(&self.context, open, owner, wanted, &account),
             false => Ok(locking),
         }
@@ -68,10 +68,10 @@ impl RequestFiles {
         object: &Object,
         owner: Option<LockOwner>,
         wanted: RangeLock,
-    ) -> Option<LockHeld> {
+    ) -> Option<ConflictingLock> {
         let find = || self.table.find(object.key())?.view().grants.locks.find(owner, wanted);
         let held = find()?;
-        if self.table.let_go(object.key()) { find() } else { Some(held) }
+        if self.table.revoke_courtesy_state(object.key()) { find() } else { Some(held) }
     }
 
     /// Waits until a denied lock may be retried, in order of arrival; it locks nothing. Dropping
@@ -109,7 +109,7 @@ fn lock_once(
     owner: LockOwner,
     wanted: RangeLock,
     account: &Arc<Account>,
-) -> Result<OwnerLocking> {
+) -> Result<OwnerLockOutcome> {
     let mut held = open.state.lock(context);
     if !held.grants.may_lock(open.id) {
         return Err(FsError::RangeNotLocked);
@@ -119,7 +119,7 @@ fn lock_once(
     let locking = charged.and_then(|()| {
         held.grants.locks.handle_owner_lock(open.id, owner, wanted).map_err(refused)
     });
-    if locking == Ok(OwnerLocking::Granted) {
+    if locking == Ok(OwnerLockOutcome::Granted) {
         held.grants.caches.handle_change(open.cache_owner());
     }
     held.settle_ranges(open.id);

@@ -12,7 +12,7 @@ use crate::table::{FileState, OpenRefusal, Table};
 use crate::volume::dos;
 use crate::watch::ChangeKind;
 use crate::{Access, OpenFile, RequestFiles};
-use grants::{Awaited, CacheOwner, OpenId, OpenWish, Refusal, Share};
+use grants::{BlockedOperation, CacheOwner, OpenId, OpenWish, Refusal, Share};
 use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -564,10 +564,10 @@ fn check_directory_share(context: &RequestContext, state: &Arc<FileState>) -> Re
     let share = Share(Share::READ.0 | Share::WRITE.0);
     let wish = OpenWish::new(OpenId(u64::MAX), Access::WRITE_DATA, share);
     let mut held = state.lock(context);
-    match held.grants.ask(&wish) {
+    match held.grants.request_breaks(&wish) {
         Err(Refusal::ShareViolation) => Err(FsError::ShareViolation.into()),
         Err(Refusal::Breaking(number)) => {
-            let wait = held.wait_for(state.clone(), number, Awaited::Open(wish));
+            let wait = held.wait_for(state.clone(), number, BlockedOperation::Open(wish));
             Err(OpenRefusal::Breaking(wait))
         }
         _ => Ok(()),

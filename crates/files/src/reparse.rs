@@ -47,7 +47,7 @@ enum Successor {
 
 /// A symbolic link on a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetLink {
+pub struct LinkOnPath {
     /// Text of the link.
     pub target: Vec<u8>,
     /// Rest of the path after the link.
@@ -86,7 +86,7 @@ impl RequestFiles {
         volume: &Arc<Volume>,
         caller: &Arc<Caller>,
         path: RelPath,
-    ) -> Result<Option<MetLink>> {
+    ) -> Result<Option<LinkOnPath>> {
         let (volume, caller) = (volume.clone(), caller.clone());
         self.offload(move || first_link(&volume, &caller, &path)).await
     }
@@ -225,7 +225,7 @@ fn look(volume: &Volume, caller: &Caller, path: &RelPath, no_follow: bool) -> Re
     volume.vfs.open(caller.identity.actor(), path, how)
 }
 
-fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option<MetLink>> {
+fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option<LinkOnPath>> {
     let mut components = path.components();
     let mut so_far = RelPath::root();
     while let Some(component) = components.next() {
@@ -238,7 +238,7 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
         if found.attributes.kind == FileKind::Symlink {
             let names: Result<RelPath> = components.map(Name::new).collect();
             let target = found.node.read_link(caller.identity.actor())?;
-            return Ok(Some(MetLink { target, rest: names? }));
+            return Ok(Some(LinkOnPath { target, rest: names? }));
         }
     }
     Ok(None)

@@ -93,7 +93,7 @@ impl OpenFile {
         let path = self.path();
         further_paths.retain(|further| *further != path);
         let held = self.state.view();
-        let kept = held.grants.caches.lasting(self.cache_owner());
+        let kept = held.grants.caches.durable_state(self.cache_owner());
         Some(OpenFacts {
             identity: identity.clone(),
             path,
@@ -204,9 +204,9 @@ impl RequestFiles {
         }
     }
 
-    /// Marks the client of an open as absent, or as back: see [`grants::FileGrants::set_away`].
-    pub fn set_away(&self, open: &OpenFile, absence: Option<Absence>) {
-        open.state.lock(&self.context).grants.set_away(open.id, absence);
+    /// Marks the client of an open as absent, or as back: see [`grants::FileGrants::set_absence`].
+    pub fn set_absence(&self, open: &OpenFile, absence: Option<Absence>) {
+        open.state.lock(&self.context).grants.set_absence(open.id, absence);
     }
 }
 

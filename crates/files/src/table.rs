@@ -12,11 +12,12 @@ use crate::open_journal::{NamesInFlight, OpenJournal};
 use crate::room::ChargedEnd;
 use crate::stream::OpenStream;
 use crate::watch::Watches;
-use crate::{Access, Caller, Courtesy, Volume};
+use crate::{Access, Caller, CourtesyClients, Volume};
 use futures_channel::oneshot;
 use grants::{
-    Awaited, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching, Closed, Decided,
-    FileGrants, LinkId, LockRefusal, OpenId, OpenWish, Refusal, Share, WaitId, insert_snugly,
+    BlockedOperation, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caching,
+    CloseOutcome, FileGrants, LinkId, LockDecision, LockRefusal, OpenId, OpenWish, Refusal, Share,
+    WaitId, insert_exact,
 };
 use limits::{Account, FileUse, Share as Charge};
 use std::collections::{BTreeMap, HashMap};
@@ -76,7 +77,7 @@ pub(crate) struct FileRecord {
     /// Cache holders that receive break notifications, by owner.
     holders: Vec<(CacheOwner, Arc<dyn CacheHolder>)>,
     /// Operations that wait for breaks, with the channel that wakes each.
-    break_waits: Vec<(Awaited, oneshot::Sender<()>)>,
+    break_waits: Vec<(BlockedOperation, oneshot::Sender<()>)>,
     /// Open named streams. Each open of one also holds the file.
     streams: Vec<Arc<FileState>>,
 }
@@ -155,12 +156,12 @@ impl DerefMut for FileStateGuard<'_> {
 impl Drop for FileStateGuard<'_> {
     fn drop(&mut self) {
         let mut answers = Vec::new();
-        while let Some(Decided { wait, result }) = self.grants.locks.poll_decided() {
+        while let Some(LockDecision { wait, result }) = self.grants.locks.poll_decision() {
             if let Ok(at) = self.waits.binary_search_by_key(&wait, |(id, _)| *id) {
                 answers.push((self.waits.remove(at).1, result));
             }
         }
-        while let Some(open) = self.grants.locks.poll_recounted() {
+        while let Some(open) = self.grants.locks.poll_count_change() {
             self.settle_ranges(open);
         }
         let breaks = self.take_breaks();
@@ -198,7 +199,7 @@ impl FileStateGuard<'_> {
                 breaks.push((self.holders[at].1.clone(), told));
             }
         }
-        while let Some(gone) = self.grants.caches.poll_gone() {
+        while let Some(gone) = self.grants.caches.poll_removed_owner() {
             if let Ok(at) = self.find_holder(gone) {
                 self.holders.remove(at);
             }
@@ -256,7 +257,7 @@ impl FileRecord {
 
     /// Transfers grants and byte ranges of the open `before` to the open `id` that replaces it.
     pub fn transfer(&mut self, before: OpenId, id: OpenId) {
-        self.grants.handle_taken_over(before, id);
+        self.grants.handle_replaced(before, id);
         if let Some(charge) = self.range_charges.remove(&before) {
             self.range_charges.insert(id, charge);
         }
@@ -313,7 +314,7 @@ impl FileRecord {
         let (volume, path) = (volume.clone(), Mutex::new(path.clone()));
         let name = Arc::new(OpenName { volume, link, stream, path });
         let end = self.names.len();
-        insert_snugly(&mut self.names, end, name.clone());
+        insert_exact(&mut self.names, end, name.clone());
         name
     }
 
@@ -362,7 +363,7 @@ impl FileRecord {
                 if let (Some(key), Some(KeyClaim::New)) = (wish.key, claim) {
                     state.keys.release(key);
                 }
-                Err(self.refuse_or_wait(state.clone(), refusal, Awaited::Open(wish)))
+                Err(self.refuse_or_wait(state.clone(), refusal, BlockedOperation::Open(wish)))
             }
         }
     }
@@ -386,7 +387,7 @@ impl FileRecord {
         match self.find_holder(owner) {
             Ok(at) => self.holders[at].1.clone(),
             Err(at) => {
-                insert_snugly(&mut self.holders, at, (owner, holder.clone()));
+                insert_exact(&mut self.holders, at, (owner, holder.clone()));
                 holder.clone()
             }
         }
@@ -406,7 +407,7 @@ impl FileRecord {
         &mut self,
         state: Arc<FileState>,
         refusal: Refusal,
-        awaited: Awaited,
+        awaited: BlockedOperation,
     ) -> OpenRefusal {
         let Refusal::Breaking(number) = refusal else {
             return OpenRefusal::Refused(refused(refusal));
@@ -419,7 +420,7 @@ impl FileRecord {
         &mut self,
         state: Arc<FileState>,
         number: BreakNumber,
-        awaited: Awaited,
+        awaited: BlockedOperation,
     ) -> BreakWait {
         let (tell, settled) = oneshot::channel();
         self.break_waits.retain(|(_, waiter)| !waiter.is_canceled());
@@ -611,7 +612,7 @@ pub(crate) struct Table {
     /// turn are charged to [`crate::CallHolder::Names`].
     pub rename_turns: Arc<futures_util::lock::Mutex<()>>,
     /// Protocol with courtesy clients, consulted before a conflict is reported.
-    pub courtesy: OnceLock<Weak<dyn Courtesy>>,
+    pub courtesy: OnceLock<Weak<dyn CourtesyClients>>,
     /// Journal of opens that outlive the process.
     pub open_journal: OnceLock<Weak<dyn OpenJournal>>,
     /// Whether an open has been journaled since the process started.
@@ -749,8 +750,12 @@ impl Table {
                 continue;
             }
             let wish = OpenWish::new(id, Access::DELETE, Share::ALL);
-            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.ask(&wish) {
-                return Err(held.refuse_or_wait(state.clone(), refusal, Awaited::Open(wish)));
+            if let Err(refusal @ Refusal::Breaking(_)) = held.grants.request_breaks(&wish) {
+                return Err(held.refuse_or_wait(
+                    state.clone(),
+                    refusal,
+                    BlockedOperation::Open(wish),
+                ));
             }
         }
         Ok(())
@@ -775,9 +780,9 @@ impl Table {
         }
         let share = Share(Share::READ.0 | Share::WRITE.0);
         let wish = OpenWish::new(wish.id, wish.access | wish.once, share);
-        match held.grants.ask(&wish) {
+        match held.grants.request_breaks(&wish) {
             Err(refusal @ Refusal::Breaking(_)) => {
-                Err(held.refuse_or_wait(file.clone(), refusal, Awaited::Open(wish)))
+                Err(held.refuse_or_wait(file.clone(), refusal, BlockedOperation::Open(wish)))
             }
             _ => Err(OpenRefusal::Refused(FsError::ShareViolation)),
         }
@@ -827,7 +832,7 @@ impl Table {
         let shard = self.shard(state.key);
         let mut held = state.lock(context);
         let grants = &mut held.grants;
-        let Closed { remove, .. } =
+        let CloseOutcome { remove, .. } =
             if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
         let removal = remove.map(|link| Removal {
             link,
@@ -978,7 +983,7 @@ fn refused(refusal: Refusal) -> FsError {
     match refusal {
         Refusal::DeletePending => FsError::DeletePending,
         Refusal::ShareViolation | Refusal::Breaking(_) => FsError::ShareViolation,
-        Refusal::Away => FsError::Unavailable,
+        Refusal::ClientAbsent => FsError::Unavailable,
         Refusal::TooMany => FsError::TooMany,
     }
 }

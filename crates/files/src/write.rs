@@ -1,6 +1,6 @@
 //! Writes and flushes.
 
-use crate::{Access, Caller, OpenFile, RequestFiles, Unstable};
+use crate::{Access, Caller, OpenFile, RequestFiles, UnstableObjects};
 use std::sync::Arc;
 use vfs::{FsError, Node, Result, Wanted};
 
@@ -36,14 +36,14 @@ impl RequestFiles {
         open.claim_room(at, data.len() as u64)?;
         open.break_readers(&self.context);
         let kinds = open.write_kinds(at, data.len() as u64);
-        let kept = open.keep_frozen();
+        let kept = open.save_frozen_times();
         if appends {
             open.node.append(caller.identity.actor(), data)?;
         } else {
             open.node.write(caller.identity.actor(), offset, data)?;
         }
         open.note_written(&self.context, caller, open.kinds_after(kinds));
-        open.restore_frozen(kept);
+        open.restore_frozen_times(kept);
         Ok(())
     }
 
@@ -71,7 +71,7 @@ impl RequestFiles {
     /// # Errors
     /// As [`RequestFiles::make_stable`].
     pub async fn flush(&self, open: &Arc<OpenFile>) -> Result<()> {
-        let mut unstable = Unstable::default();
+        let mut unstable = UnstableObjects::default();
         unstable.add_open(open);
         self.make_stable(unstable).await?;
         open.report_flushed(&self.context);

@@ -6,8 +6,8 @@ use acl::{Ace, AceKind, POSIX_NAMES_MAX, control};
 use files::dos;
 use files::{
     Access, BasicChange, Caller, Descriptor, Files, IfExists, IfMissing, Inline, ListWish, NewMode,
-    NewObject, Object, ObjectChanges, OpenFile, OpenPlan, RequestFiles, SecurityParts, Semantics,
-    Share, Sid, TimeSetting, Volume, VolumeOptions, WishedKind,
+    NewObject, Object, ObjectChanges, OpenFile, OpenPlan, RequestFiles, RequestedKind,
+    SecurityParts, Semantics, Share, Sid, TimeSetting, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -81,7 +81,7 @@ impl Fixture {
         self.folder.path().join(name)
     }
 
-    fn open_as(&self, caller: &Arc<Caller>, name: &str, kind: WishedKind) -> Arc<OpenFile> {
+    fn open_as(&self, caller: &Arc<Caller>, name: &str, kind: RequestedKind) -> Arc<OpenFile> {
         let plan = OpenPlan {
             path: path(name),
             if_missing: IfMissing::Create,
@@ -99,7 +99,7 @@ impl Fixture {
 
     /// A program of the owner with this stored list.
     fn listed_file(&self, name: &str, list: &Descriptor) -> PathBuf {
-        let open = self.open_as(&self.owner, name, WishedKind::File);
+        let open = self.open_as(&self.owner, name, RequestedKind::File);
         self.files.write(open.caller(), &open, 0, b"#!/bin/sh\n").unwrap();
         self.files.set_descriptor(&open, list, LIST).unwrap();
         now(self.files.close(open)).unwrap();
@@ -107,7 +107,7 @@ impl Fixture {
     }
 
     fn list_of(&self, name: &str) -> Option<Vec<Ace>> {
-        let open = self.open_as(&self.root, name, WishedKind::File);
+        let open = self.open_as(&self.root, name, RequestedKind::File);
         let list = self.files.descriptor(&open, LIST).unwrap().dacl;
         now(self.files.close(open)).unwrap();
         list
@@ -157,10 +157,10 @@ fn set_id_bits_by_list_are_not_given_over_nfs() {
 fn set_id_bits_by_list_are_not_given_over_smb() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
-    let open = f.open_as(&f.other, "tool", WishedKind::File);
+    let open = f.open_as(&f.other, "tool", RequestedKind::File);
     f.files.set_mode(&open, 0o6755).unwrap();
     assert_eq!(mode(&at), 0o755);
-    let own = f.open_as(&f.owner, "tool", WishedKind::File);
+    let own = f.open_as(&f.owner, "tool", RequestedKind::File);
     f.files.set_mode(&own, 0o6755).unwrap();
     assert_eq!(mode(&at), 0o6755);
 }
@@ -169,11 +169,11 @@ fn set_id_bits_by_list_are_not_given_over_smb() {
 fn set_id_bits_go_when_another_sets_the_list() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
-    let open = f.open_as(&f.other, "tool", WishedKind::File);
+    let open = f.open_as(&f.other, "tool", RequestedKind::File);
     std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6000)).unwrap();
     f.files.set_descriptor(&open, &full_control(), LIST).unwrap();
     assert_eq!(mode(&at) & 0o6000, 0);
-    let own = f.open_as(&f.owner, "tool", WishedKind::File);
+    let own = f.open_as(&f.owner, "tool", RequestedKind::File);
     std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6000)).unwrap();
     f.files.set_descriptor(&own, &full_control(), LIST).unwrap();
     assert_eq!(mode(&at) & 0o4000, 0o4000, "the owner keeps what runs as itself");
@@ -184,9 +184,9 @@ fn set_id_bits_go_when_another_sets_the_list() {
 fn set_id_bits_go_with_each_change_of_data() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
-    let source = f.open_as(&f.other, "source", WishedKind::File);
+    let source = f.open_as(&f.other, "source", RequestedKind::File);
     f.files.write(source.caller(), &source, 0, &[1; 8192]).unwrap();
-    let open = f.open_as(&f.other, "tool", WishedKind::File);
+    let open = f.open_as(&f.other, "tool", RequestedKind::File);
     type Change<'a> = Box<dyn Fn() -> vfs::Result<()> + 'a>;
     let changes: [(&str, Change<'_>); 5] = [
         ("write", Box::new(|| f.files.write(open.caller(), &open, 0, b"evil"))),
@@ -201,7 +201,7 @@ fn set_id_bits_go_with_each_change_of_data() {
     for (what, change) in changes {
         vfs_local::keep_identity(|| {
             std::fs::set_permissions(&at, PermissionsExt::from_mode(0o6777)).unwrap();
-            let by_root = f.open_as(&f.root, "source", WishedKind::File);
+            let by_root = f.open_as(&f.root, "source", RequestedKind::File);
             now(f.files.close(by_root)).unwrap();
             change().unwrap();
         });
@@ -275,7 +275,7 @@ fn owner_without_the_w_bit_sets_dos_attributes() {
     let basic = BasicChange { dos_bits: Some(dos::HIDDEN), modified: past, ..Default::default() };
     for name in ["smb", "nfs"] {
         let at = f.at(name);
-        let open = f.open_as(&f.owner, name, WishedKind::File);
+        let open = f.open_as(&f.owner, name, RequestedKind::File);
         std::fs::set_permissions(&at, PermissionsExt::from_mode(0o4500)).unwrap();
         match name {
             "smb" => f.files.set_basic(&open, &basic).unwrap(),
@@ -314,7 +314,7 @@ fn taken_file_loses_set_id_bits() {
     let at = f.granted_file("f");
     std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6111)).unwrap();
     // The bits that were changed beside the list would end it.
-    let open = f.open_as(&f.owner, "f", WishedKind::File);
+    let open = f.open_as(&f.owner, "f", RequestedKind::File);
     f.files.set_descriptor(&open, &full_control(), LIST).unwrap();
     f.set(&f.other, "f", of_owner(Some(OTHER), Some(OTHER))).unwrap();
     assert_eq!((ids(&at), mode(&at) & 0o6000), ((OTHER, OTHER), 0));
@@ -323,7 +323,7 @@ fn taken_file_loses_set_id_bits() {
 #[test]
 fn what_a_list_lets_create_belongs_to_its_creator() {
     let Some(f) = fixture(false) else { return };
-    let directory = f.open_as(&f.root, "d", WishedKind::Directory);
+    let directory = f.open_as(&f.root, "d", RequestedKind::Directory);
     let entry = Ace::allow(Sid::everyone(), Access::FILE_ALL);
     // By POSIX nobody may: the list alone grants it.
     let list = Descriptor { dacl: Some(vec![entry]), ..full_control() };
@@ -334,7 +334,7 @@ fn what_a_list_lets_create_belongs_to_its_creator() {
             .collect(),
         if_missing: IfMissing::Create,
         if_exists: IfExists::Fail,
-        kind: WishedKind::File,
+        kind: RequestedKind::File,
         ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
     };
     now(f.files.open(&f.volume, &f.other, plan)).unwrap();
@@ -345,13 +345,13 @@ fn what_a_list_lets_create_belongs_to_its_creator() {
 fn device_nodes_are_the_superusers_and_off_by_default() {
     for device_nodes in [false, true] {
         let Some(f) = fixture(device_nodes) else { return };
-        let directory = f.open_as(&f.root, "d", WishedKind::Directory);
+        let directory = f.open_as(&f.root, "d", RequestedKind::Directory);
         f.files.set_descriptor(&directory, &full_control(), LIST).unwrap();
         let device = Device { is_block: false, major: 1, minor: 5 };
         let create = |caller: &Arc<Caller>, name: &[u8], kind| {
             let new = NewObject::Special { kind, mode: Some(NewMode::exactly(0o666)) };
             let name = Name::new(name).unwrap();
-            now(f.files.make_object(caller, &f.object("d"), &name, new)).map(drop)
+            now(f.files.create_object(caller, &f.object("d"), &name, new)).map(drop)
         };
         let denied = create(&f.other, b"zero", SpecialKind::Device(device));
         assert_eq!(denied, Err(FsError::PrivilegeNotHeld));
@@ -442,7 +442,7 @@ impl Fixture {
         let (file, directory) = (format!("f{number}"), format!("d{number}"));
         let list = Descriptor { dacl: Some(entries.to_vec()), ..full_control() };
         self.listed_file(&file, &list);
-        let open = self.open_as(&self.owner, &directory, WishedKind::Directory);
+        let open = self.open_as(&self.owner, &directory, RequestedKind::Directory);
         std::fs::write(self.at(&directory).join("child"), b"data").unwrap();
         self.files.set_descriptor(&open, &list, LIST).unwrap();
         now(self.files.close(open)).unwrap();
@@ -474,10 +474,10 @@ impl Fixture {
         note(now(self.files.look_up(caller, directory, &name("child"))).is_ok(), Access::EXECUTE);
         let fifo =
             NewObject::Special { kind: SpecialKind::Fifo, mode: Some(NewMode::exactly(0o600)) };
-        let is_made = now(self.files.make_object(caller, directory, &name("pipe"), fifo)).is_ok();
+        let is_made = now(self.files.create_object(caller, directory, &name("pipe"), fifo)).is_ok();
         note(is_made, Access::WRITE_DATA);
         let new = NewObject::Directory { mode: None };
-        let is_made = now(self.files.make_object(caller, directory, &name("inner"), new)).is_ok();
+        let is_made = now(self.files.create_object(caller, directory, &name("inner"), new)).is_ok();
         note(is_made, Access::APPEND_DATA);
         let is_removed = now(self.files.remove_object(caller, directory, &name("child"))).is_ok();
         note(is_removed, Access::DELETE_CHILD);
@@ -539,9 +539,9 @@ fn access_says_what_a_stored_list_lets_do_in_a_directory() {
 fn set_id_bits_go_when_another_uses_roots_open() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
-    let source = f.open_as(&f.other, "source", WishedKind::File);
+    let source = f.open_as(&f.other, "source", RequestedKind::File);
     f.files.write(&f.other, &source, 0, &[1; 8192]).unwrap();
-    let open = f.open_as(&f.root, "tool", WishedKind::File);
+    let open = f.open_as(&f.root, "tool", RequestedKind::File);
     let (files, by) = (&f.files, &f.other);
     files.authorize_by_open(&open, by, Access::WRITE_DATA).unwrap();
     type Change<'a> = Box<dyn Fn() -> vfs::Result<()> + 'a>;

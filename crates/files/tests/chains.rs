@@ -4,7 +4,7 @@
 
 use files::{
     Access, BasicChange, Caller, Files, IfExists, IfMissing, Inline, OpenFile, OpenPlan,
-    RequestFiles, Semantics, Share, Volume, VolumeOptions, WishedKind,
+    RequestFiles, RequestedKind, Semantics, Share, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
         path,
         if_exists: if makes { IfExists::Fail } else { IfExists::Open },
         if_missing: if makes { IfMissing::Create } else { IfMissing::Fail },
-        kind: WishedKind::File,
+        kind: RequestedKind::File,
         semantics: Semantics::Windows,
         ..OpenPlan::posix(desired, Share::ALL)
     }

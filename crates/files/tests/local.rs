@@ -3,8 +3,8 @@
 
 use files::{
     Access, Caller, Files, IfExists, IfMissing, Inline, LockKind, OpenAction, OpenFile, OpenPlan,
-    OpenResult, Range, RangeLock, RequestFiles, Semantics, Share, Volume, VolumeOptions,
-    WishedKind,
+    OpenResult, Range, RangeLock, RequestFiles, RequestedKind, Semantics, Share, Volume,
+    VolumeOptions,
 };
 use files::{CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching};
 use futures_util::FutureExt;
@@ -39,7 +39,7 @@ fn plan(text: &str) -> OpenPlan {
     OpenPlan {
         path: path(text),
         if_missing: IfMissing::Create,
-        kind: WishedKind::Any,
+        kind: RequestedKind::Any,
         semantics: Semantics::Windows,
         ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
     }
@@ -55,7 +55,7 @@ impl Fixture {
     }
 
     fn directory(&self, text: &str) -> Arc<OpenFile> {
-        self.open(OpenPlan { kind: WishedKind::Directory, ..plan(text) }).unwrap().open
+        self.open(OpenPlan { kind: RequestedKind::Directory, ..plan(text) }).unwrap().open
     }
 
     fn exists(&self, text: &str) -> bool {
@@ -138,7 +138,7 @@ fn a_refused_open_leaves_nothing_held() {
     let exclusive = f.open(OpenPlan { share: Share::default(), ..plan("a") }).unwrap().open;
     assert_eq!(f.open(plan("a")).unwrap_err(), FsError::ShareViolation);
     let wrong_kind =
-        OpenPlan { kind: WishedKind::Directory, if_missing: IfMissing::Fail, ..plan("a") };
+        OpenPlan { kind: RequestedKind::Directory, if_missing: IfMissing::Fail, ..plan("a") };
     assert_eq!(f.open(wrong_kind).unwrap_err(), FsError::NotDirectory);
     now(f.files.close(exclusive)).unwrap();
     assert_eq!(f.files.open_file_count(), 0);

@@ -4,8 +4,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, Semantics, Share, Volume,
-    VolumeOptions, WishedKind,
+    Access, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, RequestedKind, Semantics,
+    Share, Volume, VolumeOptions,
 };
 use futures_util::FutureExt;
 use rustix::time::{ClockId, clock_gettime};
@@ -53,7 +53,7 @@ impl Fixture {
         let plan = OpenPlan {
             path: path(at),
             if_missing,
-            kind: WishedKind::File,
+            kind: RequestedKind::File,
             semantics: Semantics::Windows,
             ..OpenPlan::posix(desired, Share::ALL)
         };

@@ -3,9 +3,9 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
-    Access, Caller, Files, IfExists, IfMissing, Inline, ListWish, ListedObject, Object, ObjectOpen,
-    OpenAt, OpenFile, OpenPlan, RequestFiles, Share, TakeListed, Volume, VolumeId, VolumeOptions,
-    WishedKind,
+    Access, Caller, Files, IfExists, IfMissing, Inline, ListWish, ListedObject, Object,
+    ObjectListSink, ObjectOpen, OpenAt, OpenFile, OpenPlan, RequestFiles, RequestedKind, Share,
+    Volume, VolumeId, VolumeOptions,
 };
 use futures_util::FutureExt;
 use std::future::Future;
@@ -62,7 +62,7 @@ impl Served {
     fn open(&self, at: &str, if_missing: IfMissing, share: Share) -> Result<Arc<OpenFile>> {
         let if_exists =
             if if_missing == IfMissing::Create { IfExists::Fail } else { IfExists::Open };
-        let kind = WishedKind::File;
+        let kind = RequestedKind::File;
         let posix = OpenPlan::posix(Access::READ_DATA | Access::WRITE_DATA, share);
         let plan = OpenPlan { if_exists, if_missing, kind, ..posix };
         let at = OpenAt::Name(self.directory.clone(), name(at));
@@ -78,7 +78,7 @@ impl Served {
     }
 
     fn remembered(&self, at: &str) -> Option<(Vec<u8>, Attributes)> {
-        let known = self.files.look_remembered(&self.caller, &self.directory, &name(at), V);
+        let known = self.files.look_up_remembered(&self.caller, &self.directory, &name(at), V);
         known.map(|(handle, attributes)| (handle.as_bytes().to_vec(), attributes))
     }
 
@@ -90,7 +90,7 @@ impl Served {
 impl Served {
     /// What [`Served::remembered`] says, by opening the file.
     fn looked(&self, at: &str) -> (Vec<u8>, Attributes) {
-        let looked = now(self.files.look_at(&self.caller, &self.plain, &name(at)));
+        let looked = now(self.files.look_up_with_attributes(&self.caller, &self.plain, &name(at)));
         let (object, attributes) = looked.unwrap();
         (self.files.handle(V, &object).unwrap().as_bytes().to_vec(), attributes)
     }
@@ -176,7 +176,7 @@ fn who_may_not_look_there_is_told_nothing() {
     let alice = Arc::new(Caller::of(Identity { uid: 4001, gid: 4001, groups: Vec::new() }));
     let directory = &served.directory;
     let ask = || {
-        let known = served.files.look_remembered(&alice, directory, &name("file"), V);
+        let known = served.files.look_up_remembered(&alice, directory, &name("file"), V);
         let at = vfs::RelPath::root().join(&name("d"));
         let (case, wait) = (vfs::Case::Sensitive, vfs::Wait::Allowed);
         let _ = directory.volume().vfs.open_directory(alice.identity.actor(), &at, case, wait);
@@ -272,7 +272,7 @@ fn what_is_listed_has_the_handles_that_it_is_found_by() {
 /// Takes so many entries and no more.
 struct Few(Vec<String>, usize);
 
-impl TakeListed for Few {
+impl ObjectListSink for Few {
     fn take(&mut self, entry: ListedObject) -> bool {
         let takes = self.0.len() < self.1;
         if takes {

@@ -2,8 +2,8 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
-    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, Semantics, Share,
-    Volume, VolumeOptions, WishedKind, Workers,
+    Access, CallHolder, Caller, Files, IfMissing, Inline, OpenPlan, RequestFiles, RequestedKind,
+    Semantics, Share, Volume, VolumeOptions, Workers,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ fn path(text: &str) -> RelPath {
 }
 
 impl Fixture {
-    fn open(&self, at: &str, desired: Access, if_missing: IfMissing, kind: WishedKind) -> bool {
+    fn open(&self, at: &str, desired: Access, if_missing: IfMissing, kind: RequestedKind) -> bool {
         let plan = OpenPlan {
             path: path(at),
             if_missing,
@@ -88,11 +88,11 @@ impl Fixture {
     }
 
     fn make(&self, at: &str) {
-        assert!(self.open(at, Access::FILE_ALL, IfMissing::Create, WishedKind::File));
+        assert!(self.open(at, Access::FILE_ALL, IfMissing::Create, RequestedKind::File));
     }
 
     fn look(&self, at: &str, desired: Access) -> bool {
-        self.open(at, desired, IfMissing::Fail, WishedKind::Any)
+        self.open(at, desired, IfMissing::Fail, RequestedKind::Any)
     }
 
     /// Calls and time of each round.
@@ -105,7 +105,7 @@ impl Fixture {
 
     /// What it costs to make, open for reading, look at, miss and delete a file.
     fn costs(&self) -> Vec<(&'static str, (f64, Duration))> {
-        assert!(self.open("Dir", Access::FILE_ALL, IfMissing::Create, WishedKind::Directory));
+        assert!(self.open("Dir", Access::FILE_ALL, IfMissing::Create, RequestedKind::Directory));
         assert!(!self.look("Dir/none", Access::READ_ATTRIBUTES));
         let name = |number: u64| format!("Dir/File{number}");
         self.make("Dir/hot");
@@ -179,7 +179,7 @@ fn a_file_takes_a_name_that_is_known_to_be_free_without_a_worker() {
         let plan = OpenPlan {
             path: path(name),
             if_missing: IfMissing::Create,
-            kind: WishedKind::File,
+            kind: RequestedKind::File,
             semantics: Semantics::Windows,
             ..OpenPlan::posix(Access::FILE_ALL, Share::ALL)
         };
@@ -242,7 +242,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
         let plan = OpenPlan {
             path: path(at),
             if_missing,
-            kind: WishedKind::File,
+            kind: RequestedKind::File,
             semantics: Semantics::Windows,
             delete_on_close,
             ..OpenPlan::posix(desired, Share::ALL)

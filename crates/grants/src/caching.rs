@@ -9,8 +9,8 @@
 mod holder;
 mod kinds;
 
-use crate::{OpenId, insert_snugly};
-use holder::{Breaking, Holder, Tally};
+use crate::{OpenId, insert_exact};
+use holder::{HolderCounts, OutstandingBreak, OwnerCaching};
 use std::collections::VecDeque;
 
 pub use kinds::Caching;
@@ -75,7 +75,7 @@ pub struct BreakNumber(u64);
 
 /// Reason for breaks before an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum BreakReason {
     /// The open is compatible: dirty data must be written back.
     Share,
     /// The open overwrites the file.
@@ -84,7 +84,7 @@ pub(crate) enum Demand {
     Conflict,
 }
 
-impl Demand {
+impl BreakReason {
     /// Caching that the open is incompatible with.
     fn lost(self) -> Caching {
         match self {
@@ -105,44 +105,44 @@ impl Demand {
 
 /// Break request of an open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Demanding {
-    pub demand: Demand,
+pub(crate) struct BreakRequest {
+    pub demand: BreakReason,
     /// Owner of the open, whose caching is unaffected.
     pub by: CacheOwner,
     /// Whether leases are unaffected, so that only oplocks break.
     pub spares_leases: bool,
     /// Whether the open writes, deletes or denies reading, which conflicts with a read delegation.
-    pub intrudes: bool,
+    pub conflicts_with_read: bool,
 }
 
 /// Caching request of an open.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanting {
+pub(crate) struct GrantRequest {
     pub owner: CacheOwner,
     pub wanted: Caching,
     /// Initial epoch of a new lease.
     pub epoch: u16,
     /// Whether the open has more than attribute access.
-    pub is_beyond_looking: bool,
+    pub is_non_stat: bool,
     /// Whether opens of other owners have more than attribute access.
-    pub others_are_beyond_looking: bool,
+    pub others_are_non_stat: bool,
     pub has_locks: bool,
     /// Whether it is a delegation: conflicting operations wait for its return, also for a read
     /// delegation. RFC 8881 10.4.
-    pub firm: bool,
+    pub is_delegation: bool,
     /// Whether opens of other owners write, or deny the requested access.
-    pub others_intrude: bool,
+    pub others_conflict: bool,
 }
 
 /// All caching on one file.
 #[derive(Debug, Default)]
 pub struct Caches {
     /// Holders in order of their owner.
-    holders: Vec<Holder>,
+    holders: Vec<OwnerCaching>,
     /// Sums over the holders, so that searches without a result are skipped.
-    tally: Tally,
+    counts: HolderCounts,
     breaks: VecDeque<CacheBreak>,
-    gone: Vec<CacheOwner>,
+    removed_owners: Vec<CacheOwner>,
     begun: BreakNumber,
     settled: bool,
 }
@@ -151,7 +151,7 @@ impl Caches {
     /// Whether no owner has caching.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tally.keeping == 0
+        self.counts.keeping == 0
     }
 
     /// Caching of an owner.
@@ -170,7 +170,7 @@ impl Caches {
     /// have reached it. Write caching lasts, since others wait for the write-back. Read caching
     /// counts as broken.
     #[must_use]
-    pub fn lasting(&self, owner: CacheOwner) -> CacheState {
+    pub fn durable_state(&self, owner: CacheOwner) -> CacheState {
         let Ok(at) = self.find(owner) else { return CacheState::default() };
         let holder = &self.holders[at];
         let required = holder.breaking.filter(|_| !holder.has.contains(Caching::WRITE));
@@ -191,84 +191,88 @@ impl Caches {
     }
 
     /// Number of the owner's opens with more than attribute access.
-    pub(crate) fn beyond_looking(&self, owner: CacheOwner) -> usize {
-        self.find(owner).map_or(0, |at| self.holders[at].beyond_looking as usize)
+    pub(crate) fn non_stat_opens(&self, owner: CacheOwner) -> usize {
+        self.find(owner).map_or(0, |at| self.holders[at].non_stat_opens as usize)
     }
 
     /// Grants an open as much of the requested caching as others permit. A key that has caching is
     /// only upgraded, in full or not at all: a smaller request takes nothing away.
-    pub(crate) fn grant(&mut self, wanting: &Wanting) -> CacheState {
-        let granted = self.room(wanting);
-        let found = self.find(wanting.owner);
+    pub(crate) fn grant(&mut self, request: &GrantRequest) -> CacheState {
+        let granted = self.permitted(request);
+        let found = self.find(request.owner);
         let at = match found {
             Ok(at) => {
-                self.upgrade(at, wanting.wanted, granted);
+                self.upgrade(at, request.wanted, granted);
                 at
             }
-            Err(_) if granted == Caching::NONE && matches!(wanting.owner, CacheOwner::Open(_)) => {
+            Err(_) if granted == Caching::NONE && matches!(request.owner, CacheOwner::Open(_)) => {
                 return CacheState::default();
             }
             Err(at) => {
                 let counted = u16::from(granted != Caching::NONE);
-                let epoch = wanting.epoch.wrapping_add(counted);
-                insert_snugly(&mut self.holders, at, Holder::new(wanting.owner, granted, epoch));
-                self.tally.add(&self.holders[at]);
+                let epoch = request.epoch.wrapping_add(counted);
+                insert_exact(
+                    &mut self.holders,
+                    at,
+                    OwnerCaching::new(request.owner, granted, epoch),
+                );
+                self.counts.add(&self.holders[at]);
                 at
             }
         };
-        if wanting.firm && self.holders[at].has == wanting.wanted {
-            self.change(at, |holder| holder.firm = true);
+        if request.is_delegation && self.holders[at].has == request.wanted {
+            self.change(at, |holder| holder.is_delegation = true);
         }
         let holder = &mut self.holders[at];
         holder.opens += 1;
-        holder.beyond_looking += u32::from(wanting.is_beyond_looking);
+        holder.non_stat_opens += u32::from(request.is_non_stat);
         holder.state()
     }
 
     /// Restores caching of an open as far as others permit, unless another open of its key has
     /// restored some already.
-    pub(crate) fn restore(&mut self, wanting: &Wanting) {
-        if self.of(wanting.owner) != Caching::NONE {
+    pub(crate) fn restore(&mut self, request: &GrantRequest) {
+        if self.of(request.owner) != Caching::NONE {
             return;
         }
-        let has = self.room(wanting);
-        let epoch = wanting.epoch.wrapping_add(u16::from(has != wanting.wanted));
-        match self.find(wanting.owner) {
+        let has = self.permitted(request);
+        let epoch = request.epoch.wrapping_add(u16::from(has != request.wanted));
+        match self.find(request.owner) {
             Ok(at) => self.change(at, |holder| {
                 holder.has = has;
                 holder.epoch = epoch;
             }),
             Err(_) if has == Caching::NONE => {}
             Err(at) => {
-                let holder = Holder {
+                let holder = OwnerCaching {
                     opens: 1,
-                    beyond_looking: u32::from(wanting.is_beyond_looking),
-                    ..Holder::new(wanting.owner, has, epoch)
+                    non_stat_opens: u32::from(request.is_non_stat),
+                    ..OwnerCaching::new(request.owner, has, epoch)
                 };
-                self.tally.add(&holder);
-                insert_snugly(&mut self.holders, at, holder);
+                self.counts.add(&holder);
+                insert_exact(&mut self.holders, at, holder);
             }
         }
     }
 
     /// Part of the requested caching that others permit. MS-FSA 2.1.5.18.
-    fn room(&self, wanting: &Wanting) -> Caching {
-        let own = self.find(wanting.owner).ok().map(|at| &self.holders[at]);
-        let others = self.tally.without(own);
-        let mut granted = wanting.wanted;
-        if wanting.has_locks {
+    fn permitted(&self, request: &GrantRequest) -> Caching {
+        let own = self.find(request.owner).ok().map(|at| &self.holders[at]);
+        let others = self.counts.without(own);
+        let mut granted = request.wanted;
+        if request.has_locks {
             granted = granted - (Caching::READ | Caching::HANDLE);
         }
-        if wanting.others_are_beyond_looking || others.holders > 0 {
+        if request.others_are_non_stat || others.holders > 0 {
             granted = granted - Caching::WRITE;
         }
         // With a write cache present, only an attribute-only open gets here.
-        if others.writing > 0 || (wanting.firm && wanting.others_intrude) {
+        if others.writing > 0 || (request.is_delegation && request.others_conflict) {
             return Caching::NONE;
         }
-        match wanting.owner {
+        match request.owner {
             // An oplock has handle caching only as part of a batch oplock.
-            CacheOwner::Open(_) if others.keeping_handles > 0 => Caching::NONE,
+            CacheOwner::Open(_) if others.handle_caching > 0 => Caching::NONE,
             CacheOwner::Open(_) => granted.as_oplock(),
             CacheOwner::Key(_) if others.oplocks > 0 => (granted - Caching::HANDLE).as_lease(),
             CacheOwner::Key(_) => granted.as_lease(),
@@ -287,19 +291,19 @@ impl Caches {
     }
 
     /// Begins the breaks that an open requires. Returns true if it must wait.
-    pub(crate) fn handle_demand(&mut self, demanding: &Demanding) -> bool {
-        let Demanding { demand, .. } = *demanding;
-        if !self.concerns_others(demanding) {
+    pub(crate) fn begin_breaks(&mut self, request: &BreakRequest) -> bool {
+        let BreakRequest { demand, .. } = *request;
+        if !self.affects_others(request) {
             return false;
         }
         let mut waits = false;
         for at in (0..self.holders.len()).rev() {
             let holder = &self.holders[at];
-            if !holder.is_asked_by(demanding) {
+            if !holder.is_affected_by(request) {
                 continue;
             }
-            if holder.firm {
-                if holder.is_recalled_by(demanding) {
+            if holder.is_delegation {
+                if holder.is_recalled_by(request) {
                     self.begin_break(at, Caching::NONE);
                     waits = true;
                 }
@@ -321,20 +325,19 @@ impl Caches {
     }
 
     /// Whether a waiting open must continue to wait. MS-FSA 2.1.4.12.
-    pub(crate) fn holds_up(&self, demanding: &Demanding) -> bool {
-        self.concerns_others(demanding)
-            && self.holders.iter().any(|holder| holder.is_in_the_way(demanding))
+    pub(crate) fn holds_up(&self, request: &BreakRequest) -> bool {
+        self.affects_others(request) && self.holders.iter().any(|holder| holder.blocks(request))
     }
 
     /// Owners whose acknowledgements an open waits for.
-    pub(crate) fn owners_in_the_way(&self, demanding: &Demanding) -> Vec<CacheOwner> {
-        let in_the_way = |holder: &&Holder| holder.is_in_the_way(demanding);
+    pub(crate) fn blocking_owners(&self, request: &BreakRequest) -> Vec<CacheOwner> {
+        let in_the_way = |holder: &&OwnerCaching| holder.blocks(request);
         self.holders.iter().filter(in_the_way).map(|holder| holder.owner).collect()
     }
 
     /// Owners of leases with handle caching other than `by`, which a name change waits for.
-    pub(crate) fn keepers_of_handles(&self, by: CacheOwner) -> Vec<CacheOwner> {
-        let keeps = |holder: &&Holder| {
+    pub(crate) fn handle_caching_owners(&self, by: CacheOwner) -> Vec<CacheOwner> {
+        let keeps = |holder: &&OwnerCaching| {
             holder.is_lease() && holder.owner != by && holder.has.contains(Caching::HANDLE)
         };
         self.holders.iter().filter(keeps).map(|holder| holder.owner).collect()
@@ -344,37 +347,40 @@ impl Caches {
     pub(crate) fn end_break(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         self.breaks.retain(|told| told.owner != owner);
-        self.tell(at, self.holders[at].has, Caching::NONE, false);
+        self.queue_break(at, self.holders[at].has, Caching::NONE, false);
         self.settle(at, Caching::NONE);
     }
 
     /// Makes waiting operations check whether they may proceed.
-    pub(crate) fn note_settled(&mut self) {
+    pub(crate) fn wake_waiters(&mut self) {
         self.settled = true;
     }
 
     /// Whether an owner other than `by` may be affected.
-    fn concerns_others(&self, demanding: &Demanding) -> bool {
-        let own = self.find(demanding.by).ok().map(|at| &self.holders[at]);
-        let others = self.tally.without(own);
-        let affected = match demanding.demand {
-            Demand::Share => others.writing,
-            Demand::Replace => others.keeping,
-            Demand::Conflict => others.keeping_handles,
+    fn affects_others(&self, request: &BreakRequest) -> bool {
+        let own = self.find(request.by).ok().map(|at| &self.holders[at]);
+        let others = self.counts.without(own);
+        let affected = match request.demand {
+            BreakReason::Share => others.writing,
+            BreakReason::Replace => others.keeping,
+            BreakReason::Conflict => others.handle_caching,
         };
-        affected > 0 || others.breaking_leases > 0 || others.firm > 0
+        affected > 0 || others.breaking_leases > 0 || others.is_delegation > 0
     }
 
     /// Breaks handle caching of all leases but that of `by`, since the file's name changes. Returns
     /// true if an acknowledgement is outstanding. MS-FSA 2.1.5.15.3, 2.1.5.15.11.
     pub fn handle_name_change(&mut self, by: CacheOwner) -> bool {
-        if !self.keep_handles(by) {
+        if !self.has_handle_caching(by) {
             return false;
         }
         for at in (0..self.holders.len()).rev() {
-            let Holder { owner, has, firm, .. } = self.holders[at];
+            let OwnerCaching { owner, has, is_delegation, .. } = self.holders[at];
             if owner != by && matches!(owner, CacheOwner::Key(_)) {
-                self.begin_break(at, if firm { Caching::NONE } else { has - Caching::HANDLE });
+                self.begin_break(
+                    at,
+                    if is_delegation { Caching::NONE } else { has - Caching::HANDLE },
+                );
             }
         }
         true
@@ -382,10 +388,10 @@ impl Caches {
 
     /// Whether another lease than that of `by` has handle caching, or another owner a delegation.
     #[must_use]
-    pub fn keep_handles(&self, by: CacheOwner) -> bool {
+    pub fn has_handle_caching(&self, by: CacheOwner) -> bool {
         let own = self.find(by).ok().map(|at| &self.holders[at]);
-        let others = self.tally.without(own);
-        others.keeping_handles > others.batch || others.firm > 0
+        let others = self.counts.without(own);
+        others.handle_caching > others.batch || others.is_delegation > 0
     }
 
     /// Recalls all delegations but that of `by`, since attributes or names change, which only
@@ -395,7 +401,7 @@ impl Caches {
             return false;
         }
         for at in (0..self.holders.len()).rev() {
-            if self.holders[at].owner != by && self.holders[at].keeps_firmly() {
+            if self.holders[at].owner != by && self.holders[at].is_delegation() {
                 self.begin_break(at, Caching::NONE);
             }
         }
@@ -404,10 +410,10 @@ impl Caches {
 
     /// Prepares a shutdown: breaks write and handle caching and recalls delegations. Returns the
     /// number of holders with write caching.
-    pub fn handle_end_near(&mut self) -> usize {
+    pub fn handle_shutdown(&mut self) -> usize {
         for at in (0..self.holders.len()).rev() {
-            let Holder { has, firm, .. } = self.holders[at];
-            let stays = if firm { Caching::NONE } else { has & Caching::READ };
+            let OwnerCaching { has, is_delegation, .. } = self.holders[at];
+            let stays = if is_delegation { Caching::NONE } else { has & Caching::READ };
             self.begin_break(at, stays);
         }
         self.holders.iter().filter(|holder| holder.has.contains(Caching::WRITE)).count()
@@ -417,17 +423,17 @@ impl Caches {
     #[must_use]
     pub fn has_delegations(&self, by: CacheOwner) -> bool {
         let own = self.find(by).ok().map(|at| &self.holders[at]);
-        self.tally.without(own).firm > 0
+        self.counts.without(own).is_delegation > 0
     }
 
     /// Handles a data change by `by`: breaks read caching of others, and of its own oplock unless
     /// that includes write caching. MS-FSA 2.1.5.18.
     pub fn handle_change(&mut self, by: CacheOwner) {
-        if self.tally.reading_on == 0 || self.of(by).contains(Caching::WRITE) {
+        if self.counts.unbroken_readers == 0 || self.of(by).contains(Caching::WRITE) {
             return;
         }
         for at in (0..self.holders.len()).rev() {
-            let Holder { owner, has, .. } = self.holders[at];
+            let OwnerCaching { owner, has, .. } = self.holders[at];
             let is_own_lease = owner == by && matches!(by, CacheOwner::Key(_));
             if !is_own_lease && has.contains(Caching::READ) {
                 self.begin_break(at, Caching::NONE);
@@ -438,7 +444,7 @@ impl Caches {
     /// Handles a change in a directory: breaks its leases except those under the ParentLeaseKey of
     /// the change. MS-SMB2 3.2.4.3.8, MS-FSA 2.1.4.12.1.
     pub fn handle_entry_change(&mut self, except: Option<[u8; 16]>) {
-        if self.tally.reading_on == 0 {
+        if self.counts.unbroken_readers == 0 {
             return;
         }
         for at in (0..self.holders.len()).rev() {
@@ -469,7 +475,7 @@ impl Caches {
             return Err(AcknowledgeRefusal::TooMuch);
         }
         if is_lease && !breaking.required.contains(keeps) {
-            self.break_on(at, keeps, breaking.required);
+            self.begin_next_step(at, keeps, breaking.required);
         } else {
             self.settle(at, keeps);
         }
@@ -479,51 +485,52 @@ impl Caches {
     /// Ends the delegation of `owner`: returned or revoked.
     pub fn handle_return(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
-        if self.holders[at].firm {
+        if self.holders[at].is_delegation {
             self.breaks.retain(|told| told.owner != owner);
             self.settle(at, Caching::NONE);
-            self.change(at, |holder| holder.firm = false);
+            self.change(at, |holder| holder.is_delegation = false);
         }
     }
 
     /// Repeats an outstanding break for a client that has reconnected, and restarts its timeout
     /// once. Otherwise a timeout could take caching right after the client was notified of it.
-    pub fn handle_returned(&mut self, owner: CacheOwner) {
+    pub fn handle_reconnect(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         let Some(breaking) = self.holders[at].breaking else { return };
         if !breaking.is_renewed {
             self.begun.0 += 1;
-            let renewed = Breaking { number: self.begun, is_renewed: true, ..breaking };
+            let renewed = OutstandingBreak { number: self.begun, is_renewed: true, ..breaking };
             self.change(at, |holder| holder.breaking = Some(renewed));
         }
-        self.handle_unheard(owner);
+        self.repeat_break(owner);
     }
 
     /// Repeats an outstanding break, whose notification the client may have missed.
-    pub fn handle_unheard(&mut self, owner: CacheOwner) {
+    pub fn repeat_break(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
-        let Holder { has, breaking, .. } = self.holders[at];
+        let OwnerCaching { has, breaking, .. } = self.holders[at];
         if let Some(breaking) = breaking {
-            self.tell(at, has, breaking.asked, true);
+            self.queue_break(at, has, breaking.asked, true);
         }
     }
 
     /// Begins the next step of a break that grew while it was outstanding. Windows steps over
     /// read-only caching.
-    fn break_on(&mut self, at: usize, keeps: Caching, required: Caching) {
+    fn begin_next_step(&mut self, at: usize, keeps: Caching, required: Caching) {
         if keeps == Caching::READ {
             self.settle(at, Caching::NONE);
-            self.tell(at, keeps, Caching::NONE, false);
+            self.queue_break(at, keeps, Caching::NONE, false);
             return;
         }
         self.begun.0 += 1;
         let asked = (required | Caching::READ) & keeps;
-        let breaking = Some(Breaking { asked, required, number: self.begun, is_renewed: false });
+        let breaking =
+            Some(OutstandingBreak { asked, required, number: self.begun, is_renewed: false });
         self.change(at, |holder| {
             holder.has = keeps;
             holder.breaking = breaking;
         });
-        self.tell(at, keeps, asked, true);
+        self.queue_break(at, keeps, asked, true);
     }
 
     /// Ends breaks up to `latest` without an acknowledgement. Delegations are left to
@@ -531,7 +538,7 @@ impl Caches {
     /// reports it.
     pub fn handle_timeout(&mut self, latest: BreakNumber) {
         for at in (0..self.holders.len()).rev() {
-            if !self.holders[at].firm
+            if !self.holders[at].is_delegation
                 && self.holders[at].breaking.is_some_and(|breaking| breaking.number <= latest)
             {
                 self.settle(at, Caching::NONE);
@@ -540,22 +547,27 @@ impl Caches {
     }
 
     /// Updates the count after an open was downgraded.
-    pub(crate) fn handle_narrow(&mut self, owner: CacheOwner, was_beyond: bool, is_beyond: bool) {
+    pub(crate) fn handle_downgrade(
+        &mut self,
+        owner: CacheOwner,
+        was_non_stat: bool,
+        is_non_stat: bool,
+    ) {
         self.settled = true;
         if let Ok(at) = self.find(owner) {
-            let count = &mut self.holders[at].beyond_looking;
-            *count = *count + u32::from(is_beyond) - u32::from(was_beyond);
+            let count = &mut self.holders[at].non_stat_opens;
+            *count = *count + u32::from(is_non_stat) - u32::from(was_non_stat);
         }
     }
 
     /// Handles a close; the owner's caching ends with its last open.
-    pub(crate) fn handle_close(&mut self, owner: CacheOwner, was_beyond_looking: bool) {
+    pub(crate) fn handle_close(&mut self, owner: CacheOwner, was_non_stat: bool) {
         // A waiting operation may have waited for this open.
         self.settled = true;
         let Ok(at) = self.find(owner) else { return };
         let holder = &mut self.holders[at];
         holder.opens -= 1;
-        holder.beyond_looking -= u32::from(was_beyond_looking);
+        holder.non_stat_opens -= u32::from(was_non_stat);
         if holder.opens == 0 {
             self.breaks.retain(|told| told.owner != owner);
             self.remove(at);
@@ -568,8 +580,8 @@ impl Caches {
     }
 
     /// The next owner without opens; poll it after the breaks.
-    pub fn poll_gone(&mut self) -> Option<CacheOwner> {
-        self.gone.pop()
+    pub fn poll_removed_owner(&mut self) -> Option<CacheOwner> {
+        self.removed_owners.pop()
     }
 
     /// Whether a break or an open has ended since the last call, so that waiting operations must
@@ -579,34 +591,34 @@ impl Caches {
     }
 
     fn begin_break(&mut self, at: usize, to: Caching) {
-        let Holder { owner, has, breaking, .. } = self.holders[at];
+        let OwnerCaching { owner, has, breaking, .. } = self.holders[at];
         let to = to & has;
         if let Some(breaking) = breaking {
             if matches!(owner, CacheOwner::Key(_)) {
                 // The next step follows the acknowledgement of this one.
                 let required = breaking.required & to;
-                self.change(at, |h| h.breaking = Some(Breaking { required, ..breaking }));
+                self.change(at, |h| h.breaking = Some(OutstandingBreak { required, ..breaking }));
             }
             return;
         }
         if to == has {
             return;
         }
-        let acknowledge = has != Caching::READ || self.holders[at].firm;
+        let acknowledge = has != Caching::READ || self.holders[at].is_delegation;
         self.holders[at].epoch = self.holders[at].epoch.wrapping_add(1);
-        self.tell(at, has, to, acknowledge);
+        self.queue_break(at, has, to, acknowledge);
         if acknowledge {
             self.begun.0 += 1;
             let (number, is_renewed) = (self.begun, false);
-            let breaking = Breaking { asked: to, required: to, number, is_renewed };
+            let breaking = OutstandingBreak { asked: to, required: to, number, is_renewed };
             self.change(at, |holder| holder.breaking = Some(breaking));
         } else {
             self.settle(at, to);
         }
     }
 
-    fn tell(&mut self, at: usize, from: Caching, to: Caching, acknowledge: bool) {
-        let Some(&Holder { owner, epoch, .. }) = self.holders.get(at) else { return };
+    fn queue_break(&mut self, at: usize, from: Caching, to: Caching, acknowledge: bool) {
+        let Some(&OwnerCaching { owner, epoch, .. }) = self.holders.get(at) else { return };
         self.breaks.push_back(CacheBreak { owner, from, to, acknowledge, epoch });
     }
 
@@ -625,14 +637,14 @@ impl Caches {
 
     fn remove(&mut self, at: usize) {
         let holder = self.holders.remove(at);
-        self.tally.remove(&holder);
-        self.gone.push(holder.owner);
+        self.counts.remove(&holder);
+        self.removed_owners.push(holder.owner);
     }
 
-    fn change(&mut self, at: usize, how: impl FnOnce(&mut Holder)) {
-        self.tally.remove(&self.holders[at]);
+    fn change(&mut self, at: usize, how: impl FnOnce(&mut OwnerCaching)) {
+        self.counts.remove(&self.holders[at]);
         how(&mut self.holders[at]);
-        self.tally.add(&self.holders[at]);
+        self.counts.add(&self.holders[at]);
     }
 
     fn find(&self, owner: CacheOwner) -> Result<usize, usize> {

@@ -3,10 +3,10 @@
 
 mod absence;
 
-use crate::caching::{Demand, Demanding, Wanting};
+use crate::caching::{BreakReason, BreakRequest, GrantRequest};
 use crate::{
     Access, BreakNumber, CacheKey, CacheOwner, CacheState, Caches, Caching, RangeLocks,
-    insert_snugly,
+    insert_exact,
 };
 
 pub use absence::Absence;
@@ -74,7 +74,7 @@ pub struct OpenWish {
     /// Open that this one replaces.
     pub instead_of: Option<OpenId>,
     /// Whether the open represents a delegation and makes no access of its own.
-    pub firm: bool,
+    pub is_delegation: bool,
 }
 
 impl OpenWish {
@@ -95,7 +95,7 @@ impl OpenWish {
             size_bytes: u64::MAX,
             posix: false,
             instead_of: None,
-            firm: false,
+            is_delegation: false,
         }
     }
 
@@ -124,7 +124,7 @@ fn owner(id: OpenId, key: Option<CacheKey>) -> CacheOwner {
 /// Operation that waits after [`Refusal::Breaking`] or a name change's break, for
 /// [`FileGrants::holds_up`].
 #[derive(Clone, Copy, Debug)]
-pub enum Awaited {
+pub enum BlockedOperation {
     /// An open.
     Open(OpenWish),
     /// A name change, which waits until no lease of another owner has handle caching.
@@ -143,15 +143,15 @@ pub enum Refusal {
     /// Breaks were sent. Retry once [`Caches::poll_settled`] reports, or after
     /// [`Caches::handle_timeout`] with this number.
     Breaking(BreakNumber),
-    /// An absent client's open conflicts and no break can resolve it: see [`Absence::Keeps`].
-    Away,
+    /// An absent client's open conflicts and no break can resolve it: see [`Absence::RetainsCaching`].
+    ClientAbsent,
     /// [`FileGrants::OPENS_MAX`] is reached.
     TooMany,
 }
 
 /// Result of a close.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Closed {
+pub struct CloseOutcome {
     /// Whether the file has no opens left.
     pub last: bool,
     /// Name that the caller must remove, then report with [`FileGrants::handle_removed`]. It cannot
@@ -161,7 +161,7 @@ pub struct Closed {
 
 /// A registered open.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct FileOpen {
     id: OpenId,
     link: LinkId,
     access: Access,
@@ -169,10 +169,10 @@ struct Held {
     delete_on_close: bool,
     posix: bool,
     key: Option<CacheKey>,
-    /// Absence of its client: see [`FileGrants::set_away`].
-    away: Option<Absence>,
-    /// See [`OpenWish::firm`].
-    firm: bool,
+    /// Absence of its client: see [`FileGrants::set_absence`].
+    absent: Option<Absence>,
+    /// See [`OpenWish::is_delegation`].
+    is_delegation: bool,
 }
 
 /// All grants on one file.
@@ -182,19 +182,19 @@ struct Held {
 #[derive(Debug, Default)]
 pub struct FileGrants {
     /// Opens by identifier, which is the order of opening.
-    opens: Vec<Held>,
+    opens: Vec<FileOpen>,
     /// Number of opens that use or deny each kind of access: the share check reads these six
     /// numbers only.
     counts: Counts,
     /// Delete-pending names, seldom more than one.
-    doomed: Vec<LinkId>,
+    delete_pending: Vec<LinkId>,
     /// Names in removal: see [`Closed::remove`].
-    vanishing: Vec<LinkId>,
+    in_removal: Vec<LinkId>,
     links: u64,
     /// Opens with more than attribute access.
-    beyond_looking: usize,
+    non_stat_opens: usize,
     /// Opens whose clients are absent.
-    away: usize,
+    absent: usize,
     /// Oplocks, leases and delegations.
     pub caches: Caches,
     /// Byte-range locks.
@@ -211,12 +211,13 @@ const COUNTED: Access = Access(
 );
 /// Rights that do not affect caches: such an open neither breaks nor prevents an oplock. MS-FSA
 /// 2.1.5.1.2.
-const LOOKS: Access =
+const STAT_RIGHTS: Access =
     Access(Access::READ_ATTRIBUTES.0 | Access::WRITE_ATTRIBUTES.0 | Access::SYNCHRONIZE.0);
 /// The same for leases, which READ_CONTROL does not affect either.
-const LOOKS_BESIDE_LEASES: Access = Access(LOOKS.0 | Access::READ_CONTROL.0);
+const LEASE_STAT_RIGHTS: Access = Access(STAT_RIGHTS.0 | Access::READ_CONTROL.0);
 /// Rights that conflict with a read delegation.
-const INTRUDES: Access = Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0 | Access::DELETE.0);
+const CONFLICTS_WITH_READ_DELEGATION: Access =
+    Access(Access::WRITE_DATA.0 | Access::APPEND_DATA.0 | Access::DELETE.0);
 /// Kinds of access that share modes govern: read, write, delete.
 const KINDS: [(Access, Share); 3] = [
     (Access(Access::READ_DATA.0 | Access::EXECUTE.0), Share::READ),
@@ -239,14 +240,19 @@ impl FileGrants {
     /// # Errors
     /// See [`Refusal`].
     pub fn check_open(&self, wish: &OpenWish) -> Result<(), Refusal> {
-        if self.doomed.contains(&wish.link) || (wish.only_link && !self.doomed.is_empty()) {
+        if self.delete_pending.contains(&wish.link)
+            || (wish.only_link && !self.delete_pending.is_empty())
+        {
             return Err(Refusal::DeletePending);
         }
         if self.opens.len() >= Self::OPENS_MAX {
             return Err(Refusal::TooMany);
         }
-        if self.away > 0 && !LOOKS.contains(wish.access | wish.once) && self.is_kept_by_absent() {
-            return Err(Refusal::Away);
+        if self.absent > 0
+            && !STAT_RIGHTS.contains(wish.access | wish.once)
+            && self.is_blocked_by_absent()
+        {
+            return Err(Refusal::ClientAbsent);
         }
         let mut counts = self.counts;
         if let Some(at) = wish.instead_of.and_then(|id| self.find(id)) {
@@ -265,25 +271,37 @@ impl FileGrants {
     /// # Errors
     /// See [`Refusal`]; only breaks may have begun then.
     pub fn handle_open(&mut self, wish: &OpenWish) -> Result<CacheState, Refusal> {
-        self.ask(wish)?;
-        let OpenWish { id, link, access, share, delete_on_close, key, posix, firm, .. } = *wish;
-        let is_beyond_looking = !LOOKS.contains(access);
-        let state = self.grant(wish, is_beyond_looking);
+        self.request_breaks(wish)?;
+        let OpenWish {
+            id, link, access, share, delete_on_close, key, posix, is_delegation, ..
+        } = *wish;
+        let is_non_stat = !STAT_RIGHTS.contains(access);
+        let state = self.grant(wish, is_non_stat);
         // Two opens may reach the table out of order: the list is nearly sorted.
         let at = self.opens.partition_point(|held| held.id < id);
-        let away = None;
-        let held = Held { id, link, access, share, delete_on_close, key, posix, away, firm };
-        insert_snugly(&mut self.opens, at, held);
+        let absent = None;
+        let held = FileOpen {
+            id,
+            link,
+            access,
+            share,
+            delete_on_close,
+            key,
+            posix,
+            absent,
+            is_delegation,
+        };
+        insert_exact(&mut self.opens, at, held);
         self.counts.add(access, share);
-        self.beyond_looking += usize::from(is_beyond_looking);
+        self.non_stat_opens += usize::from(is_non_stat);
         Ok(state)
     }
 
     /// Completes the replacement of the open `before`: it loses its rights and share denials, and
     /// its locks pass to `id`. Until then it is unchanged, since the new open may fail.
-    pub fn handle_taken_over(&mut self, before: OpenId, id: OpenId) {
-        if self.handle_narrow(before, Access::NONE, Share::ALL) {
-            self.locks.handle_moved(before, id);
+    pub fn handle_replaced(&mut self, before: OpenId, id: OpenId) {
+        if self.handle_downgrade(before, Access::NONE, Share::ALL) {
+            self.locks.handle_transfer(before, id);
         }
     }
 
@@ -294,16 +312,17 @@ impl FileGrants {
     }
 
     /// Reduces an open to these rights and this share mode. Returns false if it does not exist.
-    pub fn handle_narrow(&mut self, id: OpenId, access: Access, share: Share) -> bool {
+    pub fn handle_downgrade(&mut self, id: OpenId, access: Access, share: Share) -> bool {
         let Some(at) = self.find(id) else { return false };
         let open = self.opens[at];
         self.counts.remove(open.access, open.share);
         self.counts.add(access, share);
         (self.opens[at].access, self.opens[at].share) = (access, share);
-        let (was_beyond, is_beyond) = (!LOOKS.contains(open.access), !LOOKS.contains(access));
-        self.beyond_looking += usize::from(is_beyond);
-        self.beyond_looking -= usize::from(was_beyond);
-        self.caches.handle_narrow(owner(id, open.key), was_beyond, is_beyond);
+        let (was_non_stat, is_non_stat) =
+            (!STAT_RIGHTS.contains(open.access), !STAT_RIGHTS.contains(access));
+        self.non_stat_opens += usize::from(is_non_stat);
+        self.non_stat_opens -= usize::from(was_non_stat);
+        self.caches.handle_downgrade(owner(id, open.key), was_non_stat, is_non_stat);
         true
     }
 
@@ -311,14 +330,14 @@ impl FileGrants {
     ///
     /// # Errors
     /// See [`Refusal`].
-    pub fn ask(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
+    pub fn request_breaks(&mut self, wish: &OpenWish) -> Result<(), Refusal> {
         loop {
             let fits = self.check_open(wish);
-            let Some(demanding) = self.demand(wish, fits) else { return fits };
-            if !self.caches.handle_demand(&demanding) {
+            let Some(request) = self.demand(wish, fits) else { return fits };
+            if !self.caches.begin_breaks(&request) {
                 return fits;
             }
-            self.await_answers(&Awaited::Open(*wish))?;
+            self.wait_for_breaks(&BlockedOperation::Open(*wish))?;
         }
     }
 
@@ -327,48 +346,48 @@ impl FileGrants {
     ///
     /// # Errors
     /// [`Refusal::Breaking`] if an acknowledgement is outstanding.
-    pub fn ask_for_handles(&mut self, by: CacheOwner) -> Result<(), Refusal> {
+    pub fn break_handles(&mut self, by: CacheOwner) -> Result<(), Refusal> {
         while self.caches.handle_name_change(by) {
-            self.await_answers(&Awaited::NameChange(by))?;
+            self.wait_for_breaks(&BlockedOperation::NameChange(by))?;
         }
         Ok(())
     }
 
     /// Whether a waiting operation must continue to wait.
     #[must_use]
-    pub fn holds_up(&self, awaited: &Awaited) -> bool {
-        self.is_held_up(awaited) && self.yielding_in_the_way(awaited).is_none()
+    pub fn holds_up(&self, awaited: &BlockedOperation) -> bool {
+        self.is_blocked(awaited) && self.absent_blocker(awaited).is_none()
     }
 
-    fn is_held_up(&self, awaited: &Awaited) -> bool {
+    fn is_blocked(&self, awaited: &BlockedOperation) -> bool {
         match awaited {
-            Awaited::Open(wish) => self
+            BlockedOperation::Open(wish) => self
                 .demand(wish, self.check_open(wish))
-                .is_some_and(|demanding| self.caches.holds_up(&demanding)),
-            Awaited::NameChange(by) => self.caches.keep_handles(*by),
-            Awaited::Recall(by) => self.caches.has_delegations(*by),
+                .is_some_and(|request| self.caches.holds_up(&request)),
+            BlockedOperation::NameChange(by) => self.caches.has_handle_caching(*by),
+            BlockedOperation::Recall(by) => self.caches.has_delegations(*by),
         }
     }
 
-    fn grant(&mut self, wish: &OpenWish, is_beyond_looking: bool) -> CacheState {
+    fn grant(&mut self, wish: &OpenWish, is_non_stat: bool) -> CacheState {
         let owner = wish.owner();
         if wish.key.is_none() && wish.caching == Caching::NONE {
             return CacheState::default();
         }
-        self.caches.grant(&Wanting {
+        self.caches.grant(&GrantRequest {
             owner,
             wanted: wish.caching,
             epoch: wish.epoch,
-            is_beyond_looking,
-            others_are_beyond_looking: self.beyond_looking > self.caches.beyond_looking(owner),
+            is_non_stat,
+            others_are_non_stat: self.non_stat_opens > self.caches.non_stat_opens(owner),
             has_locks: wish.once == Access::NONE && self.locks.has_before(wish.size_bytes),
-            firm: wish.firm,
-            others_intrude: wish.firm && self.others_intrude(wish),
+            is_delegation: wish.is_delegation,
+            others_conflict: wish.is_delegation && self.others_conflict(wish),
         })
     }
 
     /// Whether another open writes, or denies access that the delegation grants its client.
-    fn others_intrude(&self, wish: &OpenWish) -> bool {
+    fn others_conflict(&self, wish: &OpenWish) -> bool {
         let needs = if wish.caching.contains(Caching::WRITE) {
             Share(Share::READ.0 | Share::WRITE.0)
         } else {
@@ -377,7 +396,8 @@ impl FileGrants {
         self.opens.iter().any(|held| {
             owner(held.id, held.key) != wish.owner()
                 && held.access.intersects(COUNTED)
-                && (held.access.intersects(INTRUDES) || !held.share.contains(needs))
+                && (held.access.intersects(CONFLICTS_WITH_READ_DELEGATION)
+                    || !held.share.contains(needs))
         })
     }
 
@@ -385,66 +405,67 @@ impl FileGrants {
     /// are restored.
     pub fn restore_caching(&mut self, id: OpenId, had: CacheState) {
         let Some(at) = self.find(id) else { return };
-        let Held { access, key, .. } = self.opens[at];
+        let FileOpen { access, key, .. } = self.opens[at];
         let owner = owner(id, key);
-        let is_beyond_looking = !LOOKS.contains(access);
+        let is_non_stat = !STAT_RIGHTS.contains(access);
         let own = match key {
-            Some(_) => self.caches.beyond_looking(owner),
-            None => usize::from(is_beyond_looking),
+            Some(_) => self.caches.non_stat_opens(owner),
+            None => usize::from(is_non_stat),
         };
-        self.caches.restore(&Wanting {
+        self.caches.restore(&GrantRequest {
             owner,
             wanted: had.has,
             epoch: had.epoch,
-            is_beyond_looking,
-            others_are_beyond_looking: self.beyond_looking > own,
+            is_non_stat,
+            others_are_non_stat: self.non_stat_opens > own,
             has_locks: false,
-            firm: false,
-            others_intrude: false,
+            is_delegation: false,
+            others_conflict: false,
         });
     }
 
     /// The breaks that an open requires, if any.
-    fn demand(&self, wish: &OpenWish, fits: Result<(), Refusal>) -> Option<Demanding> {
+    fn demand(&self, wish: &OpenWish, fits: Result<(), Refusal>) -> Option<BreakRequest> {
         let demand = match fits {
-            _ if LOOKS.contains(wish.used()) => return None,
-            Ok(()) if wish.once == Access::NONE => Demand::Share,
-            Ok(()) => Demand::Replace,
-            Err(Refusal::ShareViolation) => Demand::Conflict,
+            _ if STAT_RIGHTS.contains(wish.used()) => return None,
+            Ok(()) if wish.once == Access::NONE => BreakReason::Share,
+            Ok(()) => BreakReason::Replace,
+            Err(Refusal::ShareViolation) => BreakReason::Conflict,
             Err(_) => return None,
         };
-        let spares_leases = LOOKS_BESIDE_LEASES.contains(wish.used());
-        let intrudes = wish.used().intersects(INTRUDES)
+        let spares_leases = LEASE_STAT_RIGHTS.contains(wish.used());
+        let conflicts_with_read = wish.used().intersects(CONFLICTS_WITH_READ_DELEGATION)
             || (wish.used().intersects(COUNTED) && !wish.share.contains(Share::READ));
-        Some(Demanding { demand, by: wish.owner(), spares_leases, intrudes })
+        Some(BreakRequest { demand, by: wish.owner(), spares_leases, conflicts_with_read })
     }
 
     /// Withdraws an open and its locks, and refuses its waiting lock requests. An unknown open has
     /// no effect.
-    pub fn handle_close(&mut self, id: OpenId) -> Closed {
-        let Some(at) = self.find(id) else { return Closed::default() };
+    pub fn handle_close(&mut self, id: OpenId) -> CloseOutcome {
+        let Some(at) = self.find(id) else { return CloseOutcome::default() };
         let open = self.opens.remove(at);
         self.counts.remove(open.access, open.share);
-        let was_beyond_looking = !LOOKS.contains(open.access);
-        self.beyond_looking -= usize::from(was_beyond_looking);
-        self.away -= usize::from(open.away.is_some());
+        let was_non_stat = !STAT_RIGHTS.contains(open.access);
+        self.non_stat_opens -= usize::from(was_non_stat);
+        self.absent -= usize::from(open.absent.is_some());
         self.locks.handle_close(id);
-        self.caches.handle_close(owner(id, open.key), was_beyond_looking);
+        self.caches.handle_close(owner(id, open.key), was_non_stat);
         if open.delete_on_close {
-            self.doom(open.link);
+            self.mark_delete_pending(open.link);
         }
         let link = open.link;
         // POSIX opens do not pin a name. MS-FSA 2.1.5.5 requires the last open.
         let kept = self.opens.iter().any(|held| held.link == link && !held.posix);
-        let removes = !kept && self.doomed.contains(&link) && !self.vanishing.contains(&link);
+        let removes =
+            !kept && self.delete_pending.contains(&link) && !self.in_removal.contains(&link);
         if removes {
-            self.vanishing.push(link);
+            self.in_removal.push(link);
         }
-        Closed { last: self.opens.is_empty(), remove: removes.then_some(link) }
+        CloseOutcome { last: self.opens.is_empty(), remove: removes.then_some(link) }
     }
 
     /// Withdraws a failed open: its delete on close has no effect.
-    pub fn handle_withdraw(&mut self, id: OpenId) -> Closed {
+    pub fn handle_withdraw(&mut self, id: OpenId) -> CloseOutcome {
         if let Some(at) = self.find(id) {
             self.opens[at].delete_on_close = false;
         }
@@ -454,20 +475,20 @@ impl FileGrants {
     /// Ends the removal of [`Closed::remove`], successful or not: an existing name can be opened
     /// again.
     pub fn handle_removed(&mut self, link: LinkId) {
-        self.doomed.retain(|doomed| *doomed != link);
-        self.vanishing.retain(|vanishing| *vanishing != link);
+        self.delete_pending.retain(|delete_pending| *delete_pending != link);
+        self.in_removal.retain(|in_removal| *in_removal != link);
     }
 
     /// Sets or clears delete pending for the name of `id`.
     pub fn handle_disposition(&mut self, id: OpenId, delete: bool) {
         let Some(at) = self.find(id) else { return };
         let link = self.opens[at].link;
-        if self.vanishing.contains(&link) {
+        if self.in_removal.contains(&link) {
             return;
         }
-        self.doomed.retain(|doomed| *doomed != link);
+        self.delete_pending.retain(|delete_pending| *delete_pending != link);
         if delete {
-            self.doom(link);
+            self.mark_delete_pending(link);
         }
     }
 
@@ -481,7 +502,7 @@ impl FileGrants {
     /// Whether a name is delete pending.
     #[must_use]
     pub fn is_delete_pending(&self, link: LinkId) -> bool {
-        self.doomed.contains(&link)
+        self.delete_pending.contains(&link)
     }
 
     /// Whether an open other than `id` denies shared deletion, which forbids rename and
@@ -519,7 +540,7 @@ impl FileGrants {
     pub fn is_open_by_handles_only(&self) -> bool {
         self.opens.iter().all(|held| {
             let keeps = |key| self.caches.of(CacheOwner::Key(key)).contains(Caching::HANDLE);
-            held.firm || held.key.is_some_and(keeps)
+            held.is_delegation || held.key.is_some_and(keeps)
         })
     }
 
@@ -538,16 +559,16 @@ impl FileGrants {
     /// Whether nothing is open or in removal, so that the state can be dropped.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.opens.is_empty() && self.doomed.is_empty()
+        self.opens.is_empty() && self.delete_pending.is_empty()
     }
 
     fn find(&self, id: OpenId) -> Option<usize> {
         self.opens.binary_search_by_key(&id, |held| held.id).ok()
     }
 
-    fn doom(&mut self, link: LinkId) {
-        if !self.doomed.contains(&link) {
-            self.doomed.push(link);
+    fn mark_delete_pending(&mut self, link: LinkId) {
+        if !self.delete_pending.contains(&link) {
+            self.delete_pending.push(link);
         }
     }
 }

@@ -6,17 +6,19 @@
 #![forbid(unsafe_code)]
 
 mod caching;
+mod compact_list;
 mod file;
 mod ranges;
-mod snug;
 
 pub use acl::Access;
 pub use caching::{
     AcknowledgeRefusal, BreakNumber, CacheBreak, CacheKey, CacheOwner, CacheState, Caches, Caching,
 };
-pub use file::{Absence, Awaited, Closed, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share};
-pub use ranges::{
-    Decided, LockHeld, LockKind, LockOwner, LockRefusal, Locking, OwnerLocking, Range, RangeLock,
-    RangeLocks, WaitId,
+pub use compact_list::insert_exact;
+pub use file::{
+    Absence, BlockedOperation, CloseOutcome, FileGrants, LinkId, OpenId, OpenWish, Refusal, Share,
 };
-pub use snug::insert_snugly;
+pub use ranges::{
+    ConflictingLock, LockDecision, LockKind, LockOutcome, LockOwner, LockRefusal, OwnerLockOutcome,
+    Range, RangeLock, RangeLocks, WaitId,
+};

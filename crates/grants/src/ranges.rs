@@ -4,12 +4,12 @@
 //! their own open. Locks of a [`LockOwner`] merge and split ([`owners`]). Both kinds conflict with
 //! each other.
 
-mod held;
 mod index;
+mod lock_table;
 mod owners;
 
 use crate::OpenId;
-use held::HeldLocks;
+use lock_table::LockTable;
 use std::collections::VecDeque;
 
 /// Bytes of a file. An empty range conflicts with a lock that strictly contains its position.
@@ -104,7 +104,7 @@ pub struct LockOwner(pub u64);
 
 /// A conflicting lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LockHeld {
+pub struct ConflictingLock {
     /// Range and kind of the lock.
     pub lock: RangeLock,
     /// Its owner; none for a lock of an open (Windows).
@@ -113,11 +113,11 @@ pub struct LockHeld {
 
 /// Result of a lock request for an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnerLocking {
+pub enum OwnerLockOutcome {
     /// The lock was granted.
     Granted,
     /// The lock conflicts with this one.
-    Denied(LockHeld),
+    Denied(ConflictingLock),
 }
 
 /// Reason why a lock cannot be granted or released.
@@ -137,16 +137,16 @@ pub struct WaitId(pub u64);
 
 /// Result of a request that may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Locking {
+pub enum LockOutcome {
     /// The lock was granted.
     Granted,
-    /// The request waits; [`RangeLocks::poll_decided`] will report it.
+    /// The request waits; [`RangeLocks::poll_decision`] will report it.
     Waits(WaitId),
 }
 
 /// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decided {
+pub struct LockDecision {
     /// Identifier of the request.
     pub wait: WaitId,
     /// The lock was granted, or the reason why it never will be.
@@ -154,7 +154,7 @@ pub struct Decided {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct LockWaiter {
     wait: WaitId,
     open: OpenId,
     lock: RangeLock,
@@ -164,8 +164,8 @@ struct Waiting {
 
 /// Reports that the caller has not polled yet.
 #[derive(Debug, Default)]
-struct News {
-    decided: VecDeque<Decided>,
+struct PendingReports {
+    decided: VecDeque<LockDecision>,
     /// Opens whose number of ranges has changed.
     recounted: Vec<OpenId>,
 }
@@ -174,10 +174,10 @@ struct News {
 #[derive(Debug, Default)]
 pub struct RangeLocks {
     /// None without locks, as for most files.
-    held: Option<Box<HeldLocks>>,
-    waiting: Vec<Waiting>,
+    held: Option<Box<LockTable>>,
+    waiting: Vec<LockWaiter>,
     /// None without reports.
-    news: Option<Box<News>>,
+    reports: Option<Box<PendingReports>>,
     waits: u64,
     /// Waiting requests examined, and steps in dropped indexes.
     #[cfg(test)]
@@ -217,10 +217,12 @@ impl RangeLocks {
         &mut self,
         open: OpenId,
         wanted: RangeLock,
-    ) -> Result<Locking, LockRefusal> {
+    ) -> Result<LockOutcome, LockRefusal> {
         match self.handle_locks(open, &[wanted]) {
-            Ok(()) => Ok(Locking::Granted),
-            Err(LockRefusal::Conflict) => self.enter_line(open, None, wanted).map(Locking::Waits),
+            Ok(()) => Ok(LockOutcome::Granted),
+            Err(LockRefusal::Conflict) => {
+                self.queue_request(open, None, wanted).map(LockOutcome::Waits)
+            }
             Err(_) => Err(LockRefusal::TooMany),
         }
     }
@@ -274,20 +276,20 @@ impl RangeLocks {
             held.remove_all_of(open);
         }
         let refused = self.waiting.extract_if(.., |waiting| waiting.open == open);
-        let refused: Vec<Decided> = refused
-            .map(|w| Decided { wait: w.wait, result: Err(LockRefusal::NotLocked) })
+        let refused: Vec<LockDecision> = refused
+            .map(|w| LockDecision { wait: w.wait, result: Err(LockRefusal::NotLocked) })
             .collect();
         if released || !refused.is_empty() {
-            self.news().decided.extend(refused);
+            self.reports().decided.extend(refused);
             self.recount(open);
         }
         if released {
-            self.decide(Range::to_end(0));
+            self.grant_waiting(Range::to_end(0));
         }
     }
 
     /// Transfers locks and waiting requests of an open to another.
-    pub fn handle_moved(&mut self, from: OpenId, to: OpenId) {
+    pub fn handle_transfer(&mut self, from: OpenId, to: OpenId) {
         if self.count_of(from) == 0 {
             return;
         }
@@ -299,20 +301,20 @@ impl RangeLocks {
         self.recount(from);
         self.recount(to);
         // A conflicting lock may belong to the same open now.
-        self.decide(Range::to_end(0));
+        self.grant_waiting(Range::to_end(0));
     }
 
     /// The next request whose wait has ended, in order of decision.
-    pub fn poll_decided(&mut self) -> Option<Decided> {
-        let next = self.news.as_mut()?.decided.pop_front();
-        self.drop_old_news();
+    pub fn poll_decision(&mut self) -> Option<LockDecision> {
+        let next = self.reports.as_mut()?.decided.pop_front();
+        self.drop_empty_reports();
         next
     }
 
     /// The next open whose [`RangeLocks::count_of`] may have changed.
-    pub fn poll_recounted(&mut self) -> Option<OpenId> {
-        let next = self.news.as_mut()?.recounted.pop();
-        self.drop_old_news();
+    pub fn poll_count_change(&mut self) -> Option<OpenId> {
+        let next = self.reports.as_mut()?.recounted.pop();
+        self.drop_empty_reports();
         next
     }
 
@@ -362,7 +364,7 @@ impl RangeLocks {
     }
 
     fn check(&self, open: OpenId, wanted: RangeLock) -> Result<(), LockRefusal> {
-        self.need_room(1)?;
+        self.check_limit(1)?;
         match &self.held {
             Some(held) if !held.admits(open, wanted) => Err(LockRefusal::Conflict),
             _ => Ok(()),
@@ -370,13 +372,13 @@ impl RangeLocks {
     }
 
     /// Checks the limit for more locks; waiting requests count already.
-    fn need_room(&self, more: usize) -> Result<(), LockRefusal> {
+    fn check_limit(&self, more: usize) -> Result<(), LockRefusal> {
         let held = self.held.as_ref().map_or(0, |held| held.len());
         let fits = held + self.waiting.len() + more <= Self::LOCKS_MAX;
         if fits { Ok(()) } else { Err(LockRefusal::TooMany) }
     }
 
-    fn enter_line(
+    fn queue_request(
         &mut self,
         open: OpenId,
         owner: Option<LockOwner>,
@@ -385,10 +387,10 @@ impl RangeLocks {
         if self.waiting.len() >= Self::WAITS_MAX {
             return Err(LockRefusal::TooMany);
         }
-        self.need_room(1)?;
+        self.check_limit(1)?;
         self.waits += 1;
         let wait = WaitId(self.waits);
-        self.waiting.push(Waiting { wait, open, lock, owner });
+        self.waiting.push(LockWaiter { wait, open, lock, owner });
         self.recount(open);
         Ok(wait)
     }
@@ -410,30 +412,31 @@ impl RangeLocks {
     }
 
     fn recount(&mut self, open: OpenId) {
-        let recounted = &mut self.news().recounted;
+        let recounted = &mut self.reports().recounted;
         if recounted.last() != Some(&open) {
             recounted.push(open);
         }
     }
 
-    fn news(&mut self) -> &mut News {
-        self.news.get_or_insert_default()
+    fn reports(&mut self) -> &mut PendingReports {
+        self.reports.get_or_insert_default()
     }
 
-    fn drop_old_news(&mut self) {
-        let is_old = |news: &mut Box<News>| news.decided.is_empty() && news.recounted.is_empty();
-        drop(self.news.take_if(is_old));
+    fn drop_empty_reports(&mut self) {
+        let is_old =
+            |news: &mut Box<PendingReports>| news.decided.is_empty() && news.recounted.is_empty();
+        drop(self.reports.take_if(is_old));
     }
 
     fn end_release(&mut self, open: OpenId, ranges: impl Iterator<Item = Range>) {
         if let Some(released) = ranges.reduce(|one, other| one.hull(other)) {
-            self.decide(released);
+            self.grant_waiting(released);
             self.recount(open);
         }
     }
 
     /// Grants waiting requests in order of arrival, among those that adjoin the released range.
-    fn decide(&mut self, released: Range) {
+    fn grant_waiting(&mut self, released: Range) {
         self.drop_empty();
         let before = std::mem::take(&mut self.waiting);
         #[cfg(test)]
@@ -442,8 +445,10 @@ impl RangeLocks {
         }
         let mut left = Vec::with_capacity(before.len());
         for waiting in before {
-            if waiting.lock.range.touches(released) && self.serve(&waiting) {
-                self.news().decided.push_back(Decided { wait: waiting.wait, result: Ok(()) });
+            if waiting.lock.range.touches(released) && self.try_grant(&waiting) {
+                self.reports()
+                    .decided
+                    .push_back(LockDecision { wait: waiting.wait, result: Ok(()) });
             } else {
                 left.push(waiting);
             }
@@ -456,7 +461,7 @@ impl RangeLocks {
         self.steps + self.held.as_ref().map_or(0, |held| held.steps())
     }
 
-    fn serve(&mut self, Waiting { open, lock, owner, .. }: &Waiting) -> bool {
+    fn try_grant(&mut self, LockWaiter { open, lock, owner, .. }: &LockWaiter) -> bool {
         let is_free = match &self.held {
             None => true,
             Some(held) if owner.is_some() => held.find(*owner, *lock).is_none(),

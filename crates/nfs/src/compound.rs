@@ -21,7 +21,7 @@ use crate::status::{OrStatus, status_of};
 use bytes::Bytes;
 use files::{
     Access as Rights, CacheGrant, CallHolder, Caller, Object, OpenFile, PendingAnswer, Protocol,
-    RequestContext, RequestFiles, ResidentRange, ShareQueue, Unstable,
+    RequestContext, RequestFiles, ResidentRange, ShareQueue, UnstableObjects,
 };
 use limits::Throttled;
 use meter::{Api, Arrival, NfsOperation, ShareId};
@@ -95,7 +95,7 @@ pub(crate) struct Run<'c> {
     /// What the operation before saw of the current file handle's object.
     pub looked: Option<(FileKey, Attributes)>,
     /// What is to be on stable storage before the answer.
-    unstable: Unstable,
+    unstable: UnstableObjects,
     /// The result of the first operation that has added to it.
     first_change: Option<Put>,
 }
@@ -609,7 +609,7 @@ impl<'c> Run<'c> {
             is_sampled: false,
             sequence,
             looked: None,
-            unstable: Unstable::default(),
+            unstable: UnstableObjects::default(),
             first_change: None,
         }
     }

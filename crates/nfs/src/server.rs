@@ -15,7 +15,7 @@ use crate::holdings::Holdings;
 use crate::host::{Host, Now};
 use crate::limits::{COURTESY, PATIENCE, SLOTS_UNDER_PRESSURE};
 use crate::session::{Session, SessionShares};
-use files::{Courtesy, Files, Patience, RequestFiles};
+use files::{CourtesyClients, Files, Patience, RequestFiles};
 use futures_util::FutureExt;
 use limits::{Account, Share};
 use std::collections::HashMap;
@@ -421,9 +421,9 @@ impl Server {
     }
 }
 
-impl Courtesy for Server {
+impl CourtesyClients for Server {
     /// Forgets clients whose lease is over, if they have something of this file.
-    fn let_go(&self, file: FileKey) -> bool {
+    fn revoke_courtesy_state(&self, file: FileKey) -> bool {
         let (now, lease) = (self.host.now().instant, self.config().lease);
         let holds = |client: &&Arc<Client>| {
             client.holds_state()
@@ -438,7 +438,7 @@ impl Courtesy for Server {
         !expired.is_empty()
     }
 
-    fn is_awaited(&self, vfs: &Arc<dyn Vfs>) -> bool {
+    fn is_in_grace(&self, vfs: &Arc<dyn Vfs>) -> bool {
         let now = self.host.now().instant;
         let serves = |export: &Arc<Export>| Arc::ptr_eq(&export.volume.vfs, vfs);
         lock(&self.grace).is_on(now) && self.config().exports.iter().any(serves)

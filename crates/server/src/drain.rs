@@ -104,7 +104,7 @@ impl Drain {
             self.connections.end_those(|_| true);
             return;
         }
-        let _ = self.files.ask_back();
+        let _ = self.files.recall_caches();
         let holders = self.holders();
         begun.busy.retain(|(id, seen)| !holders.contains(id) && *seen + IDLE_AFTER > now);
         begun.busy.extend(holders.iter().map(|id| (*id, now)));
@@ -138,13 +138,13 @@ impl Drain {
 /// clients that can reclaim after a restart, lose nothing more than without this call.
 pub async fn flushed(files: &Files, within: Duration) {
     let until = Instant::now() + within;
-    let mut left = files.ask_back();
+    let mut left = files.recall_caches();
     while left > 0 {
         if Instant::now() >= until {
             tracing::warn!(left, "clients did not write in time what they keep back");
             return;
         }
         tokio::time::sleep(ASK_EVERY).await;
-        left = files.ask_back();
+        left = files.recall_caches();
     }
 }

@@ -170,7 +170,7 @@ impl DurableOpens {
                 continue;
             };
             if let (Some(absence), Ok(file)) = (absence(&open, durability), open.file()) {
-                files.set_away(file, Some(absence));
+                files.set_absence(file, Some(absence));
             }
             // Requests that wait on the open have lost their client.
             open.closed.raise();
@@ -304,7 +304,7 @@ pub fn has_path(open: &Open, name: &[u8]) -> bool {
 fn absence(open: &Open, durability: Durability) -> Option<Absence> {
     // Resilience that the client requests in addition changes the timeout only.
     let is_persistent = open.origin.persistence.is_some();
-    let lasting = if is_persistent { Absence::Keeps } else { Absence::Yields };
+    let lasting = if is_persistent { Absence::RetainsCaching } else { Absence::YieldsCaching };
     durability.kind.survives_conflicts().then_some(lasting)
 }
 

@@ -4,7 +4,7 @@
 //! IO_REPARSE_TAG_NFS. Reparse points that clients stored are returned unchanged.
 
 use crate::names::{name_from_units, push_units};
-use files::{MetLink, Reparse};
+use files::{LinkOnPath, Reparse};
 use vfs::{Attributes, Device, FileKind, SpecialKind};
 use wire::codec::Malformed;
 use wire::fscc::{REPARSE_TAG_NFS, REPARSE_TAG_SYMLINK, ReparseBuffer, SpecialFile, Symlink};
@@ -129,7 +129,7 @@ pub fn nfs_target(target: &[u16]) -> Option<Vec<u8>> {
 
 /// Error data for a path that crosses a link; none if it cannot be represented.
 #[must_use]
-pub fn stopped(link: &MetLink) -> Option<Vec<u8>> {
+pub fn stopped(link: &LinkOnPath) -> Option<Vec<u8>> {
     let mut rest = Vec::new();
     for component in link.rest.components() {
         rest.push(SEPARATOR);
@@ -182,7 +182,7 @@ mod tests {
     fn a_client_is_told_how_much_of_its_path_is_left() {
         let name = |text: &str| vfs::Name::new(text.as_bytes()).unwrap();
         let rest: RelPath = [name("b"), name("cd")].into_iter().collect();
-        let data = stopped(&MetLink { target: b"t".to_vec(), rest }).unwrap();
+        let data = stopped(&LinkOnPath { target: b"t".to_vec(), rest }).unwrap();
         assert_eq!(data[14..16], [10, 0], r"\b\cd");
     }
 }

@@ -12,7 +12,7 @@
 use crate::dispatch::Request;
 use crate::open::{Open, Target};
 use crate::status::status_of;
-use files::{OpenAction, OpenFile, RequestFiles, Unstable, Volume};
+use files::{OpenAction, OpenFile, RequestFiles, UnstableObjects, Volume};
 use std::sync::Arc;
 use wire::fscc::FileInfoClass;
 use wire::ntstatus::NtStatus;
@@ -108,7 +108,7 @@ impl Promise {
 /// An operation that may have to become stable, from its start on.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct StableOperation(Option<(Promise, Unstable)>);
+pub(crate) struct StableOperation(Option<(Promise, UnstableObjects)>);
 
 /// Prepares an operation; called before it runs.
 ///
@@ -123,7 +123,7 @@ pub(crate) async fn before(
     if !open.writes_through() || promise == Promise::Nothing {
         return Ok(StableOperation(None));
     }
-    let mut unstable = Unstable::default();
+    let mut unstable = UnstableObjects::default();
     if promise == Promise::Names {
         request.files.add_place(&mut unstable, file).await.map_err(status_of)?;
     }
@@ -171,7 +171,9 @@ pub(crate) async fn after_create(
 ) -> Result<(), NtStatus> {
     let promise = Promise::of_create(action);
     let is_needed = write_through && promise != Promise::Nothing;
-    StableOperation(is_needed.then(|| (promise, Unstable::default()))).after(files, file).await
+    StableOperation(is_needed.then(|| (promise, UnstableObjects::default())))
+        .after(files, file)
+        .await
 }
 
 /// The directories that lose files, and the files that lose streams, when the opens close. They
@@ -181,9 +183,9 @@ pub(crate) async fn after_create(
 pub(crate) async fn before_close(
     files: &RequestFiles,
     opens: &[Arc<Open>],
-) -> Result<Unstable, NtStatus> {
+) -> Result<UnstableObjects, NtStatus> {
     let removes = |file: &&Arc<OpenFile>| file.may_remove_at_close();
-    let mut unstable = Unstable::default();
+    let mut unstable = UnstableObjects::default();
     for open in opens.iter().filter(|open| open.writes_through()) {
         let Some(file) = open.file().ok().filter(removes) else { continue };
         // Boxed, because every CLOSE future would reserve the space, and few need it.

@@ -105,7 +105,7 @@ impl RequestFiles {
         directory: &Object,
         name: &Name,
     ) -> Result<Object> {
-        Ok(self.look_at(caller, directory, name).await?.0)
+        Ok(self.look_up_with_attributes(caller, directory, name).await?.0)
     }
 
     /// As [`RequestFiles::look_up`], with attributes like those of
@@ -113,7 +113,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// As [`RequestFiles::look_up`].
-    pub async fn look_at(
+    pub async fn look_up_with_attributes(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -124,7 +124,7 @@ impl RequestFiles {
         let context = self.context.clone();
         self.looked(move |wait| {
             let who = context.call(caller.identity.actor());
-            look_at(who, &directory, &name, wait)
+            look_up_with_attributes(who, &directory, &name, wait)
         })
         .await
     }
@@ -150,7 +150,7 @@ impl RequestFiles {
     }
 }
 
-fn look_at(
+fn look_up_with_attributes(
     who: Actor<'_>,
     directory: &Object,
     name: &Name,

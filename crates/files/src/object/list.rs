@@ -29,7 +29,7 @@ pub struct ListedObject {
 
 /// A directory entry whose object could not be read.
 #[derive(Clone, Debug)]
-pub struct UnseenObject {
+pub struct UnreadableObject {
     /// The name.
     pub name: Name,
     /// As [`ListedObject::cookie`].
@@ -42,7 +42,7 @@ pub struct UnseenObject {
 
 /// Receives entries in directory order, so that a caller can encode them into a reply without an
 /// intermediate list.
-pub trait TakeListed: Send + 'static {
+pub trait ObjectListSink: Send + 'static {
     /// Receives an entry, and returns whether it was accepted. If not, the listing ends before it.
     fn take(&mut self, entry: ListedObject) -> bool;
 
@@ -50,13 +50,13 @@ pub trait TakeListed: Send + 'static {
     fn expect_more(&mut self) {}
 
     /// Receives an entry whose object could not be read. The default omits it.
-    fn take_unseen(&mut self, entry: UnseenObject) -> bool {
+    fn take_unreadable(&mut self, entry: UnreadableObject) -> bool {
         let _ = entry;
         true
     }
 }
 
-impl TakeListed for Vec<ListedObject> {
+impl ObjectListSink for Vec<ListedObject> {
     fn take(&mut self, entry: ListedObject) -> bool {
         self.push(entry);
         true
@@ -65,7 +65,7 @@ impl TakeListed for Vec<ListedObject> {
 
 /// A section of a directory listing.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub struct ObjectList {
     /// Entries in directory order.
     pub entries: Vec<ListedObject>,
     /// Whether the directory has no more entries.
@@ -105,9 +105,9 @@ impl RequestFiles {
         caller: &Arc<Caller>,
         directory: &Object,
         wish: ListWish,
-    ) -> Result<Listed> {
+    ) -> Result<ObjectList> {
         let (entries, is_end) = self.list_objects_into(caller, directory, wish, Vec::new()).await?;
-        Ok(Listed { entries, is_end })
+        Ok(ObjectList { entries, is_end })
     }
 
     /// As [`RequestFiles::list_objects`], into `taker`. Returns it with whether the listing is
@@ -115,7 +115,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// As [`RequestFiles::list_objects`].
-    pub async fn list_objects_into<T: TakeListed>(
+    pub async fn list_objects_into<T: ObjectListSink>(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -180,7 +180,7 @@ struct ListingSink<'l, T> {
     places: Vec<(u64, u64)>,
 }
 
-impl<'l, T: TakeListed> ListingSink<'l, T> {
+impl<'l, T: ObjectListSink> ListingSink<'l, T> {
     fn new(listing: &'l mut Listing<T>, node: &'l dyn Node, count_max: usize) -> Self {
         let batches_handles =
             listing.wish.handles.is_some() && listing.directory.volume.vfs.knows_handles();
@@ -222,7 +222,7 @@ impl<'l, T: TakeListed> ListingSink<'l, T> {
     }
 }
 
-impl<T: TakeListed> ListSink for ListingSink<'_, T> {
+impl<T: ObjectListSink> ListSink for ListingSink<'_, T> {
     fn choose(&mut self, name: &[u8], _: u64) -> Choice {
         let Listing { directory, wish, count, bytes, .. } = &*self.listing;
         if directory.volume.options.veto_names.has(name) {
@@ -269,9 +269,9 @@ impl<T: TakeListed> ListSink for ListingSink<'_, T> {
             return true;
         }
         let (cookie, mounted_on) = (entry.next, entry.inode);
-        let unseen = UnseenObject { name, cookie, mounted_on, error };
+        let unseen = UnreadableObject { name, cookie, mounted_on, error };
         // Earlier entries come first.
-        let is_taken = self.flush_batch() && self.listing.taker.take_unseen(unseen);
+        let is_taken = self.flush_batch() && self.listing.taker.take_unreadable(unseen);
         if is_taken {
             self.listing.note_taken(entry.name, cookie);
         }
@@ -279,7 +279,7 @@ impl<T: TakeListed> ListSink for ListingSink<'_, T> {
     }
 }
 
-impl<T: TakeListed> Listing<T> {
+impl<T: ObjectListSink> Listing<T> {
     fn new(
         context: &RequestContext,
         caller: &Arc<Caller>,

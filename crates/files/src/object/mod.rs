@@ -11,12 +11,12 @@
 //! ([`vfs::NameActor`]).
 
 mod attributes;
+mod create;
 mod descriptor;
 mod directory_cache;
 mod find;
 mod handle;
 mod list;
-mod make;
 mod names;
 mod open;
 mod open_handles;
@@ -28,14 +28,14 @@ use std::sync::Arc;
 use vfs::{FileKey, FileKind, Node, RelPath};
 
 pub use attributes::ObjectChanges;
+pub use create::NewObject;
 pub(crate) use directory_cache::DirectoryCache;
 pub use handle::{Handle, HandleSeal, VolumeId};
-pub use list::{ListWish, Listed, ListedObject, TakeListed, UnseenObject};
-pub use make::NewObject;
+pub use list::{ListWish, ListedObject, ObjectList, ObjectListSink, UnreadableObject};
 pub use open::{ObjectOpen, OpenAt};
 pub(crate) use open_handles::OpenHandles;
 pub(crate) use xattr::XattrLocks;
-pub use xattr::XattrWish;
+pub use xattr::XattrSetMode;
 
 /// A file or directory that a client identifies by handle. Cheap to clone; holds a descriptor, but
 /// conflicts with no open.

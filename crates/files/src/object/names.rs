@@ -27,7 +27,7 @@ impl RequestFiles {
         }
         let OpenResult { open, attributes, .. } =
             self.open_name(caller, directory, name, Access::DELETE).await?;
-        self.ask_before_delete(&open).await?;
+        self.break_handles_before_delete(&open).await?;
         self.mark_new_open_deleted(&open, &attributes)?;
         self.close_removing(open, attributes.size_bytes).await
     }
@@ -37,7 +37,7 @@ impl RequestFiles {
     /// stay.
     ///
     /// # Errors
-    /// As [`RequestFiles::remove_object`] for a removed name, [`RequestFiles::make_object`] for the
+    /// As [`RequestFiles::remove_object`] for a removed name, [`RequestFiles::create_object`] for the
     /// new one; [`FsError::AlreadyExists`] for kinds that do not replace each other;
     /// [`FsError::CrossDevice`]; [`FsError::InvalidParameter`] if a directory would move into
     /// itself.
@@ -74,7 +74,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::IsDirectory`], [`FsError::CrossDevice`],
-    /// [`FsError::Stale`] for an unlinked object; as [`RequestFiles::make_object`].
+    /// [`FsError::Stale`] for an unlinked object; as [`RequestFiles::create_object`].
     pub async fn link_object(
         &self,
         caller: &Arc<Caller>,

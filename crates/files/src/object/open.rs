@@ -3,7 +3,7 @@
 
 use super::Object;
 use crate::{
-    Access, Begun, CacheHolder, Caller, OpenFile, OpenPlan, OpenResult, RequestFiles, Share,
+    Access, CacheHolder, Caller, OpenFile, OpenPlan, OpenProgress, OpenResult, RequestFiles, Share,
 };
 use std::sync::Arc;
 use vfs::{Name, Result};
@@ -45,7 +45,7 @@ impl OpenPlan {
             share,
             if_exists: crate::IfExists::Open,
             if_missing: crate::IfMissing::Fail,
-            kind: crate::WishedKind::Any,
+            kind: crate::RequestedKind::Any,
             delete_on_close: false,
             dos_bits: 0,
             allocation_bytes: None,
@@ -61,7 +61,7 @@ impl OpenPlan {
 }
 
 impl RequestFiles {
-    /// Opens or creates an object; returns [`Begun::Waits`] if it must wait for another client.
+    /// Opens or creates an object; returns [`OpenProgress::Waiting`] if it must wait for another client.
     ///
     /// # Errors
     /// As [`RequestFiles::open`]; [`vfs::FsError::IsSymlink`] for a symbolic link unless
@@ -72,7 +72,7 @@ impl RequestFiles {
         at: &OpenAt,
         plan: OpenPlan,
         with: ObjectOpen,
-    ) -> Result<Begun> {
+    ) -> Result<OpenProgress> {
         self.begin_open_at(caller, at, plan, with).await
     }
 
@@ -88,8 +88,8 @@ impl RequestFiles {
         with: ObjectOpen,
     ) -> Result<OpenResult> {
         match self.begin_open_object(caller, at, plan, with).await? {
-            Begun::Opened(result) => Ok(result),
-            Begun::Waits(waiting) => waiting.opened().await,
+            OpenProgress::Opened(result) => Ok(result),
+            OpenProgress::Waiting(waiting) => waiting.opened().await,
         }
     }
 
@@ -99,8 +99,8 @@ impl RequestFiles {
     /// # Errors
     /// [`vfs::FsError::InvalidParameter`] if that would extend the open; [`vfs::FsError::Stale`] if
     /// it is closed.
-    pub fn narrow(&self, open: &OpenFile, access: Access, share: Share) -> Result<()> {
-        open.narrow(&self.context, access, share)
+    pub fn downgrade(&self, open: &OpenFile, access: Access, share: Share) -> Result<()> {
+        open.downgrade(&self.context, access, share)
     }
 }
 

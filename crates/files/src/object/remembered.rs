@@ -18,9 +18,9 @@ use vfs::{Attributes, Case, FileKind, KnownOpen, Name, NodeHandle, RelPath, Resu
 impl RequestFiles {
     /// Handle and attributes of the file `name` in `directory`, if the backend knows both without
     /// opening it. `volume` identifies the directory's volume; the attributes are those of
-    /// [`RequestFiles::look_at`].
+    /// [`RequestFiles::look_up_with_attributes`].
     #[must_use]
-    pub fn look_remembered(
+    pub fn look_up_remembered(
         &self,
         caller: &Caller,
         directory: &Object,

@@ -31,7 +31,7 @@ impl XattrLocks {
 
 /// Required existence of an attribute that is set: setxattr_option4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum XattrWish {
+pub enum XattrSetMode {
     /// The attribute must not exist: [`FsError::AlreadyExists`].
     Create,
     /// Either state.
@@ -89,7 +89,7 @@ impl RequestFiles {
         object: &Object,
         name: &XattrName,
         value: Option<Vec<u8>>,
-        wish: XattrWish,
+        wish: XattrSetMode,
     ) -> Result<()> {
         object.volume.check_changeable()?;
         self.recall(object.key(), None).await?;
@@ -99,7 +99,7 @@ impl RequestFiles {
         self.offload(move || {
             need(&caller, &object, Access::WRITE_EA)?;
             // RFC 8276 8.4.2: of two concurrent creates one must fail.
-            let wished = wish != XattrWish::Either || value.is_none();
+            let wished = wish != XattrSetMode::Either || value.is_none();
             let turn = wished.then(|| turns.begin(object.key()));
             // The right to set an attribute reveals its existence, but not its value.
             let is_there = match object.node.xattr(METADATA, &name) {
@@ -107,10 +107,10 @@ impl RequestFiles {
                 Err(FsError::NotFound) => false,
                 Err(error) => return Err(error),
             };
-            let must_be_there = wish == XattrWish::Replace || value.is_none();
+            let must_be_there = wish == XattrSetMode::Replace || value.is_none();
             match (is_there, wish) {
                 (false, _) if must_be_there => return Err(FsError::NotFound),
-                (true, XattrWish::Create) if value.is_some() => {
+                (true, XattrSetMode::Create) if value.is_some() => {
                     return Err(FsError::AlreadyExists);
                 }
                 _ => {}

@@ -1,7 +1,7 @@
 //! Stage 4: check the caller's rights. MS-FSA 2.1.5.1.1, 2.1.5.1.2.
 
 use super::resolve::ResolvedNode;
-use super::{OpenPlan, Opening, READS, WRITES, WishedKind};
+use super::{OpenPlan, Opening, READS, RequestedKind, WRITES};
 use crate::authorize::{
     allowed, allowed_by, certainly_unwritable, may_add_known, rights_to, rights_to_opened,
     stored_lets_remove, withheld_by_readonly,
@@ -21,14 +21,14 @@ impl Opening {
             return Err(FsError::IsSymlink);
         }
         match wished {
-            WishedKind::File if is_directory => Err(FsError::IsDirectory),
+            RequestedKind::File if is_directory => Err(FsError::IsDirectory),
             // Windows opens a link to a directory so, to remove it. MS-FSCC 2.6: such a link is a
             // directory there.
-            WishedKind::Directory if kind == FileKind::Symlink && !self.is_posix() => {
+            RequestedKind::Directory if kind == FileKind::Symlink && !self.is_posix() => {
                 let leads = leads_to_directory(&self.volume, &self.caller, &opened.path);
                 leads.then_some(()).ok_or(FsError::NotDirectory)
             }
-            WishedKind::Directory if !is_directory => Err(FsError::NotDirectory),
+            RequestedKind::Directory if !is_directory => Err(FsError::NotDirectory),
             _ if is_directory && self.replaces() => Err(FsError::AlreadyExists),
             _ => Ok(()),
         }

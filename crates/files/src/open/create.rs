@@ -2,7 +2,7 @@
 //! may rename, replace or remove it meanwhile.
 
 use super::apply::CreatedNode;
-use super::{OpenAction, OpenAttempt, Opening, TableVersion, Ticket, WishedKind};
+use super::{OpenAction, OpenAttempt, Opening, RequestedKind, TableVersion, Ticket};
 use crate::server_work::WANTED;
 use crate::table::OpenRefusal;
 use crate::watch::{ChangeKind, name_filter};
@@ -34,7 +34,7 @@ impl Opening {
         if self.plan.stream.is_some() {
             self.check_host(FileKind::File)?;
         }
-        let is_directory = self.plan.kind == WishedKind::Directory && self.plan.stream.is_none();
+        let is_directory = self.plan.kind == RequestedKind::Directory && self.plan.stream.is_none();
         let new = self.create_new(is_directory)?;
         self.enter_new(new, is_directory, version)
     }
@@ -45,7 +45,7 @@ impl Opening {
     /// [`FsError::WouldBlock`] if creation fails. A worker, which may block, finds the reason,
     /// since the file may exist.
     pub(super) fn create_unseen(&mut self, version: &TableVersion) -> Result<OpenAttempt> {
-        let is_directory = self.plan.kind == WishedKind::Directory;
+        let is_directory = self.plan.kind == RequestedKind::Directory;
         self.check_key(None)?;
         let new = self.create_new(is_directory).map_err(|_| FsError::WouldBlock)?;
         self.enter_new(new, is_directory, version)

@@ -66,7 +66,7 @@ pub enum IfMissing {
 
 /// Kind of file that the caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WishedKind {
+pub enum RequestedKind {
     /// Any kind; a created one is a file.
     Any,
     /// A file.
@@ -113,8 +113,8 @@ pub struct OpenPlan {
     pub if_exists: IfExists,
     /// See [`IfMissing`].
     pub if_missing: IfMissing,
-    /// See [`WishedKind`].
-    pub kind: WishedKind,
+    /// See [`RequestedKind`].
+    pub kind: RequestedKind,
     /// Delete the file when this open is closed.
     pub delete_on_close: bool,
     /// DOS attributes for a created or overwritten file.
@@ -194,11 +194,11 @@ pub struct OpenResult {
 /// Progress of an open after its first, non-blocking attempt.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "it is mostly the large one")]
-pub enum Begun {
+pub enum OpenProgress {
     /// The open succeeded.
     Opened(OpenResult),
     /// Another client has to acknowledge a break or return a delegation first, which may take long.
-    Waits(WaitingOpen),
+    Waiting(WaitingOpen),
 }
 
 /// An open that waits for an oplock, lease or delegation break.
@@ -223,8 +223,8 @@ impl WaitingOpen {
         loop {
             self.wait.settled(&self.opening.context, &*self.workers).await?;
             match self.opening.run_on(self.workers).await? {
-                Begun::Opened(result) => return Ok(result),
-                Begun::Waits(waiting) => self = waiting,
+                OpenProgress::Opened(result) => return Ok(result),
+                OpenProgress::Waiting(waiting) => self = waiting,
             }
         }
     }
@@ -249,12 +249,12 @@ impl RequestFiles {
         plan: OpenPlan,
     ) -> Result<OpenResult> {
         match self.begin_open(volume, caller, plan).await? {
-            Begun::Opened(result) => Ok(result),
-            Begun::Waits(waiting) => waiting.opened().await,
+            OpenProgress::Opened(result) => Ok(result),
+            OpenProgress::Waiting(waiting) => waiting.opened().await,
         }
     }
 
-    /// As [`RequestFiles::open`], but returns [`Begun::Waits`] if it must wait for another client.
+    /// As [`RequestFiles::open`], but returns [`OpenProgress::Waiting`] if it must wait for another client.
     ///
     /// # Errors
     /// As [`RequestFiles::open`].
@@ -263,7 +263,7 @@ impl RequestFiles {
         volume: &Arc<Volume>,
         caller: &Arc<Caller>,
         plan: OpenPlan,
-    ) -> Result<Begun> {
+    ) -> Result<OpenProgress> {
         // Boxed, since it is moved several times.
         let opening = Box::new(Opening::new(self, volume, caller, plan)?);
         self.begin(opening).await
@@ -276,18 +276,18 @@ impl RequestFiles {
         at: &OpenAt,
         plan: OpenPlan,
         with: ObjectOpen,
-    ) -> Result<Begun> {
+    ) -> Result<OpenProgress> {
         let (OpenAt::Object(object) | OpenAt::Name(object, _)) = at;
         let opening = Opening::new(self, &object.volume, caller, plan)?;
         self.begin(Box::new(Opening { origin: OpenOrigin::of(at), with, ..opening })).await
     }
 
-    async fn begin(&self, mut opening: Box<Opening>) -> Result<Begun> {
+    async fn begin(&self, mut opening: Box<Opening>) -> Result<OpenProgress> {
         let workers = self.workers.clone();
         match opening.once(Wait::Never) {
-            Ok(OpenAttempt::Opened(result)) => Ok(Begun::Opened(result)),
+            Ok(OpenAttempt::Opened(result)) => Ok(OpenProgress::Opened(result)),
             Ok(OpenAttempt::Breaking(wait)) => {
-                Ok(Begun::Waits(WaitingOpen { opening, wait, workers }))
+                Ok(OpenProgress::Waiting(WaitingOpen { opening, wait, workers }))
             }
             // Metadata is not cached, or a race was lost: restart on a worker, which may block.
             Ok(OpenAttempt::Lost) | Err(FsError::WouldBlock) => opening.run_on(workers).await,
@@ -389,7 +389,7 @@ impl Opening {
     }
 
     /// Runs the stages on a worker.
-    async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<Begun> {
+    async fn run_on(self: Box<Self>, workers: Arc<dyn Workers>) -> Result<OpenProgress> {
         let holder = self.holder.clone();
         let mut ran = offload(&*workers, &holder, move || self.run()).await?;
         if let WorkerOutcome::Lost(opening) = ran {
@@ -402,9 +402,9 @@ impl Opening {
             ran = offload_in_turn(&*workers, run).await?;
         }
         match ran {
-            WorkerOutcome::Opened(result) => Ok(Begun::Opened(result)),
+            WorkerOutcome::Opened(result) => Ok(OpenProgress::Opened(result)),
             WorkerOutcome::Breaking(opening, wait) => {
-                Ok(Begun::Waits(WaitingOpen { opening, wait, workers }))
+                Ok(OpenProgress::Waiting(WaitingOpen { opening, wait, workers }))
             }
             // Another client creates and removes faster than the lookups.
             WorkerOutcome::Lost(_) => Err(FsError::ShareViolation),
@@ -589,7 +589,7 @@ impl Opening {
             // The conflicting holder may have been an absent client whose open is now closed:
             // retry.
             Err(OpenRefusal::Refused(FsError::ShareViolation))
-                if self.table.let_go(opened.attributes.key) =>
+                if self.table.revoke_courtesy_state(opened.attributes.key) =>
             {
                 return Ok(OpenAttempt::Lost);
             }
@@ -758,7 +758,7 @@ impl Opening {
         matches!(self.origin, OpenOrigin::Path)
             && opened.attributes.kind == FileKind::File
             && self.plan.share.0 & data.0 != data.0
-            && self.table.is_awaited(&self.volume.vfs)
+            && self.table.is_in_grace(&self.volume.vfs)
     }
 
     /// Whether the open discards the data of an existing file.

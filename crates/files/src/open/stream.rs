@@ -4,7 +4,7 @@
 use super::create::UnregisteredNode;
 use super::resolve::ResolvedNode;
 use super::{IfExists, IfMissing, OpenAction, OpenAttempt, Opening, TableVersion, Ticket, WRITES};
-use super::{WishedKind, reserve};
+use super::{RequestedKind, reserve};
 use crate::authorize::{as_granted, certainly_unwritable, rights_to_opened, stored};
 use crate::server_work::{METADATA, WANTED};
 use crate::stream::StreamNode;
@@ -88,7 +88,7 @@ impl Opening {
     /// Checks that the file can have streams and that the open may refer to one.
     pub(super) fn check_host(&self, kind: FileKind) -> Result<()> {
         match kind {
-            _ if self.plan.kind == WishedKind::Directory => Err(FsError::NotDirectory),
+            _ if self.plan.kind == RequestedKind::Directory => Err(FsError::NotDirectory),
             FileKind::File | FileKind::Directory => Ok(()),
             _ => Err(FsError::AccessDenied),
         }

@@ -64,9 +64,9 @@ impl SyncKey {
 
 /// Objects that a request has changed and not synced yet, each once.
 #[derive(Default)]
-pub struct Unstable(SmallVec<[(SyncKey, Arc<dyn Node>); 2]>);
+pub struct UnstableObjects(SmallVec<[(SyncKey, Arc<dyn Node>); 2]>);
 
-impl Unstable {
+impl UnstableObjects {
     /// Whether no object has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -90,7 +90,7 @@ impl Unstable {
     }
 }
 
-impl std::fmt::Debug for Unstable {
+impl std::fmt::Debug for UnstableObjects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(key, _)| key)).finish()
     }
@@ -160,14 +160,14 @@ impl RequestFiles {
     ///
     /// # Errors
     /// Errors of the lookup, also if the directory was removed.
-    pub async fn add_place(&self, unstable: &mut Unstable, open: &OpenFile) -> Result<()> {
+    pub async fn add_place(&self, unstable: &mut UnstableObjects, open: &OpenFile) -> Result<()> {
         self.add_directory_of(unstable, open.volume(), &open.path()).await
     }
 
     /// Adds the directory of a path; none without a name.
     pub(crate) async fn add_directory_of(
         &self,
-        unstable: &mut Unstable,
+        unstable: &mut UnstableObjects,
         volume: &Arc<Volume>,
         path: &RelPath,
     ) -> Result<()> {
@@ -188,7 +188,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`], [`FsError::NoSpace`]: the changes may be lost, so the request must not
     /// report success. [`FsError::TooMany`] if too many requests wait.
-    pub async fn make_stable(&self, unstable: Unstable) -> Result<()> {
+    pub async fn make_stable(&self, unstable: UnstableObjects) -> Result<()> {
         let call_of = |(key, node): &(SyncKey, Arc<dyn Node>)| -> (SyncKey, SyncCall) {
             let synced = node.clone();
             (*key, Box::new(move || synced.sync(SYNC, false)))

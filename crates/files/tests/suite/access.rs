@@ -5,7 +5,7 @@ use crate::harness::*;
 use acl::{PosixAcl, PosixName};
 use files::{
     Access, BasicChange, Caller, Descriptor, ListWish, NewMode, NewObject, ObjectOpen, OpenAt,
-    OpenPlan, Share, WishedKind, XattrWish, dos,
+    OpenPlan, RequestedKind, Share, XattrSetMode, dos,
 };
 use std::sync::Arc;
 use vfs::{
@@ -231,14 +231,14 @@ fn access_says_what_lookup_readdir_and_create_do() {
             let found = now(served.files.look_up(&caller, &directory, &name("child")));
             let fifo =
                 NewObject::Special { kind: SpecialKind::Fifo, mode: Some(NewMode::exactly(0o600)) };
-            let made = now(served.files.make_object(&caller, &directory, &name("pipe"), fifo));
+            let made = now(served.files.create_object(&caller, &directory, &name("pipe"), fifo));
             std::fs::remove_file(served.dir.path().join("d/pipe")).ok();
             let what = format!("{list:?} {:?}", caller.identity);
             assert_eq!(listed.is_ok(), told.contains(Access::READ_DATA), "READDIR: {what}");
             assert_eq!(found.is_ok(), told.contains(Access::EXECUTE), "LOOKUP: {what}");
             assert_eq!(made.is_ok(), told.contains(Access::WRITE_DATA), "CREATE: {what}");
             let by_smb = |right| {
-                let kind = WishedKind::Directory;
+                let kind = RequestedKind::Directory;
                 served.try_open_as(&caller, OpenPlan { kind, ..plan("d", right) }).is_ok()
             };
             let shown = by_smb(Access::READ_DATA);
@@ -271,7 +271,7 @@ fn attributes_of_sticky_directories_are_their_owners_to_set() {
         for caller in [member(OWNER, 7000, &[]), member(6003, 7000, &[])] {
             let directory = served.object("d").unwrap();
             let told = served.files.object_access(&caller, &directory).unwrap();
-            let (value, wish) = (Some(b"value".to_vec()), XattrWish::Either);
+            let (value, wish) = (Some(b"value".to_vec()), XattrSetMode::Either);
             let name = xattr_name("name");
             let set = served.files.set_object_xattr(&caller, &directory, &name, value, wish);
             let what = format!("{mode:o} {:?}", caller.identity);

@@ -139,11 +139,11 @@ fn frozen_times_hold_over_writes_at_the_same_time() {
         ..BasicChange::default()
     };
     served.files.set_basic(&open, &frozen).unwrap();
-    let first = open.keep_frozen();
+    let first = open.save_frozen_times();
     pass_a_tick();
     served.files.write(other.caller(), &other, 0, b"1").unwrap();
     served.files.write(open.caller(), &open, 0, b"2").unwrap();
-    open.restore_frozen(first);
+    open.restore_frozen_times(first);
     let found = served.files.attributes(&other).unwrap();
     assert_eq!((found.modified, found.shown_changed()), (LONG_AGO, LONG_AGO));
     pass_a_tick();
@@ -166,9 +166,9 @@ fn frozen_change_time_stays_when_its_owner_takes_all_rights_away() {
     let frozen = BasicChange { changed: TimeSetting::Set(LONG_AGO), ..BasicChange::default() };
     served.files.set_basic(&open, &frozen).unwrap();
     pass_a_tick();
-    let kept = open.keep_frozen();
+    let kept = open.save_frozen_times();
     served.files.set_mode(&open, 0).unwrap();
-    open.restore_frozen(kept);
+    open.restore_frozen_times(kept);
     assert_eq!(served.files.attributes(&open).unwrap().shown_changed(), LONG_AGO);
 }
 

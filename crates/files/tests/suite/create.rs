@@ -1,7 +1,7 @@
 //! CREATE as MS-FSA 2.1.5.1 has it.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, OpenAction, OpenPlan, VolumeOptions, WishedKind, dos};
+use files::{Access, IfExists, IfMissing, OpenAction, OpenPlan, RequestedKind, VolumeOptions, dos};
 use limits::{GIB, Provision, ShareLimits};
 use std::sync::Arc;
 use std::time::Instant;
@@ -56,10 +56,10 @@ fn files_and_directories_are_not_taken_for_each_other() {
     served.put("file", b"");
     served.put_directory("directory");
     let of_kind = |at, kind| OpenPlan { kind, ..plan(at, LOOK) };
-    assert_eq!(served.refusal(of_kind("directory", WishedKind::File)), FsError::IsDirectory);
-    assert_eq!(served.refusal(of_kind("file", WishedKind::Directory)), FsError::NotDirectory);
-    assert!(served.try_open(of_kind("directory", WishedKind::Directory)).is_ok());
-    assert!(served.try_open(of_kind("directory", WishedKind::Any)).is_ok());
+    assert_eq!(served.refusal(of_kind("directory", RequestedKind::File)), FsError::IsDirectory);
+    assert_eq!(served.refusal(of_kind("file", RequestedKind::Directory)), FsError::NotDirectory);
+    assert!(served.try_open(of_kind("directory", RequestedKind::Directory)).is_ok());
+    assert!(served.try_open(of_kind("directory", RequestedKind::Any)).is_ok());
     let replace = with(IfExists::Overwrite, IfMissing::Fail, plan("directory", WRITE));
     assert_eq!(served.refusal(replace), FsError::AlreadyExists);
     assert_eq!(served.refusal(new_directory("file")), FsError::AlreadyExists);

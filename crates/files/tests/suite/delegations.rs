@@ -2,9 +2,9 @@
 
 use crate::harness::*;
 use files::{
-    Access, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegate, Delegation,
-    NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, Patience, Protocol,
-    RequestContext, Share, WaitingOpen, delegation_key,
+    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Delegation, DelegationKind,
+    NewObject, Object, ObjectChanges, ObjectOpen, OpenAt, OpenFile, OpenPlan, OpenProgress,
+    Patience, Protocol, RequestContext, Share, WaitingOpen, delegation_key,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -48,7 +48,7 @@ impl Served {
         now(self.files.look_up(&self.alice, &root, &name(at))).unwrap()
     }
 
-    fn begin_by(&self, client: &Arc<Client>, object: &Object, access: Access) -> Begun {
+    fn begin_by(&self, client: &Arc<Client>, object: &Object, access: Access) -> OpenProgress {
         let key = delegation_key(client.id, object.key());
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: false };
         let caching = CacheWish { wanted: Caching::NONE, key: Some(key), holder: client.clone() };
@@ -67,16 +67,16 @@ impl Served {
         &self,
         client: &Arc<Client>,
         object: &Object,
-        delegate: Delegate,
+        delegate: DelegationKind,
     ) -> (Arc<OpenFile>, Delegation) {
-        let access = if delegate == Delegate::Read { READ } else { READ | WRITE };
+        let access = if delegate == DelegationKind::Read { READ } else { READ | WRITE };
         let open = self.open_by(client, object, access);
         let delegation = self.files.delegate(&open, delegate).unwrap().expect("nobody minds");
         drop(delegation.granting());
         (open, delegation)
     }
 
-    fn begin(&self, plan: OpenPlan) -> Begun {
+    fn begin(&self, plan: OpenPlan) -> OpenProgress {
         now(self.files.begin_open(&self.volume, &self.alice, plan)).unwrap()
     }
 
@@ -85,17 +85,17 @@ impl Served {
     }
 }
 
-fn opened(begun: Begun) -> Arc<OpenFile> {
+fn opened(begun: OpenProgress) -> Arc<OpenFile> {
     match begun {
-        Begun::Opened(result) => result.open,
-        Begun::Waits(_) => panic!("it waits"),
+        OpenProgress::Opened(result) => result.open,
+        OpenProgress::Waiting(_) => panic!("it waits"),
     }
 }
 
-fn waits(begun: Begun) -> WaitingOpen {
+fn waits(begun: OpenProgress) -> WaitingOpen {
     match begun {
-        Begun::Waits(waiting) => waiting,
-        Begun::Opened(_) => panic!("it does not wait"),
+        OpenProgress::Waiting(waiting) => waiting,
+        OpenProgress::Opened(_) => panic!("it does not wait"),
     }
 }
 
@@ -104,7 +104,7 @@ fn an_open_of_windows_that_writes_waits_until_a_delegation_is_given_back() {
     let served = serve();
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
-    let (open, delegation) = served.delegated(&client, &object, Delegate::Read);
+    let (open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
     served.close(served.open("f", READ));
     served.close(open);
     assert_eq!(client.recalls(), 0, "it outlives its open, and readers do not mind");
@@ -124,20 +124,20 @@ fn what_one_client_writes_by_itself_another_waits_for() {
     let served = serve();
     served.put("f", b"x");
     let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
-    let (open, delegation) = served.delegated(&one, &object, Delegate::Write);
+    let (open, delegation) = served.delegated(&one, &object, DelegationKind::Write);
     let own = served.open_by(&one, &object, READ | WRITE);
     served.files.write(own.caller(), &own, 0, b"own").unwrap();
     assert_eq!(one.recalls(), 0, "its own opens and writes do not disturb it");
     let waiting = waits(served.begin_by(&two, &object, READ));
     assert_eq!(one.recalls(), 1);
     drop(waiting);
-    assert!(served.files.delegate(&own, Delegate::Read).unwrap().is_none(), "it has one");
+    assert!(served.files.delegate(&own, DelegationKind::Read).unwrap().is_none(), "it has one");
     served.give_back(delegation);
     let reader = served.open_by(&two, &object, READ);
-    assert!(served.files.delegate(&reader, Delegate::Read).unwrap().is_none(), "one writes");
+    assert!(served.files.delegate(&reader, DelegationKind::Read).unwrap().is_none(), "one writes");
     drop((open, own));
-    let delegation = served.files.delegate(&reader, Delegate::Read).unwrap().unwrap();
-    assert_eq!(delegation.delegate(), Delegate::Read);
+    let delegation = served.files.delegate(&reader, DelegationKind::Read).unwrap().unwrap();
+    assert_eq!(delegation.delegate(), DelegationKind::Read);
     assert!(!delegation.is_revoked());
 }
 
@@ -154,7 +154,10 @@ fn a_lease_of_windows_is_broken_by_an_open_by_handle() {
     assert_eq!(windows.told.lock().unwrap().len(), 1);
     served.files.acknowledge(&holder.open, Caching::READ).unwrap();
     let reader = waiting.opened().now_or_never().unwrap().unwrap().open;
-    assert!(served.files.delegate(&reader, Delegate::Read).unwrap().is_none(), "it may write");
+    assert!(
+        served.files.delegate(&reader, DelegationKind::Read).unwrap().is_none(),
+        "it may write"
+    );
 }
 
 #[test]
@@ -165,7 +168,7 @@ fn changes_by_others_ask_for_the_delegation_and_wait() {
         served.put(at, b"x");
     }
     let (client, object) = (Client::new(1), served.file("f"));
-    let (_open, first) = served.delegated(&client, &object, Delegate::Read);
+    let (_open, first) = served.delegated(&client, &object, DelegationKind::Read);
     let mut delegation = Some(first);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
     let files = &served.files;
@@ -184,7 +187,7 @@ fn changes_by_others_ask_for_the_delegation_and_wait() {
         served.give_back(delegation.take().unwrap());
         assert_eq!(step.as_mut().now_or_never(), Some(Ok(())), "{what}");
         let again = served.open_by(&client, &object, READ);
-        delegation = files.delegate(&again, Delegate::Read).unwrap();
+        delegation = files.delegate(&again, DelegationKind::Read).unwrap();
         assert!(delegation.is_some(), "after {what}");
         drop(delegation.as_ref().and_then(Delegation::granting));
     }
@@ -195,8 +198,8 @@ fn what_a_client_changes_itself_leaves_its_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
-    let (open, _delegation) = served.delegated(&one, &object, Delegate::Read);
-    let (other, _theirs) = served.delegated(&two, &object, Delegate::Read);
+    let (open, _delegation) = served.delegated(&one, &object, DelegationKind::Read);
+    let (other, _theirs) = served.delegated(&two, &object, DelegationKind::Read);
     let mode = ObjectChanges { mode: Some(0o600), ..Default::default() };
     let set = |by| served.files.set_object_attributes(&served.alice, &object, by, &mode);
     assert!(set(Some(&open)).now_or_never().is_none(), "the other one has one, too");
@@ -214,7 +217,7 @@ fn a_client_that_does_not_answer_loses_its_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
-    let (_open, delegation) = served.delegated(&client, &object, Delegate::Read);
+    let (_open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
     let wait = waits(served.begin(plan("f", WRITE))).opened();
     let mut wait = Box::pin(wait);
     assert!(wait.as_mut().now_or_never().is_none(), "its time is not up");
@@ -228,7 +231,7 @@ fn who_would_rather_ask_again_than_wait_is_refused_and_the_wait_goes_on_without_
     let served = serve_with(Default::default(), Arc::new(Hurried));
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
-    let (_open, delegation) = served.delegated(&client, &object, Delegate::Read);
+    let (_open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
     let carried = Arc::new(Mutex::new(Vec::new()));
     let carry_on = {
         let carried = carried.clone();
@@ -253,7 +256,7 @@ fn what_a_client_opens_for_a_moment_does_not_disturb_its_own_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (one, object) = (Client::new(1), served.file("f"));
-    let (open, delegation) = served.delegated(&one, &object, Delegate::Write);
+    let (open, delegation) = served.delegated(&one, &object, DelegationKind::Write);
     served.close(open);
     let (own, _answer) = served.requests_of(one.id);
     let size = ObjectChanges { size_bytes: Some(0), ..Default::default() };
@@ -297,11 +300,11 @@ fn windows_renames_a_directory_once_what_is_delegated_in_it_was_given_back() {
     let root = now(served.files.root_object(&served.volume)).unwrap();
     let directory = NewObject::Directory { mode: None };
     let directory =
-        now(served.files.make_object(&served.alice, &root, &name("d"), directory)).unwrap();
+        now(served.files.create_object(&served.alice, &root, &name("d"), directory)).unwrap();
     served.put("d/f", b"x");
     let object = now(served.files.look_up(&served.alice, &directory, &name("f"))).unwrap();
     let client = Client::new(1);
-    let (open, delegation) = served.delegated(&client, &object, Delegate::Write);
+    let (open, delegation) = served.delegated(&client, &object, DelegationKind::Write);
     served.close(open);
     let windows = served.open("d", DELETE);
     let to = path("e");
@@ -318,9 +321,9 @@ fn a_delegation_is_told_to_the_client_before_its_recall() {
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
     let open = served.open_by(&client, &object, READ);
-    let delegation = served.files.delegate(&open, Delegate::Read).unwrap().unwrap();
+    let delegation = served.files.delegate(&open, DelegationKind::Read).unwrap().unwrap();
     assert!(delegation.granting().is_some() && delegation.granting().is_none());
     let keyless = served.open("f", READ);
-    let refused = served.files.delegate(&keyless, Delegate::Read);
+    let refused = served.files.delegate(&keyless, DelegationKind::Read);
     assert_eq!(refused.map(|_| ()).unwrap_err(), FsError::InvalidParameter);
 }

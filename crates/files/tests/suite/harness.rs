@@ -3,8 +3,8 @@
 pub use files::Inline;
 use files::{
     Access, CallHolder, Caller, Files, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
-    PendingAnswer, Protocol, RequestContext, RequestFiles, Semantics, Share, Volume, VolumeOptions,
-    WishedKind, Workers,
+    PendingAnswer, Protocol, RequestContext, RequestFiles, RequestedKind, Semantics, Share, Volume,
+    VolumeOptions, Workers,
 };
 use futures_util::future::BoxFuture;
 use limits::Holder;
@@ -426,7 +426,7 @@ pub fn plan(at: &str, desired: Access) -> OpenPlan {
     OpenPlan {
         path: path(at),
         if_missing: IfMissing::Fail,
-        kind: WishedKind::Any,
+        kind: RequestedKind::Any,
         semantics: Semantics::Windows,
         ..OpenPlan::posix(desired, Share::ALL)
     }
@@ -437,14 +437,14 @@ pub fn new_file(at: &str) -> OpenPlan {
     OpenPlan {
         if_exists: IfExists::Fail,
         if_missing: IfMissing::Create,
-        kind: WishedKind::File,
+        kind: RequestedKind::File,
         ..plan(at, ALL)
     }
 }
 
 /// Makes a directory that must not be there.
 pub fn new_directory(at: &str) -> OpenPlan {
-    OpenPlan { kind: WishedKind::Directory, ..new_file(at) }
+    OpenPlan { kind: RequestedKind::Directory, ..new_file(at) }
 }
 
 impl Served {

@@ -102,7 +102,7 @@ fn a_rename_waits_until_others_have_let_go_of_handles() {
     assert!(served.exists("b"));
     // Marking it is the same, and closing as good as answering.
     let third = served.try_open(leased(plan("b", READ), 3, None, &two)).unwrap();
-    let mut asking = Box::pin(served.files.ask_before_delete(&first.open));
+    let mut asking = Box::pin(served.files.break_handles_before_delete(&first.open));
     assert!(asking.as_mut().now_or_never().is_none());
     assert_eq!(two.told(), [(RH, Caching::READ)]);
     served.close(third.open);
@@ -118,7 +118,7 @@ fn what_deletes_at_its_close_waits_until_others_have_let_go_of_handles() {
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
     let doomed = OpenPlan { delete_on_close: true, ..plan("a", acl::Access::DELETE) };
     let second = served.try_open(leased(doomed.clone(), 2, None, &two)).unwrap();
-    let mut asking = Box::pin(served.files.ask_before_close(&second.open));
+    let mut asking = Box::pin(served.files.break_handles_before_close(&second.open));
     assert!(asking.as_mut().now_or_never().is_none());
     assert_eq!((one.told(), two.told()), (vec![(RH, Caching::READ)], vec![]));
     served.files.acknowledge_key(key(1), Caching::READ).unwrap();

@@ -1,7 +1,7 @@
 //! Byte-range locks through opens. MS-FSA 2.1.5.8, 2.1.5.9.
 
 use crate::harness::*;
-use files::{LockKind, LockOwner, OpenFile, OwnerLocking, Range, RangeLock};
+use files::{LockKind, LockOwner, OpenFile, OwnerLockOutcome, Range, RangeLock};
 use futures_util::task::noop_waker;
 use limits::Holder;
 use std::future::Future;
@@ -196,7 +196,7 @@ fn owner_is_charged_for_the_pieces_that_it_has() {
     let used = || served.files.lock_ranges().usage().used;
     let wanted = exclusive(0, 100);
     let locking = served.files.lock_owned(&open, owner, wanted, &HOLDER);
-    assert_eq!((locking, used()), (Ok(OwnerLocking::Granted), 1));
+    assert_eq!((locking, used()), (Ok(OwnerLockOutcome::Granted), 1));
     served.files.unlock_owned(&open, owner, range(10, 1), &HOLDER).unwrap();
     assert_eq!(used(), 2);
     served.files.lock_ranges().set_max(2);

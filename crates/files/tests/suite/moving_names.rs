@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use vfs::{FsError, Result};
 
-type Begun = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
+type OpenProgress = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Does something at a moment of the backend, which then has to wait; gives it
 /// to be ended.
@@ -16,9 +16,9 @@ fn begin_at(
     served: &Served,
     when: At,
     call: impl Future<Output = Result<()>> + Send + 'static,
-) -> Arc<Mutex<Option<Begun>>> {
-    let begun: Arc<Mutex<Option<Begun>>> = Arc::default();
-    let (slot, mut call): (_, Begun) = (begun.clone(), Box::pin(call));
+) -> Arc<Mutex<Option<OpenProgress>>> {
+    let begun: Arc<Mutex<Option<OpenProgress>>> = Arc::default();
+    let (slot, mut call): (_, OpenProgress) = (begun.clone(), Box::pin(call));
     served.hook_once(when, move |_| {
         let first = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(first.is_pending(), "it waits for its turn");
@@ -27,7 +27,7 @@ fn begin_at(
     begun
 }
 
-fn end(begun: &Mutex<Option<Begun>>) -> Result<()> {
+fn end(begun: &Mutex<Option<OpenProgress>>) -> Result<()> {
     now(begun.lock().unwrap().take().expect("it was begun"))
 }
 

@@ -121,7 +121,7 @@ fn vetoed_name_with_a_tail_that_windows_drops_is_not_served() {
         let new = NewObject::Directory { mode: None };
         let root = served.root();
         let name = crate::harness::name(&format!("d.exe{tail}"));
-        let made = now(served.files.make_object(&served.alice, &root, &name, new));
+        let made = now(served.files.create_object(&served.alice, &root, &name, new));
         assert_eq!(made.unwrap_err(), FsError::AccessDenied, "{at}, over NFS");
         let open = served.open("plain", ALL);
         let to = path(&at);

@@ -4,9 +4,9 @@ use crate::harness::*;
 use crate::watch::EVERYTHING;
 use files::{
     Access, HandleSeal, IfExists, IfMissing, ListWish, ListedObject, LockKind, LockOwner, NamedAce,
-    NamedList, NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectOpen, OpenAction, OpenAt,
-    OpenFile, OpenPlan, OpenResult, OwnerLocking, Range, RangeLock, SecurityParts, Share, Sid,
-    TakeListed, VolumeId, VolumeOptions, XattrWish,
+    NamedList, NamedWho, NewMode, NewObject, Object, ObjectChanges, ObjectListSink, ObjectOpen,
+    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult, OwnerLockOutcome, Range, RangeLock,
+    SecurityParts, Share, Sid, VolumeId, VolumeOptions, XattrSetMode,
 };
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl Served {
     }
 
     fn make(&self, directory: &Object, at: &str, new: NewObject) -> Result<Object> {
-        now(self.files.make_object(&self.alice, directory, &name(at), new))
+        now(self.files.create_object(&self.alice, directory, &name(at), new))
     }
 
     fn remove(&self, directory: &Object, at: &str) -> Result<()> {
@@ -257,7 +257,7 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     let first = served.open_at(of(&object), plan(READ, alone)).unwrap().open;
     let wanted = RangeLock { range: Range::to_end(0), kind: LockKind::Exclusive };
     let lock = served.files.lock_owned(&first, LockOwner(1), wanted, &HOLDER);
-    assert_eq!(lock, Ok(OwnerLocking::Granted));
+    assert_eq!(lock, Ok(OwnerLockOutcome::Granted));
     let other = served.open_at(of(&object), plan(READ, Share::ALL)).unwrap().open;
     let upgrade = |share| {
         let with = ObjectOpen { instead_of: Some(first.clone()), ..Default::default() };
@@ -277,13 +277,13 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
     assert!(second.has_locks_of(LockOwner(1)), "they came along");
     served.files.write(second.caller(), &second, 0, b"x").unwrap();
     assert_eq!(served.refusal(crate::harness::plan("f", WRITE)), FsError::ShareViolation);
-    assert_eq!(served.files.narrow(&second, ALL, Share::ALL), Err(FsError::InvalidParameter));
-    served.files.narrow(&second, READ, Share::ALL).unwrap();
+    assert_eq!(served.files.downgrade(&second, ALL, Share::ALL), Err(FsError::InvalidParameter));
+    served.files.downgrade(&second, READ, Share::ALL).unwrap();
     assert_eq!(served.files.write(second.caller(), &second, 0, b"x"), Err(FsError::AccessDenied));
     assert!(served.try_open(crate::harness::plan("f", WRITE)).is_ok());
     drop(other);
     served.close(second.clone());
-    assert_eq!(served.files.narrow(&second, Access::NONE, Share::ALL), Err(FsError::Stale));
+    assert_eq!(served.files.downgrade(&second, Access::NONE, Share::ALL), Err(FsError::Stale));
     assert_eq!(served.files.open_file_count(), 0);
 }
 
@@ -300,7 +300,7 @@ fn an_upgrade_keeps_its_locks_though_something_is_renamed_meanwhile() {
     let lock = |open: &Arc<OpenFile>, owner| {
         served.files.lock_owned(open, LockOwner(owner), wanted, &HOLDER)
     };
-    assert_eq!(lock(&first, 1), Ok(OwnerLocking::Granted));
+    assert_eq!(lock(&first, 1), Ok(OwnerLockOutcome::Granted));
     let mover = served.open("other", DELETE);
     let files = served.files.clone();
     served.hook_once(At::AfterOpen, move |_| {
@@ -312,7 +312,7 @@ fn an_upgrade_keeps_its_locks_though_something_is_renamed_meanwhile() {
     assert!(served.exists("moved"), "it was renamed in between");
     served.close(first);
     assert!(second.open.has_locks_of(LockOwner(1)));
-    assert!(matches!(lock(&second.open, 2), Ok(OwnerLocking::Denied(_))));
+    assert!(matches!(lock(&second.open, 2), Ok(OwnerLockOutcome::Denied(_))));
 }
 
 #[test]
@@ -355,7 +355,7 @@ fn extended_attributes_are_read_whoever_was_served_before() {
     served.put("f", b"");
     let (note, bob) = (xattr_name("note"), user(4002, 4002));
     let object = served.object("f").unwrap();
-    let (value, wish) = (Some(b"text".to_vec()), XattrWish::Create);
+    let (value, wish) = (Some(b"text".to_vec()), XattrSetMode::Create);
     let set = served.files.set_object_xattr(&served.alice, &object, &note, value, wish);
     now(set).unwrap();
     served.set_mode("f", 0o600);
@@ -554,7 +554,7 @@ fn who_has_less_than_others_gets_no_more_by_their_rights() {
     file.set_attributes(vfs::Identity::root().actor(), &changes).unwrap();
     let object = served.object("f").unwrap();
     let colour = xattr_name("colour");
-    let wish = XattrWish::Either;
+    let wish = XattrSetMode::Either;
     let (files, value) = (&served.files, Some(b"red".to_vec()));
     now(files.set_object_xattr(&served.alice, &object, &colour, value, wish)).unwrap();
     served.set_mode("f", 0o707);
@@ -666,7 +666,7 @@ struct Few {
     left: usize,
 }
 
-impl TakeListed for Few {
+impl ObjectListSink for Few {
     fn take(&mut self, entry: ListedObject) -> bool {
         let is_taken = self.left > 0;
         if is_taken {
@@ -807,18 +807,18 @@ fn extended_attributes_are_set_as_wished() {
         let value = value.map(<[u8]>::to_vec);
         now(served.files.set_object_xattr(&served.alice, &object, &xattr_name("a"), value, wish))
     };
-    assert_eq!(set(Some(b"1"), XattrWish::Replace), Err(FsError::NotFound));
-    assert_eq!(set(None, XattrWish::Either), Err(FsError::NotFound));
-    assert_eq!(set(Some(b"1"), XattrWish::Create), Ok(()));
-    assert_eq!(set(Some(b"2"), XattrWish::Create), Err(FsError::AlreadyExists));
-    assert_eq!(set(Some(b"2"), XattrWish::Replace), Ok(()));
+    assert_eq!(set(Some(b"1"), XattrSetMode::Replace), Err(FsError::NotFound));
+    assert_eq!(set(None, XattrSetMode::Either), Err(FsError::NotFound));
+    assert_eq!(set(Some(b"1"), XattrSetMode::Create), Ok(()));
+    assert_eq!(set(Some(b"2"), XattrSetMode::Create), Err(FsError::AlreadyExists));
+    assert_eq!(set(Some(b"2"), XattrSetMode::Replace), Ok(()));
     let got = now(served.files.object_xattr(&served.alice, &object, &xattr_name("a")));
     assert_eq!(got.as_deref(), Ok(&b"2"[..]));
     assert_eq!(
         now(served.files.object_xattr_names(&served.alice, &object)),
         Ok(vec![xattr_name("a")])
     );
-    assert_eq!(set(None, XattrWish::Either), Ok(()));
+    assert_eq!(set(None, XattrSetMode::Either), Ok(()));
 }
 
 #[test]
@@ -837,7 +837,7 @@ fn locks_of_owners_bind_windows_and_not_each_other() {
         kind: LockKind::Exclusive,
     };
     let granted = served.files.lock_owned(&one, LockOwner(1), lock(0, 4), &HOLDER);
-    assert_eq!(granted, Ok(OwnerLocking::Granted));
+    assert_eq!(granted, Ok(OwnerLockOutcome::Granted));
     assert_eq!(served.files.write(windows.caller(), &windows, 0, b"x"), Err(FsError::LockConflict));
     assert_eq!(served.files.write(two.caller(), &two, 0, b"x"), Ok(()), "an agreement");
     assert_eq!(

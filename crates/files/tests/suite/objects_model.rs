@@ -4,9 +4,9 @@
 
 use crate::harness::*;
 use files::{
-    Access, Begun, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Caller, Delegate,
-    Delegation, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan,
-    RequestFiles, Share, Volume, VolumeId, VolumeOptions, delegation_key,
+    Access, CacheBreak, CacheHolder, CacheKeyWish, CacheWish, Caching, Caller, Delegation,
+    DelegationKind, Files, IfExists, IfMissing, Object, ObjectOpen, OpenAt, OpenFile, OpenPlan,
+    OpenProgress, RequestFiles, Share, Volume, VolumeId, VolumeOptions, delegation_key,
 };
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ enum Step {
     Doom(usize),
     Remove(usize),
     Rename(usize, usize),
-    Delegate(usize, bool),
+    DelegationKind(usize, bool),
     Return(usize),
 }
 
@@ -53,7 +53,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => any::<usize>().prop_map(Step::Doom),
         3 => name().prop_map(Step::Remove),
         3 => (name(), name()).prop_map(|(from, to)| Step::Rename(from, to)),
-        4 => (any::<usize>(), any::<bool>()).prop_map(|(open, writes)| Step::Delegate(open, writes)),
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(open, writes)| Step::DelegationKind(open, writes)),
         3 => any::<usize>().prop_map(Step::Return),
     ];
     prop::collection::vec(step, 1..70)
@@ -163,7 +163,7 @@ impl World {
         }
     }
 
-    fn begin(&self, who: Who, at: &OpenAt, plan: OpenPlan) -> Result<Begun> {
+    fn begin(&self, who: Who, at: &OpenAt, plan: OpenPlan) -> Result<OpenProgress> {
         if who.is_none() {
             let OpenAt::Name(_, name) = at else { unreachable!() };
             let path = [name.clone()].into_iter().collect();
@@ -188,15 +188,15 @@ impl World {
 
     fn check_opened(
         &mut self,
-        begun: Result<Begun>,
+        begun: Result<OpenProgress>,
         expected: Result<Done>,
         (who, file, access, share): (Who, usize, u32, u32),
     ) {
         match (begun, expected) {
-            (Ok(Begun::Opened(result)), Ok(Done::Now)) => {
+            (Ok(OpenProgress::Opened(result)), Ok(Done::Now)) => {
                 self.opens.push(Open { real: result.open, who, file, access, share });
             }
-            (Ok(Begun::Waits(_)), Ok(Done::Waits)) => {}
+            (Ok(OpenProgress::Waiting(_)), Ok(Done::Waits)) => {}
             (Err(error), Err(expected)) => assert_eq!(error, expected),
             (begun, expected) => panic!("{begun:?}, not {expected:?}"),
         }
@@ -214,7 +214,7 @@ impl World {
             assert_eq!(begun.map(|_| ()).unwrap_err(), FsError::AlreadyExists);
             return;
         }
-        let Ok(Begun::Opened(result)) = begun else { panic!("{begun:?}") };
+        let Ok(OpenProgress::Opened(result)) = begun else { panic!("{begun:?}") };
         let handle = self.files.handle(V, &result.open.object()).unwrap().as_bytes().to_vec();
         let file = self.known.len();
         self.known.push(File { handle, doomed: false, byte: None });
@@ -287,7 +287,7 @@ impl World {
         let (file, Some(client @ 0..2)) = (*file, *who) else { return };
         let needs = if writes { READS | WRITES } else { READS };
         let is_for = *access & needs == needs;
-        let delegate = if writes { Delegate::Write } else { Delegate::Read };
+        let delegate = if writes { DelegationKind::Write } else { DelegationKind::Read };
         let real = self.files.delegate(real, delegate).unwrap();
         let others = || self.opens.iter().filter(|o| o.file == file && o.who != Some(client));
         let theirs = || self.delegations.iter().filter(|(of, ..)| *of == file);
@@ -366,7 +366,7 @@ impl World {
             }
             Step::Remove(name) => self.remove(name),
             Step::Rename(from, to) => self.rename(from, to),
-            Step::Delegate(n, writes) => {
+            Step::DelegationKind(n, writes) => {
                 if let Some(at) = pick(n, self.opens.len()) {
                     self.delegate(at, writes);
                 }

@@ -1,7 +1,7 @@
 //! Files that stand for something else.
 
 use crate::harness::*;
-use files::{Access, MetLink, NewObject, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
+use files::{Access, LinkOnPath, NewObject, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::process::Command;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn where_clients_follow_links_a_path_stops_at_each() {
     }
     assert_eq!(served.refusal(new_file("link/new")), FsError::SymlinkMet);
     let met = |at| now(served.files.first_link(&served.volume, &served.alice, path(at)));
-    let link = |target: &str, rest| Some(MetLink { target: target.into(), rest: path(rest) });
+    let link = |target: &str, rest| Some(LinkOnPath { target: target.into(), rest: path(rest) });
     assert_eq!(met("Link/File/deep"), Ok(link("real", "File/deep")));
     assert_eq!(met("real/out"), Ok(link("/etc/passwd", "")));
     assert_eq!(met("real/file"), Ok(None));
@@ -229,7 +229,7 @@ fn link_out_of_the_share_is_stored_only_if_the_share_lets() {
             let made = format!("made {at}");
             let (on_disk, made) = (served.dir.path().join(&made), name(&made));
             let new = NewObject::Symlink { target: text.as_bytes().to_vec() };
-            let made = now(served.files.make_object(&served.alice, &served.root(), &made, new));
+            let made = now(served.files.create_object(&served.alice, &served.root(), &made, new));
             assert_eq!(made.map(drop), expected(text), "{text}");
             assert_eq!(on_disk.is_symlink(), expected(text).is_ok());
 
@@ -259,7 +259,7 @@ fn link_gets_no_name_by_which_it_leads_out() {
         let (root, directory) = (served.root(), served.object("d").unwrap());
         let make = |called: &str| {
             let new = NewObject::Symlink { target: b"../x".to_vec() };
-            now(served.files.make_object(&served.alice, &directory, &name(called), new)).unwrap()
+            now(served.files.create_object(&served.alice, &directory, &name(called), new)).unwrap()
         };
         let rename = |from: &str, to: (&files::Object, &str)| {
             let (from, to) = ((&directory, &name(from)), (to.0, &name(to.1)));

@@ -100,9 +100,9 @@ fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
         served.files.restore(&served.volume, &served.alice, &facts, &nobody(), &HOLDER).unwrap();
     assert_eq!(again.facts(&facts.identity), Some(facts));
     assert_eq!(served.read(&again).unwrap(), b"data");
-    served.files.set_away(&again, Some(Absence::Keeps));
+    served.files.set_absence(&again, Some(Absence::RetainsCaching));
     assert_eq!(served.refusal(plan("file", READ)), FsError::Unavailable);
-    served.files.set_away(&again, None);
+    served.files.set_absence(&again, None);
     assert_eq!(served.refusal(plan("file", WRITE)), FsError::ShareViolation);
     let other = served.open("file", READ);
     assert_eq!(served.files.try_locks(&other, &[lock(105)], &HOLDER), Err(FsError::LockNotGranted));

@@ -4,7 +4,7 @@
 use crate::harness::*;
 use files::{
     Access, BasicChange, IfExists, IfMissing, LockKind, OpenAction, OpenFile, OpenPlan, Range,
-    RangeLock, Share, WishedKind, dos,
+    RangeLock, RequestedKind, Share, dos,
 };
 use std::sync::Arc;
 use vfs::{FileKind, FsError, StreamName};
@@ -202,7 +202,7 @@ fn a_stream_that_cannot_be_made_leaves_no_file() {
     let long = "n".repeat(250);
     assert_eq!(served.refusal(of(new_file("file"), &long)), FsError::NameTooLong);
     assert!(!served.exists("file"));
-    let directory = OpenPlan { kind: WishedKind::Directory, ..of(new_file("file"), "s") };
+    let directory = OpenPlan { kind: RequestedKind::Directory, ..of(new_file("file"), "s") };
     assert_eq!(served.refusal(directory), FsError::NotDirectory);
     assert!(!served.exists("file"));
     served.assert_nothing_held();

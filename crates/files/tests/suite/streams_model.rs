@@ -2,7 +2,7 @@
 //! in a few lines what each must do; compared after every step.
 
 use crate::harness::*;
-use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, Share, WishedKind};
+use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, RequestedKind, Share};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -262,7 +262,7 @@ fn plan_of(step: &Step) -> OpenPlan {
         share: Share(share),
         if_exists: dispositions[usize::from(if_exists)],
         if_missing: if create { IfMissing::Create } else { IfMissing::Fail },
-        kind: WishedKind::File,
+        kind: RequestedKind::File,
         delete_on_close: doomed,
         ..plan("f", desired)
     }

@@ -250,7 +250,7 @@ fn granted_make_by_handle_stays_in_its_directory() {
             let directory = served.object("x").unwrap();
             swap.before(&served, *when, 2);
             let (files, called) = (&served.files, name("new"));
-            now(files.make_object(&served.alice, &directory, &called, new.clone())).unwrap();
+            now(files.create_object(&served.alice, &directory, &called, new.clone())).unwrap();
             swap.assert_roots_untouched(&served);
             assert_eq!(names_away(&served), ["conf", "new"], "{new:?}");
         }

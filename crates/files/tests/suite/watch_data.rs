@@ -5,7 +5,7 @@ use crate::harness::*;
 use crate::watch::Watched;
 use files::{
     BasicChange, Descriptor, Filter, ObjectChanges, OpenFile, OpenPlan, SecurityParts, TimeSetting,
-    VolumeOptions, XattrWish,
+    VolumeOptions, XattrSetMode,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -373,7 +373,7 @@ fn each_change_by_nfs_is_told_as_its_kind() {
     set(&ObjectChanges { mode: Some(0o640), ..ObjectChanges::default() });
     assert_eq!(kinds.hear(), "attributes[!f] security[!f]", "mode");
     let note = xattr_name("note");
-    let wish = XattrWish::Either;
+    let wish = XattrSetMode::Either;
     let value = Some(b"1".to_vec());
     if now(served.files.set_object_xattr(&served.alice, &object, &note, value, wish)).is_ok() {
         assert_eq!(kinds.hear(), "ea[!f]", "extended attributes");

@@ -1,37 +1,45 @@
 //! Caching of one owner, and sums over all owners of a file.
 
-use super::{BreakNumber, CacheOwner, CacheState, Caching, Demanding};
+use super::{BreakNumber, BreakRequest, CacheOwner, CacheState, Caching};
 
 /// An outstanding break.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Breaking {
+pub(super) struct OutstandingBreak {
     /// Caching that the notification named.
     pub asked: Caching,
     /// Caching that remains after all steps, if further breaks came meanwhile.
     pub required: Caching,
     pub number: BreakNumber,
-    /// Whether its timeout was restarted: [`super::Caches::handle_returned`].
+    /// Whether its timeout was restarted: [`super::Caches::handle_reconnect`].
     pub is_renewed: bool,
 }
 
 /// Caching of one owner.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Holder {
+pub(super) struct OwnerCaching {
     pub owner: CacheOwner,
     pub has: Caching,
-    pub breaking: Option<Breaking>,
+    pub breaking: Option<OutstandingBreak>,
     pub epoch: u16,
     /// Number of the owner's opens.
     pub opens: u32,
     /// Number of opens with more than attribute access.
-    pub beyond_looking: u32,
-    /// Whether it is a delegation, which lasts until its return: see [`super::Wanting::firm`].
-    pub firm: bool,
+    pub non_stat_opens: u32,
+    /// Whether it is a delegation, which lasts until its return: see [`super::GrantRequest::is_delegation`].
+    pub is_delegation: bool,
 }
 
-impl Holder {
+impl OwnerCaching {
     pub fn new(owner: CacheOwner, has: Caching, epoch: u16) -> Self {
-        Self { owner, has, breaking: None, epoch, opens: 0, beyond_looking: 0, firm: false }
+        Self {
+            owner,
+            has,
+            breaking: None,
+            epoch,
+            opens: 0,
+            non_stat_opens: 0,
+            is_delegation: false,
+        }
     }
 
     pub fn state(&self) -> CacheState {
@@ -47,29 +55,29 @@ impl Holder {
     }
 
     /// Whether it is a delegation in force.
-    pub fn keeps_firmly(&self) -> bool {
-        self.firm && self.has != Caching::NONE
+    pub fn is_delegation(&self) -> bool {
+        self.is_delegation && self.has != Caching::NONE
     }
 
     /// Whether the request conflicts with the delegation.
-    pub fn is_recalled_by(&self, demanding: &Demanding) -> bool {
-        self.keeps_firmly() && (demanding.intrudes || self.has.contains(Caching::WRITE))
+    pub fn is_recalled_by(&self, request: &BreakRequest) -> bool {
+        self.is_delegation() && (request.conflicts_with_read || self.has.contains(Caching::WRITE))
     }
 
-    pub fn is_asked_by(&self, demanding: &Demanding) -> bool {
-        let is_spared = demanding.spares_leases && self.is_lease() && !self.firm;
-        self.owner != demanding.by && !is_spared
+    pub fn is_affected_by(&self, request: &BreakRequest) -> bool {
+        let is_spared = request.spares_leases && self.is_lease() && !self.is_delegation;
+        self.owner != request.by && !is_spared
     }
 
     /// Whether a requesting open must wait for this owner. MS-FSA 2.1.4.12.
-    pub fn is_in_the_way(&self, demanding: &Demanding) -> bool {
-        let keeps = self.is_breaking_lease() || self.has.intersects(demanding.demand.waits_for());
-        let is_in_the_way = if self.firm { self.is_recalled_by(demanding) } else { keeps };
-        self.is_asked_by(demanding) && is_in_the_way
+    pub fn blocks(&self, request: &BreakRequest) -> bool {
+        let keeps = self.is_breaking_lease() || self.has.intersects(request.demand.waits_for());
+        let blocks = if self.is_delegation { self.is_recalled_by(request) } else { keeps };
+        self.is_affected_by(request) && blocks
     }
 
     /// Whether it has read caching without a notification to drop it.
-    fn reads_on(&self) -> bool {
+    fn has_unbroken_read(&self) -> bool {
         let forgets = self.breaking.is_some_and(|b| b.required == Caching::NONE);
         self.has.contains(Caching::READ) && !forgets
     }
@@ -78,49 +86,49 @@ impl Holder {
 /// Number of holders of one file, in total and by kind. Each belongs to an open, of which there
 /// are never 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct HolderCounts {
     pub holders: u32,
     pub keeping: u32,
     pub writing: u32,
-    pub keeping_handles: u32,
+    pub handle_caching: u32,
     /// Oplocks with handle caching.
     pub batch: u32,
     pub oplocks: u32,
     pub breaking_leases: u32,
-    pub reading_on: u32,
+    pub unbroken_readers: u32,
     /// Delegations.
-    pub firm: u32,
+    pub is_delegation: u32,
 }
 
-impl Tally {
-    pub fn add(&mut self, holder: &Holder) {
+impl HolderCounts {
+    pub fn add(&mut self, holder: &OwnerCaching) {
         self.each(holder, |count| *count += 1);
     }
 
-    pub fn remove(&mut self, holder: &Holder) {
+    pub fn remove(&mut self, holder: &OwnerCaching) {
         self.each(holder, |count| *count -= 1);
     }
 
     /// The counts without `own`.
-    pub fn without(mut self, own: Option<&Holder>) -> Self {
+    pub fn without(mut self, own: Option<&OwnerCaching>) -> Self {
         if let Some(own) = own {
             self.remove(own);
         }
         self
     }
 
-    fn each(&mut self, holder: &Holder, change: impl Fn(&mut u32)) {
+    fn each(&mut self, holder: &OwnerCaching, change: impl Fn(&mut u32)) {
         let handles = holder.has.contains(Caching::HANDLE);
         let counts = [
             (&mut self.holders, true),
             (&mut self.keeping, holder.has != Caching::NONE),
             (&mut self.writing, holder.has.contains(Caching::WRITE)),
-            (&mut self.keeping_handles, handles),
+            (&mut self.handle_caching, handles),
             (&mut self.batch, handles && !holder.is_lease()),
             (&mut self.oplocks, !holder.is_lease()),
             (&mut self.breaking_leases, holder.is_breaking_lease()),
-            (&mut self.reading_on, holder.reads_on()),
-            (&mut self.firm, holder.keeps_firmly()),
+            (&mut self.unbroken_readers, holder.has_unbroken_read()),
+            (&mut self.is_delegation, holder.is_delegation()),
         ];
         counts.into_iter().filter(|(_, is)| *is).for_each(|(count, _)| change(count));
     }

@@ -22,21 +22,26 @@ fn grant(
     alone: bool,
     locks: bool,
 ) -> Caching {
-    let wanting = Wanting {
+    let request = GrantRequest {
         owner,
         wanted,
         epoch: 0,
-        is_beyond_looking: true,
-        others_are_beyond_looking: !alone,
+        is_non_stat: true,
+        others_are_non_stat: !alone,
         has_locks: locks,
-        firm: false,
-        others_intrude: false,
+        is_delegation: false,
+        others_conflict: false,
     };
-    caches.grant(&wanting).has
+    caches.grant(&request).has
 }
 
-fn demand(caches: &mut Caches, demand: Demand) -> bool {
-    caches.handle_demand(&Demanding { demand, by: STRANGER, spares_leases: false, intrudes: false })
+fn demand(caches: &mut Caches, demand: BreakReason) -> bool {
+    caches.begin_breaks(&BreakRequest {
+        demand,
+        by: STRANGER,
+        spares_leases: false,
+        conflicts_with_read: false,
+    })
 }
 
 fn with_batch() -> Caches {
@@ -48,56 +53,56 @@ fn with_batch() -> Caches {
 #[test]
 fn a_second_open_waits_until_a_batch_oplock_is_down_to_reading() {
     let mut caches = with_batch();
-    assert!(demand(&mut caches, Demand::Share));
+    assert!(demand(&mut caches, BreakReason::Share));
     assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
     // Asked twice, told once.
-    assert!(demand(&mut caches, Demand::Share));
+    assert!(demand(&mut caches, BreakReason::Share));
     assert_eq!(told(&mut caches), []);
     assert!(!caches.poll_settled());
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
     assert!(caches.poll_settled());
-    assert!(!demand(&mut caches, Demand::Share));
+    assert!(!demand(&mut caches, BreakReason::Share));
     assert_eq!(grant(&mut caches, B, Caching::BATCH, false, false), Caching::LEVEL_II);
 }
 
 #[test]
 fn who_may_not_have_heard_is_told_again_until_it_has_answered() {
     let mut caches = with_batch();
-    caches.handle_unheard(A);
+    caches.repeat_break(A);
     assert_eq!(told(&mut caches), []);
-    assert!(demand(&mut caches, Demand::Share));
+    assert!(demand(&mut caches, BreakReason::Share));
     let first = told(&mut caches);
-    caches.handle_unheard(A);
+    caches.repeat_break(A);
     assert_eq!(told(&mut caches), first);
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
-    caches.handle_unheard(A);
+    caches.repeat_break(A);
     assert_eq!(told(&mut caches), []);
 }
 
 #[test]
 fn client_that_returns_has_its_time_to_answer_anew_once() {
     let mut caches = with_batch();
-    assert!(demand(&mut caches, Demand::Share));
+    assert!(demand(&mut caches, BreakReason::Share));
     let first = told(&mut caches);
     let before = caches.latest_break();
-    caches.handle_returned(A);
+    caches.handle_reconnect(A);
     assert_eq!(told(&mut caches), first);
     caches.handle_timeout(before);
-    assert!(demand(&mut caches, Demand::Share), "it has had no time since");
+    assert!(demand(&mut caches, BreakReason::Share), "it has had no time since");
     let renewed = caches.latest_break();
-    caches.handle_returned(A);
+    caches.handle_reconnect(A);
     assert_eq!(told(&mut caches), first);
     caches.handle_timeout(renewed);
-    assert!(!demand(&mut caches, Demand::Share), "nobody keeps others waiting by returning");
+    assert!(!demand(&mut caches, BreakReason::Share), "nobody keeps others waiting by returning");
 }
 
 #[test]
 fn a_conflict_breaks_what_keeps_handles_only() {
     let mut caches = with_batch();
-    assert!(demand(&mut caches, Demand::Conflict));
+    assert!(demand(&mut caches, BreakReason::Conflict));
     let mut caches = Caches::default();
     assert_eq!(grant(&mut caches, A, Caching::EXCLUSIVE, true, false), Caching::EXCLUSIVE);
-    assert!(!demand(&mut caches, Demand::Conflict));
+    assert!(!demand(&mut caches, BreakReason::Conflict));
     assert_eq!(told(&mut caches), []);
 }
 
@@ -105,11 +110,11 @@ fn a_conflict_breaks_what_keeps_handles_only() {
 fn replacing_takes_all_and_does_not_wait_for_readers() {
     let mut caches = Caches::default();
     grant(&mut caches, A, Caching::LEVEL_II, false, false);
-    assert!(!demand(&mut caches, Demand::Replace));
+    assert!(!demand(&mut caches, BreakReason::Replace));
     assert_eq!(told(&mut caches), [(A, Caching::NONE, false)]);
     assert!(caches.is_empty());
     let mut caches = with_batch();
-    assert!(demand(&mut caches, Demand::Replace));
+    assert!(demand(&mut caches, BreakReason::Replace));
     assert_eq!(told(&mut caches), [(A, Caching::NONE, true)]);
 }
 
@@ -130,12 +135,12 @@ fn a_change_breaks_all_readers_but_not_who_alone_may_write() {
 #[test]
 fn before_the_end_of_all_whoever_keeps_writes_or_handles_is_asked_once_and_readers_are_not() {
     let mut caches = with_batch();
-    assert_eq!(caches.handle_end_near(), 1);
+    assert_eq!(caches.handle_shutdown(), 1);
     assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
-    assert_eq!(caches.handle_end_near(), 1, "it has not answered yet");
+    assert_eq!(caches.handle_shutdown(), 1, "it has not answered yet");
     assert_eq!(told(&mut caches), []);
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
-    assert_eq!(caches.handle_end_near(), 0);
+    assert_eq!(caches.handle_shutdown(), 0);
     assert_eq!(told(&mut caches), [], "what was read may be kept");
 }
 
@@ -147,7 +152,7 @@ fn keeping_more_than_allowed_loses_all() {
         Err(AcknowledgeRefusal::NotBreaking),
         "nobody asked"
     );
-    demand(&mut caches, Demand::Share);
+    demand(&mut caches, BreakReason::Share);
     assert_eq!(caches.handle_acknowledge(A, Caching::BATCH), Err(AcknowledgeRefusal::TooMuch));
     assert!(caches.is_empty() && caches.poll_settled());
 }
@@ -157,7 +162,7 @@ fn a_time_out_ends_the_breaks_that_had_the_time() {
     let mut caches = with_batch();
     caches.handle_timeout(caches.latest_break());
     assert_eq!(caches.of(A), Caching::BATCH, "it was never asked");
-    demand(&mut caches, Demand::Share);
+    demand(&mut caches, BreakReason::Share);
     caches.handle_timeout(BreakNumber(0));
     assert!(caches.is_breaking(A), "it began later");
     caches.handle_timeout(caches.latest_break());
@@ -183,7 +188,7 @@ fn locks_and_other_opens_leave_less() {
 #[derive(Clone, Debug)]
 enum Step {
     Grant(u64, u8, bool, bool),
-    Demand(u8),
+    BreakReason(u8),
     Change(u64),
     Acknowledge(u64, u8),
     TimeOut,
@@ -198,7 +203,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         (0..4u64, 0..8u8, any::<bool>(), any::<bool>())
             .prop_map(|(id, wanted, alone, locks)| Step::Grant(id, wanted, alone, locks)),
-        (0..3u8).prop_map(Step::Demand),
+        (0..3u8).prop_map(Step::BreakReason),
         (0..4u64).prop_map(Step::Change),
         (0..4u64, 0..8u8).prop_map(|(id, keeps)| Step::Acknowledge(id, keeps)),
         Just(Step::TimeOut),
@@ -218,12 +223,12 @@ proptest! {
             match step {
                 Step::Grant(id, wanted, alone, locks) if caches.of(open(id)) == Caching::NONE => {
                     // As `FileGrants` does: an open that must wait is not granted.
-                    if demand(&mut caches, Demand::Share) { continue }
+                    if demand(&mut caches, BreakReason::Share) { continue }
                     believes[id as usize] = grant(&mut caches, open(id), Caching(wanted), alone, locks);
                 }
                 Step::Grant(..) => {}
-                Step::Demand(which) => {
-                    let demand = [Demand::Share, Demand::Replace, Demand::Conflict][usize::from(which)];
+                Step::BreakReason(which) => {
+                    let demand = [BreakReason::Share, BreakReason::Replace, BreakReason::Conflict][usize::from(which)];
                     self::demand(&mut caches, demand);
                 }
                 Step::Change(id) => caches.handle_change(open(id)),

@@ -21,8 +21,8 @@ fn doomed(id: u64) -> OpenWish {
     OpenWish { delete_on_close: true, ..wish(id, Access::DELETE, Share::ALL) }
 }
 
-fn closed(last: bool, remove: Option<LinkId>) -> Closed {
-    Closed { last, remove }
+fn closed(last: bool, remove: Option<LinkId>) -> CloseOutcome {
+    CloseOutcome { last, remove }
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn delete_on_close_turns_into_pending_and_the_last_close_removes() {
     assert!(file.is_delete_pending(L));
     assert_eq!(file.handle_open(&wish(3, READ, Share::ALL)), Err(Refusal::DeletePending));
     assert_eq!(file.handle_close(OpenId(2)), closed(true, Some(L)));
-    assert_eq!(file.handle_close(OpenId(2)), Closed::default(), "closing twice does nothing");
+    assert_eq!(file.handle_close(OpenId(2)), CloseOutcome::default(), "closing twice does nothing");
     assert_eq!(
         file.handle_open(&wish(3, READ, Share::ALL)),
         Err(Refusal::DeletePending),
@@ -264,14 +264,14 @@ impl Model {
         Ok(())
     }
 
-    fn close(&mut self, id: u64) -> Closed {
-        let Some(open) = self.opens.remove(&id) else { return Closed::default() };
+    fn close(&mut self, id: u64) -> CloseOutcome {
+        let Some(open) = self.opens.remove(&id) else { return CloseOutcome::default() };
         if open.delete_on_close {
             self.doomed.insert(open.link);
         }
         let kept = self.opens.values().any(|o| o.link == open.link && !o.posix);
         let removes = !kept && self.doomed.contains(&open.link) && self.vanishing.insert(open.link);
-        Closed { last: self.opens.is_empty(), remove: removes.then_some(open.link) }
+        CloseOutcome { last: self.opens.is_empty(), remove: removes.then_some(open.link) }
     }
 }
 
@@ -461,13 +461,13 @@ fn who_is_away_keeps_others_from_the_file_until_back_or_closed() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, Share::ALL)).unwrap();
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
-    file.set_away(OpenId(1), Some(Absence::Keeps));
-    file.set_away(OpenId(1), Some(Absence::Keeps));
-    file.set_away(OpenId(2), Some(Absence::Keeps));
-    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::Away));
+    file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
+    file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
+    file.set_absence(OpenId(2), Some(Absence::RetainsCaching));
+    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::ClientAbsent));
     assert_eq!(file.check_open(&wish(3, Access::READ_ATTRIBUTES, Share::ALL)), Ok(()));
-    file.set_away(OpenId(1), None);
-    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::Away));
+    file.set_absence(OpenId(1), None);
+    assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Err(Refusal::ClientAbsent));
     file.handle_close(OpenId(2));
     assert_eq!(file.check_open(&wish(3, READ, Share::ALL)), Ok(()));
 }
@@ -481,9 +481,9 @@ fn who_is_away_and_has_locks_without_the_data_keeps_others_out() {
     let second = wish(2, READ, Share::ALL);
     assert!(matches!(file.handle_open(&second), Err(Refusal::Breaking(_))));
     file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), Caching::READ).unwrap();
-    file.set_away(OpenId(1), Some(Absence::Keeps));
+    file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
     // It has given back all but what it has read: its locks are nobody's to disturb.
-    assert_eq!(file.handle_open(&second), Err(Refusal::Away));
+    assert_eq!(file.handle_open(&second), Err(Refusal::ClientAbsent));
 }
 
 /// A client that opened the file under a lease, by two opens.
@@ -502,8 +502,8 @@ fn leased() -> (FileGrants, CacheKey) {
 fn the_break_of_an_absent_lease_that_yields_is_complete_at_once() {
     for conflict in [false, true] {
         let (mut file, key) = leased();
-        file.set_away(OpenId(1), Some(Absence::Yields));
-        file.set_away(OpenId(2), Some(Absence::Yields));
+        file.set_absence(OpenId(1), Some(Absence::YieldsCaching));
+        file.set_absence(OpenId(2), Some(Absence::YieldsCaching));
         let share = if conflict { Share::WRITE } else { Share::ALL };
         let expected = if conflict { Err(Refusal::ShareViolation) } else { Ok(()) };
         assert_eq!(file.handle_open(&wish(3, WRITE, share)).map(|_| ()), expected);
@@ -518,23 +518,23 @@ fn the_break_of_an_absent_lease_that_yields_is_complete_at_once() {
 fn an_absent_lease_that_keeps_is_waited_for() {
     let (mut file, key) = leased();
     for id in [1, 2] {
-        file.set_away(OpenId(id), Some(Absence::Keeps));
+        file.set_absence(OpenId(id), Some(Absence::RetainsCaching));
     }
     let others = wish(3, READ, Share::ALL);
     for _ in 0..2 {
         assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));
-        assert!(file.holds_up(&Awaited::Open(others)));
+        assert!(file.holds_up(&BlockedOperation::Open(others)));
     }
     let renamer = CacheOwner::Open(OpenId(9));
-    assert!(matches!(file.ask_for_handles(renamer), Err(Refusal::Breaking(_))));
+    assert!(matches!(file.break_handles(renamer), Err(Refusal::Breaking(_))));
     assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
 }
 
 #[test]
 fn a_lease_is_asked_as_long_as_one_of_its_opens_is_not_away() {
-    for absence in [Absence::Yields, Absence::Keeps] {
+    for absence in [Absence::YieldsCaching, Absence::RetainsCaching] {
         let (mut file, _) = leased();
-        file.set_away(OpenId(1), Some(absence));
+        file.set_absence(OpenId(1), Some(absence));
         let refused = file.handle_open(&wish(3, READ, Share::ALL));
         assert!(matches!(refused, Err(Refusal::Breaking(_))));
     }
@@ -543,8 +543,8 @@ fn a_lease_is_asked_as_long_as_one_of_its_opens_is_not_away() {
 #[test]
 fn a_lease_is_waited_for_as_long_as_one_of_its_opens_keeps_it() {
     let (mut file, key) = leased();
-    file.set_away(OpenId(1), Some(Absence::Yields));
-    file.set_away(OpenId(2), Some(Absence::Keeps));
+    file.set_absence(OpenId(1), Some(Absence::YieldsCaching));
+    file.set_absence(OpenId(2), Some(Absence::RetainsCaching));
     let refused = file.handle_open(&wish(3, READ, Share::ALL));
     assert!(matches!(refused, Err(Refusal::Breaking(_))));
     assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::BATCH);
@@ -555,11 +555,11 @@ fn who_waits_for_a_client_that_goes_away_and_yields_goes_on() {
     let (mut file, _) = leased();
     let others = wish(3, READ, Share::ALL);
     assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));
-    assert!(file.holds_up(&Awaited::Open(others)));
+    assert!(file.holds_up(&BlockedOperation::Open(others)));
     file.caches.poll_settled();
     for id in [1, 2] {
-        file.set_away(OpenId(id), Some(Absence::Yields));
+        file.set_absence(OpenId(id), Some(Absence::YieldsCaching));
     }
-    assert!(file.caches.poll_settled() && !file.holds_up(&Awaited::Open(others)));
+    assert!(file.caches.poll_settled() && !file.holds_up(&BlockedOperation::Open(others)));
     file.handle_open(&others).unwrap();
 }

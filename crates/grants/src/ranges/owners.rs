@@ -4,9 +4,10 @@
 //! Between owners these locks are advisory: they block reads and writes of Windows opens only, for
 //! which every lock counts.
 
-use super::held::Piece;
+use super::lock_table::OwnedRange;
 use super::{
-    LockHeld, LockKind, LockOwner, LockRefusal, OwnerLocking, Range, RangeLock, RangeLocks, WaitId,
+    ConflictingLock, LockKind, LockOwner, LockRefusal, OwnerLockOutcome, Range, RangeLock,
+    RangeLocks, WaitId,
 };
 use crate::OpenId;
 
@@ -20,15 +21,15 @@ impl RangeLocks {
         open: OpenId,
         owner: LockOwner,
         wanted: RangeLock,
-    ) -> Result<OwnerLocking, LockRefusal> {
+    ) -> Result<OwnerLockOutcome, LockRefusal> {
         if wanted.range.length == 0 {
             return Err(LockRefusal::NotLocked);
         }
         if let Some(held) = self.find(Some(owner), wanted) {
-            return Ok(OwnerLocking::Denied(held));
+            return Ok(OwnerLockOutcome::Denied(held));
         }
         // The new lock, and the two parts of a lock that it may split.
-        self.need_room(2)?;
+        self.check_limit(2)?;
         let lost = self.carve(owner, wanted.range);
         let mut range = wanted.range;
         while let Some((first, like)) = self.find_like(open, owner, range, wanted.kind) {
@@ -36,14 +37,14 @@ impl RangeLocks {
             held.remove_piece(owner, first);
             range = range.hull(like);
         }
-        let piece = Piece { last: range.last(), kind: wanted.kind, open };
+        let piece = OwnedRange { last: range.last(), kind: wanted.kind, open };
         self.held.get_or_insert_default().insert_piece(owner, range.offset, piece);
         self.recount(open);
         if lost {
             // Also for an exclusive lock: an empty range at its former edges is free now.
-            self.decide(wanted.range);
+            self.grant_waiting(wanted.range);
         }
-        Ok(OwnerLocking::Granted)
+        Ok(OwnerLockOutcome::Granted)
     }
 
     /// Releases the owner's locks in a range, through any open.
@@ -56,10 +57,10 @@ impl RangeLocks {
         range: Range,
     ) -> Result<(), LockRefusal> {
         if self.splits(owner, range) {
-            self.need_room(1)?;
+            self.check_limit(1)?;
         }
         if self.carve(owner, range) {
-            self.decide(range);
+            self.grant_waiting(range);
         }
         Ok(())
     }
@@ -72,7 +73,7 @@ impl RangeLocks {
         piece.is_some_and(|(first, piece)| first < range.offset && piece.last > range.last())
     }
 
-    /// Queues a denied request: [`RangeLocks::poll_decided`] will report that the lock is
+    /// Queues a denied request: [`RangeLocks::poll_decision`] will report that the lock is
     /// available, without granting it.
     ///
     /// # Errors
@@ -83,17 +84,17 @@ impl RangeLocks {
         owner: LockOwner,
         wanted: RangeLock,
     ) -> Result<WaitId, LockRefusal> {
-        let wait = self.enter_line(open, Some(owner), wanted)?;
+        let wait = self.queue_request(open, Some(owner), wanted)?;
         // The range may have become free since the denial.
         if self.find(Some(owner), wanted).is_none() {
-            self.decide(wanted.range);
+            self.grant_waiting(wanted.range);
         }
         Ok(wait)
     }
 
     /// A lock that conflicts with one for `owner`, or for any owner if none.
     #[must_use]
-    pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
+    pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<ConflictingLock> {
         self.held.as_ref()?.find(owner, wanted)
     }
 
@@ -121,7 +122,7 @@ impl RangeLocks {
             let held = self.held.get_or_insert_default();
             held.remove_piece(owner, first);
             if first < range.offset {
-                held.insert_piece(owner, first, Piece { last: range.offset - 1, ..piece });
+                held.insert_piece(owner, first, OwnedRange { last: range.offset - 1, ..piece });
             }
             if piece.last > range.last() {
                 held.insert_piece(owner, range.last() + 1, piece);
@@ -132,7 +133,7 @@ impl RangeLocks {
     }
 
     /// A lock of the owner that shares a byte with the range.
-    fn find_piece(&self, owner: LockOwner, range: Range) -> Option<(u64, Piece)> {
+    fn find_piece(&self, owner: LockOwner, range: Range) -> Option<(u64, OwnedRange)> {
         let held = self.held.as_ref().filter(|_| range.length > 0)?;
         let before = held.piece_before(owner, range.offset);
         let before = before.filter(|(_, piece)| piece.last >= range.offset);

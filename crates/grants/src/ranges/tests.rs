@@ -19,15 +19,15 @@ fn shared(offset: u64, length: u64) -> RangeLock {
     RangeLock { range: range(offset, length), kind: LockKind::Shared }
 }
 
-fn wait(locking: Result<Locking, LockRefusal>) -> WaitId {
+fn wait(locking: Result<LockOutcome, LockRefusal>) -> WaitId {
     match locking {
-        Ok(Locking::Waits(wait)) => wait,
+        Ok(LockOutcome::Waits(wait)) => wait,
         other => panic!("does not wait: {other:?}"),
     }
 }
 
-fn granted(wait: WaitId) -> Option<Decided> {
-    Some(Decided { wait, result: Ok(()) })
+fn granted(wait: WaitId) -> Option<LockDecision> {
+    Some(LockDecision { wait, result: Ok(()) })
 }
 
 #[test]
@@ -113,12 +113,12 @@ fn who_waits_is_served_in_the_order_of_coming() {
     locks.handle_locks(A, &[exclusive(0, 10)]).unwrap();
     let first = wait(locks.handle_lock_or_wait(B, exclusive(0, 5)));
     let second = wait(locks.handle_lock_or_wait(C, exclusive(4, 5)));
-    assert_eq!(locks.poll_decided(), None);
+    assert_eq!(locks.poll_decision(), None);
     locks.handle_unlock(A, range(0, 10)).unwrap();
-    assert_eq!(locks.poll_decided(), granted(first));
-    assert_eq!(locks.poll_decided(), None, "it is in the way of the second");
+    assert_eq!(locks.poll_decision(), granted(first));
+    assert_eq!(locks.poll_decision(), None, "it is in the way of the second");
     locks.handle_unlock(B, range(0, 5)).unwrap();
-    assert_eq!(locks.poll_decided(), granted(second));
+    assert_eq!(locks.poll_decision(), granted(second));
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn giving_back_one_lock_serves_only_who_waited_for_it() {
     let first = wait(locks.handle_lock_or_wait(B, shared(0, 1)));
     let second = wait(locks.handle_lock_or_wait(C, shared(5, 1)));
     locks.handle_unlock(A, range(5, 1)).unwrap();
-    assert_eq!(locks.poll_decided(), granted(second));
-    assert_eq!(locks.poll_decided(), None);
+    assert_eq!(locks.poll_decision(), granted(second));
+    assert_eq!(locks.poll_decision(), None);
     locks.handle_close(A);
-    assert_eq!(locks.poll_decided(), granted(first));
+    assert_eq!(locks.poll_decision(), granted(first));
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn who_gave_up_is_not_served() {
     let second = wait(locks.handle_lock_or_wait(C, exclusive(0, 1)));
     assert!(locks.handle_cancel(first));
     locks.handle_close(A);
-    assert_eq!(locks.poll_decided(), granted(second));
+    assert_eq!(locks.poll_decision(), granted(second));
     assert!(!locks.handle_cancel(second), "it has the lock, and must give it back");
     locks.handle_releases(C, &[exclusive(0, 1)]);
     assert!(locks.is_empty());
@@ -156,10 +156,10 @@ fn closing_refuses_what_the_open_waits_for_and_serves_the_others() {
     let other = wait(locks.handle_lock_or_wait(B, exclusive(0, 1)));
     locks.handle_close(A);
     assert_eq!(
-        locks.poll_decided(),
-        Some(Decided { wait: mine, result: Err(LockRefusal::NotLocked) })
+        locks.poll_decision(),
+        Some(LockDecision { wait: mine, result: Err(LockRefusal::NotLocked) })
     );
-    assert_eq!(locks.poll_decided(), granted(other));
+    assert_eq!(locks.poll_decision(), granted(other));
     locks.handle_close(B);
     assert!(locks.is_empty());
 }
@@ -243,11 +243,11 @@ impl Model {
     }
 
     /// Everyone who can be served now, in order: nothing else may be granted.
-    fn serve(&mut self) -> Vec<Decided> {
+    fn grant_waiting(&mut self) -> Vec<LockDecision> {
         let mut served = Vec::new();
         for (wait, open, lock) in std::mem::take(&mut self.waiting) {
             if self.lock(open, lock) {
-                served.push(Decided { wait, result: Ok(()) });
+                served.push(LockDecision { wait, result: Ok(()) });
             } else {
                 self.waiting.push((wait, open, lock));
             }
@@ -256,8 +256,8 @@ impl Model {
     }
 }
 
-fn decided(locks: &mut RangeLocks) -> Vec<Decided> {
-    std::iter::from_fn(|| locks.poll_decided()).collect()
+fn decided(locks: &mut RangeLocks) -> Vec<LockDecision> {
+    std::iter::from_fn(|| locks.poll_decision()).collect()
 }
 
 mod cost;
@@ -274,8 +274,8 @@ proptest! {
                     prop_assert_eq!(locks.handle_locks(open, &[lock]).is_ok(), model.lock(open, lock));
                 }
                 Step::LockOrWait(open, lock) => match locks.handle_lock_or_wait(open, lock).unwrap() {
-                    Locking::Granted => prop_assert!(model.lock(open, lock)),
-                    Locking::Waits(wait) => {
+                    LockOutcome::Granted => prop_assert!(model.lock(open, lock)),
+                    LockOutcome::Waits(wait) => {
                         prop_assert!(!model.lock(open, lock));
                         model.waiting.push((wait, open, lock));
                     }
@@ -286,7 +286,7 @@ proptest! {
                     prop_assert_eq!(locks.handle_unlock(open, range).is_ok(), at.is_some());
                     if let Some(at) = at {
                         model.held.remove(at);
-                        expected = model.serve();
+                        expected = model.grant_waiting();
                     }
                 }
                 Step::Cancel(n) => {
@@ -299,11 +299,11 @@ proptest! {
                     locks.handle_close(open);
                     let refused = model.waiting.iter().filter(|(_, o, _)| *o == open);
                     expected = refused
-                        .map(|(wait, ..)| Decided { wait: *wait, result: Err(LockRefusal::NotLocked) })
+                        .map(|(wait, ..)| LockDecision { wait: *wait, result: Err(LockRefusal::NotLocked) })
                         .collect();
                     model.waiting.retain(|(_, o, _)| *o != open);
                     model.held.retain(|(o, _)| *o != open);
-                    expected.extend(model.serve());
+                    expected.extend(model.grant_waiting());
                 }
             }
             prop_assert_eq!(decided(&mut locks), expected);

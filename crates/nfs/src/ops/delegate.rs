@@ -11,7 +11,7 @@ use crate::limits::{CALLBACK_ATTRIBUTES_WITHIN, DELEGATIONS_PER_CLIENT_MAX};
 use crate::place::Place;
 use crate::recall::ask_back;
 use crate::status::OrStatus;
-use files::{Delegate, Object, OpenFile, Protocol, RequestContext};
+use files::{DelegationKind, Object, OpenFile, Protocol, RequestContext};
 use futures_util::future::{Either, select};
 use std::pin::pin;
 use std::sync::Arc;
@@ -56,16 +56,16 @@ pub(crate) fn grant(
     let wanted = access.wanted_delegation();
     let kind = match (claim, wanted) {
         (OpenClaim::Previous(before), _) => match before {
-            DelegationType::Read | DelegationType::ReadAttributes => Delegate::Read,
-            DelegationType::Write | DelegationType::WriteAttributes => Delegate::Write,
+            DelegationType::Read | DelegationType::ReadAttributes => DelegationKind::Read,
+            DelegationType::Write | DelegationType::WriteAttributes => DelegationKind::Write,
             DelegationType::None | DelegationType::NoneWhy => return OpenDelegation::None,
         },
         (_, ShareAccess::WANT_NO_DELEG) => return none(wanted, NoDelegation::NotWanted),
         (_, ShareAccess::WANT_CANCEL) => return none(wanted, NoDelegation::Cancelled),
-        (_, ShareAccess::WANT_READ_DELEG) => Delegate::Read,
+        (_, ShareAccess::WANT_READ_DELEG) => DelegationKind::Read,
         // To write by itself a client must be let read, too: it was asked for both.
-        _ if access.access() == ShareAccess::BOTH => Delegate::Write,
-        _ => Delegate::Read,
+        _ if access.access() == ShareAccess::BOTH => DelegationKind::Write,
+        _ => DelegationKind::Read,
     };
     // What was had before is not refused for what will be found out.
     let is_again = matches!(claim, OpenClaim::Previous(_));
@@ -94,7 +94,7 @@ fn has_changed_since_start(run: &Run<'_>, open: &Arc<OpenFile>) -> bool {
 fn try_grant(
     run: &mut Run<'_>,
     client: &Arc<Client>,
-    kind: Delegate,
+    kind: DelegationKind,
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
     let file = open.key();
@@ -113,7 +113,7 @@ fn try_grant(
 fn grant_alone(
     run: &mut Run<'_>,
     client: &Arc<Client>,
-    kind: Delegate,
+    kind: DelegationKind,
     (open, export): (&Arc<OpenFile>, &Arc<Export>),
 ) -> Option<StateId> {
     let server = run.server().clone();
@@ -126,12 +126,12 @@ fn grant_alone(
     let delegation = run.files().delegate(open, kind).ok().flatten()?;
     let granting = delegation.granting();
     let handle = Place::of(export.clone(), open.object()).handle(run.files()).ok()?;
-    if kind == Delegate::Write {
+    if kind == DelegationKind::Write {
         entry.writes(file, client, change_of(run, &open.object()));
     }
     let referring = run.referring();
     let held = HeldDelegation { entry, is_asked_back: false, delegation, handle, referring };
-    let is_write = kind == Delegate::Write;
+    let is_write = kind == DelegationKind::Write;
     let id = client.with_states(|states| {
         let number = states.add_delegation(file, is_write, held).ok()?;
         Some(states.id(number))
@@ -141,17 +141,17 @@ fn grant_alone(
     id
 }
 
-fn granted(kind: Delegate, state_id: StateId, is_recalled: bool) -> OpenDelegation<'static> {
+fn granted(kind: DelegationKind, state_id: StateId, is_recalled: bool) -> OpenDelegation<'static> {
     // Nobody is let in by it: clients ask for every user (ACCESS).
     let permissions =
         Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask: AceMask(0), who: who::EVERYONE };
     match kind {
-        Delegate::Read => {
+        DelegationKind::Read => {
             OpenDelegation::Read(ReadDelegation { state_id, is_recalled, permissions })
         }
         // Nothing is promised of space: what was written is sent when the file is closed,
         // so that who closes it hears of a full disk.
-        Delegate::Write => OpenDelegation::Write(WriteDelegation {
+        DelegationKind::Write => OpenDelegation::Write(WriteDelegation {
             state_id,
             is_recalled,
             space_limit: SpaceLimit::SizeBytes(0),

@@ -40,13 +40,14 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     let (directory, caller) = run.object().await?;
     let export = run.object_place()?.export.clone();
     if let Some((handle, attributes)) =
-        run.files().look_remembered(&caller, &directory, &name, export.id)
+        run.files().look_up_remembered(&caller, &directory, &name, export.id)
     {
         run.go(Place::of_handle(export, handle));
         run.looked = Some((attributes.key, attributes));
         return Ok(());
     }
-    let (found, attributes) = run.files().look_at(&caller, &directory, &name).await.or_status()?;
+    let (found, attributes) =
+        run.files().look_up_with_attributes(&caller, &directory, &name).await.or_status()?;
     let key = found.key();
     run.go(Place::of(export, found));
     run.looked = Some((key, attributes));
@@ -164,7 +165,7 @@ pub(crate) async fn create(
     let name = name_of(args.name)?;
     let before = change_before(run, &directory);
     let files = run.files().clone();
-    let made = files.make_object(&caller, &directory, &name, new).await.or_status()?;
+    let made = files.create_object(&caller, &directory, &name, new).await.or_status()?;
     // Of a link the mode means nothing; of the others it is there already.
     changes.mode = None;
     changes.size_bytes = None;

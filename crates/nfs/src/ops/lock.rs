@@ -6,7 +6,9 @@ use crate::held::HeldOpen;
 use crate::stateids::{Kind, LockState, Owner};
 use crate::status::{OrStatus, status_of};
 use crate::waiting_locks::Waiting;
-use files::{Access as Rights, LockHeld, LockKind, LockOwner, OwnerLocking, Range, RangeLock};
+use files::{
+    Access as Rights, ConflictingLock, LockKind, LockOwner, OwnerLockOutcome, Range, RangeLock,
+};
 use vfs::{FileKind, FsError};
 use wire::nfs::ops::{
     LockArgs, LockDenied, LockReply, LockTestArgs, LockTestReply, Locker, UnlockArgs,
@@ -29,7 +31,7 @@ pub(crate) enum Locking {
 /// The lock in the way, and whose it is.
 #[derive(Debug)]
 pub(crate) struct Denied {
-    held: LockHeld,
+    held: ConflictingLock,
     client: ClientId,
     owner: Owner,
 }
@@ -91,7 +93,7 @@ fn owner_number(client: &Client, state: u64) -> LockOwner {
 }
 
 /// Who that is.
-fn denied_by(run: &Run<'_>, held: LockHeld) -> Denied {
+fn denied_by(run: &Run<'_>, held: ConflictingLock) -> Denied {
     let unknown = Denied { held, client: ClientId(0), owner: Owner::default() };
     let Some(LockOwner(number)) = held.owner else { return unknown };
     let Some(client) = run.server().client_numbered((number >> 32) as u32) else {
@@ -136,7 +138,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
     let wanted = wanted_of(args.lock_type, range);
     let files = run.files().clone();
     match files.lock_owned(&held.open, owner, wanted, &client.holder) {
-        Ok(OwnerLocking::Granted) => {
+        Ok(OwnerLockOutcome::Granted) => {
             let id = client.with_states(|states| {
                 states.get(number)?;
                 states.set_locked(number, true);
@@ -155,14 +157,14 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
                 forget(&client, number, (&held, owner));
             }
             match other {
-                Ok(OwnerLocking::Denied(denied)) => {
+                Ok(OwnerLockOutcome::Denied(denied)) => {
                     if matches!(args.lock_type, LockType::ReadWait | LockType::WriteWait) {
                         let waiting = Waiting { lock_owner, owner, wanted };
                         waiting.tell_when_free(run.server(), &client, &held);
                     }
                     Ok(Locking::Denied(denied_by(run, denied)))
                 }
-                Ok(OwnerLocking::Granted) => Err(NfsStatus::SERVERFAULT),
+                Ok(OwnerLockOutcome::Granted) => Err(NfsStatus::SERVERFAULT),
                 // Another open of the same owner is taking its place, or it has been closed: the
                 // next try tells which.
                 Err(FsError::RangeNotLocked) => Err(NfsStatus::DELAY),
@@ -211,7 +213,7 @@ pub(crate) async fn test(run: &mut Run<'_>, args: &LockTestArgs<'_>) -> Locking 
 async fn try_test(
     run: &mut Run<'_>,
     args: &LockTestArgs<'_>,
-) -> Result<Option<LockHeld>, NfsStatus> {
+) -> Result<Option<ConflictingLock>, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
     // Whose lock is yet to be taken back has it all the same. RFC 8881 8.4.2.1.
     run.server().check_no_grace()?;

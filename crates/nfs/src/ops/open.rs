@@ -17,7 +17,7 @@ use crate::stateids::{OpenState, ShareBits};
 use crate::status::OrStatus;
 use files::{
     Access as Rights, CacheHolder, Caller, IfExists, IfMissing, Object, ObjectChanges, ObjectOpen,
-    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as Opened, Share, WishedKind,
+    OpenAction, OpenAt, OpenFile, OpenPlan, OpenResult as Opened, RequestedKind, Share,
 };
 use std::sync::Arc;
 use vfs::{FileKey, FsError};
@@ -165,7 +165,7 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
         return Err(NfsStatus::INVAL);
     }
     let mut plan = OpenPlan::posix(rights(share), tolerated(share));
-    plan.kind = WishedKind::File;
+    plan.kind = RequestedKind::File;
     let (mut verifier, mut wished_for) = (None, Wished::default());
     if let OpenHow::Create(how) = &args.how {
         let (if_exists, attributes) = match how {
@@ -311,7 +311,8 @@ impl Taking<'_> {
             let id = self.client.with_states(|states| {
                 let open = states.open_mut(number)?;
                 let now = open.share.with(self.wish.share);
-                if now != share && files.narrow(&both.open, rights(now), tolerated(now)).is_ok() {
+                if now != share && files.downgrade(&both.open, rights(now), tolerated(now)).is_ok()
+                {
                     // An OPEN_DOWNGRADE came in between.
                     share = now;
                 }
@@ -362,7 +363,7 @@ impl Taking<'_> {
             return self.open(run, &self.wish.at, plan, instead_of).await;
         };
         // What it denies would refuse both together.
-        run.files().narrow(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
+        run.files().downgrade(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
         let plan = OpenPlan::posix(rights(share), tolerated(share));
         let at = OpenAt::Object(opened.open.object());
         self.open(run, &at, plan, instead_of).await
@@ -422,7 +423,7 @@ pub(crate) fn downgrade(run: &mut Run<'_>, args: &OpenDowngradeArgs) -> Result<S
         if !share.is_within(open.share) {
             return Err(NfsStatus::INVAL);
         }
-        files.narrow(&held.open, rights(share), tolerated(share)).or_status()?;
+        files.downgrade(&held.open, rights(share), tolerated(share)).or_status()?;
         open.share = share;
         Ok(states.advance(number))
     })?;

@@ -14,7 +14,8 @@ use crate::place::Place;
 use crate::pseudo::{Found, PseudoId, ROOT, cookie_of};
 use crate::status::{OrStatus, status_of};
 use files::{
-    Caller, ListWish, ListedObject, NamedList, Object, RequestFiles, TakeListed, UnseenObject,
+    Caller, ListWish, ListedObject, NamedList, Object, ObjectListSink, RequestFiles,
+    UnreadableObject,
 };
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -91,7 +92,7 @@ async fn list_with_lists(
                     let list = find_list(files, (caller, directory), &entry).await;
                     entries.put_listed(&entry, list)
                 }
-                Err(unseen) => entries.take_unseen(unseen),
+                Err(unseen) => entries.take_unreadable(unseen),
             };
             if !is_put {
                 return Ok(false);
@@ -106,8 +107,8 @@ async fn list_with_lists(
 }
 
 /// Where a part of a directory ends, and the bytes of its names; none if it is empty.
-fn measured(part: &[Result<ListedObject, UnseenObject>]) -> Option<(u64, usize)> {
-    let of = |entry: &Result<ListedObject, UnseenObject>| match entry {
+fn measured(part: &[Result<ListedObject, UnreadableObject>]) -> Option<(u64, usize)> {
+    let of = |entry: &Result<ListedObject, UnreadableObject>| match entry {
         Ok(entry) => (entry.cookie, entry.name.as_bytes().len()),
         Err(unseen) => (unseen.cookie, unseen.name.as_bytes().len()),
     };
@@ -130,15 +131,15 @@ async fn give_way() {
 
 /// Entries whose access lists are to be found before they are written.
 #[derive(Default)]
-struct Gathered(Vec<Result<ListedObject, UnseenObject>>);
+struct Gathered(Vec<Result<ListedObject, UnreadableObject>>);
 
-impl TakeListed for Gathered {
+impl ObjectListSink for Gathered {
     fn take(&mut self, entry: ListedObject) -> bool {
         self.0.push(Ok(entry));
         true
     }
 
-    fn take_unseen(&mut self, entry: UnseenObject) -> bool {
+    fn take_unreadable(&mut self, entry: UnreadableObject) -> bool {
         self.0.push(Err(entry));
         true
     }
@@ -338,7 +339,7 @@ impl Entries {
     }
 }
 
-impl TakeListed for Entries {
+impl ObjectListSink for Entries {
     /// All that may come has room from here on: what a worker had to grow its heap would keep after
     /// another thread has sent it, beside what is charged for answers.
     fn expect_more(&mut self) {
@@ -349,7 +350,7 @@ impl TakeListed for Entries {
         self.put_listed(&entry, None)
     }
 
-    fn take_unseen(&mut self, entry: UnseenObject) -> bool {
+    fn take_unreadable(&mut self, entry: UnreadableObject) -> bool {
         let (requested, status) = (self.requested, status_of(entry.error));
         let needs_a_look = !UNSEEN.contains_all(requested);
         if needs_a_look && !requested.contains(attribute::RDATTR_ERROR) {

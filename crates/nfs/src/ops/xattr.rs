@@ -2,7 +2,7 @@
 
 use super::attributes::change_of;
 use crate::compound::Run;
-use files::XattrWish;
+use files::XattrSetMode;
 use vfs::{FsError, XattrName};
 use wire::nfs::ops::{GetXattrArgs, ListXattrsArgs, RemoveXattrArgs, SetXattrArgs, SetXattrOption};
 use wire::nfs::{ChangeInfo, NfsStatus};
@@ -40,9 +40,9 @@ pub(crate) async fn set(
     args: &SetXattrArgs<'_>,
 ) -> Result<ChangeInfo, NfsStatus> {
     let wish = match args.option {
-        SetXattrOption::Create => XattrWish::Create,
-        SetXattrOption::Either => XattrWish::Either,
-        SetXattrOption::Replace => XattrWish::Replace,
+        SetXattrOption::Create => XattrSetMode::Create,
+        SetXattrOption::Either => XattrSetMode::Either,
+        SetXattrOption::Replace => XattrSetMode::Replace,
     };
     change(run, args.name, Some(args.value.to_vec()), wish).await
 }
@@ -51,14 +51,14 @@ pub(crate) async fn remove(
     run: &mut Run<'_>,
     args: &RemoveXattrArgs<'_>,
 ) -> Result<ChangeInfo, NfsStatus> {
-    change(run, args.name, None, XattrWish::Replace).await
+    change(run, args.name, None, XattrSetMode::Replace).await
 }
 
 async fn change(
     run: &mut Run<'_>,
     name: &[u8],
     value: Option<Vec<u8>>,
-    wish: XattrWish,
+    wish: XattrSetMode,
 ) -> Result<ChangeInfo, NfsStatus> {
     let (object, caller) = run.object().await?;
     let name = name_of(name)?;

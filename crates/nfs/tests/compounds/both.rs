@@ -3,7 +3,9 @@
 //! lines says. What is done otherwise than the model is told, is found.
 
 use crate::harness::*;
-use files::{Access, Begun, LockKind, OpenFile, OpenPlan, Range, RangeLock, Semantics, Share};
+use files::{
+    Access, LockKind, OpenFile, OpenPlan, OpenProgress, Range, RangeLock, Semantics, Share,
+};
 use futures_util::FutureExt;
 use std::sync::Arc;
 use vfs::{FsError, Identity, Name, RelPath};
@@ -85,7 +87,7 @@ impl Run {
             Self { random, fault, bench, clients, handles, opens, delegations, content, counts };
         for file in 0..2 {
             let begun = run.by_smb(file, WRITE, 0);
-            let Ok(Begun::Opened(opened)) = begun else { panic!("nobody is in the way") };
+            let Ok(OpenProgress::Opened(opened)) = begun else { panic!("nobody is in the way") };
             run.bench
                 .server
                 .files
@@ -194,7 +196,7 @@ impl Run {
         assert_eq!(kept, 0, "a delegation was not asked back");
     }
 
-    fn by_smb(&mut self, file: usize, access: u32, deny: u32) -> Result<Begun, FsError> {
+    fn by_smb(&mut self, file: usize, access: u32, deny: u32) -> Result<OpenProgress, FsError> {
         let right = |bit, right| if access & bit != 0 { right } else { Access::NONE };
         let share = Share::ALL.0
             & !(if deny & READ != 0 { Share::READ.0 } else { 0 })
@@ -219,8 +221,8 @@ impl Run {
         let expects = self.conflicts(file, access, deny);
         let told = if self.is(Fault::Deny) { 0 } else { deny };
         let result = match self.by_smb(file, access, told) {
-            Ok(Begun::Opened(opened)) => Ok(opened),
-            Ok(Begun::Waits(waiting)) => {
+            Ok(OpenProgress::Opened(opened)) => Ok(opened),
+            Ok(OpenProgress::Waiting(waiting)) => {
                 let mut opened = Box::pin(waiting.opened());
                 let mut turn = || {
                     self.settle();

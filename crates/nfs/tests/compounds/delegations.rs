@@ -1,7 +1,7 @@
 //! Delegations by whole records: granted, recalled, given back, taken away; beside Windows.
 
 use crate::harness::*;
-use files::{Access, Begun, IfExists, IfMissing, OpenPlan, Semantics, Share};
+use files::{Access, IfExists, IfMissing, OpenPlan, OpenProgress, Semantics, Share};
 use futures_util::FutureExt;
 use limits::Holder;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Client {
 }
 
 /// An open as Windows makes it.
-fn windows(bench: &Bench, access: Access, share: Share) -> Begun {
+fn windows(bench: &Bench, access: Access, share: Share) -> OpenProgress {
     let plan = OpenPlan {
         path: RelPath::root().join(&Name::new(*b"f").unwrap()),
         if_exists: IfExists::Open,
@@ -260,8 +260,8 @@ fn an_open_of_windows_that_writes_waits_for_what_is_delegated() {
     one.make_file(b"f");
     let (open, delegation) = one.open_for(b"f", READ);
     one.close(b"f", open);
-    assert!(matches!(windows(&bench, Access::READ_DATA, Share::READ), Begun::Opened(_)));
-    let Begun::Waits(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+    assert!(matches!(windows(&bench, Access::READ_DATA, Share::READ), OpenProgress::Opened(_)));
+    let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
         panic!("it does not wait");
     };
     let mut waiting = Box::pin(waiting.opened());
@@ -305,7 +305,7 @@ fn what_is_delegated_to_a_client_that_is_away_is_not_waited_for() {
     one.close(b"f", open);
     assert!(matches!(delegation, Got::Read(_)));
     bench.pass(bench.lease + Duration::from_millis(1));
-    let Begun::Waits(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+    let OpenProgress::Waiting(waiting) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
         panic!("it was asked for");
     };
     bench.work();
@@ -375,7 +375,8 @@ fn what_was_changed_over_smb_before_a_delegation_is_taken_back_is_not_kept_by_it
             let bench = before.restarted();
             if changes {
                 bench.disk.clock.advance(2_000_000_000);
-                let Begun::Opened(open) = windows(&bench, Access::WRITE_DATA, Share::ALL) else {
+                let OpenProgress::Opened(open) = windows(&bench, Access::WRITE_DATA, Share::ALL)
+                else {
                     panic!("it does not know yet that anybody has it");
                 };
                 bench
@@ -525,7 +526,7 @@ fn smb_takes_nothing_that_clients_of_before_a_restart_may_take_back() {
     let test = Operation::LockTest(LockTestArgs { lock_type, offset: 0, length, owner });
     let operations = other.on(b"f", test);
     assert_eq!(other.status(&operations), NfsStatus::GRACE, "nor is anybody told that it is not");
-    let Begun::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
+    let OpenProgress::Opened(beside) = shares(Share::ALL) else { panic!("nobody is in the way") };
     let (range, kind) = (files::Range::new(0, 1).unwrap(), files::LockKind::Exclusive);
     let range = files::RangeLock { range, kind };
     let lock = || {

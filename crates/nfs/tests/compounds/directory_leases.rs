@@ -2,8 +2,8 @@
 
 use crate::harness::*;
 use files::{
-    Access, Begun, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
-    Semantics, Share,
+    Access, CacheBreak, CacheHolder, CacheKey, CacheKeyWish, CacheWish, Caching, OpenPlan,
+    OpenProgress, Semantics, Share,
 };
 use futures_util::FutureExt;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ impl CacheHolder for Windows {
 }
 
 /// The directory `d`, opened under a lease.
-fn list(bench: &Bench, windows: &Arc<Windows>) -> Begun {
+fn list(bench: &Bench, windows: &Arc<Windows>) -> OpenProgress {
     let key = CacheKeyWish { key: KEY, epoch: 0, parent: None, of_directories: true };
     let caching = CacheWish { wanted: KEPT, key: Some(key), holder: windows.clone() };
     let plan = OpenPlan {
@@ -89,7 +89,9 @@ fn a_listing_that_windows_keeps_goes_with_each_change_by_nfs() {
         ("removed", vec![Operation::Remove(RemoveArgs { name: b"g" })]),
     ];
     for (what, change) in changes {
-        let Begun::Opened(directory) = list(&bench, &windows) else { panic!("{what}: waits") };
+        let OpenProgress::Opened(directory) = list(&bench, &windows) else {
+            panic!("{what}: waits")
+        };
         assert_eq!(directory.caching.has, KEPT, "{what}: nothing is kept");
         drop(directory.granting);
         let mut operations = one.walk(&[b"share", b"d"]);

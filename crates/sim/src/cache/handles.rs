@@ -4,7 +4,7 @@ use super::Op;
 use super::side::{Answer, Side, either, now, without_stored};
 use files::{
     Access, Caller, IfMissing, ListWish, NewObject, Object, ObjectChanges, ObjectOpen, OpenAt,
-    OpenPlan, Share, VolumeId, WishedKind,
+    OpenPlan, RequestedKind, Share, VolumeId,
 };
 use std::sync::Arc;
 use vfs::{DosInfo, FsError, Name, RelPath, TimeChange, Timestamp};
@@ -119,7 +119,7 @@ impl Side {
             Op::Make { at, is_directory: true } => {
                 let (directory, name) = self.place(caller, at)?;
                 let new = NewObject::Directory { mode: None };
-                now(self.files.make_object(caller, &directory, &name, new))?;
+                now(self.files.create_object(caller, &directory, &name, new))?;
             }
             Op::Make { at, .. } => self.write_named(caller, at, &[])?,
             Op::Write { at, byte, length } => {
@@ -142,7 +142,7 @@ impl Side {
             Op::Symlink { at, target } => {
                 let (directory, name) = self.place(caller, at)?;
                 let new = NewObject::Symlink { target: target.as_bytes().to_vec() };
-                now(self.files.make_object(caller, &directory, &name, new))?;
+                now(self.files.create_object(caller, &directory, &name, new))?;
             }
             Op::Mode { at, mode } => {
                 let changes = ObjectChanges { mode: Some(*mode), ..ObjectChanges::default() };
@@ -175,7 +175,7 @@ impl Side {
 
     fn write_named(&self, caller: &Arc<Caller>, at: &RelPath, data: &[u8]) -> Result<(), Answer> {
         let (directory, name) = self.place(caller, at)?;
-        let (if_missing, kind) = (IfMissing::Create, WishedKind::File);
+        let (if_missing, kind) = (IfMissing::Create, RequestedKind::File);
         let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
         let plan = OpenPlan { if_missing, kind, ..plan };
         self.opened(caller, &OpenAt::Name(directory, name), plan, |open| {

@@ -4,7 +4,7 @@ use super::Op;
 use super::side::{Answer, Side, either, now};
 use files::{
     Access, BasicChange, Descriptor, IfExists, IfMissing, OpenFile, OpenPlan, OpenResult,
-    SecurityParts, Semantics, Share, Sid, TimeSetting, WishedKind,
+    RequestedKind, SecurityParts, Semantics, Share, Sid, TimeSetting,
 };
 use std::sync::Arc;
 use vfs::{Attributes, Choice, ListSink, ListWanted, Listed, RelPath, Timestamp};
@@ -55,13 +55,14 @@ impl Side {
     fn change_by_path(&self, user: usize, op: &Op) -> Told {
         match op {
             Op::Make { at, is_directory } => {
-                let kind = if *is_directory { WishedKind::Directory } else { WishedKind::File };
+                let kind =
+                    if *is_directory { RequestedKind::Directory } else { RequestedKind::File };
                 let (if_exists, if_missing) = (IfExists::Fail, IfMissing::Create);
                 let plan = OpenPlan { if_exists, if_missing, kind, ..plan(at, LOOK) };
                 self.with(user, plan, |_, _| Ok(()))?;
             }
             Op::Write { at, byte, length } => {
-                let kind = WishedKind::File;
+                let kind = RequestedKind::File;
                 let plan = OpenPlan {
                     if_missing: IfMissing::Create,
                     kind,
@@ -136,7 +137,7 @@ impl Side {
                 self.with(user, plan(at, Access::READ_DATA), |side, open| side.data(open))
             }
             Op::List { at, first } => {
-                let kind = WishedKind::Directory;
+                let kind = RequestedKind::Directory;
                 let plan = OpenPlan { kind, ..plan(at, Access::READ_DATA) };
                 self.with(user, plan, |side, open| {
                     let mut taking = Taking { count_max: *first, cookie: 0, taken: Vec::new() };

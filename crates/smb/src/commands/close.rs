@@ -15,7 +15,7 @@ pub async fn close(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let open = request.open(body.file_id)?;
     let open = request.admit(open, Cost::metadata()).await?;
     if let Target::File(file) = &open.target {
-        request.files.ask_before_close(file).await.map_err(status_of)?;
+        request.files.break_handles_before_close(file).await.map_err(status_of)?;
     }
     request.session()?.remove_open(open.id)?;
     open.closed.raise();

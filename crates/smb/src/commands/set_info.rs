@@ -40,9 +40,9 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             let class =
                 FileInfoClass::from_number(body.class).ok_or(file_set_refusal(body.class))?;
             let stabilizing = stable::before(request, &open, Promise::of_file_info(class)).await?;
-            let frozen = moves_change_time(class).then(|| file.keep_frozen()).flatten();
+            let frozen = moves_change_time(class).then(|| file.save_frozen_times()).flatten();
             set_file_info(request, &open, (class, body.class), body.input).await?;
-            file.restore_frozen(frozen);
+            file.restore_frozen_times(frozen);
             stabilizing.after(request.files, file).await?;
             if [FileInfoClass::Disposition, FileInfoClass::DispositionEx].contains(&class) {
                 Box::pin(request.files.record_opens(file)).await.map_err(status_of)?;
@@ -57,13 +57,13 @@ pub async fn set_info(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
                 Descriptor::decode(body.input).map_err(|_| NtStatus::INVALID_SECURITY_DESCR)?;
             let (files, parts) = (request.files, parts(body.additional));
             let stabilizing = stable::before(request, &open, Promise::File).await?;
-            let frozen = file.keep_frozen();
+            let frozen = file.save_frozen_times();
             if open.tree.is_apple() && parts.dacl {
                 set_security_of_apple(files, file, descriptor, parts)?;
             } else {
                 set_security(files, file, descriptor, parts)?;
             }
-            file.restore_frozen(frozen);
+            file.restore_frozen_times(frozen);
             stabilizing.after(files, file).await?;
         }
         InfoType::Quota => return Err(NtStatus::INVALID_HANDLE),
@@ -207,7 +207,7 @@ async fn set_delete(
     ignore_readonly: bool,
 ) -> Result<(), NtStatus> {
     if delete {
-        files.ask_before_delete(file).await.map_err(status_of)?;
+        files.break_handles_before_delete(file).await.map_err(status_of)?;
     }
     files.mark_deleted(file, delete, ignore_readonly).await.map_err(status_of)
 }

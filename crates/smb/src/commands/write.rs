@@ -5,7 +5,7 @@ use crate::dispatch::{Outcome, Request, malformed};
 use crate::open::{Open, Target};
 use crate::posix::is_posix;
 use crate::status::status_of;
-use files::{Access, OpenFile, RequestFiles, Unstable};
+use files::{Access, OpenFile, RequestFiles, UnstableObjects};
 use limits::Cost;
 use std::sync::Arc;
 use wire::ntstatus::NtStatus;
@@ -59,7 +59,7 @@ async fn write_file(
     if open.writes_through() || body.flags & WriteRequest::WRITE_THROUGH != 0 {
         // Unlike FLUSH, this does not publish the change: leases on the directory last until the
         // close.
-        let mut unstable = Unstable::default();
+        let mut unstable = UnstableObjects::default();
         unstable.add_open(file);
         files.make_stable(unstable).await.map_err(status_of)?;
     }

@@ -240,7 +240,7 @@ impl Server {
         let file = files.restore(volume, caller, &record.file, &holder, &user);
         let file = file.map_err(|error| error.to_string())?;
         // The lease of an earlier open under the same key, if there is one.
-        let lease = lease.and_then(|_| file.grant_again().1.and_then(|grant| grant.holder()));
+        let lease = lease.and_then(|_| file.repeat_grant().1.and_then(|grant| grant.holder()));
         let durability = Durability {
             kind: DurableKind::Persistent,
             timeout: Duration::from_millis(record.timeout_ms.into()),

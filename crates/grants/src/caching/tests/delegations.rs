@@ -1,8 +1,8 @@
 //! Delegations: what nobody disturbs before it was given back. RFC 8881 10.4.
 
 use crate::{
-    Access, Awaited, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, OpenId, OpenWish,
-    Refusal, Share,
+    Access, BlockedOperation, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, OpenId,
+    OpenWish, Refusal, Share,
 };
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn open(id: u64, client: u8, access: Access) -> OpenWish {
 }
 
 fn delegate(file: &mut FileGrants, id: u64, client: u8, wanted: Caching) -> bool {
-    let wish = OpenWish { caching: wanted, firm: true, ..open(id, client, Access::NONE) };
+    let wish = OpenWish { caching: wanted, is_delegation: true, ..open(id, client, Access::NONE) };
     let had = file.handle_open(&wish).unwrap().has == wanted;
     if !had {
         file.handle_close(OpenId(id));
@@ -52,10 +52,10 @@ fn before_the_end_of_all_delegations_are_asked_back_be_they_for_reading_only() {
         let mut file = FileGrants::default();
         file.handle_open(&open(1, 1, READ)).unwrap();
         assert!(delegate(&mut file, 2, 1, wanted));
-        assert_eq!(file.caches.handle_end_near(), writes);
+        assert_eq!(file.caches.handle_shutdown(), writes);
         assert_eq!(recall(&mut file), Some(owner(1)));
         file.caches.handle_return(owner(1));
-        assert_eq!(file.caches.handle_end_near(), 0);
+        assert_eq!(file.caches.handle_shutdown(), 0);
         assert_eq!(recall(&mut file), None);
     }
 }
@@ -73,9 +73,9 @@ fn a_writer_waits_until_what_others_read_by_themselves_is_given_back() {
     assert_eq!(recall(&mut file), Some(owner(1)));
     assert!(breaking(file.handle_open(&writer)), "and is not told twice");
     assert_eq!(recall(&mut file), None);
-    assert!(file.holds_up(&Awaited::Open(writer)));
+    assert!(file.holds_up(&BlockedOperation::Open(writer)));
     file.caches.handle_return(owner(1));
-    assert!(file.caches.poll_settled() && !file.holds_up(&Awaited::Open(writer)));
+    assert!(file.caches.poll_settled() && !file.holds_up(&BlockedOperation::Open(writer)));
     assert!(file.handle_open(&writer).is_ok());
     assert!(!delegate(&mut file, 5, 1, READ_DELEGATION), "somebody writes");
 }
@@ -156,14 +156,16 @@ fn changes_of_names_and_attributes_ask_for_delegations_of_others() {
     }
     assert!(file.caches.handle_recall(owner(1)));
     assert_eq!(recall(&mut file), Some(owner(2)));
-    assert!(file.holds_up(&Awaited::Recall(owner(1))));
+    assert!(file.holds_up(&BlockedOperation::Recall(owner(1))));
     file.caches.handle_return(owner(2));
-    assert!(!file.caches.handle_recall(owner(1)) && !file.holds_up(&Awaited::Recall(owner(1))));
+    assert!(
+        !file.caches.handle_recall(owner(1)) && !file.holds_up(&BlockedOperation::Recall(owner(1)))
+    );
     let stranger = CacheOwner::Open(OpenId(0));
     assert!(file.caches.handle_name_change(stranger));
-    assert!(file.holds_up(&Awaited::NameChange(stranger)));
+    assert!(file.holds_up(&BlockedOperation::NameChange(stranger)));
     file.caches.handle_acknowledge(owner(1), Caching::NONE).unwrap();
-    assert!(!file.holds_up(&Awaited::NameChange(stranger)));
+    assert!(!file.holds_up(&BlockedOperation::NameChange(stranger)));
 }
 
 #[test]

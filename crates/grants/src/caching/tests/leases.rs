@@ -18,16 +18,16 @@ const fn lease(key: u8) -> CacheOwner {
 /// Another open of `owner`, all of whose opens read or write.
 fn open(caches: &mut Caches, owner: CacheOwner, wanted: Caching) -> CacheState {
     let others = [ONE, TWO, A, B].into_iter().filter(|other| *other != owner);
-    let others_are_beyond_looking = others.map(|o| caches.beyond_looking(o)).sum::<usize>() > 0;
-    caches.grant(&Wanting {
+    let others_are_non_stat = others.map(|o| caches.non_stat_opens(o)).sum::<usize>() > 0;
+    caches.grant(&GrantRequest {
         owner,
         wanted,
         epoch: 10,
-        is_beyond_looking: true,
-        others_are_beyond_looking,
+        is_non_stat: true,
+        others_are_non_stat,
         has_locks: false,
-        firm: false,
-        others_intrude: false,
+        is_delegation: false,
+        others_conflict: false,
     })
 }
 
@@ -85,16 +85,21 @@ fn a_new_lease_gets_the_part_that_others_leave() {
 fn opens_under_one_key_do_not_disturb_each_other_and_the_last_ends_it() {
     let mut caches = with(&[(ONE, RWH)]);
     open(&mut caches, ONE, NONE);
-    let own = Demanding { demand: Demand::Replace, by: ONE, spares_leases: false, intrudes: false };
-    assert!(!caches.handle_demand(&own));
+    let own = BreakRequest {
+        demand: BreakReason::Replace,
+        by: ONE,
+        spares_leases: false,
+        conflicts_with_read: false,
+    };
+    assert!(!caches.begin_breaks(&own));
     caches.handle_change(ONE);
     assert!(!caches.handle_name_change(ONE));
     assert_eq!(told(&mut caches), []);
     caches.handle_close(ONE, true);
     assert_eq!(caches.of(ONE), RWH);
-    assert_eq!(caches.poll_gone(), None);
+    assert_eq!(caches.poll_removed_owner(), None);
     caches.handle_close(ONE, true);
-    assert_eq!((caches.of(ONE), caches.poll_gone()), (NONE, Some(ONE)));
+    assert_eq!((caches.of(ONE), caches.poll_removed_owner()), (NONE, Some(ONE)));
     assert!(caches.is_empty());
 }
 
@@ -105,29 +110,33 @@ fn each_demand_takes_its_part_and_a_conflict_leaves_writes() {
         let waits = demand(&mut caches, which);
         (waits, told(&mut caches).first().map(|(_, to, acknowledge)| (*to, *acknowledge)))
     };
-    assert_eq!(after(RWH, Demand::Share), (true, Some((RH, true))));
-    assert_eq!(after(RW, Demand::Share), (true, Some((R, true))));
-    assert_eq!(after(RH, Demand::Share), (false, None));
-    assert_eq!(after(RWH, Demand::Conflict), (true, Some((RW, true))));
-    assert_eq!(after(RH, Demand::Conflict), (true, Some((R, true))));
-    assert_eq!(after(RW, Demand::Conflict), (false, None));
-    assert_eq!(after(RWH, Demand::Replace), (true, Some((NONE, true))));
+    assert_eq!(after(RWH, BreakReason::Share), (true, Some((RH, true))));
+    assert_eq!(after(RW, BreakReason::Share), (true, Some((R, true))));
+    assert_eq!(after(RH, BreakReason::Share), (false, None));
+    assert_eq!(after(RWH, BreakReason::Conflict), (true, Some((RW, true))));
+    assert_eq!(after(RH, BreakReason::Conflict), (true, Some((R, true))));
+    assert_eq!(after(RW, BreakReason::Conflict), (false, None));
+    assert_eq!(after(RWH, BreakReason::Replace), (true, Some((NONE, true))));
     // Nothing is kept back that must be written first.
-    assert_eq!(after(RH, Demand::Replace), (false, Some((NONE, true))));
-    assert_eq!(after(R, Demand::Replace), (false, Some((NONE, false))));
+    assert_eq!(after(RH, BreakReason::Replace), (false, Some((NONE, true))));
+    assert_eq!(after(R, BreakReason::Replace), (false, Some((NONE, false))));
 }
 
 #[test]
 fn what_is_demanded_meanwhile_is_told_step_by_step() {
     let mut caches = with(&[(ONE, RWH)]);
-    assert!(demand(&mut caches, Demand::Share));
-    assert!(demand(&mut caches, Demand::Replace));
+    assert!(demand(&mut caches, BreakReason::Share));
+    assert!(demand(&mut caches, BreakReason::Replace));
     assert_eq!(told(&mut caches), [(ONE, RH, true)], "once");
     assert_eq!(caches.state(ONE), state(RWH, true, 12));
     // No upgrade while it breaks.
     assert_eq!(open(&mut caches, ONE, RWH), state(RWH, true, 12));
-    let waiting =
-        Demanding { demand: Demand::Share, by: STRANGER, spares_leases: false, intrudes: false };
+    let waiting = BreakRequest {
+        demand: BreakReason::Share,
+        by: STRANGER,
+        spares_leases: false,
+        conflicts_with_read: false,
+    };
     for (keeps, next) in [(RH, Some((R, true))), (R, Some((NONE, false)))] {
         assert!(caches.holds_up(&waiting));
         assert_eq!(caches.handle_acknowledge(ONE, keeps), Ok(()));
@@ -143,7 +152,7 @@ fn an_acknowledgment_may_keep_less_but_not_more_nor_come_twice() {
         let mut caches = with(&[(ONE, RWH)]);
         let early = caches.handle_acknowledge(ONE, keeps);
         assert_eq!(early, Err(AcknowledgeRefusal::NotBreaking));
-        demand(&mut caches, Demand::Share);
+        demand(&mut caches, BreakReason::Share);
         for too_much in [RWH, RW, Caching::WRITE] {
             let refused = caches.handle_acknowledge(ONE, too_much);
             assert_eq!(refused, Err(AcknowledgeRefusal::TooMuch));
@@ -159,10 +168,10 @@ fn an_acknowledgment_may_keep_less_but_not_more_nor_come_twice() {
 #[test]
 fn who_is_silent_loses_all_but_keeps_its_key() {
     let mut caches = with(&[(ONE, RWH)]);
-    demand(&mut caches, Demand::Share);
+    demand(&mut caches, BreakReason::Share);
     caches.handle_timeout(caches.latest_break());
     assert_eq!(caches.state(ONE), state(NONE, false, 12));
-    assert_eq!(caches.poll_gone(), None);
+    assert_eq!(caches.poll_removed_owner(), None);
     assert_eq!(open(&mut caches, ONE, RWH).has, RWH, "nobody else is there");
 }
 
@@ -182,9 +191,9 @@ fn a_change_of_the_name_takes_handles_of_all_others() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     assert!(caches.handle_name_change(ONE));
     assert_eq!(told(&mut caches), [(TWO, R, true)]);
-    assert!(caches.keep_handles(ONE));
+    assert!(caches.has_handle_caching(ONE));
     caches.handle_acknowledge(TWO, R).unwrap();
-    assert!(!caches.keep_handles(ONE) && !caches.handle_name_change(ONE));
+    assert!(!caches.has_handle_caching(ONE) && !caches.handle_name_change(ONE));
     assert_eq!(caches.of(ONE), RH);
 }
 
@@ -199,18 +208,22 @@ fn a_directory_s_leases_break_but_for_the_key_of_who_changed_it() {
 
 #[test]
 fn looking_at_the_descriptor_disturbs_oplocks_only() {
-    let look =
-        Demanding { demand: Demand::Share, by: STRANGER, spares_leases: true, intrudes: false };
+    let look = BreakRequest {
+        demand: BreakReason::Share,
+        by: STRANGER,
+        spares_leases: true,
+        conflicts_with_read: false,
+    };
     let mut caches = with(&[(ONE, RWH)]);
-    assert!(!caches.handle_demand(&look) && !caches.holds_up(&look));
+    assert!(!caches.begin_breaks(&look) && !caches.holds_up(&look));
     let mut caches = with(&[(A, RWH)]);
-    assert!(caches.handle_demand(&look) && caches.holds_up(&look));
+    assert!(caches.begin_breaks(&look) && caches.holds_up(&look));
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     Open(usize, u8),
-    Demand(usize, u8),
+    BreakReason(usize, u8),
     Change(usize),
     NameChange(usize),
     Acknowledge(usize, u8),
@@ -224,7 +237,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let who = 0..OWNERS.len();
     let step = prop_oneof![
         3 => (who.clone(), 0..8u8).prop_map(|(who, wanted)| Step::Open(who, wanted)),
-        2 => (who.clone(), 0..3u8).prop_map(|(who, which)| Step::Demand(who, which)),
+        2 => (who.clone(), 0..3u8).prop_map(|(who, which)| Step::BreakReason(who, which)),
         1 => who.clone().prop_map(Step::Change),
         1 => who.clone().prop_map(Step::NameChange),
         3 => (who.clone(), 0..8u8).prop_map(|(who, keeps)| Step::Acknowledge(who, keeps)),
@@ -263,22 +276,26 @@ impl Clients {
     fn open(&mut self, caches: &mut Caches, at: usize, wanted: u8) {
         let owner = OWNERS[at];
         let is_oplock = matches!(owner, CacheOwner::Open(_));
-        let demanding =
-            Demanding { demand: Demand::Share, by: owner, spares_leases: false, intrudes: false };
-        if (is_oplock && self.opens[at] > 0) || caches.handle_demand(&demanding) {
+        let request = BreakRequest {
+            demand: BreakReason::Share,
+            by: owner,
+            spares_leases: false,
+            conflicts_with_read: false,
+        };
+        if (is_oplock && self.opens[at] > 0) || caches.begin_breaks(&request) {
             return;
         }
         let others = (0..OWNERS.len()).filter(|other| *other != at).map(|o| self.opens[o]);
         self.believe[at] = caches
-            .grant(&Wanting {
+            .grant(&GrantRequest {
                 owner,
                 wanted: Caching(wanted),
                 epoch: 0,
-                is_beyond_looking: true,
-                others_are_beyond_looking: others.sum::<usize>() > 0,
+                is_non_stat: true,
+                others_are_non_stat: others.sum::<usize>() > 0,
                 has_locks: false,
-                firm: false,
-                others_intrude: false,
+                is_delegation: false,
+                others_conflict: false,
             })
             .has;
         self.opens[at] += 1;
@@ -307,20 +324,20 @@ proptest! {
         for step in steps {
             match step {
                 Step::Open(at, wanted) => clients.open(&mut caches, at, wanted),
-                Step::Demand(by, which) => {
-                    let demand = [Demand::Share, Demand::Replace, Demand::Conflict];
+                Step::BreakReason(by, which) => {
+                    let demand = [BreakReason::Share, BreakReason::Replace, BreakReason::Conflict];
                     let demand = demand[usize::from(which)];
-                    let demanding = Demanding { demand, by: OWNERS[by], spares_leases: false, intrudes: false };
-                    caches.handle_demand(&demanding);
+                    let request = BreakRequest { demand, by: OWNERS[by], spares_leases: false, conflicts_with_read: false };
+                    caches.begin_breaks(&request);
                     // Once nothing holds it up, what it cannot be had with is gone.
                     let waits_for = demand.waits_for();
                     let others = (0..OWNERS.len()).filter(|at| *at != by);
                     let left = others.into_iter().any(|at| caches.of(OWNERS[at]).intersects(waits_for));
-                    prop_assert!(!left || caches.holds_up(&demanding));
+                    prop_assert!(!left || caches.holds_up(&request));
                 }
                 Step::Change(at) => caches.handle_change(OWNERS[at]),
                 Step::NameChange(at) => {
-                    prop_assert_eq!(caches.handle_name_change(OWNERS[at]), caches.keep_handles(OWNERS[at]));
+                    prop_assert_eq!(caches.handle_name_change(OWNERS[at]), caches.has_handle_caching(OWNERS[at]));
                 }
                 Step::Acknowledge(at, keeps) => clients.acknowledge(&mut caches, at, keeps),
                 Step::TimeOut => {
@@ -342,9 +359,9 @@ proptest! {
                 prop_assert_eq!(caches.of(*owner), believes, "{:?}", owner);
             }
             // Sums are what they are sums of.
-            let mut counted = Tally::default();
+            let mut counted = HolderCounts::default();
             caches.holders.iter().for_each(|holder| counted.add(holder));
-            prop_assert_eq!(caches.tally, counted);
+            prop_assert_eq!(caches.counts, counted);
             prop_assert!(caches.holders.is_sorted_by_key(|holder| holder.owner));
         }
     }

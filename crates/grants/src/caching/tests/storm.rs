@@ -14,17 +14,17 @@ fn lease(number: u64) -> CacheOwner {
 fn crowd() -> Caches {
     let mut caches = Caches::default();
     for number in 0..HOLDERS {
-        let wanting = Wanting {
+        let request = GrantRequest {
             owner: lease(number),
             wanted: Caching(3),
             epoch: 0,
-            is_beyond_looking: true,
-            others_are_beyond_looking: true,
+            is_non_stat: true,
+            others_are_non_stat: true,
             has_locks: false,
-            firm: false,
-            others_intrude: false,
+            is_delegation: false,
+            others_conflict: false,
         };
-        assert_eq!(caches.grant(&wanting).has, Caching(3));
+        assert_eq!(caches.grant(&request).has, Caching(3));
     }
     caches
 }
@@ -32,15 +32,19 @@ fn crowd() -> Caches {
 #[test]
 fn a_thousand_holders_are_asked_once_each_and_the_last_answer_ends_it() {
     let mut caches = crowd();
-    let conflict =
-        Demanding { demand: Demand::Conflict, by: STRANGER, spares_leases: false, intrudes: false };
-    assert!(caches.handle_demand(&conflict));
+    let conflict = BreakRequest {
+        demand: BreakReason::Conflict,
+        by: STRANGER,
+        spares_leases: false,
+        conflicts_with_read: false,
+    };
+    assert!(caches.begin_breaks(&conflict));
     let asked = told(&mut caches);
     assert_eq!(asked.len() as u64, HOLDERS);
     for (owner, to, _) in asked {
         assert!(caches.holds_up(&conflict));
         // Others come meanwhile, to no avail.
-        assert!(caches.handle_demand(&conflict));
+        assert!(caches.begin_breaks(&conflict));
         assert_eq!(caches.handle_acknowledge(owner, to), Ok(()));
         assert_eq!(told(&mut caches), []);
     }

@@ -1,6 +1,6 @@
 //! By behaviour, then random requests against a model that looks at every byte.
 
-use super::super::{Decided, Locking};
+use super::super::{LockDecision, LockOutcome};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -40,8 +40,8 @@ fn has(locks: &RangeLocks, owner: LockOwner) -> Vec<RangeLock> {
     pieces(locks, owner).into_iter().map(|(lock, _)| lock).collect()
 }
 
-fn granted(locking: Result<OwnerLocking, LockRefusal>) {
-    assert_eq!(locking, Ok(OwnerLocking::Granted));
+fn granted(locking: Result<OwnerLockOutcome, LockRefusal>) {
+    assert_eq!(locking, Ok(OwnerLockOutcome::Granted));
 }
 
 #[test]
@@ -64,9 +64,9 @@ fn an_owner_is_told_who_is_in_the_way() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, shared(0, 10)));
     granted(locks.handle_owner_lock(B, TWO, shared(5, 10)));
-    let held = LockHeld { lock: shared(0, 10), owner: Some(ONE) };
+    let held = ConflictingLock { lock: shared(0, 10), owner: Some(ONE) };
     let denied = locks.handle_owner_lock(B, TWO, exclusive(5, 1));
-    assert_eq!(denied, Ok(OwnerLocking::Denied(held)));
+    assert_eq!(denied, Ok(OwnerLockOutcome::Denied(held)));
     assert_eq!(locks.find(None, exclusive(0, 1)), Some(held), "who has none is told, too");
     assert_eq!(locks.find(Some(ONE), exclusive(0, 5)), None);
     assert_eq!(locks.handle_owner_lock(A, ONE, exclusive(3, 0)), Err(LockRefusal::NotLocked));
@@ -78,8 +78,8 @@ fn owners_and_opens_keep_each_other_out() {
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 4)));
     assert_eq!(locks.handle_locks(B, &[shared(3, 1)]), Err(LockRefusal::Conflict));
     locks.handle_locks(B, &[exclusive(4, 4)]).unwrap();
-    let held = LockHeld { lock: exclusive(4, 4), owner: None };
-    assert_eq!(locks.handle_owner_lock(A, ONE, shared(0, 5)), Ok(OwnerLocking::Denied(held)));
+    let held = ConflictingLock { lock: exclusive(4, 4), owner: None };
+    assert_eq!(locks.handle_owner_lock(A, ONE, shared(0, 5)), Ok(OwnerLockOutcome::Denied(held)));
     let range = |at| Range::new(at, 1).unwrap();
     assert!(!locks.may_read(B, range(0)) && !locks.may_write(B, range(0)), "Windows heeds all");
     assert!(locks.may_use_beside_owners(range(0), true), "among owners they are agreements");
@@ -104,31 +104,31 @@ fn who_waits_is_told_once_it_is_free_and_has_nothing_by_that() {
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
     let wait = locks.handle_owner_wait(B, TWO, exclusive(2, 2)).unwrap();
     locks.handle_owner_unlock(ONE, Range::new(0, 2).unwrap()).unwrap();
-    assert_eq!(locks.poll_decided(), None);
+    assert_eq!(locks.poll_decision(), None);
     locks.handle_owner_unlock(ONE, Range::new(2, 2).unwrap()).unwrap();
-    let told = Some(Decided { wait, result: Ok(()) });
-    assert_eq!(locks.poll_decided(), told);
+    let told = Some(LockDecision { wait, result: Ok(()) });
+    assert_eq!(locks.poll_decision(), told);
     assert!(!locks.has_of_owner(TWO));
     let wait = locks.handle_owner_wait(B, TWO, exclusive(2, 2)).unwrap();
-    assert_eq!(locks.poll_decided(), Some(Decided { wait, result: Ok(()) }), "it is free");
+    assert_eq!(locks.poll_decision(), Some(LockDecision { wait, result: Ok(()) }), "it is free");
     let wait = locks.handle_owner_wait(B, TWO, exclusive(4, 1)).unwrap();
     locks.handle_close(B);
-    let gone = Some(Decided { wait, result: Err(LockRefusal::NotLocked) });
-    assert_eq!(locks.poll_decided(), gone);
+    let gone = Some(LockDecision { wait, result: Err(LockRefusal::NotLocked) });
+    assert_eq!(locks.poll_decision(), gone);
     let wait = locks.handle_owner_wait(B, TWO, shared(4, 1)).unwrap();
     granted(locks.handle_owner_lock(A, ONE, shared(4, 1)));
-    assert_eq!(locks.poll_decided(), Some(Decided { wait, result: Ok(()) }), "it shares now");
+    assert_eq!(locks.poll_decision(), Some(LockDecision { wait, result: Ok(()) }), "it shares now");
 }
 
 #[test]
 fn a_waiting_open_gets_what_an_owner_gives_back() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
-    let Ok(Locking::Waits(wait)) = locks.handle_lock_or_wait(B, exclusive(9, 1)) else {
+    let Ok(LockOutcome::Waits(wait)) = locks.handle_lock_or_wait(B, exclusive(9, 1)) else {
         panic!("it is free")
     };
     locks.handle_owner_unlock(ONE, Range::new(9, 1).unwrap()).unwrap();
-    assert_eq!(locks.poll_decided(), Some(Decided { wait, result: Ok(()) }));
+    assert_eq!(locks.poll_decision(), Some(LockDecision { wait, result: Ok(()) }));
     assert!(locks.has_of(B));
 }
 
@@ -211,7 +211,7 @@ proptest! {
                 Step::Lock(open, owner, lock) => {
                     let free = !model.forbids(Some(owner), lock);
                     let locking = locks.handle_owner_lock(OpenId(open), LockOwner(owner), lock);
-                    prop_assert_eq!(locking == Ok(OwnerLocking::Granted), free);
+                    prop_assert_eq!(locking == Ok(OwnerLockOutcome::Granted), free);
                     if free {
                         let new = bytes(lock.range).map(|at| ((owner, at), (open, lock.kind)));
                         model.bytes.extend(new);
@@ -237,7 +237,7 @@ proptest! {
                     model.opens.retain(|(held, _)| *held != open);
                 }
                 Step::Move(from, to) => {
-                    locks.handle_moved(OpenId(from), OpenId(to));
+                    locks.handle_transfer(OpenId(from), OpenId(to));
                     model.bytes.values_mut().filter(|(by, _)| *by == from).for_each(|v| v.0 = to);
                 }
             }

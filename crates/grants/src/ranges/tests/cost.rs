@@ -39,7 +39,7 @@ fn unlocking_many_ranges_decides_each_wait_once() {
     let mut locks = crowded();
     let unlocked: Vec<Range> = ranges(0, REQUEST).iter().map(|lock| lock.range).collect();
     let steps = steps_of(&mut locks, |locks| locks.handle_unlocks(A, &unlocked).unwrap());
-    assert!(locks.poll_decided().is_some(), "the first gets it");
+    assert!(locks.poll_decision().is_some(), "the first gets it");
     let most = STEPS_OF_RANGE * REQUEST + STEPS_OF_WAIT * RangeLocks::WAITS_MAX as u64;
     assert!(steps < most, "{steps}");
 }
@@ -97,7 +97,7 @@ fn owner_among_many_pays_for_what_it_has_alone() {
     let mut locks = RangeLocks::default();
     for owner in 0..32_000 {
         let locking = locks.handle_owner_lock(A, LockOwner(owner), shared(owner % 7, 1000));
-        assert_eq!(locking, Ok(OwnerLocking::Granted));
+        assert_eq!(locking, Ok(OwnerLockOutcome::Granted));
     }
     let whole = Range::to_end(0);
     let steps = steps_of(&mut locks, |locks| {
@@ -105,7 +105,7 @@ fn owner_among_many_pays_for_what_it_has_alone() {
             locks.handle_owner_unlock(LockOwner(owner), whole).unwrap();
             let wanted = exclusive(0, 10);
             let denied = locks.handle_owner_lock(A, LockOwner(owner), wanted);
-            assert!(matches!(denied, Ok(OwnerLocking::Denied(_))));
+            assert!(matches!(denied, Ok(OwnerLockOutcome::Denied(_))));
         }
     });
     assert!(steps < 2 * STEPS_OF_RANGE * 1000, "{steps}");

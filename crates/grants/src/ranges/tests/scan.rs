@@ -13,7 +13,7 @@ struct Held {
 }
 
 impl Held {
-    fn is_in_the_way(&self, open: OpenId, wanted: RangeLock) -> bool {
+    fn blocks(&self, open: OpenId, wanted: RangeLock) -> bool {
         let is_own = self.open == open && self.owner.is_none();
         self.lock.range.overlaps(wanted.range)
             && match (self.lock.kind, wanted.kind) {
@@ -40,7 +40,7 @@ struct Scan {
 impl Scan {
     fn can(&self, new: Held) -> bool {
         match new.owner {
-            None => !self.held.iter().any(|held| held.is_in_the_way(new.open, new.lock)),
+            None => !self.held.iter().any(|held| held.blocks(new.open, new.lock)),
             Some(owner) => !self.held.iter().any(|h| h.is_in_the_way_of_owner(owner, new.lock)),
         }
     }
@@ -112,18 +112,20 @@ impl Scan {
         }
     }
 
-    fn close(&mut self, open: OpenId) -> Vec<Decided> {
+    fn close(&mut self, open: OpenId) -> Vec<LockDecision> {
         self.held.retain(|held| held.open != open);
         let refused = self.waiting.extract_if(.., |(_, held)| held.open == open);
-        refused.map(|(wait, _)| Decided { wait, result: Err(LockRefusal::NotLocked) }).collect()
+        refused
+            .map(|(wait, _)| LockDecision { wait, result: Err(LockRefusal::NotLocked) })
+            .collect()
     }
 
-    fn serve(&mut self) -> Vec<Decided> {
+    fn grant_waiting(&mut self) -> Vec<LockDecision> {
         let mut served = Vec::new();
         for (wait, new) in std::mem::take(&mut self.waiting) {
             if self.can(new) {
                 self.held.extend(new.owner.is_none().then_some(new));
-                served.push(Decided { wait, result: Ok(()) });
+                served.push(LockDecision { wait, result: Ok(()) });
             } else {
                 self.waiting.push((wait, new));
             }
@@ -194,8 +196,8 @@ fn owner_lock(
     (open, owner, lock): (OpenId, LockOwner, RangeLock),
 ) -> TestCaseResult {
     let locking = locks.handle_owner_lock(open, owner, lock).unwrap();
-    prop_assert_eq!(locking == OwnerLocking::Granted, scan.owner_lock(open, owner, lock));
-    if let OwnerLocking::Denied(denial) = locking {
+    prop_assert_eq!(locking == OwnerLockOutcome::Granted, scan.owner_lock(open, owner, lock));
+    if let OwnerLockOutcome::Denied(denial) = locking {
         let is_it = |held: &Held| {
             // Pieces that have become one open's are put together by the model alone.
             (held.lock.kind, held.owner) == (denial.lock.kind, denial.owner)
@@ -212,14 +214,14 @@ fn step(
     locks: &mut RangeLocks,
     scan: &mut Scan,
     step: Step,
-) -> Result<Vec<Decided>, TestCaseError> {
+) -> Result<Vec<LockDecision>, TestCaseError> {
     match step {
         Step::Locks(open, wanted) => {
             prop_assert_eq!(locks.handle_locks(open, &wanted).is_ok(), scan.locks(open, &wanted));
         }
         Step::LockOrWait(open, lock) => match locks.handle_lock_or_wait(open, lock).unwrap() {
-            Locking::Granted => prop_assert!(scan.locks(open, &[lock])),
-            Locking::Waits(wait) => {
+            LockOutcome::Granted => prop_assert!(scan.locks(open, &[lock])),
+            LockOutcome::Waits(wait) => {
                 prop_assert!(!scan.locks(open, &[lock]));
                 scan.waiting.push((wait, Held { open, lock, owner: None }));
             }
@@ -265,15 +267,15 @@ fn step(
         Step::Close(open) => {
             locks.handle_close(open);
             let mut expected = scan.close(open);
-            expected.extend(scan.serve());
+            expected.extend(scan.grant_waiting());
             return Ok(expected);
         }
         Step::Move(from, to) => {
-            locks.handle_moved(from, to);
+            locks.handle_transfer(from, to);
             scan.rename(from, to);
         }
     }
-    Ok(scan.serve())
+    Ok(scan.grant_waiting())
 }
 
 fn agrees(locks: &RangeLocks, scan: &Scan) -> TestCaseResult {

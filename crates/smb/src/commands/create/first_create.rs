@@ -6,7 +6,7 @@ use crate::dispatch::AsyncReply;
 use crate::host::Host;
 use crate::session::Session;
 use crate::session_wait::SessionWait;
-use files::{Begun, Caller, OpenPlan, Volume, WaitingOpen};
+use files::{Caller, OpenPlan, OpenProgress, Volume, WaitingOpen};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -43,10 +43,10 @@ impl FirstCreate {
         let (session, host) = (creating.session.clone(), creating.server.host.clone());
         let work = async move {
             match creating.files.begin_open(&volume, &caller, plan).await {
-                Ok(Begun::Opened(opened)) => {
+                Ok(OpenProgress::Opened(opened)) => {
                     CreateProgress::Complete(creating.finish_apart(opened).await)
                 }
-                Ok(Begun::Waits(waiting)) => {
+                Ok(OpenProgress::Waiting(waiting)) => {
                     creating.claim.iter().for_each(|claim| claim.handle_waiting());
                     CreateProgress::Waits(creating, Box::new(waiting))
                 }

@@ -29,8 +29,8 @@ use crate::stable;
 use crate::status::status_of;
 use crate::tree::Tree;
 use files::{
-    Begun, CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenResult, RequestFiles, Volume,
-    WaitingOpen,
+    CacheGrant, CacheWish, Caching, OpenAction, OpenPlan, OpenProgress, OpenResult, RequestFiles,
+    Volume, WaitingOpen,
 };
 use first_create::{CreateProgress, FirstCreate};
 use limits::Share as Charge;
@@ -104,14 +104,16 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         (creating, begun)
     };
     match begun {
-        Ok(Begun::Opened(opened)) => {
+        Ok(OpenProgress::Opened(opened)) => {
             let (reply, open) = creating.finish(opened, &mut request.w).await?;
             request.related.failed = None;
             request.related.open = Some(open);
             Ok(Outcome::Done(reply))
         }
         // Another client must acknowledge a break first.
-        Ok(Begun::Waits(waiting)) => Ok(Outcome::Wait(Box::pin(creating.finish_waiting(waiting)))),
+        Ok(OpenProgress::Waiting(waiting)) => {
+            Ok(Outcome::Wait(Box::pin(creating.finish_waiting(waiting))))
+        }
         Err(FsError::IsSymlink) => {
             symlink::stopped(request, &volume, &caller, creating.plan.open).await
         }

@@ -15,7 +15,7 @@ use crate::status::status_of;
 use crate::tree::Tree;
 use files::private_use::AmbiguousPath;
 use files::{
-    Access, Caching, Descriptor, IfExists, IfMissing, OpenPlan, Semantics, Share, WishedKind,
+    Access, Caching, Descriptor, IfExists, IfMissing, OpenPlan, RequestedKind, Semantics, Share,
 };
 use vfs::{Timestamp, XattrName};
 use wire::codec::{Reader, utf16_units};
@@ -270,16 +270,16 @@ fn wished_kind(
     body: &CreateRequest<'_>,
     parsed: &SmbPath,
     names_directory: bool,
-) -> Result<WishedKind, NtStatus> {
+) -> Result<RequestedKind, NtStatus> {
     let wants = |option| body.options & option != 0;
     Ok(match &parsed.stream {
         Some(Stream::Index) => index_kind(body)?,
         // Data streams belong to files. MS-FSA 2.1.5.1.
         Some(_) if wants(fscc::FILE_DIRECTORY_FILE) => return Err(NtStatus::NOT_A_DIRECTORY),
-        Some(Stream::Default) => WishedKind::File,
-        _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => WishedKind::Directory,
-        _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => WishedKind::File,
-        _ => WishedKind::Any,
+        Some(Stream::Default) => RequestedKind::File,
+        _ if wants(fscc::FILE_DIRECTORY_FILE) || names_directory => RequestedKind::Directory,
+        _ if wants(fscc::FILE_NON_DIRECTORY_FILE) => RequestedKind::File,
+        _ => RequestedKind::Any,
     })
 }
 
@@ -301,14 +301,14 @@ fn names_directory_alone(units: &[u16], parsed: &SmbPath, options: u32) -> Resul
 ///
 /// # Errors
 /// `FILE_IS_A_DIRECTORY` for an open of a file, `INVALID_PARAMETER` for an overwriting one.
-fn index_kind(body: &CreateRequest<'_>) -> Result<WishedKind, NtStatus> {
+fn index_kind(body: &CreateRequest<'_>) -> Result<RequestedKind, NtStatus> {
     if body.options & fscc::FILE_NON_DIRECTORY_FILE != 0 {
         return Err(NtStatus::FILE_IS_A_DIRECTORY);
     }
     if replaces(body.disposition) {
         Err(NtStatus::INVALID_PARAMETER)
     } else {
-        Ok(WishedKind::Directory)
+        Ok(RequestedKind::Directory)
     }
 }
 

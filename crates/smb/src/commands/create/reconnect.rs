@@ -111,7 +111,7 @@ pub(super) fn reattach_open(
         server.persistent.enter(&open)?;
     }
     if lasts {
-        request.files.set_away(&file, None);
+        request.files.set_absence(&file, None);
     }
     open.answer_replays();
     Ok(ReattachedOpen { open, has_unsent_break })
@@ -127,7 +127,7 @@ pub(super) fn answer(
     let file = open.file()?;
     let files = request.files;
     let attributes = files.attributes_unchecked(file).map_err(status_of)?;
-    let (mut caching, granted) = file.grant_again();
+    let (mut caching, granted) = file.repeat_grant();
     if *has_unsent_break && caching.is_breaking {
         // The response shows the state before the break that is notified next.
         caching.is_breaking = false;
@@ -135,7 +135,7 @@ pub(super) fn answer(
     }
     // The notification is repeated after the response, because the earlier one went out on a lost
     // connection.
-    file.ask_again(files.context());
+    file.repeat_break(files.context());
     let opened = OpenResult { open: file.clone(), action, attributes, caching, granting: None };
     respond::respond(&mut request.w, files, asked, open, &opened);
     request.related.failed = None;

@@ -105,7 +105,7 @@ fn answer(
     let file = open.file()?;
     let files = request.files;
     // If the first response was lost with its channel, this one grants the caching.
-    let (mut caching, granted) = file.grant_again();
+    let (mut caching, granted) = file.repeat_grant();
     if open.lease.is_none() {
         caching.has = caching_of(body.oplock).unwrap_or(Caching::NONE);
         let persists = open.origin.persistence.is_some();

@@ -5,7 +5,7 @@ use crate::dispatch::{Outcome, Request};
 use crate::posix::link_target;
 use crate::reparse;
 use crate::status::status_of;
-use files::{Access, Caller, IfExists, IfMissing, OpenPlan, Share, Volume, WishedKind};
+use files::{Access, Caller, IfExists, IfMissing, OpenPlan, RequestedKind, Share, Volume};
 use std::sync::Arc;
 use vfs::RelPath;
 use wire::fscc::Symlink;
@@ -26,7 +26,7 @@ pub(super) async fn stopped(
         share: Share::ALL,
         if_exists: IfExists::Open,
         if_missing: IfMissing::Fail,
-        kind: WishedKind::Any,
+        kind: RequestedKind::Any,
         delete_on_close: false,
         no_follow: true,
         caching: None,

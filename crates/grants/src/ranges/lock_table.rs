@@ -5,25 +5,25 @@
 //! [`IntervalIndex`].
 
 use super::index::{Interval, IntervalIndex};
-use super::{LockHeld, LockKind, LockOwner, Range, RangeLock};
+use super::{ConflictingLock, LockKind, LockOwner, Range, RangeLock};
 use crate::OpenId;
 use std::collections::BTreeMap;
 
 /// Number of an open's ranges, and bounds of the first bytes of its own locks.
 #[derive(Clone, Copy, Debug)]
-struct Extent {
+struct OpenRanges {
     count: usize,
     first: u64,
     last: u64,
 }
 
-impl Extent {
+impl OpenRanges {
     const NONE: Self = Self { count: 0, first: u64::MAX, last: 0 };
 }
 
 /// A lock of an owner; see [`super::owners`]. Its map key holds the first byte.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(super) struct OwnedRange {
     /// Last byte.
     pub last: u64,
     pub kind: LockKind,
@@ -33,7 +33,7 @@ pub(super) struct Piece {
 
 /// Locks of one file; see the module. Locks of opens and of owners both count.
 #[derive(Debug, Default)]
-pub(super) struct HeldLocks {
+pub(super) struct LockTable {
     /// Locks of opens, by kind.
     opens: [IntervalIndex<OpenId>; 2],
     /// Empty locks of opens by kind, at their positions.
@@ -41,15 +41,15 @@ pub(super) struct HeldLocks {
     /// Locks of owners, by kind.
     owners: [IntervalIndex<LockOwner>; 2],
     /// Locks of owners; those of one owner do not overlap.
-    pieces: BTreeMap<(LockOwner, u64), Piece>,
+    pieces: BTreeMap<(LockOwner, u64), OwnedRange>,
     /// Number of an owner's locks through an open, if any.
     counts: BTreeMap<(OpenId, LockOwner), usize>,
     /// Statistics of each open with a range.
-    extents: BTreeMap<OpenId, Extent>,
+    open_ranges: BTreeMap<OpenId, OpenRanges>,
     len: usize,
 }
 
-impl HeldLocks {
+impl LockTable {
     /// Number of locked ranges.
     pub fn len(&self) -> usize {
         self.len
@@ -57,7 +57,7 @@ impl HeldLocks {
 
     /// Number of ranges locked through an open, including those of owners.
     pub fn count_of(&self, open: OpenId) -> usize {
-        self.extents.get(&open).map_or(0, |extent| extent.count)
+        self.open_ranges.get(&open).map_or(0, |extent| extent.count)
     }
 
     /// Whether an open may lock a range: shared locks stack, and an open may add a shared lock over
@@ -86,11 +86,12 @@ impl HeldLocks {
 
     /// The lock that conflicts with one for `owner`, or for any owner if none. Of several it is the
     /// first, as F_GETLK of fcntl(2) reports.
-    pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<LockHeld> {
+    pub fn find(&self, owner: Option<LockOwner>, wanted: RangeLock) -> Option<ConflictingLock> {
         let both = [LockKind::Exclusive, LockKind::Shared];
         let kinds = if wanted.kind == LockKind::Shared { &both[..1] } else { &both[..] };
         let found = kinds.iter().flat_map(|&kind| {
-            let held = move |range, owner| LockHeld { lock: RangeLock { range, kind }, owner };
+            let held =
+                move |range, owner| ConflictingLock { lock: RangeLock { range, kind }, owner };
             let open = self.find_open(kind, wanted.range, None).map(|range| held(range, None));
             let piece = bounds(wanted.range)
                 .and_then(|(from, to)| self.owners[kind as usize].find(from, to, owner))
@@ -151,14 +152,14 @@ impl HeldLocks {
         for owner in self.owners_by(from) {
             for (first, piece) in self.pieces_by(from, owner) {
                 self.remove_piece(owner, first);
-                self.insert_piece(owner, first, Piece { open: to, ..piece });
+                self.insert_piece(owner, first, OwnedRange { open: to, ..piece });
             }
         }
     }
 
     /// The open's own locks, exclusive ones first: an order in which they can be restored.
     pub fn of(&self, open: OpenId) -> impl Iterator<Item = RangeLock> + '_ {
-        let extent = self.extents.get(&open).copied().unwrap_or(Extent::NONE);
+        let extent = self.open_ranges.get(&open).copied().unwrap_or(OpenRanges::NONE);
         let firsts = (extent.first, extent.last);
         [LockKind::Exclusive, LockKind::Shared].into_iter().flat_map(move |kind| {
             let filled = self.opens[kind as usize].of(open, firsts);
@@ -181,19 +182,19 @@ impl HeldLocks {
     }
 
     /// The owner's lock that contains `offset`, or the last one before.
-    pub fn piece_before(&self, owner: LockOwner, offset: u64) -> Option<(u64, Piece)> {
+    pub fn piece_before(&self, owner: LockOwner, offset: u64) -> Option<(u64, OwnedRange)> {
         let (&(_, first), piece) = self.pieces.range((owner, 0)..=(owner, offset)).next_back()?;
         Some((first, *piece))
     }
 
     /// The owner's first lock that begins at `offset` or later.
-    pub fn piece_from(&self, owner: LockOwner, offset: u64) -> Option<(u64, Piece)> {
+    pub fn piece_from(&self, owner: LockOwner, offset: u64) -> Option<(u64, OwnedRange)> {
         let (&(_, first), piece) = self.pieces.range((owner, offset)..=(owner, u64::MAX)).next()?;
         Some((first, *piece))
     }
 
     /// Adds a lock of an owner where it has none.
-    pub fn insert_piece(&mut self, owner: LockOwner, first: u64, piece: Piece) {
+    pub fn insert_piece(&mut self, owner: LockOwner, first: u64, piece: OwnedRange) {
         let interval = Interval { first, last: piece.last, holder: owner };
         self.owners[piece.kind as usize].insert(interval);
         self.pieces.insert((owner, first), piece);
@@ -223,7 +224,7 @@ impl HeldLocks {
 
     /// Takes the open's own locks from the indexes; the caller discounts them.
     fn extract_own(&mut self, open: OpenId) -> Vec<(LockKind, Vec<Range>, usize)> {
-        let Some(&Extent { first, last, .. }) = self.extents.get(&open) else {
+        let Some(&OpenRanges { first, last, .. }) = self.open_ranges.get(&open) else {
             return Vec::new();
         };
         let mut extracted = Vec::new();
@@ -243,25 +244,25 @@ impl HeldLocks {
         self.counts.range(all).map(|(&(_, owner), _)| owner).collect()
     }
 
-    fn pieces_by(&self, open: OpenId, owner: LockOwner) -> Vec<(u64, Piece)> {
+    fn pieces_by(&self, open: OpenId, owner: LockOwner) -> Vec<(u64, OwnedRange)> {
         let pieces = self.pieces.range((owner, 0)..=(owner, u64::MAX));
         let by = pieces.filter(|(_, piece)| piece.open == open);
         by.map(|(&(_, first), piece)| (first, *piece)).collect()
     }
 
-    fn count(&mut self, open: OpenId) -> &mut Extent {
+    fn count(&mut self, open: OpenId) -> &mut OpenRanges {
         self.len += 1;
-        let extent = self.extents.entry(open).or_insert(Extent::NONE);
+        let extent = self.open_ranges.entry(open).or_insert(OpenRanges::NONE);
         extent.count += 1;
         extent
     }
 
     fn discount(&mut self, open: OpenId, count: usize) {
         self.len -= count;
-        if let Some(extent) = self.extents.get_mut(&open) {
+        if let Some(extent) = self.open_ranges.get_mut(&open) {
             extent.count -= count;
             if extent.count == 0 {
-                self.extents.remove(&open);
+                self.open_ranges.remove(&open);
             }
         }
     }

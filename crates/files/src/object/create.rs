@@ -6,7 +6,7 @@ use crate::authorize::may_add;
 use crate::link_target::check_target;
 use crate::watch::{ChangeKind, name_filter};
 use crate::{
-    Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, Share, WishedKind,
+    Access, Caller, IfExists, IfMissing, NewMode, OpenPlan, RequestFiles, RequestedKind, Share,
 };
 use std::sync::Arc;
 use vfs::{
@@ -53,7 +53,7 @@ impl RequestFiles {
     /// delete-pending directory, [`FsError::PrivilegeNotHeld`] for a device node and for a link
     /// that leads out of the volume, [`FsError::NotDirectory`], [`FsError::ReadOnly`],
     /// [`FsError::NoSpace`], [`FsError::NameTooLong`], [`FsError::NotSupported`].
-    pub async fn make_object(
+    pub async fn create_object(
         &self,
         caller: &Arc<Caller>,
         directory: &Object,
@@ -91,7 +91,7 @@ impl RequestFiles {
                     return Err(FsError::DeletePending);
                 }
                 let is_granted = may_add(volume, &caller, &parent, false)?.is_some();
-                make(&caller, &directory, &path, &new, is_granted)
+                create(&caller, &directory, &path, &new, is_granted)
             })?;
             let vfs = &volume.vfs;
             table.break_directory_of(&context, vfs, &caller, &made.path, None);
@@ -112,7 +112,7 @@ impl RequestFiles {
         let plan = OpenPlan {
             if_exists: IfExists::Fail,
             if_missing: IfMissing::Create,
-            kind: WishedKind::Directory,
+            kind: RequestedKind::Directory,
             mode,
             ..OpenPlan::posix(Access::READ_ATTRIBUTES, Share::ALL)
         };
@@ -124,7 +124,7 @@ impl RequestFiles {
     }
 }
 
-fn make(
+fn create(
     caller: &Caller,
     directory: &Object,
     path: &RelPath,
