@@ -102,21 +102,21 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_leaves_the_owner_the_right_to_change_it() {
+    fn empty_dacl_leaves_the_owner_read_control_and_write_dac() {
         let d = descriptor(vec![]);
         assert_eq!(maximal_access(&d, &token(1)), Access::READ_CONTROL | Access::WRITE_DAC);
         assert_eq!(maximal_access(&d, &token(2)), Access::NONE);
     }
 
     #[test]
-    fn owner_rights_replace_what_owners_have() {
+    fn owner_rights_entry_replaces_implicit_owner_rights() {
         let d = descriptor(vec![Ace::allow(Sid::owner_rights(), Access::READ_DATA)]);
         assert_eq!(maximal_access(&d, &token(1)), Access::READ_DATA);
         assert_eq!(maximal_access(&d, &token(2)), Access::NONE);
     }
 
     #[test]
-    fn the_first_entry_about_a_right_decides() {
+    fn first_entry_for_a_right_decides() {
         let deny = Ace { kind: AceKind::Deny, ..Ace::allow(Sid::everyone(), Access::WRITE_DATA) };
         let allow = Ace::allow(Sid::everyone(), Access::WRITE_DATA | Access::READ_DATA);
         let denied = descriptor(vec![deny.clone(), allow.clone()]);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn maximum_allowed_still_needs_the_rights_that_are_named() {
+    fn maximum_allowed_still_needs_the_named_rights() {
         let d = descriptor(vec![Ace::allow(Sid::everyone(), Access::READ_DATA)]);
         let both = Access::MAXIMUM_ALLOWED | Access::WRITE_DATA;
         assert_eq!(check_access(&d, &token(2), both), None);

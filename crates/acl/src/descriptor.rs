@@ -282,12 +282,12 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_round_trips() {
+    fn descriptor_round_trips() {
         assert_eq!(Descriptor::decode(&sample().encode()), Ok(sample()));
     }
 
     #[test]
-    fn the_owner_is_known_by_the_name_that_another_server_gave_them() {
+    fn owner_sid_of_another_server_is_the_same_owner() {
         let theirs = Sid::new(5, &[21, 1, 2, 3, 1000]);
         let ace = Ace::allow(theirs.clone(), Access::FILE_ALL);
         let of = |owner: &Sid| Descriptor {
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_stand_in_the_order_in_which_offsets_name_them() {
+    fn descriptor_parts_follow_the_order_of_their_offsets() {
         let bytes = Descriptor { sacl: Some(Vec::new()), ..sample() }.encode();
         let offsets = offsets(&bytes);
         assert_eq!(offsets[0], 20, "behind the header");
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_every_revision_that_windows_takes_are_read() {
+    fn acl_revisions_that_windows_accepts_are_decoded() {
         let mut bytes = sample().encode();
         let [.., access] = offsets(&bytes);
         assert_eq!(bytes[access], 4, "it has an entry about an object");
@@ -330,7 +330,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn changed_bytes_never_panic(at in 0usize..200, value: u8, cut in 0usize..200) {
+        fn corrupted_descriptor_never_panics(at in 0usize..200, value: u8, cut in 0usize..200) {
             let mut bytes = sample().encode();
             let length = bytes.len();
             bytes[at % length] = value;

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_hands_down_stands_apart() {
+    fn inheritable_owner_entry_becomes_creator_owner() {
         let flags = Ace::OBJECT_INHERIT | Ace::CONTAINER_INHERIT;
         let entry = NamedAce { allows: true, flags, access: Access(7), who: NamedWho::Owner };
         let list = from_named(std::slice::from_ref(&entry), OWNER, GROUP, true).unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_too_long_is_not_taken() {
+    fn overlong_named_list_is_refused() {
         let who = NamedWho::Everyone;
         let entry = NamedAce { allows: true, flags: 0, access: Access(1), who };
         let list = vec![entry; NAMED_ACES_MAX + 1];
@@ -212,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_kinds_of_list_grant_the_same(list in entries(), is_directory in any::<bool>()) {
+        fn named_and_posix_lists_grant_the_same(list in entries(), is_directory in any::<bool>()) {
             let aces = from_named(&list, OWNER, GROUP, is_directory).unwrap();
             let descriptor = descriptor(aces);
             // Without any list an owner may do this.
@@ -231,7 +231,7 @@ mod tests {
         }
 
         #[test]
-        fn a_list_that_was_shown_is_set_as_it_was(list in entries()) {
+        fn shown_list_round_trips(list in entries()) {
             let aces = from_named(&list, OWNER, GROUP, true).unwrap();
             let shown = to_named(&aces, OWNER, GROUP);
             prop_assert_eq!(from_named(&shown, OWNER, GROUP, true), Some(aces));

@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn narrower_class_with_less_is_denied_the_rest() {
+    fn narrower_class_with_fewer_bits_gets_a_deny_entry() {
         let kinds = |mode| {
             let shown = from_posix(&PosixFacts { mode, ..FILE }, None).dacl.unwrap();
             let named = |ace: Ace| (ace.kind == AceKind::Deny).then_some((ace.sid, ace.access));
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_group_and_others_have_what_their_bits_say() {
+    fn owner_group_and_others_get_their_bits() {
         assert_eq!(rights_of(1, 9, 0o644), Access::FILE_ALL);
         assert!(!rights_of(1, 9, 0o444).intersects(Access::WRITE_DATA | Access::APPEND_DATA));
         assert!(rights_of(9, 2, 0o640).contains(Access::FILE_READ));
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_that_became_a_descriptor_comes_back() {
+    fn mode_round_trips_through_a_descriptor() {
         for is_directory in [false, true] {
             for mode in [0o600, 0o640, 0o644, 0o664, 0o666, 0o700, 0o750, 0o755, 0o775, 0o777] {
                 let mode = if is_directory { mode | mode >> 2 & 0o111 } else { mode };
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_named_have_entries_and_what_the_mask_leaves_them() {
+    fn named_entries_get_their_bits_within_the_mask() {
         let named = vec![(PosixName::User(7), 6), (PosixName::Group(8), 4)];
         let shown = PosixAcl { owner: 6, group: 4, others: 0, mask: Some(4), named };
         let descriptor = from_posix(&FILE, Some(&shown));
@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_denied_has_an_entry_without_bits() {
+    fn denied_name_gets_an_entry_without_bits() {
         let deny = Ace { kind: AceKind::Deny, ..Ace::allow(Sid::unix_user(7), Access::FILE_ALL) };
         let found =
             to_posix(&list(vec![deny, Ace::allow(Sid::everyone(), Access::FILE_READ)]), &FILE);
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_group_takes_from_users_who_may_be_in_it() {
+    fn denied_group_limits_users_that_may_be_members() {
         let deny =
             Ace { kind: AceKind::Deny, ..Ace::allow(Sid::unix_group(8), Access::FILE_WRITE) };
         let allow = Ace::allow(Sid::unix_user(7), Access::FILE_READ | Access::FILE_WRITE);
@@ -595,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn denied_group_takes_from_other_groups_all_but_search() {
+    fn denied_group_limits_other_groups_to_search() {
         let entries = vec![
             deny(Sid::unix_group(8), Access::FILE_ALL),
             Ace::allow(Sid::unix_group(9), Access::FILE_ALL),
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[test]
-    fn owner_has_the_rights_of_a_group_that_it_is_known_to_be_in() {
+    fn owner_gets_the_rights_of_its_known_groups() {
         let of_group = list(vec![Ace::allow(Sid::unix_group(FILE.gid), Access::FILE_READ)]);
         let mode = |owner_group| super::to_posix(&of_group, &FILE, owner_group).mode();
         assert_eq!(mode(OwnerGroup::Member), 0o440);
@@ -636,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_mask_leaves_the_mode_alone_in_force() {
+    fn empty_mask_leaves_only_the_mode_in_force() {
         let named = vec![(PosixName::User(7), 0), (PosixName::Group(8), 7)];
         let stored = PosixAcl { owner: 6, group: 7, others: 6, mask: Some(0), named };
         let facts = PosixFacts { mode: stored.mode(), ..FILE };
@@ -648,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_entries_take_from_all_others() {
+    fn denied_names_beyond_the_limit_restrict_all_others() {
         let all = Access::FILE_READ | Access::FILE_WRITE;
         let users = (100u32..100 + POSIX_NAMES_MAX as u32 + 1).map(Sid::unix_user);
         let mut entries: Vec<_> = users.map(|sid| deny(sid, Access::WRITE_DATA)).collect();
@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn mode_without_names_gives_what_all_names_have() {
+    fn mode_without_names_grants_the_common_rights() {
         let named = vec![(PosixName::User(7), 4), (PosixName::Group(8), 6)];
         let stored = PosixAcl { owner: 7, group: 7, others: 6, mask: Some(6), named };
         assert_eq!(stored.mode_without_names(), 0o744);
@@ -671,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn conditional_refusal_names_whom_it_is_for() {
+    fn conditional_deny_entry_names_its_trustee() {
         let mut body = Vec::new();
         Sid::unix_user(7).encode(&mut body);
         let kind = AceKind::Other(10, body);
@@ -681,7 +681,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_are_only_handed_on_give_nobody_anything() {
+    fn inherit_only_entries_grant_nothing() {
         let ace = Ace { flags: Ace::INHERIT_ONLY, ..Ace::allow(Sid::everyone(), Access::FILE_ALL) };
         assert_eq!(to_posix(&list(vec![ace]), &FILE).mode(), 0);
         let null = Descriptor { control: control::DACL_PRESENT, ..Descriptor::default() };
@@ -689,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inherited_is_kept_within_a_mode() {
+    fn inherited_entries_are_limited_by_the_mode() {
         let rights = Access::FILE_READ | Access::FILE_WRITE;
         let deny = Ace { kind: AceKind::Deny, ..Ace::allow(Sid::unix_user(8), rights) };
         let handed_on = Ace { flags: 11, ..Ace::allow(Sid::everyone(), rights) };
@@ -713,7 +713,7 @@ mod tests {
     }
 
     #[test]
-    fn files_gain_no_x_bit_and_keep_those_that_they_had() {
+    fn files_gain_no_execute_bit_and_keep_theirs() {
         let all = list(vec![Ace::allow(Sid::everyone(), Access::FILE_ALL)]);
         assert_eq!(to_posix(&all, &FILE).mode(), 0o666);
         assert_eq!(to_posix(&all, &PosixFacts { mode: 0o755, ..FILE }).mode(), 0o777);

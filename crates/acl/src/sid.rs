@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_identifier_is_read_as_it_is_shown() {
+    fn sid_text_round_trips() {
         let many = Sid::new(5, &[21; Sid::PARTS_MAX]);
         for sid in [Sid::everyone(), Sid::unix_user(u32::MAX), Sid::new(0, &[]), many] {
             assert_eq!(Sid::from_text(&sid.to_string()), Some(sid));

@@ -176,7 +176,7 @@ fn of_owners_and_other_kinds() -> Vec<Case> {
 }
 
 #[test]
-fn the_check_answers_as_the_specification_does() {
+fn access_check_agrees_with_the_specification() {
     let cases = of_users_and_groups().into_iter().chain(of_flags_and_generic_rights());
     for (what, dacl, of_alice, of_bob) in cases.chain(of_owners_and_other_kinds()) {
         let descriptor = owned_by_alice(dacl);
@@ -186,7 +186,7 @@ fn the_check_answers_as_the_specification_does() {
 }
 
 #[test]
-fn privileges_add_what_no_list_gives() {
+fn privileges_add_rights_beyond_the_dacl() {
     let descriptor = owned_by_alice(Some(vec![]));
     let bob = token(BOB, &[]);
     let security = Access::SYSTEM_SECURITY;
@@ -247,7 +247,7 @@ fn single(descriptor: &Descriptor, token: &Token, right: Access) -> bool {
 
 proptest! {
     #[test]
-    fn the_maximum_is_the_union_of_all_rights_asked_for_alone(
+    fn maximum_allowed_is_the_union_of_single_rights(
         list in prop::option::weighted(0.95, entries()),
         uid in 1u32..4,
         in_staff: bool,

@@ -174,7 +174,7 @@ proptest! {
     }
 
     #[test]
-    fn shown_descriptor_stored_gives_nobody_more(list in lists(), is_directory: bool) {
+    fn stored_shown_descriptor_grants_no_more(list in lists(), is_directory: bool) {
         let facts = PosixFacts { uid: OWNER, gid: GROUP, mode: list.mode(), is_directory };
         let shown = from_posix(&facts, Some(&list));
         let back = to_posix(&shown, &facts, OwnerGroup::Unknown);
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn stored_list_gives_local_users_no_more(
+    fn stored_list_grants_local_users_no_more(
         own in prop::collection::vec(entry(), 1..6),
         refusals in many_refusals(),
         refusals_last: bool,
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn posix_access_is_what_linux_lets(
+    fn posix_access_agrees_with_linux(
         list in lists(),
         user in 1u32..7,
         groups in prop::collection::vec(10u32..15, 0..4),

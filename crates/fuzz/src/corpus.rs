@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comments_and_spaces_are_skipped_and_other_letters_are_found() {
+    fn corpus_parser_skips_comments_and_refuses_other_letters() {
         let text = "# a title\n00ff 10 # a remark\n\nab\n";
         assert_eq!(parse(text), Ok(vec![vec![0, 255, 16], vec![0xAB]]));
         assert_eq!(parse("00\n0\n"), Err(2));

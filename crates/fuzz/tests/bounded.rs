@@ -10,7 +10,7 @@ const SEED: u64 = 1;
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn every_decoder_takes_any_bytes_within_its_memory_and_time() {
+fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
     let _alone = ALONE.lock();
     let mut failures = Vec::new();
     // As for `cargo xtask fuzz`: one alone.
@@ -29,7 +29,7 @@ fn every_decoder_takes_any_bytes_within_its_memory_and_time() {
 
 /// The driver itself can fail.
 #[test]
-fn a_panic_and_a_large_buffer_are_found() {
+fn driver_finds_a_panic_and_a_large_buffer() {
     let _alone = ALONE.lock();
     let target = |run: fn(&[u8])| Target {
         name: "made up",

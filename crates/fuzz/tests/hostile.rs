@@ -56,7 +56,7 @@ fn never_reached(counts: &Counts) -> Vec<&'static str> {
 }
 
 #[test]
-fn hostile_users_change_nothing_of_the_victims() {
+fn hostile_users_do_not_affect_victims() {
     let messages = number("ANABRANCH_HOSTILE_MESSAGES", 10, MESSAGES);
     let seed = number("ANABRANCH_HOSTILE_SEED", 16, SEED);
     let begun = std::time::Instant::now();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_ticket_is_refused_with_a_reason_in_words() {
+    fn invalid_ticket_is_refused_with_a_readable_reason() {
         if let Some(reason) = reason(b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02") {
             assert!(reason.contains("malformed"), "{reason}");
         }

@@ -83,7 +83,7 @@ mod tests {
 
     /// RFC 4493, 4.
     #[test]
-    fn the_published_examples_come_out_side_by_side() {
+    fn published_cmac_examples_hold_in_parallel_lanes() {
         let key = Key::new(&bytes("2b7e151628aed2a6abf7158809cf4f3c"));
         let message: [u8; 64] = bytes(concat!(
             "6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51",
@@ -109,7 +109,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn side_by_side_is_as_one_after_the_other(
+        fn parallel_lanes_equal_sequential_results(
             key: [u8; 16],
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..200), 0..30),
         ) {
@@ -126,7 +126,7 @@ mod tests {
         }
 
         #[test]
-        fn parts_make_one_message(message: Vec<u8>, at: usize) {
+        fn message_parts_equal_one_message(message: Vec<u8>, at: usize) {
             let key = Key::new(&[5; 16]);
             let (head, tail) = message.split_at(at % (message.len() + 1));
             prop_assert_eq!(key.sign(&[head, tail]), key.sign(&[&message]));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_premium_share_has_what_the_formula_gives_for_its_size() {
+    fn premium_share_gets_the_limits_of_its_size() {
         // Size in GiB; baseline, burst, throughput.
         let table = [
             (100, 3_100, 10_000, 110),
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_were_bought_do_not_follow_from_the_size_and_have_no_burst() {
+    fn provisioned_limits_ignore_the_size_and_have_no_burst() {
         let bought = Provision {
             class: Class::Premium,
             gib: Some(100),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_names_raises_the_limit_on_them() {
+    fn metadata_cache_raises_the_metadata_limit() {
         let without = Provision { class: Class::Premium, ..Provision::default() };
         let with = Provision { metadata_cache: true, ..without };
         assert_eq!(without.limits().metadata_iops, Some(12_000));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn own_limits_take_the_place_of_the_classs_and_a_custom_share_has_no_others() {
+    fn own_limits_override_the_class() {
         let rates = Rates { iops: Some(7), egress: Some(9), ..Rates::default() };
         let own = Limits { share: rates, ..Limits::default() };
         let provision =
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_known_by_their_names() {
+    fn class_names_round_trip() {
         for class in [Class::Standard, Class::Premium, Class::Custom] {
             assert_eq!(Class::of_name(class.name()), Some(class));
         }

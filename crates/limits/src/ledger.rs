@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn one_holder_gets_half_and_every_later_one_finds_some() {
+    fn one_holder_gets_half_and_later_ones_find_some() {
         let ledger = Ledger::new(120, 1);
         let first = take_all(&ledger, &user("first"));
         assert_eq!(first.len(), 60);
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn floor_is_granted_beside_the_rule_and_never_beyond_the_maximum() {
+    fn floor_is_granted_within_the_maximum() {
         let ledger = Ledger::new(10, 4);
         let first = take_all(&ledger, &user("first"));
         let second = take_all(&ledger, &user("second"));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn account_without_shares_leaves_nothing_behind() {
+    fn account_without_shares_is_removed() {
         let ledger = Ledger::new(9, 1);
         let share = ledger.take(&user("a")).unwrap();
         assert_eq!(ledger.usage().holders, 1);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn share_grows_only_as_far_as_the_rule_allows_and_moves_whole() {
+    fn share_grows_within_the_rule_and_moves_whole() {
         let ledger = Ledger::new(100, 0);
         let mut share = ledger.account(&user("a")).take(40).unwrap();
         assert_eq!(share.try_resize(51), Err(Exhausted));

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_grows_counts_at_once_and_what_goes_once_it_is_measured() {
+    fn growth_counts_at_once_and_shrinkage_when_measured() {
         let room = Room::default();
         assert_eq!(room.used_bytes(), None);
         assert!(room.claim(50, 10), "nothing is known yet");

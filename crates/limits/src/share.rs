@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn credits_are_told_to_accrue_to_decline_or_to_stay() {
+    fn credit_trend_is_accruing_declining_or_steady() {
         let start = Instant::now();
         let own = Limits { burst_iops: Some(300), ..iops(100) };
         let limits = ShareLimits::new(with(own), start);
@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_takes_nothing_of_any_bucket() {
+    fn refused_request_takes_from_no_bucket() {
         let start = Instant::now();
         let share = Rates { iops: Some(1000), egress: Some(MIB), ..Rates::default() };
         let limits = ShareLimits::new(with(Limits { share, ..Limits::default() }), start);
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_waits_for_what_limits_it() {
+    fn every_kind_of_request_waits_for_its_limits() {
         let start = Instant::now();
         let share = Rates {
             read_iops: Some(10),
@@ -577,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn new_limits_hold_at_once_and_leave_credits_as_they_were() {
+    fn new_limits_apply_at_once_and_keep_credits() {
         let start = Instant::now();
         let own = Limits { burst_iops: Some(1100), ..iops(100) };
         let limits = ShareLimits::new(with(own), start);
@@ -640,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn over_thirty_seconds_the_rate_is_held_however_late_timers_ring() {
+    fn late_timers_do_not_change_the_rate_over_30_seconds() {
         for (count, late_ms) in [(1, 0), (1, 40), (16, 3), (16, 60)] {
             let limits = ShareLimits::new(with(iops(2000)), Instant::now());
             let done = simulate(&limits, &vec![4096; count], late_ms, 30);
@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_one_gib_takes_57_and_30_seconds_under_the_documents_two_rates() {
+    fn copy_of_one_gib_takes_57_and_30_seconds_at_two_rates() {
         for seconds in [57, 30] {
             let start = Instant::now();
             let share = Rates { ingress: Some(GIB / seconds), ..Rates::default() };
@@ -673,7 +673,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_limited_is_held_within_three_per_cent(
+        fn every_limit_is_accurate_within_three_per_cent(
             operations in 50u64..20_000,
             mib in 5u64..500,
             count in 1usize..9,

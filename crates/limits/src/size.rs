@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_lowered_a_day_after_it_was_raised_and_no_earlier() {
+    fn size_is_lowered_no_sooner_than_a_day_after_a_raise() {
         let day = LOWERED_AFTER.as_secs();
         let size = Size::new(100).change(500, 1000).unwrap();
         assert_eq!(size, Size { gib: 500, raised: 1000 });

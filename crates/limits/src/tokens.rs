@@ -147,7 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_full_bucket_gives_what_it_holds_and_then_its_rate() {
+    fn full_bucket_gives_its_depth_and_then_its_rate() {
         let (tokens, pace) = (Tokens::default(), Pace::new(10, SECOND_NS));
         let now = 100 * SECOND_NS;
         let at_once = (0..100).filter(|_| tokens.take(pace, 1, now).is_ok()).count();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_booked_is_due_in_the_order_of_booking() {
+    fn booked_tokens_are_due_in_booking_order() {
         let (tokens, pace) = (Tokens::default(), Pace::new(10, 0));
         let dues: Vec<u64> = (0..4).map(|_| tokens.book(pace, 2, SECOND_NS)).collect();
         let tenths: Vec<u64> = dues.iter().map(|due| due / (SECOND_NS / 10)).collect();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_tokens_is_left_in_the_bucket() {
+    fn reserved_tokens_stay_in_the_bucket() {
         let (tokens, pace) = (Tokens::default(), Pace::new(100, 60 * SECOND_NS));
         assert_eq!(tokens.held(pace, 0), 6000);
         tokens.set_held(pace, 1234, 5 * SECOND_NS);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_never_take_more_than_there_is() {
+    fn threads_never_take_more_tokens_than_exist() {
         let (tokens, pace) = (Tokens::default(), Pace::new(1000, SECOND_NS));
         let now = 10 * SECOND_NS;
         let taken: usize = std::thread::scope(|scope| {
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn over_any_time_no_more_is_given_than_rate_and_depth_allow(
+        fn tokens_over_any_time_are_bounded_by_rate_and_depth(
             per_second in 1u64..1_000_000,
             depth_ms in 0u64..500,
             steps in proptest::collection::vec((0u64..20_000_000, 1u64..4000), 1..200),

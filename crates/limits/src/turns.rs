@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_go_round_in_the_order_in_which_requests_came() {
+    fn turns_rotate_in_order_of_arrival() {
         let turns = Arc::new(Turns::default());
         let Entered::Now(first) = turns.enter() else { panic!("nobody has it") };
         let (mut second, mut third) = (later(&turns), later(&turns));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_is_passed_over() {
+    fn cancelled_turn_is_skipped() {
         let turns = Arc::new(Turns::default());
         let Entered::Now(first) = turns.enter() else { panic!("nobody has it") };
         let (second, third) = (later(&turns), later(&turns));

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_groups_are_admitted_and_a_denial_counts_more() {
+    fn denied_users_take_precedence_over_admitted_users_and_groups() {
         let admission = Admission {
             users: Some(accounts(&["Alice", "@staff"])),
             denied_users: accounts(&["carol", "@guests"]),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_write_is_said_by_the_lists_before_the_share() {
+    fn write_lists_take_precedence_over_the_share_default() {
         let admission = Admission {
             read_users: accounts(&["@readers"]),
             write_users: accounts(&["alice"]),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_compared_by_their_first_bits() {
+    fn network_contains_addresses_with_its_prefix() {
         let has =
             |network: &str, peer: &str| Network::parse(network).unwrap().has(peer.parse().unwrap());
         assert!(has("192.0.2.0/24", "192.0.2.200") && !has("192.0.2.0/24", "192.0.3.1"));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_host_counts_more_than_a_denied_one() {
+    fn allowed_host_takes_precedence_over_a_denied_one() {
         let networks = |of: &[&str]| of.iter().map(|n| Network::parse(n).unwrap()).collect();
         let of = |allowed: &[&str], denied: &[&str]| Admission {
             hosts_allowed: networks(allowed),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn host_by_name_is_admitted_once_that_is_known() {
+    fn named_host_is_admitted_once_its_look_up_is_complete() {
         let near = "10.0.0.1".parse().unwrap();
         for (told, allowed, denied, expected) in [
             (Some(true), "", "", Some(true)),

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_has_room_for_what_the_client_asks_and_a_frame_holds() {
+    fn response_size_is_bounded_by_the_client_buffer_and_the_frame() {
         assert_eq!(answer_room(Command::READ, &read(1 << 20)), 1 << 20);
         assert_eq!(answer_room(Command::READ, &read(u32::MAX)), FRAME_BYTES_MAX);
         assert_eq!(answer_room(Command::READ, &read(9)[..80]), 0, "malformed");
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_to_a_listing_is_counted_by_the_client_s_buffer() {
+    fn listing_size_is_bounded_by_the_client_buffer() {
         let mut body = vec![0; 34];
         body[..2].copy_from_slice(&33_u16.to_le_bytes());
         body[24..26].copy_from_slice(&96_u16.to_le_bytes());

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn opens_of_other_clients_are_found_until_they_go() {
+    fn instance_opens_of_other_clients_are_found_until_dropped() {
         let all = AppInstances::default();
         let first = all.enter(instance(None), 1, [2; 16]);
         let second = all.enter(instance(None), 2, [3; 16]);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_later_version_takes_the_place_of_one_that_is_said() {
+    fn existing_instance_yields_to_a_later_version_only() {
         let present = instance(Some(5)).version;
         assert!(!instance(None).is_older_than(None) && !instance(Some(1)).is_older_than(None));
         assert!(instance(None).is_older_than(present));

@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finders_information_is_written_whole_or_removed() {
+    fn afp_info_is_written_whole_or_removed() {
         let mut info = b"AFP\0\0\0\x01\0".to_vec();
         info.resize(AFP_INFO_BYTES, 0);
         assert_eq!(decide_info_write(0, &info), Ok(InfoWrite::Removed));
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn finders_information_is_read_before_it_is_written() {
+    fn afp_info_is_readable_before_its_first_write() {
         let mut read = vec![7];
         assert_eq!(read_unwritten(0, 100, &mut read), AFP_INFO_BYTES);
         assert_eq!(read[..14], *b"\x07AFP\0\0\x01\0\0\0\0\0\0\x80");
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_nfs_are_shown_and_taken_back() {
+    fn nfs_entries_are_removed_from_a_list_to_set() {
         let entry = Ace::allow(Sid::everyone(), Access::FILE_READ);
         let mut descriptor = Descriptor { dacl: Some(vec![entry.clone()]), ..Default::default() };
         let mode = Ace::allow(Sid::nfs(3, 0o100_640), Access::NONE);

@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_later_number_makes_earlier_ones_stale() {
+    fn later_channel_sequence_makes_earlier_ones_stale() {
         let mut open = ChannelSequence::default();
         let first = open.begin(0, false).unwrap();
         open.begin(1, false).unwrap();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_waits_until_what_was_sent_before_has_ended() {
+    fn replay_is_stale_while_an_earlier_request_is_outstanding() {
         let mut open = ChannelSequence::default();
         let first = open.begin(7, false).unwrap();
         assert!(open.begin(8, true).is_ok(), "nothing with a number before it was known");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_wrap_around_and_half_of_them_are_behind() {
+    fn channel_sequence_wraps_around() {
         let mut open = ChannelSequence::new(0xFFFF);
         assert!(open.begin(0, false).is_ok());
         assert_eq!(open.begin(0xFFFF, false), Err(StaleSequence));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_comes_again_is_not_taken_for_its_first_coming() {
+    fn reused_channel_sequence_is_a_new_generation() {
         let mut open = ChannelSequence::default();
         let long = open.begin(0, false).unwrap();
         for number in [30_000, 60_000, 0] {
@@ -117,7 +117,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_begins_and_ends_is_counted_once(
+        fn outstanding_requests_are_counted_once(
             steps in prop::collection::vec((any::<u16>(), any::<bool>(), 0..4usize), 1..100),
         ) {
             let mut open = ChannelSequence::default();

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_create_is_under_way_then_done_and_free_when_its_claim_goes() {
+    fn create_guid_goes_through_its_stages_until_its_claim_drops() {
         let guids = CreateGuids::default();
         let claim = fresh(&guids, KEY);
         let ClaimOutcome::InProgress(ended) = guids.claim(KEY) else { panic!("at work") };
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_name_of_another_client_is_another() {
+    fn create_guid_is_unique_by_client() {
         let guids = CreateGuids::default();
         let _claim = fresh(&guids, KEY);
         drop(fresh(&guids, CreateKey { client: [3; 16], ..KEY }));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_whose_open_has_gone_takes_nothing_from_the_next() {
+    fn outdated_claim_does_not_free_its_successor() {
         let guids = CreateGuids::default();
         let (old, open) = (fresh(&guids, KEY), Arc::new(7));
         old.handle_done(&open);

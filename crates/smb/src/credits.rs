@@ -116,14 +116,14 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn the_first_request_is_id_zero_and_nothing_else() {
+    fn first_message_id_is_zero() {
         assert_eq!(CreditWindow::default().take(1, 1), Err(OutsideWindow));
         assert_eq!(CreditWindow::default().take(0, 2), Err(OutsideWindow));
         assert_eq!(CreditWindow::default().take(0, 1), Ok(()));
     }
 
     #[test]
-    fn an_id_is_good_once() {
+    fn message_id_is_valid_once() {
         let mut w = CreditWindow::default();
         w.take(0, 1).unwrap();
         assert_eq!(w.grant(4, 1, CREDITS_MAX), 4);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_without_credits_always_gets_one() {
+    fn client_without_credits_is_granted_one() {
         let mut w = CreditWindow::default();
         w.take(0, 1).unwrap();
         assert_eq!(w.grant(0, 0, CREDITS_MAX), 1);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_never_exceeds_its_limit_while_an_old_id_is_unused() {
+    fn unused_message_id_bounds_the_window() {
         let mut w = CreditWindow::default();
         w.take(0, 1).unwrap();
         w.grant(2, 1, CREDITS_MAX);
@@ -166,7 +166,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_window_agrees_with_a_set_of_ids(steps in prop::collection::vec((0u64..64, 0u16..4, 0u16..8), 1..200)) {
+        fn credit_window_agrees_with_a_set_model(steps in prop::collection::vec((0u64..64, 0u16..4, 0u16..8), 1..200)) {
             let mut w = CreditWindow::default();
             let mut granted: HashSet<u64> = HashSet::from([0]);
             let mut end = 1;

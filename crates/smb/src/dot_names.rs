@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn dot_components_are_taken_away() {
+    fn dot_components_are_removed() {
         for (path, expected) in [
             (r"a\b", r"a\b"),
             (r".\a", "a"),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn path_that_begins_with_name_and_parent_is_refused() {
+    fn path_beginning_with_name_and_parent_is_refused() {
         for path in [r"x\..\y", r"x\..\", r"x\..\..\y", "x/../y"] {
             assert_eq!(normal(path), Err(NtStatus::INVALID_PARAMETER), "{path}");
         }
@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_dot_component_is_left(path in r"[ab.\\/]{0,16}") {
+        fn normalized_path_has_no_dot_component(path in r"[ab.\\/]{0,16}") {
             if let Ok(left) = normal(&path) {
                 let is_dot = |part: &str| part == "." || part == "..";
                 prop_assert!(!left.split(['\\', '/']).any(is_dot), "{left}");

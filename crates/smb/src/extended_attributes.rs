@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_taken_whole_or_not_at_all() {
+    fn ea_list_with_an_invalid_name_is_refused_whole() {
         let good = decode(&list(&[(b"ONE", b"1"), (b"TWO", b"")])).unwrap();
         assert_eq!(good[0], (XattrName::new(*b"ONE").unwrap(), Some(b"1".to_vec())));
         assert_eq!(good[1].1, None, "to be removed");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scan_shows_each_once_and_ends() {
+    fn ea_scan_returns_each_attribute_once() {
         let (mut position, mut seen) = (0, Vec::new());
         while let Ok(range) = page(3, RETURN_SINGLE_ENTRY, 0, position) {
             seen.push(range.start);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_counts_from_one() {
+    fn ea_index_counts_from_one() {
         assert_eq!(page(3, INDEX_SPECIFIED | RETURN_SINGLE_ENTRY, 2, 0), Ok(1..2));
         assert_eq!(page(3, INDEX_SPECIFIED, 4, 0), Err(NtStatus::NO_MORE_EAS));
         for index in [0, 5] {

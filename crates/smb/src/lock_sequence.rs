@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_known_again_until_its_place_is_taken() {
+    fn lock_replay_is_detected_until_its_entry_is_reused() {
         let mut sequences = LockSequences::default();
         assert!(!sequences.is_replay(0x11));
         sequences.handle_done(0x11);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn request_is_behind_those_that_came_later_in_its_place() {
+    fn lock_request_is_behind_later_ones_of_its_entry() {
         let mut sequences = LockSequences::default();
         assert!(!sequences.is_behind(0x11), "nothing has come");
         sequences.handle_done(0x11);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn places_beyond_the_first_and_last_take_no_part() {
+    fn lock_indexes_out_of_range_are_ignored() {
         let mut sequences = LockSequences::default();
         for sequence in [0x01, 0x411, u32::MAX] {
             sequences.handle_done(sequence);

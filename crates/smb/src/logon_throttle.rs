@@ -569,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_at_one_account_are_some_tens_a_minute() {
+    fn guesses_at_one_account_are_limited_to_tens_a_minute() {
         let mut rig = Rig::new();
         let first = rig.guess("alice", HERE, Duration::from_mins(1));
         assert!((20..=45).contains(&first), "{first}");
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_at_many_accounts_on_one_connection_are_bounded() {
+    fn guesses_at_many_accounts_on_one_connection_are_limited() {
         let rig = Rig::new();
         let (mut connection, mut now) = (FailureCount::default(), rig.now);
         let (end, mut guesses) = (now + Duration::from_mins(1), 0);
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_that_come_at_once_are_not_judged_together() {
+    fn simultaneous_attempts_are_verified_one_at_a_time() {
         for is_usual in [false, true] {
             let mut rig = Rig::new();
             if is_usual {
@@ -614,7 +614,7 @@ mod tests {
     }
 
     #[test]
-    fn success_clears_the_failures_of_its_own_account_and_network_only() {
+    fn success_clears_failures_of_its_account_and_network_only() {
         let mut rig = Rig::new();
         for (account, from) in [("alice", HERE), ("alice", ELSEWHERE), ("bob", HERE)] {
             rig.guess(account, from, Duration::from_secs(1));
@@ -652,7 +652,7 @@ mod tests {
     }
 
     #[test]
-    fn guesses_on_many_connections_are_sixty_a_minute() {
+    fn guesses_on_many_connections_are_limited_to_60_a_minute() {
         let mut abroad = Rig::new();
         let guesses = guesses_of_a_minute(&mut abroad);
         assert!((55..=75).contains(&guesses), "{guesses}");
@@ -663,7 +663,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_in_flight_are_bounded_by_account_and_network() {
+    fn waiting_attempts_are_bounded_by_account_and_network() {
         let rig = Rig::new();
         let connections = std::cell::Cell::new(0);
         let wait = |account: &str, from: IpAddr| {
@@ -688,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_may_have_few_attempts_waiting() {
+    fn waiting_attempts_of_a_connection_are_bounded() {
         let rig = Rig::new();
         let wait = |n: usize| {
             let attempt = rig.throttle.attempt(&format!("user{n}"), HERE);
@@ -699,7 +699,7 @@ mod tests {
     }
 
     #[test]
-    fn newcomer_displaces_the_waiter_with_the_greatest_burden() {
+    fn new_attempt_displaces_the_one_with_the_greatest_burden() {
         let rig = Rig::new();
         let of = |n: u8| IpAddr::from([203, 0, 113, n]);
         let wait = |from: u8, connection: u64| {
@@ -829,7 +829,7 @@ mod tests {
     }
 
     #[test]
-    fn right_logon_is_judged_while_guessers_use_its_own_address() {
+    fn right_logon_is_verified_beside_guessers_at_its_address() {
         for is_usual in [false, true] {
             let mut rig = Rig::new();
             if is_usual {
@@ -844,7 +844,7 @@ mod tests {
     }
 
     #[test]
-    fn right_logon_beside_many_guessers_of_its_address_has_its_chance() {
+    fn right_logon_beside_many_guessers_has_an_equal_chance() {
         let mut rig = Rig::new();
         let mut guessers = guessers(&rig, HERE, 40);
         let (judged, guesses) = logons_in_flood(&mut rig, &mut guessers, 100);
@@ -854,7 +854,7 @@ mod tests {
     }
 
     #[test]
-    fn guesser_does_not_lock_other_accounts_out_of_its_address() {
+    fn guesser_does_not_lock_out_other_accounts_at_its_address() {
         let mut rig = Rig::new();
         // At one account, on more connections than the queue has entries.
         let mut bob: Vec<_> = (0..100).map(|n| Actor::new(&rig, "bob", HERE, n)).collect();
@@ -874,7 +874,7 @@ mod tests {
     }
 
     #[test]
-    fn right_logon_is_judged_while_guessers_use_many_addresses() {
+    fn right_logon_is_verified_beside_guessers_at_many_addresses() {
         let mut rig = Rig::new();
         let of = |n: u8| IpAddr::from([203, 0, 113, n]);
         let guessers = (0..48_u8).map(|n| Actor::new(&rig, "alice", of(n / 4), u64::from(n)));
@@ -910,7 +910,7 @@ mod tests {
     }
 
     #[test]
-    fn account_has_few_usual_networks_and_keeps_the_last() {
+    fn account_retains_its_latest_usual_networks() {
         let mut rig = Rig::new();
         rig.log_on("bob", HERE);
         let of = |n: usize| IpAddr::from(u32::try_from(n).unwrap().to_be_bytes());
@@ -939,7 +939,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_names_do_not_displace_a_guessed_account() {
+    fn invented_names_do_not_evict_a_guessed_account() {
         let mut rig = Rig::new();
         rig.guess("alice", HERE, Duration::from_mins(1));
         for n in 0..2 * THROTTLE_ENTRIES_MAX {
@@ -956,7 +956,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_without_failures_for_ten_minutes_starts_anew() {
+    fn failure_counter_resets_after_ten_quiet_minutes() {
         let mut rig = Rig::new();
         rig.guess("alice", HERE, Duration::from_mins(1));
         rig.now += FORGET_AFTER + Duration::from_secs(1);

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_ends_a_request_in_one_of_the_services_ways() {
+    fn every_status_maps_to_a_response_type() {
         for (status, response) in [
             (NtStatus::SUCCESS, ResponseType::Success),
             (NtStatus::MORE_PROCESSING_REQUIRED, ResponseType::Success),

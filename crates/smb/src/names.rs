@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_cannot_climb_or_start_at_a_separator() {
+    fn path_with_dots_or_a_leading_separator_is_refused() {
         for bad in
             [r"..\a", r"a\..\b", r"a\.\b", r"\a", r"\\a", r"a\\..", "a*", "a?b", "a<b", "\u{1}"]
         {
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn doubled_separators_count_as_one() {
+    fn repeated_separators_count_as_one() {
         for (path, stored) in
             [(r"a\\b", "a/b"), (r"a\\\b:s", "a/b"), ("a\\/ä", "a/ä"), (r"a\\", "a"), (r"a\", "a")]
         {
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_are_taken_apart() {
+    fn stream_part_of_a_path_is_parsed() {
         let stream = |t: &str| parse_path(&units(t)).map(|p| p.stream);
         let named = |t: &str| Ok(Some(Stream::Named(StreamName::new(t.as_bytes()).unwrap())));
         assert_eq!(stream("f"), Ok(None));
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_streams_are_shown_as_they_are_or_not_at_all() {
+    fn stream_names_are_shown_unmapped_or_hidden() {
         let shown = |raw: &[u8]| stream_units(&StreamName::new(raw).unwrap());
         assert_eq!(shown(b"a?\x05."), Some(units("a?\u{5}.")));
         assert_eq!(shown("\u{F022}🦀".as_bytes()), Some(units("\u{F022}🦀")));
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_windows_cannot_hold_is_shown_and_opened() {
+    fn names_that_windows_forbids_round_trip_mapped() {
         for raw in [
             &b"a:b"[..],
             b"what?",
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn names_beyond_the_basic_plane_and_lone_surrogates_round_trip() {
+    fn astral_and_lone_surrogate_names_round_trip() {
         for text in [units("🦀.txt"), vec![0xD83D], vec![u16::from(b'a'), 0xDC00, u16::from(b'b')]]
         {
             let name = name_from_units(&text).unwrap();
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_private_characters_are_shown_and_opened_as_they_are() {
+    fn stored_private_use_names_are_shown_unmapped() {
         let colon = "a\u{F022}b";
         let named = parse_path(&units(&format!("{colon}\\in\u{F029}"))).unwrap();
         let ambiguous = named.ambiguous.unwrap();
@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_have_one_meaning() {
+    fn plain_names_have_one_reading() {
         for name in ["a.txt", "Äpfel", "\u{F000}\u{F02A}\u{F100}", "a:stream"] {
             assert_eq!(parse_path(&units(name)).unwrap().ambiguous, None, "{name}");
         }
@@ -647,7 +647,7 @@ mod tests {
 
         /// The fast and the general parser agree.
         #[test]
-        fn path_and_its_components_read_the_same(
+        fn whole_path_and_its_components_parse_equally(
             text in r#"[ -~\u{80}\\/:*"]{0,12}"#,
         ) {
             let units = units(&text);
@@ -679,7 +679,7 @@ mod tests {
         }
 
         #[test]
-        fn any_client_name_is_refused_or_round_trips(text in prop::collection::vec(any::<u16>(), 1..20)) {
+        fn client_name_is_refused_or_round_trips(text in prop::collection::vec(any::<u16>(), 1..20)) {
             if let Ok(name) = name_from_units(&text) {
                 let shown = units_of(name.as_bytes());
                 prop_assert_eq!(name_from_units(&shown), Ok(name));

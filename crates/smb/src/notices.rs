@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_wakes_and_is_taken_once() {
+    fn notice_wakes_the_task_and_is_taken_once() {
         let notices = Notices::default();
         let now = Instant::now();
         assert!(notices.ready().now_or_never().is_none());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_or_not_answered_is_left_when_the_connection_is_lost() {
+    fn closed_queue_returns_unsent_and_unacknowledged_notices() {
         let notices = Notices::default();
         let now = Instant::now();
         for about in 1..=3 {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_comes_of_is_taken_once_when_it_is_due() {
+    fn unacknowledged_notice_is_taken_once_when_due() {
         let notices = Notices::default();
         let start = Instant::now();
         let second = |n| start + Duration::from_secs(n);
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_answer_is_left_too_unless_it_must_have_arrived() {
+    fn recent_notice_without_acknowledgment_is_returned_at_close() {
         let start = Instant::now();
         for (later, left) in [(0, vec![1, 2]), (NOTICE_ARRIVED_AFTER.as_secs(), vec![2])] {
             let notices = Notices::default();
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_are_kept_of_a_client_that_answers_none() {
+    fn retained_notices_are_bounded_for_a_silent_client() {
         let notices = Notices::default();
         for _ in 0..NOTICES_KEPT_MAX * 2 {
             notices.push(notice(1)).unwrap();

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_cancelled_before_it_waits_is_cancelled_when_it_does() {
+    fn early_cancel_takes_effect_when_the_request_waits() {
         let waiting = PendingRequests::default();
         waiting.cancel(MessageId(7), None);
         assert!(!waiting.enter(MessageId(6)).unwrap().cancelled.is_raised());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_early_cancels_are_remembered() {
+    fn early_cancels_are_bounded() {
         let waiting = PendingRequests::default();
         (0..=EARLY_CANCELS_MAX as u64).for_each(|id| waiting.cancel(MessageId(id), None));
         assert!(!waiting.enter(MessageId(0)).unwrap().cancelled.is_raised());

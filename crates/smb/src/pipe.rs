@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_too_early_has_the_answer_once_it_is_there() {
+    fn early_pipe_read_completes_with_the_response() {
         let pipe = open(&Ledger::unlimited(), "a").unwrap();
         let mut early = pin!(pipe.answer(4096));
         assert!(early.as_mut().now_or_never().is_none());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn unread_answers_of_one_user_leave_memory_to_others() {
+    fn unread_responses_of_one_user_leave_memory_to_others() {
         let ledger = Ledger::new(1 << 20, 0);
         let calls = CALL.repeat(4000);
         let mut pipes = Vec::new();
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn pipe_without_memory_for_itself_is_not_opened() {
+    fn pipe_beyond_the_memory_limit_is_not_opened() {
         let ledger = Ledger::new(16, 0);
         assert_eq!(open(&ledger, "a").unwrap_err(), NtStatus::INSUFFICIENT_RESOURCES);
         assert_eq!(ledger.usage().used, 0);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_but_the_slash_is_the_names() {
+    fn posix_names_allow_every_character_but_the_slash() {
         for name in ["a:b", "what?", "*", "a\\b", "end.", "end ", "<\"|>", "tab\there", "\u{1}"] {
             assert_eq!(path_of(name).unwrap(), name.as_bytes(), "{name:?}");
             let mut shown = Vec::new();
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_lead_where_they_say_and_never_out_of_the_share() {
+    fn posix_dots_are_resolved_within_the_share() {
         assert_eq!(path_of("/a//./b/../c/").unwrap(), b"a/c");
         assert_eq!(path_of("a/..").unwrap(), b"");
         for bad in ["..", "a/../..", "a\0b"] {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_relative_unless_it_begins_at_the_root() {
+    fn link_is_relative_unless_it_begins_with_a_slash() {
         assert_eq!(link_target(b"../a"), Ok((units("../a"), true)));
         assert_eq!(link_target(b"/a"), Ok((units("/a"), false)));
         assert_eq!(link_target(&[b'a'; 4097]), Err(FsError::NameTooLong));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn list_with_a_mode_is_a_mode_unless_it_says_more() {
+    fn list_with_a_mode_entry_is_a_mode_unless_others_follow() {
         let of = |list: &[Ace]| Descriptor { dacl: Some(list.to_vec()), ..Descriptor::default() };
         let allow = |sid| entry(AceKind::Allow, sid);
         let (mode, all) = (allow(Sid::nfs(3, 0o751)), allow(Sid::authenticated_users()));
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_backend_name_round_trips(raw in prop::collection::vec(1u8..=255, 1..40)) {
+        fn every_backend_name_round_trips_for_posix_clients(raw in prop::collection::vec(1u8..=255, 1..40)) {
             let Ok(name) = Name::new(raw.clone()) else { return Ok(()) };
             let mut shown = Vec::new();
             push_posix_units(&mut shown, name.as_bytes());
@@ -247,7 +247,7 @@ mod tests {
         }
 
         #[test]
-        fn any_client_path_is_refused_or_stays_in_the_share(text in prop::collection::vec(any::<u16>(), 0..20)) {
+        fn posix_path_is_refused_or_stays_in_the_share(text in prop::collection::vec(any::<u16>(), 0..20)) {
             if let Ok(path) = parse_posix_path(&text) {
                 prop_assert!(path.path.components().all(|c| c != b"." && c != b".."));
             }

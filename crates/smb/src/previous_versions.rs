@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_told_and_read_by_the_calendar() {
+    fn snapshot_tokens_round_trip_by_the_calendar() {
         for (seconds, text) in [
             (0, "@GMT-1970.01.01-00.00.00"),
             (951_782_400, "@GMT-2000.02.29-00.00.00"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_found_wherever_it_stands_in_a_path() {
+    fn snapshot_token_is_found_anywhere_in_a_path() {
         let token = "@GMT-2001.09.09-01.46.40";
         let taken = |text: &str| {
             take_token(&units(text)).map(|(path, at)| (String::from_utf16(&path).unwrap(), at))
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_told_all_together_or_only_counted() {
+    fn snapshot_times_are_listed_all_or_only_counted() {
         let times = [at(1_000_000_000), at(0)];
         let counted = [2u32, 0, 102, 0].map(u32::to_le_bytes).concat();
         assert_eq!(snapshot_array(&times, 16), counted);
@@ -159,12 +159,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_second_has_one_token(seconds in 0i128..253_402_300_800) {
+        fn every_second_has_one_snapshot_token(seconds in 0i128..253_402_300_800) {
             prop_assert_eq!(time_of(&units(&token(at(seconds)))), Some(at(seconds)));
         }
 
         #[test]
-        fn no_path_is_too_odd_to_look_for_a_token(path in proptest::collection::vec(any::<u16>(), 0..60)) {
+        fn snapshot_token_search_accepts_any_path(path in proptest::collection::vec(any::<u16>(), 0..60)) {
             let _ = take_token(&path);
         }
     }

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_query_says_room_of_first_quota() {
+    fn refused_quota_query_reports_the_size_of_one_entry() {
         let quota = Quota { used_bytes: 5, limits: QuotaLimits::default() };
         let found = [(7, quota), (8, quota)];
         let mut whole = Vec::new();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_links_text_goes_to_the_client_and_back() {
+    fn link_target_round_trips_through_a_client() {
         for text in ["a", "../a/./b", "/etc/fstab", "x/..", "a:b", "tail.", "..a"] {
             let shown = symlink(text.as_bytes());
             assert_eq!(posix_target(&shown), Some(text.as_bytes().to_vec()), "{text}");
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_windows_has_is_no_link_of_the_disk() {
+    fn windows_only_target_is_not_a_disk_link() {
         for (target, is_relative) in
             [(r"\??\C:\dir", false), (r"C:\dir", false), (r"\dir", true), ("", true), ("a*", true)]
         {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_link_that_only_windows_has_is_absolute() {
+    fn windows_only_target_is_absolute_text() {
         for (target, is_relative, text) in [
             (r"\??\C:\dir", false, "//??/C:/dir"),
             (r"\dir", true, "/dir"),
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_how_much_of_its_path_is_left() {
+    fn stopped_on_symlink_reports_the_unparsed_length() {
         let name = |text: &str| vfs::Name::new(text.as_bytes()).unwrap();
         let rest: RelPath = [name("b"), name("cd")].into_iter().collect();
         let data = stopped(&LinkOnPath { target: b"t".to_vec(), rest }).unwrap();

@@ -51,7 +51,7 @@ mod tests {
     use futures_util::FutureExt;
 
     #[test]
-    fn a_waiter_is_woken_and_a_late_one_sees_it_at_once() {
+    fn raised_signal_wakes_present_and_later_waiters() {
         let signal = Signal::default();
         assert!(signal.raised().now_or_never().is_none());
         signal.raise();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotas_are_told_as_a_full_disk_and_too_many_names_as_what_they_are() {
+    fn exceeded_quota_is_reported_as_a_full_disk() {
         let told = [FsError::OverQuota, FsError::NoSpace, FsError::TooManyLinks].map(status_of);
         assert_eq!(told, [NtStatus::DISK_FULL, NtStatus::DISK_FULL, NtStatus::TOO_MANY_LINKS]);
     }

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn in_any_order_of_reconnect_scavenger_and_break_one_of_them_gets_it() {
+    fn entry_has_one_taker_in_any_order_of_events() {
         let begun = Instant::now();
         let late = begun + Duration::from_secs(61);
         let steps = [
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_had_its_time_is_scavenged() {
+    fn only_expired_entries_are_removed() {
         let now = Instant::now();
         let mut reserve = TimedTable::default();
         reserve.insert(1, "first", now + Duration::from_secs(1));

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_that_is_none_is_refused() {
+    fn invalid_bpf_program_is_refused() {
         assert_eq!(install_logged_filter(&mut []).unwrap_err().raw_os_error(), Some(libc::EINVAL));
         let one = libc::sock_filter { code: u16::MAX, jt: 0, jf: 0, k: 0 };
         let error = install_logged_filter(&mut [one]).unwrap_err();

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_readable_once_so_much_is_there_or_no_more_can_come() -> io::Result<()> {
+    fn socket_is_readable_at_the_low_water_mark_or_its_end() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let mut theirs = TcpStream::connect(listener.local_addr()?)?;
         let (ours, _) = listener.accept()?;
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_refused() -> io::Result<()> {
+    fn non_socket_descriptor_is_refused() -> io::Result<()> {
         let file = std::fs::File::open("/dev/null")?;
         assert!(set_receive_low_water(&file, 1).is_err());
         Ok(())

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn loopback_is_known_by_name_and_address() -> io::Result<()> {
+    fn loopback_resolves_by_name_and_address() -> io::Result<()> {
         assert!(look_up_addresses("localhost")?.iter().all(IpAddr::is_loopback));
         assert!(!look_up_addresses("localhost")?.is_empty());
         let v4 = IpAddr::from([127, 0, 0, 1]);
@@ -256,7 +256,7 @@ mod tests {
 
     /// The claim of a reverse zone must not be made true by a domain of this network behind it.
     #[test]
-    fn name_with_dots_is_not_looked_up_by_the_search_list() {
+    fn dotted_name_skips_the_search_list() {
         assert!(is_of_search_list("a.lab", "A.lab.corp.example"));
         for canonical in ["a.lab", "a.lab.", "host", "alias.example", "a.laboratory"] {
             assert!(!is_of_search_list("a.lab", canonical), "{canonical}");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn name_that_no_host_can_have_is_none() {
+    fn invalid_host_name_resolves_to_none() {
         assert_eq!(host_name("Build.Lab.Example."), Some("build.lab.example".into()));
         for text in ["", ".", "a b", "a*", "a\u{e9}", "@a", &"a".repeat(HOST_NAME_BYTES_MAX + 1)] {
             assert_eq!(host_name(text), None, "{text}");

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_named_behind_its_file_without_its_type() {
+    fn stream_change_is_named_after_its_file_without_a_type() {
         let stream = Some(vfs::StreamName::new(&b"Note"[..]).unwrap());
         let change = Change { kind: ChangeKind::AddedStream, stream, ..change(&["sub", "a:b"]) };
         let expected: Vec<u16> = "sub\\a\u{F022}b:Note".encode_utf16().collect();
@@ -126,20 +126,20 @@ mod tests {
 
     /// Microsoft's test suite follows the data offset even of an empty response.
     #[test]
-    fn answer_without_changes_says_where_they_would_be() {
+    fn empty_change_response_has_a_valid_data_offset() {
         let answer = waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response);
         assert_eq!(answer.body, [9, 0, 72, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]
-    fn names_are_spelt_as_a_client_opens_them() {
+    fn changed_names_are_shown_as_clients_open_them() {
         let shown = units(&change(&["dir", "a:b", "end."]));
         let expected: Vec<u16> = "dir\\a\u{F022}b\\end\u{F029}".encode_utf16().collect();
         assert_eq!(shown, expected);
     }
 
     #[test]
-    fn changes_are_measured_as_they_are_encoded() {
+    fn measured_size_of_changes_equals_their_encoding() {
         let changes = [change(&["odd"]), change(&["sub", "🦀"]), change(&["even"])];
         assert_eq!(changes.iter().fold(0, measure), encode(&changes).len());
     }

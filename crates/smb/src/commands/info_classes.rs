@@ -64,7 +64,7 @@ mod tests {
     use wire::fscc::{FileInfoClass, FsInfoClass};
 
     #[test]
-    fn classes_that_are_not_served_are_refused_by_their_use() {
+    fn unserved_information_classes_are_refused_by_their_use() {
         for (class, queried, set) in [
             (1, NtStatus::NOT_SUPPORTED, NtStatus::INVALID_INFO_CLASS),
             (5, NtStatus::INVALID_INFO_CLASS, NtStatus::INVALID_INFO_CLASS),

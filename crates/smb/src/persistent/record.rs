@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_as_it_was_written() {
+    fn record_round_trips() {
         let with = record();
         assert_eq!(OpenRecord::decode(&with.to_bytes()), Ok(with.clone()));
         let (cache_key, parent_key, epoch) = (None, None, 0);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_has_these_bytes_for_ever() {
+    fn record_encoding_is_stable() {
         let bytes = record().to_bytes();
         assert_eq!(bytes[..9], [4, 8, 7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(bytes[41..50], [0x60, 0xEA, 0, 0, 2, 2, 0, 0, 0]);
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_of_another_version_is_refused() {
+    fn truncated_or_newer_record_is_refused() {
         let bytes = record().to_bytes();
         for length in 0..bytes.len() {
             assert!(OpenRecord::decode(&bytes[..length]).is_err(), "{length}");
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn any_changed_byte_is_refused_or_means_something_else() {
+    fn changed_record_byte_is_refused_or_changes_the_value() {
         let bytes = record().to_bytes();
         for at in 0..bytes.len() {
             for flip in [1, 0x80, 0xFF] {

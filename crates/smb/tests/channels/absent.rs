@@ -34,7 +34,7 @@ fn status_of_open(client: &mut Client, name: &str) -> Option<NtStatus> {
 }
 
 #[test]
-fn absent_persistent_open_is_waited_for_and_asked_once_its_client_is_back() {
+fn persistent_open_breaks_once_its_client_reconnects() {
     for also_resilient in [false, true] {
         let net = net();
         let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
@@ -52,7 +52,7 @@ fn absent_persistent_open_is_waited_for_and_asked_once_its_client_is_back() {
 }
 
 #[test]
-fn absent_persistent_open_that_could_not_be_asked_leaves_its_file_unavailable() {
+fn detached_persistent_open_makes_its_file_unavailable() {
     let net = net();
     let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
     open_by(&mut alice, "f", GUID, 0).unwrap();
@@ -64,7 +64,7 @@ fn absent_persistent_open_that_could_not_be_asked_leaves_its_file_unavailable() 
 }
 
 #[test]
-fn who_waits_for_a_resilient_open_when_its_client_goes_has_the_file() {
+fn waiting_open_succeeds_when_a_resilient_client_disconnects() {
     let net = net();
     let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
     let file = alice.create_new_leased("f", GUID);
@@ -77,7 +77,7 @@ fn who_waits_for_a_resilient_open_when_its_client_goes_has_the_file() {
 }
 
 #[test]
-fn absent_resilient_open_gives_way_at_once_and_is_given_back() {
+fn detached_resilient_open_yields_and_is_reconnected() {
     let net = net();
     let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));
     let file = alice.create_new_leased("f", GUID);
@@ -92,7 +92,7 @@ fn absent_resilient_open_gives_way_at_once_and_is_given_back() {
 }
 
 #[test]
-fn resilient_open_lasts_for_as_long_as_it_takes_to_connect() {
+fn resilient_timeout_has_a_minimum() {
     let net = net();
     let mut alice = ready(&net, ALICE);
     let file = alice.create_new_leased("f", GUID);

@@ -10,7 +10,7 @@ use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, FileId, Flags, SessionSetupRequest, TreeId, fsctl};
 
 #[test]
-fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
+fn channel_beyond_the_configured_number_is_refused() {
     let net = Net::new();
     let first = net.ready();
     let mut more: Vec<_> = (1..4).map(|_| net.bound(&first)).collect();
@@ -31,7 +31,7 @@ fn a_session_has_as_many_channels_as_configured_and_the_next_is_refused() {
 }
 
 #[test]
-fn a_client_without_a_place_has_one_as_soon_as_a_channel_is_found_dead() {
+fn waiting_binding_replaces_a_dead_channel() {
     let net = Net::new();
     net.doubts.can_ask.store(true, Ordering::Relaxed);
     let first = net.ready();
@@ -56,7 +56,7 @@ fn a_client_without_a_place_has_one_as_soon_as_a_channel_is_found_dead() {
 }
 
 #[test]
-fn a_client_without_a_place_is_refused_when_all_channels_live() {
+fn waiting_binding_is_refused_when_all_channels_live() {
     let net = Net::new();
     net.doubts.can_ask.store(true, Ordering::Relaxed);
     let first = net.ready();
@@ -80,7 +80,7 @@ fn a_client_without_a_place_is_refused_when_all_channels_live() {
 }
 
 #[test]
-fn one_binding_of_a_connection_waits_and_only_who_signs_has_others_asked() {
+fn one_signed_binding_of_a_connection_waits_for_a_probe() {
     let net = Net::new();
     net.doubts.can_ask.store(true, Ordering::Relaxed);
     let first = net.ready();
@@ -98,7 +98,7 @@ fn one_binding_of_a_connection_waits_and_only_who_signs_has_others_asked() {
 }
 
 #[test]
-fn the_last_place_is_given_once_when_two_bind_at_the_same_time() {
+fn last_channel_goes_to_one_of_two_simultaneous_bindings() {
     let net = Net::new();
     net.configure(Multichannel { channels_max: 2, ..Multichannel::default() });
     let first = net.ready();
@@ -112,7 +112,7 @@ fn the_last_place_is_given_once_when_two_bind_at_the_same_time() {
 }
 
 #[test]
-fn switched_off_nothing_is_offered_bound_or_told() {
+fn multichannel_off_offers_binds_and_lists_nothing() {
     let net = Net::new();
     let mut before = net.ready();
     assert_ne!(before.capabilities & capabilities::MULTI_CHANNEL, 0);
@@ -134,7 +134,7 @@ fn switched_off_nothing_is_offered_bound_or_told() {
 }
 
 #[test]
-fn switched_on_while_running_old_sessions_are_marked_and_new_ones_have_it() {
+fn multichannel_enabled_later_applies_to_new_sessions() {
     let net = Net::new();
     net.configure(Multichannel { enabled: false, ..Multichannel::default() });
     let old = net.ready();
@@ -152,7 +152,7 @@ fn switched_on_while_running_old_sessions_are_marked_and_new_ones_have_it() {
 }
 
 #[test]
-fn dialects_below_the_lowest_have_one_channel() {
+fn dialect_below_the_minimum_has_one_channel() {
     let net = Net::new();
     net.configure(Multichannel { dialect_min: Dialect::Smb311, ..Multichannel::default() });
     let first = net.ready();
@@ -177,7 +177,7 @@ fn only_the_sessions_own_user_binds() {
 }
 
 #[test]
-fn addresses_are_told_for_the_port_that_the_client_uses() {
+fn interfaces_are_listed_for_the_client_port() {
     let net = Net::new();
     let reply = net.ready().query_interfaces();
     assert_eq!(reply.header.status, NtStatus::SUCCESS);
@@ -188,7 +188,7 @@ fn addresses_are_told_for_the_port_that_the_client_uses() {
 }
 
 #[test]
-fn a_logoff_in_the_middle_of_a_binding_refuses_it() {
+fn logoff_during_a_binding_refuses_it() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.connect();
@@ -199,7 +199,7 @@ fn a_logoff_in_the_middle_of_a_binding_refuses_it() {
 }
 
 #[test]
-fn the_end_of_the_only_channel_in_the_middle_of_a_binding_refuses_it() {
+fn loss_of_the_only_channel_during_a_binding_refuses_it() {
     let net = Net::new();
     let mut first = net.ready();
     first.create("f", 0);
@@ -214,7 +214,7 @@ fn the_end_of_the_only_channel_in_the_middle_of_a_binding_refuses_it() {
 }
 
 #[test]
-fn a_connection_that_dies_while_it_binds_leaves_nothing() {
+fn connection_lost_during_a_binding_leaves_no_state() {
     let net = Net::new();
     let mut first = net.ready();
     for _ in 0..100 {
@@ -229,7 +229,7 @@ fn a_connection_that_dies_while_it_binds_leaves_nothing() {
 
 /// Of the flag of bindings only the first message of the exchange is sure.
 #[test]
-fn unsigned_message_in_a_binding_is_refused_and_it_goes_on() {
+fn unsigned_message_in_a_binding_leaves_it_in_progress() {
     let net = Net::new();
     let first = net.ready();
     let mut second = net.connect();
@@ -240,7 +240,7 @@ fn unsigned_message_in_a_binding_is_refused_and_it_goes_on() {
 }
 
 #[test]
-fn a_reauthentication_in_the_middle_of_a_binding_changes_nothing_for_it() {
+fn reauthentication_during_a_binding_does_not_affect_it() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.connect();
@@ -254,7 +254,7 @@ const OFFERS: [SigningAlgorithm; 3] =
     [SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac, SigningAlgorithm::HmacSha256];
 
 #[test]
-fn client_that_may_bind_channels_signs_without_a_nonce() {
+fn multichannel_client_signs_without_gmac() {
     let net = Net::new();
     let mut first = net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS);
     assert_eq!(first.agreement.algorithm(), SigningAlgorithm::AesCmac);
@@ -272,7 +272,7 @@ fn client_that_may_bind_channels_signs_without_a_nonce() {
 
 /// Each such message would use a nonce of the session's first connection again.
 #[test]
-fn session_signed_by_gmac_has_one_channel_and_one_signer() {
+fn gmac_session_has_one_channel() {
     let net = Net::new();
     let connect = || net.connect_311(capabilities::MULTI_CHANNEL, &OFFERS[..1]);
     let mut first = connect();
@@ -295,7 +295,7 @@ fn session_signed_by_gmac_has_one_channel_and_one_signer() {
 }
 
 #[test]
-fn ioctl_on_unknown_tree_is_refused_before_its_file_is() {
+fn ioctl_checks_its_tree_before_its_file() {
     let net = Net::new();
     let mut client = net.ready();
     let connected = client.tree;

@@ -207,7 +207,7 @@ impl World {
 }
 
 #[test]
-fn whatever_comes_in_whatever_order_the_server_has_what_its_clients_have() {
+fn random_schedules_match_the_session_model() {
     for seed in 0..SEEDS {
         let run = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);

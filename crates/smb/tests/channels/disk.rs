@@ -94,7 +94,7 @@ fn continuously_available_share_stops_when_its_disk_has_lost_data() {
 }
 
 #[test]
-fn ordinary_share_goes_on_after_a_disk_has_failed() {
+fn ordinary_share_continues_after_a_disk_failure() {
     let (net, disk) = net(FsError::Io, false);
     let mut client = net.ready();
     let file = client.create("f", 0);
@@ -132,7 +132,7 @@ fn removal_by_a_delete_on_close_open_is_stable_or_refused() {
 }
 
 #[test]
-fn refusal_that_is_not_the_disk_s_stops_no_share() {
+fn refusal_without_disk_failure_stops_no_share() {
     for error in [FsError::TooMany, FsError::OverQuota] {
         let (net, disk) = net(error, true);
         let mut client = net.ready();
@@ -145,7 +145,7 @@ fn refusal_that_is_not_the_disk_s_stops_no_share() {
 }
 
 #[test]
-fn removal_by_the_end_of_a_tree_or_session_is_stable_or_refused() {
+fn removal_by_a_tree_or_session_end_is_stable_or_refused() {
     for command in [Command::TREE_DISCONNECT, Command::LOGOFF] {
         let (net, disk) = net(FsError::Io, true);
         let mut client = net.ready();
@@ -162,7 +162,7 @@ const MODE: u8 = 16;
 const END_OF_FILE: u8 = 20;
 
 #[test]
-fn open_that_mode_makes_write_through_is_stable_or_refused() {
+fn open_set_to_write_through_by_mode_is_stable_or_refused() {
     let (net, disk) = net(FsError::NoSpace, false);
     let mut client = net.ready();
     let file = client.create("f", 0);
@@ -181,7 +181,7 @@ fn open_that_mode_makes_write_through_is_stable_or_refused() {
 }
 
 #[test]
-fn mode_cannot_take_the_promise_of_a_stable_share_away() {
+fn mode_does_not_weaken_a_stable_share() {
     let (net, disk) = net(FsError::NoSpace, true);
     let mut client = net.ready();
     let file = client.create("f", 0);

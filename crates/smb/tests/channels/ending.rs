@@ -15,7 +15,7 @@ const HANDLE: u32 = 2;
 const WRITE: u32 = 4;
 
 #[test]
-fn a_logoff_on_one_channel_ends_the_session_on_all() {
+fn logoff_on_one_channel_ends_the_session_on_all() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -44,7 +44,7 @@ fn a_logoff_on_one_channel_ends_the_session_on_all() {
 }
 
 #[test]
-fn nothing_holds_the_keys_of_a_session_once_its_last_channel_has_gone() {
+fn session_keys_are_dropped_with_the_last_channel() {
     let net = Net::new();
     let mut first = net.ready();
     let second = net.bound(&first);
@@ -57,7 +57,7 @@ fn nothing_holds_the_keys_of_a_session_once_its_last_channel_has_gone() {
 }
 
 #[test]
-fn a_session_lives_as_long_as_one_channel() {
+fn session_lives_as_long_as_one_channel() {
     let net = Net::new();
     let mut first = net.ready();
     let file = first.create("f", 0);
@@ -73,7 +73,7 @@ fn a_session_lives_as_long_as_one_channel() {
 }
 
 #[test]
-fn the_first_channels_end_does_not_keep_others_from_binding() {
+fn binding_works_after_the_first_channel_ended() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -86,7 +86,7 @@ fn the_first_channels_end_does_not_keep_others_from_binding() {
 }
 
 #[test]
-fn a_tree_is_disconnected_on_all_channels_at_once() {
+fn tree_disconnect_applies_to_all_channels() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -101,7 +101,7 @@ fn a_tree_is_disconnected_on_all_channels_at_once() {
 }
 
 #[test]
-fn an_open_is_used_and_closed_on_any_channel() {
+fn open_is_used_and_closed_on_any_channel() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -113,7 +113,7 @@ fn an_open_is_used_and_closed_on_any_channel() {
 }
 
 #[test]
-fn a_close_on_one_channel_ends_what_waits_on_another() {
+fn close_on_one_channel_ends_waits_on_another() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -126,7 +126,7 @@ fn a_close_on_one_channel_ends_what_waits_on_another() {
 }
 
 #[test]
-fn a_cancel_reaches_the_requests_of_its_own_channel_only() {
+fn cancel_reaches_requests_of_its_own_channel_only() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -158,7 +158,7 @@ fn interim_reply_is_unsigned_and_final_reply_is_signed() {
 }
 
 #[test]
-fn what_waits_on_a_channel_that_dies_is_withdrawn_and_can_be_asked_again() {
+fn requests_waiting_on_a_lost_channel_are_cancelled() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -184,7 +184,7 @@ fn what_waits_on_a_channel_that_dies_is_withdrawn_and_can_be_asked_again() {
 }
 
 #[test]
-fn a_reauthentication_on_one_channel_holds_for_all_and_a_failed_one_ends_all() {
+fn reauthentication_on_one_channel_applies_to_all() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -203,7 +203,7 @@ fn a_reauthentication_on_one_channel_holds_for_all_and_a_failed_one_ends_all() {
 }
 
 #[test]
-fn an_oplock_break_is_told_on_a_live_channel_if_the_opens_own_is_gone() {
+fn oplock_break_uses_a_live_channel() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -218,7 +218,7 @@ fn an_oplock_break_is_told_on_a_live_channel_if_the_opens_own_is_gone() {
 }
 
 #[test]
-fn an_oplock_break_that_may_not_have_arrived_goes_to_another_channel_when_its_own_dies() {
+fn oplock_break_of_a_lost_channel_moves_to_another() {
     for is_sent in [false, true] {
         let net = Net::new();
         let mut first = net.ready();
@@ -240,7 +240,7 @@ fn an_oplock_break_that_may_not_have_arrived_goes_to_another_channel_when_its_ow
 }
 
 #[test]
-fn an_oplock_break_that_nothing_comes_of_is_told_once_more_by_another_channel() {
+fn unacknowledged_oplock_break_repeats_on_another_channel() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -260,7 +260,7 @@ fn an_oplock_break_that_nothing_comes_of_is_told_once_more_by_another_channel() 
 }
 
 #[test]
-fn an_oplock_break_that_was_answered_is_told_no_more() {
+fn acknowledged_oplock_break_is_not_repeated() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -277,7 +277,7 @@ fn an_oplock_break_that_was_answered_is_told_no_more() {
 }
 
 #[test]
-fn an_oplock_break_that_was_answered_by_a_close_is_told_no_more() {
+fn oplock_break_answered_by_close_is_not_repeated() {
     let net = Net::new();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -294,7 +294,7 @@ fn an_oplock_break_that_was_answered_by_a_close_is_told_no_more() {
 }
 
 #[test]
-fn a_break_of_a_directorys_lease_that_nothing_comes_of_is_told_once_more() {
+fn unacknowledged_directory_lease_break_is_repeated_once() {
     let net = Net::new();
     let mut client = net.ready();
     client.lease("", READ | HANDLE);
@@ -308,7 +308,7 @@ fn a_break_of_a_directorys_lease_that_nothing_comes_of_is_told_once_more() {
 }
 
 #[test]
-fn stable_write_leaves_a_directorys_lease_until_the_close() {
+fn stable_write_keeps_a_directory_lease_until_the_close() {
     let net = Net::new();
     net.reload(|_, share| share.always_stable = true);
     let mut client = net.ready();
@@ -326,7 +326,7 @@ fn stable_write_leaves_a_directorys_lease_until_the_close() {
 }
 
 #[test]
-fn who_has_closed_a_directory_is_told_no_more_of_its_lease() {
+fn directory_lease_break_is_not_repeated_after_a_close() {
     let net = Net::new();
     let mut client = net.ready();
     let directory = client.lease("", READ | HANDLE);
@@ -339,7 +339,7 @@ fn who_has_closed_a_directory_is_told_no_more_of_its_lease() {
 }
 
 #[test]
-fn who_may_have_to_write_back_before_giving_up_a_lease_is_asked_once() {
+fn file_lease_break_is_not_repeated_on_its_own_channel() {
     let net = Net::new();
     let mut client = net.ready();
     let file = client.lease("f", READ | HANDLE | WRITE);
@@ -355,7 +355,7 @@ fn who_may_have_to_write_back_before_giving_up_a_lease_is_asked_once() {
 
 /// Any client may claim the GUID of another, and lease keys go over the network in the clear.
 #[test]
-fn foreign_user_cannot_acknowledge_a_lease_break() {
+fn other_user_cannot_acknowledge_a_lease_break() {
     let net = Net::new();
     let mut owner = net.ready_as(ALICE);
     owner.lease("f", READ | HANDLE | WRITE);

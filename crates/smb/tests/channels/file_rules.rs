@@ -139,7 +139,7 @@ fn renamed(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn each_time_is_set_alone_stopped_and_resumed() {
+fn each_timestamp_is_set_frozen_and_thawed_alone() {
     let clock = Arc::new(StillClock::default());
     let vfs = MemoryVfs::new(MemoryOptions::default(), clock.clone());
     let net = Net::over(Arc::new(vfs)).0;
@@ -172,7 +172,7 @@ fn each_time_is_set_alone_stopped_and_resumed() {
 }
 
 #[test]
-fn frozen_change_time_stays_over_rename_link_and_attributes() {
+fn frozen_change_time_survives_rename_link_and_attributes() {
     let clock = Arc::new(StillClock::default());
     let vfs = MemoryVfs::new(MemoryOptions::default(), clock.clone());
     let net = Net::over(Arc::new(vfs)).0;
@@ -191,7 +191,7 @@ fn frozen_change_time_stays_over_rename_link_and_attributes() {
 }
 
 #[test]
-fn only_a_directory_is_named_with_a_separator_at_the_end() {
+fn trailing_separator_requires_a_directory() {
     let net = Net::new();
     let mut client = net.ready();
     file(&mut client, "file");
@@ -277,7 +277,7 @@ fn listed(client: &mut Client, directory: FileId, pattern: &str) -> Vec<String> 
 }
 
 #[test]
-fn patterns_find_names_by_their_own_last_character() {
+fn patterns_match_names_by_their_unmapped_last_character() {
     let net = Net::new();
     let mut client = net.ready();
     let root = directory(&mut client, "");
@@ -297,7 +297,7 @@ fn patterns_find_names_by_their_own_last_character() {
 }
 
 #[test]
-fn checksum_attributes_are_taken_and_not_kept() {
+fn checksum_attributes_are_accepted_and_not_stored() {
     let net = Net::new();
     let mut client = net.ready();
     // FILE_ATTRIBUTE_INTEGRITY_STREAM and FILE_ATTRIBUTE_NO_SCRUB_DATA.
@@ -315,7 +315,7 @@ fn checksum_attributes_are_taken_and_not_kept() {
 }
 
 #[test]
-fn valid_data_length_is_for_the_superuser_and_is_the_length() {
+fn valid_data_length_needs_root_and_equals_the_size() {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
     let how = OpenHow {
         read: false,
@@ -358,7 +358,7 @@ fn valid_data_length_is_for_the_superuser_and_is_the_length() {
 }
 
 #[test]
-fn mode_changes_within_the_synchrony_of_its_open() {
+fn mode_change_cannot_change_the_synchrony_of_an_open() {
     let net = Net::new();
     let mut client = net.ready();
     let mode = 16;
@@ -382,7 +382,7 @@ fn mode_changes_within_the_synchrony_of_its_open() {
 }
 
 #[test]
-fn classes_of_file_systems_are_refused_by_their_use() {
+fn file_system_classes_are_refused_by_their_use() {
     let net = Net::new();
     let mut client = net.ready();
     for opened in [file(&mut client, "file"), directory(&mut client, "directory")] {
@@ -406,7 +406,7 @@ fn classes_of_file_systems_are_refused_by_their_use() {
 }
 
 #[test]
-fn directories_have_neither_locks_nor_ranges() {
+fn directory_refuses_locks_and_range_controls() {
     let net = Net::new();
     let mut client = net.ready();
     let opened = directory(&mut client, "directory");
@@ -419,7 +419,7 @@ fn directories_have_neither_locks_nor_ranges() {
 }
 
 #[test]
-fn what_the_volume_lacks_is_told_as_lacking() {
+fn missing_volume_features_are_reported() {
     let net = Net::new();
     let mut client = net.ready();
     for opened in [file(&mut client, "file"), directory(&mut client, "directory")] {
@@ -435,7 +435,7 @@ fn what_the_volume_lacks_is_told_as_lacking() {
 }
 
 #[test]
-fn copies_are_chosen_among_where_there_are_several() {
+fn mark_handle_refuses_to_choose_a_copy() {
     let net = Net::new();
     let mut client = net.ready();
     let cached = file(&mut client, "file");

@@ -13,7 +13,7 @@ fn answers(client: &mut Client, ids: &[MessageId]) -> Vec<NtStatus> {
 }
 
 #[test]
-fn right_guess_behind_wrong_ones_is_not_judged_at_once() {
+fn right_guess_behind_wrong_ones_is_delayed() {
     let net = Net::new();
     let mut client = net.connect();
     let wrong: Vec<_> = (0..20).map(|_| client.send_guess(ALICE, "wrong")).collect();
@@ -30,7 +30,7 @@ fn right_guess_behind_wrong_ones_is_not_judged_at_once() {
 }
 
 #[test]
-fn guesses_of_a_minute_on_one_connection_are_some_tens() {
+fn guesses_on_one_connection_are_limited_to_tens_a_minute() {
     let net = Net::new();
     let mut client = net.connect();
     let (mut ids, mut time) = (Vec::new(), Duration::ZERO);
@@ -54,7 +54,7 @@ fn guesses_of_a_minute_on_one_connection_are_some_tens() {
 }
 
 #[test]
-fn waiting_attempt_is_judged_when_its_time_comes() {
+fn waiting_attempt_is_verified_when_due() {
     let net = Net::new();
     let mut client = net.connect();
     let _wrong: Vec<_> = (0..3).map(|_| client.send_guess(ALICE, "wrong")).collect();
@@ -70,7 +70,7 @@ fn waiting_attempt_is_judged_when_its_time_comes() {
 }
 
 #[test]
-fn attempt_that_waits_for_too_long_is_refused_unjudged() {
+fn attempt_that_waits_too_long_is_refused_unverified() {
     let net = Net::new();
     let mut client = net.connect();
     let mut time = Duration::ZERO;
@@ -93,7 +93,7 @@ fn attempt_that_waits_for_too_long_is_refused_unjudged() {
 }
 
 #[test]
-fn right_passwords_on_many_connections_are_judged_at_once() {
+fn right_passwords_on_many_connections_are_not_delayed() {
     let net = Net::new();
     let first = net.ready();
     let mut clients: Vec<_> = (0..50).map(|_| net.connect()).collect();
@@ -106,7 +106,7 @@ fn right_passwords_on_many_connections_are_judged_at_once() {
 }
 
 #[test]
-fn own_success_leaves_failures_at_another_account() {
+fn success_keeps_failures_at_another_account() {
     let net = Net::new();
     let mut client = net.connect();
     for _ in 0..3 {
@@ -120,7 +120,7 @@ fn own_success_leaves_failures_at_another_account() {
 }
 
 #[test]
-fn renewal_that_is_refused_unjudged_leaves_the_session() {
+fn unverified_reauthentication_leaves_the_session() {
     let net = Net::new();
     let mut client = net.ready();
     // The first three are judged; the others have all places, one on each connection.
@@ -133,7 +133,7 @@ fn renewal_that_is_refused_unjudged_leaves_the_session() {
 }
 
 #[test]
-fn message_behind_a_waiting_proof_of_its_session_keeps_the_order() {
+fn setup_behind_a_delayed_one_keeps_its_order() {
     let net = Net::new();
     let mut client = net.connect();
     let _wrong: Vec<_> = (0..3).map(|_| client.send_guess(ALICE, "wrong")).collect();

@@ -28,7 +28,7 @@ fn create(client: &mut Client, name: &str, disposition: u32, options: u32) -> (N
 }
 
 #[test]
-fn index_of_a_directory_opens_and_creates_it() {
+fn directory_index_name_opens_and_creates_the_directory() {
     let net = Net::new();
     let mut client = net.ready();
     let directory = (NtStatus::SUCCESS, fscc::FILE_ATTRIBUTE_DIRECTORY);

@@ -60,7 +60,7 @@ pub fn open_by(
 }
 
 #[test]
-fn record_of_a_persistent_open_is_charged_until_its_close() {
+fn persistent_record_is_charged_until_the_close() {
     let net = net();
     let ledger = &net.server.holdings.persistent_bytes;
     let mut alice = ready(&net, ALICE);
@@ -76,7 +76,7 @@ fn record_of_a_persistent_open_is_charged_until_its_close() {
 }
 
 #[test]
-fn user_with_too_much_written_down_gets_no_more_and_others_do() {
+fn user_at_the_persistent_record_limit_gets_no_more() {
     let net = net();
     let ledger = &net.server.holdings.persistent_bytes;
     let (mut alice, mut bob) = (ready(&net, ALICE), ready(&net, BOB));

@@ -68,7 +68,7 @@ fn validation_that_differs_from_negotiate_ends_the_connection() {
 
 /// MS-SMB2 3.3.5.15.12: a server without 3.1.1 asks for the same greatest common dialect alone.
 #[test]
-fn validation_below_3_1_1_compares_the_greatest_common_dialect() {
+fn validation_below_3_1_1_compares_the_common_dialect() {
     for (dialects, is_same) in [
         (&[0x0302][..], true),
         (&[0x0202, 0x0210, 0x0302], true),
@@ -90,7 +90,7 @@ fn validation_below_3_1_1_compares_the_greatest_common_dialect() {
 }
 
 #[test]
-fn validation_without_room_or_on_3_1_1_ends_the_connection() {
+fn validation_with_a_small_buffer_or_on_3_1_1_disconnects() {
     for room in [0, 23] {
         let ended = validated(Dialect::Smb302, room, |_| {});
         assert!(matches!(ended, Err(Close::Refused(_))), "{room} bytes: {ended:?}");
@@ -100,7 +100,7 @@ fn validation_without_room_or_on_3_1_1_ends_the_connection() {
 }
 
 #[test]
-fn validation_that_is_refused_for_another_reason_is_answered() {
+fn validation_refused_for_another_reason_is_answered() {
     let net = Net::new();
     let mut client = newest(&net);
     assert_eq!(client.log_on(ALICE), SUCCESS);
@@ -118,7 +118,7 @@ fn unsigned_tree_connect(client: &mut Client) -> Result<NtStatus, Close> {
 }
 
 #[test]
-fn unsigned_tree_connect_of_a_user_on_3_1_1_ends_the_connection() {
+fn unsigned_tree_connect_of_a_user_on_3_1_1_disconnects() {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
     net.reload(|config, share| {
@@ -150,7 +150,7 @@ fn unsigned_tree_connect_is_denied_where_signing_is_required() {
 }
 
 #[test]
-fn client_that_is_known_by_another_dialect_gets_no_session() {
+fn client_with_a_session_in_another_dialect_is_refused() {
     let net = Net::new();
     let log_on = |guid, dialect, user| {
         let mut client = net.connect_of(guid, dialect);
@@ -167,7 +167,7 @@ fn client_that_is_known_by_another_dialect_gets_no_session() {
 }
 
 #[test]
-fn session_that_is_refused_for_its_dialect_leaves_the_first_as_it_is() {
+fn session_refused_for_its_dialect_leaves_the_first() {
     let net = Net::new();
     let mut first = net.ready();
     let file = first.create("f", 9);
@@ -178,7 +178,7 @@ fn session_that_is_refused_for_its_dialect_leaves_the_first_as_it_is() {
 }
 
 #[test]
-fn client_that_names_its_dead_session_gets_one_of_another_dialect() {
+fn previous_session_id_permits_another_dialect() {
     let net = Net::new();
     // Its connection is dead, and the server has not heard of that.
     let mut dead = net.connect_of(1, Dialect::Smb302);
@@ -196,7 +196,7 @@ fn client_that_names_its_dead_session_gets_one_of_another_dialect() {
 }
 
 #[test]
-fn session_from_before_a_reload_of_the_dialects_excludes_none() {
+fn session_from_before_a_dialect_reload_excludes_none() {
     let (newer, older) = (Dialect::Smb302, Dialect::Smb300);
     for (before, after) in [(older, newer), (newer, older), (older, older)] {
         let net = Net::new();
@@ -214,7 +214,7 @@ fn session_from_before_a_reload_of_the_dialects_excludes_none() {
 
 /// All guests are one account, and any client can claim any GUID.
 #[test]
-fn guests_and_anonymous_users_exclude_nobody_by_their_dialects() {
+fn guest_sessions_exclude_no_dialect() {
     for nobody in ["", "stranger"] {
         let net = Net::new();
         net.has_guest.store(true, Ordering::Relaxed);
@@ -229,7 +229,7 @@ fn guests_and_anonymous_users_exclude_nobody_by_their_dialects() {
 }
 
 #[test]
-fn path_that_ends_in_dots_is_a_directory_s() {
+fn path_ending_in_dots_requires_a_directory() {
     let net = Net::new();
     let mut client = net.ready();
     let mut status = |name: &str, options, disposition| {
@@ -253,7 +253,7 @@ fn path_that_ends_in_dots_is_a_directory_s() {
 }
 
 #[test]
-fn clients_without_a_name_are_not_one_client() {
+fn clients_without_a_guid_are_distinct() {
     let net = Net::new();
     let mut first = net.connect_of(0, Dialect::Smb202);
     let mut second = net.connect_of(0, Dialect::Smb210);
@@ -261,7 +261,7 @@ fn clients_without_a_name_are_not_one_client() {
 }
 
 #[test]
-fn contexts_of_durable_opens_exclude_one_another_on_every_dialect() {
+fn durable_contexts_exclude_each_other_on_every_dialect() {
     let lengths = |name: &[u8; 4]| match name {
         b"DH2Q" => 32,
         b"DH2C" => 36,
@@ -290,7 +290,7 @@ fn contexts_of_durable_opens_exclude_one_another_on_every_dialect() {
 }
 
 #[test]
-fn dot_directories_in_a_path_are_taken_away() {
+fn dot_directories_in_a_path_are_removed() {
     let net = Net::new();
     let mut client = net.ready();
     let directory = client.create_by("d", &[], |request| request.options = 1);
@@ -322,7 +322,7 @@ fn dot_directories_in_a_path_are_taken_away() {
 }
 
 #[test]
-fn addresses_are_told_to_dialects_that_cannot_bind() {
+fn interfaces_are_listed_for_dialects_without_multichannel() {
     let net = Net::new();
     let first = net.ready();
     for dialect in [Dialect::Smb202, Dialect::Smb210] {
@@ -337,7 +337,7 @@ fn addresses_are_told_to_dialects_that_cannot_bind() {
 }
 
 #[test]
-fn answer_to_a_break_that_asks_none_is_refused_in_order() {
+fn acknowledgment_of_a_level_ii_break_is_refused_in_order() {
     let net = Net::new();
     let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
     let file = first.create("f", 1);
@@ -353,7 +353,7 @@ fn answer_to_a_break_that_asks_none_is_refused_in_order() {
 }
 
 #[test]
-fn answer_to_a_break_by_half_an_id_finds_no_open() {
+fn acknowledgment_with_half_a_file_id_finds_no_open() {
     let net = Net::new();
     let (mut first, mut second) = (net.ready_as(ALICE), net.ready_as(BOB));
     let file = first.create("f", 9);
@@ -374,7 +374,7 @@ fn answer_to_a_break_by_half_an_id_finds_no_open() {
 }
 
 #[test]
-fn wrong_level_in_an_answer_ends_the_break_with_nothing_left() {
+fn wrong_level_in_an_acknowledgment_ends_the_break_at_none() {
     for (level, refused) in [
         (0xFF, NtStatus::INVALID_PARAMETER),
         (8, NtStatus::INVALID_OPLOCK_PROTOCOL),
@@ -405,7 +405,7 @@ fn client_of(net: &Net, guid: u8) -> Client {
 }
 
 #[test]
-fn application_instance_closes_the_open_of_the_same_file_by_another_client_only() {
+fn app_instance_closes_opens_of_the_same_file_by_others_only() {
     let violation = NtStatus::SHARING_VIOLATION;
     for (guid, name, id, status, is_closed) in [
         (2, "f", 7, SUCCESS, true),
@@ -425,7 +425,7 @@ fn application_instance_closes_the_open_of_the_same_file_by_another_client_only(
 }
 
 #[test]
-fn application_instance_beside_a_reconnect_closes_nothing() {
+fn app_instance_in_a_reconnect_closes_nothing() {
     const CREATE: [u8; 16] = *b"a create's guid.";
     for (guid, name) in [(3, "f"), (9, "f"), (3, "g"), (9, "g")] {
         let net = Net::new();
@@ -463,7 +463,7 @@ impl Snapshots for TwoStates {
 }
 
 #[test]
-fn snapshots_of_the_share_are_counted_for_a_file_that_is_newer() {
+fn snapshots_are_counted_for_a_newer_file() {
     let net = Net::new();
     net.reload(|_, share| {
         let volume = share.volume.as_ref().unwrap();

@@ -9,7 +9,7 @@ use wire::smb::{Command, Dialect};
 
 /// A man who relays BOB's logon would act as BOB under keys that he has himself.
 #[test]
-fn renewal_by_another_account_ends_the_session() {
+fn reauthentication_by_another_account_ends_the_session() {
     let net = Net::new();
     let mut client = net.ready_as(ALICE);
     assert_eq!(client.renew(BOB, PASSWORD), NtStatus::ACCESS_DENIED);
@@ -18,7 +18,7 @@ fn renewal_by_another_account_ends_the_session() {
 }
 
 #[test]
-fn renewal_by_the_same_account_goes_on() {
+fn reauthentication_by_the_same_account_succeeds() {
     let net = Net::new();
     let mut client = net.ready_as(ALICE);
     assert_eq!(client.renew(ALICE, PASSWORD), NtStatus::SUCCESS);
@@ -27,7 +27,7 @@ fn renewal_by_the_same_account_goes_on() {
 
 /// A message that anybody on the network can put in fails, and would end the session.
 #[test]
-fn unsigned_message_in_a_renewal_is_refused_and_it_goes_on() {
+fn unsigned_message_in_a_reauthentication_leaves_it() {
     let net = Net::new();
     let mut client = net.ready_as(ALICE);
     let key = client.signing.clone();
@@ -38,7 +38,7 @@ fn unsigned_message_in_a_renewal_is_refused_and_it_goes_on() {
 }
 
 #[test]
-fn renewal_drops_trees_that_the_account_may_not_have() {
+fn reauthentication_disconnects_forbidden_trees() {
     let net = Net::new();
     let mut client = net.ready_as(ALICE);
     net.reload(|_, share| share.admission.denied_users = Accounts(vec![ALICE.into()]));
@@ -50,7 +50,7 @@ fn renewal_drops_trees_that_the_account_may_not_have() {
 
 /// Such sessions have no secret key: they can neither sign nor seal.
 #[test]
-fn required_protection_refuses_sessions_without_a_proof() {
+fn required_protection_refuses_guest_and_anonymous_sessions() {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
     for (signing, encryption, ntlm, is_taken) in [
@@ -73,7 +73,7 @@ fn required_protection_refuses_sessions_without_a_proof() {
 }
 
 #[test]
-fn demand_that_begins_during_a_logon_holds_for_it() {
+fn protection_required_during_a_logon_applies_to_it() {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
     net.reload(|config, _| config.signing_required = false);
@@ -84,7 +84,7 @@ fn demand_that_begins_during_a_logon_holds_for_it() {
 }
 
 #[test]
-fn proven_session_is_renewed_by_anonymous_where_signing_is_required() {
+fn signed_session_reauthenticates_as_anonymous() {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
     let mut client = net.ready_as(ALICE);
@@ -93,7 +93,7 @@ fn proven_session_is_renewed_by_anonymous_where_signing_is_required() {
 }
 
 #[test]
-fn share_with_required_encryption_is_closed_to_anonymous() {
+fn encrypted_share_refuses_anonymous() {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
     net.reload(|config, share| {
@@ -108,7 +108,7 @@ fn share_with_required_encryption_is_closed_to_anonymous() {
 }
 
 #[test]
-fn blocked_ntlm_leaves_tickets() {
+fn blocked_ntlm_permits_kerberos() {
     let net = Net::new();
     net.reload(|config, _| config.ntlm = false);
     let mut client = net.connect();
@@ -140,7 +140,7 @@ fn after_reload(change: impl FnOnce(&Net, &mut Config, &mut Share)) -> (NtStatus
 }
 
 #[test]
-fn reload_ends_sessions_that_it_refuses_and_no_others() {
+fn reload_ends_only_the_sessions_that_it_refuses() {
     const ENDED: NtStatus = NtStatus::USER_SESSION_DELETED;
     const STAYS: NtStatus = NtStatus::SUCCESS;
     assert_eq!(after_reload(|_, _, _| ()), (STAYS, STAYS, 0));
@@ -160,7 +160,7 @@ fn reload_ends_sessions_that_it_refuses_and_no_others() {
 }
 
 #[test]
-fn signed_session_outlasts_a_reload_that_requires_signing() {
+fn signed_session_survives_a_reload_that_requires_signing() {
     let net = Net::new();
     let mut client = net.ready_as(ALICE);
     net.reload(|config, _| config.signing_required = true);

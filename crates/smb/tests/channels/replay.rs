@@ -10,7 +10,7 @@ const AGAIN: Named = Named { guid: [9; 16], replays: true };
 const CREATED: u32 = 2;
 
 #[test]
-fn a_file_made_as_the_channel_dies_is_opened_by_the_replay() {
+fn replay_opens_a_file_created_as_the_channel_was_lost() {
     let (net, slow) = Net::slow();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -32,7 +32,7 @@ fn a_file_made_as_the_channel_dies_is_opened_by_the_replay() {
 }
 
 #[test]
-fn a_file_made_as_the_session_dies_is_opened_by_the_replay_of_the_next() {
+fn next_session_replays_a_create_of_a_lost_session() {
     let (net, slow) = Net::slow();
     let mut first = net.ready();
     slow.hands.hold();
@@ -53,7 +53,7 @@ fn a_file_made_as_the_session_dies_is_opened_by_the_replay_of_the_next() {
 }
 
 #[test]
-fn a_create_that_fails_as_its_channel_dies_leaves_its_name_free() {
+fn failed_create_on_a_lost_channel_frees_its_guid() {
     let (net, slow) = Net::slow();
     let mut first = net.ready();
     let mut second = net.bound(&first);
@@ -74,7 +74,7 @@ fn a_create_that_fails_as_its_channel_dies_leaves_its_name_free() {
 }
 
 #[test]
-fn a_replay_sooner_than_the_end_of_its_connection_is_heard_of_gets_its_open() {
+fn replay_before_the_disconnect_is_noticed_gets_its_open() {
     let net = Net::new();
     let mut first = net.ready();
     let id = first.send_create_new("f", FIRST);
@@ -95,7 +95,7 @@ fn a_replay_sooner_than_the_end_of_its_connection_is_heard_of_gets_its_open() {
 }
 
 #[test]
-fn a_replay_of_what_another_session_keeps_open_is_refused_in_a_while() {
+fn replay_of_an_open_of_another_session_is_refused() {
     let net = Net::new();
     let mut first = net.ready();
     let id = first.send_create_new("f", FIRST);

@@ -21,7 +21,7 @@ fn status_of_return(client: &mut Client, file: FileId, guid: [u8; 16]) -> Option
 }
 
 #[test]
-fn who_comes_back_before_the_end_of_its_connection_is_heard_of_gets_its_open() {
+fn reconnect_before_the_disconnect_is_noticed_succeeds() {
     let net = Net::new();
     let mut first = net.ready();
     let file = durable(&mut first);
@@ -39,7 +39,7 @@ fn who_comes_back_before_the_end_of_its_connection_is_heard_of_gets_its_open() {
 }
 
 #[test]
-fn who_comes_for_what_another_connection_has_is_refused_in_a_while() {
+fn reconnect_of_a_connected_open_is_refused_after_a_wait() {
     let net = Net::new();
     let mut first = net.ready();
     let file = durable(&mut first);
@@ -54,7 +54,7 @@ fn who_comes_for_what_another_connection_has_is_refused_in_a_while() {
 }
 
 #[test]
-fn of_two_who_come_back_early_one_gets_it() {
+fn one_of_two_early_reconnects_succeeds() {
     let net = Net::new();
     let mut first = net.ready();
     let file = durable(&mut first);
@@ -71,7 +71,7 @@ fn of_two_who_come_back_early_one_gets_it() {
 }
 
 #[test]
-fn nobody_waits_for_what_cannot_become_theirs() {
+fn reconnect_that_cannot_succeed_does_not_wait() {
     let net = Net::new();
     let mut first = net.ready();
     let file = durable(&mut first);
@@ -91,7 +91,7 @@ fn nobody_waits_for_what_cannot_become_theirs() {
 }
 
 #[test]
-fn who_comes_back_early_with_a_wrong_name_is_told_so_at_once() {
+fn early_reconnect_with_a_wrong_name_fails_at_once() {
     let net = Net::new();
     let mut first = net.ready();
     let file = first.create_new_leased("f", GUID);
@@ -110,7 +110,7 @@ fn who_comes_back_early_with_a_wrong_name_is_told_so_at_once() {
 }
 
 #[test]
-fn return_after_its_time_is_refused_before_the_next_tick() {
+fn reconnect_after_the_timeout_is_refused_before_the_tick() {
     for (seconds, expected) in [(59, NtStatus::SUCCESS), (60, NtStatus::OBJECT_NAME_NOT_FOUND)] {
         let net = Net::new();
         let mut first = net.ready();

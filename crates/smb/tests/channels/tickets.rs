@@ -14,7 +14,7 @@ fn log_on(client: &mut Client, user: &str) -> NtStatus {
 }
 
 #[test]
-fn ticket_makes_nobody_root_unless_the_account_says_so() {
+fn ticket_grants_root_only_if_the_account_allows_it() {
     let net = Net::new();
     // Both accounts are root here, and of the second a ticket may be.
     assert_eq!(log_on(&mut net.connect(), ALICE), NtStatus::LOGON_FAILURE);
@@ -23,7 +23,7 @@ fn ticket_makes_nobody_root_unless_the_account_says_so() {
 }
 
 #[test]
-fn good_ticket_of_an_unknown_user_is_refused_and_counted() {
+fn valid_ticket_of_an_unknown_user_is_refused_and_counted() {
     let net = Net::new();
     let mut client = net.connect();
     assert_eq!(log_on(&mut client, "mallory"), NtStatus::LOGON_FAILURE);
@@ -54,7 +54,7 @@ fn ticket_without_a_pac_names_its_account_exactly() {
 }
 
 #[test]
-fn slow_ticket_holds_up_no_other_session_of_its_connection() {
+fn slow_ticket_delays_no_other_session_of_its_connection() {
     let net = Net::new();
     let mut client = net.connect();
     net.tickets.holds.store(true, Ordering::Relaxed);
@@ -69,7 +69,7 @@ fn slow_ticket_holds_up_no_other_session_of_its_connection() {
 }
 
 #[test]
-fn renewal_behind_a_slow_one_of_its_session_keeps_the_order() {
+fn reauthentication_behind_a_slow_one_keeps_its_order() {
     let net = Net::new();
     let mut client = net.connect();
     assert_eq!(log_on(&mut client, BOB), NtStatus::SUCCESS);
@@ -85,7 +85,7 @@ fn renewal_behind_a_slow_one_of_its_session_keeps_the_order() {
 }
 
 #[test]
-fn session_whose_ticket_has_ended_is_expired_until_it_is_renewed() {
+fn session_with_an_expired_ticket_waits_for_reauthentication() {
     let net = Net::new();
     let mut client = net.connect();
     assert_eq!(log_on(&mut client, BOB), NtStatus::SUCCESS);
@@ -107,7 +107,7 @@ fn session_whose_ticket_has_ended_is_expired_until_it_is_renewed() {
 }
 
 #[test]
-fn session_by_a_password_does_not_expire() {
+fn password_session_does_not_expire() {
     let net = Net::new();
     let mut client = net.ready();
     net.tick(1000 * TICKET_SECONDS);

@@ -5,7 +5,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
 #[test]
-fn of_requests_that_arrive_together_only_those_with_a_wrong_signature_are_refused() {
+fn batch_refuses_only_the_wrongly_signed_requests() {
     let net = Net::new();
     let mut client = net.ready();
     let good = [true, false, true, true, false, true, true, true, true, true];
@@ -16,7 +16,7 @@ fn of_requests_that_arrive_together_only_those_with_a_wrong_signature_are_refuse
 }
 
 #[test]
-fn what_was_found_of_a_signature_does_not_outlive_the_session() {
+fn batch_verdict_does_not_outlive_the_session() {
     let net = Net::new();
     let mut client = net.ready();
     let statuses = client.burst(&[(Command::LOGOFF, true), (Command::ECHO, true)]);

@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_contexts_of_durable_opens_at_most_one_counts() {
+    fn contradicting_durable_contexts_are_refused() {
         let refused = Err(NtStatus::INVALID_PARAMETER);
         for (names, expected) in [
             (&[b"DHnQ"][..], Ok((false, true))),
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn version_2_alone_is_ignored_before_dialect_3_and_refused_beside_others() {
+    fn durable_v2_contexts_before_dialect_3_are_ignored_alone_only() {
         let refused = Err(NtStatus::INVALID_PARAMETER);
         for dialect in [Dialect::Smb202, Dialect::Smb210] {
             assert_eq!(wanted(&[b"DH2Q"], dialect), Ok((false, false)));
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_open_waits_as_long_as_was_asked_within_its_limits() {
+    fn durable_timeout_is_clamped_to_its_limits() {
         for (asked, granted) in [(0, 60_000), (1, 1), (300_000, 300_000), (u32::MAX, 300_000)] {
             assert_eq!(Durability::durable_v2(asked).timeout_ms(), granted);
         }

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shared_ends_with_either_file() {
+    fn cloned_range_ends_with_either_file() {
         let (from, to) = (file(1, 5000, None), file(2, 4096, None));
         assert_eq!(length(&ask(0, 0, 8192), &from, &to), Ok(4096));
         assert_eq!(length(&ask(4096, 0, 4096), &from, &to), Ok(904));
@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_range_does_not_overlap_its_own_copy() {
+    fn clone_refuses_overlapping_ranges() {
         let one = file(1, 32768, None);
         assert_eq!(length(&ask(0, 16384, 16384), &one, &one), Ok(16384));
         assert_eq!(length(&ask(0, 8192, 16384), &one, &one), Err(NtStatus::NOT_SUPPORTED));
     }
 
     #[test]
-    fn holes_are_not_shared_with_a_file_that_has_none() {
+    fn sparse_source_is_not_cloned_into_a_plain_file() {
         let (plain, sparse) = (file(1, 4096, None), file(2, 4096, Some(dos::SPARSE)));
         assert_eq!(length(&ask(0, 0, 4096), &sparse, &plain), Err(NtStatus::NOT_SUPPORTED));
         assert_eq!(length(&ask(0, 0, 4096), &plain, &sparse), Ok(4096));
