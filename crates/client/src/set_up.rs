@@ -243,7 +243,7 @@ impl SetUp {
         }
         self.preauth.update(frame);
         let exchange = Box::new(match self.logon.ticket.take() {
-            Some(ticket) => spnego::Initiator::by_ticket(ticket),
+            Some(ticket) => spnego::Initiator::with_ticket(ticket),
             None => spnego::Initiator::new(ntlm::Initiator::new(
                 self.logon.credentials.clone(),
                 self.logon.secrets,

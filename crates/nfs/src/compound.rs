@@ -36,7 +36,7 @@ use wire::nfs::reply::Reply;
 use wire::nfs::rpc::{
     AcceptStatus, OpaqueAuth, Reply as RpcReply, ReplyBody, begin_record, end_record, put_success,
 };
-use wire::nfs::xdr::{List, Reserved, XdrReader, XdrWriter};
+use wire::nfs::xdr::{List, ReservedWord, XdrReader, XdrWriter};
 use wire::nfs::{NfsStatus, OperationNumber, StateId};
 
 /// Room that most answers get along with.
@@ -107,7 +107,7 @@ const REFUSAL_BYTES: usize = 12;
 /// Where the answer is written, and how long it may become.
 pub(crate) struct Answer {
     pub out: Vec<u8>,
-    mark: Reserved,
+    mark: ReservedWord,
     /// Where the message begins, behind the record's mark.
     message_at: usize,
     /// Where the results of COMPOUND begin: what is kept for a retry.

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use vfs::{Identity, Timestamp};
 use wire::rpc::UnixNames;
-use wire::spnego::Shown;
+use wire::spnego::AcceptedTicket;
 
 /// Cached facts of a system user.
 #[derive(Clone)]
@@ -273,7 +273,7 @@ impl Host for ProcessHost {
         &self,
         from: IpAddr,
         ticket: Vec<u8>,
-    ) -> BoxFuture<'static, Result<Shown, String>> {
+    ) -> BoxFuture<'static, Result<AcceptedTicket, String>> {
         match &*self.tickets.read().unwrap_or_else(PoisonError::into_inner) {
             Some(judge) => Box::pin(judge.judge(from, ticket)),
             None => Box::pin(std::future::ready(Err("no keys are configured".to_owned()))),

@@ -15,7 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use wire::crypto::SessionKey;
-use wire::spnego::Shown;
+use wire::spnego::AcceptedTicket;
 
 /// Verification threads: one that waits for a file does not delay the next ticket.
 const JUDGES: usize = 4;
@@ -116,7 +116,7 @@ impl Judge {
         &self,
         from: IpAddr,
         ticket: Vec<u8>,
-    ) -> impl Future<Output = Result<Shown, String>> + Send + 'static {
+    ) -> impl Future<Output = Result<AcceptedTicket, String>> + Send + 'static {
         let (verdict, judged) = oneshot::channel();
         // A displaced ticket's waiter notices the end of its channel.
         let has_place = self.desk.lock().line.join(site_of(from), (ticket, verdict)).is_ok();
@@ -150,7 +150,7 @@ fn serve(keytab: &Keytab, desk: &Desk) {
 }
 
 /// Extracts the client from a verified ticket. Refuses service principals and expired tickets.
-fn shown(accepted: Accepted, realm: &str) -> Result<Shown, String> {
+fn shown(accepted: Accepted, realm: &str) -> Result<AcceptedTicket, String> {
     let user = user_of(&accepted.principal, realm)?.to_owned();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // The library accepts an expired ticket for some more minutes, but its session would expire at
@@ -164,7 +164,7 @@ fn shown(accepted: Accepted, realm: &str) -> Result<Shown, String> {
     let sid = accepted.logon_info.as_deref().map(wire::pac::user_sid).transpose();
     let sid =
         sid.map_err(|error| format!("the PAC in the ticket of {user} is wrong: {}", error.what))?;
-    Ok(Shown {
+    Ok(AcceptedTicket {
         token: accepted.token,
         user,
         realm: realm.to_owned(),

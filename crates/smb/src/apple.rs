@@ -32,13 +32,13 @@ const MODE_SYMLINK: u32 = 0o120_000;
 /// that the client supports.
 pub fn answer(query: &AppleQuery, tree: &Tree) -> Vec<u8> {
     let volume = tree.share.volume.as_deref();
-    let has_details = query.asks_for_server()
+    let has_details = query.requests_server_capabilities()
         && query.capabilities & apple_capabilities::DIRECTORY_DETAILS != 0
         && volume.is_some_and(|volume| volume.has_streams());
     let mut server = apple_capabilities::UNIX_BASED
         | apple_capabilities::COPY_FILE
         | apple_capabilities::NFS_ENTRIES;
-    if query.asks_for_server() {
+    if query.requests_server_capabilities() {
         tree.set_apple();
     }
     if has_details {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use vfs::Timestamp;
 use wire::ntlm::NtHash;
 use wire::rpc::UnixNames;
-use wire::spnego::Shown;
+use wire::spnego::AcceptedTicket;
 
 /// One reading of both clocks, taken by the server and passed down.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub trait Host: Send + Sync {
         &self,
         from: IpAddr,
         ticket: Vec<u8>,
-    ) -> BoxFuture<'static, Result<Shown, String>> {
+    ) -> BoxFuture<'static, Result<AcceptedTicket, String>> {
         let _ = (from, ticket);
         Box::pin(std::future::ready(Err("no keys are configured".to_owned())))
     }

@@ -21,14 +21,14 @@ use std::sync::atomic::Ordering;
 use wire::codec::{Reader, Writer};
 use wire::crypto::{KeyPurpose, KeySource, OpeningKey, PreauthHash, SealingKey};
 use wire::fscc::FileTime;
-use wire::ntlm::{self, LogonKind, Refused, Unproven};
+use wire::ntlm::{self, GuestPolicy, LogonKind, LogonRefusal};
 use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{
     Dialect, ErrorResponse, Flags, Header, SessionFlags, SessionId, SessionSetupRequest,
     SessionSetupResponse,
 };
-use wire::spnego::{self, RefusedTicket, Shown};
+use wire::spnego::{self, AcceptedTicket, TicketRefusal};
 
 /// Account name of guest sessions. No real account can have this name.
 const GUEST: &str = "@guest";
@@ -222,7 +222,7 @@ impl Conn {
         request: &SessionSetupRequest<'_>,
         negotiated: &Negotiation,
         setup: PendingSetup,
-        result: Result<spnego::Step, Refused>,
+        result: Result<spnego::Step, LogonRefusal>,
     ) -> Result<SetupReply, NtStatus> {
         match result {
             Ok(spnego::Step::Continue(token)) => {
@@ -241,7 +241,7 @@ impl Conn {
         &mut self,
         frame: &Bytes,
         id: SessionId,
-        verdict: Result<Shown, RefusedTicket>,
+        verdict: Result<AcceptedTicket, TicketRefusal>,
     ) -> Result<SetupReply, NtStatus> {
         let negotiated = self.negotiated.clone().ok_or(NtStatus::INVALID_PARAMETER)?;
         let mut r = Reader::new(frame);
@@ -285,7 +285,7 @@ impl Conn {
     fn count_attempt(
         &mut self,
         attempt: LogonAttempt,
-        result: &Result<spnego::Step, Refused>,
+        result: &Result<spnego::Step, LogonRefusal>,
         now: HostTime,
     ) {
         let throttle = &self.server.logon_throttle;
@@ -342,14 +342,14 @@ impl Conn {
 
     /// The unauthenticated logons that are allowed. A proven session has keys that sign and
     /// encrypt, even after its client re-authenticates as anonymous.
-    fn unproven(&self, config: &Config, purpose: &SetupPurpose) -> Unproven {
+    fn unproven(&self, config: &Config, purpose: &SetupPurpose) -> GuestPolicy {
         let has_keys =
             matches!(purpose, SetupPurpose::Reauthenticate(session) if session.has_secret());
         let anonymous = (config.takes_unproven() || has_keys) && self.server.host.guest().is_some();
         // A user's session never becomes a guest's session.
         let is_new = matches!(purpose, SetupPurpose::New);
         let guest = anonymous && is_new && config.shares.iter().any(|s| s.admission.guests);
-        Unproven { anonymous, guest }
+        GuestPolicy { anonymous, guest }
     }
 
     /// Checks a message that continues an exchange or begins a re-authentication.
@@ -402,19 +402,19 @@ impl Conn {
         self.begin_setup(SetupPurpose::Reauthenticate(channel.session.clone())).map(|_| ())
     }
 
-    fn refuse_logon(&mut self, refused: Refused, purpose: SetupPurpose) -> SetupReply {
+    fn refuse_logon(&mut self, refused: LogonRefusal, purpose: SetupPurpose) -> SetupReply {
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
         let peer = self.shared.facts.peer;
         let (user, why) = match &refused {
-            Refused::Malformed(what) => (String::new(), *what),
-            Refused::Anonymous => (String::new(), "anonymous logon is not allowed"),
-            Refused::NtlmBlocked => (String::new(), "NTLM is off"),
-            Refused::TooWeak { user } => (user.clone(), "NTLM version 1 is not allowed"),
-            Refused::Mic { user } => (user.clone(), "the messages were changed on the way"),
-            Refused::UnknownUser { user } => (user.clone(), "no such user"),
-            Refused::WrongPassword { user } => (user.clone(), "wrong password"),
-            Refused::Ticket { user, why } => (user.clone(), why.as_str()),
+            LogonRefusal::Malformed(what) => (String::new(), *what),
+            LogonRefusal::Anonymous => (String::new(), "anonymous logon is not allowed"),
+            LogonRefusal::NtlmBlocked => (String::new(), "NTLM is off"),
+            LogonRefusal::TooWeak { user } => (user.clone(), "NTLM version 1 is not allowed"),
+            LogonRefusal::Mic { user } => (user.clone(), "the messages were changed on the way"),
+            LogonRefusal::UnknownUser { user } => (user.clone(), "no such user"),
+            LogonRefusal::WrongPassword { user } => (user.clone(), "wrong password"),
+            LogonRefusal::Ticket { user, why } => (user.clone(), why.as_str()),
         };
         self.server.host.logon_failed(peer, &user, why);
         // A failed re-authentication ends the session.
@@ -423,9 +423,9 @@ impl Conn {
             self.server.end_session(&session);
         }
         let status = match refused {
-            Refused::Malformed(_) => NtStatus::INVALID_PARAMETER,
-            Refused::Anonymous => NtStatus::ACCESS_DENIED,
-            Refused::NtlmBlocked => NtStatus::NTLM_BLOCKED,
+            LogonRefusal::Malformed(_) => NtStatus::INVALID_PARAMETER,
+            LogonRefusal::Anonymous => NtStatus::ACCESS_DENIED,
+            LogonRefusal::NtlmBlocked => NtStatus::NTLM_BLOCKED,
             _ => NtStatus::LOGON_FAILURE,
         };
         SetupReply { refused_user: user, ..SetupReply::refused(status) }

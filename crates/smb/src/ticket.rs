@@ -12,7 +12,7 @@ use meter::Arrival;
 use std::net::IpAddr;
 use std::sync::Arc;
 use wire::smb::{Header, SessionId};
-use wire::spnego::{RefusedTicket, Shown};
+use wire::spnego::{AcceptedTicket, TicketRefusal};
 
 /// A SESSION_SETUP with the verdict on its ticket.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct TicketVerdict {
     setup: SetupRequest,
     session: SessionId,
     arrival: Option<Arrival>,
-    verdict: Result<Shown, RefusedTicket>,
+    verdict: Result<AcceptedTicket, TicketRefusal>,
     /// Held until the response.
     _place: WaitingTicket,
 }
@@ -62,10 +62,10 @@ async fn judge(
     server: &Arc<Server>,
     from: IpAddr,
     ticket: Vec<u8>,
-) -> Result<Shown, RefusedTicket> {
+) -> Result<AcceptedTicket, TicketRefusal> {
     let shown = server.host.verify_ticket(from, ticket).await;
-    let shown = shown.map_err(|why| RefusedTicket { user: String::new(), why })?;
-    let refused = |why: String| RefusedTicket { user: shown.user.clone(), why };
+    let shown = shown.map_err(|why| TicketRefusal { user: String::new(), why })?;
+    let refused = |why: String| TicketRefusal { user: shown.user.clone(), why };
     let Some(account) = server.host.account(&shown.user) else {
         return Err(refused("the ticket is good, and there is no such user here".to_owned()));
     };
@@ -89,7 +89,7 @@ async fn judge(
 /// True if the principal refers to the account, whose name is in lower case. Windows domains, whose
 /// tickets have a PAC, ignore case ([MS-KILE] 3.3.5.6.1). Other realms compare octets (RFC 4120 6).
 /// Both keep leading and trailing spaces.
-fn is_name_of(shown: &Shown, account: &str) -> bool {
+fn is_name_of(shown: &AcceptedTicket, account: &str) -> bool {
     match shown.sid {
         Some(_) => shown.user.to_lowercase() == account,
         None => shown.user == account,

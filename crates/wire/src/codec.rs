@@ -1,14 +1,14 @@
-//! The one reader and the one writer that every message is decoded and
-//! encoded with. All integers of SMB are little-endian.
+//! The reader and the writer that all codecs of this crate share. All integers of SMB are
+//! little-endian.
 
 use std::fmt;
 
 /// Bytes that do not form the message they claim to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Which structure or field was being read.
+    /// The structure or field that was being decoded.
     pub what: &'static str,
-    /// Byte offset at which reading stopped, from the start of the [`Reader`].
+    /// Byte offset at which decoding stopped, from the start of the [`Reader`].
     pub at: usize,
 }
 
@@ -20,11 +20,10 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Reads one message front to back; nested parts by offset.
+/// Decodes one message front to back, and its parts by offset.
 ///
-/// Offsets are counted from the start of the slice it was made with, which
-/// for SMB2 is the first byte of the SMB2 header: the same origin that the
-/// protocol's own offset fields have.
+/// Offsets count from the start of the underlying slice. For SMB2 that is the first byte of the
+/// SMB2 header, the origin of the protocol's own offset fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -32,25 +31,25 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader at the first byte of `bytes`.
+    /// Creates a reader at the first byte of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// Where the next read happens, in bytes from the start.
+    /// Position of the next read, in bytes from the start.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
 
-    /// Everything this reader was made with, read or not.
+    /// The complete underlying slice, read or not.
     #[must_use]
     pub fn whole(&self) -> &'a [u8] {
         self.bytes
@@ -58,8 +57,7 @@ impl<'a> Reader<'a> {
 
     /// Takes the next `count` bytes.
     ///
-    /// # Errors
-    /// [`Malformed`] naming `what` if fewer are left.
+    /// # Errors [`Malformed`] with `what` if fewer bytes are left.
     #[inline]
     pub fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let end = self.at.checked_add(count).ok_or(Malformed { what, at: self.at })?;
@@ -70,8 +68,7 @@ impl<'a> Reader<'a> {
 
     /// Takes the next `N` bytes as an array.
     ///
-    /// # Errors
-    /// [`Malformed`] if fewer are left.
+    /// # Errors [`Malformed`] if fewer bytes are left.
     #[inline]
     pub fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Malformed> {
         let at = self.at;
@@ -79,7 +76,7 @@ impl<'a> Reader<'a> {
         taken.try_into().map_err(|_| Malformed { what, at })
     }
 
-    /// Takes all that is left.
+    /// Takes all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         self.at = self.bytes.len();
@@ -88,8 +85,7 @@ impl<'a> Reader<'a> {
 
     /// Reads one byte.
     ///
-    /// # Errors
-    /// [`Malformed`] at the end of the message; so for all readers of integers.
+    /// # Errors [`Malformed`] at the end of the message.
     #[inline]
     pub fn u8(&mut self, what: &'static str) -> Result<u8, Malformed> {
         Ok(self.array::<1>(what)?[0])
@@ -122,30 +118,27 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array(what)?))
     }
 
-    /// Passes over `count` bytes that are not acted on.
+    /// Skips `count` bytes.
     ///
-    /// # Errors
-    /// [`Malformed`] if fewer are left.
+    /// # Errors [`Malformed`] if fewer bytes are left.
     #[inline]
     pub fn skip(&mut self, count: usize, what: &'static str) -> Result<(), Malformed> {
         self.take(count, what).map(|_| ())
     }
 
-    /// Reads the `StructureSize` that opens every SMB2 body and checks it.
+    /// Reads the `StructureSize` that starts every SMB2 body, and checks it.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is not `expected`.
+    /// # Errors [`Malformed`] if the value is not `expected`.
     #[inline]
     pub fn structure_size(&mut self, expected: u16, what: &'static str) -> Result<(), Malformed> {
         let at = self.at;
         if self.u16(what)? == expected { Ok(()) } else { Err(Malformed { what, at }) }
     }
 
-    /// The `length` bytes at `offset` from the start, as SMB2's offset and
-    /// length fields name them. An empty part may have any offset.
+    /// The `length` bytes at `offset` from the start, the form of SMB2's offset and length fields.
+    /// An empty part may have any offset.
     ///
-    /// # Errors
-    /// [`Malformed`] if a non-empty part does not lie within the message.
+    /// # Errors [`Malformed`] if a non-empty part exceeds the message.
     pub fn part(
         &self,
         offset: usize,
@@ -159,17 +152,17 @@ impl<'a> Reader<'a> {
         self.bytes.get(offset..end).ok_or(Malformed { what, at: self.at })
     }
 
-    /// A [`Malformed`] at the present position.
+    /// A [`Malformed`] at the current position.
     #[must_use]
     pub fn malformed(&self, what: &'static str) -> Malformed {
         Malformed { what, at: self.at }
     }
 }
 
-/// Appends one message to a buffer that may already hold others.
+/// Appends one message to a buffer, which may already hold others.
 ///
-/// Offsets written into the message are relative to [`Writer::origin`], the
-/// length of the buffer when the writer was made, unless moved.
+/// Offsets in the message are relative to [`Writer::origin`]: the length of the buffer when the
+/// writer was created, or a value that the caller chose.
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
@@ -177,31 +170,31 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// A writer whose origin is the present end of `out`.
+    /// Creates a writer whose origin is the current end of `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         let origin = out.len();
         Self { out, origin }
     }
 
-    /// A writer into `out` whose offsets count from `origin`, for instance
-    /// the place where the SMB2 header of this message starts.
+    /// Creates a writer into `out` whose offsets count from `origin`, for instance from the SMB2
+    /// header of this message.
     pub fn with_origin(out: &'a mut Vec<u8>, origin: usize) -> Self {
         Self { out, origin }
     }
 
-    /// Bytes since the origin: the offset that the next byte will have.
+    /// Bytes since the origin: the offset of the next byte.
     #[must_use]
     pub fn position(&self) -> usize {
         self.out.len() - self.origin
     }
 
-    /// Where offsets count from, in bytes from the start of the buffer.
+    /// The origin of offsets, in bytes from the start of the buffer.
     #[must_use]
     pub fn origin(&self) -> usize {
         self.origin
     }
 
-    /// The buffer behind the writer, to append bulk data without a copy.
+    /// The underlying buffer, for appending bulk data without a copy.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
     }
@@ -263,11 +256,9 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Decodes UTF-16LE without its terminator, losslessly or not at all.
+/// Decodes UTF-16LE without a terminator into code units, without loss.
 ///
-/// # Errors
-/// [`Malformed`] if the length is odd. Lone surrogates are kept: the caller
-/// receives code units.
+/// # Errors [`Malformed`] if the length is odd. Lone surrogates are preserved.
 pub fn utf16_units(bytes: &[u8], what: &'static str) -> Result<Vec<u16>, Malformed> {
     if !bytes.len().is_multiple_of(2) {
         return Err(Malformed { what, at: bytes.len() });
@@ -287,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_outside_the_message_is_refused() {
+    fn reader_refuses_a_part_outside_the_message() {
         let r = Reader::new(&[1, 2, 3, 4]);
         assert_eq!(r.part(1, 2, "x"), Ok(&[2u8, 3][..]));
         assert!(r.part(3, 2, "x").is_err());
@@ -296,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn alignment_counts_from_the_origin() {
+    fn writer_alignment_counts_from_the_origin() {
         let mut out = vec![9; 3];
         let mut w = Writer::new(&mut out);
         w.u8(1);

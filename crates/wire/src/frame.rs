@@ -1,14 +1,14 @@
-//! Messages in a stream of bytes: SMB over direct TCP. MS-SMB2 2.1.
+//! Direct TCP framing of SMB messages. MS-SMB2 2.1.
 //!
-//! Four bytes stand before each message: a zero, and its length as a 24-bit
-//! big-endian integer.
+//! A four-byte prefix precedes each message: a zero byte, then the length as a 24-bit big-endian
+//! integer.
 
 use crate::codec::Malformed;
 
-/// Bytes of the prefix.
+/// Length of the prefix, in bytes.
 pub const PREFIX_BYTES: usize = 4;
 
-/// The largest length that the prefix can tell, in bytes.
+/// The largest payload length that the prefix can express, in bytes.
 pub const PAYLOAD_BYTES_MAX: usize = 0x00FF_FFFF;
 
 /// The length that a prefix announces, in bytes without the prefix itself.
@@ -31,12 +31,11 @@ pub fn prefix(length: usize) -> Option<[u8; PREFIX_BYTES]> {
     Some(length.to_be_bytes())
 }
 
-/// The first payload of a stream, once it has arrived as a whole; what follows
-/// it starts [`PREFIX_BYTES`] and the payload's length further on.
+/// The first payload of a stream, or `None` until it has arrived completely. The next prefix starts
+/// [`PREFIX_BYTES`] plus the payload's length further on.
 ///
-/// # Errors
-/// [`Malformed`] for a broken prefix and for payloads longer than `length_max`,
-/// as soon as the prefix is there.
+/// # Errors [`Malformed`] for a broken prefix, or for a payload longer than `length_max`; both are
+/// reported as soon as the prefix has arrived.
 pub fn first_payload(stream: &[u8], length_max: usize) -> Result<Option<&[u8]>, Malformed> {
     let Some((prefix, rest)) = stream.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     let length = payload_length(*prefix)?;
@@ -51,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_tells_the_length_that_it_was_made_from() {
+    fn prefix_round_trips_the_payload_length() {
         for length in [0, 1, 0xABCD, 0x12_3456, PAYLOAD_BYTES_MAX] {
             assert_eq!(payload_length(prefix(length).unwrap()), Ok(length));
         }
@@ -61,12 +60,12 @@ mod tests {
     }
 
     #[test]
-    fn session_messages_other_than_data_are_refused() {
+    fn netbios_messages_other_than_data_are_refused() {
         assert!(payload_length([0x81, 0, 0, 68]).is_err());
     }
 
     #[test]
-    fn a_payload_is_given_out_when_it_is_complete_and_not_before() {
+    fn partial_payload_is_not_returned() {
         let stream = [0, 0, 0, 3, b'a', b'b', b'c', 0];
         for length in 0..7 {
             assert_eq!(first_payload(&stream[..length], 100), Ok(None), "{length}");
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_is_too_long_is_refused_at_its_prefix() {
+    fn oversized_payload_is_refused_at_its_prefix() {
         assert!(first_payload(&[0, 0, 0, 4], 3).is_err());
         assert_eq!(first_payload(&[0, 0, 0], 3), Ok(None));
     }

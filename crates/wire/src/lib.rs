@@ -1,6 +1,6 @@
-//! Messages of SMB2/SMB3, of RPC over its pipes, of the security protocols
-//! inside it, and of NFSv4, as pure functions of bytes and keys; both directions, so that a
-//! server, a client and a fuzzer use the same code.
+//! Wire formats as pure functions of bytes and keys: SMB2/SMB3, the DCE/RPC calls over its pipes,
+//! its security protocols, and NFSv4. Every format is implemented in both directions, so that the
+//! server, the client and the fuzzers share one codec.
 //!
 //! Absent on purpose: state, clocks, randomness, sockets, async, `unsafe`.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! The status codes that an SMB server answers with. MS-ERREF 2.3.
+//! NTSTATUS codes of SMB responses. MS-ERREF 2.3.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ macro_rules! table {
                 }
             }
 
-            /// What it means, in one sentence.
+            /// Its meaning, in one sentence.
             #[must_use]
             pub fn meaning(self) -> Option<&'static str> {
                 match self.0 {
@@ -156,13 +156,13 @@ table! {
 }
 
 impl NtStatus {
-    /// Whether the operation was carried out (severity success or information).
+    /// True if the operation was carried out (severity success or informational).
     #[must_use]
     pub fn is_success(self) -> bool {
         self.0 < 0x8000_0000
     }
 
-    /// Whether it is an error, not a warning.
+    /// True for an error, false for a warning.
     #[must_use]
     pub fn is_error(self) -> bool {
         self.0 >= 0xC000_0000

@@ -1,13 +1,14 @@
-//! The user in a ticket's privilege attributes. MS-PAC 2.5, MS-RPCE 2.2.6, C706 14.
+//! The user in a Kerberos ticket's privilege attribute certificate. MS-PAC 2.5, MS-RPCE 2.2.6, C706
+//! 14.
 
 use crate::codec::{Malformed, Reader};
 use std::fmt::Write;
 
-/// Bytes of one KERB_VALIDATION_INFO: a ticket has at most 64 KiB in SMB.
+/// Maximum length of one KERB_VALIDATION_INFO: a ticket in SMB has at most 64 KiB.
 const LOGON_INFO_BYTES_MAX: usize = 64 * 1024;
-/// Subauthorities of a SID. MS-DTYP 2.4.2.2.
+/// Maximum number of subauthorities in a SID. MS-DTYP 2.4.2.2.
 const SUBAUTHORITIES_MAX: usize = 15;
-/// Names before the user's number: effective, full, script, profile, home, its drive.
+/// Number of strings before the user's RID: effective, full, script, profile, home, its drive.
 const NAMES: usize = 6;
 
 /// An RPC_UNICODE_STRING, whose text is deferred. MS-DTYP 2.3.10.
@@ -42,11 +43,11 @@ impl DeferredText {
     }
 }
 
-/// The SID of the user whom a KERB_VALIDATION_INFO describes, as text: the domain's SID and the
-/// user's number. The bytes must have been authenticated.
+/// The SID of the user that a KERB_VALIDATION_INFO describes, as text: the domain's SID and the
+/// user's RID. The caller must have authenticated the bytes.
 ///
-/// # Errors
-/// [`Malformed`] if it is not one, is longer than 64 KiB, or names no user of a domain.
+/// # Errors [`Malformed`] if the bytes are no KERB_VALIDATION_INFO, exceed 64 KiB, or describe no
+/// user of a domain.
 pub fn user_sid(logon_info: &[u8]) -> Result<String, Malformed> {
     let mut r = Reader::new(logon_info);
     if logon_info.len() > LOGON_INFO_BYTES_MAX {
@@ -94,7 +95,7 @@ pub fn user_sid(logon_info: &[u8]) -> Result<String, Malformed> {
     Ok(format!("{domain}-{user}"))
 }
 
-/// An RPC_SID, with room for the user's number behind it. MS-DTYP 2.4.2.3.
+/// An RPC_SID, with room for the user's RID behind it. MS-DTYP 2.4.2.3.
 fn domain_sid(r: &mut Reader<'_>) -> Result<String, Malformed> {
     align(r)?;
     let count = r.u32("PAC SID")? as usize;
@@ -106,7 +107,7 @@ fn domain_sid(r: &mut Reader<'_>) -> Result<String, Malformed> {
     let authority = authority.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
     let mut text = format!("S-1-{authority}");
     for _ in 0..count {
-        // Writing to a text does not fail.
+        // Formatting into a `String` does not fail.
         let _ = write!(text, "-{}", r.u32("PAC SID")?);
     }
     Ok(text)
@@ -120,7 +121,7 @@ fn align(r: &mut Reader<'_>) -> Result<(), Malformed> {
 mod tests {
     use super::*;
 
-    /// As Samba 4.17 encodes it for `alice` of the domain `CORP`.
+    /// Encoded by Samba 4.17 for `alice` of the domain `CORP`.
     const GOLDEN: &str = "\
         01100800cccccccc900100000000000000000200000000000000000000000000000000000000000000000000\
         0000000000000000000000000000000000000000000000000a000a0004000200160016000800020000000000\
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn truncated_and_changed_pacs_are_refused_without_a_panic() {
         let golden = golden();
-        // Behind the domain's SID nothing is read.
+        // The decoder reads nothing behind the domain's SID.
         let end = golden.windows(8).position(|w| w == [4, 0, 0, 0, 1, 4, 0, 0]).unwrap() + 28;
         for length in 0..end {
             assert!(user_sid(&golden[..length]).is_err(), "{length}");
@@ -164,7 +165,7 @@ mod tests {
 
     #[test]
     fn pac_without_a_user_number_or_domain_is_refused() {
-        // The number stands behind a header, a referent, times, names and counts.
+        // The RID follows a header, a referent, times, names and counts.
         let at = 16 + 4 + 48 + 48 + 4;
         let mut nobody = golden();
         nobody[at..at + 4].fill(0);

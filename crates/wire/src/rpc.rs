@@ -1,7 +1,7 @@
-//! The remote procedure calls behind IPC$: enough of DCE/RPC for clients to
-//! list shares and to show names. C706, MS-RPCE 2.2.2, MS-SRVS 3.1.4, MS-WKST 3.2.4, MS-LSAT.
+//! DCE/RPC over IPC$: the calls with which clients list shares and resolve SIDs. C706, MS-RPCE
+//! 2.2.2, MS-SRVS 3.1.4, MS-WKST 3.2.4, MS-LSAT.
 //!
-//! One [`Pipe`] is one open of a named pipe: bytes in, bytes out.
+//! One [`Pipe`] is one open of a named pipe: request bytes in, response bytes out.
 
 mod lsarpc;
 mod names;
@@ -13,13 +13,13 @@ use crate::codec::{Malformed, Reader, Writer};
 pub use names::{Names, SidBytes, UnixNames, machine_sid};
 use std::sync::Arc;
 
-/// Bytes of one request after reassembly.
+/// Maximum length of one reassembled request.
 const REQUEST_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of one fragment, either way.
+/// Maximum length of one fragment, in either direction.
 const FRAGMENT_BYTES_MAX: usize = 4280;
-/// Presentation contexts of one bind.
+/// Maximum number of presentation contexts in one bind.
 const CONTEXTS_MAX: usize = 16;
-/// Bytes of answers that wait to be read.
+/// Maximum length of the responses that the client has not read yet.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 
 const HEADER: usize = 16;
@@ -48,29 +48,29 @@ const FAULT_HANDLE: u32 = 0x1C00_001A;
 /// nca_s_fault_ndr.
 const FAULT_NDR: u32 = 0x0000_06F7;
 
-/// What the interfaces tell.
+/// The facts that the interfaces report.
 #[derive(Clone, Debug, Default)]
 pub struct RpcFacts {
     /// Computer name.
     pub server_name: String,
     /// Domain or workgroup.
     pub domain: String,
-    /// Shown beside the name.
+    /// Comment shown beside the server's name.
     pub comment: String,
-    /// Shares that the caller may know of, IPC$ included.
+    /// Shares that the caller may see, including IPC$.
     pub shares: Vec<ShareFact>,
-    /// Who asks.
+    /// Name of the caller.
     pub user: String,
-    /// Who is called what.
+    /// Names of SIDs.
     pub names: Arc<Names>,
-    /// Whether the caller may see what is for administrators.
+    /// True if the caller may use administrative calls.
     pub is_administrator: bool,
-    /// Milliseconds since 1970 at the latest request; see [`Pipe::set_now`].
+    /// Time of the latest request, in milliseconds since 1970; see [`Pipe::set_now`].
     pub now_unix_ms: i64,
 }
 
 impl RpcFacts {
-    /// Bytes of memory beside the value itself, without the names that all pipes share.
+    /// Heap memory of this value, without the names that all pipes share.
     fn heap_bytes(&self) -> usize {
         let texts = [&self.server_name, &self.domain, &self.comment, &self.user];
         let of_share = |share: &ShareFact| share.name.capacity() + share.remark.capacity();
@@ -80,27 +80,28 @@ impl RpcFacts {
     }
 }
 
-/// One share.
+/// One share in a list.
 #[derive(Clone, Debug)]
 pub struct ShareFact {
     /// Name.
     pub name: String,
-    /// STYPE_*: 0 a disk, 0x8000_0003 IPC$.
+    /// `STYPE_*`: 0 for a disk, 0x8000_0003 for IPC$.
     pub kind: u32,
     /// Comment.
     pub remark: String,
-    /// SHI1005_FLAGS_*. MS-SRVS 2.2.4.29.
+    /// `SHI1005_FLAGS_*`. MS-SRVS 2.2.4.29.
     pub flags: u32,
-    /// Whether lists show it.
+    /// True if share lists contain it.
     pub is_listed: bool,
 }
 
-/// SHI1005_FLAGS_ACCESS_BASED_DIRECTORY_ENUM: listings show what may be read.
+/// SHI1005_FLAGS_ACCESS_BASED_DIRECTORY_ENUM: listings contain only entries that the caller may
+/// read.
 pub const SHARE_ACCESS_BASED_ENUMERATION: u32 = 0x0800;
-/// SHI1005_FLAGS_ENCRYPT_DATA: only for sealed connections.
+/// SHI1005_FLAGS_ENCRYPT_DATA: the share requires encryption.
 pub const SHARE_ENCRYPT_DATA: u32 = 0x8000;
 
-/// Which interface a pipe speaks.
+/// The RPC interface of a pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// Local security authority.
@@ -149,14 +150,14 @@ pub struct Pipe {
     input: Vec<u8>,
     stub: Vec<u8>,
     output: Vec<u8>,
-    /// Of the local security authority.
+    /// Policy handles of the local security authority.
     handles: lsarpc::Handles,
-    /// Nothing is taken any more: see [`Pipe::disconnect`].
+    /// True once the pipe was disconnected; see [`Pipe::disconnect`].
     is_disconnected: bool,
 }
 
 impl Pipe {
-    /// A pipe that nobody has written to.
+    /// Opens a pipe.
     #[must_use]
     pub fn new(interface: Interface, facts: RpcFacts) -> Self {
         let (input, stub, output) = (Vec::new(), Vec::new(), Vec::new());
@@ -164,16 +165,15 @@ impl Pipe {
         Self { interface, facts, input, stub, output, handles, is_disconnected: false }
     }
 
-    /// The time that calls which are written from now on are answered with, in milliseconds since
+    /// Sets the time that responses to subsequently written calls report, in milliseconds since
     /// 1970.
     pub fn set_now(&mut self, now_unix_ms: i64) {
         self.facts.now_unix_ms = now_unix_ms;
     }
 
-    /// Takes bytes of the client; answers are ready to be read then.
+    /// Processes bytes of the client. Their responses can be read when this returns.
     ///
-    /// # Errors
-    /// [`Malformed`]: the pipe is disconnected.
+    /// # Errors [`Malformed`] disconnects the pipe.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
         if self.is_disconnected {
             return Err(Malformed { what: "disconnected pipe", at: 0 });
@@ -196,47 +196,47 @@ impl Pipe {
         if rest.len() > REQUEST_BYTES_MAX {
             return Err(Malformed { what: "RPC fragment", at: 0 });
         }
-        // A copy of what is left: the buffer had room for the whole write.
+        // Copied, because the buffer still has capacity for the complete write.
         self.input = rest.to_vec();
         Ok(())
     }
 
-    /// Takes nothing any more and holds nothing: unread answers are dropped.
+    /// Disconnects the pipe: further writes fail, and unread responses are dropped.
     pub fn disconnect(&mut self) {
         self.is_disconnected = true;
         (self.input, self.stub, self.output) = (Vec::new(), Vec::new(), Vec::new());
     }
 
-    /// Whether every further write fails; see [`Pipe::disconnect`].
+    /// True if every further write fails; see [`Pipe::disconnect`].
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         self.is_disconnected
     }
 
-    /// Bytes of memory that it holds.
+    /// Memory of the pipe, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let buffers = self.input.capacity() + self.stub.capacity() + self.output.capacity();
         size_of::<Self>() + self.facts.heap_bytes() + buffers
     }
 
-    /// Takes up to `count` bytes of answers; the flag says that more wait.
+    /// Takes up to `count` bytes of responses; the flag is true if more are left.
     pub fn read(&mut self, count: usize) -> (Vec<u8>, bool) {
         let count = count.min(self.output.len());
         if count == self.output.len() {
-            // The buffer goes along.
+            // Moves the buffer out without a copy.
             return (std::mem::take(&mut self.output), false);
         }
         (self.output.drain(..count).collect(), true)
     }
 
-    /// Up to `count` bytes of answers, which stay to be read.
+    /// Up to `count` bytes of responses, without removing them.
     #[must_use]
     pub fn peek(&self, count: usize) -> &[u8] {
         &self.output[..count.min(self.output.len())]
     }
 
-    /// Bytes that wait to be read.
+    /// Length of the unread responses, in bytes.
     #[must_use]
     pub fn available(&self) -> usize {
         self.output.len()
@@ -286,7 +286,7 @@ impl Pipe {
         };
         w.u16(address.len() as u16);
         w.bytes(address);
-        // Aligned as seen from the fragment's start, which is 16 bytes earlier.
+        // Aligned relative to the fragment's start, 16 bytes earlier.
         w.align(4);
         w.u8(results.len() as u8);
         w.zeros(3);
@@ -364,7 +364,7 @@ impl Pipe {
     }
 }
 
-/// Bytes of the fragment that `input` begins with, once its header is there.
+/// Length of the first fragment in `input`, once its header has arrived.
 fn fragment_length(input: &[u8]) -> Result<Option<usize>, Malformed> {
     let Some(header) = input.first_chunk::<HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_le_bytes([header[8], header[9]]));
@@ -377,7 +377,7 @@ fn fragment_length(input: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// One element of a bind's answer: result, reason, transfer syntax.
+/// One result of a bind acknowledgment: result, reason, transfer syntax.
 fn bind_result(known: bool, offered: &[u8]) -> [u8; 24] {
     let mut result = [0; 24];
     if offered.chunks_exact(20).any(|s| s[..8] == FEATURES) {
@@ -393,7 +393,7 @@ fn bind_result(known: bool, offered: &[u8]) -> [u8; 24] {
     result
 }
 
-/// Why a call gets a fault instead of an answer.
+/// Reasons for a fault response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Handle,
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bind_in_pieces_is_acknowledged_with_ndr() {
+    fn fragmented_bind_is_acknowledged_with_ndr() {
         let mut pipe = Pipe::new(Interface::Srvsvc, facts());
         let bytes = bind();
         for byte in &bytes {
@@ -469,14 +469,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_call_gets_a_fault() {
+    fn unknown_opnum_gets_a_fault() {
         let mut pipe = Pipe::new(Interface::Srvsvc, facts());
         pipe.write(&fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0])).unwrap();
         assert_eq!(pipe.read(4096).0[2], FAULT);
     }
 
     #[test]
-    fn memory_is_that_of_what_waits_and_not_of_the_write() {
+    fn pipe_memory_excludes_the_processed_write() {
         let mut pipe = Pipe::new(Interface::Srvsvc, facts());
         let empty = pipe.memory_bytes();
         let fault = fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0]);
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn disconnected_pipe_takes_nothing_and_holds_nothing() {
+    fn disconnected_pipe_refuses_writes_and_holds_no_memory() {
         let mut pipe = Pipe::new(Interface::Srvsvc, facts());
         let empty = pipe.memory_bytes();
         let fault = fragment(REQUEST, &[0, 0, 0, 0, 0, 0, 200, 0]);

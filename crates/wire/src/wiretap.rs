@@ -1,8 +1,8 @@
-//! For tests: a listener on what one end of a connection sends, which finds nonces used twice.
+//! Test support: observes the frames that one end of a connection sends, and detects nonce reuse.
 //!
-//! AES-GMAC's nonce is the message id, the role of the sender and whether it is CANCEL: two
-//! different signatures under one nonce give the authentication key away. MS-SMB2 3.1.4.1.
-//! On one connection the rule is held for all algorithms alike, so each session tells of a breach.
+//! AES-GMAC's nonce is made of the message id, the sender's role and the CANCEL bit. Two different
+//! messages under one nonce reveal the authentication key. MS-SMB2 3.1.4.1. The check applies to
+//! all signing algorithms on one connection, so that each session detects a violation.
 
 use crate::codec::Reader;
 use crate::crypto::SigningAlgorithm;
@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a signature's nonce is made of, and the session whose channel key it belongs to.
+/// The parts of a signature's nonce, and the session whose channel key it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct SignatureNonce {
     session_id: SessionId,
@@ -21,8 +21,8 @@ struct SignatureNonce {
     is_cancel: bool,
 }
 
-/// What holds for all connections of a server: a session has one key for AES-GMAC and one to seal
-/// with, whichever connection uses it.
+/// Nonces across all connections of a server: the connections of a session share its AES-GMAC key
+/// and its encryption key.
 #[derive(Debug, Default)]
 pub struct Witness {
     gmac: HashMap<SignatureNonce, [u8; 16]>,
@@ -30,14 +30,14 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// Different messages that AES-GMAC has signed, and that were sealed.
+    /// The number of distinct AES-GMAC-signed and of distinct sealed messages.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.gmac.len(), self.seals.len())
     }
 }
 
-/// Signatures and seals that one end of one connection has sent.
+/// The signatures and seals that one end of one connection has sent.
 #[derive(Debug, Default)]
 pub struct Wiretap {
     witness: Arc<Mutex<Witness>>,
@@ -47,17 +47,16 @@ pub struct Wiretap {
 }
 
 impl Wiretap {
-    /// On one of several connections, which share a witness.
+    /// Observes one of several connections that share a witness.
     #[must_use]
     pub fn beside(witness: &Arc<Mutex<Witness>>) -> Self {
         Self { witness: witness.clone(), ..Self::default() }
     }
 
-    /// Notes a frame, without its direct-TCP prefix. A frame that is sent again unchanged tells
-    /// an attacker nothing and is allowed.
+    /// Records a frame without its direct-TCP prefix. An identical retransmission reveals nothing
+    /// and is allowed.
     ///
-    /// # Errors
-    /// What shares its nonce with something else, or is no frame.
+    /// # Errors A description of the two uses of one nonce, or of the malformed frame.
     pub fn observe(&mut self, frame: &[u8]) -> Result<(), String> {
         if let Ok(header) = TransformHeader::decode(frame) {
             let nonce = (header.session_id, header.nonce);
@@ -80,7 +79,7 @@ impl Wiretap {
         }
     }
 
-    /// How many signed messages were noted.
+    /// The number of signed messages.
     #[must_use]
     pub fn signed(&self) -> u64 {
         self.signed

@@ -1,5 +1,5 @@
-//! Whatever can be read of arguments, results and attributes is written so that it
-//! is read again as the same; for every operation there is.
+//! Round trips of arguments, results and attributes: every value that decodes is encoded to bytes
+//! that decode to an equal value, for every operation.
 
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
@@ -8,7 +8,7 @@ use wire::nfs::attributes::Attributes;
 use wire::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter};
 use wire::nfs::*;
 
-/// Streams of words that are small, so that many are lengths, kinds and counts.
+/// Streams of small words, many of which are valid lengths, kinds and counts.
 const STREAMS: usize = 3000;
 const WORDS: usize = 96;
 
@@ -28,7 +28,7 @@ fn stream(rng: &mut TestRng) -> Vec<u8> {
     bytes
 }
 
-/// Reads, writes and reads again; how often the first reading went well.
+/// Decodes, encodes and decodes again; returns the number of successful first decodes.
 fn round_trips<'a, T: PartialEq + std::fmt::Debug>(
     streams: &'a [Vec<u8>],
     what: &str,
@@ -52,14 +52,14 @@ fn streams() -> Vec<Vec<u8>> {
     (0..STREAMS).map(|_| stream(&mut rng)).collect()
 }
 
-/// Whether all of `out` is read, as the same.
+/// True if `out` decodes completely to an equal value.
 fn same(out: &[u8], is_same: impl Fn(&mut XdrReader<'_>) -> Option<bool>) -> bool {
     let mut r = XdrReader::new(out);
     is_same(&mut r) == Some(true) && r.remaining() == 0
 }
 
 #[test]
-fn arguments_of_every_operation_come_back() {
+fn operation_arguments_round_trip() {
     let streams = streams();
     for number in (3..=75).map(OperationNumber).filter(|number| !number.is_obsolete()) {
         let read = round_trips(
@@ -74,7 +74,7 @@ fn arguments_of_every_operation_come_back() {
 }
 
 #[test]
-fn results_of_every_operation_come_back() {
+fn operation_results_round_trip() {
     let streams = streams();
     for number in (3..=75).map(OperationNumber).filter(|number| !number.is_obsolete()) {
         for status in [NfsStatus::OK, NfsStatus::DENIED, NfsStatus::TOOSMALL, NfsStatus::INVAL] {
@@ -93,7 +93,7 @@ fn results_of_every_operation_come_back() {
 }
 
 #[test]
-fn every_callback_comes_back() {
+fn callbacks_round_trip() {
     let streams = streams();
     for number in (3..=15).map(CallbackNumber) {
         let read = round_trips(
@@ -119,14 +119,14 @@ fn every_callback_comes_back() {
     }
 }
 
-/// One attribute alone, so that every type is reached.
+/// Encodes one attribute at a time, to reach every type.
 #[test]
-fn every_attribute_comes_back() {
+fn single_attributes_round_trip() {
     let streams = streams();
     for number in Attributes::ALL.iter() {
         let mut read = 0;
         for stream in &streams {
-            // Values have just the bytes that they need: so try the lengths.
+            // A value must have its exact length, so the test tries all lengths.
             let lengths = (1..12).map(|words| &stream[..4 * words]);
             for values in lengths {
                 let fattr = Fattr { mask: Bitmap4::of(&[number]), values };
@@ -143,7 +143,7 @@ fn every_attribute_comes_back() {
 }
 
 #[test]
-fn statuses_numbers_and_sets_come_back() {
+fn statuses_numbers_and_bitmaps_round_trip() {
     fn comes_back<T: for<'a> Decode<'a> + Encode + PartialEq + std::fmt::Debug>(value: T) {
         let mut out = Vec::new();
         XdrWriter::new(&mut out).put(&value);

@@ -1,7 +1,6 @@
-//! Keys, signatures and seals against the examples that Microsoft publishes:
-//! "SMB 2 and SMB 3 security in Windows 10: the anatomy of signing and
-//! cryptographic keys" (appendix) and "Encryption in SMB 3.0: a protocol
-//! perspective" with its successor for 3.1.1.
+//! Keys, signatures and seals against the examples that Microsoft publishes: "SMB 2 and SMB 3
+//! security in Windows 10: the anatomy of signing and cryptographic keys" (appendix) and
+//! "Encryption in SMB 3.0: a protocol perspective" with its successor for 3.1.1.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use wire::crypto::{Cipher, KeyPurpose, OpeningKey, SigningAlgorithm, SigningKey, derive};
@@ -22,7 +21,7 @@ const PREAUTH: &str = "0DD13628CC3ED218EF9DF9772D436D0887AB9814BFAE63A80AA845F36
                        28622DDDAD522D9751640A459762C5A9D6BB084CBB3CE6BDADEF5D5BCE3C6C01";
 
 #[test]
-fn keys_of_3_0_are_the_published_ones() {
+fn smb_3_0_keys_match_the_published_vectors() {
     for dialect in [Dialect::Smb300, Dialect::Smb302] {
         let session_key = hex("7CD451825D0450D235424E44BA6E78CC");
         let key = |purpose| derive::<16>(dialect, &session_key, purpose, &[0; 64]).to_vec();
@@ -41,7 +40,7 @@ fn keys_of_3_0_are_the_published_ones() {
 }
 
 #[test]
-fn keys_of_3_1_1_are_the_published_ones() {
+fn smb_3_1_1_keys_match_the_published_vectors() {
     let session_key = hex("270E1BA896585EEB7AF3472D3B4C75A7");
     let key =
         |purpose| derive::<16>(Dialect::Smb311, &session_key, purpose, &hash(PREAUTH)).to_vec();
@@ -52,7 +51,7 @@ fn keys_of_3_1_1_are_the_published_ones() {
 }
 
 #[test]
-fn the_published_final_session_setup_response_carries_our_signature() {
+fn published_session_setup_signature_matches() {
     let message =
         hex("FE534D4240000100000000000100800009000000000000000300000000000000FFFE000000000000
          1900000000100000EBE146DA120BA25FC3376A49DFE31BC10900000048001D00A11B3019A0030A01
@@ -77,7 +76,7 @@ fn open(cipher: Cipher, key: [u8; 16], sealed: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_published_messages_sealed_with_3_0_open() {
+fn published_smb_3_0_sealed_messages_open() {
     let session_key = hex("B4546771B515F766A86735532DD6C4F0");
     let key = |purpose| derive::<16>(Dialect::Smb300, &session_key, purpose, &[0; 64]);
     assert_eq!(key(KeyPurpose::ClientToServer).to_vec(), hex("261B72350558F2E9DCF613070383EDBF"));
@@ -106,7 +105,7 @@ fn the_published_messages_sealed_with_3_0_open() {
 }
 
 #[test]
-fn the_published_messages_sealed_with_3_1_1_open() {
+fn published_smb_3_1_1_sealed_messages_open() {
     let preauth = hash(
         "B23F3CBFD69487D9832B79B1594A367CDD950909B774C3A4C412B4FCEA9EDDDB
          A7DB256BA2EA30E977F11F9B113247578E0E915C6D2A513B8F2FCA5707DC8770",

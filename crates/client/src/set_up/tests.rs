@@ -29,7 +29,7 @@ pub(crate) fn server(dialect: Dialect) -> Server {
         flags: SessionFlags::default(),
         password: "secret",
         flip: None,
-        acceptor: spnego::Acceptor::new(ntlm, wire::ntlm::Unproven::default()),
+        acceptor: spnego::Acceptor::new(ntlm, wire::ntlm::GuestPolicy::default()),
         preauth: PreauthHash::default(),
         logon: None,
     }

@@ -9,8 +9,10 @@ use wire::spnego::{Acceptor, Step};
 /// in: the password is not among the inputs.
 pub fn security_tokens(mut input: &[u8]) {
     let facts = TargetFacts { name: "SERVER".into(), domain: "WORKGROUP".into() };
-    let mut acceptor =
-        Acceptor::new(ntlm::Acceptor::new(facts, [1; 8], FileTime(1)), ntlm::Unproven::default());
+    let mut acceptor = Acceptor::new(
+        ntlm::Acceptor::new(facts, [1; 8], FileTime(1)),
+        ntlm::GuestPolicy::default(),
+    );
     while let Some((length, rest)) = input.split_first_chunk::<2>() {
         let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
         let (token, rest) = rest.split_at(length);

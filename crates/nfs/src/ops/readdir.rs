@@ -298,7 +298,7 @@ impl Entries {
         self.writer.begin_entry(w, cookie, name);
         put(w);
         if self.writer.result_bytes(w) > self.bytes_max {
-            self.writer.take_back_entry(w);
+            self.writer.discard_entry(w);
             self.is_full = true;
             return false;
         }

@@ -35,7 +35,7 @@ use wire::smb::{
     LeaseV2, MessageId, OplockBreakAck, SessionId, SessionSetupRequest, TreeConnectRequest, TreeId,
     put_context,
 };
-use wire::spnego::{Initiator, Shown, Ticket};
+use wire::spnego::{AcceptedTicket, Initiator, Ticket};
 use wire::wiretap::Wiretap;
 
 pub const ALICE: &str = "alice";
@@ -130,13 +130,13 @@ impl Host for StillHost {
         &self,
         _: IpAddr,
         ticket: Vec<u8>,
-    ) -> BoxFuture<'static, Result<Shown, String>> {
+    ) -> BoxFuture<'static, Result<AcceptedTicket, String>> {
         let desk = self.tickets.clone();
         Box::pin(poll_fn(move |_| {
             if desk.holds.load(Ordering::Relaxed) {
                 return Poll::Pending;
             }
-            Poll::Ready(Ok(Shown {
+            Poll::Ready(Ok(AcceptedTicket {
                 token: vec![8; 16],
                 user: String::from_utf8(ticket.clone()).unwrap(),
                 realm: "REALM".into(),
@@ -690,7 +690,7 @@ impl Client {
     /// Begins a logon or a renewal by a ticket, of which the answer may be long in coming.
     pub fn send_ticket(&mut self, user: &str) -> MessageId {
         let ticket = HeldTicket(user.as_bytes().to_vec());
-        let token = Initiator::by_ticket(Box::new(ticket)).first();
+        let token = Initiator::with_ticket(Box::new(ticket)).first();
         let key = self.signing.clone();
         self.send_setup(0, key.as_deref(), &token)
     }

@@ -1,5 +1,5 @@
-//! The keys of a channel and of its session, as both ends make them.
-//! MS-SMB2 3.2.5.3.1, 3.3.5.5.3.
+//! Key derivation for channels and sessions, shared by client and server. MS-SMB2 3.2.5.3.1,
+//! 3.3.5.5.3.
 
 use crate::crypto::{
     Cipher, KeyPurpose, PreauthHash, SessionKey, SigningAlgorithm, SigningKey, derive,
@@ -7,20 +7,20 @@ use crate::crypto::{
 use crate::smb::Dialect;
 use zeroize::Zeroizing;
 
-/// What keys are made of: those of a session by its first channel's, those of
-/// a further channel by its own.
+/// The inputs of key derivation. The first channel's inputs give the session's keys; a further
+/// channel's inputs give that channel's signing key.
 #[derive(Clone, Copy, Debug)]
 pub struct KeySource<'a> {
     /// The connection's dialect.
     pub dialect: Dialect,
-    /// What the logon gave, or the session's if a channel is bound to it.
+    /// The logon's session key. A channel that binds to a session uses that session's key.
     pub session_key: &'a SessionKey,
-    /// The hash after the last SESSION_SETUP request.
+    /// The preauthentication hash after the last SESSION_SETUP request.
     pub preauth: &'a PreauthHash,
 }
 
 impl KeySource<'_> {
-    /// The key to sign with. Dialects before 3.0 sign with the session key itself.
+    /// The signing key. Dialects before 3.0 sign with the session key itself.
     #[must_use]
     pub fn signing(&self, algorithm: SigningAlgorithm) -> SigningKey {
         if self.dialect < Dialect::Smb300 {
@@ -30,7 +30,7 @@ impl KeySource<'_> {
         SigningKey::new(algorithm, &key)
     }
 
-    /// The key to seal or open with, by its purpose; of AES-128 the first half is used.
+    /// The encryption or decryption key for `purpose`. AES-128 uses its first half.
     #[must_use]
     pub fn sealing(&self, cipher: Cipher, purpose: KeyPurpose) -> Zeroizing<[u8; 32]> {
         if cipher.is_256() {
@@ -42,7 +42,7 @@ impl KeySource<'_> {
         key
     }
 
-    /// A key that is wiped once it is prepared.
+    /// Derives a key that is wiped when it is dropped.
     fn derive<const N: usize>(&self, key: &[u8], purpose: KeyPurpose) -> Zeroizing<[u8; N]> {
         Zeroizing::new(derive(self.dialect, key, purpose, &self.preauth.0))
     }

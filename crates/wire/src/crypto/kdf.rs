@@ -1,24 +1,24 @@
-//! Keys from the session key: SP800-108 in counter mode with HMAC-SHA256.
-//! MS-SMB2 3.1.4.2.
+//! Key derivation from the session key: SP800-108 in counter mode with HMAC-SHA256. MS-SMB2
+//! 3.1.4.2.
 
 use crate::smb::Dialect;
 use aws_lc_rs::hmac;
 
-/// What a derived key is for.
+/// The purpose of a derived key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyPurpose {
-    /// Sign messages, both directions.
+    /// Signs messages in both directions.
     Signing,
-    /// For the applications above.
+    /// For applications above SMB.
     Application,
-    /// Seal messages of the server.
+    /// Seals messages from the server to the client.
     ServerToClient,
-    /// Seal messages of the client.
+    /// Seals messages from the client to the server.
     ClientToServer,
 }
 
-/// Derives a key of `N` bytes (16 or 32). `preauth` is the hash after the last
-/// SESSION_SETUP request, used by 3.1.1 only.
+/// Derives a key of `N` bytes (16 or 32). `preauth` is the hash after the last SESSION_SETUP
+/// request; only 3.1.1 uses it.
 #[must_use]
 pub fn derive<const N: usize>(
     dialect: Dialect,
@@ -45,7 +45,7 @@ pub fn derive<const N: usize>(
     kdf(session_key, label, context)
 }
 
-/// One block of the counter-mode KDF; SHA-256 gives all that is asked for.
+/// One block of the counter-mode KDF, which yields up to 32 bytes.
 fn kdf<const N: usize>(key: &[u8], label: &[u8], context: &[u8]) -> [u8; N] {
     const { assert!(N <= 32, "one block of SHA-256") };
     let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));

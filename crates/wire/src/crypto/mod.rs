@@ -12,7 +12,7 @@ mod tag;
 pub use channel_keys::KeySource;
 pub use kdf::{KeyPurpose, derive};
 pub use preauth::PreauthHash;
-pub use seal::{Broken, Cipher, OpeningKey, SealingKey};
+pub use seal::{Cipher, OpeningKey, SealMismatch, SealingKey};
 pub use session_key::SessionKey;
 pub use sign::{SigningAlgorithm, SigningKey};
 pub use tag::TagKey;

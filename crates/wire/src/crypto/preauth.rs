@@ -1,8 +1,8 @@
-//! The running hash over the messages before login. MS-SMB2 3.3.5.4, 3.3.5.5.
+//! The preauthentication integrity hash. MS-SMB2 3.3.5.4, 3.3.5.5.
 
 use aws_lc_rs::digest;
 
-/// SHA-512 over the previous value and each message, header to end.
+/// SHA-512 over the previous value and each message, from its header to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreauthHash(pub [u8; 64]);
 
@@ -13,7 +13,7 @@ impl Default for PreauthHash {
 }
 
 impl PreauthHash {
-    /// Takes in one message without its direct-TCP prefix.
+    /// Adds one message, without its direct-TCP prefix.
     pub fn update(&mut self, message: &[u8]) {
         let mut context = digest::Context::new(&digest::SHA512);
         context.update(&self.0);

@@ -1,4 +1,4 @@
-//! Sealing. MS-SMB2 3.1.4.3, 3.3.5.2.1.1.
+//! Sealing (encryption) of messages. MS-SMB2 3.1.4.3, 3.3.5.2.1.1.
 
 use crate::smb::{SessionId, TransformHeader};
 use aes::{Aes128, Aes256};
@@ -7,7 +7,7 @@ use ccm::aead::{AeadInOut, KeyInit};
 use ccm::consts::{U11, U16};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ciphers with their numbers in the encryption context. MS-SMB2 2.2.3.1.2.
+/// Ciphers of the encryption capabilities context. MS-SMB2 2.2.3.1.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cipher {
     /// Number 1.
@@ -44,13 +44,13 @@ impl Cipher {
         }
     }
 
-    /// Whether its key has 32 bytes.
+    /// True if the key has 32 bytes.
     #[must_use]
     pub fn is_256(self) -> bool {
         matches!(self, Self::Aes256Ccm | Self::Aes256Gcm)
     }
 
-    /// Its name, for people.
+    /// Its display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,21 +62,21 @@ impl Cipher {
     }
 }
 
-/// The seal did not match: the message was changed, or sealed with another key.
+/// The tag does not match: the message was tampered with, or sealed with another key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
+pub struct SealMismatch;
 
-/// A key to seal with. May be used by several threads at once.
+/// An encryption key. Several threads may use it concurrently.
 ///
-/// The key owns the counter that its nonces come from and cannot be cloned, so no two messages
-/// under it share a nonce: all channels of a session use the same one. MS-SMB2 3.1.4.3.
+/// The key owns its nonce counter and cannot be cloned, so no two messages under it share a nonce.
+/// All channels of a session use the same instance. MS-SMB2 3.1.4.3.
 #[derive(Debug)]
 pub struct SealingKey {
     key: Key,
     next_nonce: AtomicU64,
 }
 
-/// A key to open with. May be used by several threads at once.
+/// A decryption key. Several threads may use it concurrently.
 #[derive(Debug)]
 pub struct OpeningKey(Key);
 
@@ -110,27 +110,32 @@ impl Key {
         }
     }
 
-    fn seal(&self, nonce: &[u8; 16], aad: &[u8], body: &mut [u8]) -> Result<[u8; 16], Broken> {
+    fn seal(
+        &self,
+        nonce: &[u8; 16],
+        aad: &[u8],
+        body: &mut [u8],
+    ) -> Result<[u8; 16], SealMismatch> {
         let mut tag = [0; 16];
         match self {
             Self::Gcm(key) => {
-                let nonce =
-                    aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
+                let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12])
+                    .map_err(|_| SealMismatch)?;
                 let sealed = key
                     .seal_in_place_separate_tag(nonce, aead::Aad::from(aad), body)
-                    .map_err(|_| Broken)?;
+                    .map_err(|_| SealMismatch)?;
                 tag.copy_from_slice(sealed.as_ref());
             }
             Self::Ccm128(key) => {
                 let sealed = key
                     .encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into())
-                    .map_err(|_| Broken)?;
+                    .map_err(|_| SealMismatch)?;
                 tag.copy_from_slice(&sealed);
             }
             Self::Ccm256(key) => {
                 let sealed = key
                     .encrypt_inout_detached(&ccm_nonce(nonce), aad, body.into())
-                    .map_err(|_| Broken)?;
+                    .map_err(|_| SealMismatch)?;
                 tag.copy_from_slice(&sealed);
             }
         }
@@ -143,21 +148,21 @@ impl Key {
         aad: &[u8],
         body: &mut [u8],
         tag: &[u8; 16],
-    ) -> Result<(), Broken> {
+    ) -> Result<(), SealMismatch> {
         match self {
             Self::Gcm(key) => {
-                let nonce =
-                    aead::Nonce::try_assume_unique_for_key(&nonce[..12]).map_err(|_| Broken)?;
+                let nonce = aead::Nonce::try_assume_unique_for_key(&nonce[..12])
+                    .map_err(|_| SealMismatch)?;
                 key.open_in_place_separate_tag(nonce, aead::Aad::from(aad), tag, body)
-                    .map_err(|_| Broken)?;
+                    .map_err(|_| SealMismatch)?;
             }
             Self::Ccm128(key) => {
                 key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into())
-                    .map_err(|_| Broken)?;
+                    .map_err(|_| SealMismatch)?;
             }
             Self::Ccm256(key) => {
                 key.decrypt_inout_detached(&ccm_nonce(nonce), aad, body.into(), tag.into())
-                    .map_err(|_| Broken)?;
+                    .map_err(|_| SealMismatch)?;
             }
         }
         Ok(())
@@ -177,13 +182,12 @@ impl SealingKey {
         Self { key: Key::new(cipher, key), next_nonce: AtomicU64::new(1) }
     }
 
-    /// Seals `frame[52..]` in place under a nonce of its own and writes the transform header in
-    /// front of it.
+    /// Seals `frame[52..]` in place under a fresh nonce and writes the transform header before it.
     ///
     /// # Panics
     /// If `frame` is shorter than a transform header.
     pub fn seal_in_place(&self, frame: &mut [u8], session_id: SessionId) {
-        // 64 bits do not wrap while a session lives.
+        // A 64-bit counter does not wrap during the lifetime of a session.
         let counter = self.next_nonce.fetch_add(1, Ordering::Relaxed);
         let mut nonce = [0; 16];
         nonce[..8].copy_from_slice(&counter.to_le_bytes());
@@ -210,12 +214,11 @@ impl OpeningKey {
         Self(Key::new(cipher, key))
     }
 
-    /// Opens a sealed frame in place: afterwards `frame[52..]` is plain.
+    /// Opens a sealed frame in place; afterwards `frame[52..]` is plaintext.
     ///
-    /// # Errors
-    /// [`Broken`]: what is in `frame` then must not be used.
-    pub fn open_in_place(&self, frame: &mut [u8]) -> Result<(), Broken> {
-        let header = TransformHeader::decode(frame).map_err(|_| Broken)?;
+    /// # Errors [`SealMismatch`]: the caller must not use the contents of `frame`.
+    pub fn open_in_place(&self, frame: &mut [u8]) -> Result<(), SealMismatch> {
+        let header = TransformHeader::decode(frame).map_err(|_| SealMismatch)?;
         let (head, body) = frame.split_at_mut(TransformHeader::LENGTH);
         self.0.open(&header.nonce, &head[TransformHeader::AUTHENTICATED..], body, &header.signature)
     }
@@ -226,16 +229,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_wiped_when_they_go() {
+    fn keys_are_wiped_on_drop() {
         fn wiped<T: zeroize::ZeroizeOnDrop>() {}
-        // Those of aws-lc are, by its own allocator.
+        // aws-lc wipes its keys in its own allocator.
         wiped::<Aes128>();
         wiped::<Aes256>();
         wiped::<zeroize::Zeroizing<[u8; 32]>>();
     }
 
     #[test]
-    fn messages_sealed_by_many_threads_have_different_nonces() {
+    fn concurrent_seals_never_share_a_nonce() {
         let key = SealingKey::new(Cipher::Aes128Gcm, &[7; 32]);
         let seal = || {
             let mut frame = [0; TransformHeader::LENGTH + 8];
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_opens_with_the_same_key_and_no_other() {
+    fn sealed_message_opens_with_its_own_key_only() {
         for number in 1..=4 {
             let cipher = Cipher::from_number(number).unwrap();
             let mut frame = vec![0; TransformHeader::LENGTH];
@@ -265,13 +268,13 @@ mod tests {
                 changed[at] ^= 1;
                 assert_eq!(
                     OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut changed),
-                    Err(Broken),
+                    Err(SealMismatch),
                     "{at}"
                 );
             }
             assert_eq!(
                 OpeningKey::new(cipher, &[8; 32]).open_in_place(&mut frame.clone()),
-                Err(Broken)
+                Err(SealMismatch)
             );
             assert_eq!(OpeningKey::new(cipher, &[7; 32]).open_in_place(&mut frame), Ok(()));
             assert_eq!(frame[TransformHeader::LENGTH..], plain);

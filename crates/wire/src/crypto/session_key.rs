@@ -1,14 +1,14 @@
-//! What a logon leaves with both sides.
+//! The session key that a logon establishes.
 
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// Longest key that is used, in bytes: that of AES-256.
+/// Maximum length of the key in use, in bytes: that of AES-256.
 const BYTES_MAX: usize = 32;
 
-/// The key of a session: 16 bytes by NTLM, by Kerberos as long as the ticket's encryption type has
-/// it. MS-SMB2 3.3.5.5.3: all derive from its first 16 bytes, filled up with zeros, but the keys
-/// of AES-256, which derive from all of it. Wiped when it is dropped.
+/// The session key: 16 bytes with NTLM; with Kerberos its length follows the ticket's encryption
+/// type. Key derivation uses its first 16 bytes, padded with zeros; AES-256 keys use all of it.
+/// MS-SMB2 3.3.5.5.3. Wiped on drop.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionKey {
     bytes: Zeroizing<[u8; BYTES_MAX]>,
@@ -16,7 +16,7 @@ pub struct SessionKey {
 }
 
 impl SessionKey {
-    /// A key of these bytes; what follows the first 32 is not used.
+    /// Takes the first 32 bytes of `key`.
     #[must_use]
     pub fn new(key: &[u8]) -> Self {
         let used = key.len().min(BYTES_MAX);
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_keys_are_filled_up_and_long_ones_are_cut() {
+    fn short_keys_are_padded_and_long_keys_truncated() {
         let key = SessionKey::new(&[7; 8]);
         assert_eq!((key.first()[7], key.first()[8], key.full().len()), (7, 0, 16));
         let key = SessionKey::new(&[7; 40]);

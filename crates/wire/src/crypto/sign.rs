@@ -1,16 +1,16 @@
-//! Signatures. MS-SMB2 3.1.4.1, 3.1.5.1.
+//! Message signing. MS-SMB2 3.1.4.1, 3.1.5.1.
 
 use crate::smb::{Command, Flags, Header};
 use aws_lc_rs::{aead, constant_time, hmac};
 
-/// Signing algorithms with their numbers in the signing context. MS-SMB2 2.2.3.1.7.
+/// Signing algorithms of the signing capabilities context. MS-SMB2 2.2.3.1.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SigningAlgorithm {
     /// Dialects before 3.0.
     HmacSha256,
     /// 3.0 and later.
     AesCmac,
-    /// 3.1.1, where both sides know it.
+    /// 3.1.1, if both sides support it.
     AesGmac,
 }
 
@@ -31,7 +31,7 @@ impl SigningAlgorithm {
         }
     }
 
-    /// Its name, for people.
+    /// Its display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,10 +42,10 @@ impl SigningAlgorithm {
     }
 }
 
-/// A prepared key. May be used by several threads at once.
+/// A prepared signing key. Several threads may use it concurrently.
 pub struct SigningKey(Key);
 
-#[allow(clippy::large_enum_variant)] // One for a session, reached for every message.
+#[allow(clippy::large_enum_variant)] // A session has one key, and every message uses it.
 enum Key {
     HmacSha256(hmac::Key),
     AesCmac(lanes::Key),
@@ -76,7 +76,7 @@ impl SigningKey {
         })
     }
 
-    /// What it signs with.
+    /// The algorithm that the key belongs to.
     #[must_use]
     pub fn algorithm(&self) -> SigningAlgorithm {
         match &self.0 {
@@ -96,11 +96,10 @@ impl SigningKey {
         message[Header::SIGNATURE].copy_from_slice(&signature);
     }
 
-    /// Signs messages, each from its header to its end, in place: as one after the other, but
-    /// with AES-CMAC in a fraction of the time.
+    /// Signs messages in place, each from its header to its end. AES-CMAC signs a batch in a
+    /// fraction of the time of single calls.
     ///
-    /// # Panics
-    /// If one is shorter than a header.
+    /// # Panics If a message is shorter than a header.
     pub fn sign_all(&self, messages: &mut [&mut [u8]]) {
         let Key::AesCmac(key) = &self.0 else {
             return messages.iter_mut().for_each(|message| self.sign(message));
@@ -115,8 +114,8 @@ impl SigningKey {
         }
     }
 
-    /// Whether a message, from its header to its end, carries the right
-    /// signature. Leaves it as it was; nothing is copied.
+    /// True if a message, from its header to its end, carries the correct signature. Copies
+    /// nothing, and leaves the message unchanged.
     #[must_use]
     pub fn verify_in_place(&self, message: &mut [u8]) -> bool {
         let Some(field) = message.get_mut(Header::SIGNATURE) else { return false };
@@ -128,13 +127,14 @@ impl SigningKey {
         constant_time::verify_slices_are_equal(&sent, &expected).is_ok()
     }
 
-    /// As [`SigningKey::verify_in_place`], of messages; with AES-CMAC in a fraction of the time.
+    /// Like [`SigningKey::verify_in_place`], for a batch; AES-CMAC verifies it in a fraction of the
+    /// time.
     #[must_use]
     pub fn verify_all(&self, messages: &mut [&mut [u8]]) -> Vec<bool> {
         let Key::AesCmac(key) = &self.0 else {
             return messages.iter_mut().map(|message| self.verify_in_place(message)).collect();
         };
-        // One that is too short to have a signature is compared with nothing.
+        // A message without room for a signature has none to compare with.
         let sent: Vec<Option<[u8; 16]>> = messages
             .iter_mut()
             .map(|message| {
@@ -156,8 +156,7 @@ impl SigningKey {
             .collect()
     }
 
-    /// As [`SigningKey::verify_in_place`], for a message that cannot be
-    /// written to. With AES-GMAC it is copied.
+    /// Like [`SigningKey::verify_in_place`], for an immutable message. AES-GMAC copies it.
     #[must_use]
     pub fn verify(&self, message: &[u8]) -> bool {
         let Some(sent) = message.get(Header::SIGNATURE) else { return false };
@@ -174,7 +173,7 @@ impl SigningKey {
                 &[0; 16],
                 &message[Header::SIGNATURE.end..],
             ]),
-            // One contiguous input is all that the library takes.
+            // The library takes one contiguous input only.
             Key::AesGmac(_) => {
                 let mut copy = message.to_vec();
                 copy[Header::SIGNATURE].fill(0);
@@ -193,8 +192,8 @@ impl SigningKey {
     }
 }
 
-/// GMAC with the nonce of MS-SMB2 3.1.4.1: message id, then one bit for the
-/// server and one for CANCEL.
+/// GMAC with the nonce of MS-SMB2 3.1.4.1: the message id, one bit for the server and one for
+/// CANCEL.
 fn gmac(key: &aead::LessSafeKey, message: &[u8]) -> [u8; 16] {
     let mut nonce = [0; 12];
     nonce[..8].copy_from_slice(&message[24..32]);
@@ -220,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_verified_together_are_judged_one_by_one_and_left_alone() {
+    fn batch_verify_judges_each_message_without_changing_it() {
         for number in 0..3 {
             let algorithm = SigningAlgorithm::from_number(number).unwrap();
             let key = SigningKey::new(algorithm, &[7; 16]);
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_signed_together_are_signed_as_alone() {
+    fn batch_signatures_equal_single_signatures() {
         for number in 0..3 {
             let algorithm = SigningAlgorithm::from_number(number).unwrap();
             let key = SigningKey::new(algorithm, &[7; 16]);
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_to_verify_agree_and_leave_the_message_alone() {
+    fn verify_methods_agree_and_leave_the_message_unchanged() {
         for number in 0..3 {
             let algorithm = SigningAlgorithm::from_number(number).unwrap();
             let key = SigningKey::new(algorithm, &[7; 16]);

@@ -1,7 +1,7 @@
-//! Tags under a key that only the server has: on what it hands out and wants to know again.
-//! RFC 4493.
+//! AES-CMAC tags under a key that only the server has. They authenticate opaque values that the
+//! server issues and receives back. RFC 4493.
 
-/// A key for tags that nobody else needs to verify.
+/// A key for tags that only this server verifies.
 pub struct TagKey(lanes::Key);
 
 impl TagKey {
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tag_is_that_of_rfc_4493_and_its_key_is_not_shown() {
+    fn tag_matches_rfc_4493_and_debug_hides_the_key() {
         let key = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
         let message = 0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a_u128.to_be_bytes();
         let key = TagKey::new(&key);

@@ -4,7 +4,7 @@ use crate::codec::{Malformed, Reader, utf16_units};
 use crate::fscc::{FileTime, PosixInfo};
 use crate::smb::AppleDetails;
 
-/// The shapes a listing can be asked for in.
+/// The information classes that a client may request in QUERY_DIRECTORY.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryClass {
@@ -35,13 +35,13 @@ impl DirectoryClass {
         })
     }
 
-    /// Whether more than the name is shown.
+    /// True if the class contains more than the name.
     #[must_use]
     pub fn needs_attributes(self) -> bool {
         self != Self::Names
     }
 
-    /// Whether the length of extended attributes is shown.
+    /// True if the class contains `EaSize`.
     #[must_use]
     pub fn shows_ea_bytes(self) -> bool {
         !matches!(self, Self::Directory | Self::Names)
@@ -51,29 +51,29 @@ impl DirectoryClass {
 /// One entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectoryRecord {
-    /// Position in the directory, for resuming.
+    /// Position in the directory (`FileIndex`), from which a listing can resume.
     pub index: u32,
     /// Creation, last access, last write, change.
     pub times: [FileTime; 4],
-    /// Length.
+    /// Length (`EndOfFile`), in bytes.
     pub size_bytes: u64,
     /// Bytes of storage in use.
     pub allocation_bytes: u64,
-    /// FILE_ATTRIBUTE_*.
+    /// `FILE_ATTRIBUTE_*` bits.
     pub attributes: u32,
     /// Bytes of extended attributes, or the reparse tag of a reparse point.
     pub ea_bytes: u32,
-    /// Id of the file in its volume.
+    /// Id of the file in its volume (`FileId`).
     pub file_index: u64,
     /// Name.
     pub name: Vec<u16>,
-    /// What clients of Apple are told in place of `ea_bytes` and a short name,
-    /// by [`DirectoryClass::IdBothDirectory`].
+    /// Apple's replacement for `ea_bytes` and the short name, in
+    /// [`DirectoryClass::IdBothDirectory`] only.
     pub apple: Option<AppleDetails>,
 }
 
-/// Appends an entry to `out` if it fits into `limit` bytes counted from
-/// `start`, and chains the entry at `previous` to it. Returns where it starts.
+/// Appends an entry to `out` if it fits into `limit` bytes counted from `start`, and links the
+/// entry at `previous` to it. Returns the new entry's offset, or `None` if it does not fit.
 pub fn put_directory_record(
     class: DirectoryClass,
     record: &DirectoryRecord,
@@ -96,10 +96,10 @@ pub fn put_directory_record(
     Some(at)
 }
 
-/// Reads the first entry of a list, and gives the rest of the list, empty after the last.
+/// Decodes the first entry of a list. Returns the entry and the rest of the list, which is empty
+/// after the last entry.
 ///
-/// # Errors
-/// [`Malformed`] if the entry is cut off, or the distance to the next does not lead forward.
+/// # Errors [`Malformed`] if the entry is truncated, or `NextEntryOffset` does not lead forward.
 pub fn take_directory_record(
     class: DirectoryClass,
     list: &[u8],
@@ -142,7 +142,7 @@ pub fn take_directory_record(
     Ok((record, rest.ok_or_else(|| r.malformed("directory record distance"))?))
 }
 
-/// As [`put_directory_record`], in the shape of POSIX. POSIX-FSCC 2.2.1.
+/// Like [`put_directory_record`], with FilePosixInformation entries. POSIX-FSCC 2.2.1.
 pub fn put_posix_directory_record(
     info: &PosixInfo,
     name: &[u16],
@@ -151,7 +151,8 @@ pub fn put_posix_directory_record(
     previous: Option<usize>,
     limit: usize,
 ) -> Option<usize> {
-    // Two numbers before, the name's length behind.
+    // 12 bytes: `NextEntryOffset` and `FileIndex` before the information, the name's length behind
+    // it.
     let length = 12 + info.length_bytes() + name.len() * 2;
     let at = begin_record(length, out, start, previous, limit)?;
     put_u32(out, 0);
@@ -161,7 +162,7 @@ pub fn put_posix_directory_record(
     Some(at)
 }
 
-/// Begins an entry of `length` bytes if it fits, chained to the one before.
+/// Starts an entry of `length` bytes if it fits, and links the previous entry to it.
 fn begin_record(
     length: usize,
     out: &mut Vec<u8>,
@@ -204,9 +205,9 @@ fn put_common(record: &DirectoryRecord, out: &mut Vec<u8>) {
     put_u32(out, record.attributes);
 }
 
-/// What stands between the name's length and the name.
+/// Writes the class-specific fields between `FileNameLength` and the name.
 fn put_class(class: DirectoryClass, record: &DirectoryRecord, out: &mut Vec<u8>) {
-    // Short names are not made: their length is 0 and their room empty.
+    // The server generates no short names: their length is 0 and their field zero.
     const SHORT_NAME: [u8; 26] = [0; 26];
     match class {
         DirectoryClass::Directory | DirectoryClass::Names => {}
@@ -243,7 +244,7 @@ fn put_class(class: DirectoryClass, record: &DirectoryRecord, out: &mut Vec<u8>)
     }
 }
 
-/// The short name is said to be whole: Apple's clients look at nothing else.
+/// Declares the short name as 24 bytes long, because Apple's clients read no other field.
 fn put_apple(details: &AppleDetails, out: &mut Vec<u8>) {
     put_u32(out, details.maximal_access);
     out.extend_from_slice(&24u16.to_le_bytes());
@@ -265,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fixed_part_of_every_class_has_the_length_that_room_is_made_for() {
+    fn fixed_part_length_matches_every_class() {
         for number in [1, 2, 3, 12, 37, 38, 60, 63] {
             let class = DirectoryClass::from_number(number).unwrap();
             let mut out = Vec::new();
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_read_as_they_were_written() {
+    fn directory_entries_round_trip() {
         for number in [1, 2, 3, 12, 37, 38, 60, 63] {
             let class = DirectoryClass::from_number(number).unwrap();
             let mut record = DirectoryRecord {
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_posix_has_its_name_behind_its_owners() {
+    fn posix_entry_name_follows_the_owner_sids() {
         let mut info = PosixInfo::default();
         info.facts.owners = [vec![1; 12], vec![2; 12]];
         let mut out = Vec::new();
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn apples_details_take_the_place_of_the_short_name() {
+    fn apple_details_replace_the_short_name() {
         let details = AppleDetails {
             maximal_access: 0x1F,
             fork_bytes: 3,
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_does_not_fit_leaves_the_buffer_as_it_was() {
+    fn entry_without_room_leaves_the_buffer_unchanged() {
         let record = DirectoryRecord { name: vec![65; 4], ..DirectoryRecord::default() };
         let mut out = Vec::new();
         let first = put_directory_record(DirectoryClass::Names, &record, &mut out, 0, None, 43);

@@ -2,24 +2,23 @@
 
 use crate::codec::{Malformed, Reader};
 
-/// Extended attributes in one list.
+/// Maximum number of extended attributes in one list.
 const ENTRIES_MAX: usize = 4096;
 
 /// One extended attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EaEntry<'a> {
-    /// FILE_NEED_EA or 0.
+    /// `FILE_NEED_EA` or 0.
     pub flags: u8,
     /// Name, in ASCII by custom.
     pub name: &'a [u8],
-    /// Value; empty in a set request: remove.
+    /// Value. In a set request an empty value removes the attribute.
     pub value: &'a [u8],
 }
 
 /// Reads a list of names and values.
 ///
-/// # Errors
-/// [`Malformed`] if an entry leads out of the list.
+/// # Errors [`Malformed`] if an entry exceeds the list.
 pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
     let mut entries = Vec::new();
     while !bytes.is_empty() {
@@ -43,10 +42,9 @@ pub fn decode_ea_list(mut bytes: &[u8]) -> Result<Vec<EaEntry<'_>>, Malformed> {
     Ok(entries)
 }
 
-/// Reads a list of names to ask for. MS-FSCC 2.4.16.1.
+/// Decodes the list of names of a query. MS-FSCC 2.4.16.1.
 ///
-/// # Errors
-/// [`Malformed`] if an entry leads out of the list.
+/// # Errors [`Malformed`] if an entry exceeds the list.
 pub fn decode_ea_names(mut bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     let mut names = Vec::new();
     while !bytes.is_empty() {
@@ -65,7 +63,7 @@ pub fn decode_ea_names(mut bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     Ok(names)
 }
 
-/// Appends entries until `limit` bytes are used; how many fitted.
+/// Appends entries until `limit` bytes are used. Returns the number of entries written.
 pub fn put_ea_list(entries: &[(Vec<u8>, Vec<u8>)], out: &mut Vec<u8>, limit: usize) -> usize {
     let start = out.len();
     let mut previous = None;

@@ -3,7 +3,7 @@
 use crate::codec::{Malformed, Reader, Writer};
 use crate::fscc::FileTime;
 
-/// Numbers of the classes that a client may ask for or set.
+/// File information classes that a client may query or set.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileInfoClass {
@@ -39,7 +39,7 @@ pub enum FileInfoClass {
 }
 
 impl FileInfoClass {
-    /// The class with this number, if it is one that SMB2 knows.
+    /// The class with this number; `None` if SMB2 does not define it.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Some(match number {
@@ -76,8 +76,7 @@ impl FileInfoClass {
         })
     }
 
-    /// The smallest buffer with which the class may be asked for, in bytes:
-    /// its fixed part.
+    /// The smallest output buffer for a query of this class, in bytes: its fixed part.
     #[must_use]
     pub fn bytes_min(self) -> usize {
         match self {
@@ -95,22 +94,22 @@ impl FileInfoClass {
     }
 }
 
-/// All that the query classes show of one open.
+/// The attributes of one open from which every query class is encoded.
 #[derive(Clone, Debug, Default)]
 pub struct FileFacts {
     /// Creation, last access, last write, change.
     pub times: [FileTime; 4],
-    /// FILE_ATTRIBUTE_*.
+    /// `FILE_ATTRIBUTE_*` bits.
     pub attributes: u32,
     /// Bytes of storage in use.
     pub allocation_bytes: u64,
-    /// Length.
+    /// Length, in bytes.
     pub size_bytes: u64,
-    /// Number of names.
+    /// Number of hard links.
     pub links: u32,
-    /// Delete pending.
+    /// True while a delete is pending.
     pub delete_pending: bool,
-    /// A directory.
+    /// True for a directory.
     pub is_directory: bool,
     /// 64-bit id of the file in its volume.
     pub index: u64,
@@ -120,15 +119,15 @@ pub struct FileFacts {
     pub ea_bytes: u32,
     /// Granted access mask.
     pub access: u32,
-    /// Current position.
+    /// Current byte offset (FilePositionInformation).
     pub position: u64,
-    /// Mode flags.
+    /// Mode flags (FileModeInformation).
     pub mode: u32,
     /// Path in the share, with a leading `\`.
     pub name: Vec<u16>,
-    /// Streams, of which a file has at least the unnamed one.
+    /// Streams. A file has at least the unnamed one.
     pub streams: Vec<StreamFact>,
-    /// Tag of a reparse point.
+    /// Reparse tag; 0 for a file that is no reparse point.
     pub reparse_tag: u32,
 }
 
@@ -137,13 +136,13 @@ pub struct FileFacts {
 pub struct StreamFact {
     /// `:name:$DATA`.
     pub name: Vec<u16>,
-    /// Length.
+    /// Length, in bytes.
     pub size_bytes: u64,
     /// Bytes of storage in use.
     pub allocation_bytes: u64,
 }
 
-/// Appends the answer to a query of `class`; false if the class cannot be asked for.
+/// Appends the response to a query of `class`; false if the class cannot be queried.
 pub fn encode_file_info(class: FileInfoClass, facts: &FileFacts, w: &mut Writer<'_>) -> bool {
     match class {
         FileInfoClass::Basic => put_basic(facts, w),
@@ -215,11 +214,11 @@ fn put_name(name: &[u16], w: &mut Writer<'_>) {
     name.iter().for_each(|u| w.u16(*u));
 }
 
-/// Bytes of one stream's entry without its name.
+/// Length of one stream's entry without its name, in bytes.
 const STREAM_ENTRY_BYTES: usize = 24;
 
-/// How many of the streams fit into a buffer of `room` bytes: a client cannot
-/// do anything with a part of an entry. MS-FSA 2.1.5.12.28.
+/// The number of streams whose entries fit into `room` bytes. The server sends whole entries only.
+/// MS-FSA 2.1.5.12.28.
 #[must_use]
 pub fn streams_fitting(streams: &[StreamFact], room: usize) -> usize {
     let mut end = 0usize;
@@ -246,12 +245,12 @@ fn put_streams(streams: &[StreamFact], w: &mut Writer<'_>) {
     }
 }
 
-/// FileBasicInformation as set. MS-FSCC 2.4.7.
+/// FileBasicInformation in a set request. MS-FSCC 2.4.7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BasicInfo {
     /// Creation, last access, last write, change; see [`FileTime`] for the special values.
     pub times: [FileTime; 4],
-    /// FILE_ATTRIBUTE_*; 0 leaves them.
+    /// `FILE_ATTRIBUTE_*` bits; 0 leaves the attributes unchanged.
     pub attributes: u32,
 }
 
@@ -275,7 +274,7 @@ impl BasicInfo {
 /// FileRenameInformation and FileLinkInformation for SMB2. MS-FSCC 2.4.41, 2.4.28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenameInfo<'a> {
-    /// First byte: replace; with the Ex class, flags.
+    /// First byte: `ReplaceIfExists`; in the Ex classes, flags.
     pub flags: u32,
     /// Must be 0 over the network.
     pub root: u64,
@@ -303,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_listed_whole_or_not_at_all() {
+    fn stream_list_contains_whole_entries_only() {
         let stream = |length| StreamFact { name: vec![65; length], ..StreamFact::default() };
         let all = vec![stream(7), stream(1), stream(3)];
         for room in 0..200 {

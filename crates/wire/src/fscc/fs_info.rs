@@ -3,7 +3,7 @@
 use crate::codec::{Writer, put_utf16};
 use crate::fscc::FileTime;
 
-/// Classes that a client may ask for.
+/// File system information classes that a client may query.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FsInfoClass {
@@ -34,7 +34,7 @@ impl FsInfoClass {
         })
     }
 
-    /// The smallest buffer with which the class may be asked for, in bytes.
+    /// The smallest output buffer for a query of this class, in bytes.
     #[must_use]
     pub fn bytes_min(self) -> usize {
         match self {
@@ -50,44 +50,44 @@ impl FsInfoClass {
     }
 }
 
-/// As a quota flag: what users store is counted. MS-FSCC 2.5.2.
+/// Quota flag: the volume tracks the bytes that each user stores. MS-FSCC 2.5.2.
 pub const FILE_VC_QUOTA_TRACK: u32 = 0x1;
-/// And nobody may store more than their limit.
+/// Quota flag: the volume also enforces the limits.
 pub const FILE_VC_QUOTA_ENFORCE: u32 = 0x2;
 
-/// All that the classes show of a share's file system.
+/// The attributes of a share's file system from which every query class is encoded.
 #[derive(Clone, Debug, Default)]
 pub struct FsFacts {
-    /// When the volume was made.
+    /// Creation time of the volume.
     pub created: FileTime,
     /// Serial number.
     pub serial: u32,
     /// Label.
     pub label: String,
-    /// Allocation units in all.
+    /// Allocation units in total.
     pub units_total: u64,
-    /// Units free, whoever may use them.
+    /// Free units, including those reserved for privileged users.
     pub units_free: u64,
-    /// Units free for the caller.
+    /// Free units that are available to the caller.
     pub units_available: u64,
-    /// Sectors of 512 bytes in a unit.
+    /// Sectors of 512 bytes per unit.
     pub sectors_per_unit: u32,
-    /// FILE_CASE_PRESERVED_NAMES and so on.
+    /// `FILE_CASE_PRESERVED_NAMES` and further attribute flags.
     pub attributes: u32,
-    /// Longest component, in characters.
+    /// Maximum length of a path component, in characters.
     pub name_max: u32,
-    /// Parts of files can be given back (FSCTL_FILE_LEVEL_TRIM).
+    /// True if the volume supports FSCTL_FILE_LEVEL_TRIM.
     pub trims: bool,
-    /// FILE_VC_QUOTA_TRACK and so on.
+    /// `FILE_VC_QUOTA_*` flags.
     pub quota_flags: u32,
-    /// Names the volume in FS_OBJECTID.
+    /// Identifies the volume in FileFsObjectIdInformation.
     pub object_id: [u8; 16],
 }
 
 /// Bytes of a sector.
 const SECTOR: u32 = 512;
 
-/// Appends the answer to a query of `class`.
+/// Appends the response to a query of `class`.
 pub fn encode_fs_info(class: FsInfoClass, facts: &FsFacts, w: &mut Writer<'_>) {
     match class {
         FsInfoClass::Volume => {
@@ -104,7 +104,7 @@ pub fn encode_fs_info(class: FsInfoClass, facts: &FsFacts, w: &mut Writer<'_>) {
             w.u32(SECTOR);
         }
         FsInfoClass::Device => {
-            // A disk, mounted.
+            // FILE_DEVICE_DISK.
             w.u32(7);
             w.u32(0x20);
         }
@@ -137,13 +137,13 @@ pub fn encode_fs_info(class: FsInfoClass, facts: &FsFacts, w: &mut Writer<'_>) {
     }
 }
 
-/// MS-FSCC 2.5.8: logical sectors of 512, physical ones of 4096 bytes.
+/// Logical sectors of 512 bytes, physical sectors of 4096 bytes. MS-FSCC 2.5.8.
 fn put_sector_size(w: &mut Writer<'_>, trims: bool) {
     w.u32(SECTOR);
     w.u32(4096);
     w.u32(4096);
     w.u32(4096);
-    // Aligned device, aligned partition; and whether trim works.
+    // Aligned device, aligned partition, and optionally SSINFO_FLAGS_TRIM_ENABLED.
     w.u32(if trims { 3 | 8 } else { 3 });
     w.u32(0);
     w.u32(0);

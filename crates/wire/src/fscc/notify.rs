@@ -1,38 +1,38 @@
-//! Records of changes in a directory. MS-FSCC 2.7.1.
+//! Change records of CHANGE_NOTIFY. MS-FSCC 2.7.1.
 
-/// What happened to a name.
+/// The change that a record reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum NotifyAction {
-    /// It came to be, or came from another directory.
+    /// The file was created, or moved in from another directory.
     Added = 1,
-    /// It is gone, or went to another directory.
+    /// The file was removed, or moved to another directory.
     Removed = 2,
-    /// What it names was changed.
+    /// The data or attributes of the file were changed.
     Modified = 3,
-    /// It was renamed and had this name.
+    /// The file was renamed; the record holds its old name.
     RenamedOldName = 4,
-    /// It was renamed and has this name.
+    /// The file was renamed; the record holds its new name.
     RenamedNewName = 5,
-    /// A named stream of it came to be.
+    /// A named stream was created.
     AddedStream = 6,
-    /// A named stream of it is gone.
+    /// A named stream was removed.
     RemovedStream = 7,
-    /// A named stream of it was changed.
+    /// A named stream was changed.
     ModifiedStream = 8,
 }
 
-/// Bytes of a record before its name.
+/// Length of a record before its name, in bytes.
 const FIXED: usize = 12;
 
-/// Bytes that a list has once a record with a name of `units` follows the
-/// `length_bytes` that it has.
+/// The length of a list of `length_bytes` after a record with a name of `units` UTF-16 code units
+/// is appended.
 #[must_use]
 pub fn notify_list_bytes(length_bytes: usize, units: usize) -> usize {
     length_bytes.next_multiple_of(4) + FIXED + 2 * units
 }
 
-/// A list under construction, at the end of a buffer.
+/// Builds a list at the end of a buffer.
 #[derive(Debug)]
 pub struct NotifyList<'a> {
     out: &'a mut Vec<u8>,
@@ -41,13 +41,13 @@ pub struct NotifyList<'a> {
 }
 
 impl<'a> NotifyList<'a> {
-    /// An empty list that begins at the end of `out`.
+    /// Starts an empty list at the end of `out`.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         let start = out.len();
         Self { out, start, previous: None }
     }
 
-    /// Appends a record. The one before it is padded to 4 bytes, the last one is not.
+    /// Appends a record. The previous record is padded to 4 bytes; the last one is not.
     pub fn put(&mut self, action: NotifyAction, name: &[u16]) {
         let at = self.start + (self.out.len() - self.start).next_multiple_of(4);
         self.out.resize(at, 0);
@@ -71,13 +71,13 @@ mod tests {
     }
 
     #[test]
-    fn records_begin_at_multiples_of_four_and_the_last_is_not_padded() {
+    fn records_are_aligned_and_the_last_is_unpadded() {
         let mut out = vec![0xFF; 3];
         let mut list = NotifyList::new(&mut out);
         list.put(NotifyAction::Added, &units("a"));
         list.put(NotifyAction::Removed, &units("b"));
         let expected: &[u8] = &[
-            0xFF, 0xFF, 0xFF, // What was there.
+            0xFF, 0xFF, 0xFF, // Existing contents.
             16, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, b'a', 0, 0, 0, // Padded.
             0, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, b'b', 0,
         ];
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_length_is_known_before_it_is_written() {
+    fn predicted_notify_length_matches_the_written_list() {
         let mut out = Vec::new();
         let mut expected = 0;
         for name in ["", "odd", "even", "x"] {

@@ -1,28 +1,27 @@
-//! What the POSIX extensions of SMB 3.1.1 show of a file and a file system:
-//! POSIX-SMB2 2.1.3.2.1, POSIX-FSCC 2.1.1, 2.2.1, 2.3.1, in the form that Samba
-//! and Linux have.
+//! File and file system information of the SMB 3.1.1 POSIX extensions, in the form that Samba and
+//! Linux use. POSIX-SMB2 2.1.3.2.1, POSIX-FSCC 2.1.1, 2.2.1, 2.3.1.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::fscc::FileTime;
 
-/// Names the extensions in NEGOTIATE and in CREATE.
+/// Identifies the extensions in NEGOTIATE and in CREATE.
 pub const POSIX_EXTENSIONS: [u8; 16] = [
     0x93, 0xAD, 0x25, 0x50, 0x9C, 0xB4, 0x11, 0xE7, 0xB4, 0x23, 0x83, 0xDE, 0x96, 0x8B, 0xCD, 0x7C,
 ];
-/// FilePosixInformation: of a file, and of the entries of a directory.
+/// FilePosixInformation: for a file, and for directory entries.
 pub const FILE_POSIX_INFORMATION: u8 = 100;
 /// FileFsPosixInformation.
 pub const FS_POSIX_INFORMATION: u8 = 100;
 /// Permission bits of a mode: the same on the wire and in POSIX.
 pub const MODE_PERMISSIONS: u32 = 0o7777;
-/// Where the kind of a node begins in a mode on the wire.
+/// Bit position of the file type in a mode on the wire.
 const KIND_SHIFT: u32 = 12;
-/// Bytes of a query's answer without the two identifiers.
+/// Length of the encoded information without the two security identifiers.
 const INFO_BYTES: usize = 80;
-/// Bytes of the shortest security identifier.
+/// Length of the shortest security identifier.
 const SID_BYTES_MIN: usize = 8;
 
-/// Kinds of nodes in a mode on the wire. POSIX-FSCC 2.1.1.2.
+/// File types in a mode on the wire. POSIX-FSCC 2.1.1.2.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PosixKind {
@@ -36,23 +35,23 @@ pub enum PosixKind {
     Socket = 6,
 }
 
-/// Links, mode and owners: what the reply to a CREATE tells, and every query.
+/// Links, mode and owners: the part that the CREATE response and every query share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PosixFacts {
-    /// Number of names.
+    /// Number of hard links.
     pub links: u32,
-    /// Tag of a reparse point.
+    /// Reparse tag; 0 for a file that is no reparse point.
     pub reparse_tag: u32,
     /// Permission bits.
     pub permissions: u32,
-    /// What it is.
+    /// File type.
     pub kind: PosixKind,
     /// Owner and group, as encoded security identifiers.
     pub owners: [Vec<u8>; 2],
 }
 
 impl PosixFacts {
-    /// Appends them.
+    /// Appends the fields.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mode = self.permissions & MODE_PERMISSIONS | (self.kind as u32) << KIND_SHIFT;
         for number in [self.links, self.reparse_tag, mode] {
@@ -67,25 +66,25 @@ impl PosixFacts {
 pub struct PosixInfo {
     /// Creation, last access, last write, change.
     pub times: [FileTime; 4],
-    /// Length.
+    /// Length, in bytes.
     pub size_bytes: u64,
     /// Bytes of storage in use.
     pub allocation_bytes: u64,
-    /// FILE_ATTRIBUTE_*.
+    /// `FILE_ATTRIBUTE_*` bits.
     pub attributes: u32,
-    /// Number of the node in its file system.
+    /// Inode number in its file system.
     pub inode: u64,
-    /// Number of the file system.
+    /// Device number of the file system.
     pub device: u32,
-    /// The rest.
+    /// Links, mode and owners.
     pub facts: PosixFacts,
 }
 
 impl PosixInfo {
-    /// The smallest buffer with which it may be asked for, in bytes.
+    /// The smallest output buffer for a query, in bytes.
     pub const BYTES_MIN: usize = INFO_BYTES + 2 * SID_BYTES_MIN;
 
-    /// Appends it.
+    /// Appends the information.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for time in self.times {
             out.extend_from_slice(&time.0.to_le_bytes());
@@ -99,7 +98,7 @@ impl PosixInfo {
         self.facts.encode(out);
     }
 
-    /// Bytes of it.
+    /// Encoded length, in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
         INFO_BYTES + self.facts.owners.iter().map(Vec::len).sum::<usize>()
@@ -109,29 +108,29 @@ impl PosixInfo {
 /// FileFsPosixInformation: sizes in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PosixFsInfo {
-    /// Bytes that one transfer best has.
+    /// Optimal transfer size, in bytes.
     pub transfer_bytes: u32,
-    /// Bytes of a block.
+    /// Block size, in bytes.
     pub block_bytes: u32,
-    /// Blocks in all.
+    /// Blocks in total.
     pub blocks_total: u64,
-    /// Blocks free, whoever may use them.
+    /// Free blocks, including those reserved for privileged users.
     pub blocks_free: u64,
-    /// Blocks free for the caller.
+    /// Free blocks that are available to the caller.
     pub blocks_available: u64,
-    /// Nodes in all.
+    /// Inodes in total.
     pub nodes_total: u64,
-    /// Nodes that may still be made.
+    /// Free inodes.
     pub nodes_free: u64,
-    /// Number of the file system.
+    /// Identifier of the file system.
     pub serial: u64,
 }
 
 impl PosixFsInfo {
-    /// Bytes of it.
+    /// Encoded length, in bytes.
     pub const BYTES: usize = 56;
 
-    /// Appends it.
+    /// Appends the information.
     pub fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.transfer_bytes);
         w.u32(self.block_bytes);
@@ -148,9 +147,9 @@ impl PosixFsInfo {
     }
 }
 
-/// The permission bits in the POSIX context of a CREATE, if it gives any. POSIX-SMB2 2.1.3.1.1.
-/// Linux's client sends 0xffff, which is no mode, where it has none: for what it turns into a pipe,
-/// a socket or a device afterwards.
+/// The permission bits in the POSIX context of a CREATE; `None` if the client sets none. POSIX-SMB2
+/// 2.1.3.1.1. Linux's client sends 0xffff for a file that it converts into a pipe, a socket or a
+/// device afterwards.
 ///
 /// # Errors
 /// [`Malformed`] if it is not four bytes long.
@@ -163,7 +162,7 @@ pub fn decode_posix_mode(data: &[u8]) -> Result<Option<u32>, Malformed> {
     Ok((mode & NO_MODE != NO_MODE).then_some(mode & MODE_PERMISSIONS))
 }
 
-/// See [`decode_posix_mode`]: all sixteen bits of a mode, with a file type that there is not.
+/// Placeholder for "no mode", see [`decode_posix_mode`]: all sixteen bits, which no file type has.
 const NO_MODE: u32 = 0xffff;
 
 #[cfg(test)]
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn information_of_a_file_has_the_layout_that_linux_reads() {
+    fn posix_file_information_has_linux_layout() {
         let mut out = Vec::new();
         info().encode(&mut out);
         assert_eq!(out.len(), info().length_bytes());
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn information_of_a_file_system_has_56_bytes() {
+    fn posix_fs_information_has_56_bytes() {
         let mut out = Vec::new();
         PosixFsInfo { block_bytes: 4096, serial: 9, ..PosixFsInfo::default() }
             .encode(&mut Writer::new(&mut out));
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_four_bytes_of_which_the_permissions_count() {
+    fn posix_mode_decodes_permission_bits_of_four_bytes() {
         assert_eq!(decode_posix_mode(&0o71_7644u32.to_le_bytes()), Ok(Some(0o7644)));
         for none in [0xffff, u32::MAX] {
             assert_eq!(decode_posix_mode(&u32::to_le_bytes(none)), Ok(None), "{none:#x}");

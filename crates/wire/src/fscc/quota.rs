@@ -1,36 +1,35 @@
-//! Quotas of users. MS-FSCC 2.4.41, 2.4.41.1, MS-SMB2 2.2.37.1.
+//! User quotas. MS-FSCC 2.4.41, 2.4.41.1, MS-SMB2 2.2.37.1.
 
 use crate::codec::{Malformed, Reader};
 
-/// Entries in one list.
+/// Maximum number of entries in one list.
 const ENTRIES_MAX: usize = 4096;
-/// Bytes of an entry before its identifier.
+/// Length of an entry before its SID, in bytes.
 const FIXED: usize = 40;
-/// Entries begin at multiples of this.
+/// Alignment of entries, in bytes.
 const ALIGNED: usize = 8;
 
-/// As a limit: any amount.
+/// Limit value: unlimited.
 pub const QUOTA_NO_LIMIT: u64 = u64::MAX;
-/// As a limit that is set: what is known of the user is forgotten.
+/// Limit value in a set request: removes the user's quota entry.
 pub const QUOTA_REMOVE: u64 = u64::MAX - 1;
 
 /// FILE_QUOTA_INFORMATION.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaEntry<'a> {
-    /// Stored, in bytes.
+    /// Bytes that the user stores.
     pub used_bytes: u64,
-    /// Worth a warning, in bytes; or [`QUOTA_NO_LIMIT`].
+    /// Warning threshold in bytes, or [`QUOTA_NO_LIMIT`].
     pub threshold_bytes: u64,
-    /// In bytes; or [`QUOTA_NO_LIMIT`], [`QUOTA_REMOVE`].
+    /// Limit in bytes, [`QUOTA_NO_LIMIT`] or [`QUOTA_REMOVE`].
     pub limit_bytes: u64,
-    /// Whose it is: a security identifier.
+    /// SID of the user.
     pub sid: &'a [u8],
 }
 
-/// Reads a list of quotas to set.
+/// Decodes the quotas of a set request.
 ///
-/// # Errors
-/// [`Malformed`] if an entry leads out of the list.
+/// # Errors [`Malformed`] if an entry exceeds the list.
 pub fn decode_quota_list(bytes: &[u8]) -> Result<Vec<QuotaEntry<'_>>, Malformed> {
     chain(bytes, |r| {
         let length = r.u32("quota")? as usize;
@@ -43,7 +42,7 @@ pub fn decode_quota_list(bytes: &[u8]) -> Result<Vec<QuotaEntry<'_>>, Malformed>
     })
 }
 
-/// Reads a list of users to ask about: FILE_GET_QUOTA_INFORMATION.
+/// Decodes the users of a query: FILE_GET_QUOTA_INFORMATION.
 ///
 /// # Errors
 /// As [`decode_quota_list`].
@@ -54,7 +53,7 @@ pub fn decode_quota_users(bytes: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     })
 }
 
-/// Entries that each begin with the distance to the next one.
+/// Decodes entries that each start with the distance to the next one (`NextEntryOffset`).
 fn chain<'a, T>(
     mut bytes: &'a [u8],
     entry: impl Fn(&mut Reader<'a>) -> Result<T, Malformed>,
@@ -75,7 +74,7 @@ fn chain<'a, T>(
     Ok(entries)
 }
 
-/// A list under construction.
+/// Builds a list of quota entries.
 #[derive(Debug)]
 pub struct QuotaList<'a> {
     out: &'a mut Vec<u8>,
@@ -84,13 +83,12 @@ pub struct QuotaList<'a> {
 }
 
 impl<'a> QuotaList<'a> {
-    /// An empty list, of which no more than `room_bytes` may come to be in `out`,
-    /// which is empty.
+    /// Starts an empty list in `out`, which must be empty, of at most `room_bytes` bytes.
     pub fn new(out: &'a mut Vec<u8>, room_bytes: usize) -> Self {
         Self { out, room_bytes, previous: None }
     }
 
-    /// Appends an entry; false if there is no room for it.
+    /// Appends an entry; false if it does not fit.
     pub fn put(&mut self, entry: &QuotaEntry<'_>) -> bool {
         let at = self.out.len().next_multiple_of(ALIGNED);
         if at + FIXED + entry.sid.len() > self.room_bytes {
@@ -103,7 +101,7 @@ impl<'a> QuotaList<'a> {
         }
         self.out.extend_from_slice(&[0; 4]);
         self.out.extend_from_slice(&(entry.sid.len() as u32).to_le_bytes());
-        // When it was changed, nobody knows.
+        // `ChangeTime` is unknown.
         self.out.extend_from_slice(&[0; 8]);
         for number in [entry.used_bytes, entry.threshold_bytes, entry.limit_bytes] {
             self.out.extend_from_slice(&number.to_le_bytes());
@@ -113,24 +111,23 @@ impl<'a> QuotaList<'a> {
     }
 }
 
-/// What a QUERY_INFO of quotas asks for: SMB2_QUERY_QUOTA_INFO.
+/// SMB2_QUERY_QUOTA_INFO: selects the entries of a quota query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaQuery<'a> {
-    /// One entry only.
+    /// `ReturnSingle`: return one entry only.
     pub single: bool,
-    /// From the first one on.
+    /// `RestartScan`: start at the first entry.
     pub restart: bool,
-    /// List of users, see [`decode_quota_users`]; empty for all.
+    /// Users to return, see [`decode_quota_users`]; empty for all users.
     pub users: &'a [u8],
-    /// The user to begin with; empty for the first.
+    /// SID of the user to start with; empty for the first.
     pub start: &'a [u8],
 }
 
 impl<'a> QuotaQuery<'a> {
-    /// Reads it.
+    /// Decodes the query.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short or leads out of itself.
+    /// # Errors [`Malformed`] if the query is short or a part exceeds it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let single = r.u8("quota query")? != 0;
@@ -140,7 +137,7 @@ impl<'a> QuotaQuery<'a> {
         let start_length = r.u32("quota query")? as usize;
         let start_offset = r.u32("quota query")? as usize;
         let mut rest = Reader::new(r.rest());
-        // One or the other: MS-SMB2 2.2.37.1 has both in one buffer.
+        // A query holds either a list or a start SID: MS-SMB2 2.2.37.1 has both in one buffer.
         let users = rest.take(users_length, "quota users")?;
         if users_length > 0 || start_length == 0 {
             return Ok(Self { single, restart, users, start: &[] });
@@ -158,7 +155,7 @@ mod tests {
     const SID: &[u8] = &[1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0, 0xA1, 0x0F, 0, 0];
 
     #[test]
-    fn a_list_is_read_as_it_was_written_and_not_otherwise() {
+    fn quota_list_round_trips_and_rejects_truncation() {
         let entry = |used_bytes, sid| QuotaEntry {
             used_bytes,
             threshold_bytes: 2,
@@ -181,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_names_users_or_where_to_begin() {
+    fn quota_query_holds_users_or_a_start_sid() {
         let mut users = vec![0, 0, 0, 0, SID.len() as u8, 0, 0, 0];
         users.extend(SID);
         let mut bytes = vec![1, 0, 0, 0, users.len() as u8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

@@ -1,10 +1,10 @@
-//! Reparse points: files that stand for something else. MS-FSCC 2.1.2.
+//! Reparse points. MS-FSCC 2.1.2.
 
 use crate::codec::{Malformed, Reader};
 
 /// IO_REPARSE_TAG_SYMLINK.
 pub const REPARSE_TAG_SYMLINK: u32 = 0xA000_000C;
-/// IO_REPARSE_TAG_NFS: what UNIX has and Windows has not. MS-FSCC 2.1.2.6.
+/// IO_REPARSE_TAG_NFS: UNIX file types that Windows lacks. MS-FSCC 2.1.2.6.
 pub const REPARSE_TAG_NFS: u32 = 0x8000_0014;
 /// IO_REPARSE_TAG_LX_SYMLINK: a symbolic link of the Windows Subsystem for Linux, in which four
 /// bytes of version precede a target in UTF-8. MS-FSCC 2.1.2.1.
@@ -13,19 +13,19 @@ pub const REPARSE_TAG_LX_SYMLINK: u32 = 0xA000_001D;
 pub const REPARSE_TAG_AF_UNIX: u32 = 0x8000_0023;
 /// IO_REPARSE_TAG_LX_FIFO: a pipe of the Windows Subsystem for Linux, without data.
 pub const REPARSE_TAG_LX_FIFO: u32 = 0x8000_0024;
-/// Bytes before the target of [`REPARSE_TAG_LX_SYMLINK`].
+/// Length of the version field before the target of [`REPARSE_TAG_LX_SYMLINK`].
 pub const LX_VERSION_BYTES: usize = 4;
-/// Bytes of a reparse buffer at most, its header included.
+/// Maximum length of a reparse buffer, including its header.
 pub const REPARSE_BYTES_MAX: usize = 16 * 1024;
 
 /// SYMLINK_FLAG_RELATIVE.
 const RELATIVE: u32 = 1;
-/// The header's bytes; of tags that are not Microsoft's, with a GUID.
+/// Length of the header. Tags of other vendors have a GUID behind it.
 const HEADER_BYTES: usize = 8;
 const GUID_BYTES: usize = 16;
-/// Tags with this bit are Microsoft's.
+/// Marks the tags of Microsoft.
 const MICROSOFT: u32 = 0x8000_0000;
-/// Bytes of a symbolic link's data before its names.
+/// Length of a symbolic link's fixed data before its names.
 const SYMLINK_BYTES: usize = 12;
 
 const NFS_LINK: u64 = 0x0000_0000_014B_4E4C;
@@ -34,25 +34,25 @@ const NFS_BLOCK: u64 = 0x0000_0000_004B_4C42;
 const NFS_FIFO: u64 = 0x0000_0000_4F46_4946;
 const NFS_SOCKET: u64 = 0x0000_0000_4B43_4F53;
 
-/// A whole reparse buffer, its form checked.
+/// A complete reparse buffer with a valid header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReparseBuffer<'a> {
-    /// What kind.
+    /// Reparse tag.
     pub tag: u32,
-    /// What belongs to it.
+    /// Data of the tag.
     pub data: &'a [u8],
 }
 
-/// A symbolic link that a client would follow.
+/// A symbolic link that the client resolves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symlink {
-    /// Where it leads, `\\` between components.
+    /// Target path, with `\` between components.
     pub target: Vec<u16>,
-    /// It begins where the link is.
+    /// True if the target is relative to the link's directory.
     pub is_relative: bool,
 }
 
-/// What UNIX has beside files, directories and links, with device numbers.
+/// UNIX file types other than file, directory and symbolic link, with device numbers.
 #[allow(missing_docs, reason = "the names are the specification's")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialFile {
@@ -63,10 +63,10 @@ pub enum SpecialFile {
 }
 
 impl<'a> ReparseBuffer<'a> {
-    /// Reads a buffer as it is stored or sent. MS-FSCC 2.1.2.2, 2.1.2.3.
+    /// Decodes a buffer from disk or from the network. MS-FSCC 2.1.2.2, 2.1.2.3.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is not as long as it says, or too long.
+    /// # Errors [`Malformed`] if its length differs from `ReparseDataLength`, or exceeds
+    /// [`REPARSE_BYTES_MAX`].
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let tag = r.u32("reparse tag")?;
@@ -83,7 +83,7 @@ impl<'a> ReparseBuffer<'a> {
     }
 }
 
-/// A buffer of one of Microsoft's tags.
+/// Encodes a buffer of a Microsoft tag.
 fn encode(tag: u32, data: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + data.len());
     out.extend_from_slice(&tag.to_le_bytes());
@@ -94,10 +94,9 @@ fn encode(tag: u32, data: &[u8]) -> Vec<u8> {
 }
 
 impl Symlink {
-    /// Reads the data of [`REPARSE_TAG_SYMLINK`]. The name that is for people is left out.
+    /// Decodes the data of [`REPARSE_TAG_SYMLINK`]. The print name is ignored.
     ///
-    /// # Errors
-    /// [`Malformed`] if a name is not in it.
+    /// # Errors [`Malformed`] if a name lies outside the data.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let offset = usize::from(r.u16("link")?);
@@ -109,7 +108,7 @@ impl Symlink {
         Ok(Self { target, is_relative })
     }
 
-    /// The whole buffer; none if it is too long for one.
+    /// The complete buffer; `None` if it would exceed the maximum length.
     #[must_use]
     pub fn encode(&self) -> Option<Vec<u8>> {
         let data = self.data()?;
@@ -121,7 +120,7 @@ impl Symlink {
         if HEADER_BYTES + SYMLINK_BYTES + 2 * bytes > REPARSE_BYTES_MAX {
             return None;
         }
-        // Both names are the same, the one for people behind the other.
+        // The substitute name doubles as the print name, which follows it.
         let mut data = Vec::with_capacity(SYMLINK_BYTES + 2 * bytes);
         for number in [0, bytes, bytes, bytes] {
             data.extend_from_slice(&(number as u16).to_le_bytes());
@@ -133,11 +132,11 @@ impl Symlink {
         Some(data)
     }
 
-    /// Symbolic Link Error Response: what a client needs to go on by itself, with the
-    /// bytes of the path that were not looked at. MS-SMB2 2.2.2.2.1.
+    /// Symbolic Link Error Response, from which the client resolves the path itself.
+    /// `unparsed_bytes` is the length of the path behind the link. MS-SMB2 2.2.2.2.1.
     #[must_use]
     pub fn error_data(&self, unparsed_bytes: u16) -> Option<Vec<u8>> {
-        /// "SYML".
+        /// `SymLinkErrorTag`: "SYML".
         const ERROR_TAG: u32 = 0x4C4D_5953;
         let data = self.data()?;
         let mut out = Vec::with_capacity(16 + data.len());
@@ -152,7 +151,7 @@ impl Symlink {
 }
 
 impl SpecialFile {
-    /// The whole buffer.
+    /// The complete buffer.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let device = |kind: u64, major: u32, minor: u32| {
@@ -167,10 +166,9 @@ impl SpecialFile {
         encode(REPARSE_TAG_NFS, &data)
     }
 
-    /// What a buffer says that a file is; none for what is neither pipe, socket nor device.
+    /// The file type that a buffer describes; `None` if it is neither pipe, socket nor device.
     ///
-    /// # Errors
-    /// [`Malformed`] for data of [`REPARSE_TAG_NFS`] of no known kind.
+    /// # Errors [`Malformed`] for data of [`REPARSE_TAG_NFS`] with an unknown type.
     pub fn decode(buffer: &ReparseBuffer<'_>) -> Result<Option<Self>, Malformed> {
         match buffer.tag {
             REPARSE_TAG_AF_UNIX => return Ok(Some(Self::Socket)),
@@ -192,11 +190,9 @@ impl SpecialFile {
     }
 }
 
-/// The target of a symbolic link as [`REPARSE_TAG_NFS`] has it, as it is stored; none for
-/// what is not a link.
+/// The target of a symbolic link in [`REPARSE_TAG_NFS`] data; `None` for other types.
 ///
-/// # Errors
-/// [`Malformed`] for data of no known kind.
+/// # Errors [`Malformed`] for data with an unknown type.
 pub fn decode_nfs_link(data: &[u8]) -> Result<Option<Vec<u16>>, Malformed> {
     let mut r = Reader::new(data);
     let kind = r.u64("special file")?;
@@ -218,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_read_as_it_was_written() {
+    fn symlink_buffer_round_trips() {
         let link = Symlink { target: units(r"..\a b"), is_relative: true };
         let bytes = link.encode().unwrap();
         // Tag, length, reserved; offsets and lengths of both names; flags.
@@ -230,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_a_client_tells_it_where_to_go_on() {
+    fn symlink_error_names_target_and_unparsed_rest() {
         let link = Symlink { target: units("t"), is_relative: false };
         let data = link.error_data(6).unwrap();
         let expected = [
@@ -241,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn special_files_are_what_nfs_calls_them() {
+    fn special_files_round_trip_through_the_nfs_tag() {
         let device = SpecialFile::Character { major: 1, minor: 3 }.encode();
         let expected =
             [&[0x14, 0, 0, 0x80, 16, 0, 0, 0][..], b"CHR\0\0\0\0\0", &[1, 0, 0, 0, 3, 0, 0, 0]];
@@ -271,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_lies_about_its_length_is_refused() {
+    fn reparse_buffer_with_a_wrong_length_is_refused() {
         let good = SpecialFile::Fifo.encode();
         for length in 0..good.len() {
             assert!(ReparseBuffer::decode(&good[..length]).is_err(), "{length}");

@@ -1,8 +1,8 @@
-//! Windows' clock. MS-DTYP 2.3.3.
+//! Windows timestamps. MS-DTYP 2.3.3.
 
-/// 100-nanosecond intervals since 1601-01-01 00:00 UTC. In set requests 0 means
-/// "leave", all ones "leave, and stop changing it by this handle", all ones
-/// but the last bit "start changing it again" (MS-FSCC 2.4.7).
+/// 100-nanosecond intervals since 1601-01-01 00:00 UTC. In set requests, 0 leaves the time
+/// unchanged. All ones (-1) also suspends automatic updates through this handle, and -2 resumes
+/// them (MS-FSCC 2.4.7).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileTime(pub u64);
 
@@ -10,17 +10,17 @@ pub struct FileTime(pub u64);
 const UNIX_EPOCH: i128 = 116_444_736_000_000_000;
 
 impl FileTime {
-    /// From nanoseconds since 1970, cut to what can be told.
+    /// Converts nanoseconds since 1970, clamped to the representable range.
     #[must_use]
     pub fn from_unix_nanos(nanos: i128) -> Self {
-        // Times of this age fit 64 bits, which divide much faster.
+        // Present-day times fit into 64 bits, where a division is much faster.
         let hundreds = i64::try_from(nanos)
             .map_or_else(|_| nanos.div_euclid(100), |nanos| nanos.div_euclid(100).into());
         let intervals = hundreds + UNIX_EPOCH;
         Self(u64::try_from(intervals.clamp(0, i128::from(i64::MAX))).unwrap_or(0))
     }
 
-    /// To nanoseconds since 1970.
+    /// Converts to nanoseconds since 1970.
     #[must_use]
     pub fn to_unix_nanos(self) -> i128 {
         (i128::from(self.0) - UNIX_EPOCH) * 100

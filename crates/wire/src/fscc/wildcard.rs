@@ -1,59 +1,60 @@
-//! Names in expressions. MS-FSA 2.1.4.4.
+//! File name expressions. MS-FSA 2.1.4.4.
 //!
-//! Windows programs write `*`, `?` and `.`; Win32 sends some of them as `<`, `>` and `"`, which
-//! follow the rules of DOS: `*.` (names without an extension) goes out as `<`.
+//! Windows programs write `*`, `?` and `.`. Win32 sends some of them as `<`, `>` and `"`, which
+//! follow the rules of DOS: `*.` (names without an extension) becomes `<`.
 
 use crate::fscc::upcase;
 
 const STAR: u16 = b'*' as u16;
 const QUESTION: u16 = b'?' as u16;
-/// `<`: any characters before the name's last dot, and that dot, but none behind it. From behind
-/// the last dot, and in a name without one: any characters.
+/// DOS_STAR `<`: matches any characters up to and including the name's last dot. Behind the last
+/// dot, and in a name without one, it matches any characters.
 const DOS_STAR: u16 = b'<' as u16;
-/// `>`: one character that is no dot; nothing before a dot and at the end of the name.
+/// DOS_QM `>`: one character other than a dot; matches nothing before a dot and at the end of the
+/// name.
 const DOS_QM: u16 = b'>' as u16;
-/// `"`: a dot; nothing at the end of the name.
+/// DOS_DOT `"`: a dot; matches nothing at the end of the name.
 const DOS_DOT: u16 = b'"' as u16;
 const DOT: u16 = b'.' as u16;
 
-/// Whether a pattern is more than a plain name.
+/// True if a pattern contains a wildcard.
 #[must_use]
 pub fn has_wildcards(pattern: &[u16]) -> bool {
     pattern.iter().any(|u| matches!(*u, STAR | QUESTION | DOS_STAR | DOS_QM | DOS_DOT))
 }
 
-/// Whether `name` is one that `pattern` describes, without regard to case.
+/// True if `name` matches `pattern`, ignoring case.
 #[must_use]
 pub fn matches(pattern: &[u16], name: &[u16]) -> bool {
     Pattern::new(pattern).matches(name)
 }
 
-/// A pattern that many names are held against.
+/// A pattern prepared for matching many names.
 ///
-/// Runs over a name once with the set of reachable pattern positions: time
-/// grows with the product of the lengths, never exponentially.
+/// One pass over a name tracks the set of reachable pattern positions. The time is bounded by the
+/// product of the two lengths, never exponential.
 #[derive(Clone, Debug, Default)]
 pub struct Pattern {
-    /// In upper case.
+    /// The pattern, case-folded.
     units: Vec<u16>,
     kind: Kind,
-    /// The positions that are reached, and room for those that are next.
+    /// Reachable positions, followed by scratch space for the next set.
     reachable: Vec<bool>,
     next: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
-    /// One name.
+    /// A literal name.
     #[default]
     Plain,
-    /// `*`, and `*.*`, which a name without a dot matches, too.
+    /// `*`, or `*.*`, which also matches a name without a dot.
     All,
     Wild,
 }
 
 impl Pattern {
-    /// Of a pattern as clients send it.
+    /// Prepares a pattern as the client sent it.
     #[must_use]
     pub fn new(pattern: &[u16]) -> Self {
         let kind = match pattern {
@@ -67,13 +68,13 @@ impl Pattern {
         Self { units, kind, next: reachable.clone(), reachable }
     }
 
-    /// Whether it is more than a plain name.
+    /// True if the pattern contains a wildcard.
     #[must_use]
     pub fn has_wildcards(&self) -> bool {
         self.kind != Kind::Plain
     }
 
-    /// Whether it describes `name`, without regard to case.
+    /// True if `name` matches, ignoring case.
     #[must_use]
     pub fn matches(&mut self, name: &[u16]) -> bool {
         match self.kind {
@@ -104,11 +105,11 @@ impl Pattern {
     }
 }
 
-/// Where `unit` leads from `position`; both in upper case.
+/// Marks the positions that `unit` reaches from `position`; both sides are case-folded.
 fn step(pattern: &[u16], position: usize, unit: u16, is_last_dot: bool, next: &mut [bool]) {
     match pattern[position] {
         STAR => next[position] = true,
-        // The last dot ends it: no further character is its.
+        // DOS_STAR ends with the last dot, and consumes no further character.
         DOS_STAR if is_last_dot => next[position + 1] = true,
         DOS_STAR => next[position] = true,
         QUESTION => next[position + 1] = true,
@@ -119,7 +120,7 @@ fn step(pattern: &[u16], position: usize, unit: u16, is_last_dot: bool, next: &m
     }
 }
 
-/// Positions that are reached without taking a character.
+/// Adds the positions that are reachable without consuming a character.
 fn pass_empty(pattern: &[u16], reachable: &mut [bool], upcoming: Option<u16>) {
     for position in 0..pattern.len() {
         let skips = match pattern[position] {
@@ -146,9 +147,9 @@ mod tests {
         matches(&units(pattern), &units(name))
     }
 
-    /// Rows of MS-FSA 2.1.4.4, and the patterns that `cmd` sends.
+    /// Rows of MS-FSA 2.1.4.4, and patterns that `cmd` sends.
     #[test]
-    fn patterns_match_as_the_specification_says() {
+    fn patterns_match_as_ms_fsa_specifies() {
         for (pattern, names, others) in [
             ("*", "a a.b .a a. ..", ""),
             ("*.*", "a a.b .a a. .. .", ""),
@@ -189,7 +190,7 @@ mod tests {
         }
     }
 
-    /// The specification's rules as they are written, tried one after another.
+    /// Reference model: the specification's rules, with backtracking.
     fn model(pattern: &[u16], name: &[u16]) -> bool {
         let any = |from: &[u16], upto: usize| (0..=upto).any(|n| model(from, &name[n..]));
         let Some((&first, rest)) = pattern.split_first() else { return name.is_empty() };
@@ -210,10 +211,10 @@ mod tests {
         }
     }
 
-    /// Every pattern and every name of up to four and six characters of an alphabet in which
-    /// each rule has its character.
+    /// Compares all patterns of up to four characters with all names of up to six, over an alphabet
+    /// that exercises each rule.
     #[test]
-    fn every_short_pattern_matches_as_a_brute_force_model() {
+    fn short_patterns_match_the_brute_force_model() {
         let words = |alphabet: &str, longest: usize| {
             let alphabet = units(alphabet);
             let mut words = vec![Vec::new()];
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_was_used_is_as_good_as_new() {
+    fn pattern_reuse_leaves_no_state_behind() {
         let mut pattern = Pattern::new(&units("*.txt"));
         assert!(pattern.has_wildcards());
         for (name, expected) in [("a.TXT", true), ("a.bak", false), (".txt", true), ("", false)] {
@@ -249,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hostile_pattern_costs_no_more_than_the_product_of_the_lengths() {
+    fn hostile_pattern_cost_is_bounded_by_the_product() {
         let pattern = "*a".repeat(120);
         let name = "a".repeat(119) + &"b".repeat(130);
         assert!(!check(&pattern, &name));

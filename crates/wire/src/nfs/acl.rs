@@ -1,44 +1,44 @@
-//! Access control lists as NFS has them. RFC 8881 6.2.
+//! NFSv4 access control lists. RFC 8881 6.2.
 
 use super::limits::ACL_ENTRIES_MAX;
 use super::xdr::{List, xdr_enum, xdr_flags, xdr_struct};
 
 xdr_enum! {
-    /// What an entry does: `acetype4`.
+    /// Type of an entry: `acetype4`.
     enum AceType {
-        /// Allows.
+        /// Allows the access.
         Allow = 0,
-        /// Denies.
+        /// Denies the access.
         Deny = 1,
-        /// Has accesses logged.
+        /// Logs the access.
         Audit = 2,
-        /// Has accesses reported.
+        /// Reports the access.
         Alarm = 3,
     }
 }
 
 xdr_flags! {
-    /// How an entry is inherited and whom it names: `aceflag4`.
+    /// Inheritance and principal type of an entry: `aceflag4`.
     flags AceFlags {
-        /// New files get it.
+        /// New files inherit the entry.
         FILE_INHERIT = 0x01,
-        /// New directories get it.
+        /// New directories inherit the entry.
         DIRECTORY_INHERIT = 0x02,
-        /// What inherits it does not pass it on.
+        /// Children that inherit the entry do not propagate it.
         NO_PROPAGATE_INHERIT = 0x04,
-        /// It is for what inherits it, not for the directory itself.
+        /// The entry applies to children only, not to the directory itself.
         INHERIT_ONLY = 0x08,
-        /// Accesses that were allowed are meant.
+        /// The entry logs or reports permitted accesses.
         SUCCESSFUL_ACCESS = 0x10,
-        /// Accesses that were refused are meant.
+        /// The entry logs or reports denied accesses.
         FAILED_ACCESS = 0x20,
         /// `who` is a group.
         IDENTIFIER_GROUP = 0x40,
-        /// It was inherited.
+        /// The entry was inherited.
         INHERITED = 0x80,
     }
 
-    /// What may be done: `acemask4`. Files and directories share bits.
+    /// Access rights: `acemask4`. Files and directories share bits.
     flags AceMask {
         /// Read data; list a directory.
         READ_DATA = 0x0000_0001,
@@ -50,37 +50,37 @@ xdr_flags! {
         READ_NAMED_ATTRS = 0x0000_0008,
         /// Write named attributes.
         WRITE_NAMED_ATTRS = 0x0000_0010,
-        /// Execute a file; go through a directory.
+        /// Execute a file; traverse a directory.
         EXECUTE = 0x0000_0020,
-        /// Remove what is in a directory.
+        /// Delete children of a directory.
         DELETE_CHILD = 0x0000_0040,
         /// Read attributes.
         READ_ATTRIBUTES = 0x0000_0080,
         /// Write attributes.
         WRITE_ATTRIBUTES = 0x0000_0100,
-        /// Change how long the file is retained.
+        /// Change the retention period.
         WRITE_RETENTION = 0x0000_0200,
-        /// Hold the file back from being removed.
+        /// Place or release a retention hold.
         WRITE_RETENTION_HOLD = 0x0000_0400,
-        /// Remove.
+        /// Delete the file.
         DELETE = 0x0001_0000,
-        /// Read the list.
+        /// Read the ACL.
         READ_ACL = 0x0002_0000,
-        /// Change the list.
+        /// Change the ACL.
         WRITE_ACL = 0x0004_0000,
         /// Change the owner.
         WRITE_OWNER = 0x0008_0000,
-        /// Wait for the file.
+        /// Use the file for synchronization.
         SYNCHRONIZE = 0x0010_0000,
     }
 
-    /// How a list came about: `aclflag4`. RFC 8881 6.4.3.
+    /// Flags of a list: `aclflag4`. RFC 8881 6.4.3.
     flags AclFlags {
-        /// Entries of the directory above are taken over.
+        /// The list is subject to automatic inheritance.
         AUTO_INHERIT = 0x1,
-        /// They are not.
+        /// The list is protected from automatic inheritance.
         PROTECTED = 0x2,
-        /// Nobody asked for this list.
+        /// The list was created by default.
         DEFAULTED = 0x4,
     }
 }
@@ -89,21 +89,21 @@ xdr_struct! {
     /// One entry: `nfsace4`.
     #[derive(Copy)]
     struct Ace<'a> {
-        /// What it does.
+        /// Type.
         ace_type: AceType,
-        /// How it is inherited.
+        /// Inheritance and principal type.
         flags: AceFlags,
-        /// What may be done.
+        /// Access rights.
         mask: AceMask,
-        /// By whom: `user@domain`, a number, or one of [`who`].
+        /// Principal: `user@domain`, a number, or one of [`who`].
         who: &'a [u8],
     }
 
     /// A list with flags, of the attributes dacl and sacl: `nfsacl41`.
     struct Acl41<'a> {
-        /// How it came about.
+        /// Inheritance flags of the list.
         flags: AclFlags,
-        /// Its entries.
+        /// Entries.
         entries: Acl<'a>,
     }
 }
@@ -111,28 +111,28 @@ xdr_struct! {
 /// A list without flags, of the attribute acl.
 pub type Acl<'a> = List<Ace<'a>, ACL_ENTRIES_MAX>;
 
-/// Those that entries can name without a domain. RFC 8881 6.2.1.5.
+/// Special principals without a domain. RFC 8881 6.2.1.5.
 pub mod who {
     /// The owner of the file.
     pub const OWNER: &[u8] = b"OWNER@";
     /// The group of the file.
     pub const GROUP: &[u8] = b"GROUP@";
-    /// Everyone, the owner among them.
+    /// Everyone, including the owner.
     pub const EVERYONE: &[u8] = b"EVERYONE@";
-    /// Whoever comes without a name.
+    /// A caller without authentication.
     pub const ANONYMOUS: &[u8] = b"ANONYMOUS@";
-    /// Whoever proved a name.
+    /// Any authenticated caller.
     pub const AUTHENTICATED: &[u8] = b"AUTHENTICATED@";
 }
 
-/// Kinds of entries that a server keeps: the attribute aclsupport. RFC 8881 6.2.1.2.
+/// Entry types that a server supports: the attribute aclsupport. RFC 8881 6.2.1.2.
 pub mod support {
-    /// Allowing ones.
+    /// ALLOW entries.
     pub const ALLOW: u32 = 0x1;
-    /// Denying ones.
+    /// DENY entries.
     pub const DENY: u32 = 0x2;
-    /// Logging ones.
+    /// AUDIT entries.
     pub const AUDIT: u32 = 0x4;
-    /// Reporting ones.
+    /// ALARM entries.
     pub const ALARM: u32 = 0x8;
 }

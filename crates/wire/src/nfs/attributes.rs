@@ -1,35 +1,35 @@
 //! Attributes of files: `fattr4`. RFC 8881 3.3.10 and 5, RFC 7862 12, RFC 8275,
 //! RFC 8276, RFC 9754.
 //!
-//! One table names every attribute, its number and its type. From it come
-//! [`Attributes`], the numbers in [`attribute`], [`Fattr::attributes`], and
-//! [`AttributeWriter`], with which a server writes just what was asked for.
+//! One table defines every attribute with its number and type. It generates [`Attributes`], the
+//! numbers in [`attribute`], [`Fattr::attributes`], and [`AttributeWriter`], with which a server
+//! encodes the requested attributes only.
 
 mod types;
 
 use super::acl::{Acl, Acl41};
-use super::xdr::{Reserved, XdrReader, XdrWriter, field, xdr_struct};
+use super::xdr::{ReservedWord, XdrReader, XdrWriter, field, xdr_struct};
 use super::{Bitmap4, FileHandle, FileType, NfsStatus, NfsTime};
 use crate::codec::Malformed;
 pub use types::*;
 
 xdr_struct! {
-    /// Attributes as they are sent: which, and their values one after the other.
+    /// Encoded attributes: a mask, and the values in ascending order of their numbers.
     #[derive(Copy, Default)]
     struct Fattr<'a> {
-        /// Which, from the lowest number.
+        /// The attributes that are present.
         mask: Bitmap4,
-        /// Their values.
+        /// Their encoded values.
         values: &'a [u8],
     }
 }
 
-/// Attributes that cannot be taken in.
+/// Why attributes cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadAttributes {
-    /// One has a number that nothing defines, so that what follows it cannot be read.
+    /// No specification defines the number, so the position of the following values is unknown.
     Unknown(u32),
-    /// The values are not those that the mask announces.
+    /// The values do not match the mask.
     Malformed(Malformed),
 }
 
@@ -40,7 +40,7 @@ impl From<Malformed> for BadAttributes {
 }
 
 impl From<BadAttributes> for NfsStatus {
-    /// What a request with such attributes is answered. RFC 8881 5.
+    /// The status of a request with such attributes. RFC 8881 5.
     fn from(bad: BadAttributes) -> Self {
         match bad {
             BadAttributes::Unknown(_) => Self::ATTRNOTSUPP,
@@ -51,12 +51,12 @@ impl From<BadAttributes> for NfsStatus {
 
 macro_rules! attributes {
     ($($number:literal $field:ident $constant:ident: $type:ty, $doc:literal;)*) => {
-        /// Numbers of attributes: their places in masks.
+        /// Attribute numbers: bit positions in masks.
         pub mod attribute {
             $(#[doc = $doc] pub const $constant: u32 = $number;)*
         }
 
-        /// Each writes an attribute if it was asked for.
+        /// Each method writes its attribute if it was requested.
         #[allow(clippy::extra_unused_lifetimes)]
         impl AttributeWriter {
             $(
@@ -68,17 +68,17 @@ macro_rules! attributes {
             )*
         }
 
-        /// Attributes, read or to be written: those that are there.
+        /// Decoded attributes, or attributes to encode; absent ones are `None`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Attributes<'a> {
             $(#[doc = $doc] pub $field: Option<$type>,)*
         }
 
         impl<'a> Attributes<'a> {
-            /// Every attribute that has a name here.
+            /// All attributes that this crate defines.
             pub const ALL: Bitmap4 = Bitmap4::of(&[$($number,)*]);
 
-            /// Which are there.
+            /// The attributes that are present.
             #[must_use]
             pub fn mask(&self) -> Bitmap4 {
                 let mut mask = Bitmap4::EMPTY;
@@ -212,10 +212,9 @@ attributes! {
 }
 
 impl<'a> Fattr<'a> {
-    /// The attributes by name.
+    /// Decodes the attributes.
     ///
-    /// # Errors
-    /// [`BadAttributes`] if one is unknown, or the values are others than announced.
+    /// # Errors [`BadAttributes`] if an attribute is unknown, or the values do not match the mask.
     pub fn attributes(&self) -> Result<Attributes<'a>, BadAttributes> {
         let mut attributes = Attributes::default();
         let mut r = XdrReader::new(self.values);
@@ -230,7 +229,7 @@ impl<'a> Fattr<'a> {
 }
 
 impl Attributes<'_> {
-    /// Writes the attributes that are there as `fattr4`.
+    /// Writes the present attributes as `fattr4`.
     pub fn encode(&self, w: &mut XdrWriter<'_>) {
         let mask = self.mask();
         w.put(&mask);
@@ -241,7 +240,7 @@ impl Attributes<'_> {
         w.finish_opaque(length);
     }
 
-    /// The attributes as [`Fattr`] has them, their values in `buffer`.
+    /// Encodes the attributes as a [`Fattr`] whose values live in `buffer`.
     pub fn to_fattr<'b>(&self, buffer: &'b mut Vec<u8>) -> Fattr<'b> {
         let mask = self.mask();
         buffer.clear();
@@ -253,21 +252,21 @@ impl Attributes<'_> {
     }
 }
 
-/// Writes those of a file's attributes that were asked for, straight to where
-/// they go: one call for each that there is, in the order of their numbers. Which
-/// were written stands before them in the end.
+/// Writes the requested attributes of a file directly into the reply. The server calls one method
+/// per attribute that it has, in ascending order of their numbers. [`AttributeWriter::finish`]
+/// fills in the mask.
 #[derive(Debug)]
 #[must_use = "attributes end with finish()"]
 pub struct AttributeWriter {
     requested: Bitmap4,
     written: Bitmap4,
     words: u32,
-    mask_at: Reserved,
-    length: Reserved,
+    mask_at: ReservedWord,
+    length: ReservedWord,
 }
 
 impl AttributeWriter {
-    /// Begins `fattr4` with at most the attributes of `requested`.
+    /// Starts a `fattr4` with at most the attributes of `requested`.
     pub fn begin(w: &mut XdrWriter<'_>, requested: Bitmap4) -> Self {
         let words = (128 - requested.0.leading_zeros()).div_ceil(32);
         w.u32(words);
@@ -280,13 +279,13 @@ impl AttributeWriter {
         Self { requested, written: Bitmap4::EMPTY, words, mask_at, length }
     }
 
-    /// Whether the attribute of this number was asked for.
+    /// True if the attribute of this number was requested.
     #[must_use]
     pub fn wants(&self, number: u32) -> bool {
         self.requested.contains(number)
     }
 
-    /// Lets the attribute of this number be written if it was asked for.
+    /// Calls `write` for the attribute of this number if it was requested.
     #[inline]
     pub fn put_with(
         &mut self,
@@ -301,8 +300,7 @@ impl AttributeWriter {
         }
     }
 
-    /// Fills in which attributes there are and how long their values are.
-    /// Returns which.
+    /// Fills in the mask and the length of the values. Returns the mask.
     pub fn finish(self, w: &mut XdrWriter<'_>) -> Bitmap4 {
         for word in 0..self.words {
             let bits = (self.written.0 >> (32 * word)) as u32;

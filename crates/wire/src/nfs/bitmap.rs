@@ -7,18 +7,18 @@ use std::ops::{BitAnd, BitOr, BitOrAssign, Not, Sub};
 
 /// A set of the numbers 0 to 126.
 ///
-/// All greater ones, which nothing defines, are kept as [`Bitmap4::UNKNOWN`]: a
-/// set that names one is so still known to name something strange.
+/// Every greater number, which no specification defines, maps to [`Bitmap4::UNKNOWN`]. A set thus
+/// records that it contained an undefined number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bitmap4(pub u128);
 
 impl Bitmap4 {
-    /// Nothing.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
     /// Stands for all numbers above 126.
     pub const UNKNOWN: u32 = 127;
 
-    /// The set of these numbers; each must be below 128.
+    /// The set of these numbers, each below 128.
     #[must_use]
     pub const fn of(numbers: &[u32]) -> Self {
         let mut bits = 0;
@@ -30,35 +30,35 @@ impl Bitmap4 {
         Self(bits)
     }
 
-    /// Whether `number` is in the set.
+    /// True if the set contains `number`.
     #[must_use]
     pub const fn contains(self, number: u32) -> bool {
         number < 128 && self.0 >> number & 1 == 1
     }
 
-    /// Whether all of `other` is in the set.
+    /// True if the set contains all of `other`.
     #[must_use]
     pub const fn contains_all(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether nothing is in the set.
+    /// True if the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Puts `number`, which must be below 128, into the set.
+    /// Adds `number`, which must be below 128.
     pub fn insert(&mut self, number: u32) {
         self.0 |= 1 << number;
     }
 
-    /// Takes `number`, which must be below 128, out of the set.
+    /// Removes `number`, which must be below 128.
     pub fn remove(&mut self, number: u32) {
         self.0 &= !(1 << number);
     }
 
-    /// The numbers in the set, from the lowest.
+    /// The numbers in ascending order.
     pub fn iter(self) -> impl Iterator<Item = u32> {
         let mut bits = self.0;
         std::iter::from_fn(move || {
@@ -125,7 +125,7 @@ impl Decode<'_> for Bitmap4 {
 }
 
 impl Encode for Bitmap4 {
-    /// Writes as many words as there are up to the last that is not zero.
+    /// Writes the words up to the last nonzero one.
     #[inline]
     fn encode(&self, w: &mut XdrWriter<'_>) {
         let words = (128 - self.0.leading_zeros()).div_ceil(32);
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_go_from_the_lowest_and_end_with_the_last_that_is_not_zero() {
+    fn bitmap_words_end_with_the_last_nonzero_word() {
         let mut out = Vec::new();
         XdrWriter::new(&mut out).put(&Bitmap4::of(&[0, 33, 82]));
         assert_eq!(out, [0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 4, 0, 0]);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nothing_defines_are_remembered_as_unknown() {
+    fn undefined_bitmap_numbers_are_recorded_as_unknown() {
         let mut bytes = vec![0, 0, 0, 5];
         bytes.extend([0; 19]);
         bytes.push(1);

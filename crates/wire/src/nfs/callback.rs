@@ -1,48 +1,46 @@
-//! What a server asks of a client: CB_COMPOUND and its operations. RFC 8881 20,
-//! RFC 7862 16.
+//! The backchannel: CB_COMPOUND and its operations. RFC 8881 20, RFC 7862 16.
 
 use super::attributes::FsId;
 use super::compound::{NoResult, Tag};
 use super::limits::{NOTIFICATIONS_MAX, REFERRING_CALLS_MAX};
 use super::ops::{LayoutIoMode, OpenDelegation, WriteResponse};
 use super::reply::Reply;
-use super::xdr::{Decode, Encode, List, Reserved, XdrReader, XdrWriter, xdr_struct};
+use super::xdr::{Decode, Encode, List, ReservedWord, XdrReader, XdrWriter, xdr_struct};
 use super::{
     Bitmap4, CallbackNumber, Fattr, FileHandle, NfsStatus, SessionId, StateId, StateOwner,
 };
 use crate::codec::Malformed;
 
-/// Operations of one callback compound.
+/// Maximum number of operations in one callback compound.
 const CALLBACK_OPERATIONS_MAX: u32 = 64;
 
-/// Kinds of what a client can give back: numbers in the set of CB_RECALL_ANY.
-/// RFC 8881 20.6.
+/// Kinds of recallable objects: bits of CB_RECALL_ANY's mask. RFC 8881 20.6.
 pub mod recallable {
-    /// Delegations to read.
+    /// Read delegations.
     pub const READ_DELEGATION: u32 = 0;
-    /// Delegations to write.
+    /// Write delegations.
     pub const WRITE_DELEGATION: u32 = 1;
-    /// Delegations of directories.
+    /// Directory delegations.
     pub const DIRECTORY_DELEGATION: u32 = 2;
-    /// Layouts of files.
+    /// File layouts.
     pub const FILE_LAYOUT: u32 = 3;
-    /// Layouts of blocks.
+    /// Block layouts.
     pub const BLOCK_LAYOUT: u32 = 4;
 }
 
-/// Kinds of news of a directory: numbers in sets. RFC 8881 20.4.
+/// Types of directory notifications. RFC 8881 20.4.
 pub mod notification {
     /// An entry's attributes changed.
     pub const CHANGE_CHILD_ATTRS: u32 = 0;
     /// The directory's attributes changed.
     pub const CHANGE_DIR_ATTRS: u32 = 1;
-    /// An entry is gone.
+    /// An entry was removed.
     pub const REMOVE_ENTRY: u32 = 2;
-    /// An entry is new.
+    /// An entry was added.
     pub const ADD_ENTRY: u32 = 3;
-    /// An entry has another name.
+    /// An entry was renamed.
     pub const RENAME_ENTRY: u32 = 4;
-    /// The verifier of cookies is another.
+    /// The cookie verifier changed.
     pub const CHANGE_COOKIE_VERIFIER: u32 = 5;
 }
 
@@ -50,9 +48,9 @@ xdr_struct! {
     /// CB_GETATTR's arguments. The result is [`Fattr`].
     #[derive(Copy)]
     struct CbGetAttrArgs {
-        /// A file that the client has a delegation of.
+        /// The delegated file.
         handle: FileHandle,
-        /// Attributes that are asked for: change and size, times with RFC 9754.
+        /// Requested attributes: change and size; with RFC 9754 also times.
         requested: Bitmap4,
     }
 
@@ -61,44 +59,44 @@ xdr_struct! {
     struct CbRecallArgs {
         /// The delegation.
         state_id: StateId,
-        /// Whether the file is about to become empty, so that writes need not come.
+        /// True if the file is about to be truncated, so that the client need not flush its writes.
         truncate: bool,
         /// Its file.
         handle: FileHandle,
     }
 
-    /// Layouts of a part of a file: `layoutrecall_file4`.
+    /// Byte range of a layout recall: `layoutrecall_file4`.
     #[derive(Copy)]
     struct LayoutRecallFile {
         /// The file.
         handle: FileHandle,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
-        /// The layouts.
+        /// State id of the layouts.
         state_id: StateId,
     }
 
     /// CB_LAYOUTRECALL's arguments.
     #[derive(Copy)]
     struct CbLayoutRecallArgs {
-        /// Their kind.
+        /// Layout type.
         layout_type: u32,
-        /// What they are for.
+        /// I/O mode.
         io_mode: LayoutIoMode,
-        /// Whether the file will be elsewhere.
+        /// True if the layout's data servers will change.
         is_changed: bool,
-        /// Which.
+        /// The layouts to recall.
         what: LayoutRecall,
     }
 
-    /// News of a directory or a device: `notify4`.
+    /// A notification about a directory or a device: `notify4`.
     #[derive(Copy)]
     struct Notification<'a> {
-        /// Of which kinds: [`notification`].
+        /// Types: [`notification`].
         mask: Bitmap4,
-        /// What the kinds put there.
+        /// Type-specific values.
         values: &'a [u8],
     }
 
@@ -106,9 +104,9 @@ xdr_struct! {
     struct CbNotifyArgs<'a> {
         /// The delegation.
         state_id: StateId,
-        /// Its directory.
+        /// The directory.
         handle: FileHandle,
-        /// The news.
+        /// The notifications.
         changes: List<Notification<'a>, NOTIFICATIONS_MAX>,
     }
 
@@ -124,33 +122,33 @@ xdr_struct! {
     /// CB_RECALL_ANY's arguments, and CB_RECALLABLE_OBJ_AVAIL's.
     #[derive(Copy)]
     struct CbRecallAnyArgs {
-        /// How much the client may keep.
+        /// The number of objects that the client may retain.
         objects_to_keep: u32,
-        /// Of which kinds: [`recallable`].
+        /// Kinds of objects: [`recallable`].
         type_mask: Bitmap4,
     }
 
     /// CB_RECALL_SLOT's arguments.
     #[derive(Copy)]
     struct CbRecallSlotArgs {
-        /// The highest slot that the server would like to be used.
+        /// The highest slot id that the server wants the client to use.
         target_highest_slot_id: u32,
     }
 
-    /// A call that a callback is about: `referring_call4`.
+    /// A request that a callback refers to: `referring_call4`.
     #[derive(Copy)]
     struct ReferringCall {
-        /// Its number in its slot.
+        /// Sequence id of the request in its slot.
         sequence_id: u32,
-        /// Its slot.
+        /// Slot id.
         slot_id: u32,
     }
 
-    /// Calls of one session: `referring_call_list4`.
+    /// Referring calls of one session: `referring_call_list4`.
     struct ReferringCalls {
         /// The session.
         session_id: SessionId,
-        /// The calls.
+        /// The requests.
         calls: List<ReferringCall, REFERRING_CALLS_MAX>,
     }
 
@@ -158,15 +156,15 @@ xdr_struct! {
     struct CbSequenceArgs {
         /// The session.
         session_id: SessionId,
-        /// The number of the callback in its slot.
+        /// Sequence id of the callback in its slot.
         sequence_id: u32,
-        /// The slot.
+        /// Slot id.
         slot_id: u32,
-        /// The highest slot that the server has in use.
+        /// The highest slot id that the server uses.
         highest_slot_id: u32,
-        /// Whether the reply is to be kept.
+        /// True if the client must cache the reply.
         cache_this: bool,
-        /// Calls whose answers the client should have before it acts.
+        /// Requests whose replies the client must process before this callback.
         referring_calls: List<ReferringCalls, REFERRING_CALLS_MAX>,
     }
 
@@ -175,22 +173,22 @@ xdr_struct! {
     struct CbSequenceResult {
         /// The session.
         session_id: SessionId,
-        /// As in the arguments.
+        /// Sequence id of the request.
         sequence_id: u32,
-        /// As in the arguments.
+        /// Slot id of the request.
         slot_id: u32,
-        /// The highest slot that the client keeps.
+        /// The highest slot id that the client accepts.
         highest_slot_id: u32,
-        /// The highest slot that the client would like to be used.
+        /// The highest slot id that the client wants the server to use.
         target_highest_slot_id: u32,
     }
 
     /// CB_WANTS_CANCELLED's arguments.
     #[derive(Copy)]
     struct CbWantsCancelledArgs {
-        /// Wishes that others were in the way of.
+        /// Cancels wants that wait for a conflict to end.
         contended: bool,
-        /// Wishes that means were missing for.
+        /// Cancels wants that wait for server resources.
         resourced: bool,
     }
 
@@ -199,35 +197,35 @@ xdr_struct! {
     struct CbNotifyLockArgs<'a> {
         /// The file.
         handle: FileHandle,
-        /// Who waited.
+        /// The owner that waits for the lock.
         lock_owner: StateOwner<'a>,
     }
 
     /// CB_NOTIFY_DEVICEID's arguments.
     struct CbNotifyDeviceIdArgs<'a> {
-        /// The news.
+        /// The notifications.
         changes: List<Notification<'a>, NOTIFICATIONS_MAX>,
     }
 
     /// CB_OFFLOAD's arguments.
     struct CbOffloadArgs {
-        /// The file that was copied to.
+        /// The target file of the copy.
         handle: FileHandle,
         /// The copy.
         state_id: StateId,
-        /// How it ended.
+        /// Outcome of the copy.
         outcome: OffloadOutcome,
     }
 }
 
-/// Which layouts are wanted back: `layoutrecall4`.
+/// The layouts to recall: `layoutrecall4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutRecall {
-    /// Those of a part of a file.
+    /// Layouts of a byte range.
     File(LayoutRecallFile),
-    /// Those of a file system.
+    /// Layouts of a file system.
     FileSystem(FsId),
-    /// All.
+    /// All layouts.
     All,
 }
 
@@ -258,16 +256,16 @@ impl Encode for LayoutRecall {
     }
 }
 
-/// How a copy ended: `offload_info4`.
+/// Outcome of an asynchronous copy: `offload_info4`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OffloadOutcome {
-    /// It was made.
+    /// The copy succeeded.
     Done(WriteResponse),
-    /// It failed.
+    /// The copy failed.
     Failed {
         /// Why.
         status: NfsStatus,
-        /// Bytes that were copied before.
+        /// Bytes that were copied before the failure.
         copied_bytes: u64,
     },
 }
@@ -305,7 +303,7 @@ macro_rules! callbacks {
         }
 
         impl<'a> Callback<'a> {
-            /// Its number.
+            /// Its operation number.
             #[must_use]
             pub fn number(&self) -> CallbackNumber {
                 match self {
@@ -313,10 +311,9 @@ macro_rules! callbacks {
                 }
             }
 
-            /// Reads the arguments of the callback of this number.
+            /// Decodes the arguments of the callback with this number.
             ///
-            /// # Errors
-            /// [`Malformed`] if they are not its arguments, or none has the number.
+            /// # Errors [`Malformed`] if the arguments do not decode, or the number is undefined.
             pub fn decode(number: CallbackNumber, r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
                 match number {
                     $(CallbackNumber::$number => r.get().map(Self::$variant),)*
@@ -324,7 +321,7 @@ macro_rules! callbacks {
                 }
             }
 
-            /// Writes its arguments, without the number.
+            /// Writes the arguments, without the number.
             pub fn encode_args(&self, w: &mut XdrWriter<'_>) {
                 match self {
                     $(Self::$variant(args) => w.put(args),)*
@@ -339,7 +336,7 @@ macro_rules! callbacks {
         }
 
         impl<'a> CallbackResult<'a> {
-            /// Its outcome.
+            /// Its status.
             #[must_use]
             pub fn status(&self) -> NfsStatus {
                 match self {
@@ -347,10 +344,9 @@ macro_rules! callbacks {
                 }
             }
 
-            /// Reads what stands behind the status.
+            /// Decodes the body that follows the status.
             ///
-            /// # Errors
-            /// [`Malformed`] if it is not what the callback gives, or none has the number.
+            /// # Errors [`Malformed`] if the body does not decode, or the number is undefined.
             pub fn decode(
                 number: CallbackNumber,
                 status: NfsStatus,
@@ -364,7 +360,7 @@ macro_rules! callbacks {
                 }
             }
 
-            /// Writes what stands behind the status.
+            /// Writes the body that follows the status.
             pub fn encode_body(&self, w: &mut XdrWriter<'_>) {
                 match self {
                     $(Self::$variant(result) => Reply::encode_body(result, w),)*
@@ -375,43 +371,43 @@ macro_rules! callbacks {
 }
 
 callbacks! {
-    /// Asks for attributes of a delegated file.
+    /// Requests attributes of a delegated file.
     GETATTR GetAttr(CbGetAttrArgs) -> Fattr<'a>;
-    /// Wants a delegation back.
+    /// Recalls a delegation.
     RECALL Recall(CbRecallArgs) -> ();
-    /// Wants layouts back.
+    /// Recalls layouts.
     LAYOUTRECALL LayoutRecall(CbLayoutRecallArgs) -> ();
-    /// Tells what changed in a delegated directory.
+    /// Reports changes in a delegated directory.
     NOTIFY Notify(CbNotifyArgs<'a>) -> ();
-    /// Gives a delegation.
+    /// Grants a delegation.
     PUSH_DELEG PushDeleg(CbPushDelegArgs<'a>) -> ();
-    /// Wants some back of what the client has.
+    /// Recalls some of the client's delegations or layouts.
     RECALL_ANY RecallAny(CbRecallAnyArgs) -> ();
-    /// Tells that delegations are to be had.
+    /// Reports that delegations are available.
     RECALLABLE_OBJ_AVAIL RecallableObjAvail(CbRecallAnyArgs) -> ();
-    /// Wants fewer slots to be used.
+    /// Requests the use of fewer slots.
     RECALL_SLOT RecallSlot(CbRecallSlotArgs) -> ();
-    /// Says which slot of which session this compound has.
+    /// Identifies the session and slot of this compound.
     SEQUENCE Sequence(CbSequenceArgs) -> CbSequenceResult;
-    /// Tells that wishes will not be granted.
+    /// Reports that wants will not be granted.
     WANTS_CANCELLED WantsCancelled(CbWantsCancelledArgs) -> ();
-    /// Tells that a lock may be free.
+    /// Reports that a lock may be available.
     NOTIFY_LOCK NotifyLock(CbNotifyLockArgs<'a>) -> ();
-    /// Tells what changed about devices.
+    /// Reports device changes.
     NOTIFY_DEVICEID NotifyDeviceId(CbNotifyDeviceIdArgs<'a>) -> ();
-    /// Tells how a copy ended.
+    /// Reports the outcome of a copy.
     OFFLOAD Offload(CbOffloadArgs) -> ();
 }
 
-/// The arguments of a CB_COMPOUND while they are written.
+/// Encodes the arguments of a CB_COMPOUND.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackRequest {
-    count: Reserved,
+    count: ReservedWord,
     operations: u32,
 }
 
 impl CallbackRequest {
-    /// Writes what stands before the callbacks.
+    /// Writes the header of the compound.
     #[must_use]
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8], minor_version: u32) -> Self {
         w.opaque(tag);
@@ -427,28 +423,27 @@ impl CallbackRequest {
         callback.encode_args(w);
     }
 
-    /// Writes how many there were.
+    /// Patches the operation count.
     pub fn finish(self, w: &mut XdrWriter<'_>) {
         w.fill_u32(self.count, self.operations);
     }
 }
 
-/// The arguments of CB_COMPOUND, decoded one callback at a time, by a client.
+/// Decodes the arguments of a CB_COMPOUND one callback at a time; for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackCompound<'a> {
-    /// What the reply repeats.
+    /// Tag, which the reply echoes.
     pub tag: Tag<'a>,
-    /// Version 4 of what.
+    /// Minor version.
     pub minor_version: u32,
     left: u32,
     r: XdrReader<'a>,
 }
 
 impl<'a> CallbackCompound<'a> {
-    /// Reads what stands before the callbacks.
+    /// Decodes the header of the compound.
     ///
-    /// # Errors
-    /// [`Malformed`]: the call is answered GARBAGE_ARGS.
+    /// # Errors [`Malformed`]: the client replies GARBAGE_ARGS.
     pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
         let tag = r.get()?;
         let minor_version = r.u32("minorversion")?;
@@ -470,7 +465,7 @@ impl<'a> CallbackCompound<'a> {
 }
 
 impl<'a> Iterator for CallbackCompound<'a> {
-    /// A callback, or the number and status to answer: none comes after that.
+    /// A callback, or the number and status of an error reply, after which the iterator ends.
     type Item = Result<Callback<'a>, (CallbackNumber, NfsStatus)>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -483,16 +478,16 @@ impl<'a> Iterator for CallbackCompound<'a> {
     }
 }
 
-/// The results of a CB_COMPOUND while they are written, by a client.
+/// Encodes the results of a CB_COMPOUND; for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackReply {
-    status: Reserved,
-    count: Reserved,
+    status: ReservedWord,
+    count: ReservedWord,
     operations: u32,
 }
 
 impl CallbackReply {
-    /// Writes what stands before the results.
+    /// Writes the header of the reply.
     #[must_use]
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8]) -> Self {
         let status = w.reserve_u32();
@@ -513,24 +508,24 @@ impl CallbackReply {
         reply.encode_body(w);
     }
 
-    /// Writes the status of all, which is that of the last, and how many there were.
+    /// Patches the overall status, that of the last callback, and the result count.
     pub fn finish(self, w: &mut XdrWriter<'_>, status: NfsStatus) {
         w.fill_u32(self.status, status.0);
         w.fill_u32(self.count, self.operations);
     }
 }
 
-/// The results of a CB_COMPOUND, as a server reads them.
+/// Decodes the results of a CB_COMPOUND; for servers.
 #[derive(Clone, Copy, Debug)]
 pub struct CallbackResults<'a> {
-    /// That of the last callback that has results.
+    /// Status of the last callback with a result.
     pub status: NfsStatus,
     left: u32,
     r: XdrReader<'a>,
 }
 
 impl<'a> CallbackResults<'a> {
-    /// Reads what stands before the results.
+    /// Decodes the header of the reply.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes end early.
@@ -541,10 +536,10 @@ impl<'a> CallbackResults<'a> {
         Ok(Self { status, left, r: XdrReader::new(r.rest()) })
     }
 
-    /// What the next callback, of `number`, gives if it succeeded.
+    /// The result of the next callback, which must be a successful `number`.
     ///
-    /// # Errors
-    /// [`NoResult`]: it failed, or one before did, or the answer is another.
+    /// # Errors [`NoResult`] if this or an earlier callback failed, or the reply belongs to another
+    /// callback.
     pub fn succeed<T>(&mut self, number: CallbackNumber) -> Result<T, NoResult>
     where
         Result<T, NfsStatus>: Reply<'a>,

@@ -1,4 +1,4 @@
-//! What several operations share. RFC 8881 3.
+//! Types that several operations share. RFC 8881 3.
 
 use super::ids::ClientId;
 use super::limits::OPAQUE_BYTES_MAX;
@@ -27,14 +27,14 @@ xdr_enum! {
         NamedAttribute = 9,
     }
 
-    /// How safe written data is: `stable_how4`. RFC 8881 18.32.
+    /// Durability of written data: `stable_how4`. RFC 8881 18.32.
     #[derive(PartialOrd, Ord)]
     enum StableHow {
-        /// Until a COMMIT, it may be lost with the server.
+        /// The data may be lost in a server crash until a COMMIT.
         Unstable = 0,
-        /// The data, and what is needed to read it, survives a loss of power.
+        /// The data and the metadata needed to read it are on stable storage.
         DataSync = 1,
-        /// So do all attributes.
+        /// The data and all metadata are on stable storage.
         FileSync = 2,
     }
 
@@ -44,21 +44,21 @@ xdr_enum! {
         Read = 1,
         /// Exclusive.
         Write = 2,
-        /// Shared; the client will ask again if it is refused.
+        /// Shared; the client retries after a denial.
         ReadWait = 3,
-        /// Exclusive; the client will ask again if it is refused.
+        /// Exclusive; the client retries after a denial.
         WriteWait = 4,
     }
 }
 
 impl LockType {
-    /// Whether it excludes other locks.
+    /// True for an exclusive lock.
     #[must_use]
     pub fn is_exclusive(self) -> bool {
         matches!(self, Self::Write | Self::WriteWait)
     }
 
-    /// Whether the client would wait for it.
+    /// True if the client would wait for the lock.
     #[must_use]
     pub fn may_wait(self) -> bool {
         matches!(self, Self::ReadWait | Self::WriteWait)
@@ -66,7 +66,7 @@ impl LockType {
 }
 
 xdr_flags! {
-    /// What a client may do with a file: of ACCESS. RFC 8881 18.1.1.
+    /// Access rights of ACCESS. RFC 8881 18.1.1.
     flags Access {
         /// Read data, list a directory.
         READ = 0x01,
@@ -90,11 +90,11 @@ xdr_flags! {
 }
 
 xdr_struct! {
-    /// Change attributes of a directory around a change: `change_info4`.
-    /// RFC 8881 3.3.12.
+    /// The directory's change attribute before and after an operation: `change_info4`. RFC 8881
+    /// 3.3.12.
     #[derive(Copy, Default)]
     struct ChangeInfo {
-        /// Whether nothing else can have happened in between.
+        /// True if no other change can have occurred in between.
         is_atomic: bool,
         /// The attribute before the change.
         before: u64,
@@ -102,14 +102,14 @@ xdr_struct! {
         after: u64,
     }
 
-    /// Who opens or locks: `state_owner4`. RFC 8881 3.3.14.
+    /// Open owner or lock owner: `state_owner4`. RFC 8881 3.3.14.
     ///
-    /// Servers take the client from the session, and ignore the one here.
+    /// A server takes the client from the session and ignores the one here.
     #[derive(Copy, Hash)]
     struct StateOwner<'a> {
         /// The client.
         client_id: ClientId,
-        /// Which of its processes.
+        /// Opaque owner, chosen by the client.
         owner: Opaque<'a, OPAQUE_BYTES_MAX>,
     }
 }

@@ -1,58 +1,57 @@
-//! Many operations in one call: COMPOUND. RFC 8881 16.2.
+//! COMPOUND: several operations in one call. RFC 8881 16.2.
 
 use super::limits::{COMPOUND_OPERATIONS_MAX, TAG_BYTES_MAX};
 use super::ops::Operation;
 use super::reply::Reply;
-use super::xdr::{Opaque, Reserved, XdrReader, XdrWriter};
+use super::xdr::{Opaque, ReservedWord, XdrReader, XdrWriter};
 use super::{NfsStatus, OperationNumber};
 use crate::codec::Malformed;
 
-/// Text that a peer may put before operations, and gets back.
+/// Client-chosen text at the start of a compound, which the reply echoes.
 pub type Tag<'a> = Opaque<'a, TAG_BYTES_MAX>;
 
-/// The arguments of COMPOUND, decoded one operation at a time: what cannot be
-/// decoded fails at its own place, after what stands before it was done.
+/// The arguments of COMPOUND, decoded one operation at a time. A malformed operation fails in its
+/// turn, after the server has executed the operations before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Compound<'a> {
-    /// What the reply repeats.
+    /// Tag, which the reply echoes.
     pub tag: Tag<'a>,
-    /// Version 4 of what.
+    /// Minor version.
     pub minor_version: u32,
-    /// How many operations were announced.
+    /// The announced number of operations.
     pub operation_count: u32,
     left: u32,
     r: XdrReader<'a>,
 }
 
-/// An operation that is answered at once: with this status, under this number.
+/// An operation that the server answers without executing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadOperation {
-    /// The number of the answer.
+    /// Operation number of the reply.
     pub number: OperationNumber,
-    /// Why.
+    /// Status of the reply.
     pub status: NfsStatus,
 }
 
 impl<'a> Compound<'a> {
-    /// Reads what stands before the operations.
+    /// Decodes the header of the compound.
     ///
-    /// # Errors
-    /// [`Malformed`]: the call is answered GARBAGE_ARGS.
+    /// # Errors [`Malformed`]: the server replies GARBAGE_ARGS.
     pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
         let tag = r.get()?;
         let minor_version = r.u32("minorversion")?;
         let operation_count = r.u32("number of operations")?;
-        // Whoever announces more is told so by the session's limit, or reaches the end of
-        // what was sent.
+        // The session's own limit refuses a larger count, or decoding reaches the end of the
+        // request.
         let left = operation_count.min(COMPOUND_OPERATIONS_MAX as u32);
         let r = XdrReader::new(r.rest());
         Ok(Self { tag, minor_version, operation_count, left, r })
     }
 
-    /// The next operation; none after the last, and none after a bad one.
+    /// The next operation; `None` after the last operation and after a bad one.
     ///
-    /// A number that the minor version does not define is answered OP_ILLEGAL, one
-    /// that only version 4.0 has NOTSUPP. RFC 8881 16.2.3, 17.
+    /// A number that the minor version does not define gives OP_ILLEGAL. A number of version 4.0
+    /// only gives NOTSUPP. RFC 8881 16.2.3, 17.
     #[inline]
     pub fn next_operation(&mut self) -> Option<Result<Operation<'a>, BadOperation>> {
         self.left = self.left.checked_sub(1)?;
@@ -63,20 +62,20 @@ impl<'a> Compound<'a> {
         Some(next)
     }
 
-    /// Bytes of operations that have been given out.
+    /// Length of the operations decoded so far, in bytes.
     #[must_use]
     pub fn position(&self) -> usize {
         self.r.position()
     }
 
-    /// The bytes of operations that have not been given out yet.
+    /// The undecoded bytes of the remaining operations.
     #[must_use]
     pub fn left_bytes(&self) -> &'a [u8] {
         let mut left = self.r;
         left.rest()
     }
 
-    /// How many operations have not been given out yet.
+    /// The number of operations not decoded yet.
     #[must_use]
     pub fn operations_left(&self) -> u32 {
         self.left
@@ -107,21 +106,20 @@ impl<'a> Iterator for Compound<'a> {
     }
 }
 
-/// Writes the arguments of COMPOUND, or the results: what was begun knows how
-/// many operations it has only in the end.
+/// Patches the count of operations, and the status, when the compound is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
-    status: Option<Reserved>,
-    count: Reserved,
+    status: Option<ReservedWord>,
+    count: ReservedWord,
     operations: u32,
 }
 
-/// The arguments of a COMPOUND while they are written.
+/// Encodes the arguments of a COMPOUND.
 #[derive(Clone, Copy, Debug)]
 pub struct CompoundRequest(Places);
 
 impl CompoundRequest {
-    /// Writes what stands before the operations.
+    /// Writes the header of the compound.
     #[must_use]
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8], minor_version: u32) -> Self {
         w.opaque(tag);
@@ -137,18 +135,18 @@ impl CompoundRequest {
         operation.encode_args(w);
     }
 
-    /// Writes how many there were.
+    /// Patches the operation count.
     pub fn finish(self, w: &mut XdrWriter<'_>) {
         w.fill_u32(self.0.count, self.0.operations);
     }
 }
 
-/// The results of a COMPOUND while they are written.
+/// Encodes the results of a COMPOUND.
 #[derive(Clone, Copy, Debug)]
 pub struct CompoundReply(Places);
 
 impl CompoundReply {
-    /// Writes what stands before the results.
+    /// Writes the header of the reply.
     #[must_use]
     pub fn begin(w: &mut XdrWriter<'_>, tag: &[u8]) -> Self {
         let status = Some(w.reserve_u32());
@@ -156,8 +154,8 @@ impl CompoundReply {
         Self(Places { status, count: w.reserve_u32(), operations: 0 })
     }
 
-    /// Writes the results of an operation. The status of the last one is to be
-    /// given to [`CompoundReply::finish`].
+    /// Writes the result of an operation. The caller passes the status of the last one to
+    /// [`CompoundReply::finish`].
     #[inline]
     pub fn push<'a>(
         &mut self,
@@ -169,8 +167,8 @@ impl CompoundReply {
         reply.encode_body(w);
     }
 
-    /// Writes number and status of an operation; what stands behind a status like
-    /// this is written by the caller.
+    /// Writes the number and the status of an operation; the caller writes the body that follows
+    /// them.
     #[inline]
     pub fn begin_operation(
         &mut self,
@@ -183,13 +181,13 @@ impl CompoundReply {
         w.put(&status);
     }
 
-    /// How many operations have results.
+    /// The number of results so far.
     #[must_use]
     pub fn operations(&self) -> u32 {
         self.0.operations
     }
 
-    /// Writes the status of all, which is that of the last, and how many there were.
+    /// Patches the overall status, that of the last operation, and the result count.
     pub fn finish(self, w: &mut XdrWriter<'_>, status: NfsStatus) {
         if let Some(place) = self.0.status {
             w.fill_u32(place, status.0);
@@ -198,23 +196,23 @@ impl CompoundReply {
     }
 }
 
-/// The results of a COMPOUND, as a client reads them.
+/// Decodes the results of a COMPOUND; for clients.
 #[derive(Clone, Copy, Debug)]
 pub struct CompoundResults<'a> {
-    /// That of the last operation that has results.
+    /// Status of the last operation with a result.
     pub status: NfsStatus,
-    /// What the request had.
+    /// Tag of the request.
     pub tag: Tag<'a>,
     left: u32,
     r: XdrReader<'a>,
 }
 
-/// Why a result is not there.
+/// Why a result is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoResult {
-    /// The compound failed before: with this status.
+    /// An operation failed with this status, so the compound ended.
     Failed(NfsStatus),
-    /// The answer is not one to what was asked.
+    /// The reply does not match the request.
     Malformed(Malformed),
 }
 
@@ -225,7 +223,7 @@ impl From<Malformed> for NoResult {
 }
 
 impl<'a> CompoundResults<'a> {
-    /// Reads what stands before the results.
+    /// Decodes the header of the reply.
     ///
     /// # Errors
     /// [`Malformed`] if the bytes end early.
@@ -236,8 +234,8 @@ impl<'a> CompoundResults<'a> {
         Ok(Self { status, tag, left, r: XdrReader::new(r.rest()) })
     }
 
-    /// The number and the status of the next operation; none after the last. What
-    /// stands behind the status is next in [`CompoundResults::reader`].
+    /// The number and the status of the next operation; `None` after the last. Its body is next in
+    /// [`CompoundResults::reader`].
     ///
     /// # Errors
     /// [`Malformed`] if the bytes end early.
@@ -247,22 +245,22 @@ impl<'a> CompoundResults<'a> {
         Ok(Some((self.r.get()?, self.r.get()?)))
     }
 
-    /// The reader behind the status that was read last.
+    /// The reader behind the last decoded status.
     pub fn reader(&mut self) -> &mut XdrReader<'a> {
         &mut self.r
     }
 
-    /// The next result, which must be one of `number`.
+    /// The next result, which must belong to `number`.
     ///
-    /// # Errors
-    /// [`NoResult`]: the compound ended before, or the answer is another.
+    /// # Errors [`NoResult`] if the compound ended before, or the reply belongs to another
+    /// operation.
     pub fn expect<T: Reply<'a>>(&mut self, number: OperationNumber) -> Result<T, NoResult> {
         let Some((found, status)) = self.next_status()? else {
-            // A server that stops early without saying why breaks the rules.
+            // A server that stops early without an error violates the protocol.
             let short = self.r.malformed("number of results").into();
             return Err(if self.status.is_ok() { short } else { NoResult::Failed(self.status) });
         };
-        // RFC 8881 16.2.3: the answer to a number that the server does not know.
+        // RFC 8881 16.2.3: the server's reply to an unknown operation number.
         if found == OperationNumber::ILLEGAL && !status.is_ok() {
             return Err(NoResult::Failed(status));
         }
@@ -272,10 +270,9 @@ impl<'a> CompoundResults<'a> {
         Ok(T::decode_body(status, &mut self.r)?)
     }
 
-    /// What the next operation, of `number`, gives if it succeeded.
+    /// The result of the next operation, which must be a successful `number`.
     ///
-    /// # Errors
-    /// As [`CompoundResults::expect`], or with the status that it failed with.
+    /// # Errors Like [`CompoundResults::expect`]; a failed operation gives its status.
     pub fn succeed<T>(&mut self, number: OperationNumber) -> Result<T, NoResult>
     where
         Result<T, NfsStatus>: Reply<'a>,
@@ -309,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_malformed_operation_is_still_done() {
+    fn operations_before_a_malformed_one_are_executed() {
         let name = 0x6100_0000;
         let all = operations(1, 4, &[24, 15, 1, name, 22, 200, 10]);
         let lookup = Operation::Lookup(LookupArgs { name: b"a" });
@@ -318,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_are_missing_are_malformed_at_their_place() {
+    fn missing_operations_are_malformed_in_their_turn() {
         let missing = bad(OperationNumber::ILLEGAL, NfsStatus::BADXDR);
         assert_eq!(operations(1, 2, &[24]), [Ok(Operation::PutRootFh), missing]);
         let many = operations(1, u32::MAX, &[24; 2000]);
@@ -326,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_the_minor_version_is_illegal() {
+    fn operation_outside_the_minor_version_is_illegal() {
         let illegal = bad(OperationNumber::ILLEGAL, NfsStatus::OP_ILLEGAL);
         for number in [0, 2, 76, 10_044, u32::MAX] {
             assert_eq!(operations(2, 1, &[number]), std::slice::from_ref(&illegal), "{number}");
@@ -337,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_of_version_0_alone_are_not_supported_under_their_own_numbers() {
+    fn nfsv40_operation_gets_notsupp_under_its_own_number() {
         for number in [20, 30, 35, 36, 39] {
             let number = OperationNumber(number);
             assert_eq!(operations(1, 1, &[number.0]), [bad(number, NfsStatus::NOTSUPP)]);
@@ -351,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_learns_which_operation_failed_and_that_a_server_stopped_early() {
+    fn results_report_failed_and_missing_operations() {
         let ok = Ok::<(), NfsStatus>(());
         let answer = |status, push: &dyn Fn(&mut CompoundReply, &mut XdrWriter<'_>)| {
             let mut out = Vec::new();
@@ -382,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_an_enumeration_does_not_have_are_malformed() {
+    fn undefined_enum_value_is_malformed() {
         let bytes = words(&[2]);
         assert!(OpenHow::decode(&mut XdrReader::new(&bytes)).is_err());
         let mut out = Vec::new();
@@ -390,9 +387,9 @@ mod tests {
         assert_eq!(out, words(&[0]));
     }
 
-    /// An operation is moved once or twice; a file handle is the largest part of most.
+    /// An operation is moved once or twice, and a file handle dominates the size of most.
     #[test]
-    fn an_operation_stays_small() {
+    fn operation_size_stays_small() {
         assert!(size_of::<Operation<'_>>() <= 256, "{}", size_of::<Operation<'_>>());
     }
 }

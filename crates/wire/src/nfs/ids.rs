@@ -1,4 +1,4 @@
-//! Numbers and opaque values that must not be mistaken for one another.
+//! Newtypes for the protocol's ids, so that they cannot be confused.
 
 use super::limits::FILE_HANDLE_BYTES_MAX;
 use super::xdr::{Decode, Encode, XdrReader, XdrWriter, field, xdr_newtype};
@@ -6,40 +6,40 @@ use crate::codec::Malformed;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// Number of a client on the server: `clientid4`. RFC 8881 2.4.
+/// Client id, assigned by the server: `clientid4`. RFC 8881 2.4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
-/// Name of a session: `sessionid4`. RFC 8881 2.10.
+/// Session id: `sessionid4`. RFC 8881 2.10.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId(pub [u8; 16]);
 
-/// Eight bytes that tell one instance from another: `verifier4`.
+/// Eight bytes that distinguish one instance from another: `verifier4`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Verifier(pub [u8; 8]);
 
 xdr_newtype!(ClientId SessionId Verifier);
 
-/// Name of an open, of locks or of a delegation: `stateid4`. RFC 8881 8.2.
+/// Id of an open, of locks or of a delegation: `stateid4`. RFC 8881 8.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StateId {
-    /// How often the state has changed.
+    /// Sequence number, incremented with each change of the state.
     pub seqid: u32,
-    /// Which state it is.
+    /// Identifies the state.
     pub other: [u8; 12],
 }
 
 impl StateId {
-    /// No state: as an argument, an access by someone without an open.
+    /// Anonymous state id: as an argument, an access without an open.
     pub const ANONYMOUS: Self = Self { seqid: 0, other: [0; 12] };
-    /// A READ that passes by locks.
+    /// READ bypass state id: a READ that ignores locks.
     pub const READ_BYPASS: Self = Self { seqid: u32::MAX, other: [0xFF; 12] };
-    /// The state of the operation before in this compound.
+    /// Current state id: that of the preceding operation in the compound.
     pub const CURRENT: Self = Self { seqid: 1, other: [0; 12] };
-    /// What is never valid.
+    /// Invalid state id.
     pub const INVALID: Self = Self { seqid: u32::MAX, other: [0; 12] };
 
-    /// Whether `other` is one of the two values that no state has. RFC 8881 8.2.3.
+    /// True if `other` is one of the two reserved values. RFC 8881 8.2.3.
     #[must_use]
     pub fn is_special(&self) -> bool {
         self.other == [0; 12] || self.other == [0xFF; 12]
@@ -61,7 +61,7 @@ impl Encode for StateId {
     }
 }
 
-/// What a server names a file by: at most 128 bytes. RFC 8881 4.2.
+/// File handle of at most 128 bytes. RFC 8881 4.2.
 #[derive(Clone, Copy)]
 pub struct FileHandle {
     length_bytes: u8,
@@ -69,7 +69,7 @@ pub struct FileHandle {
 }
 
 impl FileHandle {
-    /// A handle of these bytes; none if they are too many.
+    /// A handle of these bytes; `None` if they exceed the limit.
     #[must_use]
     pub fn new(handle: &[u8]) -> Option<Self> {
         let mut bytes = [0; FILE_HANDLE_BYTES_MAX];
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_special_state_ids_are_those_whose_other_is_all_zeros_or_all_ones() {
+    fn special_state_ids_have_an_other_of_zeros_or_ones() {
         for id in [StateId::ANONYMOUS, StateId::READ_BYPASS, StateId::CURRENT, StateId::INVALID] {
             assert!(id.is_special());
         }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_handle_has_at_most_128_bytes() {
+    fn file_handle_has_at_most_128_bytes() {
         assert!(FileHandle::new(&[7; 128]).is_some());
         assert!(FileHandle::new(&[7; 129]).is_none());
         let mut out = Vec::new();

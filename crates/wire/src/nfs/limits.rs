@@ -1,5 +1,5 @@
-//! What one message may contain at most. A length from the network is a wish;
-//! each of these ends it.
+//! Upper bounds of one message's contents. A length from the network is a request, which these
+//! bounds limit.
 
 /// Bytes of a file handle. RFC 8881 3.2, `NFS4_FHSIZE`.
 pub const FILE_HANDLE_BYTES_MAX: usize = 128;
@@ -15,12 +15,12 @@ pub const TAG_BYTES_MAX: usize = 1024;
 /// are for versions to come.
 pub const BITMAP_WORDS_MAX: usize = 16;
 
-/// Operations that one compound may announce. The session's own limit is far
-/// below; this one bounds what is looked at without a session.
+/// Operations that one compound may announce. A session's own limit is far below; this bound covers
+/// requests without a session.
 pub const COMPOUND_OPERATIONS_MAX: usize = 1024;
 
-/// Bytes of one remote procedure call and of its reply, all fragments together:
-/// a READ or WRITE of 4 MiB and what stands around it.
+/// Bytes of one RPC call or reply, all fragments together: a READ or WRITE of 4 MiB with its
+/// headers.
 pub const RECORD_BYTES_MAX: usize = (4 << 20) + (64 << 10);
 
 /// Bytes of credentials and of verifiers. RFC 5531 8.2.
@@ -35,7 +35,7 @@ pub const MACHINE_NAME_BYTES_MAX: usize = 255;
 /// State identifiers in one TEST_STATEID.
 pub const TEST_STATE_IDS_MAX: usize = 4096;
 
-/// Ways to authenticate callbacks that a client may offer.
+/// Callback security flavors that a client may offer.
 pub const CALLBACK_SECURITY_MAX: usize = 16;
 
 /// Algorithms in one list of SP4_SSV.
@@ -44,7 +44,7 @@ pub const ALGORITHMS_MAX: usize = 16;
 /// Entries of an access control list.
 pub const ACL_ENTRIES_MAX: usize = 4096;
 
-/// Servers and paths in locations.
+/// Servers and paths in fs_locations.
 pub const LOCATIONS_MAX: usize = 64;
 
 /// Components of one path.
@@ -65,13 +65,13 @@ pub const READ_PLUS_SEGMENTS_MAX: usize = 4096;
 /// Servers that a copy may come from.
 pub const COPY_SOURCES_MAX: usize = 16;
 
-/// State identifiers in the answer of a copy that goes on.
+/// State ids in the reply to an asynchronous copy.
 pub const COPY_STATE_IDS_MAX: usize = 1;
 
 /// Layout segments in one answer.
 pub const LAYOUTS_MAX: usize = 64;
 
-/// Calls that CB_SEQUENCE names, in each of its lists.
+/// Entries in each referring call list of CB_SEQUENCE.
 pub const REFERRING_CALLS_MAX: usize = 64;
 
 /// Notifications and device changes in one callback.

@@ -1,5 +1,5 @@
-//! Messages of NFSv4.1 and NFSv4.2 (RFC 8881, RFC 7862, RFC 8276, RFC 9754) and
-//! of the remote procedure calls that carry them (RFC 5531); both directions.
+//! NFSv4.1 and NFSv4.2 messages (RFC 8881, RFC 7862, RFC 8276, RFC 9754) and the ONC RPC that
+//! carries them (RFC 5531), in both directions.
 //!
 //! | module | holds |
 //! |---|---|
@@ -7,14 +7,16 @@
 //! | [`rpc`] | records, call and reply headers, credentials |
 //! | [`ids`] | [`ClientId`], [`SessionId`], [`StateId`], [`Verifier`], [`FileHandle`] |
 //! | [`bitmap`], [`time`], [`status`], [`numbers`] | [`Bitmap4`], [`NfsTime`], [`NfsStatus`], [`OperationNumber`] |
-//! | [`common`] | what several operations share |
+//! | [`common`] | types that several operations share |
 //! | [`ops`] | arguments and results of operations: [`Operation`], [`OperationResult`] |
-//! | [`compound`] | [`Compound`] gives the operations of a call one by one; [`CompoundReply`], [`CompoundRequest`], [`CompoundResults`] |
-//! | [`callback`] | what a server asks of a client: [`Callback`], [`CallbackRequest`], [`CallbackResults`], and the client's side |
-//! | [`reply`] | [`Reply`]: what stands behind an operation's status |
+//! | [`compound`] | [`Compound`] iterates over the operations of a call; [`CompoundReply`],
+//! [`CompoundRequest`], [`CompoundResults`] |
+//! | [`callback`] | the backchannel: [`Callback`], [`CallbackRequest`], [`CallbackResults`], and
+//! the client's side |
+//! | [`reply`] | [`Reply`]: the body that follows an operation's status |
 //! | [`acl`] | access control lists |
 //! | [`attributes`] | [`Fattr`] as sent, [`Attributes`] by name, [`AttributeWriter`] for servers |
-//! | [`limits`] | what one message may contain at most |
+//! | [`limits`] | upper bounds of one message's contents |
 //!
 //! Types have the nouns of the specification without its suffixes (`READ4args`
 //! is `ReadArgs`, `READ4resok` is `ReadResult`). Names of files are bytes.

@@ -1,24 +1,24 @@
-//! Numbers of operations. RFC 8881 16.2.3 and 20, RFC 7862 15, RFC 8276 8.4.
+//! Operation numbers. RFC 8881 16.2.3 and 20, RFC 7862 15, RFC 8276 8.4.
 
 use super::xdr::xdr_newtype;
 use std::fmt;
 
-/// Program of NFS. RFC 8881 16.
+/// NFS program number. RFC 8881 16.
 pub const NFS_PROGRAM: u32 = 100_003;
-/// Its version.
+/// NFS program version.
 pub const NFS_VERSION: u32 = 4;
-/// The version of the callback program, whose number a client chooses.
+/// Version of the callback program. The client chooses the program's number.
 pub const CALLBACK_VERSION: u32 = 1;
-/// The procedure that does nothing, of both programs.
+/// NULL procedure of both programs.
 pub const PROCEDURE_NULL: u32 = 0;
-/// The procedure that carries operations, of both programs.
+/// COMPOUND procedure of both programs.
 pub const PROCEDURE_COMPOUND: u32 = 1;
 
-/// Number of an operation that a client asks for.
+/// Number of a fore channel operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationNumber(pub u32);
 
-/// Number of an operation that a server asks for.
+/// Number of a callback operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CallbackNumber(pub u32);
 
@@ -30,7 +30,7 @@ macro_rules! numbers {
         impl $type {
             $(pub const $name: Self = Self($value);)*
 
-            /// The name that the specification gives it, without `OP_`.
+            /// Its name in the specification, without `OP_`.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -146,16 +146,15 @@ numbers! { CallbackNumber
 }
 
 impl OperationNumber {
-    /// Whether a version of the protocol names it. What one does, but not the
-    /// server, is answered NOTSUPP under its own number; what none does,
-    /// OP_ILLEGAL under that of [`OperationNumber::ILLEGAL`]. RFC 8881 16.2.3.
+    /// True if a version of the protocol defines the operation. The server answers a defined but
+    /// unimplemented operation with NOTSUPP under its own number. It answers an undefined one with
+    /// OP_ILLEGAL under [`OperationNumber::ILLEGAL`]. RFC 8881 16.2.3.
     #[must_use]
     pub fn is_defined(self) -> bool {
         (Self::ACCESS..=Self::REMOVEXATTR).contains(&self)
     }
 
-    /// Whether it belongs to version 4.0 alone, and must be answered NOTSUPP.
-    /// RFC 8881 17.
+    /// True if only version 4.0 has the operation; the server answers NOTSUPP. RFC 8881 17.
     #[must_use]
     pub fn is_obsolete(self) -> bool {
         matches!(
@@ -168,7 +167,7 @@ impl OperationNumber {
         )
     }
 
-    /// Whether version 4.2 or one of its extensions brought it.
+    /// True if version 4.2 or one of its extensions added the operation.
     #[must_use]
     pub fn is_of_minor_version_2(self) -> bool {
         (Self::ALLOCATE..=Self::REMOVEXATTR).contains(&self)
@@ -176,7 +175,7 @@ impl OperationNumber {
 }
 
 impl CallbackNumber {
-    /// Whether a version of the protocol names it.
+    /// True if a version of the protocol defines the callback.
     #[must_use]
     pub fn is_defined(self) -> bool {
         (Self::GETATTR..=Self::OFFLOAD).contains(&self)

@@ -1,8 +1,7 @@
-//! Arguments and results of every operation, in one file a group.
+//! Arguments and results of every operation, grouped into files.
 //!
-//! [`Operation`] is an operation with its arguments, [`OperationResult`] one
-//! with its results; servers and clients that know what comes decode the types
-//! themselves.
+//! [`Operation`] is an operation with its arguments, [`OperationResult`] one with its results.
+//! Servers and clients that know the type of the next value decode it directly.
 
 pub mod attributes;
 pub mod copy;
@@ -38,8 +37,8 @@ pub use space::*;
 pub use state::*;
 pub use xattr::*;
 
-/// The table of operations: what has no arguments has none here, what gives no
-/// results gives `()`.
+/// The table of operations. An operation without arguments lists none; one without results lists
+/// `()`.
 macro_rules! operations {
     ($($(#[$meta:meta])* $number:ident $variant:ident $(($args:ty))? -> $reply:ty;)*) => {
         /// An operation with its arguments.
@@ -49,7 +48,7 @@ macro_rules! operations {
         }
 
         impl<'a> Operation<'a> {
-            /// Its number.
+            /// Its operation number.
             #[must_use]
             #[inline]
             pub fn number(&self) -> OperationNumber {
@@ -58,10 +57,9 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads the arguments of the operation of this number.
+            /// Decodes the arguments of the operation with this number.
             ///
-            /// # Errors
-            /// [`Malformed`] if they are not its arguments, or no operation has the number.
+            /// # Errors [`Malformed`] if the arguments do not decode, or the number is undefined.
             #[inline]
             pub fn decode(
                 number: OperationNumber,
@@ -75,7 +73,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Writes its arguments, without the number.
+            /// Writes the arguments, without the number.
             #[inline]
             pub fn encode_args(&self, w: &mut XdrWriter<'_>) {
                 match self {
@@ -93,7 +91,7 @@ macro_rules! operations {
         }
 
         impl<'a> OperationResult<'a> {
-            /// Its number.
+            /// Its operation number.
             #[must_use]
             pub fn number(&self) -> OperationNumber {
                 match self {
@@ -101,7 +99,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Its outcome.
+            /// Its status.
             #[must_use]
             pub fn status(&self) -> NfsStatus {
                 match self {
@@ -109,11 +107,9 @@ macro_rules! operations {
                 }
             }
 
-            /// Reads what stands behind the status.
+            /// Decodes the body that follows the status.
             ///
-            /// # Errors
-            /// [`Malformed`] if it is not what the operation gives, or no operation has
-            /// the number.
+            /// # Errors [`Malformed`] if the body does not decode, or the number is undefined.
             pub fn decode(
                 number: OperationNumber,
                 status: NfsStatus,
@@ -127,7 +123,7 @@ macro_rules! operations {
                 }
             }
 
-            /// Writes what stands behind the status.
+            /// Writes the body that follows the status.
             pub fn encode_body(&self, w: &mut XdrWriter<'_>) {
                 match self {
                     $(Self::$variant(reply) => Reply::encode_body(reply, w),)*
@@ -143,132 +139,132 @@ macro_rules! operations {
     (@encode $w:ident $name:ident $args:ty) => { Encode::encode($name, $w) };
 }
 
-/// Results of an operation that gives them only if it succeeds.
+/// Results of an operation that returns them only on success.
 type OrStatus<T> = Result<T, NfsStatus>;
 
 operations! {
-    /// Becomes the current file handle.
+    /// Sets the current file handle.
     PUTFH PutFh(PutFhArgs) -> OrStatus<()>;
-    /// The public file handle becomes the current one.
+    /// Sets the current file handle to the public one.
     PUTPUBFH PutPubFh -> OrStatus<()>;
-    /// The root becomes the current file handle.
+    /// Sets the current file handle to the root.
     PUTROOTFH PutRootFh -> OrStatus<()>;
-    /// Gives the current file handle.
+    /// Returns the current file handle.
     GETFH GetFh -> OrStatus<FileHandle>;
-    /// Keeps the current file handle and state id.
+    /// Saves the current file handle and state id.
     SAVEFH SaveFh -> OrStatus<()>;
-    /// Takes up what was kept.
+    /// Restores the saved file handle and state id.
     RESTOREFH RestoreFh -> OrStatus<()>;
-    /// Goes to a name in the current directory.
+    /// Looks up a name in the current directory.
     LOOKUP Lookup(LookupArgs<'a>) -> OrStatus<()>;
-    /// Goes to the directory above.
+    /// Looks up the parent directory.
     LOOKUPP LookupParent -> OrStatus<()>;
-    /// Goes to the named attributes.
+    /// Opens the named attribute directory.
     OPENATTR OpenAttr(OpenAttrArgs) -> OrStatus<()>;
 
-    /// Changes how the server calls back.
+    /// Changes the backchannel's parameters.
     BACKCHANNEL_CTL BackchannelCtl(BackchannelCtlArgs<'a>) -> OrStatus<()>;
     /// Binds the connection to a session.
     BIND_CONN_TO_SESSION BindConnToSession(BindConnToSessionArgs) -> OrStatus<BindConnToSessionResult>;
-    /// Begins a client.
+    /// Registers a client.
     EXCHANGE_ID ExchangeId(ExchangeIdArgs<'a>) -> OrStatus<ExchangeIdResult<'a>>;
-    /// Begins a session.
+    /// Creates a session.
     CREATE_SESSION CreateSession(CreateSessionArgs<'a>) -> OrStatus<CreateSessionResult>;
-    /// Ends a session.
+    /// Destroys a session.
     DESTROY_SESSION DestroySession(DestroySessionArgs) -> OrStatus<()>;
-    /// Ends a client.
+    /// Destroys a client id.
     DESTROY_CLIENTID DestroyClientId(DestroyClientIdArgs) -> OrStatus<()>;
-    /// Says that nothing more will be reclaimed.
+    /// Declares that the client has reclaimed its state.
     RECLAIM_COMPLETE ReclaimComplete(ReclaimCompleteArgs) -> OrStatus<()>;
-    /// Says which slot of which session this compound has.
+    /// Identifies the session and slot of this compound.
     SEQUENCE Sequence(SequenceArgs) -> OrStatus<SequenceResult>;
-    /// Changes the session's secret.
+    /// Changes the session's secret state verifier.
     SET_SSV SetSsv(SetSsvArgs<'a>) -> OrStatus<SetSsvResult<'a>>;
 
-    /// Asks what is allowed.
+    /// Checks access rights.
     ACCESS Access(AccessArgs) -> OrStatus<AccessResult>;
-    /// Asks for attributes.
+    /// Returns attributes.
     GETATTR GetAttr(GetAttrArgs) -> OrStatus<Fattr<'a>>;
     /// Sets attributes.
     SETATTR SetAttr(SetAttrArgs<'a>) -> SetAttrReply;
-    /// Goes on only if attributes are these.
+    /// Continues only if the attributes are equal.
     VERIFY Verify(VerifyArgs<'a>) -> OrStatus<()>;
-    /// Goes on only if they are not.
+    /// Continues only if the attributes differ.
     NVERIFY NVerify(VerifyArgs<'a>) -> OrStatus<()>;
 
-    /// Makes what is no regular file.
+    /// Creates an object that is no regular file.
     CREATE Create(CreateArgs<'a>) -> OrStatus<CreateResult>;
-    /// Gives a file another name.
+    /// Creates a hard link.
     LINK Link(LinkArgs<'a>) -> OrStatus<ChangeInfo>;
     /// Lists a directory.
     READDIR ReadDir(ReadDirArgs) -> OrStatus<ReadDirResult<'a>>;
     /// Reads a symbolic link.
     READLINK ReadLink -> OrStatus<&'a [u8]>;
-    /// Removes a name.
+    /// Removes a directory entry.
     REMOVE Remove(RemoveArgs<'a>) -> OrStatus<ChangeInfo>;
-    /// Renames.
+    /// Renames a directory entry.
     RENAME Rename(RenameArgs<'a>) -> OrStatus<RenameResult>;
 
     /// Reads data.
     READ Read(ReadArgs) -> OrStatus<ReadResult<'a>>;
     /// Writes data.
     WRITE Write(WriteArgs<'a>) -> OrStatus<WriteResult>;
-    /// Makes written data safe.
+    /// Flushes written data to stable storage.
     COMMIT Commit(CommitArgs) -> OrStatus<Verifier>;
 
     /// Opens a file.
     OPEN Open(OpenArgs<'a>) -> OrStatus<OpenResult<'a>>;
-    /// Opens it for less.
+    /// Reduces the access of an open.
     OPEN_DOWNGRADE OpenDowngrade(OpenDowngradeArgs) -> OrStatus<StateId>;
-    /// Closes it.
+    /// Closes an open.
     CLOSE Close(CloseArgs) -> OrStatus<StateId>;
-    /// Gives a delegation back.
+    /// Returns a delegation.
     DELEGRETURN DelegReturn(DelegReturnArgs) -> OrStatus<()>;
-    /// Gives up what was not reclaimed.
+    /// Releases delegations that were not reclaimed.
     DELEGPURGE DelegPurge(DelegPurgeArgs) -> OrStatus<()>;
-    /// Asks for a delegation.
+    /// Requests a delegation.
     WANT_DELEGATION WantDelegation(WantDelegationArgs) -> OrStatus<OpenDelegation<'a>>;
-    /// Asks for a delegation of a directory.
+    /// Requests a directory delegation.
     GET_DIR_DELEGATION GetDirDelegation(GetDirDelegationArgs) -> OrStatus<GetDirDelegationResult>;
 
     /// Locks a byte range.
     LOCK Lock(LockArgs<'a>) -> LockReply<'a>;
-    /// Asks whether a lock would be granted.
+    /// Tests for a conflicting lock.
     LOCKT LockTest(LockTestArgs<'a>) -> LockTestReply<'a>;
     /// Unlocks a byte range.
     LOCKU Unlock(UnlockArgs) -> OrStatus<StateId>;
 
-    /// Gives up state that was lost.
+    /// Frees a revoked state id.
     FREE_STATEID FreeStateId(FreeStateIdArgs) -> OrStatus<()>;
-    /// Asks what became of state.
+    /// Tests the validity of state ids.
     TEST_STATEID TestStateId(TestStateIdArgs) -> OrStatus<TestStateIdResult>;
 
-    /// Asks how a name may be reached.
+    /// Returns the security mechanisms for a name.
     SECINFO SecInfo(SecInfoArgs<'a>) -> OrStatus<SecInfoResult<'a>>;
-    /// Asks how a file handle may be reached.
+    /// Returns the security mechanisms for a file handle.
     SECINFO_NO_NAME SecInfoNoName(SecInfoNoNameArgs) -> OrStatus<SecInfoResult<'a>>;
 
-    /// Makes sure that there is space.
+    /// Reserves space.
     ALLOCATE Allocate(AllocateArgs) -> OrStatus<()>;
-    /// Gives space back.
+    /// Punches a hole.
     DEALLOCATE Deallocate(DeallocateArgs) -> OrStatus<()>;
-    /// Looks for data or a hole.
+    /// Finds the next data or hole.
     SEEK Seek(SeekArgs) -> OrStatus<SeekResult>;
-    /// Reads data, and says where there is none.
+    /// Reads data and holes.
     READ_PLUS ReadPlus(ReadPlusArgs) -> OrStatus<ReadPlusResult<'a>>;
-    /// Says how a file will be used.
+    /// Announces an access pattern.
     IO_ADVISE IoAdvise(IoAdviseArgs) -> OrStatus<Bitmap4>;
-    /// Writes a pattern.
+    /// Writes a repeated pattern.
     WRITE_SAME WriteSame(WriteSameArgs<'a>) -> OrStatus<WriteResponse>;
     /// Copies data.
     COPY Copy(CopyArgs<'a>) -> CopyReply;
-    /// Lets another server read a file.
+    /// Prepares an inter-server copy.
     COPY_NOTIFY CopyNotify(CopyNotifyArgs<'a>) -> OrStatus<CopyNotifyResult<'a>>;
-    /// Lets two files share data.
+    /// Shares extents between two files.
     CLONE Clone(CloneArgs) -> OrStatus<()>;
-    /// Ends a copy.
+    /// Cancels an asynchronous copy.
     OFFLOAD_CANCEL OffloadCancel(OffloadArgs) -> OrStatus<()>;
-    /// Asks how far a copy is.
+    /// Returns the progress of an asynchronous copy.
     OFFLOAD_STATUS OffloadStatus(OffloadArgs) -> OrStatus<OffloadStatusResult>;
 
     /// Reads an extended attribute.
@@ -280,18 +276,18 @@ operations! {
     /// Removes an extended attribute.
     REMOVEXATTR RemoveXattr(RemoveXattrArgs<'a>) -> OrStatus<ChangeInfo>;
 
-    /// Asks for a layout.
+    /// Requests a layout.
     LAYOUTGET LayoutGet(LayoutGetArgs) -> LayoutGetReply<'a>;
-    /// Makes known what was written by layouts.
+    /// Commits data that was written through a layout.
     LAYOUTCOMMIT LayoutCommit(LayoutCommitArgs<'a>) -> OrStatus<LayoutCommitResult>;
-    /// Gives layouts back.
+    /// Returns layouts.
     LAYOUTRETURN LayoutReturn(LayoutReturnArgs<'a>) -> OrStatus<LayoutReturnResult>;
-    /// Tells what went wrong with layouts.
+    /// Reports layout errors.
     LAYOUTERROR LayoutError(LayoutErrorArgs) -> OrStatus<()>;
-    /// Tells how much was done by layouts.
+    /// Reports layout I/O statistics.
     LAYOUTSTATS LayoutStats(LayoutStatsArgs<'a>) -> OrStatus<()>;
-    /// Asks where a device is.
+    /// Returns a device's address.
     GETDEVICEINFO GetDeviceInfo(GetDeviceInfoArgs) -> GetDeviceInfoReply<'a>;
-    /// Asks for devices.
+    /// Returns the list of devices.
     GETDEVICELIST GetDeviceList(GetDeviceListArgs) -> OrStatus<GetDeviceListResult>;
 }

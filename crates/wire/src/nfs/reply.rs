@@ -1,24 +1,23 @@
-//! Results of operations: a status, and what the operation gives with it.
+//! Operation results: a status and the body that depends on it.
 
 use super::NfsStatus;
 use super::xdr::{Decode, Encode, XdrReader, XdrWriter};
 use crate::codec::Malformed;
 
-/// What stands behind the status of one operation.
+/// The body that follows the status of one operation.
 ///
-/// Most give something only if they succeed: `Result<T, NfsStatus>`. Those that
-/// tell more of a failure have types of their own.
+/// Most operations have a body only on success: `Result<T, NfsStatus>`. Operations with a body on
+/// failure have types of their own.
 pub trait Reply<'a>: Sized {
-    /// The outcome.
+    /// Status of the operation.
     fn status(&self) -> NfsStatus;
 
-    /// Reads what follows `status`.
+    /// Decodes the body that follows `status`.
     ///
-    /// # Errors
-    /// [`Malformed`] if the bytes end early or are none.
+    /// # Errors [`Malformed`] if the bytes end early or do not decode.
     fn decode_body(status: NfsStatus, r: &mut XdrReader<'a>) -> Result<Self, Malformed>;
 
-    /// Writes what follows the status.
+    /// Writes the body that follows the status.
     fn encode_body(&self, w: &mut XdrWriter<'_>);
 }
 

@@ -1,6 +1,6 @@
-//! Remote procedure calls (RFC 5531) over streams, as far as NFS needs them:
-//! records, headers of calls and replies, credentials. Both peers of a
-//! connection call: the server calls back on the connection of its client.
+//! ONC RPC (RFC 5531) over streams, as far as NFS needs it: records, call and reply headers,
+//! credentials. Both peers of a connection send calls, because the server sends callbacks on its
+//! client's connection.
 
 pub mod auth;
 pub mod message;

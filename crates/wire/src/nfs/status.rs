@@ -1,9 +1,9 @@
-//! What operations answer with: `nfsstat4`. RFC 8881 15, RFC 7862 11, RFC 8276 8.5.
+//! Status of operations: `nfsstat4`. RFC 8881 15, RFC 7862 11, RFC 8276 8.5.
 
 use super::xdr::xdr_newtype;
 use std::fmt;
 
-/// The outcome of an operation.
+/// Status of an operation.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NfsStatus(pub u32);
 
@@ -14,7 +14,7 @@ macro_rules! table {
         impl NfsStatus {
             $(#[doc = $meaning] pub const $name: Self = Self($value);)*
 
-            /// Every status that the specifications name.
+            /// All statuses of the specifications.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// The symbolic name, without `NFS4ERR_`.
@@ -26,7 +26,7 @@ macro_rules! table {
                 }
             }
 
-            /// What it means, in one sentence.
+            /// Its meaning, in one sentence.
             #[must_use]
             pub fn meaning(self) -> Option<&'static str> {
                 match self.0 {
@@ -155,13 +155,13 @@ table! {
 }
 
 impl NfsStatus {
-    /// Whether the operation was carried out.
+    /// True if the operation succeeded.
     #[must_use]
     pub fn is_ok(self) -> bool {
         self == Self::OK
     }
 
-    /// `Ok` if the operation was carried out, else the status as an error.
+    /// `Ok` if the operation succeeded, else the status as an error.
     ///
     /// # Errors
     /// The status itself.

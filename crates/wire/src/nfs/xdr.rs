@@ -1,56 +1,55 @@
-//! External data representation (RFC 4506): the reader, the writer and the two
-//! traits that every message of RPC and NFS is decoded and encoded with. All
-//! integers are big-endian, everything takes a multiple of four bytes.
+//! XDR, external data representation (RFC 4506): the reader, the writer and the two traits of all
+//! RPC and NFS codecs. All integers are big-endian, and every item occupies a multiple of four
+//! bytes.
 
 use crate::codec::{Malformed, Reader};
 use std::ops::Deref;
 
-/// Reads one message front to back. Copies share the bytes, not the position.
+/// Decodes one message front to back. Copies share the bytes, not the position.
 #[derive(Clone, Copy, Debug)]
 pub struct XdrReader<'a> {
     inner: Reader<'a>,
 }
 
 impl<'a> XdrReader<'a> {
-    /// A reader at the first byte of `bytes`.
+    /// Creates a reader at the first byte of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { inner: Reader::new(bytes) }
     }
 
-    /// Where the next read happens, in bytes from the start.
+    /// Position of the next read, in bytes from the start.
     #[must_use]
     pub fn position(&self) -> usize {
         self.inner.position()
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.inner.remaining()
     }
 
-    /// Takes all that is left.
+    /// Takes all remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         self.inner.rest()
     }
 
-    /// Everything that was read since `position`.
+    /// The bytes read since `position`.
     #[must_use]
     pub fn since(&self, position: usize) -> &'a [u8] {
         &self.inner.whole()[position..self.inner.position()]
     }
 
-    /// A [`Malformed`] at the present position.
+    /// A [`Malformed`] at the current position.
     #[must_use]
     pub fn malformed(&self, what: &'static str) -> Malformed {
         self.inner.malformed(what)
     }
 
-    /// Reads one value of the type that is asked for.
+    /// Decodes one value of the inferred type.
     ///
-    /// # Errors
-    /// [`Malformed`] if the bytes end early or are none.
+    /// # Errors [`Malformed`] if the bytes end early or do not decode.
     #[inline]
     pub fn get<T: Decode<'a>>(&mut self) -> Result<T, Malformed> {
         T::decode(self)
@@ -58,8 +57,7 @@ impl<'a> XdrReader<'a> {
 
     /// Reads an unsigned integer.
     ///
-    /// # Errors
-    /// [`Malformed`] at the end of the message; so for all integers.
+    /// # Errors [`Malformed`] at the end of the message.
     #[inline]
     pub fn u32(&mut self, what: &'static str) -> Result<u32, Malformed> {
         Ok(u32::from_be_bytes(self.inner.array(what)?))
@@ -76,8 +74,7 @@ impl<'a> XdrReader<'a> {
 
     /// Reads a boolean.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is neither 0 nor 1. RFC 4506 4.4.
+    /// # Errors [`Malformed`] if the value is neither 0 nor 1. RFC 4506 4.4.
     #[inline]
     pub fn bool(&mut self, what: &'static str) -> Result<bool, Malformed> {
         match self.u32(what)? {
@@ -87,14 +84,15 @@ impl<'a> XdrReader<'a> {
         }
     }
 
-    /// Reads opaque data of a length that both sides know, and its padding.
+    /// Reads fixed-length opaque data and its padding.
     ///
     /// # Errors
     /// [`Malformed`] if fewer bytes are left.
     #[inline]
     pub fn fixed(&mut self, length: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let data = self.inner.take(length, what)?;
-        // RFC 4506 4.9 wants zeros; what they are changes nothing, and old clients send others.
+        // RFC 4506 4.9 requires zeros. The reader ignores their values, because old clients send
+        // others.
         self.inner.skip(padding(length), what)?;
         Ok(data)
     }
@@ -110,10 +108,9 @@ impl<'a> XdrReader<'a> {
         Ok(data)
     }
 
-    /// Reads a length of at most `length_max`, so many bytes, and their padding.
+    /// Reads variable-length opaque data of at most `length_max` bytes, and its padding.
     ///
-    /// # Errors
-    /// [`Malformed`] if the length is above the limit or above what is left.
+    /// # Errors [`Malformed`] if the length exceeds the limit or the remaining bytes.
     #[inline]
     pub fn opaque(&mut self, length_max: usize, what: &'static str) -> Result<&'a [u8], Malformed> {
         let length = self.u32(what)? as usize;
@@ -123,10 +120,9 @@ impl<'a> XdrReader<'a> {
         self.fixed(length, what)
     }
 
-    /// Reads the count of elements that follow.
+    /// Reads the count of a variable-length array.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is above the limit.
+    /// # Errors [`Malformed`] if the count exceeds the limit.
     #[inline]
     pub fn count(&mut self, count_max: usize, what: &'static str) -> Result<usize, Malformed> {
         let count = self.u32(what)? as usize;
@@ -134,56 +130,56 @@ impl<'a> XdrReader<'a> {
     }
 }
 
-/// Bytes that bring `length` to a multiple of four.
+/// Number of padding bytes behind `length` bytes, to a multiple of four.
 #[must_use]
 pub const fn padding(length: usize) -> usize {
     length.wrapping_neg() & 3
 }
 
-/// Appends to a buffer that may already hold other messages.
+/// Appends to a buffer, which may already hold other messages.
 #[derive(Debug)]
 pub struct XdrWriter<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// A place for an integer that is known only later. See [`XdrWriter::reserve_u32`].
+/// A reserved integer whose value is filled in later. See [`XdrWriter::reserve_u32`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is reserved must be filled"]
-pub struct Reserved(usize);
+pub struct ReservedWord(usize);
 
-impl Reserved {
-    /// Where the reserved place begins, in bytes from the start of the buffer.
+impl ReservedWord {
+    /// Position of the reserved integer, in bytes from the start of the buffer.
     #[must_use]
     pub fn position(self) -> usize {
         self.0
     }
 
-    /// The place so many integers further on, which was reserved, too.
+    /// The reserved integer `words` further on.
     pub fn plus_words(self, words: u32) -> Self {
         Self(self.0 + 4 * words as usize)
     }
 }
 
 impl<'a> XdrWriter<'a> {
-    /// A writer at the present end of `out`, which must be a multiple of four
-    /// bytes after the start of the message.
+    /// Creates a writer at the current end of `out`, which must be a multiple of four bytes after
+    /// the start of the message.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         Self { out }
     }
 
-    /// The length of the buffer: where the next byte goes.
+    /// Length of the buffer: the position of the next byte.
     #[must_use]
     pub fn position(&self) -> usize {
         self.out.len()
     }
 
-    /// The buffer behind the writer, to append bulk data without a copy. Follow
-    /// it with [`XdrWriter::finish_opaque`].
+    /// The underlying buffer, for appending bulk data without a copy. The caller then calls
+    /// [`XdrWriter::finish_opaque`].
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out
     }
 
-    /// Takes back everything from `position` on.
+    /// Discards everything from `position` on.
     pub fn truncate(&mut self, position: usize) {
         self.out.truncate(position);
     }
@@ -212,7 +208,7 @@ impl<'a> XdrWriter<'a> {
         self.u32(u32::from(value));
     }
 
-    /// Writes opaque data of a length that both sides know, and its padding.
+    /// Writes fixed-length opaque data and its padding.
     #[inline]
     pub fn fixed(&mut self, data: &[u8]) {
         self.out.extend_from_slice(data);
@@ -226,24 +222,24 @@ impl<'a> XdrWriter<'a> {
         self.fixed(data);
     }
 
-    /// Makes room for an integer that [`XdrWriter::fill_u32`] writes later.
+    /// Reserves an integer that [`XdrWriter::fill_u32`] writes later.
     #[inline]
-    pub fn reserve_u32(&mut self) -> Reserved {
+    pub fn reserve_u32(&mut self) -> ReservedWord {
         let at = self.out.len();
         self.u32(0);
-        Reserved(at)
+        ReservedWord(at)
     }
 
-    /// Writes the integer at a reserved place.
+    /// Writes a reserved integer.
     #[inline]
-    pub fn fill_u32(&mut self, place: Reserved, value: u32) {
+    pub fn fill_u32(&mut self, place: ReservedWord, value: u32) {
         self.out[place.0..place.0 + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Ends opaque data that was appended to [`XdrWriter::buffer`] right behind
-    /// the reserved `length`: fills it and pads. Returns the length in bytes.
+    /// Completes opaque data that was appended to [`XdrWriter::buffer`] directly behind the
+    /// reserved `length`: fills in the length and pads. Returns the length in bytes.
     #[inline]
-    pub fn finish_opaque(&mut self, length: Reserved) -> usize {
+    pub fn finish_opaque(&mut self, length: ReservedWord) -> usize {
         let bytes = self.out.len() - length.0 - 4;
         self.fill_u32(length, bytes as u32);
         self.out.extend_from_slice(&[0; 3][..padding(bytes)]);
@@ -251,16 +247,15 @@ impl<'a> XdrWriter<'a> {
     }
 }
 
-/// What can be read from a message. Parts of it may be borrowed from there.
+/// A type that can be decoded. It may borrow from the message.
 pub trait Decode<'a>: Sized {
-    /// Reads one value.
+    /// Decodes one value.
     ///
-    /// # Errors
-    /// [`Malformed`] if the bytes end early or are none.
+    /// # Errors [`Malformed`] if the bytes end early or do not decode.
     fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed>;
 }
 
-/// What can be written to a message.
+/// A type that can be encoded.
 pub trait Encode {
     /// Writes the value.
     fn encode(&self, w: &mut XdrWriter<'_>);
@@ -292,7 +287,7 @@ integer! {
     bool, bool, bool as bool;
 }
 
-/// Nothing: what operations without arguments or results have.
+/// The arguments or results of operations that have none.
 impl Decode<'_> for () {
     #[inline]
     fn decode(_: &mut XdrReader<'_>) -> Result<Self, Malformed> {
@@ -319,8 +314,8 @@ impl<const N: usize> Encode for [u8; N] {
     }
 }
 
-/// Variable opaque data and strings without a limit but the message's own: it
-/// is borrowed, not copied.
+/// Variable-length opaque data and strings, borrowed from the message and bounded by its length
+/// only.
 impl<'a> Decode<'a> for &'a [u8] {
     #[inline]
     fn decode(r: &mut XdrReader<'a>) -> Result<Self, Malformed> {
@@ -379,7 +374,7 @@ impl<const MAX: usize> Deref for Opaque<'_, MAX> {
     }
 }
 
-/// At most `MAX` elements. Grows with what is there, not with what is announced.
+/// At most `MAX` elements. Memory grows with the decoded elements, not with the announced count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct List<T, const MAX: usize>(pub Vec<T>);
 
@@ -421,8 +416,8 @@ impl<T, const MAX: usize> From<Vec<T>> for List<T, MAX> {
     }
 }
 
-/// Declares a structure whose fields are on the wire in the order in which they
-/// stand, and how it is decoded and encoded.
+/// Declares a structure with its codec. The fields are on the wire in the order of their
+/// declaration.
 macro_rules! xdr_struct {
     ($($(#[$meta:meta])* struct $name:ident $(<$life:lifetime>)? {
         $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
@@ -466,7 +461,7 @@ macro_rules! xdr_struct {
     };
 }
 
-/// Reads one field of a structure, and names it if that fails.
+/// Decodes one field of a structure, and names it in an error.
 #[inline]
 pub(super) fn field<'a, T: Decode<'a>>(
     r: &mut XdrReader<'a>,
@@ -475,7 +470,7 @@ pub(super) fn field<'a, T: Decode<'a>>(
     T::decode(r).map_err(|inner| Malformed { what, at: inner.at })
 }
 
-/// Declares a closed enumeration: any other number is malformed.
+/// Declares a closed enumeration with its codec; any other number is malformed.
 macro_rules! xdr_enum {
     ($($(#[$meta:meta])* enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $value:literal,)*
@@ -508,7 +503,7 @@ macro_rules! xdr_enum {
     )*};
 }
 
-/// Declares bits of a word, of which unknown ones are kept.
+/// Declares flags of a word; unknown bits are preserved.
 macro_rules! xdr_flags {
     ($($(#[$meta:meta])* flags $name:ident {
         $($(#[$flag_meta:meta])* $flag:ident = $value:expr,)*
@@ -520,13 +515,13 @@ macro_rules! xdr_flags {
         impl $name {
             $($(#[$flag_meta])* pub const $flag: Self = Self($value);)*
 
-            /// Whether all bits of `other` are set here.
+            /// True if all bits of `other` are set.
             #[must_use]
             pub const fn contains(self, other: Self) -> bool {
                 self.0 & other.0 == other.0
             }
 
-            /// Whether any bit of `other` is set here.
+            /// True if any bit of `other` is set.
             #[must_use]
             pub const fn intersects(self, other: Self) -> bool {
                 self.0 & other.0 != 0
@@ -559,7 +554,7 @@ macro_rules! xdr_flags {
     )*};
 }
 
-/// Codes a structure of one field as that field.
+/// Implements the codec of a one-field structure as that of its field.
 macro_rules! xdr_newtype {
     ($($name:ident)*) => {$(
         impl $crate::nfs::xdr::Decode<'_> for $name {
@@ -604,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_above_its_limit_or_above_what_is_left_is_refused() {
+    fn length_above_the_limit_or_the_input_is_refused() {
         let bytes = [0, 0, 0, 5, 1, 2, 3, 4, 5, 0, 0, 0];
         assert!(XdrReader::new(&bytes).opaque(4, "x").is_err());
         assert!(XdrReader::new(&bytes[..11]).opaque(5, "x").is_err(), "the padding counts");
@@ -613,13 +608,13 @@ mod tests {
     }
 
     #[test]
-    fn a_boolean_is_zero_or_one() {
+    fn xdr_boolean_is_zero_or_one() {
         assert_eq!(XdrReader::new(&[0, 0, 0, 1]).bool("x"), Ok(true));
         assert!(XdrReader::new(&[0, 0, 0, 2]).bool("x").is_err());
     }
 
     #[test]
-    fn data_appended_behind_a_reserved_length_is_opaque_data() {
+    fn data_behind_a_reserved_length_is_opaque_data() {
         let mut out = vec![9; 4];
         let mut w = XdrWriter::new(&mut out);
         let length = w.reserve_u32();

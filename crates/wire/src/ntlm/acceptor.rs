@@ -1,4 +1,4 @@
-//! The accepting side: challenge, then proof. MS-NLMP 3.2.5.
+//! The NTLM acceptor (server): sends CHALLENGE, verifies AUTHENTICATE. MS-NLMP 3.2.5.
 
 use crate::codec::{Malformed, put_utf16};
 use crate::fscc::FileTime;
@@ -7,7 +7,7 @@ use crate::ntlm::message::{self, Authenticate, MIC, av, find_av, flags, put_av, 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use zeroize::Zeroizing;
 
-/// What the server tells of itself.
+/// Names that the server announces in its CHALLENGE.
 #[derive(Clone, Debug)]
 pub struct TargetFacts {
     /// Computer name.
@@ -16,29 +16,29 @@ pub struct TargetFacts {
     pub domain: String,
 }
 
-/// How someone logged on.
+/// How the client authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogonKind {
-    /// Without a name.
+    /// Anonymous: the client sent no user name.
     Anonymous,
-    /// With a name that nobody here has.
+    /// Guest: the server does not know the user name.
     Guest,
-    /// With a name and a proof of its password.
+    /// A known user with a valid proof of the password.
     User,
 }
 
-/// Who is let in without a proof.
+/// Which logons are accepted without a proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unproven {
-    /// Those who give no name.
+pub struct GuestPolicy {
+    /// Accepts clients without a user name.
     pub anonymous: bool,
-    /// Those who give a name that nobody here has; a wrong password never.
+    /// Accepts unknown user names as guest. A known user with a wrong password is always refused.
     pub guest: bool,
 }
 
 /// A successful logon.
 #[derive(Debug)]
-pub struct Authenticated {
+pub struct NtlmLogon {
     /// User as the client sent it; empty if anonymous.
     pub user: String,
     /// Domain as the client sent it.
@@ -47,57 +47,57 @@ pub struct Authenticated {
     pub workstation: String,
     /// Exported session key.
     pub session_key: Zeroizing<[u8; 16]>,
-    /// How.
+    /// How the client authenticated.
     pub kind: LogonKind,
-    /// Signs what follows in this exchange.
+    /// Signs the subsequent messages of this exchange.
     pub signer: MessageSigner,
 }
 
 /// Why a logon was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum LogonRefusal {
     /// The messages are not NTLM, or not in order.
     Malformed(&'static str),
-    /// Anonymous, and that is not allowed.
+    /// An anonymous logon, which the policy refuses.
     Anonymous,
-    /// NTLM, which the server does not take.
+    /// NTLM, which the policy refuses.
     NtlmBlocked,
-    /// A proof of version 1 only.
+    /// The client proved the password with NTLM version 1 only.
     TooWeak {
-        /// Who tried.
+        /// User name that the client sent.
         user: String,
     },
-    /// The message integrity code is missing or wrong: someone is in between.
+    /// The message integrity code is missing or wrong, so the messages may have been tampered with.
     Mic {
-        /// Who tried.
+        /// User name that the client sent.
         user: String,
     },
-    /// No such user.
+    /// Unknown user.
     UnknownUser {
-        /// Who tried.
+        /// User name that the client sent.
         user: String,
     },
-    /// The proof is wrong.
+    /// The NT response does not match the password.
     WrongPassword {
-        /// Who tried.
+        /// User name that the client sent.
         user: String,
     },
-    /// A ticket that is not for this server, is old, or was changed.
+    /// A Kerberos ticket that is expired, tampered with, or issued for another server.
     Ticket {
-        /// The user that it is for, if that is known.
+        /// The user of the ticket; empty if unknown.
         user: String,
-        /// In the words of who judged it.
+        /// The Kerberos library's reason.
         why: String,
     },
 }
 
-impl From<Malformed> for Refused {
+impl From<Malformed> for LogonRefusal {
     fn from(malformed: Malformed) -> Self {
         Self::Malformed(malformed.what)
     }
 }
 
-/// One exchange.
+/// The acceptor's state of one exchange.
 #[derive(Debug)]
 pub struct Acceptor {
     challenge: [u8; 8],
@@ -108,28 +108,28 @@ pub struct Acceptor {
     challenge_message: Vec<u8>,
 }
 
-/// Bytes of a NEGOTIATE message, which is kept until its exchange ends: two
-/// names of computers beside 40 fixed bytes.
+/// Maximum length of a NEGOTIATE message, which the acceptor retains until the exchange ends. It
+/// holds two computer names beside 40 fixed bytes.
 const NEGOTIATE_BYTES_MAX: usize = 1024;
 
-/// Bit of the client's AV flags: the message carries a MIC.
+/// MsvAvFlags bit: the message carries a MIC.
 const AV_FLAG_MIC: u32 = 2;
 
 impl Acceptor {
-    /// An exchange with a random `challenge`.
+    /// Starts an exchange with a random `challenge`.
     #[must_use]
     pub fn new(facts: TargetFacts, challenge: [u8; 8], now: FileTime) -> Self {
         let (negotiate, challenge_message) = (Vec::new(), Vec::new());
         Self { challenge, facts, now, negotiate, challenge_flags: 0, challenge_message }
     }
 
-    /// Takes NEGOTIATE, gives CHALLENGE.
+    /// Processes NEGOTIATE and returns CHALLENGE.
     ///
     /// # Errors
-    /// [`Refused::Malformed`].
-    pub fn handle_negotiate(&mut self, token: &[u8]) -> Result<Vec<u8>, Refused> {
+    /// [`LogonRefusal::Malformed`].
+    pub fn handle_negotiate(&mut self, token: &[u8]) -> Result<Vec<u8>, LogonRefusal> {
         if token.len() > NEGOTIATE_BYTES_MAX {
-            return Err(Refused::Malformed("NTLM negotiate length"));
+            return Err(LogonRefusal::Malformed("NTLM negotiate length"));
         }
         let asked = message::negotiate_flags(token)?;
         let always =
@@ -163,7 +163,8 @@ impl Acceptor {
         info
     }
 
-    /// The user whose password an AUTHENTICATE claims to prove; none where no proof is looked at.
+    /// The user whose password an AUTHENTICATE claims to prove; `None` if the acceptor would check
+    /// no proof.
     #[must_use]
     pub fn claimed_user(&self, token: &[u8]) -> Option<String> {
         let message = Authenticate::decode(token).ok()?;
@@ -173,26 +174,26 @@ impl Acceptor {
         text(message.user, self.agreed_flags(&message) & flags::UNICODE != 0).ok()
     }
 
-    /// The flags that hold from AUTHENTICATE on. A client that sends none means those of the
-    /// CHALLENGE; Samba reads it so, too.
+    /// The flags in force from AUTHENTICATE on. Zero flags stand for those of the CHALLENGE, as in
+    /// Samba.
     fn agreed_flags(&self, message: &Authenticate<'_>) -> u32 {
         if message.flags == 0 { self.challenge_flags } else { message.flags }
     }
 
-    /// Takes AUTHENTICATE and checks the proof. `lookup` gives a user's hash;
-    /// an unknown user takes as long as a wrong password.
+    /// Processes AUTHENTICATE and verifies its proof. `lookup` returns a user's hash. An unknown
+    /// user takes as long as a wrong password.
     ///
-    /// # Errors
-    /// [`Refused`], whose reasons but `Malformed` the client must not be told apart.
+    /// # Errors [`LogonRefusal`]. The server must not reveal to the client which reason applied,
+    /// except `Malformed`.
     pub fn handle_authenticate(
         &self,
         token: &[u8],
-        unproven: Unproven,
+        unproven: GuestPolicy,
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Authenticated, Refused> {
+    ) -> Result<NtlmLogon, LogonRefusal> {
         let message = Authenticate::decode(token)?;
         if self.challenge_message.is_empty() {
-            return Err(Refused::Malformed("AUTHENTICATE before NEGOTIATE"));
+            return Err(LogonRefusal::Malformed("AUTHENTICATE before NEGOTIATE"));
         }
         let agreed = self.agreed_flags(&message);
         let unicode = agreed & flags::UNICODE != 0;
@@ -201,13 +202,15 @@ impl Acceptor {
         let workstation = text(message.workstation, unicode)?;
         let (base_key, kind) = if is_anonymous(&message) {
             if !unproven.anonymous {
-                return Err(Refused::Anonymous);
+                return Err(LogonRefusal::Anonymous);
             }
             ([0; 16], LogonKind::Anonymous)
         } else {
             match self.check_proof(&message, &user, &domain, lookup) {
-                // Whatever key the client has: it is not known here.
-                Err(Refused::UnknownUser { .. }) if unproven.guest => ([0; 16], LogonKind::Guest),
+                // The server cannot compute the client's session key for an unknown user.
+                Err(LogonRefusal::UnknownUser { .. }) if unproven.guest => {
+                    ([0; 16], LogonKind::Guest)
+                }
                 other => (other?, LogonKind::User),
             }
         };
@@ -217,22 +220,23 @@ impl Acceptor {
             self.check_mic(token, &message, &session_key, &user)?;
         }
         let signer = MessageSigner::new(&session_key, key_exchange);
-        Ok(Authenticated { user, domain, workstation, session_key, kind, signer })
+        Ok(NtlmLogon { user, domain, workstation, session_key, kind, signer })
     }
 
-    /// NTProofStr. MS-NLMP 3.3.2. Gives the session base key.
+    /// Verifies NTProofStr and returns the session base key. MS-NLMP 3.3.2.
     fn check_proof(
         &self,
         message: &Authenticate<'_>,
         user: &str,
         domain: &str,
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<[u8; 16], Refused> {
-        // Proof, then a blob of at least its fixed part. Version 1 has 24 bytes.
+    ) -> Result<[u8; 16], LogonRefusal> {
+        // Version 2 consists of the proof and a blob of at least 28 bytes; version 1 of 24 bytes in
+        // total.
         if message.nt.len() < 16 + 28 {
-            return Err(Refused::TooWeak { user: user.into() });
+            return Err(LogonRefusal::TooWeak { user: user.into() });
         }
-        // Garbage instead of pairs is a broken client, not a wrong password.
+        // Malformed AV pairs point to a broken client, not to a wrong password.
         find_av(&message.nt[16 + 28..], av::FLAGS)?;
         let found = lookup(user);
         let known = found.is_some();
@@ -243,20 +247,20 @@ impl Acceptor {
         let right = verify_slices_are_equal(proof, &expected).is_ok();
         match (known, right) {
             (true, true) => Ok(hmac_md5(&owf, &[&expected])),
-            (true, false) => Err(Refused::WrongPassword { user: user.into() }),
-            (false, _) => Err(Refused::UnknownUser { user: user.into() }),
+            (true, false) => Err(LogonRefusal::WrongPassword { user: user.into() }),
+            (false, _) => Err(LogonRefusal::UnknownUser { user: user.into() }),
         }
     }
 
-    /// The MIC over all three messages, a must where the proof's blob says
-    /// that there is one: that statement is covered by the proof.
+    /// Verifies the MIC over all three messages. It is mandatory if the proof's blob announces one,
+    /// because the proof covers that announcement.
     fn check_mic(
         &self,
         token: &[u8],
         message: &Authenticate<'_>,
         session_key: &[u8; 16],
         user: &str,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), LogonRefusal> {
         let pairs = message.nt.get(16 + 28..).unwrap_or_default();
         let said = find_av(pairs, av::FLAGS)?
             .and_then(|v| v.try_into().ok())
@@ -264,30 +268,31 @@ impl Acceptor {
         if said & AV_FLAG_MIC == 0 {
             return Ok(());
         }
-        let mic = message.mic.ok_or_else(|| Refused::Mic { user: user.into() })?;
+        let mic = message.mic.ok_or_else(|| LogonRefusal::Mic { user: user.into() })?;
         let mut zeroed = token.to_vec();
         zeroed[MIC].fill(0);
         let expected = hmac_md5(session_key, &[&self.negotiate, &self.challenge_message, &zeroed]);
-        verify_slices_are_equal(&mic, &expected).map_err(|_| Refused::Mic { user: user.into() })
+        verify_slices_are_equal(&mic, &expected)
+            .map_err(|_| LogonRefusal::Mic { user: user.into() })
     }
 }
 
-/// MS-NLMP 3.2.5.1.2: no name, and no proof.
+/// Anonymous: neither a name nor a proof. MS-NLMP 3.2.5.1.2.
 fn is_anonymous(message: &Authenticate<'_>) -> bool {
     message.user.is_empty() && message.nt.is_empty() && message.lm.iter().all(|&b| b == 0)
 }
 
-/// The key that the client chose, if it chose one. MS-NLMP 3.2.5.1.2.
+/// The session key that the client chose, else the session base key. MS-NLMP 3.2.5.1.2.
 fn exported_key(
     message: &Authenticate<'_>,
     base: [u8; 16],
     key_exchange: bool,
-) -> Result<[u8; 16], Refused> {
+) -> Result<[u8; 16], LogonRefusal> {
     if !key_exchange {
         return Ok(base);
     }
     let wrapped =
-        message.session_key.try_into().map_err(|_| Refused::Malformed("NTLM session key"))?;
+        message.session_key.try_into().map_err(|_| LogonRefusal::Malformed("NTLM session key"))?;
     Ok(rc4(&base, wrapped))
 }
 
@@ -296,7 +301,7 @@ mod tests {
     use super::*;
     use crate::codec::Writer;
 
-    /// A client's AUTHENTICATE, with every part under the test's control.
+    /// Builds a client's AUTHENTICATE with every part under the test's control.
     struct Client {
         user: &'static str,
         proof_with: Option<NtHash>,
@@ -353,12 +358,12 @@ mod tests {
         w.u32(offset as u32);
     }
 
-    fn log_on(client: &Client) -> Result<Authenticated, Refused> {
-        log_on_where(client, Unproven::default())
+    fn log_on(client: &Client) -> Result<NtlmLogon, LogonRefusal> {
+        log_on_where(client, GuestPolicy::default())
     }
 
-    fn log_on_where(client: &Client, unproven: Unproven) -> Result<Authenticated, Refused> {
-        let everyone = Unproven { anonymous: true, guest: true };
+    fn log_on_where(client: &Client, unproven: GuestPolicy) -> Result<NtlmLogon, LogonRefusal> {
+        let everyone = GuestPolicy { anonymous: true, guest: true };
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
         let mut negotiate = b"NTLMSSP\0\x01\0\0\0".to_vec();
@@ -374,14 +379,17 @@ mod tests {
     }
 
     #[test]
-    fn a_garbage_proof_without_a_mic_is_refused() {
+    fn garbage_proof_without_a_mic_is_refused() {
         let client =
             Client { proof_with: Some(NtHash([1; 16])), say_mic: false, mic: false, ..RIGHT };
-        assert_eq!(log_on(&client).unwrap_err(), Refused::WrongPassword { user: "alice".into() });
+        assert_eq!(
+            log_on(&client).unwrap_err(),
+            LogonRefusal::WrongPassword { user: "alice".into() }
+        );
     }
 
     #[test]
-    fn the_right_password_gives_the_clients_session_key() {
+    fn right_password_yields_the_clients_session_key() {
         let logon = log_on(&RIGHT).unwrap();
         assert_eq!((logon.user.as_str(), *logon.session_key), ("alice", [9; 16]));
         let without_mic = Client { say_mic: false, mic: false, ..RIGHT };
@@ -389,25 +397,25 @@ mod tests {
     }
 
     #[test]
-    fn a_mic_that_was_promised_must_be_there_and_right() {
+    fn announced_mic_must_be_present_and_correct() {
         assert_eq!(
             log_on(&Client { mic: false, ..RIGHT }).unwrap_err(),
-            Refused::Mic { user: "alice".into() }
+            LogonRefusal::Mic { user: "alice".into() }
         );
     }
 
     #[test]
-    fn guests_are_those_with_unknown_names_never_those_with_wrong_passwords() {
-        let guests = Unproven { anonymous: false, guest: true };
+    fn unknown_name_becomes_guest_but_wrong_password_does_not() {
+        let guests = GuestPolicy { anonymous: false, guest: true };
         let logon = log_on_where(&Client { user: "bob", ..RIGHT }, guests).unwrap();
         assert_eq!((logon.kind, logon.user.as_str()), (LogonKind::Guest, "bob"));
         assert_eq!(log_on_where(&RIGHT, guests).unwrap().kind, LogonKind::User);
         let wrong = Client { proof_with: Some(NtHash([1; 16])), ..RIGHT };
-        assert!(matches!(log_on_where(&wrong, guests), Err(Refused::WrongPassword { .. })));
+        assert!(matches!(log_on_where(&wrong, guests), Err(LogonRefusal::WrongPassword { .. })));
         let v1 = Client { user: "bob", nt_bytes: Some(24), ..RIGHT };
-        assert!(matches!(log_on_where(&v1, guests), Err(Refused::TooWeak { .. })));
+        assert!(matches!(log_on_where(&v1, guests), Err(LogonRefusal::TooWeak { .. })));
         let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
-        assert_eq!(log_on_where(&nobody, guests).unwrap_err(), Refused::Anonymous);
+        assert_eq!(log_on_where(&nobody, guests).unwrap_err(), LogonRefusal::Anonymous);
     }
 
     /// NEGOTIATE and AUTHENTICATE of the JavaScript library node-smb2 1.3.5: the user `Ål` of `WG`
@@ -427,14 +435,14 @@ mod tests {
     }
 
     #[test]
-    fn authenticate_without_flags_has_those_of_the_challenge() {
+    fn authenticate_without_flags_uses_the_challenge_flags() {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(1));
         acceptor.handle_negotiate(&bytes_of(NEGOTIATE_OF_NODE_SMB2)).unwrap();
         let answer = bytes_of(AUTHENTICATE_OF_NODE_SMB2);
         assert_eq!(acceptor.claimed_user(&answer).as_deref(), Some("Ål"));
         let lookup = |user: &str| (user == "Ål").then(|| NtHash::of_password("secret"));
-        let logon = acceptor.handle_authenticate(&answer, Unproven::default(), lookup).unwrap();
+        let logon = acceptor.handle_authenticate(&answer, GuestPolicy::default(), lookup).unwrap();
         assert_eq!((logon.user.as_str(), logon.domain.as_str()), ("Ål", "WG"));
         assert_eq!((logon.workstation.as_str(), logon.kind), ("SERVER", LogonKind::User));
         let mut oem = answer;
@@ -443,14 +451,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_users_short_proofs_and_nobody_are_refused() {
+    fn unknown_user_short_proof_and_anonymous_are_refused() {
         assert_eq!(
             log_on(&Client { user: "bob", ..RIGHT }).unwrap_err(),
-            Refused::UnknownUser { user: "bob".into() }
+            LogonRefusal::UnknownUser { user: "bob".into() }
         );
         let v1 = Client { nt_bytes: Some(24), ..RIGHT };
-        assert_eq!(log_on(&v1).unwrap_err(), Refused::TooWeak { user: "alice".into() });
+        assert_eq!(log_on(&v1).unwrap_err(), LogonRefusal::TooWeak { user: "alice".into() });
         let nobody = Client { user: "", nt_bytes: Some(0), ..RIGHT };
-        assert_eq!(log_on(&nobody).unwrap_err(), Refused::Anonymous);
+        assert_eq!(log_on(&nobody).unwrap_err(), LogonRefusal::Anonymous);
     }
 }

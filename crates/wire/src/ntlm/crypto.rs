@@ -5,7 +5,7 @@ use md4::{Digest, Md4};
 use md5::Md5;
 use rc4::{Rc4, StreamCipher};
 
-/// MD4 of the password in UTF-16LE: as good as the password itself.
+/// MD4 of the password in UTF-16LE. It is equivalent to the password and must be protected like it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NtHash(pub [u8; 16]);
 
@@ -51,7 +51,7 @@ impl NtHash {
     }
 }
 
-/// HMAC-MD5 over the parts in a row.
+/// HMAC-MD5 over the concatenated parts.
 #[must_use]
 pub fn hmac_md5(key: &[u8], parts: &[&[u8]]) -> [u8; 16] {
     let mut mac = Hmac::<Md5>::new_from_slice(key).expect("HMAC takes a key of any length");
@@ -71,8 +71,8 @@ fn cipher(key: &[u8; 16]) -> Rc4 {
     Rc4::new_from_slice(key).expect("RC4 takes a key of 16 bytes")
 }
 
-/// Signs and verifies messages of an authenticated session: the list of
-/// mechanisms in SPNEGO. MS-NLMP 3.4.4.2.
+/// Signs and verifies messages of an authenticated exchange: SPNEGO's list of mechanisms. MS-NLMP
+/// 3.4.4.2.
 pub struct MessageSigner {
     client_sign: [u8; 16],
     server_sign: [u8; 16],
@@ -90,7 +90,8 @@ impl std::fmt::Debug for MessageSigner {
 }
 
 impl MessageSigner {
-    /// Keys from the exported session key, for extended session security with 128-bit keys.
+    /// Derives the keys from the exported session key, for extended session security with 128-bit
+    /// keys.
     #[must_use]
     pub fn new(session_key: &[u8; 16], key_exchange: bool) -> Self {
         let key = |magic: &[u8]| -> [u8; 16] {
@@ -123,7 +124,7 @@ impl MessageSigner {
         signature(&self.server_sign, cipher, sequence, message)
     }
 
-    /// What the client's signature of `message` must be.
+    /// The signature that the client must have sent for `message`.
     #[must_use]
     pub fn expected(&mut self, message: &[u8]) -> [u8; 16] {
         let sequence = self.client_sequence;
@@ -160,7 +161,7 @@ mod tests {
 
     /// MS-NLMP 4.2.4: User, Domain, Password.
     #[test]
-    fn the_published_example_of_ntlm_v2_comes_out() {
+    fn ntlm_v2_reproduces_the_published_example() {
         let hash = NtHash::of_password("Password");
         assert_eq!(hash.to_hex(), "a4f49c406510bdcab6824ee7c30fd852");
         let owf = hash.ntowf_v2("User", "Domain");

@@ -1,13 +1,13 @@
-//! The side that logs on: asks, and answers the challenge. MS-NLMP 3.1.5.
+//! The NTLM initiator (client): sends NEGOTIATE, answers CHALLENGE. MS-NLMP 3.1.5.
 
 use crate::codec::{Malformed, put_utf16};
 use crate::fscc::FileTime;
 use crate::ntlm::crypto::{MessageSigner, NtHash, hmac_md5, rc4};
 use crate::ntlm::message::{self, Authenticate, Challenge, MIC, av, find_av, flags, put_av};
 
-/// AV pairs of a challenge, in bytes: names of the server, a time, a few numbers.
+/// Maximum length of the AV pairs in a CHALLENGE: the server's names, a time and a few numbers.
 const INFO_BYTES_MAX: usize = 8192;
-/// Bit of the client's AV flags: the message carries a MIC.
+/// MsvAvFlags bit: the message carries a MIC.
 const AV_FLAG_MIC: u32 = 2;
 
 const ASKED: u32 = flags::UNICODE
@@ -23,42 +23,42 @@ const ASKED: u32 = flags::UNICODE
     | flags::KEY_EXCHANGE
     | flags::KEY_56;
 
-/// Who logs on.
+/// The user to log on.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// User name.
     pub user: String,
     /// Domain; empty for the server's own users.
     pub domain: String,
-    /// Computer that the user sits at.
+    /// Name of the client computer.
     pub workstation: String,
-    /// The password's hash.
+    /// NT hash of the password.
     pub hash: NtHash,
 }
 
-/// What must be new and unguessable in each exchange.
+/// Values that must be fresh and unpredictable in each exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Secrets {
-    /// The client's part of the challenge.
+    /// The client challenge.
     pub challenge: [u8; 8],
-    /// The session key that the client chooses.
+    /// The exported session key, which the client chooses.
     pub session_key: [u8; 16],
-    /// The time, for servers that do not say theirs.
+    /// The time, for servers that send no timestamp.
     pub now: FileTime,
 }
 
-/// What an exchange ends with, if the server takes the answer.
+/// The initiator's result, valid if the server accepts the AUTHENTICATE.
 #[derive(Debug)]
-pub struct Initiated {
+pub struct NtlmResponse {
     /// The AUTHENTICATE message.
     pub token: Vec<u8>,
     /// Exported session key.
     pub session_key: [u8; 16],
-    /// Signs what follows in this exchange.
+    /// Signs the subsequent messages of this exchange.
     pub signer: MessageSigner,
 }
 
-/// One exchange.
+/// The initiator's state of one exchange.
 #[derive(Debug)]
 pub struct Initiator {
     credentials: Credentials,
@@ -67,23 +67,23 @@ pub struct Initiator {
 }
 
 impl Initiator {
-    /// An exchange with fresh `secrets`.
+    /// Starts an exchange with fresh `secrets`.
     #[must_use]
     pub fn new(credentials: Credentials, secrets: Secrets) -> Self {
         Self { credentials, secrets, negotiate: message::negotiate(ASKED) }
     }
 
-    /// The first message.
+    /// The NEGOTIATE message.
     #[must_use]
     pub fn negotiate(&self) -> &[u8] {
         &self.negotiate
     }
 
-    /// Answers the challenge.
+    /// Processes CHALLENGE and returns AUTHENTICATE.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is none, or one of a server that knows no version 2.
-    pub fn handle_challenge(&self, token: &[u8]) -> Result<Initiated, Malformed> {
+    /// # Errors [`Malformed`] if the token is no CHALLENGE, or the server does not support NTLM
+    /// version 2.
+    pub fn handle_challenge(&self, token: &[u8]) -> Result<NtlmResponse, Malformed> {
         let challenge = Challenge::decode(token)?;
         if challenge.flags & flags::EXTENDED_SESSION_SECURITY == 0
             || challenge.flags & flags::TARGET_INFO == 0
@@ -120,11 +120,11 @@ impl Initiator {
             answer[MIC].copy_from_slice(&mic);
         }
         let signer = MessageSigner::new(&session_key, key_exchange);
-        Ok(Initiated { token: answer, session_key, signer })
+        Ok(NtlmResponse { token: answer, session_key, signer })
     }
 
-    /// NTLMv2_CLIENT_CHALLENGE, and whether it says that a MIC follows: that
-    /// goes with servers that say their time. MS-NLMP 2.2.2.7, 3.1.5.1.2.
+    /// NTLMv2_CLIENT_CHALLENGE, and whether it announces a MIC. The initiator adds a MIC if the
+    /// server sends a timestamp. MS-NLMP 2.2.2.7, 3.1.5.1.2.
     fn blob(&self, challenge: &Challenge<'_>) -> Result<(Vec<u8>, bool), Malformed> {
         let said = find_av(challenge.info, av::TIMESTAMP)?;
         let time = match said.map(<[u8; 8]>::try_from) {
@@ -137,7 +137,7 @@ impl Initiator {
         blob.extend_from_slice(&self.secrets.challenge);
         blob.extend_from_slice(&[0; 4]);
         if said.is_some() {
-            // First, so that it is found before what the server may have said.
+            // Placed first, so that it precedes any flags that the server sent.
             put_av(&mut blob, av::FLAGS, &AV_FLAG_MIC.to_le_bytes());
         }
         blob.extend_from_slice(challenge.info);
@@ -145,7 +145,7 @@ impl Initiator {
         Ok((blob, said.is_some()))
     }
 
-    /// LMv2_RESPONSE, which servers that say no time may look at. MS-NLMP 3.3.2.
+    /// LMv2_RESPONSE, for servers that send no timestamp. MS-NLMP 3.3.2.
     fn lm(&self, owf: &[u8; 16], challenge: &Challenge<'_>) -> Vec<u8> {
         let response = hmac_md5(owf, &[&challenge.challenge, &self.secrets.challenge]);
         [&response[..], &self.secrets.challenge].concat()
@@ -155,7 +155,7 @@ impl Initiator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ntlm::{Acceptor, Refused, TargetFacts};
+    use crate::ntlm::{Acceptor, LogonRefusal, TargetFacts};
 
     fn hex(text: &str) -> Vec<u8> {
         let digits: String = text.split_whitespace().collect();
@@ -175,9 +175,9 @@ mod tests {
         Initiator::new(credentials, secrets)
     }
 
-    /// MS-NLMP 4.2.4.3: a server that says no time.
+    /// MS-NLMP 4.2.4.3: a server that sends no timestamp.
     #[test]
-    fn the_published_challenge_gets_the_published_answer() {
+    fn published_challenge_yields_the_published_response() {
         let challenge = hex("4e544c4d53535000 02000000 0c000c00 38000000 33828ae2 0123456789abcdef
              0000000000000000 24002400 44000000 06007017 0000000f 530065007200760065007200
              02000c0044006f006d00610069006e00 01000c00530065007200760065007200 00000000");
@@ -191,13 +191,13 @@ mod tests {
              aaaaaaaaaaaaaaaa 00000000 02000c0044006f006d00610069006e00
              01000c00530065007200760065007200 00000000 00000000
              c5dad2544fc9799094ce1ce90bc9d03e");
-        // The example's Windows is an older one.
+        // The example uses an older Windows version.
         published[64..72].copy_from_slice(&answer.token[64..72]);
         assert_eq!(answer.token, published);
         assert_eq!(answer.session_key, [0x55; 16]);
     }
 
-    fn log_on(user: &str, password: &str, tamper: bool) -> Result<[u8; 16], Refused> {
+    fn log_on(user: &str, password: &str, tamper: bool) -> Result<[u8; 16], LogonRefusal> {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let mut acceptor = Acceptor::new(facts, *b"challeng", FileTime(77));
         let initiator = initiator(user, password);
@@ -207,13 +207,13 @@ mod tests {
         }
         let mut answer = initiator.handle_challenge(&challenge).unwrap();
         if tamper {
-            // The workstation: covered by nothing but the MIC.
+            // Only the MIC covers the workstation name.
             let at = answer.token.windows(4).position(|w| w == b"C\0O\0").unwrap();
             answer.token[at] ^= 1;
         }
         let logon = acceptor.handle_authenticate(
             &answer.token,
-            crate::ntlm::Unproven::default(),
+            crate::ntlm::GuestPolicy::default(),
             |user| (user == "alice").then(|| NtHash::of_password("secret")),
         )?;
         assert_eq!(*logon.session_key, answer.session_key);
@@ -221,10 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn our_acceptor_takes_the_answer_with_its_mic_and_no_changed_one() {
+    fn acceptor_verifies_the_initiators_mic() {
         assert_eq!(log_on("alice", "secret", false), Ok([0x55; 16]));
-        assert_eq!(log_on("alice", "secret", true), Err(Refused::Mic { user: "alice".into() }));
-        let wrong = Refused::WrongPassword { user: "alice".into() };
+        assert_eq!(
+            log_on("alice", "secret", true),
+            Err(LogonRefusal::Mic { user: "alice".into() })
+        );
+        let wrong = LogonRefusal::WrongPassword { user: "alice".into() };
         assert_eq!(log_on("alice", "Secret", false), Err(wrong));
     }
 }

@@ -1,4 +1,4 @@
-//! The three messages. MS-NLMP 2.2.1, 2.2.2.
+//! NEGOTIATE, CHALLENGE and AUTHENTICATE messages. MS-NLMP 2.2.1, 2.2.2.
 
 use crate::codec::{Malformed, Reader, Writer, put_utf16, utf16_units};
 
@@ -37,7 +37,7 @@ const SIGNATURE: [u8; 8] = *b"NTLMSSP\0";
 /// Windows 10 build 17763, NTLM revision 15.
 const VERSION: [u8; 8] = [10, 0, 0x63, 0x45, 0, 0, 0, 15];
 
-/// Whether a token is a bare NTLM message.
+/// True if a token is a bare NTLM message, without SPNEGO.
 #[must_use]
 pub fn is_ntlm(token: &[u8]) -> bool {
     token.starts_with(&SIGNATURE)
@@ -76,19 +76,18 @@ pub fn negotiate(flags: u32) -> Vec<u8> {
 /// A CHALLENGE message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge<'a> {
-    /// What the server takes of the flags.
+    /// The flags that the server accepts.
     pub flags: u32,
-    /// Its random number.
+    /// The server challenge.
     pub challenge: [u8; 8],
-    /// AV pairs about the server.
+    /// AV pairs that describe the server.
     pub info: &'a [u8],
 }
 
 impl<'a> Challenge<'a> {
     /// Reads the message.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is another message or a part is not in it.
+    /// # Errors [`Malformed`] if the message is another one, or a part lies outside it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = begin(bytes, 2)?;
         r.skip(8, "NTLM target name")?;
@@ -146,20 +145,20 @@ pub struct Authenticate<'a> {
     pub user: &'a [u8],
     /// Workstation, UTF-16LE.
     pub workstation: &'a [u8],
-    /// Session key, wrapped.
+    /// Encrypted random session key.
     pub session_key: &'a [u8],
     /// Negotiated flags.
     pub flags: u32,
-    /// Where the MIC stands, if the message has room for one.
+    /// The MIC, if the message has room for one.
     pub mic: Option<[u8; 16]>,
 }
 
-/// Where the MIC stands in an AUTHENTICATE message.
+/// Position of the MIC in an AUTHENTICATE message.
 pub const MIC: std::ops::Range<usize> = 72..88;
 
 impl<'a> Authenticate<'a> {
-    /// Writes the message, with zeros for the MIC if there is to be one: it
-    /// covers all else.
+    /// Encodes the message, with zeros for the MIC if one is to be added: the MIC covers all other
+    /// bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -184,8 +183,7 @@ impl<'a> Authenticate<'a> {
 
     /// Reads the message.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is another message or a part is not in it.
+    /// # Errors [`Malformed`] if the message is another one, or a part lies outside it.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let mut r = begin(bytes, 3)?;
         let mut field = |what| -> Result<(&'a [u8], usize), Malformed> {
@@ -211,10 +209,9 @@ impl<'a> Authenticate<'a> {
     }
 }
 
-/// Text of a field.
+/// Decodes a text field.
 ///
-/// # Errors
-/// [`Malformed`] if it is not UTF-16.
+/// # Errors [`Malformed`] if the field is not UTF-16.
 pub fn text(bytes: &[u8], unicode: bool) -> Result<String, Malformed> {
     if !unicode {
         return Ok(bytes.iter().map(|&b| char::from(b)).collect());
@@ -232,8 +229,7 @@ pub fn put_av(out: &mut Vec<u8>, id: u16, value: &[u8]) {
 
 /// The value of the first AV pair with this id.
 ///
-/// # Errors
-/// [`Malformed`] if the list does not reach its end mark.
+/// # Errors [`Malformed`] if the list has no MsvAvEOL.
 pub fn find_av(list: &[u8], id: u16) -> Result<Option<&[u8]>, Malformed> {
     let mut r = Reader::new(list);
     let mut value = None;

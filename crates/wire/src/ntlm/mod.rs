@@ -1,14 +1,14 @@
-//! NTLM version 2, both sides. MS-NLMP.
+//! NTLM version 2, acceptor and initiator. MS-NLMP.
 //!
-//! Version 1 proofs are never accepted and never sent: they can be turned into
-//! the password.
+//! Version 1 responses are never accepted and never sent, because an attacker can recover the
+//! password from them.
 
 mod acceptor;
 mod crypto;
 mod initiator;
 mod message;
 
-pub use acceptor::{Acceptor, Authenticated, LogonKind, Refused, TargetFacts, Unproven};
+pub use acceptor::{Acceptor, GuestPolicy, LogonKind, LogonRefusal, NtlmLogon, TargetFacts};
 pub use crypto::{MessageSigner, NtHash};
-pub use initiator::{Credentials, Initiated, Initiator, Secrets};
+pub use initiator::{Credentials, Initiator, NtlmResponse, Secrets};
 pub use message::is_ntlm;

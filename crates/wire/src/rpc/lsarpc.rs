@@ -1,8 +1,8 @@
-//! Local security authority: names of identifiers and identifiers of names.
-//! MS-LSAT 3.1.4, MS-LSAD 3.1.4.
+//! Local security authority: translates SIDs to names and names to SIDs. MS-LSAT 3.1.4, MS-LSAD
+//! 3.1.4.
 //!
-//! A policy handle is good for its pipe. What it was opened for is not asked:
-//! everything here is told to everyone who logged on.
+//! A policy handle is valid on its pipe. Its requested access is not checked, because every call
+//! here is open to all authenticated callers.
 
 mod lookup;
 
@@ -26,12 +26,12 @@ const LOOKUP_SIDS_3: u16 = 76;
 const LOOKUP_NAMES_4: u16 = 77;
 const OPEN_POLICY_3: u16 = 130;
 
-/// Handles of one pipe that are open at once.
+/// Maximum number of open handles per pipe.
 const HANDLES_MAX: u32 = 32;
-/// What a handle of ours begins with, after its attributes.
+/// Prefix of the server's handles, after their attributes.
 const HANDLE_MARK: [u8; 12] = *b"anabranchlsa";
 
-/// The handles of one pipe: one bit each.
+/// Open handles of one pipe, one bit each.
 #[derive(Debug, Default)]
 pub(super) struct Handles {
     open: u32,
@@ -76,7 +76,7 @@ pub(super) fn call(
     }
 }
 
-/// Calls that name a policy handle.
+/// Dispatches the calls that take a policy handle.
 fn with_policy(
     opnum: u16,
     r: &mut Reader<'_>,
@@ -106,7 +106,7 @@ fn with_policy(
         LOOKUP_NAMES_3 => lookup::names(r, facts, lookup::Form::WholeSid),
         _ => {
             handles.open &= !(1 << number);
-            // A handle of nothing, and success.
+            // A null handle, and success.
             Ok(vec![0; 24])
         }
     }
@@ -148,7 +148,7 @@ fn query_policy(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> 
     w.align(4);
     match class {
         PRIMARY_DOMAIN => {
-            // A workgroup is no domain: it has no identifier.
+            // A workgroup is not a domain and has no SID.
             put_unicode(&mut w, &names.workgroup, 1);
             w.u32(0);
             put_chars(&mut w, &names.workgroup);
@@ -177,7 +177,7 @@ fn query_policy(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> 
     Ok(out)
 }
 
-/// Who the caller is. MS-LSAT 3.1.4.4.
+/// Returns the caller's name. MS-LSAT 3.1.4.4.
 fn get_user_name(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
     unique_string(r)?;
     skip_unicode_pointer(r)?;
@@ -200,7 +200,7 @@ fn get_user_name(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault>
     Ok(out)
 }
 
-/// Passes over a pointer to a counted string.
+/// Skips a pointer to an RPC_UNICODE_STRING.
 fn skip_unicode_pointer(r: &mut Reader<'_>) -> Result<(), Malformed> {
     align(r)?;
     if r.u32("referent")? == 0 {
@@ -213,7 +213,7 @@ fn skip_unicode_pointer(r: &mut Reader<'_>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The fixed part of a counted string. MS-DTYP 2.3.10.
+/// The fixed part of an RPC_UNICODE_STRING. MS-DTYP 2.3.10.
 fn put_unicode(w: &mut Writer<'_>, text: &str, referent: u32) {
     let length = (text.encode_utf16().count() * 2) as u16;
     w.u16(length);
@@ -221,7 +221,7 @@ fn put_unicode(w: &mut Writer<'_>, text: &str, referent: u32) {
     put_referent(w, referent);
 }
 
-/// The characters of a counted string, without a terminator.
+/// The characters of an RPC_UNICODE_STRING, without a terminator.
 fn put_chars(w: &mut Writer<'_>, text: &str) {
     let units: Vec<u16> = text.encode_utf16().collect();
     w.u32(units.len() as u32);
@@ -231,7 +231,7 @@ fn put_chars(w: &mut Writer<'_>, text: &str) {
     w.align(4);
 }
 
-/// An identifier behind a pointer: the count of its parts, then its bytes.
+/// A SID behind a pointer: its subauthority count, then its bytes.
 fn put_sid(w: &mut Writer<'_>, sid: &[u8]) {
     w.u32((sid.len().saturating_sub(8) / 4) as u32);
     w.bytes(sid);

@@ -1,18 +1,17 @@
-//! Names of security identifiers: those that are the same everywhere, users
-//! and groups of the machine, and the machine's own accounts.
+//! Names of SIDs: well-known SIDs, users and groups of the machine, and the machine's own accounts.
 //! MS-DTYP 2.4.2.4, MS-LSAT 3.1.1.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// Sub-authorities of one identifier.
+/// Maximum number of subauthorities in one SID.
 const PARTS_MAX: usize = 15;
 
-/// An identifier in its binary form: revision, count, authority, parts. MS-DTYP 2.4.2.2.
+/// A SID in binary form: revision, count, authority, subauthorities. MS-DTYP 2.4.2.2.
 pub type SidBytes = Vec<u8>;
 
-/// What a name stands for. MS-SAMR 2.2.2.3.
+/// SID_NAME_USE. MS-SAMR 2.2.2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     /// A user.
@@ -23,41 +22,41 @@ pub enum NameKind {
     Domain = 3,
     /// A group of this machine.
     Alias = 4,
-    /// Well known.
+    /// A well-known SID.
     WellKnownGroup = 5,
-    /// Nobody known.
+    /// An unknown SID.
     Unknown = 8,
 }
 
-/// A name and whose it is.
+/// A translated name with its SID and domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The identifier.
+pub struct NamedSid {
+    /// The SID.
     pub sid: SidBytes,
-    /// What it is.
+    /// SID_NAME_USE.
     pub kind: NameKind,
     /// The name, without its domain.
     pub name: String,
-    /// The domain; empty for what is in none.
+    /// The domain; empty if the name belongs to none.
     pub domain: String,
-    /// Identifier of the domain.
+    /// SID of the domain.
     pub domain_sid: SidBytes,
 }
 
-/// Users and groups of the machine, by number.
+/// Users and groups of the machine, by uid and gid.
 #[derive(Clone, Debug, Default)]
 pub struct UnixNames {
-    users: Both,
-    groups: Both,
+    users: NameMaps,
+    groups: NameMaps,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Both {
+struct NameMaps {
     names: HashMap<u32, String>,
     numbers: HashMap<String, u32>,
 }
 
-impl Both {
+impl NameMaps {
     fn of(entries: impl IntoIterator<Item = (String, u32)>) -> Self {
         let mut both = Self::default();
         for (name, number) in entries {
@@ -69,22 +68,22 @@ impl Both {
 }
 
 impl UnixNames {
-    /// The names of users and of groups; of several for one number the first counts.
+    /// Takes the names of users and groups. If several names share a number, the first one counts.
     #[must_use]
     pub fn new(
         users: impl IntoIterator<Item = (String, u32)>,
         groups: impl IntoIterator<Item = (String, u32)>,
     ) -> Self {
-        Self { users: Both::of(users), groups: Both::of(groups) }
+        Self { users: NameMaps::of(users), groups: NameMaps::of(groups) }
     }
 }
 
-/// Everybody who has a name here.
+/// The names of all SIDs that this machine can translate.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// Computer name.
     pub machine: String,
-    /// Identifier of the machine as a domain of accounts.
+    /// SID of the machine as an account domain.
     pub machine_sid: SidBytes,
     /// Workgroup.
     pub workgroup: String,
@@ -95,7 +94,7 @@ pub struct Names {
 const UNIX_USER: &str = "Unix User";
 const UNIX_GROUP: &str = "Unix Group";
 
-/// Authority, parts, kind, name and domain of those that are the same everywhere.
+/// Authority, subauthorities, kind, name and domain of a well-known SID.
 type WellKnown = (u8, &'static [u32], NameKind, &'static str, &'static str);
 
 const WELL_KNOWN: &[WellKnown] = {
@@ -133,9 +132,9 @@ const WELL_KNOWN: &[WellKnown] = {
 };
 
 impl Names {
-    /// Whose identifier it is, if anybody's.
+    /// Translates a SID; `None` if it is unknown.
     #[must_use]
-    pub fn of_sid(&self, sid: &[u8]) -> Option<Named> {
+    pub fn of_sid(&self, sid: &[u8]) -> Option<NamedSid> {
         let (authority, parts) = split(sid)?;
         if let Some(known) = WELL_KNOWN.iter().find(|w| u64::from(w.0) == authority && w.1 == parts)
         {
@@ -148,9 +147,11 @@ impl Names {
         }
     }
 
-    /// Who is called so: `name`, `DOMAIN\name`, or an identifier in text form.
+    /// Translates `name`, `DOMAIN
+    ///
+    /// ame`, or a SID in text form.
     #[must_use]
-    pub fn of_name(&self, name: &str) -> Option<Named> {
+    pub fn of_name(&self, name: &str) -> Option<NamedSid> {
         if let Some(sid) = parse(name) {
             return self.of_sid(&sid);
         }
@@ -161,7 +162,7 @@ impl Names {
         if let Some(known) = known {
             return Some(well_known(known));
         }
-        // Users of the machine are its accounts, and their groups groups of it.
+        // The machine's accounts are users of the machine domain, and its groups are aliases there.
         let is_local = of_domain(&self.machine) || of_domain(&self.workgroup);
         let key = name.to_lowercase();
         let user = self.unix.users.numbers.get(&key).filter(|_| is_local || of_domain(UNIX_USER));
@@ -177,8 +178,8 @@ impl Names {
         domains.find(|d| domain.is_empty() && !name.is_empty() && is(&d.domain, name))
     }
 
-    fn domains(&self) -> Vec<Named> {
-        let domain = |sid: SidBytes, name: &str| Named {
+    fn domains(&self) -> Vec<NamedSid> {
+        let domain = |sid: SidBytes, name: &str| NamedSid {
             sid: sid.clone(),
             kind: NameKind::Domain,
             name: String::new(),
@@ -194,9 +195,9 @@ impl Names {
     }
 }
 
-fn well_known((authority, parts, kind, name, domain): &WellKnown) -> Named {
+fn well_known((authority, parts, kind, name, domain): &WellKnown) -> NamedSid {
     let sid = join(*authority, parts);
-    Named {
+    NamedSid {
         domain_sid: parent(&sid).unwrap_or_default(),
         sid,
         kind: *kind,
@@ -205,8 +206,8 @@ fn well_known((authority, parts, kind, name, domain): &WellKnown) -> Named {
     }
 }
 
-fn unix(domain: &str, kind: u32, number: u32, name: &str) -> Named {
-    Named {
+fn unix(domain: &str, kind: u32, number: u32, name: &str) -> NamedSid {
+    NamedSid {
         sid: join(22, &[kind, number]),
         kind: if kind == 1 { NameKind::User } else { NameKind::Alias },
         name: name.to_owned(),
@@ -215,7 +216,7 @@ fn unix(domain: &str, kind: u32, number: u32, name: &str) -> Named {
     }
 }
 
-/// The identifier without its last part: of its domain.
+/// The SID without its last subauthority: that of its domain.
 #[must_use]
 pub fn parent(sid: &[u8]) -> Option<SidBytes> {
     let (authority, parts) = split(sid)?;
@@ -223,13 +224,13 @@ pub fn parent(sid: &[u8]) -> Option<SidBytes> {
     Some(bytes(authority, parts))
 }
 
-/// The last part of an identifier.
+/// The last subauthority (RID) of a SID.
 #[must_use]
 pub fn last_part(sid: &[u8]) -> Option<u32> {
     split(sid)?.1.last().copied()
 }
 
-/// The machine as a domain, told from others by 12 bytes.
+/// The machine's account domain SID, derived from 12 unique bytes.
 #[must_use]
 pub fn machine_sid(unique: &[u8; 16]) -> SidBytes {
     let word = |at: usize| {
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_leads_to_an_identifier_that_has_it() {
+    fn every_name_round_trips_through_its_sid() {
         let names = names();
         for name in ["Everyone", "NT AUTHORITY\\SYSTEM", "BUILTIN\\Users", "Unix User\\alice"] {
             let found = names.of_name(name).expect(name);
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn users_come_before_groups_and_are_found_in_any_case_and_by_the_machine_s_name() {
+    fn user_lookup_precedes_groups_and_ignores_case() {
         let names = names();
         let sid = |name| names.of_name(name).map(|found| text(&found.sid));
         assert_eq!(sid("ALICE").as_deref(), Some("S-1-22-1-1001"));
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_of_nobody_and_garbage_have_no_name() {
+    fn unknown_or_garbage_sid_has_no_name() {
         let names = names();
         for sid in [&join(22, &[1, 9])[..], &join(5, &[21, 1, 2, 3, 1000]), &[], &[1, 200, 0]] {
             assert_eq!(names.of_sid(sid), None);

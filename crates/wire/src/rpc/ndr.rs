@@ -1,11 +1,11 @@
-//! Network data representation, as far as these interfaces need it. C706 14.
+//! Network Data Representation, as far as these interfaces need it. C706 14.
 
 use crate::codec::{Malformed, Reader, Writer};
 
-/// Characters of one string.
+/// Maximum length of one string, in characters.
 const STRING_MAX: usize = 4096;
 
-/// Reads a `[unique, string] wchar_t *`.
+/// Decodes a `[unique, string] wchar_t *`.
 pub(super) fn unique_string(r: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
     if r.u32("referent")? == 0 {
         return Ok(None);
@@ -13,7 +13,7 @@ pub(super) fn unique_string(r: &mut Reader<'_>) -> Result<Option<String>, Malfor
     string(r).map(Some)
 }
 
-/// Reads a conformant varying string.
+/// Decodes a conformant varying string.
 pub(super) fn string(r: &mut Reader<'_>) -> Result<String, Malformed> {
     align(r)?;
     r.skip(8, "string")?;
@@ -28,7 +28,7 @@ pub(super) fn string(r: &mut Reader<'_>) -> Result<String, Malformed> {
     Ok(String::from_utf16_lossy(&units[..end]))
 }
 
-/// Passes over the padding before a 32-bit value; none at the very end.
+/// Skips the padding before a 32-bit value; there is none at the end of a message.
 pub(super) fn align(r: &mut Reader<'_>) -> Result<(), Malformed> {
     let pad = r.position().next_multiple_of(4) - r.position();
     r.skip(pad.min(r.remaining()), "padding")

@@ -1,7 +1,7 @@
-//! Server service: the list of shares. MS-SRVS 3.1.4.
+//! Server service: lists shares. MS-SRVS 3.1.4.
 //!
-//! What is for administrators (where shares are, who is connected, changes) is
-//! refused with the error and in the form that Windows has for it.
+//! Administrative calls (share paths, sessions, changes) are refused with the error and in the form
+//! that Windows uses.
 
 use super::ndr::{align, put_referent, put_string, string, unique_string};
 use super::{Fault, RpcFacts, ShareFact};
@@ -20,7 +20,7 @@ const SHARE_DEL: u16 = 18;
 const SHARE_DEL_STICKY: u16 = 19;
 const SERVER_GET_INFO: u16 = 21;
 const REMOTE_TOD: u16 = 28;
-/// As [`SHARE_ENUM_ALL`], without those that are there for a while only.
+/// NetrShareEnumSticky: like [`SHARE_ENUM_ALL`], without temporary shares.
 const SHARE_ENUM: u16 = 36;
 
 const WERR_OK: u32 = 0;
@@ -42,7 +42,7 @@ pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>,
         REMOTE_TOD => remote_time(&mut r, facts),
         CONNECTION_ENUM => refused_list(&mut r, 1),
         FILE_ENUM | SESSION_ENUM => refused_list(&mut r, 2),
-        // Which parameter was wrong: none, it is the caller.
+        // `ParmErr` is 0: the caller, not a parameter, is refused.
         SHARE_ADD | SHARE_SET_INFO => Ok([[0; 4], WERR_ACCESS_DENIED.to_le_bytes()].concat()),
         FILE_CLOSE | SESSION_DEL | SHARE_DEL | SHARE_DEL_STICKY => {
             Ok(WERR_ACCESS_DENIED.to_le_bytes().to_vec())
@@ -53,7 +53,7 @@ pub(super) fn call(opnum: u16, stub: &[u8], facts: &RpcFacts) -> Result<Vec<u8>,
 
 /// NetrRemoteTOD: TIME_OF_DAY_INFO, in UTC. MS-SRVS 2.2.4.105, 3.1.4.21.
 fn remote_time(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
-    /// Ten thousandths of a second between two ticks of the clock, as Windows and Samba say.
+    /// `tod_tinterval`: 10,000ths of a second per clock tick, the value of Windows and Samba.
     const TICK: u32 = 310;
     unique_string(r)?;
     let milliseconds = facts.now_unix_ms.max(0) as u64;
@@ -68,7 +68,7 @@ fn remote_time(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
     for number in [of_day / 3600, of_day / 60 % 60, of_day % 60, milliseconds / 10 % 100] {
         w.u32(number as u32);
     }
-    // Minutes from UTC.
+    // `tod_timezone`: minutes from UTC.
     w.u32(0);
     w.u32(TICK);
     // 1970 began on a Thursday.
@@ -79,10 +79,10 @@ fn remote_time(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
     Ok(out)
 }
 
-/// Year, month and day of the Gregorian calendar, of days since 1970. Years are counted from March
-/// on, so that a leap day is the last of its year.
+/// Converts days since 1970 to year, month and day of the Gregorian calendar. Years start in March,
+/// so that a leap day is the last day of its year.
 fn date_of(days: u64) -> (u64, u64, u64) {
-    /// From the first of March of the year 0 to 1970.
+    /// Days from the first of March of the year 0 to 1970.
     const TO_1970: u64 = 719_468;
     let days = days + TO_1970;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -127,8 +127,7 @@ fn share_enum(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault> {
     Ok(out)
 }
 
-/// What only administrators may list, after some names to choose by: an empty
-/// list and a refusal.
+/// Refuses an administrative list after reading its filters: an empty list and an error.
 fn refused_list(r: &mut Reader<'_>, filters: usize) -> Result<Vec<u8>, Fault> {
     for _ in 0..=filters {
         unique_string(r)?;
@@ -138,7 +137,7 @@ fn refused_list(r: &mut Reader<'_>, filters: usize) -> Result<Vec<u8>, Fault> {
     Ok(no_list(level, WERR_ACCESS_DENIED))
 }
 
-/// No list, nothing in it, no place to go on at, and why.
+/// An empty list: a null container, no entries, no resume handle, and `error`.
 fn no_list(level: u32, error: u32) -> Vec<u8> {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
@@ -176,7 +175,7 @@ fn share_get_info(r: &mut Reader<'_>, facts: &RpcFacts) -> Result<Vec<u8>, Fault
     Ok(out)
 }
 
-/// The part of a SHARE_INFO before its strings. MS-SRVS 2.2.4.22 to 2.2.4.27.
+/// The part of a SHARE_INFO structure before its strings. MS-SRVS 2.2.4.22 to 2.2.4.27.
 fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareFact, referent: &mut u32) {
     let mut pointer = |w: &mut Writer<'_>| {
         put_referent(w, *referent);
@@ -194,7 +193,7 @@ fn put_share_fixed(w: &mut Writer<'_>, level: u32, share: &ShareFact, referent: 
     pointer(w);
     match level {
         2 | 502 => {
-            // Permissions, unlimited uses, none known.
+            // Permissions, unlimited uses, current uses.
             w.u32(0);
             w.u32(u32::MAX);
             w.u32(0);
@@ -220,7 +219,7 @@ fn put_share_strings(w: &mut Writer<'_>, level: u32, share: &ShareFact) {
     }
     put_string(w, &share.remark);
     if matches!(level, 2 | 502) {
-        // Where the share is on this machine is nobody's business.
+        // The share's real path is not disclosed.
         put_string(w, "C:\\");
     }
 }
@@ -280,12 +279,12 @@ mod tests {
         RpcFacts { shares, is_administrator, ..RpcFacts::default() }
     }
 
-    /// The number that every answer ends with.
+    /// The status that ends every response.
     fn error(answer: &[u8]) -> u32 {
         u32::from_le_bytes(*answer.last_chunk().unwrap())
     }
 
-    /// No server name, then a level and what a client sends after it.
+    /// A request without server name, with a level and the fields that follow it.
     fn share_enum(level: u32, facts: &RpcFacts) -> Vec<u8> {
         let stub: Vec<u8> =
             [0, level, level, 1, 0, 0, u32::MAX, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_show_listed_shares_and_refuse_what_is_for_administrators() {
+    fn share_enum_lists_shares_and_refuses_admin_levels() {
         for (level, expected) in
             [(0, 0), (1, 0), (501, 0), (2, 5), (502, 5), (503, 5), (3, 124), (1005, 124)]
         {
@@ -322,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn one_share_is_told_of_listed_or_not() {
+    fn share_get_info_covers_unlisted_shares() {
         for (level, expected) in [(0, 0), (1, 0), (501, 0), (1005, 0), (2, 5), (502, 5), (7, 124)] {
             assert_eq!(error(&share_get_info("QUIET", level, &facts(false))), expected, "{level}");
         }
@@ -333,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn remote_time_is_that_of_the_latest_request() {
-        // 2024-02-29 23:59:58.760, a Thursday, and the first of March of a year without such a day.
+    fn remote_time_is_the_time_of_the_latest_request() {
+        // 2024-02-29 23:59:58.760 is a Thursday; the second date is 1 March of a common year.
         for (now_unix_ms, expected) in [
             (1_709_251_198_760, [23, 59, 58, 76, 0, 310, 29, 2, 2024, 4]),
             (1_677_628_800_000, [0, 0, 0, 0, 0, 310, 1, 3, 2023, 3]),
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_connected_and_changes_are_refused_in_their_form() {
+    fn session_lists_and_changes_are_refused_in_their_form() {
         let numbers = |of: &[u32]| of.iter().flat_map(|n| n.to_le_bytes()).collect::<Vec<u8>>();
         let list = numbers(&[10, 10, 0, 0, 0, 5]);
         let three = numbers(&[0, 0, 0, 10, 10, 1, 0, 0, u32::MAX, 0]);

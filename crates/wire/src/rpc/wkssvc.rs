@@ -1,4 +1,4 @@
-//! Workstation service: what this machine is. MS-WKST 3.2.4.1.
+//! Workstation service: describes this machine. MS-WKST 3.2.4.1.
 
 use super::ndr::{align, put_referent, put_string, unique_string};
 use super::{Fault, RpcFacts};

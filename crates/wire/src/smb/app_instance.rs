@@ -1,13 +1,13 @@
-//! Create contexts that name the application whose open it is, so that it can go
-//! on at another machine. MS-SMB2 2.2.13.2.13, 2.2.13.2.15.
+//! Create contexts that identify the application instance of an open, so that the instance can fail
+//! over to another machine. MS-SMB2 2.2.13.2.13, 2.2.13.2.15.
 
 use crate::codec::{Malformed, Reader, Writer};
 
-/// Name of the context with the application's id.
+/// Name of SMB2_CREATE_APP_INSTANCE_ID.
 pub const APP_INSTANCE_ID: [u8; 16] = [
     0x45, 0xBC, 0xA6, 0x6A, 0xEF, 0xA7, 0xF7, 0x4A, 0x90, 0x08, 0xFA, 0x46, 0x2E, 0x14, 0x4D, 0x74,
 ];
-/// Name of the context with its version.
+/// Name of SMB2_CREATE_APP_INSTANCE_VERSION.
 pub const APP_INSTANCE_VERSION: [u8; 16] = [
     0xB9, 0x82, 0xD0, 0xB7, 0x3B, 0x56, 0x07, 0x4F, 0xA0, 0x7B, 0x52, 0x4A, 0x81, 0x16, 0xA0, 0x10,
 ];
@@ -15,20 +15,19 @@ pub const APP_INSTANCE_VERSION: [u8; 16] = [
 const ID_BYTES: u16 = 20;
 const VERSION_BYTES: u16 = 24;
 
-/// Which time the application has begun; greater is later.
+/// Version of an application instance; a greater version is a later start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AppInstanceVersion {
-    /// What counts most.
+    /// `AppInstanceVersionHigh`, the more significant part.
     pub high: u64,
-    /// The rest.
+    /// `AppInstanceVersionLow`.
     pub low: u64,
 }
 
 impl AppInstanceVersion {
     /// Reads the context's data.
     ///
-    /// # Errors
-    /// [`Malformed`] if it has another size than it must.
+    /// # Errors [`Malformed`] if the data has the wrong size.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = start(data, VERSION_BYTES, "app instance version")?;
         r.skip(4, "app instance version")?;
@@ -47,8 +46,7 @@ impl AppInstanceVersion {
 
 /// Reads the data of the context with the id.
 ///
-/// # Errors
-/// [`Malformed`] if it has another size than it must.
+/// # Errors [`Malformed`] if the data has the wrong size.
 pub fn decode_app_instance_id(data: &[u8]) -> Result<[u8; 16], Malformed> {
     start(data, ID_BYTES, "app instance id")?.array("app instance id")
 }
@@ -67,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_has_the_bytes_of_the_specification() {
+    fn app_instance_version_has_the_specified_bytes() {
         let version = AppInstanceVersion { high: 1, low: 2 };
         let mut bytes = Vec::new();
         version.encode(&mut Writer::new(&mut bytes));
@@ -77,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_size_is_refused() {
+    fn app_instance_data_of_another_size_is_refused() {
         let id = [&[20, 0, 0, 0][..], &[7; 16]].concat();
         assert_eq!(decode_app_instance_id(&id), Ok([7; 16]));
         for length in 0..id.len() {

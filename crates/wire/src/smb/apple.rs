@@ -1,12 +1,12 @@
-//! The create context AAPL, by which clients of Apple ask what a server can do,
-//! and what entries of a directory then tell them. Apple publishes it as the
-//! source of its client (`smb_2.h`, `smb_smb_2.c`).
+//! The create context AAPL, with which Apple's clients query server capabilities, and the directory
+//! entry format that it enables. Apple publishes it as the source of its client (`smb_2.h`,
+//! `smb_smb_2.c`).
 
 use crate::codec::{Malformed, Reader, Writer, put_utf16};
 
-/// The one question that is answered: what the server can do.
+/// kAAPL_SERVER_QUERY, the only supported command.
 const SERVER_QUERY: u32 = 1;
-/// Parts of the answer.
+/// Parts of the response.
 const SERVER_CAPABILITIES: u64 = 1;
 const VOLUME_CAPABILITIES: u64 = 2;
 const MODEL: u64 = 4;
@@ -28,10 +28,10 @@ pub mod apple_volume {
     pub const FULL_SYNC: u64 = 4;
 }
 
-/// What a client asks.
+/// The AAPL request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppleQuery {
-    /// Which parts it wants.
+    /// Requested parts.
     parts: u64,
     /// See [`apple_capabilities`].
     pub capabilities: u64,
@@ -40,8 +40,7 @@ pub struct AppleQuery {
 impl AppleQuery {
     /// Reads the context's data.
     ///
-    /// # Errors
-    /// [`Malformed`] if it has another length, or is another question.
+    /// # Errors [`Malformed`] if the data has another length, or contains another command.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let command = r.u32("AAPL")?;
@@ -53,26 +52,26 @@ impl AppleQuery {
         Ok(query)
     }
 
-    /// Whether the server's capabilities are asked for, without which they are not in force.
+    /// True if the client requests the server's capabilities. Without that they are not in force.
     #[must_use]
-    pub fn asks_for_server(&self) -> bool {
+    pub fn requests_server_capabilities(&self) -> bool {
         self.parts & SERVER_CAPABILITIES != 0
     }
 }
 
-/// What a server answers.
+/// The AAPL response of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppleAnswer<'a> {
     /// See [`apple_capabilities`].
     pub server: u64,
     /// See [`apple_volume`].
     pub volume: u64,
-    /// The machine that clients show an icon of.
+    /// Machine model, whose icon clients display.
     pub model: &'a str,
 }
 
 impl AppleAnswer<'_> {
-    /// The context's data: the parts that were asked for.
+    /// Encodes the requested parts.
     #[must_use]
     pub fn encode(&self, query: &AppleQuery) -> Vec<u8> {
         let mut out = Vec::new();
@@ -96,31 +95,30 @@ impl AppleAnswer<'_> {
     }
 }
 
-/// Bytes of AFP_AfpInfo, the stream that holds what Finder keeps of a file.
+/// Length of AFP_AfpInfo, the stream that holds Finder's metadata of a file.
 pub const AFP_INFO_BYTES: usize = 60;
-/// Where 32 bytes of Finder's begin in it.
+/// Offset of the 32 bytes of Finder info in AFP_AfpInfo.
 const FINDER_INFO_AT: usize = 16;
-/// 1970 to 2000 in seconds: Finder's times begin then.
+/// Seconds from 1970 to 2000, the epoch of Finder's times.
 const EPOCH_SECONDS: i128 = 946_684_800;
 
-/// What an entry of a directory tells clients of Apple in place of extended
-/// attributes and a short name.
+/// Apple's replacement for extended attributes and the short name in a directory entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppleDetails {
-    /// What the user may do to the file.
+    /// Maximal access of the user.
     pub maximal_access: u32,
     /// Length of the resource fork.
     pub fork_bytes: u64,
-    /// What Finder keeps, shortened.
+    /// Compressed Finder info.
     pub finder_info: [u8; 16],
     /// Kind and permission bits, as in POSIX's `st_mode`.
     pub mode: u16,
 }
 
 impl AppleDetails {
-    /// Shortens what AFP_AfpInfo holds: type and creator (of files only), flags
-    /// and extended flags; the time of creation comes from elsewhere. What is not
-    /// such a stream leaves nothing.
+    /// Compresses the Finder info of an AFP_AfpInfo stream: type and creator (files only), flags
+    /// and extended flags. The creation time comes from `created_unix_nanos`. Other data leaves the
+    /// field zero.
     pub fn set_finder_info(&mut self, stream: &[u8], is_file: bool, created_unix_nanos: i128) {
         if stream.len() < AFP_INFO_BYTES || !stream.starts_with(b"AFP\0") {
             return;
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_answered_and_no_more() {
+    fn aapl_response_has_the_requested_parts_only() {
         let answer = AppleAnswer { server: 5, volume: 4, model: "Mac" };
         let all = answer.encode(&AppleQuery::decode(&query(0xFF)).unwrap());
         assert_eq!(all[..8], [1, 0, 0, 0, 0, 0, 0, 0]);
@@ -160,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn other_questions_and_lengths_are_refused() {
+    fn aapl_query_of_another_kind_or_length_is_refused() {
         let good = query(7);
         for length in 0..good.len() {
             assert!(AppleQuery::decode(&good[..length]).is_err(), "{length}");
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn finders_information_is_shortened_to_what_it_lists() {
+    fn finder_info_is_compressed_for_directory_entries() {
         let mut stream = b"AFP\0\0\0\x01\0".to_vec();
         stream.resize(AFP_INFO_BYTES, 0);
         stream[16..26].copy_from_slice(b"TEXTttxt\x40\x01");

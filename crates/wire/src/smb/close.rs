@@ -14,7 +14,7 @@ pub struct CloseRequest {
 }
 
 impl CloseRequest {
-    /// Attributes are wanted in the reply.
+    /// The client requests the attributes in the response.
     pub const POSTQUERY_ATTRIBUTES: u16 = 1;
 
     /// Reads the body.
@@ -38,7 +38,7 @@ impl CloseRequest {
     }
 }
 
-/// CLOSE response; all zero but the flags where attributes were not wanted.
+/// CLOSE response. All fields but the flags are zero unless the client requested the attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CloseResponse {
     /// Echo of the request's flags.
@@ -47,9 +47,9 @@ pub struct CloseResponse {
     pub times: [FileTime; 4],
     /// Bytes of storage in use.
     pub allocation_bytes: u64,
-    /// Length.
+    /// Length, in bytes.
     pub size_bytes: u64,
-    /// FILE_ATTRIBUTE_*.
+    /// `FILE_ATTRIBUTE_*` bits.
     pub attributes: u32,
 }
 
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_request_has_the_published_form() {
+    fn flush_request_has_the_published_bytes() {
         let request = FlushRequest { file_id: FileId { persistent: 1, volatile: 2 } };
         let mut bytes = Vec::new();
         request.encode(&mut Writer::new(&mut bytes));

@@ -1,18 +1,16 @@
-//! Chains of messages in one frame. MS-SMB2 3.2.4.1.4.
+//! Compound requests and responses in one frame. MS-SMB2 3.2.4.1.4.
 
 use crate::codec::Malformed;
 use crate::smb::header::Header;
 use std::ops::Range;
 
-/// Every message of a chain but the first starts at a multiple of this.
+/// Alignment of every message of a compound but the first, in bytes.
 pub const COMPOUND_ALIGNMENT: usize = 8;
 
-/// The bytes of the message that starts at `start` and is followed at the
-/// distance `next_command` (0: by nothing).
+/// The message at `start`. `next_command` is the distance to the next message, 0 for the last.
 ///
-/// # Errors
-/// [`Malformed`] if the distance is unaligned, shorter than a header or leads
-/// out of the frame.
+/// # Errors [`Malformed`] if the distance is unaligned, shorter than a header, or leads out of the
+/// frame.
 pub fn next_element(
     frame_length: usize,
     start: usize,

@@ -7,19 +7,19 @@ use crate::smb::ids::FileId;
 /// CREATE request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateRequest<'a> {
-    /// Oplock level asked for.
+    /// Requested oplock level.
     pub oplock: u8,
     /// Impersonation level.
     pub impersonation: u32,
-    /// Access mask asked for.
+    /// Requested access mask.
     pub desired_access: u32,
-    /// FILE_ATTRIBUTE_* of what is made.
+    /// `FILE_ATTRIBUTE_*` bits of a newly created file.
     pub attributes: u32,
-    /// FILE_SHARE_*.
+    /// `FILE_SHARE_*` bits.
     pub share_access: u32,
     /// FILE_SUPERSEDE to FILE_OVERWRITE_IF.
     pub disposition: u32,
-    /// FILE_*_FILE options.
+    /// `FILE_*` create options.
     pub options: u32,
     /// The name, UTF-16LE.
     pub name: &'a [u8],
@@ -32,8 +32,7 @@ impl<'a> CreateRequest<'a> {
 
     /// Reads the body; the reader's origin is the header's first byte.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or its parts are not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or a part lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(Self::STRUCTURE_SIZE, "create")?;
         r.skip(1, "create")?;
@@ -98,27 +97,27 @@ impl<'a> CreateRequest<'a> {
 /// CREATE response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreateResponse {
-    /// Oplock level granted.
+    /// Granted oplock level.
     pub oplock: u8,
-    /// FILE_SUPERSEDED, OPENED, CREATED or OVERWRITTEN.
+    /// Create action: superseded, opened, created or overwritten.
     pub action: u32,
     /// Creation, last access, last write, change.
     pub times: [FileTime; 4],
     /// Bytes of storage in use.
     pub allocation_bytes: u64,
-    /// Length.
+    /// Length, in bytes.
     pub size_bytes: u64,
-    /// FILE_ATTRIBUTE_*.
+    /// `FILE_ATTRIBUTE_*` bits.
     pub attributes: u32,
     /// The new open.
     pub file_id: FileId,
 }
 
 impl CreateResponse {
-    /// Reads the body, and gives the list of contexts behind it undecoded.
+    /// Decodes the body; returns it with the undecoded list of create contexts.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the contexts are not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the contexts lie outside
+    /// it.
     pub fn decode<'a>(r: &mut Reader<'a>) -> Result<(Self, &'a [u8]), Malformed> {
         r.structure_size(89, "create response")?;
         let oplock = r.u8("create response")?;
@@ -141,7 +140,7 @@ impl CreateResponse {
         Ok((response, contexts))
     }
 
-    /// Appends the body with `contexts`, an encoded list, behind it.
+    /// Appends the body, followed by `contexts`, an encoded list.
     pub fn encode(&self, w: &mut Writer<'_>, contexts: &[u8]) {
         w.u16(89);
         w.u8(self.oplock);
@@ -167,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_round_trips_and_every_truncation_is_refused_or_shorter() {
+    fn create_request_round_trips_and_rejects_truncation() {
         let request = CreateRequest {
             oplock: 0,
             impersonation: 2,
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_read_as_it_was_written_and_cut_off_it_is_refused() {
+    fn create_response_round_trips_and_rejects_truncation() {
         let response = CreateResponse {
             oplock: 1,
             action: 2,

@@ -2,10 +2,10 @@
 
 use crate::codec::{Malformed, Reader};
 
-/// Contexts in one CREATE. Real clients send at most eight.
+/// Maximum number of contexts in one CREATE. Real clients send at most eight.
 const CONTEXTS_MAX: usize = 64;
 
-/// Walks a list of create contexts.
+/// Iterates over a list of create contexts.
 #[derive(Clone, Debug)]
 pub struct CreateContexts<'a> {
     bytes: &'a [u8],
@@ -13,7 +13,7 @@ pub struct CreateContexts<'a> {
 }
 
 impl<'a> CreateContexts<'a> {
-    /// A walk over an encoded list, which may be empty.
+    /// Iterates over an encoded list, which may be empty.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, left: CONTEXTS_MAX }
@@ -61,7 +61,7 @@ impl<'a> Iterator for CreateContexts<'a> {
     }
 }
 
-/// Appends one context to a list and chains the previous one to it.
+/// Appends one context to a list and links the previous one to it.
 pub fn put_context(list: &mut Vec<u8>, name: &[u8], data: &[u8]) {
     chain_previous(list);
     let name_end = 16 + name.len();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_runs_out_of_itself_ends_in_an_error() {
+    fn context_list_with_an_overrun_ends_in_an_error() {
         let mut list = Vec::new();
         put_context(&mut list, b"MxAc", &[0; 8]);
         put_context(&mut list, b"QFid", &[0; 8]);

@@ -4,21 +4,21 @@ use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
 use crate::smb::info::put_variable;
 
-/// How to go on with a listing. MS-SMB2 2.2.33.
+/// Flags of QUERY_DIRECTORY. MS-SMB2 2.2.33.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryFlags(pub u8);
 
 impl QueryFlags {
-    /// From the first entry, with the pattern as it was.
+    /// Restarts at the first entry with the same pattern.
     pub const RESTART: u8 = 1;
-    /// One entry only.
+    /// Returns a single entry.
     pub const SINGLE: u8 = 2;
-    /// From the entry after the given index.
+    /// Continues after the entry with the given index.
     pub const INDEX: u8 = 4;
-    /// From the first entry, with a new pattern.
+    /// Restarts at the first entry with a new pattern.
     pub const REOPEN: u8 = 16;
 
-    /// Whether `flag` is set.
+    /// True if `flag` is set.
     #[must_use]
     pub fn has(self, flag: u8) -> bool {
         self.0 & flag != 0
@@ -32,21 +32,21 @@ pub struct QueryDirectoryRequest<'a> {
     pub class: u8,
     /// See [`QueryFlags`].
     pub flags: QueryFlags,
-    /// Where to go on, if the flags say so.
+    /// Index to continue after, if the flags contain [`QueryFlags::INDEX`].
     pub index: u32,
     /// The directory.
     pub file_id: FileId,
     /// The pattern, UTF-16LE.
     pub pattern: &'a [u8],
-    /// Room in the client's buffer, in bytes.
+    /// Output buffer of the client, in bytes.
     pub output_bytes: u32,
 }
 
 impl<'a> QueryDirectoryRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the pattern is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the pattern lies outside
+    /// it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(33, "query directory")?;
         let class = r.u8("query directory")?;
@@ -80,16 +80,16 @@ impl<'a> QueryDirectoryRequest<'a> {
 pub struct ChangeNotifyRequest {
     /// See [`ChangeNotifyRequest::WATCH_TREE`].
     pub flags: u16,
-    /// Room in the client's buffer, in bytes.
+    /// Output buffer of the client, in bytes.
     pub output_bytes: u32,
     /// The directory.
     pub file_id: FileId,
-    /// FILE_NOTIFY_CHANGE_*.
+    /// `FILE_NOTIFY_CHANGE_*` bits.
     pub filter: u32,
 }
 
 impl ChangeNotifyRequest {
-    /// The whole tree below, too.
+    /// Watches the complete tree below the directory.
     pub const WATCH_TREE: u16 = 1;
 
     /// Reads the body.

@@ -1,28 +1,27 @@
-//! Create contexts of durable opens. MS-SMB2 2.2.13.2.3, .4, .11, .12;
-//! 2.2.14.2.3, .12.
+//! Create contexts of durable handles. MS-SMB2 2.2.13.2.3, .4, .11, .12; 2.2.14.2.3, .12.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
 
-/// SMB2_DHANDLE_FLAG_PERSISTENT: the open is to outlive the server, too.
+/// SMB2_DHANDLE_FLAG_PERSISTENT: requests a handle that survives a server restart.
 const FLAG_PERSISTENT: u32 = 2;
 
-/// DH2Q: the open is to outlive its connection.
+/// DH2Q: requests a handle that survives the loss of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableRequestV2 {
-    /// How long it is to wait for its client, in milliseconds; 0 leaves it to the server.
+    /// Requested time to wait for the client's reconnect, in milliseconds; 0 leaves it to the
+    /// server.
     pub timeout_ms: u32,
-    /// It is to outlive the server, too.
+    /// The handle shall survive a server restart.
     pub persistent: bool,
-    /// Names this CREATE, however often it is sent.
+    /// Identifies this CREATE across retransmissions.
     pub create_guid: [u8; 16],
 }
 
 impl DurableRequestV2 {
     /// Reads the context's data.
     ///
-    /// # Errors
-    /// [`Malformed`] if it has another length than it must.
+    /// # Errors [`Malformed`] if the data has the wrong length.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let timeout_ms = r.u32("DH2Q")?;
@@ -41,22 +40,21 @@ impl DurableRequestV2 {
     }
 }
 
-/// DH2C: the client comes back for an open.
+/// DH2C: the client reconnects to an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableReconnectV2 {
-    /// Which open; only the lasting half of the id counts.
+    /// The open; only the persistent half of the id counts.
     pub file_id: FileId,
-    /// The name of the CREATE that made it.
+    /// `CreateGuid` of the CREATE that opened it.
     pub create_guid: [u8; 16],
-    /// It is one that outlives the server.
+    /// The handle is persistent.
     pub persistent: bool,
 }
 
 impl DurableReconnectV2 {
     /// Reads the context's data.
     ///
-    /// # Errors
-    /// [`Malformed`] if it has another length than it must.
+    /// # Errors [`Malformed`] if the data has the wrong length.
     pub fn decode(data: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(data);
         let file_id = FileId { persistent: r.u64("DH2C")?, volatile: r.u64("DH2C")? };
@@ -74,12 +72,12 @@ impl DurableReconnectV2 {
     }
 }
 
-/// The answer to [`DurableRequestV2`].
+/// The response to [`DurableRequestV2`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurableResponseV2 {
-    /// How long the open will wait for its client, in milliseconds.
+    /// Time that the server waits for the client's reconnect, in milliseconds.
     pub timeout_ms: u32,
-    /// It outlives the server, too.
+    /// The handle is persistent.
     pub persistent: bool,
 }
 
@@ -95,10 +93,10 @@ impl DurableResponseV2 {
     }
 }
 
-/// DHnC: the client comes back for an open; only the lasting half of its id counts.
+/// DHnC: the client reconnects to an open. Returns the persistent half of its id; the other half
+/// does not count.
 ///
-/// # Errors
-/// [`Malformed`] if it has another length than it must.
+/// # Errors [`Malformed`] if the data has the wrong length.
 pub fn decode_durable_reconnect(data: &[u8]) -> Result<u64, Malformed> {
     let mut r = Reader::new(data);
     let id = r.u64("DHnC")?;
@@ -123,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_the_bytes_of_the_specification() {
+    fn durable_request_has_the_specified_bytes() {
         let request =
             DurableRequestV2 { timeout_ms: 0x0102_0304, persistent: true, create_guid: GUID };
         let bytes = written(|w| request.encode(w));
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reconnect_has_the_bytes_of_the_specification() {
+    fn durable_reconnect_has_the_specified_bytes() {
         let file_id = FileId { persistent: 5, volatile: 6 };
         let reconnect = DurableReconnectV2 { file_id, create_guid: GUID, persistent: true };
         let bytes = written(|w| reconnect.encode(w));
@@ -142,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_response_tells_the_timeout_first() {
+    fn durable_response_starts_with_the_timeout() {
         let response = DurableResponseV2 { timeout_ms: 60_000, persistent: true };
         assert_eq!(response.to_bytes(), [0x60, 0xEA, 0, 0, 2, 0, 0, 0]);
     }
 
     #[test]
-    fn any_other_length_is_refused() {
+    fn durable_data_of_another_length_is_refused() {
         let bytes = [0; 64];
         for length in 0..bytes.len() {
             let data = &bytes[..length];

@@ -1,11 +1,11 @@
-//! Bodies of four bytes: LOGOFF, TREE_DISCONNECT, ECHO, CANCEL, and the
-//! replies to FLUSH and LOCK. MS-SMB2 2.2.7, 2.2.8, 2.2.11, 2.2.12, 2.2.18, 2.2.27 to 2.2.30.
-//! And OPLOCK_BREAK, 2.2.23 to 2.2.25.
+//! Bodies of four bytes: LOGOFF, TREE_DISCONNECT, ECHO, CANCEL, and the responses to FLUSH and
+//! LOCK. MS-SMB2 2.2.7, 2.2.8, 2.2.11, 2.2.12, 2.2.18, 2.2.27 to 2.2.30. Also OPLOCK_BREAK, 2.2.23
+//! to 2.2.25.
 
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
 
-/// A body with nothing in it.
+/// A body without fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EmptyBody;
 
@@ -27,11 +27,11 @@ impl EmptyBody {
     }
 }
 
-/// OPLOCK_BREAK as the server sends it: the notice that an oplock breaks, and the
-/// answer to its acknowledgment. MS-SMB2 2.2.23.1, 2.2.25.1.
+/// OPLOCK_BREAK as the server sends it: the break notification, and the response to its
+/// acknowledgment. MS-SMB2 2.2.23.1, 2.2.25.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OplockBreak {
-    /// The level that is left.
+    /// The remaining oplock level.
     pub level: u8,
     /// The open.
     pub file_id: FileId,
@@ -40,8 +40,8 @@ pub struct OplockBreak {
 impl OplockBreak {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short or has another size, as that of a lease has.
+    /// # Errors [`Malformed`] if the body is short or has another size, such as that of a lease
+    /// break.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         r.structure_size(24, "oplock break")?;
         let level = r.u8("oplock break")?;
@@ -63,16 +63,16 @@ impl OplockBreak {
 pub enum OplockBreakAck {
     /// MS-SMB2 2.2.24.1.
     Oplock {
-        /// The level that the client keeps.
+        /// The oplock level that the client retains.
         level: u8,
         /// The open.
         file_id: FileId,
     },
     /// MS-SMB2 2.2.24.2.
     Lease {
-        /// The lease.
+        /// Lease key.
         key: [u8; 16],
-        /// What the client keeps.
+        /// Lease state that the client retains.
         state: u32,
     },
 }
@@ -80,8 +80,7 @@ pub enum OplockBreakAck {
 impl OplockBreakAck {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is neither form.
+    /// # Errors [`Malformed`] if the body has neither form.
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         match r.u16("oplock break")? {
             24 => {
@@ -118,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn breaks_and_their_acknowledgments_are_read_as_they_were_written() {
+    fn oplock_breaks_and_acknowledgments_round_trip() {
         let file_id = FileId { persistent: 1, volatile: 2 };
         let notice = OplockBreak { level: 1, file_id };
         let mut bytes = Vec::new();

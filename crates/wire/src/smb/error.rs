@@ -1,4 +1,4 @@
-//! The body of an error reply. MS-SMB2 2.2.2.
+//! The body of an ERROR response. MS-SMB2 2.2.2.
 
 use crate::codec::{Malformed, Reader, Writer};
 
@@ -12,13 +12,12 @@ pub struct ErrorResponse<'a> {
 }
 
 impl<'a> ErrorResponse<'a> {
-    /// Nothing but the header's status.
+    /// A response that carries only the header's status.
     pub const EMPTY: ErrorResponse<'static> = ErrorResponse { contexts: 0, data: &[] };
 
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the data is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(9, "error response")?;
         let contexts = r.u8("error response")?;
@@ -27,8 +26,8 @@ impl<'a> ErrorResponse<'a> {
         Ok(Self { contexts, data: r.take(length, "error response data")? })
     }
 
-    /// One error context of the default kind, as dialect 3.1.1 wraps error data.
-    /// MS-SMB2 2.2.2.1.
+    /// One error context of the default kind, in which dialect 3.1.1 wraps error data. MS-SMB2
+    /// 2.2.2.1.
     #[must_use]
     pub fn context(data: &[u8]) -> Vec<u8> {
         let mut context = (data.len() as u32).to_le_bytes().to_vec();
@@ -37,7 +36,7 @@ impl<'a> ErrorResponse<'a> {
         context
     }
 
-    /// Appends the body. Without data one zero byte stands in its place.
+    /// Appends the body. Empty data is encoded as one zero byte.
     pub fn encode(&self, w: &mut Writer<'_>) {
         w.u16(9);
         w.u8(self.contexts);

@@ -1,5 +1,4 @@
-//! FSCTL numbers and the payloads that need more than two integers.
-//! MS-SMB2 2.2.31, MS-FSCC 2.3.
+//! FSCTL numbers, and those payloads that hold more than two integers. MS-SMB2 2.2.31, MS-FSCC 2.3.
 
 use crate::codec::{Malformed, Reader};
 use crate::smb::ids::FileId;
@@ -42,33 +41,33 @@ mod numbers {
 }
 pub use numbers::*;
 
-/// One piece of a server-side copy. MS-SMB2 2.2.31.1.1.
+/// One chunk of a server-side copy. MS-SMB2 2.2.31.1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyChunk {
-    /// Where it comes from, in bytes.
+    /// Offset in the source, in bytes.
     pub source_offset: u64,
-    /// Where it goes to, in bytes.
+    /// Offset in the target, in bytes.
     pub target_offset: u64,
-    /// How much.
+    /// Length, in bytes.
     pub length_bytes: u32,
 }
 
 /// SRV_COPYCHUNK_COPY. MS-SMB2 2.2.31.1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyChunkRequest {
-    /// Names the source open.
+    /// Resume key of the source open.
     pub source_key: [u8; 24],
-    /// How many chunks the client says there are.
+    /// `ChunkCount` as the client sent it.
     pub chunk_count: u32,
-    /// The chunks that are there, at most as many as asked for.
+    /// The decoded chunks, at most the requested maximum.
     pub chunks: Vec<CopyChunk>,
 }
 
 impl CopyChunkRequest {
-    /// Reads the payload, at most `chunks_max` chunks of it.
+    /// Decodes the payload, at most `chunks_max` chunks of it.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is shorter than it says, unless it says more than `chunks_max`.
+    /// # Errors [`Malformed`] if the payload is shorter than `ChunkCount` requires, unless
+    /// `ChunkCount` exceeds `chunks_max`.
     pub fn decode(bytes: &[u8], chunks_max: u32) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let source_key = r.array("copychunk")?;
@@ -92,11 +91,11 @@ impl CopyChunkRequest {
 pub struct DuplicateExtents {
     /// The open of the source.
     pub source: FileId,
-    /// Where it comes from, in bytes.
+    /// Offset in the source, in bytes.
     pub source_offset: u64,
-    /// Where it goes to, in bytes.
+    /// Offset in the target, in bytes.
     pub target_offset: u64,
-    /// How much.
+    /// Length, in bytes.
     pub length_bytes: u64,
 }
 
@@ -109,14 +108,14 @@ impl DuplicateExtents {
         Self::decode_from(&mut Reader::new(bytes))
     }
 
-    /// Reads the extended payload. Its flag asks for a source that does not change
-    /// meanwhile, which is always so.
+    /// Decodes the extended payload. Its flag requests that the source does not change meanwhile,
+    /// which the server always guarantees.
     ///
     /// # Errors
     /// [`Malformed`] if it is short.
     pub fn decode_extended(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
-        // The size of the structure, which implementations do not agree on.
+        // `StructureSize`, on which implementations disagree.
         r.skip(8, "duplicate extents")?;
         let this = Self::decode_from(&mut r)?;
         r.skip(8, "duplicate extents")?;
@@ -134,13 +133,13 @@ impl DuplicateExtents {
 /// Bytes of a file, as (offset, length).
 pub type ByteRange = (u64, u64);
 
-/// FILE_LEVEL_TRIM: which ranges hold nothing that is needed. MS-FSCC 2.3.13.
+/// FILE_LEVEL_TRIM: ranges whose contents are no longer needed. MS-FSCC 2.3.13.
 ///
-/// # Errors
-/// [`Malformed`] if it is shorter than it says, or has more than `ranges_max`.
+/// # Errors [`Malformed`] if the payload is shorter than its count requires, or holds more than
+/// `ranges_max` ranges.
 pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malformed> {
     let mut r = Reader::new(bytes);
-    // The key of byte-range locks: those of SMB2 have none.
+    // The key of byte-range locks, which SMB2 locks do not have.
     r.skip(4, "trim")?;
     let count = r.u32("trim")?;
     if count > ranges_max {
@@ -151,11 +150,10 @@ pub fn decode_trim(bytes: &[u8], ranges_max: u32) -> Result<Vec<ByteRange>, Malf
 
 /// FSCTL_PIPE_WAIT: the name of the pipe. MS-FSCC 2.3.49.
 ///
-/// # Errors
-/// [`Malformed`] if it is shorter than it says.
+/// # Errors [`Malformed`] if the payload is shorter than the name's length.
 pub fn decode_pipe_wait(bytes: &[u8]) -> Result<&[u8], Malformed> {
     let mut r = Reader::new(bytes);
-    // How long to wait: a pipe that exists is always free.
+    // The timeout: an existing pipe is always available.
     r.skip(8, "pipe wait")?;
     let length = r.u32("pipe wait")? as usize;
     r.skip(2, "pipe wait")?;
@@ -171,15 +169,14 @@ pub struct ValidateNegotiate {
     pub guid: [u8; 16],
     /// The client's security mode.
     pub security_mode: u16,
-    /// The dialects it offered.
+    /// The dialects that the client offered.
     pub dialects: Vec<u16>,
 }
 
 impl ValidateNegotiate {
     /// Reads the payload.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short.
+    /// # Errors [`Malformed`] if the payload is short.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(bytes);
         let capabilities = r.u32("validate negotiate")?;

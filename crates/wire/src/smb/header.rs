@@ -5,7 +5,7 @@ use crate::ntstatus::NtStatus;
 use crate::smb::ids::{AsyncId, MessageId, SessionId, TreeId};
 use std::ops::{BitOr, Range};
 
-/// What a message asks for. Numbers without a name are kept.
+/// The command of a message. Unknown numbers are preserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Command(pub u16);
 
@@ -47,10 +47,10 @@ impl Flags {
     pub const SIGNED: Self = Self(8);
     /// DFS path.
     pub const DFS: Self = Self(0x1000_0000);
-    /// A retry after a lost connection.
+    /// SMB2_FLAGS_REPLAY_OPERATION: a replay after a lost connection.
     pub const REPLAY: Self = Self(0x2000_0000);
 
-    /// Whether all of `other` are set.
+    /// True if all flags of `other` are set.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -68,21 +68,21 @@ impl BitOr for Flags {
 /// The SMB2 header in its sync and async forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Credits that the request costs.
+    /// Credits that the request consumes.
     pub credit_charge: u16,
-    /// A response's status. In requests of 3.x: the channel sequence in the lower half.
+    /// The status of a response. In requests of 3.x, the lower half holds the channel sequence.
     pub status: NtStatus,
-    /// What is asked for.
+    /// Command.
     pub command: Command,
-    /// Credits asked for, or granted.
+    /// Credits requested or granted.
     pub credits: u16,
     /// See [`Flags`].
     pub flags: Flags,
-    /// Distance to the next message of the chain in bytes; 0 for the last.
+    /// Distance to the next message of the compound in bytes; 0 for the last.
     pub next_command: u32,
-    /// Number of the request.
+    /// Message id.
     pub message_id: MessageId,
-    /// Process id; the upper half of the async id in the async form.
+    /// Process id; in the async form the lower half of the async id.
     pub process_id: u32,
     /// Tree; in the async form, see [`Header::async_id`].
     pub tree_id: TreeId,
@@ -95,14 +95,13 @@ pub struct Header {
 impl Header {
     /// Bytes of a header.
     pub const LENGTH: usize = 64;
-    /// Where the signature stands.
+    /// Position of the signature.
     pub const SIGNATURE: Range<usize> = 48..64;
     const MAGIC: [u8; 4] = *b"\xFESMB";
 
     /// Reads a header from the start of a message.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, or not an SMB2 header.
+    /// # Errors [`Malformed`] if the bytes are short, or no SMB2 header.
     #[inline]
     pub fn decode(r: &mut Reader<'_>) -> Result<Self, Malformed> {
         if r.array::<4>("header")? != Self::MAGIC {
@@ -142,8 +141,8 @@ impl Header {
         w.bytes(&bytes);
     }
 
-    /// Writes the header over the first [`Header::LENGTH`] bytes of `out`, but
-    /// keeps a `next_command` that is there already.
+    /// Writes the header over the first [`Header::LENGTH`] bytes of `out`, but preserves a nonzero
+    /// `next_command` in it.
     ///
     /// # Panics
     /// If `out` is shorter.
@@ -164,7 +163,7 @@ impl Header {
         out[48..64].copy_from_slice(&self.signature);
     }
 
-    /// The header of the reply to this request.
+    /// The header of the response to this request.
     #[must_use]
     pub fn reply(&self, status: NtStatus, credits: u16) -> Self {
         let kept = Flags(self.flags.0 & (Flags::RELATED.0 | Flags::REPLAY.0));
@@ -178,7 +177,8 @@ impl Header {
         }
     }
 
-    /// How often the client has lost a channel, in requests of 3.x. MS-SMB2 2.2.1.2.
+    /// `ChannelSequence` of a request of 3.x: the number of channel failures that the client has
+    /// counted. MS-SMB2 2.2.1.2.
     #[must_use]
     pub fn channel_sequence(&self) -> u16 {
         self.status.0 as u16
@@ -197,7 +197,7 @@ impl Header {
         self.tree_id = TreeId((id.0 >> 32) as u32);
     }
 
-    /// Chains an encoded message to the next one.
+    /// Links an encoded message to the next one of its compound.
     ///
     /// # Panics
     /// If `message` is shorter than a header.
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_round_trips_and_every_truncation_is_refused() {
+    fn header_round_trips_and_rejects_truncation() {
         let header = Header {
             credit_charge: 2,
             status: NtStatus::ACCESS_DENIED,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_async_id_takes_the_place_of_process_and_tree() {
+    fn async_id_replaces_process_and_tree_id() {
         let request = Header {
             credit_charge: 1,
             status: NtStatus::SUCCESS,

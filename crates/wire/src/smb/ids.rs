@@ -1,35 +1,35 @@
-//! Numbers that must not be mistaken for one another.
+//! Newtypes for the protocol's ids, so that they cannot be confused.
 
 use crate::codec::{Malformed, Reader, Writer};
 use std::fmt;
 
-/// Number of a request on its connection. MS-SMB2 2.2.1.
+/// Id of a request on its connection. MS-SMB2 2.2.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub u64);
 
-/// Number of a request that waits. MS-SMB2 2.2.1.1.
+/// Id of a request that is processed asynchronously. MS-SMB2 2.2.1.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AsyncId(pub u64);
 
-/// Number of a session on the server.
+/// Id of a session on the server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SessionId(pub u64);
 
-/// Number of a tree connect in its session.
+/// Id of a tree connect in its session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TreeId(pub u32);
 
-/// Number of an open. MS-SMB2 2.2.14.1.
+/// Id of an open. MS-SMB2 2.2.14.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileId {
-    /// Survives a reconnect.
+    /// The half that survives a reconnect.
     pub persistent: u64,
-    /// Does not.
+    /// The half that changes at a reconnect.
     pub volatile: u64,
 }
 
 impl FileId {
-    /// Stands for the open of the previous request of a chain.
+    /// Refers to the open of the previous request of the compound.
     pub const RELATED: Self = Self { persistent: u64::MAX, volatile: u64::MAX };
 
     /// Reads the 16 bytes of an id.
@@ -49,7 +49,7 @@ impl FileId {
     }
 }
 
-/// A protocol revision. MS-SMB2 2.2.3, ordered from old to new.
+/// A protocol dialect, ordered from old to new. MS-SMB2 2.2.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
     /// Windows Vista.
@@ -65,7 +65,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// All, from old to new.
+    /// All dialects, from old to new.
     pub const ALL: [Self; 5] =
         [Self::Smb202, Self::Smb210, Self::Smb300, Self::Smb302, Self::Smb311];
 

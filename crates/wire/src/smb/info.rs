@@ -3,14 +3,14 @@
 use crate::codec::{Malformed, Reader, Writer};
 use crate::smb::ids::FileId;
 
-/// What kind of information. MS-SMB2 2.2.37.
+/// Information type. MS-SMB2 2.2.37.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoType {
     /// Of a file.
     File,
     /// Of its file system.
     FileSystem,
-    /// Its security descriptor.
+    /// The security descriptor.
     Security,
     /// Quotas.
     Quota,
@@ -40,8 +40,8 @@ impl InfoType {
     }
 }
 
-/// The part of variable length that ends a body: one zero byte if it is empty,
-/// as the structure's size counts it.
+/// Appends the variable part that ends a body: one zero byte if it is empty, because
+/// `StructureSize` counts one byte of it.
 pub(super) fn put_variable(w: &mut Writer<'_>, bytes: &[u8]) {
     if bytes.is_empty() {
         w.u8(0);
@@ -57,23 +57,22 @@ pub struct QueryInfoRequest<'a> {
     pub kind: InfoType,
     /// Information class.
     pub class: u8,
-    /// Room in the client's buffer, in bytes.
+    /// Output buffer of the client, in bytes.
     pub output_bytes: u32,
-    /// OWNER_SECURITY_INFORMATION and so on, for security.
+    /// `AdditionalInformation`: OWNER_SECURITY_INFORMATION and further flags.
     pub additional: u32,
-    /// For extended attributes: where to go on.
+    /// Flags; they position a query of extended attributes.
     pub flags: u32,
     /// The open.
     pub file_id: FileId,
-    /// Quota or extended attribute names asked for.
+    /// Names of the requested quotas or extended attributes.
     pub input: &'a [u8],
 }
 
 impl<'a> QueryInfoRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or its input is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the input lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(41, "query info")?;
         let kind = InfoType::from_number(r.u8("query info")?);
@@ -113,7 +112,7 @@ pub struct SetInfoRequest<'a> {
     pub kind: InfoType,
     /// Information class.
     pub class: u8,
-    /// OWNER_SECURITY_INFORMATION and so on, for security.
+    /// `AdditionalInformation`: OWNER_SECURITY_INFORMATION and further flags.
     pub additional: u32,
     /// The open.
     pub file_id: FileId,
@@ -124,8 +123,7 @@ pub struct SetInfoRequest<'a> {
 impl<'a> SetInfoRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or its input is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the input lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(33, "set info")?;
         let kind = InfoType::from_number(r.u8("set info")?);
@@ -154,20 +152,20 @@ impl<'a> SetInfoRequest<'a> {
     }
 }
 
-/// Appends the response that QUERY_INFO, QUERY_DIRECTORY and CHANGE_NOTIFY
-/// share: `data` with its place. MS-SMB2 2.2.34, 2.2.36, 2.2.38.
+/// Appends the response that QUERY_INFO, QUERY_DIRECTORY and CHANGE_NOTIFY share: `data` with its
+/// offset and length. MS-SMB2 2.2.34, 2.2.36, 2.2.38.
 pub fn output_buffer_response(w: &mut Writer<'_>, data: &[u8]) {
     let offset = if data.is_empty() { 0 } else { w.position() + OUTPUT_HEAD_BYTES };
     put_output_buffer(w, offset, data);
 }
 
-/// Appends the response to a CHANGE_NOTIFY that no change ends: it says where changes would be, for
-/// clients that look for them there whatever the status is. MS-SMB2 2.2.36, 3.3.4.4.
+/// Appends a CHANGE_NOTIFY response without changes. It sets `OutputBufferOffset` even so, for
+/// clients that read it regardless of the status. MS-SMB2 2.2.36, 3.3.4.4.
 pub fn empty_notify_response(w: &mut Writer<'_>) {
     put_output_buffer(w, w.position() + OUTPUT_HEAD_BYTES, &[]);
 }
 
-/// Bytes before the data.
+/// Length of the body before the data, in bytes.
 const OUTPUT_HEAD_BYTES: usize = 8;
 
 fn put_output_buffer(w: &mut Writer<'_>, offset: usize, data: &[u8]) {
@@ -179,8 +177,7 @@ fn put_output_buffer(w: &mut Writer<'_>, offset: usize, data: &[u8]) {
 
 /// Reads what [`output_buffer_response`] writes.
 ///
-/// # Errors
-/// [`Malformed`] if it is short, has another size, or the data is not in it.
+/// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
 pub fn decode_output_buffer<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     r.structure_size(9, "output buffer")?;
     let offset = usize::from(r.u16("output buffer")?);

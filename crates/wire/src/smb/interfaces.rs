@@ -1,37 +1,36 @@
-//! What FSCTL_QUERY_NETWORK_INTERFACE_INFO answers. MS-SMB2 2.2.32.5.
+//! The response of FSCTL_QUERY_NETWORK_INTERFACE_INFO. MS-SMB2 2.2.32.5.
 
 use crate::codec::{Malformed, Reader};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bytes of one NETWORK_INTERFACE_INFO.
+/// Length of one NETWORK_INTERFACE_INFO.
 const INTERFACE_BYTES: usize = 152;
 /// Address families in SOCKADDR_STORAGE.
 const FAMILY_V4: u16 = 2;
 const FAMILY_V6: u16 = 23;
 
-/// An address of the server, and the interface that it belongs to.
+/// An address of the server, and its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkInterface {
-    /// Number of the interface on the server.
+    /// Index of the interface on the server.
     pub index: u32,
     /// See [`NetworkInterface::RSS`].
     pub capability: u32,
-    /// Speed of the link.
+    /// Speed of the link, in bits per second.
     pub bits_per_second: u64,
     /// The address.
     pub address: IpAddr,
 }
 
 impl NetworkInterface {
-    /// Receive side scaling: several connections gain.
+    /// Receive side scaling: several connections increase the throughput.
     pub const RSS: u32 = 1;
     /// Remote direct memory access.
     pub const RDMA: u32 = 2;
 
-    /// Reads a list; addresses of other families are passed over.
+    /// Decodes a list; skips addresses of other families.
     ///
-    /// # Errors
-    /// [`Malformed`] if an entry is cut off, the list runs backwards, or has
+    /// # Errors [`Malformed`] if an entry is truncated, the list does not lead forward, or it holds
     /// more than `entries_max` entries.
     pub fn decode_list(mut bytes: &[u8], entries_max: usize) -> Result<Vec<Self>, Malformed> {
         let mut found = Vec::new();
@@ -71,7 +70,7 @@ impl NetworkInterface {
         Err(Malformed { what: "interface count", at: 0 })
     }
 
-    /// Writes a list.
+    /// Encodes a list.
     #[must_use]
     pub fn encode_list(list: &[Self]) -> Vec<u8> {
         let mut out = Vec::with_capacity(list.len() * INTERFACE_BYTES);
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_as_it_was_written_and_bounded() {
+    fn interface_list_round_trips_and_is_bounded() {
         let one = |index, address: &str| NetworkInterface {
             index,
             capability: NetworkInterface::RSS,

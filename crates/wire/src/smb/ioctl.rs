@@ -11,21 +11,20 @@ pub struct IoctlRequest<'a> {
     pub code: u32,
     /// The open, or all ones.
     pub file_id: FileId,
-    /// What goes in.
+    /// Input data.
     pub input: &'a [u8],
-    /// Most bytes of input that may come back.
+    /// Maximum length of the returned input, in bytes.
     pub input_bytes_max: u32,
-    /// Most bytes of output.
+    /// Maximum length of the output, in bytes.
     pub output_bytes_max: u32,
-    /// Whether the code is an FSCTL.
+    /// True if the code is an FSCTL.
     pub is_fsctl: bool,
 }
 
 impl<'a> IoctlRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or its input is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the input lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(57, "ioctl")?;
         r.skip(2, "ioctl")?;
@@ -64,19 +63,19 @@ impl<'a> IoctlRequest<'a> {
 /// IOCTL response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoctlResponse<'a> {
-    /// As asked.
+    /// Code of the request.
     pub code: u32,
-    /// As asked.
+    /// Open of the request.
     pub file_id: FileId,
-    /// What comes out.
+    /// Output data.
     pub output: &'a [u8],
 }
 
 impl<'a> IoctlResponse<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the output is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the output lies outside
+    /// it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(49, "ioctl response")?;
         r.skip(2, "ioctl response")?;
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_messages_are_read_as_they_were_written_and_cut_off_they_are_refused() {
+    fn ioctl_messages_round_trip_and_reject_truncation() {
         let file_id = FileId { persistent: 1, volatile: 2 };
         let request = IoctlRequest {
             code: 0x0014_01FC,

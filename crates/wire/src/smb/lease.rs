@@ -1,14 +1,13 @@
-//! Leases: the create context in both directions, the notice that one breaks,
-//! the answer to its acknowledgment. MS-SMB2 2.2.13.2.8, 2.2.13.2.10, 2.2.14.2.10,
-//! 2.2.14.2.11, 2.2.23.2, 2.2.25.2.
+//! Leases: the create context in both directions, the break notification, and the response to its
+//! acknowledgment. MS-SMB2 2.2.13.2.8, 2.2.13.2.10, 2.2.14.2.10, 2.2.14.2.11, 2.2.23.2, 2.2.25.2.
 
 use crate::codec::{Malformed, Reader, Writer};
 
-/// A break is under way.
+/// A break of the lease is in progress.
 pub const LEASE_BREAK_IN_PROGRESS: u32 = 2;
-/// The parent's key is one.
+/// The parent lease key is valid.
 pub const LEASE_PARENT_KEY_SET: u32 = 4;
-/// An acknowledgment is waited for.
+/// The server requires an acknowledgment.
 const NOTIFY_ACKNOWLEDGE: u32 = 1;
 
 /// The name of the create context, of either version.
@@ -16,30 +15,30 @@ pub const LEASE_CONTEXT: &[u8] = b"RqLs";
 const V1_LENGTH: usize = 32;
 const V2_LENGTH: usize = 52;
 
-/// A lease as create contexts have it, in requests and replies.
+/// A lease in a create context, in requests and responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
-    /// The client's name for it.
+    /// Lease key, chosen by the client.
     pub key: [u8; 16],
-    /// What is to be kept: 1 reads, 2 handles, 4 writes.
+    /// Lease state: 1 read caching, 2 handle caching, 4 write caching.
     pub state: u32,
     /// See [`LEASE_BREAK_IN_PROGRESS`], [`LEASE_PARENT_KEY_SET`].
     pub flags: u32,
-    /// What version 2 has in addition.
+    /// The fields of version 2 only.
     pub v2: Option<LeaseV2>,
 }
 
-/// What version 2 adds.
+/// The fields that version 2 adds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeaseV2 {
-    /// The lease of the directory that the file is in, if the flag says so.
+    /// Lease key of the parent directory, if the flag marks it valid.
     pub parent_key: [u8; 16],
-    /// Counts changes.
+    /// Epoch, incremented on each state change.
     pub epoch: u16,
 }
 
 impl Lease {
-    /// Reads the data of a context; its length tells the version.
+    /// Decodes the data of a context. Its length determines the version.
     ///
     /// # Errors
     /// [`Malformed`] for any other length.
@@ -60,7 +59,7 @@ impl Lease {
         Ok(Self { key, state, flags, v2 })
     }
 
-    /// The data of a context.
+    /// Encodes the data of a context.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut data = Vec::with_capacity(V2_LENGTH);
@@ -78,18 +77,18 @@ impl Lease {
     }
 }
 
-/// The notice that a lease breaks.
+/// LEASE_BREAK notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseBreak {
     /// The lease.
     pub key: [u8; 16],
-    /// What the client has had.
+    /// Lease state that the client holds.
     pub current: u32,
-    /// What it may keep.
+    /// Lease state that the client may retain.
     pub new: u32,
     /// The lease's epoch after the break; 0 for version 1.
     pub epoch: u16,
-    /// It is to acknowledge.
+    /// The client must acknowledge the break.
     pub acknowledge: bool,
 }
 
@@ -102,17 +101,17 @@ impl LeaseBreak {
         w.bytes(&self.key);
         w.u32(self.current);
         w.u32(self.new);
-        // A reason and two hints, which nobody gives.
+        // `BreakReason` and two mask hints, all reserved.
         w.bytes(&[0; 12]);
     }
 }
 
-/// The answer to the acknowledgment of a lease break.
+/// The response to the acknowledgment of a lease break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseBreakResponse {
     /// The lease.
     pub key: [u8; 16],
-    /// What is left of it.
+    /// The remaining lease state.
     pub state: u32,
 }
 
@@ -135,7 +134,7 @@ mod tests {
     const KEY: [u8; 16] = *b"0123456789abcdef";
 
     #[test]
-    fn both_versions_read_what_they_wrote_and_no_other_length() {
+    fn lease_versions_round_trip_and_reject_other_lengths() {
         let v1 = Lease { key: KEY, state: 7, flags: LEASE_BREAK_IN_PROGRESS, v2: None };
         let parent = LeaseV2 { parent_key: [9; 16], epoch: 0x1234 };
         let v2 = Lease { flags: LEASE_PARENT_KEY_SET, v2: Some(parent), ..v1 };
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_stand_where_the_specification_has_them() {
+    fn lease_fields_have_the_specified_offsets() {
         let parent = LeaseV2 { parent_key: [9; 16], epoch: 0x1234 };
         let data = Lease { key: KEY, state: 3, flags: 4, v2: Some(parent) }.encode();
         assert_eq!(data[..16], KEY);

@@ -6,11 +6,11 @@ use crate::smb::ids::FileId;
 /// One range of a LOCK request. MS-SMB2 2.2.26.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockElement {
-    /// First byte.
+    /// Offset of the first byte.
     pub offset_bytes: u64,
-    /// How many.
+    /// Length, in bytes.
     pub length_bytes: u64,
-    /// SMB2_LOCKFLAG_*.
+    /// `SMB2_LOCKFLAG_*` bits.
     pub flags: u32,
 }
 
@@ -21,14 +21,14 @@ impl LockElement {
     pub const EXCLUSIVE: u32 = 2;
     /// Unlock.
     pub const UNLOCK: u32 = 4;
-    /// Do not wait.
+    /// The request fails instead of waiting.
     pub const FAIL_IMMEDIATELY: u32 = 0x10;
 }
 
 /// LOCK request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockRequest {
-    /// Lock sequence number and index, for replays.
+    /// Lock sequence number and index, which detect replays.
     pub sequence: u32,
     /// The open.
     pub file_id: FileId,
@@ -37,10 +37,9 @@ pub struct LockRequest {
 }
 
 impl LockRequest {
-    /// Reads the body, with at most `elements_max` ranges.
+    /// Decodes the body, with at most `elements_max` ranges.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, no range or too many.
+    /// # Errors [`Malformed`] if the body is short, has another size, no range or too many.
     pub fn decode(r: &mut Reader<'_>, elements_max: usize) -> Result<Self, Malformed> {
         r.structure_size(48, "lock")?;
         let count = usize::from(r.u16("lock")?);

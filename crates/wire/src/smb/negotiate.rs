@@ -3,9 +3,9 @@
 use crate::codec::{Malformed, Reader, Writer};
 use crate::fscc::FileTime;
 
-/// Security mode: signing is possible.
+/// Security mode: signing is enabled.
 pub const SIGNING_ENABLED: u16 = 1;
-/// Security mode: signing is a must.
+/// Security mode: signing is required.
 pub const SIGNING_REQUIRED: u16 = 2;
 
 /// SMB2_GLOBAL_CAP_*.
@@ -33,11 +33,11 @@ pub mod context {
     pub const POSIX_EXTENSIONS: u16 = 0x100;
 }
 
-/// Dialects of one NEGOTIATE.
+/// Maximum number of dialects in one NEGOTIATE.
 const DIALECTS_MAX: usize = 64;
-/// Contexts of one NEGOTIATE.
+/// Maximum number of contexts in one NEGOTIATE.
 const CONTEXTS_MAX: usize = 32;
-/// Algorithms of one context.
+/// Maximum number of algorithms in one context.
 const ALGORITHMS_MAX: usize = 64;
 
 /// NEGOTIATE request.
@@ -51,15 +51,14 @@ pub struct NegotiateRequest<'a> {
     pub client_guid: [u8; 16],
     /// Offered dialects.
     pub dialects: Vec<u16>,
-    /// Contexts of 3.1.1: type and data, unknown ones too.
+    /// Contexts of 3.1.1: type and data, including unknown types.
     pub contexts: Vec<(u16, &'a [u8])>,
 }
 
 impl<'a> NegotiateRequest<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, no dialect, or a broken list.
+    /// # Errors [`Malformed`] if the body is short, has another size, no dialect, or a broken list.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(36, "negotiate")?;
         let count = usize::from(r.u16("negotiate")?);
@@ -76,7 +75,7 @@ impl<'a> NegotiateRequest<'a> {
         let bytes = r.take(count * 2, "dialects")?;
         let dialects: Vec<u16> =
             bytes.chunks_exact(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect();
-        // The two fields are a start time for older dialects.
+        // In older dialects the two fields hold a start time.
         let contexts = if dialects.contains(&0x0311) {
             decode_contexts(r.whole(), contexts_offset, contexts_count)?
         } else {
@@ -85,7 +84,7 @@ impl<'a> NegotiateRequest<'a> {
         Ok(Self { security_mode, capabilities, client_guid, dialects, contexts })
     }
 
-    /// Appends the body; contexts only if 3.1.1 is among the dialects.
+    /// Appends the body. It contains contexts only if 3.1.1 is among the dialects.
     pub fn encode(&self, w: &mut Writer<'_>) {
         let offers_311 = self.dialects.contains(&0x0311);
         let contexts = if offers_311 { &self.contexts[..] } else { &[] };
@@ -134,10 +133,9 @@ fn decode_contexts(
     Ok(contexts)
 }
 
-/// The list of 16-bit numbers that the encryption and signing contexts hold.
+/// Decodes the list of 16-bit numbers of an encryption or signing context.
 ///
-/// # Errors
-/// [`Malformed`] if it is shorter than it says, or empty.
+/// # Errors [`Malformed`] if the list is shorter than its count requires, or empty.
 pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, Malformed> {
     let mut r = Reader::new(data);
     let count = usize::from(r.u16("algorithm count")?);
@@ -147,7 +145,7 @@ pub fn decode_algorithms(data: &[u8]) -> Result<Vec<u16>, Malformed> {
     (0..count).map(|_| r.u16("algorithm")).collect()
 }
 
-/// The hash algorithms of the preauth context.
+/// Decodes the hash algorithms of the preauthentication context.
 ///
 /// # Errors
 /// As [`decode_algorithms`].
@@ -168,31 +166,30 @@ pub fn decode_preauth(data: &[u8]) -> Result<Vec<u16>, Malformed> {
 pub struct NegotiateResponse<'a> {
     /// See [`SIGNING_ENABLED`].
     pub security_mode: u16,
-    /// Chosen dialect, or 0x02FF.
+    /// Chosen dialect, or 0x02FF (the multi-protocol wildcard).
     pub dialect: u16,
     /// The server's GUID.
     pub server_guid: [u8; 16],
     /// See [`capabilities`].
     pub capabilities: u32,
-    /// Largest QUERY, SET and IOCTL payload.
+    /// Maximum payload of QUERY, SET and IOCTL, in bytes.
     pub transact_bytes_max: u32,
-    /// Largest READ.
+    /// Maximum length of a READ, in bytes.
     pub read_bytes_max: u32,
-    /// Largest WRITE.
+    /// Maximum length of a WRITE, in bytes.
     pub write_bytes_max: u32,
-    /// The server's clock.
+    /// The server's time.
     pub now: FileTime,
-    /// GSS token that names the mechanisms.
+    /// GSS token that lists the mechanisms.
     pub token: &'a [u8],
     /// Contexts of 3.1.1.
     pub contexts: Vec<(u16, Vec<u8>)>,
 }
 
 impl<'a> NegotiateResponse<'a> {
-    /// Reads the body; contexts only if 3.1.1 was chosen.
+    /// Decodes the body; contexts only if 3.1.1 was chosen.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or its parts are not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or a part lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(65, "negotiate response")?;
         let security_mode = r.u16("negotiate response")?;
@@ -250,7 +247,7 @@ impl<'a> NegotiateResponse<'a> {
         w.u32(self.read_bytes_max);
         w.u32(self.write_bytes_max);
         w.u64(self.now.0);
-        // The start time is not told: it serves attackers only.
+        // The start time is not disclosed, because it helps attackers only.
         w.u64(0);
         w.u16(token_offset as u16);
         w.u16(self.token.len() as u16);
@@ -261,7 +258,7 @@ impl<'a> NegotiateResponse<'a> {
     }
 }
 
-/// Writes the contexts, and where they start to `offset_field`.
+/// Appends the contexts, and patches their offset into `offset_field`.
 fn encode_contexts<'a>(
     w: &mut Writer<'_>,
     offset_field: usize,
@@ -280,13 +277,13 @@ fn encode_contexts<'a>(
     }
 }
 
-/// Appends the list that [`decode_algorithms`] reads.
+/// Appends the list that [`decode_algorithms`] decodes.
 pub fn put_algorithms(out: &mut Vec<u8>, numbers: &[u16]) {
     out.extend_from_slice(&(numbers.len() as u16).to_le_bytes());
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
 }
 
-/// Appends the preauth context's data: SHA-512, and a salt.
+/// Appends the preauthentication context's data: SHA-512, and a salt.
 pub fn put_preauth(out: &mut Vec<u8>, salt: &[u8]) {
     for number in [1, salt.len() as u16, 1] {
         out.extend_from_slice(&number.to_le_bytes());
@@ -299,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_is_read_as_it_was_written_and_cut_off_it_is_refused() {
+    fn create_response_round_trips_and_rejects_truncation() {
         let mut preauth = Vec::new();
         put_preauth(&mut preauth, &[7; 32]);
         let mut ciphers = Vec::new();

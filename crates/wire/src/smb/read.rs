@@ -8,9 +8,9 @@ use crate::smb::ids::FileId;
 pub struct ReadRequest {
     /// SMB2_READFLAG_* (3.0.2 and later).
     pub flags: u8,
-    /// Bytes wanted. Not yet bounded: the handler owns the limit.
+    /// Requested length. The decoder does not bound it: the handler owns the limit.
     pub length_bytes: u32,
-    /// Position of the first byte, in bytes from the start of the file.
+    /// Offset of the first byte, from the start of the file.
     pub offset_bytes: u64,
     /// The open to read from.
     pub file_id: FileId,
@@ -53,17 +53,17 @@ impl ReadRequest {
     }
 }
 
-/// READ response, written before its data is known: the data follows at once,
-/// read straight into the buffer or sent from a file.
+/// READ response, started before its data is known. The data follows directly: read into the
+/// buffer, or sent from a file.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadResponse {
     length_field: usize,
 }
 
 impl ReadResponse {
-    /// Bytes of the part before the data.
+    /// Length of the part before the data, in bytes.
     pub const FIXED_BYTES: usize = 16;
-    /// Where in it the data's offset stands, in one byte.
+    /// Offset of the one-byte `DataOffset` field.
     pub const OFFSET_FIELD: usize = 2;
 
     /// Appends the part before the data; the data starts at `w.position()`.
@@ -78,11 +78,10 @@ impl ReadResponse {
         Self { length_field }
     }
 
-    /// Reads the body; gives the data, which is within the message. The
-    /// reader's origin is the header's first byte.
+    /// Decodes the body and returns the data, a slice of the message. The reader's origin is the
+    /// header's first byte.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the data is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
     #[inline]
     pub fn decode<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
         r.structure_size(17, "read response")?;
@@ -96,7 +95,7 @@ impl ReadResponse {
         r.part(offset, length, "read response data")
     }
 
-    /// Enters how many bytes of data follow.
+    /// Patches the length of the data into the response.
     #[inline]
     pub fn finish(self, w: &mut Writer<'_>, length_bytes: u32) {
         w.patch_u32(self.length_field, length_bytes);
@@ -108,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_round_trips_and_rdma_fields_are_tolerated() {
+    fn read_request_round_trips_and_tolerates_rdma_fields() {
         let request = ReadRequest {
             flags: 1,
             length_bytes: 4096,
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_names_where_its_data_is() {
+    fn read_response_holds_the_offset_of_its_data() {
         let mut out = vec![0; 64];
         let mut w = Writer::with_origin(&mut out, 0);
         let response = ReadResponse::begin(&mut w);

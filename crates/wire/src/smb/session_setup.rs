@@ -8,14 +8,14 @@ use crate::smb::ids::SessionId;
 pub struct SessionFlags(pub u16);
 
 impl SessionFlags {
-    /// Logged on as guest.
+    /// The session is a guest session.
     pub const GUEST: Self = Self(1);
-    /// Logged on without a name.
+    /// The session is anonymous.
     pub const ANONYMOUS: Self = Self(2);
-    /// Every message must be sealed.
+    /// The session requires encryption.
     pub const ENCRYPT_DATA: Self = Self(4);
 
-    /// Whether all of `other` are set.
+    /// True if all flags of `other` are set.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -25,28 +25,27 @@ impl SessionFlags {
 /// SESSION_SETUP request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionSetupRequest<'a> {
-    /// Bit 0: bind this connection to an existing session.
+    /// Bit 0 binds this connection to an existing session.
     pub flags: u8,
     /// Bit 0: signing enabled, bit 1: required.
     pub security_mode: u8,
     /// Client capabilities.
     pub capabilities: u32,
-    /// A session of the same user that this one replaces; 0 for none.
+    /// An earlier session of the same user, which this one replaces; 0 for none.
     pub previous_session: SessionId,
     /// GSS token.
     pub token: &'a [u8],
 }
 
 impl<'a> SessionSetupRequest<'a> {
-    /// Bind this connection to an existing session.
+    /// Binds this connection to an existing session.
     pub const BINDING: u8 = 1;
-    /// The client insists on signing.
+    /// The client requires signing.
     pub const SIGNING_REQUIRED: u8 = 2;
 
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the token is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the token lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(25, "session setup")?;
         let flags = r.u8("session setup")?;
@@ -87,8 +86,7 @@ pub struct SessionSetupResponse<'a> {
 impl<'a> SessionSetupResponse<'a> {
     /// Reads the body.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the token is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the token lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(9, "session setup response")?;
         let flags = SessionFlags(r.u16("session setup response")?);

@@ -1,9 +1,9 @@
-//! The one message of SMB1 that is understood: NEGOTIATE, which clients that
-//! also speak older protocols start with. MS-SMB2 3.3.5.3.
+//! SMB1 NEGOTIATE, the only supported SMB1 message: clients that also speak older protocols start
+//! with it. MS-SMB2 3.3.5.3.
 
 use crate::codec::{Malformed, Reader};
 
-/// Dialect names read from one SMB1 NEGOTIATE at the most.
+/// Maximum number of dialect names that are decoded.
 const DIALECTS_MAX: usize = 64;
 
 /// The dialect names of an SMB1 NEGOTIATE request.
@@ -32,10 +32,10 @@ pub fn smb1_dialects(frame: &[u8]) -> Result<Vec<&[u8]>, Malformed> {
     Ok(names)
 }
 
-/// The answer to an SMB1 NEGOTIATE of a client that speaks nothing else: none of its dialects is
-/// spoken here, so that it ends by itself. MS-CIFS 2.2.4.52.2.
+/// The response to an SMB1 NEGOTIATE without an SMB2 dialect. It accepts none of the dialects, so
+/// that the client gives up. MS-CIFS 2.2.4.52.2.
 ///
-/// None for what is shorter than a header.
+/// `None` if the request is shorter than a header.
 #[must_use]
 pub fn smb1_refusal(request: &[u8]) -> Option<Vec<u8>> {
     const STATUS: std::ops::Range<usize> = 5..9;
@@ -44,7 +44,7 @@ pub fn smb1_refusal(request: &[u8]) -> Option<Vec<u8>> {
     let mut reply = request.get(..32)?.to_vec();
     reply[STATUS].fill(0);
     reply[FLAGS] |= REPLY;
-    // One word, the dialect that is none of them, and no bytes.
+    // One word: `DialectIndex` 0xFFFF, no dialect accepted. Then no bytes.
     reply.extend_from_slice(&[1, 0xFF, 0xFF, 0, 0]);
     Some(reply)
 }

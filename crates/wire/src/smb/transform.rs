@@ -1,4 +1,4 @@
-//! The header of a sealed message. MS-SMB2 2.2.41.
+//! The header of an encrypted message. MS-SMB2 2.2.41.
 
 use crate::codec::{Malformed, Reader};
 use crate::smb::ids::SessionId;
@@ -10,23 +10,23 @@ pub struct TransformHeader {
     pub signature: [u8; 16],
     /// Nonce; 11 or 12 bytes of it are used.
     pub nonce: [u8; 16],
-    /// Bytes of the plain message.
+    /// Length of the plaintext message, in bytes.
     pub original_bytes: u32,
-    /// Whose keys.
+    /// The session whose keys apply.
     pub session_id: SessionId,
 }
 
 impl TransformHeader {
     /// Bytes of the header.
     pub const LENGTH: usize = 52;
-    /// From here on the header is authenticated.
+    /// Start of the authenticated part of the header.
     pub const AUTHENTICATED: usize = 20;
     const MAGIC: [u8; 4] = *b"\xFDSMB";
 
-    /// Reads the header of a sealed frame and checks it against the frame.
+    /// Decodes the header of a sealed frame, and checks its length against the frame's.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, not marked as sealed, or of another length than it says.
+    /// # Errors [`Malformed`] if the frame is short, not marked as encrypted, or its length differs
+    /// from `original_bytes`.
     pub fn decode(frame: &[u8]) -> Result<Self, Malformed> {
         let mut r = Reader::new(frame);
         if r.array::<4>("transform header")? != Self::MAGIC {

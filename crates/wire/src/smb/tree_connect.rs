@@ -5,18 +5,17 @@ use crate::codec::{Malformed, Reader, Writer};
 /// TREE_CONNECT request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeConnectRequest<'a> {
-    /// 3.1.1: bit 2 says that the extension is used.
+    /// In 3.1.1, bit 2 marks the presence of the extension.
     pub flags: u16,
     /// `\\server\share`, UTF-16LE.
     pub path: &'a [u8],
 }
 
 impl<'a> TreeConnectRequest<'a> {
-    /// Reads the body. The extension of 3.1.1 is not needed: its path stands
-    /// where the plain one would.
+    /// Decodes the body. The 3.1.1 extension needs no special handling: its path is at the offset
+    /// of the plain one.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or the path is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the path lies outside it.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(9, "tree connect")?;
         let flags = r.u16("tree connect")?;
@@ -25,7 +24,7 @@ impl<'a> TreeConnectRequest<'a> {
         Ok(Self { flags, path: r.part(offset, length, "tree path")? })
     }
 
-    /// Appends the body, without the extension of 3.1.1.
+    /// Appends the body, without the 3.1.1 extension.
     pub fn encode(&self, w: &mut Writer<'_>) {
         let offset = w.position() + 8;
         w.u16(9);
@@ -41,11 +40,11 @@ impl<'a> TreeConnectRequest<'a> {
 pub struct TreeConnectResponse {
     /// 1 disk, 2 pipe.
     pub share_type: u8,
-    /// SMB2_SHAREFLAG_*.
+    /// `SMB2_SHAREFLAG_*` bits.
     pub flags: u32,
-    /// SMB2_SHARE_CAP_*.
+    /// `SMB2_SHARE_CAP_*` bits.
     pub capabilities: u32,
-    /// The most that an open can be granted.
+    /// Maximal access of an open on this share.
     pub maximal_access: u32,
 }
 

@@ -6,25 +6,24 @@ use crate::smb::ids::FileId;
 /// WRITE request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteRequest<'a> {
-    /// Position of the first byte; all ones to append.
+    /// Offset of the first byte; all ones append.
     pub offset_bytes: u64,
     /// The open to write to.
     pub file_id: FileId,
-    /// SMB2_WRITEFLAG_*.
+    /// `SMB2_WRITEFLAG_*` bits.
     pub flags: u32,
-    /// What to write, within the message.
+    /// The data, a slice of the message.
     pub data: &'a [u8],
 }
 
 impl<'a> WriteRequest<'a> {
     const STRUCTURE_SIZE: u16 = 49;
-    /// The write must be durable before it is answered.
+    /// The data must be on stable storage before the server responds.
     pub const WRITE_THROUGH: u32 = 1;
 
     /// Reads the body; the reader's origin is the header's first byte.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is short, has another size, or its data is not in it.
+    /// # Errors [`Malformed`] if the body is short, has another size, or the data lies outside it.
     #[inline]
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, Malformed> {
         r.structure_size(Self::STRUCTURE_SIZE, "write")?;
@@ -42,7 +41,7 @@ impl<'a> WriteRequest<'a> {
         Ok(Self { offset_bytes, file_id, flags, data })
     }
 
-    /// Appends the part before the data, which must follow at once.
+    /// Appends the part before the data. The caller must append the data directly after it.
     pub fn encode_without_data(&self, w: &mut Writer<'_>) {
         let data_offset = w.position() + 48;
         w.u16(Self::STRUCTURE_SIZE);
@@ -100,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_round_trips_and_data_outside_the_message_is_refused() {
+    fn write_request_round_trips_and_rejects_outside_data() {
         let file_id = FileId { persistent: 3, volatile: 4 };
         let request = WriteRequest { offset_bytes: 9, file_id, flags: 1, data: b"payload" };
         let mut bytes = vec![0; 64];

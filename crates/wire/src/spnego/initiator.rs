@@ -1,4 +1,4 @@
-//! The side that logs on. RFC 4178 4.2.
+//! The SPNEGO initiator (client). RFC 4178 4.2.
 
 use super::kerberos::{KERBEROS, Ticket};
 use super::{
@@ -9,7 +9,8 @@ use crate::crypto::SessionKey;
 use crate::ntlm::{self, MessageSigner};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
-/// One exchange: first token, challenge, answer, and perhaps a last token.
+/// The initiator's state of one exchange: first token, challenge, answer, and optionally a last
+/// token.
 #[derive(Debug)]
 pub struct Initiator {
     mechanism: Mechanism,
@@ -21,35 +22,35 @@ enum Mechanism {
     Kerberos(Box<dyn Ticket>),
 }
 
-/// The answer to a challenge.
+/// The initiator's answer to a challenge.
 #[derive(Debug)]
 pub struct Answer {
-    /// Send this.
+    /// Token to send.
     pub token: Vec<u8>,
-    /// The session key, if the server takes the answer.
+    /// The session key, valid if the server accepts the answer.
     pub session_key: SessionKey,
 }
 
-/// The list of mechanisms, which is of one. The MIC is over these bytes.
+/// The list of mechanisms, which has one entry. The MIC covers these bytes.
 fn mechanisms(only: &[u8]) -> Vec<u8> {
     tlv(SEQUENCE, &tlv(OID, only))
 }
 
 impl Initiator {
-    /// An exchange around `ntlm`.
+    /// Starts an NTLM exchange.
     #[must_use]
     pub fn new(ntlm: ntlm::Initiator) -> Self {
         Self { mechanism: Mechanism::Ntlm { ntlm: Box::new(ntlm), signer: None } }
     }
 
-    /// An exchange by Kerberos. It alone is offered: a server that does not know it refuses, and
-    /// nobody in between can talk the two into something weaker.
+    /// Starts a Kerberos exchange. The initiator offers Kerberos alone, so that an attacker cannot
+    /// downgrade the exchange. A server without Kerberos refuses it.
     #[must_use]
-    pub fn by_ticket(ticket: Box<dyn Ticket>) -> Self {
+    pub fn with_ticket(ticket: Box<dyn Ticket>) -> Self {
         Self { mechanism: Mechanism::Kerberos(ticket) }
     }
 
-    /// The first token: the mechanism, and its first message at once.
+    /// The first token: the mechanism, and its optimistic first message.
     #[must_use]
     pub fn first(&self) -> Vec<u8> {
         let (only, message) = match &self.mechanism {
@@ -62,10 +63,9 @@ impl Initiator {
         tlv(super::APPLICATION_0, &[tlv(OID, SPNEGO), init].concat())
     }
 
-    /// Answers the server's challenge.
+    /// Processes the server's challenge.
     ///
-    /// # Errors
-    /// [`Malformed`] if the token holds none.
+    /// # Errors [`Malformed`] if the token holds no challenge.
     pub fn handle_challenge(&mut self, token: &[u8]) -> Result<Answer, Malformed> {
         let Mechanism::Ntlm { ntlm, signer } = &mut self.mechanism else {
             return Err(bad("a challenge, where a ticket was shown"));
@@ -81,12 +81,11 @@ impl Initiator {
         Ok(Answer { token, session_key: SessionKey::new(&initiated.session_key) })
     }
 
-    /// Takes what comes with the server's consent: by NTLM its own MIC of the list of
-    /// mechanisms, which must be right if it is there; by Kerberos the proof that it is the
-    /// server, and so the session key.
+    /// Processes the server's final token. With NTLM it may hold the server's MIC of the list of
+    /// mechanisms, which is verified. With Kerberos it authenticates the server and yields the
+    /// session key.
     ///
-    /// # Errors
-    /// [`Malformed`] if it is not, or the exchange is not complete.
+    /// # Errors [`Malformed`] if the verification fails, or the exchange is not complete.
     pub fn handle_last(&mut self, token: &[u8]) -> Result<Option<SessionKey>, Malformed> {
         if let Mechanism::Kerberos(ticket) = &mut self.mechanism {
             let proof = completed(token)?.token.ok_or_else(|| bad("no proof of the server"))?;
@@ -108,7 +107,7 @@ impl Initiator {
     }
 }
 
-/// The server's last token.
+/// Decodes the server's final token.
 fn completed(token: &[u8]) -> Result<NegTokenResp<'_>, Malformed> {
     let response = NegTokenResp::decode(token)?;
     let goes_on = response.state.is_some_and(|state| state != ACCEPT_COMPLETED);
@@ -134,11 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_of_the_exchange_agree_and_prove_the_list_of_mechanisms() {
+    fn spnego_sides_agree_and_verify_the_mechanism_list() {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
         let (mut client, mut server) =
-            (initiator(), Acceptor::new(ntlm, ntlm::Unproven::default()));
+            (initiator(), Acceptor::new(ntlm, ntlm::GuestPolicy::default()));
         let lookup = |_: &str| Some(NtHash::of_password("secret"));
         let Ok(Step::Continue(challenge)) = server.handle_token(&client.first(), lookup) else {
             panic!("refused")
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_challenges_are_refused_without_a_panic() {
+    fn broken_challenge_is_refused_without_a_panic() {
         let token = tlv(context(1), &tlv(SEQUENCE, &tlv(context(2), &tlv(OCTETS, b"NTLMSSP\0"))));
         for length in 0..=token.len() {
             assert!(initiator().handle_challenge(&token[..length]).is_err());

@@ -1,49 +1,48 @@
-//! Where Kerberos meets SPNEGO. Tickets are the business of a library of the system, which is
-//! brought by who has one: tokens go in and come out here. RFC 4178, MS-KILE 3.1.5.
+//! Kerberos in SPNEGO. A system library processes the tickets; its user passes opaque tokens in and
+//! out here. RFC 4178, MS-KILE 3.1.5.
 
 use crate::crypto::SessionKey;
 use std::fmt;
 
 /// 1.2.840.113554.1.2.2
 pub(super) const KERBEROS: &[u8] = &[0x2A, 0x86, 0x48, 0x86, 0xF7, 0x12, 0x01, 0x02, 0x02];
-/// 1.2.840.48018.1.2.2: the same, with a digit that Windows once lost.
+/// 1.2.840.48018.1.2.2: the same mechanism with an arc that Windows 2000 truncated.
 pub(super) const MS_KERBEROS: &[u8] = &[0x2A, 0x86, 0x48, 0x82, 0xF7, 0x12, 0x01, 0x02, 0x02];
 
-/// A ticket for the server, and the rest of its exchange.
+/// The initiator's Kerberos context: a ticket for the server, and the rest of its exchange.
 pub trait Ticket: fmt::Debug + Send {
-    /// The token that begins.
+    /// The AP-REQ token.
     fn first(&self) -> &[u8];
 
-    /// Takes the server's answer; gives the key that both have now.
+    /// Processes the server's AP-REP; returns the session key.
     ///
-    /// # Errors
-    /// The server does not prove who it is, in words.
+    /// # Errors A description, if the server does not authenticate itself.
     fn handle_answer(&mut self, token: &[u8]) -> Result<SessionKey, String>;
 }
 
-/// Who showed a ticket.
+/// A verified ticket.
 #[derive(Debug)]
-pub struct Shown {
-    /// The token that proves who the server is.
+pub struct AcceptedTicket {
+    /// The AP-REP token, which authenticates the server.
     pub token: Vec<u8>,
     /// The client, as a user of this server.
     pub user: String,
-    /// Its realm.
+    /// The client's realm.
     pub realm: String,
-    /// The key that both have now.
+    /// The session key.
     pub session_key: SessionKey,
-    /// When the ticket ends, in seconds since 1970.
+    /// Expiry of the ticket, in seconds since 1970.
     pub end_time: u64,
-    /// The client's SID, where the realm tells it.
+    /// The client's SID, if the realm supplies it.
     pub sid: Option<String>,
 }
 
-/// Why a ticket is refused: for the log, not for the client.
+/// Why a ticket is refused. For the log only; the client does not receive it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedTicket {
-    /// The user that its principal is, if it came so far.
+pub struct TicketRefusal {
+    /// The user of the ticket's principal; empty if unknown.
     pub user: String,
-    /// In words.
+    /// A description.
     pub why: String,
 }
 
@@ -52,19 +51,19 @@ mod tests {
     use super::super::{Acceptor, Initiator, Mechanisms, NTLMSSP, Step, hint};
     use super::*;
     use crate::fscc::FileTime;
-    use crate::ntlm::{self, Refused, TargetFacts, Unproven};
+    use crate::ntlm::{self, GuestPolicy, LogonRefusal, TargetFacts};
 
-    /// Knows one ticket, of 32 bytes of 7, for which it proves itself by 32 bytes of 8.
+    /// Accepts one ticket, 32 bytes of 7, and authenticates itself with 32 bytes of 8.
     #[derive(Debug)]
     struct Realm;
 
     impl Realm {
-        fn judge(&self, token: &[u8]) -> Result<Shown, RefusedTicket> {
+        fn judge(&self, token: &[u8]) -> Result<AcceptedTicket, TicketRefusal> {
             if token != [7; 32] {
                 let why = "the clock is wrong".into();
-                return Err(RefusedTicket { user: String::new(), why });
+                return Err(TicketRefusal { user: String::new(), why });
             }
-            Ok(Shown {
+            Ok(AcceptedTicket {
                 token: vec![8; 32],
                 user: "alice".into(),
                 realm: "R".into(),
@@ -75,8 +74,8 @@ mod tests {
         }
     }
 
-    /// Shows a client's first token to the realm.
-    fn show(client: &Initiator) -> Result<Step, Refused> {
+    /// Passes a client's first token to the realm.
+    fn show(client: &Initiator) -> Result<Step, LogonRefusal> {
         let acceptor = acceptor(true);
         let token = client.first();
         let ticket = acceptor.claimed_ticket(&token).expect("a ticket");
@@ -84,9 +83,9 @@ mod tests {
     }
 
     #[derive(Debug)]
-    struct Held([u8; 32]);
+    struct FixedTicket([u8; 32]);
 
-    impl Ticket for Held {
+    impl Ticket for FixedTicket {
         fn first(&self) -> &[u8] {
             &self.0
         }
@@ -103,12 +102,12 @@ mod tests {
     fn offering(offered: Mechanisms) -> Acceptor {
         let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
         let ntlm = ntlm::Acceptor::new(facts, [1; 8], FileTime(1));
-        Acceptor::new(ntlm, Unproven::default()).offering(offered)
+        Acceptor::new(ntlm, GuestPolicy::default()).offering(offered)
     }
 
     #[test]
-    fn a_ticket_is_taken_at_once_and_both_sides_have_the_whole_of_its_key() {
-        let mut client = Initiator::by_ticket(Box::new(Held([7; 32])));
+    fn ticket_is_accepted_at_once_with_its_full_key() {
+        let mut client = Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
         let Ok(Step::Done(last, logon)) = show(&client) else { panic!("refused") };
         assert_eq!(
             (logon.user.as_str(), logon.domain.as_str(), logon.ticket_end),
@@ -119,8 +118,8 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_proves_nothing_gets_no_session() {
-        let client = || Initiator::by_ticket(Box::new(Held([7; 32])));
+    fn unauthenticated_kerberos_server_gets_no_session() {
+        let client = || Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
         let Ok(Step::Done(last, _)) = show(&client()) else { panic!("refused") };
         for at in [last.len() - 1, last.len() - 32] {
             let mut changed = last.clone();
@@ -134,14 +133,15 @@ mod tests {
     }
 
     #[test]
-    fn bad_tickets_are_refused_and_without_keys_there_is_ntlm_alone() {
-        let bad = Initiator::by_ticket(Box::new(Held([6; 32])));
-        let refused = Refused::Ticket { user: String::new(), why: "the clock is wrong".into() };
+    fn bad_ticket_is_refused_and_no_keytab_means_ntlm_only() {
+        let bad = Initiator::with_ticket(Box::new(FixedTicket([6; 32])));
+        let refused =
+            LogonRefusal::Ticket { user: String::new(), why: "the clock is wrong".into() };
         assert_eq!(show(&bad).unwrap_err(), refused);
-        let good = Initiator::by_ticket(Box::new(Held([7; 32])));
+        let good = Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
         assert!(matches!(
             acceptor(false).handle_token(&good.first(), |_| None),
-            Err(Refused::Malformed("no mechanism in common"))
+            Err(LogonRefusal::Malformed("no mechanism in common"))
         ));
         assert!(acceptor(false).claimed_ticket(&good.first()).is_none());
         assert!(offers(true, true, KERBEROS) && offers(true, true, MS_KERBEROS));
@@ -154,9 +154,9 @@ mod tests {
     }
 
     #[test]
-    fn blocked_ntlm_is_not_offered_beside_tickets() {
+    fn blocked_ntlm_is_not_offered_beside_kerberos() {
         assert!(!offers(false, true, NTLMSSP) && offers(false, true, KERBEROS));
-        let ticket = Initiator::by_ticket(Box::new(Held([7; 32])));
+        let ticket = Initiator::with_ticket(Box::new(FixedTicket([7; 32])));
         let acceptor = offering(Mechanisms { ntlm: false, kerberos: true });
         assert!(acceptor.claimed_ticket(&ticket.first()).is_some());
     }

@@ -1,16 +1,16 @@
-//! SPNEGO around NTLM and Kerberos, both sides. RFC 4178, MS-SPNG.
+//! SPNEGO around NTLM and Kerberos, acceptor and initiator. RFC 4178, MS-SPNG.
 //!
-//! The accepting side takes tokens of clients that wrap NTLM in SPNEGO and of those that do not.
+//! The acceptor takes NTLM tokens with and without the SPNEGO wrapping.
 
 mod initiator;
 mod kerberos;
 
 pub use initiator::{Answer, Initiator};
-pub use kerberos::{RefusedTicket, Shown, Ticket};
+pub use kerberos::{AcceptedTicket, Ticket, TicketRefusal};
 
 use crate::codec::Malformed;
 use crate::crypto::SessionKey;
-use crate::ntlm::{self, Authenticated, LogonKind, NtHash, Refused, Unproven};
+use crate::ntlm::{self, GuestPolicy, LogonKind, LogonRefusal, NtHash, NtlmLogon};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use kerberos::{KERBEROS, MS_KERBEROS};
 
@@ -18,7 +18,8 @@ use kerberos::{KERBEROS, MS_KERBEROS};
 const NTLMSSP: &[u8] = &[0x2B, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37, 0x02, 0x02, 0x0A];
 /// 1.3.6.1.5.5.2
 const SPNEGO: &[u8] = &[0x2B, 0x06, 0x01, 0x05, 0x05, 0x02];
-/// Mechanisms in one list, and its bytes: it is kept until its exchange ends.
+/// Limits of the mechanism list: its entries and its encoded bytes. The acceptor retains the list
+/// until the exchange ends.
 const MECHANISMS_MAX: usize = 32;
 const LIST_BYTES_MAX: usize = 1024;
 
@@ -35,13 +36,13 @@ const fn context(number: u8) -> u8 {
 /// The mechanisms that a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mechanisms {
-    /// NTLM, and with it sessions that prove nothing.
+    /// NTLM, including anonymous and guest sessions.
     pub ntlm: bool,
     /// Kerberos.
     pub kerberos: bool,
 }
 
-/// The token of a NEGOTIATE response: what mechanisms there are. MS-SPNG 2.2.1.
+/// The token of a NEGOTIATE response, which lists the mechanisms. MS-SPNG 2.2.1.
 #[must_use]
 pub fn hint(offered: Mechanisms) -> Vec<u8> {
     let tickets: &[&[u8]] = if offered.kerberos { &[MS_KERBEROS, KERBEROS] } else { &[] };
@@ -54,32 +55,32 @@ pub fn hint(offered: Mechanisms) -> Vec<u8> {
     tlv(APPLICATION_0, &[tlv(OID, SPNEGO), init].concat())
 }
 
-/// What an exchange came to with one token.
+/// The result of processing one token.
 #[derive(Debug)]
 pub enum Step {
-    /// Send this, and wait for another token.
+    /// The token to send; the exchange continues.
     Continue(Vec<u8>),
-    /// Someone logged on; send this along.
+    /// The exchange is complete: the token to send, and the logon.
     Done(Vec<u8>, Box<Logon>),
 }
 
-/// Who logged on.
+/// A completed logon.
 #[derive(Debug)]
 pub struct Logon {
-    /// User as the client sent it, or as its ticket has it; empty if anonymous.
+    /// User name of the client or of its ticket; empty if anonymous.
     pub user: String,
-    /// Domain as the client sent it, or the ticket's realm.
+    /// Domain that the client sent, or the ticket's realm.
     pub domain: String,
-    /// What both sides know now.
+    /// The session key.
     pub session_key: SessionKey,
-    /// How.
+    /// How the client authenticated.
     pub kind: LogonKind,
-    /// When the ticket ends, in seconds since 1970; none if it was no ticket.
+    /// Expiry of the ticket, in seconds since 1970; `None` without Kerberos.
     pub ticket_end: Option<u64>,
 }
 
-impl From<Authenticated> for Logon {
-    fn from(ntlm: Authenticated) -> Self {
+impl From<NtlmLogon> for Logon {
+    fn from(ntlm: NtlmLogon) -> Self {
         let session_key = SessionKey::new(&*ntlm.session_key);
         Self {
             user: ntlm.user,
@@ -91,47 +92,47 @@ impl From<Authenticated> for Logon {
     }
 }
 
-/// One exchange.
+/// The acceptor's state of one exchange.
 #[derive(Debug)]
 pub struct Acceptor {
     ntlm: ntlm::Acceptor,
-    wrapped: Option<Wrapped>,
-    unproven: Unproven,
+    wrapped: Option<MechanismList>,
+    unproven: GuestPolicy,
     offered: Mechanisms,
 }
 
 #[derive(Debug)]
-struct Wrapped {
-    /// The client's list, as it encoded it: what the list's MIC is over.
+struct MechanismList {
+    /// The client's list as it encoded it, which its MIC covers.
     mechanisms: Vec<u8>,
-    /// Its first choice was another one, so the list must be proven.
+    /// The client's first choice was another mechanism, so the list needs a MIC.
     mic_required: bool,
 }
 
 impl Acceptor {
-    /// An exchange around `ntlm`.
+    /// Starts an exchange around `ntlm`.
     #[must_use]
-    pub fn new(ntlm: ntlm::Acceptor, unproven: Unproven) -> Self {
+    pub fn new(ntlm: ntlm::Acceptor, unproven: GuestPolicy) -> Self {
         let offered = Mechanisms { ntlm: true, kerberos: false };
         Self { ntlm, wrapped: None, unproven, offered }
     }
 
-    /// The same with these mechanisms, and no others.
+    /// Restricts the exchange to these mechanisms.
     #[must_use]
     pub fn offering(self, offered: Mechanisms) -> Self {
         Self { offered, ..self }
     }
 
-    /// The ticket in the client's next token, if it shows one: to be judged, and then to be handed
-    /// to [`Self::handle_ticket`] with the verdict.
+    /// The Kerberos ticket in the client's next token, if there is one. The caller verifies it and
+    /// passes the verdict to [`Self::handle_ticket`].
     #[must_use]
     pub fn claimed_ticket(&self, token: &[u8]) -> Option<Vec<u8>> {
         let (_, ticket) = self.ticket_of(token)?;
         Some(ticket.to_vec())
     }
 
-    /// A ticket is shown at once, by a client that chose Kerberos first: no list needs a proof
-    /// then. RFC 4178 5.
+    /// Extracts a ticket from a first token whose preferred mechanism is Kerberos. The list then
+    /// needs no MIC. RFC 4178 5.
     fn ticket_of<'a>(&self, token: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         if !self.offered.kerberos || token.first() != Some(&APPLICATION_0) {
             return None;
@@ -141,17 +142,17 @@ impl Acceptor {
         [KERBEROS, MS_KERBEROS].contains(&oid).then_some((oid, init.token?))
     }
 
-    /// Takes the client's token with the verdict on its ticket.
+    /// Processes the client's token with the verdict on its ticket.
     ///
-    /// # Errors
-    /// [`Refused`]: the exchange is over.
+    /// # Errors [`LogonRefusal`] ends the exchange.
     pub fn handle_ticket(
         &self,
         token: &[u8],
-        verdict: Result<Shown, RefusedTicket>,
-    ) -> Result<Step, Refused> {
-        let (oid, _) = self.ticket_of(token).ok_or(Refused::Malformed("no ticket"))?;
-        let shown = verdict.map_err(|RefusedTicket { user, why }| Refused::Ticket { user, why })?;
+        verdict: Result<AcceptedTicket, TicketRefusal>,
+    ) -> Result<Step, LogonRefusal> {
+        let (oid, _) = self.ticket_of(token).ok_or(LogonRefusal::Malformed("no ticket"))?;
+        let shown =
+            verdict.map_err(|TicketRefusal { user, why }| LogonRefusal::Ticket { user, why })?;
         let answer = response(ACCEPT_COMPLETED, Some(oid), Some(&shown.token), None);
         let logon = Logon {
             user: shown.user,
@@ -163,7 +164,7 @@ impl Acceptor {
         Ok(Step::Done(answer, Box::new(logon)))
     }
 
-    /// The user whose password the client's next token claims to prove, if it claims that.
+    /// The user whose password the client's next token claims to prove, if any.
     #[must_use]
     pub fn claimed_user(&self, token: &[u8]) -> Option<String> {
         if !self.offered.ntlm {
@@ -176,26 +177,25 @@ impl Acceptor {
         self.ntlm.claimed_user(NegTokenResp::decode(token).ok()?.token?)
     }
 
-    /// Takes the client's next token.
+    /// Processes the client's next token.
     ///
-    /// # Errors
-    /// [`Refused`]: the exchange is over.
+    /// # Errors [`LogonRefusal`] ends the exchange.
     pub fn handle_token(
         &mut self,
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Step, Refused> {
+    ) -> Result<Step, LogonRefusal> {
         if ntlm::is_ntlm(token) {
             return if self.offered.ntlm {
                 self.handle_bare(token, lookup)
             } else {
-                Err(Refused::NtlmBlocked)
+                Err(LogonRefusal::NtlmBlocked)
             };
         }
         match token.first() {
             Some(&APPLICATION_0) => self.handle_init(token),
             Some(&tag) if tag == context(1) => self.handle_response(token, lookup),
-            _ => Err(Refused::Malformed("security token")),
+            _ => Err(LogonRefusal::Malformed("security token")),
         }
     }
 
@@ -203,7 +203,7 @@ impl Acceptor {
         &mut self,
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Step, Refused> {
+    ) -> Result<Step, LogonRefusal> {
         if token.get(8) == Some(&1) {
             return Ok(Step::Continue(self.ntlm.handle_negotiate(token)?));
         }
@@ -211,22 +211,22 @@ impl Acceptor {
         Ok(Step::Done(Vec::new(), Box::new(logon.into())))
     }
 
-    fn handle_init(&mut self, token: &[u8]) -> Result<Step, Refused> {
+    fn handle_init(&mut self, token: &[u8]) -> Result<Step, LogonRefusal> {
         let init = NegTokenInit::decode(token)?;
         if self.ticket_of(token).is_some() {
-            return Err(Refused::Malformed("a ticket without a verdict"));
+            return Err(LogonRefusal::Malformed("a ticket without a verdict"));
         }
         let first = init.mechanisms.first().copied() == Some(NTLMSSP);
         if !init.mechanisms.contains(&NTLMSSP) {
-            return Err(Refused::Malformed("no mechanism in common"));
+            return Err(LogonRefusal::Malformed("no mechanism in common"));
         }
         if !self.offered.ntlm {
-            return Err(Refused::NtlmBlocked);
+            return Err(LogonRefusal::NtlmBlocked);
         }
-        self.wrapped = Some(Wrapped { mechanisms: init.list.to_vec(), mic_required: !first });
+        self.wrapped = Some(MechanismList { mechanisms: init.list.to_vec(), mic_required: !first });
         let answer = match init.token {
             Some(token) if first => Some(self.ntlm.handle_negotiate(token)?),
-            // An optimistic token of another mechanism is not looked at.
+            // An optimistic token of another mechanism is ignored. RFC 4178 4.2.1.
             _ => None,
         };
         let state = if first { ACCEPT_INCOMPLETE } else { REQUEST_MIC };
@@ -237,27 +237,29 @@ impl Acceptor {
         &mut self,
         token: &[u8],
         lookup: impl FnOnce(&str) -> Option<NtHash>,
-    ) -> Result<Step, Refused> {
-        let wrapped =
-            self.wrapped.as_ref().ok_or(Refused::Malformed("response without a first token"))?;
+    ) -> Result<Step, LogonRefusal> {
+        let wrapped = self
+            .wrapped
+            .as_ref()
+            .ok_or(LogonRefusal::Malformed("response without a first token"))?;
         let response_token = NegTokenResp::decode(token)?;
-        let inner = response_token.token.ok_or(Refused::Malformed("no mechanism token"))?;
+        let inner = response_token.token.ok_or(LogonRefusal::Malformed("no mechanism token"))?;
         if inner.get(8) == Some(&1) {
             let challenge = self.ntlm.handle_negotiate(inner)?;
             return Ok(Step::Continue(response(ACCEPT_INCOMPLETE, None, Some(&challenge), None)));
         }
         let mut logon = self.ntlm.handle_authenticate(inner, self.unproven, lookup)?;
         let mic = match response_token.mic {
-            // Made with a key that is not known here.
+            // The server cannot verify a guest's MIC, because it does not know the session key.
             Some(_) if logon.kind == LogonKind::Guest => None,
             Some(sent) => {
                 let expected = logon.signer.expected(&wrapped.mechanisms);
                 verify_slices_are_equal(sent, &expected)
-                    .map_err(|_| Refused::Mic { user: logon.user.clone() })?;
+                    .map_err(|_| LogonRefusal::Mic { user: logon.user.clone() })?;
                 Some(logon.signer.sign(&wrapped.mechanisms))
             }
             None if wrapped.mic_required && logon.kind == LogonKind::User => {
-                return Err(Refused::Mic { user: logon.user });
+                return Err(LogonRefusal::Mic { user: logon.user });
             }
             None => None,
         };
@@ -270,7 +272,7 @@ const ACCEPT_COMPLETED: u8 = 0;
 const ACCEPT_INCOMPLETE: u8 = 1;
 const REQUEST_MIC: u8 = 3;
 
-/// A challenge as a server wraps it, for tests of clients.
+/// Wraps a challenge like a server, for tests of clients.
 #[must_use]
 pub fn wrap_challenge(challenge: &[u8]) -> Vec<u8> {
     response(ACCEPT_INCOMPLETE, Some(NTLMSSP), Some(challenge), None)
@@ -322,7 +324,7 @@ impl<'a> NegTokenInit<'a> {
                     init.mechanisms = decode_oids(value)?;
                 }
                 0xA2 => init.token = Some(expect(value, OCTETS)?.0),
-                // Flags, hints and a MIC that cannot be checked yet.
+                // Flags, hints, and a MIC that cannot be verified yet.
                 _ => {}
             }
             fields = rest;
@@ -374,14 +376,13 @@ fn bad(what: &'static str) -> Malformed {
     Malformed { what, at: 0 }
 }
 
-/// The first element's content, and what follows it, if it has this tag.
+/// The first element's content and the rest, if the element has this tag.
 fn expect(bytes: &[u8], tag: u8) -> Result<(&[u8], &[u8]), Malformed> {
     let (found, content, rest) = take(bytes)?;
     if found == tag { Ok((content, rest)) } else { Err(bad("DER tag")) }
 }
 
-/// Tag, content and rest of the first element: DER with definite lengths of
-/// at most three bytes.
+/// Tag, content and rest of the first element: DER with definite lengths of at most three bytes.
 fn take(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Malformed> {
     let (&[tag, first], rest) = bytes.split_first_chunk::<2>().ok_or_else(|| bad("DER header"))?;
     let (length, rest) = if first < 0x80 {
@@ -419,7 +420,7 @@ mod tests {
         let facts = ntlm::TargetFacts { name: "SRV".into(), domain: "WG".into() };
         Acceptor::new(
             ntlm::Acceptor::new(facts, [1; 8], crate::fscc::FileTime(1)),
-            Unproven::default(),
+            GuestPolicy::default(),
         )
     }
 
@@ -438,17 +439,17 @@ mod tests {
         for token in [init(&[NTLMSSP], NEGOTIATE), init(&[b"x", NTLMSSP], &[]), NEGOTIATE.to_vec()]
         {
             let refused = acceptor().handle_token(&token, |_| panic!("no password is looked up"));
-            assert_eq!(refused.unwrap_err(), Refused::NtlmBlocked);
+            assert_eq!(refused.unwrap_err(), LogonRefusal::NtlmBlocked);
         }
         let mut proof = NEGOTIATE.to_vec();
         proof[8] = 3;
         assert_eq!(acceptor().claimed_user(&proof), None);
         let refused = acceptor().handle_token(&proof, |_| panic!("no password is looked up"));
-        assert_eq!(refused.unwrap_err(), Refused::NtlmBlocked);
+        assert_eq!(refused.unwrap_err(), LogonRefusal::NtlmBlocked);
     }
 
     #[test]
-    fn an_optimistic_token_is_answered_with_a_challenge() {
+    fn optimistic_ntlm_token_gets_a_challenge() {
         let Ok(Step::Continue(answer)) =
             acceptor().handle_token(&init(&[NTLMSSP], NEGOTIATE), |_| None)
         else {
@@ -459,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn another_first_choice_asks_for_a_mic_and_no_common_one_is_refused() {
+    fn other_first_mechanism_requires_a_mic() {
         let other: &[u8] = &[0x2A, 0x86, 0x48];
         let mut acceptor = acceptor();
         let Ok(Step::Continue(answer)) =
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_long_is_kept_of_an_exchange_that_may_never_go_on() {
+    fn unfinished_exchange_retains_bounded_memory() {
         let long = [NEGOTIATE, &[0; 1024][..]].concat();
         assert!(acceptor().handle_token(&long, |_| None).is_err());
         assert!(acceptor().handle_token(&init(&[NTLMSSP], &long), |_| None).is_err());
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_and_changed_tokens_are_refused_without_a_panic() {
+    fn changed_spnego_tokens_are_refused_without_a_panic() {
         let token = init(&[NTLMSSP], NEGOTIATE);
         for length in 0..token.len() {
             let _ = acceptor().handle_token(&token[..length], |_| None);

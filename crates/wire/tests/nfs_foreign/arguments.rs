@@ -1,4 +1,4 @@
-//! What the foreign bytes of arguments mean.
+//! Expected values of the foreign argument bytes.
 
 use super::*;
 use wire::nfs::attributes::LayoutContent;

@@ -1,5 +1,4 @@
-//! What another implementation writes is read as what it means, and written with
-//! the same bytes.
+//! Decodes messages that another implementation encoded, and encodes them to the same bytes.
 // A test fails by a panic.
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +46,7 @@ fn lines(kind: &str) -> impl Iterator<Item = (&'static str, &'static [u8])> {
 }
 
 #[test]
-fn arguments_of_operations_mean_what_another_implementation_means() {
+fn foreign_operation_arguments_decode_and_re_encode() {
     for (name, bytes) in lines("args") {
         let expected = arguments::expected(name);
         let mut r = XdrReader::new(bytes);
@@ -67,7 +66,7 @@ fn arguments_of_operations_mean_what_another_implementation_means() {
 }
 
 #[test]
-fn results_of_operations_mean_what_another_implementation_means() {
+fn foreign_operation_results_decode_and_re_encode() {
     for (name, bytes) in lines("result") {
         let expected = results::expected(name);
         let mut r = XdrReader::new(bytes);
@@ -136,7 +135,7 @@ fn expected_callback(name: &str) -> Callback<'static> {
 }
 
 #[test]
-fn callbacks_mean_what_another_implementation_means() {
+fn foreign_callbacks_decode_and_re_encode() {
     for (name, bytes) in lines("callback") {
         let expected = expected_callback(name);
         let mut whole = Vec::new();
@@ -152,7 +151,7 @@ fn callbacks_mean_what_another_implementation_means() {
 }
 
 #[test]
-fn compounds_are_framed_as_another_implementation_frames_them() {
+fn compound_framing_matches_a_foreign_implementation() {
     let of = |name| lines("compound").find(|line| line.0 == name).unwrap().1;
     let mut out = Vec::new();
     let w = &mut XdrWriter::new(&mut out);

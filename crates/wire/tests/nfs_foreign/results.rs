@@ -1,4 +1,4 @@
-//! What the foreign bytes of results mean.
+//! Expected values of the foreign result bytes.
 
 use super::*;
 use wire::nfs::rpc::AuthFlavor;

@@ -14,7 +14,7 @@ const SOME: &[u8] = &[
 ];
 
 #[test]
-fn attributes_are_read_and_written_in_the_order_of_their_numbers() {
+fn attributes_are_coded_in_ascending_number_order() {
     let fattr: Fattr<'_> = XdrReader::new(SOME).get().unwrap();
     let attributes = fattr.attributes().unwrap();
     let expected = Attributes {
@@ -33,7 +33,7 @@ fn attributes_are_read_and_written_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn the_writer_gives_what_was_asked_for_and_is_there() {
+fn attribute_writer_writes_requested_attributes_only() {
     let mut out = Vec::new();
     let w = &mut XdrWriter::new(&mut out);
     let asked = Bitmap4::of(&[1, 4, 33, 36, 62]);
@@ -54,7 +54,7 @@ fn the_writer_gives_what_was_asked_for_and_is_there() {
 }
 
 #[test]
-fn an_attribute_that_nothing_defines_is_not_supported() {
+fn undefined_attribute_is_not_supported() {
     let fattr = Fattr { mask: Bitmap4::of(&[4, 100]), values: &[0; 12] };
     let bad = fattr.attributes().unwrap_err();
     assert_eq!(bad, BadAttributes::Unknown(100));
@@ -62,7 +62,7 @@ fn an_attribute_that_nothing_defines_is_not_supported() {
 }
 
 #[test]
-fn values_that_are_not_announced_or_missing_are_malformed() {
+fn attribute_values_that_miss_the_mask_are_malformed() {
     for length in [7, 12] {
         let fattr = Fattr { mask: Bitmap4::of(&[4]), values: &[0; 12][..length] };
         assert_eq!(fattr.attributes().map_err(NfsStatus::from), Err(NfsStatus::BADXDR));
@@ -77,7 +77,7 @@ fn every_attribute_up_to_86_has_a_name() {
 }
 
 #[test]
-fn attributes_of_every_type_come_back() {
+fn attributes_of_every_type_round_trip() {
     let time = NfsTime { seconds: -1, nanoseconds: 5 };
     let path: PathName<'_> = List(vec![b"a", b"bc"]);
     let ace = crate::nfs::acl::Ace {

@@ -1,43 +1,42 @@
-//! Types that only attributes have. RFC 8881 3.3 and 5, RFC 7862 12.2, RFC 8275,
-//! RFC 9754.
+//! Types that occur in attributes only. RFC 8881 3.3 and 5, RFC 7862 12.2, RFC 8275, RFC 9754.
 
 use crate::codec::Malformed;
 use crate::nfs::limits::{LAYOUTS_MAX, LOCATIONS_MAX, PATH_COMPONENTS_MAX};
 use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_enum, xdr_struct};
 use crate::nfs::{Bitmap4, NfsTime};
 
-/// Names from the root downwards: `pathname4`.
+/// Path components from the root downwards: `pathname4`.
 pub type PathName<'a> = List<&'a [u8], PATH_COMPONENTS_MAX>;
 
-/// Numbers of kinds of layouts.
+/// Layout type numbers.
 pub type LayoutTypes = List<u32, LAYOUTS_MAX>;
 
 xdr_enum! {
-    /// What the change attribute is: `change_attr_type4`. RFC 7862 12.2.3.
+    /// Behaviour of the change attribute: `change_attr_type4`. RFC 7862 12.2.3.
     enum ChangeAttrType {
-        /// It grows.
+        /// Increases with each change.
         MonotonicIncrease = 0,
-        /// It grows by one with each change.
+        /// Increases by one with each change.
         VersionCounter = 1,
-        /// So it does, unless there are layouts.
+        /// Increases by one with each change, except under a pNFS layout.
         VersionCounterWithoutPnfs = 2,
-        /// It is a time.
+        /// Is the time of the last metadata change.
         TimeMetadata = 3,
-        /// It is only another one.
+        /// Differs after each change, without an order.
         Undefined = 4,
     }
 
-    /// How a file system came to be here: `fs4_status_type`. RFC 8881 11.11.
+    /// Kind of a file system instance: `fs4_status_type`. RFC 8881 11.11.
     enum FsStatusType {
-        /// It does not change.
+        /// Immutable.
         Fixed = 1,
-        /// It is brought up to date from elsewhere.
+        /// Updated from another instance.
         Updated = 2,
-        /// In whole versions.
+        /// Updated from another instance in complete versions.
         Versioned = 3,
-        /// It is written here.
+        /// Writable.
         Writable = 4,
-        /// It is elsewhere.
+        /// A referral to another server.
         Referral = 5,
     }
 }
@@ -46,189 +45,189 @@ xdr_struct! {
     /// A file system: `fsid4`.
     #[derive(Copy, Default, Hash)]
     struct FsId {
-        /// First part of its number.
+        /// First part of the identifier.
         major: u64,
-        /// Second part.
+        /// Second part of the identifier.
         minor: u64,
     }
 
     /// Device numbers: `specdata4`.
     #[derive(Copy, Default)]
     struct SpecData {
-        /// Which driver.
+        /// Major device number.
         major: u32,
-        /// Which of its devices.
+        /// Minor device number.
         minor: u32,
     }
 
-    /// Abilities of a file system: `change_policy4`.
+    /// Change policy of a file system: `change_policy4`.
     #[derive(Copy, Default)]
     struct ChangePolicy {
-        /// First part of the number.
+        /// First part of the value.
         major: u64,
-        /// Second part.
+        /// Second part of the value.
         minor: u64,
     }
 
-    /// Some permission bits: `mode_masked4`.
+    /// Permission bits under a mask: `mode_masked4`.
     #[derive(Copy, Default)]
     struct ModeMasked {
         /// The bits.
         value: u32,
-        /// Which of them count.
+        /// The bits that apply.
         mask: u32,
     }
 
-    /// Permission bits of a new file: `mode_umask4`. RFC 8275 4.
+    /// Mode of a new file: `mode_umask4`. RFC 8275 4.
     #[derive(Copy, Default)]
     struct ModeUmask {
-        /// The bits that the program asked for.
+        /// The requested mode.
         mode: u32,
-        /// Those that are taken away where no list is inherited.
+        /// Bits to clear, unless the file inherits an ACL.
         umask: u32,
     }
 
     /// A security label: `sec_label4`.
     #[derive(Copy)]
     struct SecLabel<'a> {
-        /// Its format.
+        /// Label format.
         format: u32,
-        /// Its policy.
+        /// Label policy.
         policy: u32,
         /// The label.
         data: &'a [u8],
     }
 
-    /// One place of a file system: `fs_location4`.
+    /// One location of a file system: `fs_location4`.
     #[derive(Default)]
     struct FsLocation<'a> {
         /// Servers.
         servers: List<&'a [u8], LOCATIONS_MAX>,
-        /// Where it is there.
+        /// Path on those servers.
         root: PathName<'a>,
     }
 
-    /// Places of a file system: `fs_locations4`.
+    /// Locations of a file system: `fs_locations4`.
     #[derive(Default)]
     struct FsLocations<'a> {
-        /// Where it is here.
+        /// Path on this server.
         root: PathName<'a>,
-        /// Where it is elsewhere.
+        /// Other locations.
         locations: List<FsLocation<'a>, LOCATIONS_MAX>,
     }
 
     /// A server of a file system: `fs_locations_server4`.
     #[derive(Copy)]
     struct FsLocationsServer<'a> {
-        /// How far behind it may be, in seconds.
+        /// Maximum delay of its contents, in seconds.
         currency: i32,
         /// Ranks and flags. RFC 8881 11.10.1.
         info: &'a [u8],
-        /// Its name.
+        /// Its host name.
         server: &'a [u8],
     }
 
-    /// Servers that have it at the same place: `fs_locations_item4`.
+    /// Servers that share a root path: `fs_locations_item4`.
     struct FsLocationsItem<'a> {
         /// The servers.
         entries: List<FsLocationsServer<'a>, LOCATIONS_MAX>,
-        /// Where it is there.
+        /// Path on those servers.
         root: PathName<'a>,
     }
 
-    /// Places of a file system in detail: `fs_locations_info4`.
+    /// Detailed locations of a file system: `fs_locations_info4`.
     struct FsLocationsInfo<'a> {
-        /// How paths are to be read.
+        /// How clients interpret paths.
         flags: u32,
-        /// How long this is true, in seconds.
+        /// Validity of this information, in seconds.
         valid_for: i32,
-        /// Where it is here.
+        /// Path on this server.
         root: PathName<'a>,
-        /// Where it is elsewhere.
+        /// Other locations.
         items: List<FsLocationsItem<'a>, LOCATIONS_MAX>,
     }
 
-    /// How a file system came to be here: `fs4_status`.
+    /// Status of a file system instance: `fs4_status`.
     #[derive(Copy)]
     struct FsStatus<'a> {
-        /// Whether it is not here now.
+        /// True if the file system is currently absent from this server.
         is_absent: bool,
-        /// How it is kept.
+        /// Kind of the instance.
         status_type: FsStatusType,
-        /// Where it comes from.
+        /// Its source.
         source: &'a [u8],
-        /// Which version this is.
+        /// Its version.
         current: &'a [u8],
-        /// How old it is, in seconds.
+        /// Age of the version, in seconds.
         age: i32,
-        /// When the version was made.
+        /// Creation time of the version.
         version: NfsTime,
     }
 
-    /// A layout or a wish for one: `layout_content4`, `layouthint4`, `layoutupdate4`.
+    /// A layout or a layout hint: `layout_content4`, `layouthint4`, `layoutupdate4`.
     #[derive(Copy)]
     struct LayoutContent<'a> {
-        /// Its kind.
+        /// Layout type.
         layout_type: u32,
-        /// What the kind puts there.
+        /// Type-specific body.
         body: &'a [u8],
     }
 
-    /// From which sizes one kind of layout is worth it: `threshold_item4`.
+    /// Thresholds of one layout type: `threshold_item4`.
     #[derive(Copy)]
     struct ThresholdItem<'a> {
-        /// The kind.
+        /// Layout type.
         layout_type: u32,
-        /// Which hints there are.
+        /// The hints that are present.
         hint_set: Bitmap4,
         /// The hints.
         hints: &'a [u8],
     }
 
-    /// From which sizes layouts are worth it: `mdsthreshold4`.
+    /// File sizes from which a layout is recommended: `mdsthreshold4`.
     struct MdsThreshold<'a> {
-        /// By kind.
+        /// Hints per layout type.
         hints: List<ThresholdItem<'a>, LAYOUTS_MAX>,
     }
 
-    /// How long a file is retained: `retention_get4`.
+    /// Retention of a file: `retention_get4`.
     struct RetentionGet {
-        /// In seconds.
+        /// Duration, in seconds.
         duration: u64,
-        /// Since when.
+        /// Start time.
         begin_time: List<NfsTime, 1>,
     }
 
-    /// How long a file shall be retained: `retention_set4`.
+    /// Requested retention of a file: `retention_set4`.
     struct RetentionSet {
-        /// Whether it shall be.
+        /// Enables the retention.
         enable: bool,
-        /// In seconds.
+        /// Duration, in seconds.
         duration: List<u64, 1>,
     }
 
-    /// What OPEN supports, as sets: `open_arguments4`. RFC 9754 3.
+    /// Values that OPEN supports, as sets: `open_arguments4`. RFC 9754 3.
     #[derive(Copy, Default)]
     struct OpenArguments {
-        /// Kinds of access.
+        /// Share access bits.
         share_access: Bitmap4,
-        /// Kinds of denial.
+        /// Share deny bits.
         share_deny: Bitmap4,
-        /// Wishes for delegations.
+        /// Delegation want bits.
         share_access_want: Bitmap4,
         /// Claims.
         open_claim: Bitmap4,
-        /// Ways to create.
+        /// Create modes.
         create_mode: Bitmap4,
     }
 }
 
-/// A time to be set: `settime4`.
+/// A time to set: `settime4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// That of the server.
+    /// The server's current time.
     Server,
-    /// This one.
+    /// This time.
     Client(NfsTime),
 }
 

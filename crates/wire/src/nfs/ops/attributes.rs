@@ -1,5 +1,5 @@
-//! Attributes and rights: ACCESS, GETATTR, SETATTR, VERIFY, NVERIFY.
-//! RFC 8881 18.1, 18.7, 18.15, 18.30, 18.31.
+//! Attributes and access rights: ACCESS, GETATTR, SETATTR, VERIFY, NVERIFY. RFC 8881 18.1, 18.7,
+//! 18.15, 18.30, 18.31.
 
 use crate::codec::Malformed;
 use crate::nfs::reply::Reply;
@@ -10,16 +10,16 @@ xdr_struct! {
     /// ACCESS's arguments.
     #[derive(Copy)]
     struct AccessArgs {
-        /// What the client would like to know.
+        /// Rights to check.
         access: Access,
     }
 
     /// ACCESS's results.
     #[derive(Copy)]
     struct AccessResult {
-        /// Which of it the server can tell.
+        /// Rights that the server can determine.
         supported: Access,
-        /// Which of that is allowed.
+        /// Rights that the caller has.
         access: Access,
     }
 
@@ -27,38 +27,38 @@ xdr_struct! {
     /// [`crate::nfs::AttributeWriter`].
     #[derive(Copy)]
     struct GetAttrArgs {
-        /// Attributes that are asked for.
+        /// Requested attributes.
         requested: Bitmap4,
     }
 
     /// SETATTR's arguments.
     #[derive(Copy)]
     struct SetAttrArgs<'a> {
-        /// As who the size is changed.
+        /// State id that authorizes a change of the size.
         state_id: StateId,
-        /// What is set.
+        /// Attributes to set.
         attributes: Fattr<'a>,
     }
 
     /// VERIFY's and NVERIFY's arguments.
     #[derive(Copy)]
     struct VerifyArgs<'a> {
-        /// What the attributes are compared with.
+        /// Attributes to compare with.
         attributes: Fattr<'a>,
     }
 }
 
-/// SETATTR's results: what was set is told whatever became of the rest.
+/// SETATTR's results. A failure, too, reports the attributes that were set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetAttrReply {
-    /// The outcome.
+    /// Status of the operation.
     pub status: NfsStatus,
     /// Attributes that were set.
     pub attributes_set: Bitmap4,
 }
 
 impl SetAttrReply {
-    /// The answer that sets nothing.
+    /// A failure that set no attribute.
     #[must_use]
     pub fn failed(status: NfsStatus) -> Self {
         Self { status, attributes_set: Bitmap4::EMPTY }

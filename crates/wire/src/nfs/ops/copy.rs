@@ -1,5 +1,5 @@
-//! Copies made by the server: COPY, COPY_NOTIFY, CLONE, OFFLOAD_STATUS,
-//! OFFLOAD_CANCEL. RFC 7862 15.2, 15.3, 15.8, 15.9, 15.13.
+//! Server-side copies: COPY, COPY_NOTIFY, CLONE, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2,
+//! 15.3, 15.8, 15.9, 15.13.
 
 use crate::codec::Malformed;
 use crate::nfs::limits::{COPY_SOURCES_MAX, COPY_STATE_IDS_MAX};
@@ -8,122 +8,122 @@ use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_struct};
 use crate::nfs::{NfsStatus, NfsTime, StableHow, StateId, Verifier};
 
 xdr_struct! {
-    /// COPY's arguments: from the saved file to the current one.
+    /// COPY's arguments: copies from the saved file to the current one.
     struct CopyArgs<'a> {
-        /// As who is read.
+        /// State id that authorizes the read.
         source_state_id: StateId,
-        /// As who is written.
+        /// State id that authorizes the write.
         destination_state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         source_offset: u64,
-        /// To where, in bytes.
+        /// Target offset of the first byte.
         destination_offset: u64,
-        /// How much, in bytes; 0 is to the end.
+        /// Length, in bytes; 0 extends to the end of the file.
         count: u64,
-        /// Whether it must go from the start to the end.
+        /// True if the server must copy in ascending order.
         is_consecutive: bool,
-        /// Whether the answer must come when it is done.
+        /// True if the server must reply after the copy is complete.
         is_synchronous: bool,
-        /// Servers that the source may be at; none if it is here.
+        /// Servers that hold the source; empty for a source on this server.
         source_servers: List<NetLocation<'a>, COPY_SOURCES_MAX>,
     }
 
-    /// How a copy is made: `copy_requirements4`.
+    /// Properties of a copy: `copy_requirements4`.
     #[derive(Copy)]
     struct CopyRequirements {
-        /// Whether it goes from the start to the end.
+        /// True if the server copies in ascending order.
         is_consecutive: bool,
-        /// Whether the answer comes when it is done.
+        /// True if the server replies after the copy is complete.
         is_synchronous: bool,
     }
 
-    /// What was written: `write_response4`.
+    /// Outcome of a write or copy: `write_response4`.
     struct WriteResponse {
-        /// What a copy that goes on is called.
+        /// State id of an asynchronous copy.
         callback_id: List<StateId, COPY_STATE_IDS_MAX>,
-        /// Bytes.
+        /// Bytes written.
         count: u64,
-        /// How safe they are.
+        /// Durability of the written bytes.
         committed: StableHow,
-        /// Another one than before if the server may have lost unstable data.
+        /// Write verifier. It changes if the server may have lost unstable data.
         verifier: Verifier,
     }
 
     /// COPY's results.
     struct CopyResult {
-        /// What was written.
+        /// Outcome.
         response: WriteResponse,
-        /// How.
+        /// Properties of the copy.
         requirements: CopyRequirements,
     }
 
     /// COPY_NOTIFY's arguments.
     #[derive(Copy)]
     struct CopyNotifyArgs<'a> {
-        /// As who is read.
+        /// State id that authorizes the read.
         source_state_id: StateId,
-        /// Who will read.
+        /// The server that will read.
         destination_server: NetLocation<'a>,
     }
 
     /// COPY_NOTIFY's results.
     struct CopyNotifyResult<'a> {
-        /// How long this is good.
+        /// Validity of this permission.
         lease_time: NfsTime,
-        /// What the reader has to show.
+        /// State id that the reading server must present.
         state_id: StateId,
-        /// Where to read.
+        /// Addresses to read from.
         source_servers: List<NetLocation<'a>, COPY_SOURCES_MAX>,
     }
 
-    /// CLONE's arguments: from the saved file to the current one.
+    /// CLONE's arguments: clones from the saved file to the current one.
     #[derive(Copy)]
     struct CloneArgs {
-        /// As who is read.
+        /// State id that authorizes the read.
         source_state_id: StateId,
-        /// As who is written.
+        /// State id that authorizes the write.
         destination_state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         source_offset: u64,
-        /// To where, in bytes.
+        /// Target offset of the first byte.
         destination_offset: u64,
-        /// How much, in bytes; 0 is to the end.
+        /// Length, in bytes; 0 extends to the end of the file.
         count: u64,
     }
 
     /// OFFLOAD_CANCEL's and OFFLOAD_STATUS's arguments.
     #[derive(Copy)]
     struct OffloadArgs {
-        /// The copy.
+        /// State id of the copy.
         state_id: StateId,
     }
 
     /// OFFLOAD_STATUS's results.
     struct OffloadStatusResult {
-        /// Bytes that were copied.
+        /// Bytes copied so far.
         count: u64,
-        /// How it ended, if it did.
+        /// Outcome, if the copy has ended.
         complete: List<NfsStatus, 1>,
     }
 
     /// An address: `netaddr4`.
     #[derive(Copy)]
     struct NetAddress<'a> {
-        /// Over what.
+        /// Transport protocol.
         network_id: &'a [u8],
-        /// Where.
+        /// Address in its text form.
         universal_address: &'a [u8],
     }
 }
 
-/// Where a server is: `netloc4`.
+/// Location of a server: `netloc4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetLocation<'a> {
-    /// By name.
+    /// Host name.
     Name(&'a [u8]),
-    /// By URL.
+    /// URL.
     Url(&'a [u8]),
-    /// By address.
+    /// Network address.
     Address(NetAddress<'a>),
 }
 
@@ -160,11 +160,11 @@ impl Encode for NetLocation<'_> {
 /// COPY's results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyReply {
-    /// It was made, or begun.
+    /// The copy is complete, or started asynchronously.
     Copied(CopyResult),
-    /// It cannot be made as it was asked for, only so: OFFLOAD_NO_REQS.
+    /// The server cannot meet the requested properties, but supports these: OFFLOAD_NO_REQS.
     Requirements(CopyRequirements),
-    /// It cannot be made.
+    /// The copy failed.
     Failed(NfsStatus),
 }
 

@@ -1,88 +1,86 @@
-//! Data of files: READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
+//! File data: READ, WRITE, COMMIT. RFC 8881 18.3, 18.22, 18.32.
 
-use crate::nfs::xdr::{Encode, Reserved, XdrWriter, padding, xdr_struct};
+use crate::nfs::xdr::{Encode, ReservedWord, XdrWriter, padding, xdr_struct};
 use crate::nfs::{StableHow, StateId, Verifier};
 
 xdr_struct! {
     /// READ's arguments.
     #[derive(Copy)]
     struct ReadArgs {
-        /// As who is read.
+        /// State id that authorizes the read.
         state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much at most, in bytes.
+        /// Maximum length, in bytes.
         count: u32,
     }
 
-    /// READ's results, as a client reads them. A server begins them with
-    /// [`ReadWriter`].
+    /// READ's results as a client decodes them. A server encodes them with [`ReadWriter`].
     #[derive(Copy)]
     struct ReadResult<'a> {
-        /// Whether the file ends with this.
+        /// True if the data ends at the end of the file.
         is_end: bool,
-        /// What was read.
+        /// The data.
         data: &'a [u8],
     }
 
     /// WRITE's arguments.
     #[derive(Copy)]
     struct WriteArgs<'a> {
-        /// As who is written.
+        /// State id that authorizes the write.
         state_id: StateId,
-        /// To where, in bytes.
+        /// Target offset of the first byte.
         offset: u64,
-        /// How safe it must be before the answer.
+        /// Required durability.
         stable: StableHow,
-        /// What is written.
+        /// The data.
         data: &'a [u8],
     }
 
     /// WRITE's results.
     #[derive(Copy)]
     struct WriteResult {
-        /// Bytes that were written.
+        /// Bytes written.
         count: u32,
-        /// How safe they are.
+        /// Durability of the written bytes.
         committed: StableHow,
-        /// Another one than before if the server may have lost unstable data.
+        /// Write verifier. It changes if the server may have lost unstable data.
         verifier: Verifier,
     }
 
     /// COMMIT's arguments. The result is a [`Verifier`].
     #[derive(Copy)]
     struct CommitArgs {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes; 0 is to the end.
+        /// Length, in bytes; 0 extends to the end of the file.
         count: u32,
     }
 }
 
-/// READ's results, as a server writes them: data is appended to the writer's
-/// buffer, or is sent from elsewhere.
+/// READ's results as a server encodes them. The data is appended to the writer's buffer, or sent
+/// from elsewhere.
 #[derive(Debug)]
 #[must_use = "a READ ends with finish() or finish_elsewhere()"]
 pub struct ReadWriter {
-    is_end: Reserved,
-    length: Reserved,
+    is_end: ReservedWord,
+    length: ReservedWord,
 }
 
 impl ReadWriter {
-    /// Writes what stands before the data. The data is then appended to
-    /// [`XdrWriter::buffer`].
+    /// Writes the part before the data. The caller then appends the data to [`XdrWriter::buffer`].
     pub fn begin(w: &mut XdrWriter<'_>) -> Self {
         Self { is_end: w.reserve_u32(), length: w.reserve_u32() }
     }
 
-    /// Ends data that was appended. Returns its length in bytes.
+    /// Completes appended data. Returns its length in bytes.
     pub fn finish(self, w: &mut XdrWriter<'_>, is_end: bool) -> usize {
         w.fill_u32(self.is_end, u32::from(is_end));
         w.finish_opaque(self.length)
     }
 
-    /// Ends the results if `length_bytes` of data are not in the buffer, but sent
-    /// behind it. Returns how many bytes of padding must be sent behind them.
+    /// Completes results whose `length_bytes` of data are sent behind the buffer. Returns the
+    /// number of padding bytes that must follow the data.
     pub fn finish_elsewhere(
         self,
         w: &mut XdrWriter<'_>,
@@ -96,8 +94,8 @@ impl ReadWriter {
 }
 
 impl WriteArgs<'_> {
-    /// Writes what stands before the data: a client sends `length_bytes` of it
-    /// behind, and [`padding`].
+    /// Writes the part before the data. The client then sends `length_bytes` of data and
+    /// [`padding`].
     pub fn encode_before_data(&self, w: &mut XdrWriter<'_>, length_bytes: usize) {
         w.put(&self.state_id);
         w.put(&self.offset);

@@ -1,5 +1,5 @@
-//! Names in directories: CREATE, LINK, READDIR, READLINK, REMOVE, RENAME.
-//! RFC 8881 18.4, 18.9, 18.23 to 18.26.
+//! Directory entries: CREATE, LINK, READDIR, READLINK, REMOVE, RENAME. RFC 8881 18.4, 18.9, 18.23
+//! to 18.26.
 
 use crate::codec::Malformed;
 use crate::nfs::attributes::SpecData;
@@ -11,25 +11,25 @@ xdr_struct! {
     /// CREATE's arguments.
     #[derive(Copy)]
     struct CreateArgs<'a> {
-        /// What is made.
+        /// Type of the new object.
         object_type: CreateType<'a>,
         /// Its name in the current directory.
         name: &'a [u8],
-        /// The attributes that it shall have.
+        /// Its attributes.
         attributes: Fattr<'a>,
     }
 
     /// CREATE's results.
     #[derive(Copy)]
     struct CreateResult {
-        /// The directory's change.
+        /// The directory's change attribute.
         change: ChangeInfo,
         /// Attributes that were set.
         attributes_set: Bitmap4,
     }
 
-    /// LINK's arguments: the saved file gets a name in the current directory. The
-    /// result is [`ChangeInfo`].
+    /// LINK's arguments: creates a link to the saved file in the current directory. The result is
+    /// [`ChangeInfo`].
     #[derive(Copy)]
     struct LinkArgs<'a> {
         /// The name.
@@ -55,31 +55,31 @@ xdr_struct! {
     /// RENAME's results.
     #[derive(Copy)]
     struct RenameResult {
-        /// The change of the saved directory.
+        /// Change attribute of the saved directory.
         source: ChangeInfo,
-        /// The change of the current directory.
+        /// Change attribute of the current directory.
         target: ChangeInfo,
     }
 
     /// READDIR's arguments.
     #[derive(Copy)]
     struct ReadDirArgs {
-        /// After which entry to go on; 0 is from the start.
+        /// Cookie of the entry to continue after; 0 for the start.
         cookie: u64,
-        /// What came with the cookie.
+        /// Verifier that the server returned with the cookie.
         cookie_verifier: Verifier,
-        /// Bytes of names and cookies that are wanted: a hint.
+        /// Wanted length of names and cookies, in bytes: a hint.
         directory_bytes: u32,
-        /// Bytes of the whole result that there may be.
+        /// Maximum length of the complete result, in bytes.
         bytes_max: u32,
-        /// Attributes of each entry that are wanted.
+        /// Requested attributes of each entry.
         requested: Bitmap4,
     }
 
-    /// An entry of a directory: `entry4` without what leads to the next one.
+    /// A directory entry: `entry4` without its list link.
     #[derive(Copy)]
     struct DirectoryEntry<'a> {
-        /// Where to go on after it.
+        /// Cookie to continue after this entry.
         cookie: u64,
         /// Its name.
         name: &'a [u8],
@@ -88,7 +88,7 @@ xdr_struct! {
     }
 }
 
-/// What is made: `createtype4`.
+/// Type of a new object: `createtype4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateType<'a> {
     /// A block device.
@@ -99,9 +99,9 @@ pub enum CreateType<'a> {
     Directory,
     /// A named pipe.
     Fifo,
-    /// A symbolic link to here.
+    /// A symbolic link with this target.
     Link(&'a [u8]),
-    /// What CREATE does not make, to be answered BADTYPE: the number of the type.
+    /// Another type, which CREATE refuses with BADTYPE.
     Other(u32),
     /// A socket.
     Socket,
@@ -144,14 +144,14 @@ impl Encode for CreateType<'_> {
     }
 }
 
-/// READDIR's results, as a client reads them.
+/// READDIR's results as a client decodes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadDirResult<'a> {
-    /// Goes with the cookies.
+    /// Verifier of the cookies.
     pub cookie_verifier: Verifier,
     /// The entries.
     pub entries: Vec<DirectoryEntry<'a>>,
-    /// Whether they were the last.
+    /// True if these are the last entries.
     pub is_end: bool,
 }
 
@@ -180,8 +180,8 @@ impl Encode for ReadDirResult<'_> {
     }
 }
 
-/// READDIR's results, as a server writes them: entry by entry, with attributes
-/// straight behind each name.
+/// READDIR's results as a server encodes them: each entry's name, directly followed by its
+/// attributes.
 #[derive(Debug)]
 #[must_use = "a directory ends with finish()"]
 pub struct DirectoryWriter {
@@ -191,10 +191,10 @@ pub struct DirectoryWriter {
 }
 
 impl DirectoryWriter {
-    /// Bytes of the end of the list.
+    /// Length of the end of the list, in bytes.
     pub const END_BYTES: usize = 8;
 
-    /// Begins the results.
+    /// Starts the results.
     pub fn begin(w: &mut XdrWriter<'_>, cookie_verifier: Verifier) -> Self {
         let start = w.position();
         w.put(&cookie_verifier);
@@ -210,26 +210,26 @@ impl DirectoryWriter {
         w.opaque(name);
     }
 
-    /// Bytes that the results would have if they ended here: to be held against
-    /// [`ReadDirArgs::bytes_max`]. RFC 8881 18.23.3.
+    /// Length of the results if they ended here, to compare with [`ReadDirArgs::bytes_max`]. RFC
+    /// 8881 18.23.3.
     #[must_use]
     pub fn result_bytes(&self, w: &XdrWriter<'_>) -> usize {
         w.position() - self.start + Self::END_BYTES
     }
 
-    /// Takes back the entry that was begun last, which did not fit.
-    pub fn take_back_entry(&mut self, w: &mut XdrWriter<'_>) {
+    /// Removes the last entry, which exceeded the limit.
+    pub fn discard_entry(&mut self, w: &mut XdrWriter<'_>) {
         w.truncate(self.entry_start);
         self.entries -= 1;
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.entries
     }
 
-    /// Ends the results.
+    /// Completes the results.
     pub fn finish(self, w: &mut XdrWriter<'_>, is_end: bool) {
         w.bool(false);
         w.bool(is_end);

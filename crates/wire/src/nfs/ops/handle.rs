@@ -9,7 +9,7 @@ xdr_struct! {
     /// PUTFH's arguments.
     #[derive(Copy)]
     struct PutFhArgs {
-        /// What becomes the current file handle.
+        /// The new current file handle.
         object: FileHandle,
     }
 
@@ -23,7 +23,7 @@ xdr_struct! {
     /// OPENATTR's arguments.
     #[derive(Copy)]
     struct OpenAttrArgs {
-        /// Whether the directory of named attributes is made if it is missing.
+        /// Creates the named attribute directory if it is absent.
         create_directory: bool,
     }
 }

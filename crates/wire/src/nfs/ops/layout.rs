@@ -1,6 +1,6 @@
-//! Layouts (pNFS): LAYOUTGET, LAYOUTRETURN, LAYOUTCOMMIT, LAYOUTERROR,
-//! LAYOUTSTATS, GETDEVICEINFO, GETDEVICELIST. RFC 8881 18.40 to 18.44, RFC 7862
-//! 15.6, 15.7. What a kind of layout has in it stays bytes.
+//! pNFS layouts: LAYOUTGET, LAYOUTRETURN, LAYOUTCOMMIT, LAYOUTERROR, LAYOUTSTATS, GETDEVICEINFO,
+//! GETDEVICELIST. RFC 8881 18.40 to 18.44, RFC 7862 15.6, 15.7. Type-specific contents remain
+//! encoded.
 
 use crate::codec::Malformed;
 use crate::nfs::attributes::LayoutContent;
@@ -10,60 +10,60 @@ use crate::nfs::xdr::{Decode, Encode, List, XdrReader, XdrWriter, xdr_enum, xdr_
 use crate::nfs::{Bitmap4, NfsStatus, NfsTime, OperationNumber, StateId, Verifier};
 
 xdr_enum! {
-    /// What a layout is for: `layoutiomode4`.
+    /// I/O mode of a layout: `layoutiomode4`.
     enum LayoutIoMode {
         /// To read.
         Read = 1,
         /// To read and write.
         ReadWrite = 2,
-        /// Either: of those that are given back.
+        /// Either; in LAYOUTRETURN and layout recalls only.
         Any = 3,
     }
 }
 
-/// Name of a device of layouts: `deviceid4`.
+/// Device id: `deviceid4`.
 pub type DeviceId = [u8; 16];
 
 xdr_struct! {
-    /// A layout of a part of a file: `layout4`.
+    /// A layout of a byte range: `layout4`.
     #[derive(Copy)]
     struct Layout<'a> {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
-        /// What it is for.
+        /// I/O mode.
         io_mode: LayoutIoMode,
-        /// What the kind puts there.
+        /// Type-specific body.
         content: LayoutContent<'a>,
     }
 
     /// LAYOUTGET's arguments.
     #[derive(Copy)]
     struct LayoutGetArgs {
-        /// Whether to tell when one is to be had.
+        /// The client wants a notification when a layout becomes available.
         signal_available: bool,
-        /// Its kind.
+        /// Layout type.
         layout_type: u32,
-        /// What it is for.
+        /// I/O mode.
         io_mode: LayoutIoMode,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much is wished, in bytes.
+        /// Wanted length, in bytes.
         length: u64,
-        /// How much it must be, in bytes.
+        /// Minimum length, in bytes.
         length_min: u64,
-        /// As who.
+        /// State id of the open or layout.
         state_id: StateId,
-        /// Bytes of the answer.
+        /// Maximum length of the reply, in bytes.
         bytes_max: u32,
     }
 
     /// LAYOUTGET's results.
     struct LayoutGetResult<'a> {
-        /// Whether the layouts go with the last open.
+        /// True if the last CLOSE returns the layouts implicitly.
         return_on_close: bool,
-        /// Their name.
+        /// State id of the layouts.
         state_id: StateId,
         /// The layouts.
         layouts: List<Layout<'a>, LAYOUTS_MAX>,
@@ -72,110 +72,110 @@ xdr_struct! {
     /// LAYOUTCOMMIT's arguments.
     #[derive(Copy)]
     struct LayoutCommitArgs<'a> {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
-        /// Whether it is from before the server restarted.
+        /// True if the client reclaims after a server restart.
         reclaim: bool,
-        /// The layouts.
+        /// State id of the layouts.
         state_id: StateId,
-        /// The last byte that was written.
+        /// Offset of the last byte written.
         last_write_offset: Option<u64>,
-        /// When.
+        /// Modification time.
         time_modify: Option<NfsTime>,
-        /// What the kind puts there.
+        /// Type-specific body.
         update: LayoutContent<'a>,
     }
 
     /// LAYOUTCOMMIT's results.
     #[derive(Copy)]
     struct LayoutCommitResult {
-        /// The size of the file, if it changed, in bytes.
+        /// The file's new size, if it changed, in bytes.
         new_size: Option<u64>,
     }
 
     /// LAYOUTRETURN's arguments.
     #[derive(Copy)]
     struct LayoutReturnArgs<'a> {
-        /// Whether it is from before the server restarted.
+        /// True if the client reclaims after a server restart.
         reclaim: bool,
-        /// Their kind.
+        /// Layout type.
         layout_type: u32,
-        /// What they are for.
+        /// I/O mode.
         io_mode: LayoutIoMode,
-        /// Which.
+        /// The layouts to return.
         what: LayoutReturn<'a>,
     }
 
-    /// Layouts of a part of a file: `layoutreturn_file4`.
+    /// Byte range of a layout return: `layoutreturn_file4`.
     #[derive(Copy)]
     struct LayoutReturnFile<'a> {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
-        /// The layouts.
+        /// State id of the layouts.
         state_id: StateId,
-        /// What the kind puts there.
+        /// Type-specific body.
         body: &'a [u8],
     }
 
     /// LAYOUTRETURN's results.
     #[derive(Copy)]
     struct LayoutReturnResult {
-        /// The layouts that are left.
+        /// State id of the remaining layouts.
         state_id: Option<StateId>,
     }
 
-    /// What went wrong with a device: `device_error4`.
+    /// An error of a device: `device_error4`.
     #[derive(Copy)]
     struct DeviceError {
         /// The device.
         device_id: DeviceId,
-        /// What it answered.
+        /// Status that the device returned.
         status: NfsStatus,
-        /// To what.
+        /// The operation that failed.
         operation: OperationNumber,
     }
 
     /// LAYOUTERROR's arguments.
     struct LayoutErrorArgs {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
-        /// The layouts.
+        /// State id of the layouts.
         state_id: StateId,
-        /// What went wrong.
+        /// The errors.
         errors: List<DeviceError, LAYOUTS_MAX>,
     }
 
-    /// How much was done: `io_info4`.
+    /// I/O counters: `io_info4`.
     #[derive(Copy)]
     struct IoInfo {
-        /// Operations.
+        /// Number of operations.
         count: u64,
-        /// Bytes.
+        /// Number of bytes.
         bytes: u64,
     }
 
     /// LAYOUTSTATS's arguments.
     #[derive(Copy)]
     struct LayoutStatsArgs<'a> {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
-        /// The layouts.
+        /// State id of the layouts.
         state_id: StateId,
-        /// What was read.
+        /// Reads.
         read: IoInfo,
-        /// What was written.
+        /// Writes.
         write: IoInfo,
         /// The device.
         device_id: DeviceId,
-        /// What the kind puts there.
+        /// Type-specific body.
         update: LayoutContent<'a>,
     }
 
@@ -184,57 +184,57 @@ xdr_struct! {
     struct GetDeviceInfoArgs {
         /// The device.
         device_id: DeviceId,
-        /// Its kind.
+        /// Layout type.
         layout_type: u32,
-        /// Bytes of the answer.
+        /// Maximum length of the reply, in bytes.
         bytes_max: u32,
-        /// What to tell of.
+        /// Requested notification types.
         notification_types: Bitmap4,
     }
 
     /// GETDEVICEINFO's results.
     #[derive(Copy)]
     struct GetDeviceInfoResult<'a> {
-        /// Where it is.
+        /// Address of the device.
         address: LayoutContent<'a>,
-        /// What is told of.
+        /// Notification types that the server will send.
         notification_types: Bitmap4,
     }
 
     /// GETDEVICELIST's arguments.
     #[derive(Copy)]
     struct GetDeviceListArgs {
-        /// Their kind.
+        /// Layout type.
         layout_type: u32,
-        /// How many at most.
+        /// Maximum number of devices.
         devices_max: u32,
-        /// After which to go on.
+        /// Cookie to continue after.
         cookie: u64,
-        /// What came with the cookie.
+        /// Verifier that the server returned with the cookie.
         cookie_verifier: Verifier,
     }
 
     /// GETDEVICELIST's results.
     struct GetDeviceListResult {
-        /// Where to go on.
+        /// Cookie to continue after these devices.
         cookie: u64,
-        /// Goes with the cookie.
+        /// Verifier of the cookies.
         cookie_verifier: Verifier,
         /// The devices.
         devices: List<DeviceId, LAYOUTS_MAX>,
-        /// Whether they were the last.
+        /// True if these are the last devices.
         is_end: bool,
     }
 }
 
-/// Which layouts are given back: `layoutreturn4`.
+/// The layouts to return: `layoutreturn4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutReturn<'a> {
-    /// Those of a part of the current file.
+    /// Layouts of a byte range of the current file.
     File(LayoutReturnFile<'a>),
-    /// All of the current file system.
+    /// All layouts of the current file system.
     FileSystem,
-    /// All.
+    /// All layouts.
     All,
 }
 
@@ -265,11 +265,11 @@ impl Encode for LayoutReturn<'_> {
 /// LAYOUTGET's results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutGetReply<'a> {
-    /// Layouts.
+    /// The layouts were granted.
     Granted(LayoutGetResult<'a>),
-    /// None now: LAYOUTTRYLATER. Whether the server tells when there are.
+    /// LAYOUTTRYLATER. True if the server will notify the client when layouts are available.
     TryLater(bool),
-    /// None.
+    /// No layout.
     Failed(NfsStatus),
 }
 
@@ -302,11 +302,11 @@ impl<'a> Reply<'a> for LayoutGetReply<'a> {
 /// GETDEVICEINFO's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GetDeviceInfoReply<'a> {
-    /// The device.
+    /// The device was found.
     Found(GetDeviceInfoResult<'a>),
-    /// It does not fit; so many bytes would do: TOOSMALL.
+    /// TOOSMALL: the reply needs this many bytes.
     TooSmall(u32),
-    /// It is not to be had.
+    /// The device is not available.
     Failed(NfsStatus),
 }
 

@@ -11,48 +11,48 @@ xdr_struct! {
     struct LockArgs<'a> {
         /// Shared or exclusive.
         lock_type: LockType,
-        /// Whether it was held before the server restarted.
+        /// True if the client reclaims a lock after a server restart.
         reclaim: bool,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes; all ones is to the end.
+        /// Length, in bytes; all ones extends to the end of the file.
         length: u64,
-        /// Whose.
+        /// The lock owner.
         locker: Locker<'a>,
     }
 
     /// The first lock of an owner on a file: `open_to_lock_owner4`.
     #[derive(Copy)]
     struct OpenToLockOwner<'a> {
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         open_sequence_id: u32,
-        /// The open that it is made with.
+        /// State id of the open that the locks belong to.
         open_state_id: StateId,
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         lock_sequence_id: u32,
-        /// Its owner.
+        /// The lock owner.
         lock_owner: StateOwner<'a>,
     }
 
-    /// A further lock: `exist_lock_owner4`.
+    /// A further lock of an owner on a file: `exist_lock_owner4`.
     #[derive(Copy)]
     struct ExistingLockOwner {
-        /// The owner's locks on the file.
+        /// State id of the owner's locks on the file.
         lock_state_id: StateId,
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         lock_sequence_id: u32,
     }
 
-    /// A lock that is in the way: `LOCK4denied`.
+    /// A conflicting lock: `LOCK4denied`.
     #[derive(Copy)]
     struct LockDenied<'a> {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes; all ones is to the end.
+        /// Length, in bytes; all ones extends to the end of the file.
         length: u64,
         /// Shared or exclusive.
         lock_type: LockType,
-        /// Whose.
+        /// Owner of the conflicting lock.
         owner: StateOwner<'a>,
     }
 
@@ -61,11 +61,11 @@ xdr_struct! {
     struct LockTestArgs<'a> {
         /// Shared or exclusive.
         lock_type: LockType,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes; all ones is to the end.
+        /// Length, in bytes; all ones extends to the end of the file.
         length: u64,
-        /// Whose.
+        /// The lock owner.
         owner: StateOwner<'a>,
     }
 
@@ -74,23 +74,23 @@ xdr_struct! {
     struct UnlockArgs {
         /// Ignored.
         lock_type: LockType,
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         sequence_id: u32,
-        /// The owner's locks on the file.
+        /// State id of the owner's locks on the file.
         lock_state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes; all ones is to the end.
+        /// Length, in bytes; all ones extends to the end of the file.
         length: u64,
     }
 }
 
-/// Whose lock it is: `locker4`.
+/// The lock owner of LOCK: `locker4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Locker<'a> {
-    /// The first of its owner on the file.
+    /// The owner has no locks on the file yet.
     New(OpenToLockOwner<'a>),
-    /// Not the first.
+    /// The owner has locks on the file.
     Existing(ExistingLockOwner),
 }
 
@@ -118,11 +118,11 @@ impl Encode for Locker<'_> {
 /// LOCK's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockReply<'a> {
-    /// The owner's locks on the file.
+    /// State id of the owner's locks on the file.
     Granted(StateId),
-    /// Another's lock is in the way: DENIED.
+    /// DENIED: another owner holds a conflicting lock.
     Denied(LockDenied<'a>),
-    /// Something else is.
+    /// Another failure.
     Failed(NfsStatus),
 }
 
@@ -155,11 +155,11 @@ impl<'a> Reply<'a> for LockReply<'a> {
 /// LOCKT's results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockTestReply<'a> {
-    /// A lock would be granted.
+    /// No conflict: the lock would be granted.
     Free,
-    /// Another's lock is in the way: DENIED.
+    /// DENIED: another owner holds a conflicting lock.
     Denied(LockDenied<'a>),
-    /// Something else is.
+    /// Another failure.
     Failed(NfsStatus),
 }
 

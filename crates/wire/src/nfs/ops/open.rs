@@ -8,7 +8,7 @@ use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_enum, xdr_flags,
 use crate::nfs::{Bitmap4, ChangeInfo, ClientId, Fattr, NfsTime, StateId, StateOwner, Verifier};
 
 xdr_flags! {
-    /// What an open is for, and wishes for a delegation: `share_access`.
+    /// Share access of an open, and the delegation that the client wants: `share_access`.
     flags ShareAccess {
         /// To read.
         READ = 0x1,
@@ -16,59 +16,59 @@ xdr_flags! {
         WRITE = 0x2,
         /// Both.
         BOTH = 0x3,
-        /// Where the wish for a delegation is; what follows are its values.
+        /// Mask of the delegation wants below.
         WANT_DELEG_MASK = 0xFF00,
-        /// To read.
+        /// Wants a read delegation.
         WANT_READ_DELEG = 0x0100,
-        /// To write.
+        /// Wants a write delegation.
         WANT_WRITE_DELEG = 0x0200,
-        /// Whichever.
+        /// Wants either delegation.
         WANT_ANY_DELEG = 0x0300,
-        /// None.
+        /// Wants no delegation.
         WANT_NO_DELEG = 0x0400,
-        /// None, and no longer what was wished before.
+        /// Wants no delegation, and withdraws an earlier want.
         WANT_CANCEL = 0x0500,
-        /// Tell when there are means for one.
+        /// Wants a notification when the server has the resources for a delegation.
         WANT_SIGNAL_DELEG_WHEN_RESRC_AVAIL = 0x1_0000,
-        /// Give one when no other is in the way.
+        /// Wants a delegation as soon as no conflict exists.
         WANT_PUSH_DELEG_WHEN_UNCONTENDED = 0x2_0000,
-        /// One that has the file's times in it. RFC 9754 5.
+        /// Wants a delegation that includes the file's timestamps. RFC 9754 5.
         WANT_DELEG_TIMESTAMPS = 0x10_0000,
-        /// Either a delegation or an open. RFC 9754 4.
+        /// Wants either a delegation or an open, not both. RFC 9754 4.
         WANT_OPEN_XOR_DELEGATION = 0x20_0000,
     }
 
-    /// What others may not do: `share_deny`.
+    /// Share deny of an open: `share_deny`.
     flags ShareDeny {
-        /// Read.
+        /// Denies reads.
         READ = 0x1,
-        /// Write.
+        /// Denies writes.
         WRITE = 0x2,
-        /// Either.
+        /// Denies both.
         BOTH = 0x3,
     }
 
-    /// Properties of an open. RFC 8881 18.16.2.
+    /// Flags of OPEN's results. RFC 8881 18.16.2.
     flags OpenResultFlags {
-        /// Byte-range locks are those of POSIX.
+        /// Byte-range locks have POSIX semantics.
         LOCKTYPE_POSIX = 0x04,
-        /// The file lives on without a name while it is open.
+        /// An unlinked file persists while it is open.
         PRESERVE_UNLINKED = 0x08,
-        /// There is no open, only the delegation. RFC 9754 4.
+        /// There is no open state id, only the delegation. RFC 9754 4.
         NO_OPEN_STATEID = 0x10,
-        /// The server may tell when a lock is free.
+        /// The server may send CB_NOTIFY_LOCK.
         MAY_NOTIFY_LOCK = 0x20,
     }
 }
 
 impl ShareAccess {
-    /// What the open is for, without wishes.
+    /// The share access without the delegation wants.
     #[must_use]
     pub fn access(self) -> Self {
         self & Self::BOTH
     }
 
-    /// The wish for a delegation, one of the `WANT_…_DELEG` values or nothing.
+    /// The delegation want: one of the `WANT_…_DELEG` values, or 0.
     #[must_use]
     pub fn wanted_delegation(self) -> Self {
         self & Self::WANT_DELEG_MASK
@@ -76,19 +76,19 @@ impl ShareAccess {
 }
 
 xdr_enum! {
-    /// Kinds of delegations: `open_delegation_type4`.
+    /// Delegation types: `open_delegation_type4`.
     enum DelegationType {
-        /// None.
+        /// No delegation.
         None = 0,
-        /// To read.
+        /// Read delegation.
         Read = 1,
-        /// To write.
+        /// Write delegation.
         Write = 2,
-        /// None, and why.
+        /// No delegation, with a reason.
         NoneWhy = 3,
-        /// To read, with times. RFC 9754 5.
+        /// Read delegation with timestamps. RFC 9754 5.
         ReadAttributes = 4,
-        /// To write, with times.
+        /// Write delegation with timestamps. RFC 9754 5.
         WriteAttributes = 5,
     }
 }
@@ -97,28 +97,28 @@ xdr_struct! {
     /// OPEN's arguments.
     #[derive(Copy)]
     struct OpenArgs<'a> {
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         sequence_id: u32,
-        /// What the open is for.
+        /// Share access and delegation want.
         share_access: ShareAccess,
-        /// What others may not do.
+        /// Share deny.
         share_deny: ShareDeny,
-        /// Who opens.
+        /// Open owner.
         owner: StateOwner<'a>,
-        /// Whether and how the file is made.
+        /// Whether and how to create the file.
         how: OpenHow<'a>,
-        /// Which file.
+        /// The file to open.
         claim: OpenClaim<'a>,
     }
 
     /// OPEN's results.
     #[derive(Copy)]
     struct OpenResult<'a> {
-        /// The open.
+        /// State id of the open.
         state_id: StateId,
-        /// The directory's change.
+        /// The directory's change attribute.
         change: ChangeInfo,
-        /// Properties.
+        /// Result flags.
         flags: OpenResultFlags,
         /// Attributes that were set.
         attributes_set: Bitmap4,
@@ -129,29 +129,29 @@ xdr_struct! {
     /// OPEN_DOWNGRADE's arguments. The result is the [`StateId`].
     #[derive(Copy)]
     struct OpenDowngradeArgs {
-        /// The open.
+        /// State id of the open.
         state_id: StateId,
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         sequence_id: u32,
-        /// What it is for from now on.
+        /// New share access.
         share_access: ShareAccess,
-        /// What others may not do from now on.
+        /// New share deny.
         share_deny: ShareDeny,
     }
 
-    /// CLOSE's arguments. The result is a [`StateId`] that nobody must use.
+    /// CLOSE's arguments. The result is an invalid [`StateId`].
     #[derive(Copy)]
     struct CloseArgs {
-        /// Of version 4.0.
+        /// Unused since version 4.1.
         sequence_id: u32,
-        /// The open.
+        /// State id of the open.
         state_id: StateId,
     }
 
     /// DELEGRETURN's arguments.
     #[derive(Copy)]
     struct DelegReturnArgs {
-        /// The delegation.
+        /// State id of the delegation.
         state_id: StateId,
     }
 
@@ -162,91 +162,91 @@ xdr_struct! {
         client_id: ClientId,
     }
 
-    /// A delegation to read: `open_read_delegation4`.
+    /// A read delegation: `open_read_delegation4`.
     #[derive(Copy)]
     struct ReadDelegation<'a> {
-        /// Its name.
+        /// State id of the delegation.
         state_id: StateId,
-        /// Whether it is to be given back at once.
+        /// True if the server recalls the delegation immediately.
         is_recalled: bool,
-        /// Who needs not be asked about when the file is opened.
+        /// Principals that may open the file without an ACCESS call.
         permissions: Ace<'a>,
     }
 
-    /// A delegation to write: `open_write_delegation4`.
+    /// A write delegation: `open_write_delegation4`.
     #[derive(Copy)]
     struct WriteDelegation<'a> {
-        /// Its name.
+        /// State id of the delegation.
         state_id: StateId,
-        /// Whether it is to be given back at once.
+        /// True if the server recalls the delegation immediately.
         is_recalled: bool,
-        /// How much the client may keep back.
+        /// Limit of the data that the client may cache until it closes the file.
         space_limit: SpaceLimit,
-        /// Who needs not be asked about when the file is opened.
+        /// Principals that may open the file without an ACCESS call.
         permissions: Ace<'a>,
     }
 
     /// WANT_DELEGATION's arguments. The result is [`OpenDelegation`].
     #[derive(Copy)]
     struct WantDelegationArgs {
-        /// Which.
+        /// The wanted delegation.
         want: ShareAccess,
-        /// With which right.
+        /// Claim.
         claim: DelegationClaim,
     }
 
     /// GET_DIR_DELEGATION's arguments.
     #[derive(Copy)]
     struct GetDirDelegationArgs {
-        /// Whether to tell when one is to be had.
+        /// The client wants a notification when a delegation becomes available.
         signal_available: bool,
-        /// What to tell of: numbers of notifications.
+        /// Requested notification types.
         notification_types: Bitmap4,
-        /// How late news of entries' attributes may be.
+        /// Maximum delay of notifications about entries' attributes.
         child_attributes_delay: NfsTime,
-        /// How late news of the directory's may be.
+        /// Maximum delay of notifications about the directory's attributes.
         directory_attributes_delay: NfsTime,
-        /// Attributes of entries to tell of.
+        /// Attributes of entries to report.
         child_attributes: Bitmap4,
-        /// Attributes of the directory to tell of.
+        /// Attributes of the directory to report.
         directory_attributes: Bitmap4,
     }
 
-    /// A delegation of a directory: `GET_DIR_DELEGATION4resok`.
+    /// A directory delegation: `GET_DIR_DELEGATION4resok`.
     #[derive(Copy)]
     struct DirDelegation {
-        /// Goes with the cookies.
+        /// Verifier of the cookies.
         cookie_verifier: Verifier,
-        /// Its name.
+        /// State id of the delegation.
         state_id: StateId,
-        /// What is told of.
+        /// Notification types that the server will send.
         notification_types: Bitmap4,
-        /// Attributes of entries that are told of.
+        /// Attributes of entries that the server will report.
         child_attributes: Bitmap4,
-        /// Attributes of the directory that are told of.
+        /// Attributes of the directory that the server will report.
         directory_attributes: Bitmap4,
     }
 }
 
-/// How a file is made: `createhow4`.
+/// Create mode: `createhow4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateHow<'a> {
-    /// If it is missing.
+    /// Creates the file, or opens an existing one.
     Unchecked(Fattr<'a>),
-    /// It must be missing.
+    /// Creates the file; it must not exist.
     Guarded(Fattr<'a>),
-    /// Once by this verifier. Not to be used any more.
+    /// Creates the file exclusively with this verifier. Obsolete.
     Exclusive(Verifier),
-    /// Once by this verifier, with attributes.
+    /// Creates the file exclusively with this verifier and attributes.
     ExclusiveWithAttributes(Verifier, Fattr<'a>),
 }
 
-/// Whether and how a file is made: `openflag4`.
+/// Whether and how OPEN creates the file: `openflag4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenHow<'a> {
-    /// It must be there.
+    /// The file must exist.
     NoCreate,
-    /// It is made.
+    /// Creates the file.
     Create(CreateHow<'a>),
 }
 
@@ -293,22 +293,22 @@ impl Encode for OpenHow<'_> {
     }
 }
 
-/// Which file is opened, and with which right: `open_claim4`.
+/// The file to open, and the claim to it: `open_claim4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenClaim<'a> {
-    /// The one of this name in the current directory.
+    /// This name in the current directory.
     Null(&'a [u8]),
-    /// The current file, open before the server restarted, with such a delegation.
+    /// Reclaims the current file after a server restart, with this delegation.
     Previous(DelegationType),
-    /// The one of this name, by a delegation.
+    /// This name, under a delegation that the client holds.
     DelegateCurrent(StateId, &'a [u8]),
-    /// The one of this name, by a delegation from before the client restarted.
+    /// This name, under a delegation from before a client restart.
     DelegatePrevious(&'a [u8]),
     /// The current file.
     FileHandle,
-    /// The current file, by a delegation.
+    /// The current file, under a delegation that the client holds.
     DelegateCurrentFileHandle(StateId),
-    /// The current file, by a delegation from before the client restarted.
+    /// The current file, under a delegation from before a client restart.
     DelegatePreviousFileHandle,
 }
 
@@ -357,16 +357,16 @@ impl Encode for OpenClaim<'_> {
     }
 }
 
-/// How much a client may keep back: `nfs_space_limit4`.
+/// Limit of the data that a client may cache: `nfs_space_limit4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpaceLimit {
-    /// Until the file has so many bytes.
+    /// Maximum file size, in bytes.
     SizeBytes(u64),
-    /// So many blocks of so many bytes.
+    /// Maximum number of modified blocks.
     Blocks {
-        /// How many.
+        /// Number of blocks.
         count: u32,
-        /// Bytes of each.
+        /// Size of a block, in bytes.
         block_bytes: u32,
     },
 }
@@ -397,26 +397,26 @@ impl Encode for SpaceLimit {
     }
 }
 
-/// Why there is no delegation: `open_none_delegation4`.
+/// Why the server grants no delegation: `open_none_delegation4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoDelegation {
-    /// None was wished.
+    /// The client wanted none.
     NotWanted,
-    /// Others are in the way. Whether one will be given later.
+    /// A conflicting access exists. True if the server will push one later.
     Contention(bool),
-    /// The server lacks the means. Whether it tells when it has them.
+    /// The server lacks resources. True if it will notify the client.
     Resource(bool),
-    /// Not for files of this type.
+    /// The file type does not support delegations.
     NotSupportedForType,
-    /// Not to write, for files of this type.
+    /// The file type does not support write delegations.
     WriteNotSupportedForType,
-    /// A delegation to read does not become one to write.
+    /// A read delegation cannot be upgraded.
     UpgradeNotSupported,
-    /// Nor the other way around.
+    /// A write delegation cannot be downgraded.
     DowngradeNotSupported,
-    /// The client gave up its wish.
+    /// The client cancelled its want.
     Cancelled,
-    /// It is a directory.
+    /// The file is a directory.
     IsDirectory,
 }
 
@@ -459,20 +459,20 @@ impl Encode for NoDelegation {
     }
 }
 
-/// A delegation, or none: `open_delegation4`.
+/// The delegation of OPEN's results: `open_delegation4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenDelegation<'a> {
-    /// None.
+    /// No delegation.
     None,
-    /// To read.
+    /// A read delegation.
     Read(ReadDelegation<'a>),
-    /// To write.
+    /// A write delegation.
     Write(WriteDelegation<'a>),
-    /// None, and why.
+    /// No delegation, with a reason.
     NoneWhy(NoDelegation),
-    /// To read, with times.
+    /// A read delegation with timestamps.
     ReadAttributes(ReadDelegation<'a>),
-    /// To write, with times.
+    /// A write delegation with timestamps.
     WriteAttributes(WriteDelegation<'a>),
 }
 
@@ -517,14 +517,14 @@ impl Encode for OpenDelegation<'_> {
     }
 }
 
-/// With which right a delegation is wanted: `deleg_claim4`.
+/// Claim of WANT_DELEGATION: `deleg_claim4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelegationClaim {
-    /// With none.
+    /// A new delegation of the current file.
     FileHandle,
-    /// It was held before the client restarted.
+    /// Reclaims a delegation from before a client restart.
     DelegatePreviousFileHandle,
-    /// It was held before the server restarted.
+    /// Reclaims a delegation from before a server restart.
     Previous(DelegationType),
 }
 
@@ -555,9 +555,9 @@ impl Encode for DelegationClaim {
 /// GET_DIR_DELEGATION's results: `GET_DIR_DELEGATION4res_non_fatal`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GetDirDelegationResult {
-    /// A delegation.
+    /// The delegation was granted.
     Granted(DirDelegation),
-    /// None now. Whether the server tells when one is to be had.
+    /// No delegation. True if the server will notify the client when one is available.
     Unavailable(bool),
 }
 

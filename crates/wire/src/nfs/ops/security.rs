@@ -1,4 +1,4 @@
-//! How a file may be reached: SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
+//! Security negotiation: SECINFO, SECINFO_NO_NAME. RFC 8881 18.29, 18.45.
 
 use super::session::GssService;
 use crate::codec::Malformed;
@@ -7,11 +7,11 @@ use crate::nfs::rpc::AuthFlavor;
 use crate::nfs::xdr::{Decode, Encode, List, Opaque, XdrReader, XdrWriter, xdr_enum, xdr_struct};
 
 xdr_enum! {
-    /// Which file is meant: `secinfo_style4`.
+    /// The file of the query: `secinfo_style4`.
     enum SecInfoStyle {
-        /// The current one.
+        /// The current file.
         CurrentFileHandle = 0,
-        /// The directory above.
+        /// Its parent directory.
         Parent = 1,
     }
 }
@@ -27,31 +27,31 @@ xdr_struct! {
     /// SECINFO_NO_NAME's arguments. The result is [`SecInfoResult`].
     #[derive(Copy)]
     struct SecInfoNoNameArgs {
-        /// Which file.
+        /// The file of the query.
         style: SecInfoStyle,
     }
 
-    /// One mechanism of GSS: `rpcsec_gss_info`.
+    /// A GSS mechanism: `rpcsec_gss_info`.
     #[derive(Copy)]
     struct GssInfo<'a> {
         /// Its object identifier.
         oid: Opaque<'a, OPAQUE_BYTES_MAX>,
-        /// Its quality.
+        /// Quality of protection.
         quality: u32,
-        /// How messages are protected.
+        /// Protection of messages.
         service: GssService,
     }
 }
 
-/// Ways to be known, the best first: `SECINFO4resok`.
+/// Accepted security mechanisms, in order of preference: `SECINFO4resok`.
 pub type SecInfoResult<'a> = List<SecInfo<'a>, SECURITY_FLAVORS_MAX>;
 
-/// One way to be known: `secinfo4`.
+/// One security mechanism: `secinfo4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecInfo<'a> {
-    /// By a flavor that says all.
+    /// A flavor without further parameters.
     Flavor(AuthFlavor),
-    /// By GSS.
+    /// RPCSEC_GSS.
     Gss(GssInfo<'a>),
 }
 

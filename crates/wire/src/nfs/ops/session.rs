@@ -11,167 +11,167 @@ use crate::nfs::xdr::{
 use crate::nfs::{Bitmap4, ClientId, NfsTime, SessionId, Verifier};
 
 xdr_flags! {
-    /// What client and server can do, and what is known of the client. RFC 8881 18.35.
+    /// Capabilities of client and server, and the state of the client record. RFC 8881 18.35.
     flags ExchangeIdFlags {
-        /// Referrals are understood.
+        /// The client supports referrals.
         SUPP_MOVED_REFER = 0x0000_0001,
-        /// Migration is understood.
+        /// The client supports migration.
         SUPP_MOVED_MIGR = 0x0000_0002,
-        /// State shall be bound to the user who made it.
+        /// Binds state to the principal that created it.
         BIND_PRINC_STATEID = 0x0000_0100,
-        /// The server is used without layouts.
+        /// The server is used without pNFS.
         USE_NON_PNFS = 0x0001_0000,
-        /// It gives layouts.
+        /// The server is a pNFS metadata server.
         USE_PNFS_MDS = 0x0002_0000,
-        /// It holds data of layouts.
+        /// The server is a pNFS data server.
         USE_PNFS_DS = 0x0004_0000,
-        /// The three before.
+        /// Mask of the three pNFS roles.
         MASK_PNFS = 0x0007_0000,
-        /// The record to be changed is a confirmed one.
+        /// Updates a confirmed client record.
         UPD_CONFIRMED_REC_A = 0x4000_0000,
-        /// The answer tells of a confirmed record.
+        /// The client record is confirmed.
         CONFIRMED_R = 0x8000_0000,
     }
 
-    /// Properties of a session. RFC 8881 18.36.
+    /// Session flags. RFC 8881 18.36.
     flags CreateSessionFlags {
-        /// The reply cache survives a restart.
+        /// The reply cache is persistent.
         PERSIST = 0x1,
-        /// This connection is for callbacks, too.
+        /// The connection also serves as backchannel.
         CONN_BACK_CHAN = 0x2,
-        /// The connection goes over to RDMA.
+        /// The connection switches to RDMA.
         CONN_RDMA = 0x4,
     }
 
-    /// What a client has to look after: of the answer to SEQUENCE. RFC 8881 18.46.3.
+    /// Conditions that the client must handle, in SEQUENCE's results. RFC 8881 18.46.3.
     flags SequenceStatusFlags {
-        /// No connection of the client is left for callbacks.
+        /// The client has no backchannel.
         CB_PATH_DOWN = 0x0001,
-        /// GSS contexts for callbacks will end soon.
+        /// The backchannel's GSS contexts expire soon.
         CB_GSS_CONTEXTS_EXPIRING = 0x0002,
-        /// They have ended.
+        /// The backchannel's GSS contexts have expired.
         CB_GSS_CONTEXTS_EXPIRED = 0x0004,
-        /// The lease ended, all state is gone.
+        /// The lease expired and all state was revoked.
         EXPIRED_ALL_STATE_REVOKED = 0x0008,
-        /// Some is.
+        /// The lease expired and some state was revoked.
         EXPIRED_SOME_STATE_REVOKED = 0x0010,
-        /// An administrator took state away.
+        /// An administrator revoked state.
         ADMIN_STATE_REVOKED = 0x0020,
-        /// Delegations or layouts that were not given back are gone.
+        /// Delegations or layouts were revoked because the client did not return them.
         RECALLABLE_STATE_REVOKED = 0x0040,
-        /// A file system with state is elsewhere now.
+        /// A file system with state has migrated.
         LEASE_MOVED = 0x0080,
-        /// The server restarted; state must be reclaimed.
+        /// The server restarted; the client must reclaim its state.
         RESTART_RECLAIM_NEEDED = 0x0100,
-        /// No connection of this session is left for callbacks.
+        /// This session has no backchannel.
         CB_PATH_DOWN_SESSION = 0x0200,
-        /// The client's answers to callbacks make no sense.
+        /// The client's callback replies violate the protocol.
         BACKCHANNEL_FAULT = 0x0400,
-        /// Devices of layouts changed.
+        /// A layout device changed.
         DEVID_CHANGED = 0x0800,
-        /// Devices of layouts are gone.
+        /// A layout device was deleted.
         DEVID_DELETED = 0x1000,
     }
 }
 
 xdr_enum! {
-    /// What a client wants a connection for: `channel_dir_from_client4`.
+    /// Channels that a client requests for a connection: `channel_dir_from_client4`.
     enum ChannelFromClient {
-        /// Requests only.
+        /// Fore channel only.
         Fore = 1,
-        /// Callbacks only.
+        /// Backchannel only.
         Back = 2,
-        /// Requests, callbacks if possible.
+        /// Fore channel, and the backchannel if possible.
         ForeOrBoth = 3,
-        /// Callbacks, requests if possible.
+        /// Backchannel, and the fore channel if possible.
         BackOrBoth = 7,
     }
 
-    /// What a server takes it for: `channel_dir_from_server4`.
+    /// Channels that a server assigns to a connection: `channel_dir_from_server4`.
     enum ChannelFromServer {
-        /// Requests only.
+        /// Fore channel only.
         Fore = 1,
-        /// Callbacks only.
+        /// Backchannel only.
         Back = 2,
-        /// Both.
+        /// Both channels.
         Both = 3,
     }
 
-    /// Services of GSS: `rpc_gss_svc_t`. RFC 2203.
+    /// GSS services: `rpc_gss_svc_t`. RFC 2203.
     enum GssService {
-        /// The caller is known.
+        /// Authentication only.
         None = 1,
-        /// Messages cannot be changed on their way.
+        /// Integrity protection.
         Integrity = 2,
-        /// Nor be read.
+        /// Integrity protection and encryption.
         Privacy = 3,
     }
 }
 
 xdr_struct! {
-    /// Who a client is: `client_owner4`. RFC 8881 2.4.
+    /// Identity of a client: `client_owner4`. RFC 8881 2.4.
     #[derive(Copy)]
     struct ClientOwner<'a> {
-        /// Another one after each restart of the client.
+        /// Changes with each restart of the client.
         verifier: Verifier,
-        /// The same one always.
+        /// Stays the same across restarts.
         owner_id: Opaque<'a, OPAQUE_BYTES_MAX>,
     }
 
-    /// Who a server is: `server_owner4`. RFC 8881 2.5.
+    /// Identity of a server: `server_owner4`. RFC 8881 2.5.
     #[derive(Copy)]
     struct ServerOwner<'a> {
-        /// Connections to equal ones can share a session.
+        /// Connections with equal minor and major ids can share a session.
         minor_id: u64,
-        /// Connections to equal ones can share a client.
+        /// Connections with equal major ids can share a client id.
         major_id: Opaque<'a, OPAQUE_BYTES_MAX>,
     }
 
-    /// The program of the peer, for statistics: `nfs_impl_id4`.
+    /// Implementation of the peer, for statistics: `nfs_impl_id4`.
     #[derive(Copy)]
     struct ImplementationId<'a> {
-        /// The maker's domain.
+        /// Domain of the vendor.
         domain: Opaque<'a, OPAQUE_BYTES_MAX>,
         /// Product and version.
         name: Opaque<'a, OPAQUE_BYTES_MAX>,
-        /// When it was built.
+        /// Build date.
         date: NfsTime,
     }
 
-    /// Operations that state protection is about: `state_protect_ops4`.
+    /// Operations under state protection: `state_protect_ops4`.
     #[derive(Copy)]
     struct StateProtectOperations {
-        /// Those that need the machine's credentials or the SSV.
+        /// Operations that require the machine credential or the SSV.
         must_enforce: Bitmap4,
-        /// Those that must be possible with them.
+        /// Operations that the server must accept with them.
         must_allow: Bitmap4,
     }
 
-    /// What a client wants of SP4_SSV: `ssv_sp_parms4`.
+    /// A client's SP4_SSV request: `ssv_sp_parms4`.
     struct SsvParameters<'a> {
-        /// For which operations.
+        /// Operations to protect.
         operations: StateProtectOperations,
         /// Hash algorithms, by object identifiers.
         hash_algorithms: List<Opaque<'a, OPAQUE_BYTES_MAX>, ALGORITHMS_MAX>,
         /// Encryption algorithms.
         encryption_algorithms: List<Opaque<'a, OPAQUE_BYTES_MAX>, ALGORITHMS_MAX>,
-        /// Versions of the SSV that are kept.
+        /// Number of SSV versions to retain.
         window: u32,
-        /// GSS handles that are wanted.
+        /// Number of GSS handles to return.
         gss_handle_count: u32,
     }
 
-    /// What a server grants of SP4_SSV: `ssv_prot_info4`.
+    /// A server's SP4_SSV parameters: `ssv_prot_info4`.
     struct SsvInfo<'a> {
-        /// For which operations.
+        /// Protected operations.
         operations: StateProtectOperations,
-        /// Place of the hash algorithm in the client's list.
+        /// Index of the hash algorithm in the client's list.
         hash_algorithm: u32,
-        /// Place of the encryption algorithm.
+        /// Index of the encryption algorithm in the client's list.
         encryption_algorithm: u32,
-        /// Bytes of the SSV.
+        /// Length of the SSV, in bytes.
         ssv_bytes: u32,
-        /// Versions of the SSV that are kept.
+        /// Number of SSV versions that the server retains.
         window: u32,
         /// GSS handles.
         handles: List<Opaque<'a, OPAQUE_BYTES_MAX>, ALGORITHMS_MAX>,
@@ -179,78 +179,78 @@ xdr_struct! {
 
     /// EXCHANGE_ID's arguments.
     struct ExchangeIdArgs<'a> {
-        /// Who the client is.
+        /// The client's identity.
         client_owner: ClientOwner<'a>,
-        /// What it can.
+        /// The client's capabilities.
         flags: ExchangeIdFlags,
-        /// How its state shall be protected.
+        /// Requested state protection.
         state_protect: StateProtectArgs<'a>,
-        /// Its program.
+        /// The client's implementation.
         implementation_id: List<ImplementationId<'a>, 1>,
     }
 
     /// EXCHANGE_ID's results.
     struct ExchangeIdResult<'a> {
-        /// The client's number.
+        /// Client id.
         client_id: ClientId,
-        /// What CREATE_SESSION must begin with.
+        /// Sequence id of the first CREATE_SESSION.
         sequence_id: u32,
-        /// What the server can, and whether the client is confirmed.
+        /// The server's capabilities, and whether the client record is confirmed.
         flags: ExchangeIdFlags,
-        /// How its state is protected.
+        /// State protection.
         state_protect: StateProtectResult<'a>,
-        /// Who the server is.
+        /// The server's identity.
         server_owner: ServerOwner<'a>,
-        /// Within which its ids are valid.
+        /// Scope in which the server's ids are valid.
         server_scope: Opaque<'a, OPAQUE_BYTES_MAX>,
-        /// Its program.
+        /// The server's implementation.
         implementation_id: List<ImplementationId<'a>, 1>,
     }
 
-    /// Limits of one direction of a session: `channel_attrs4`.
+    /// Limits of one channel of a session: `channel_attrs4`.
     struct ChannelAttributes {
-        /// Bytes of padding before data, for RDMA.
+        /// Padding before data, for RDMA, in bytes.
         header_pad_bytes: u32,
-        /// Bytes of a request, RPC header and all.
+        /// Maximum length of a request, including the RPC header.
         request_bytes_max: u32,
-        /// Bytes of a reply.
+        /// Maximum length of a reply.
         response_bytes_max: u32,
-        /// Bytes of a reply that is kept.
+        /// Maximum length of a cached reply.
         response_cached_bytes_max: u32,
-        /// Operations of a compound.
+        /// Maximum number of operations in a compound.
         operations_max: u32,
-        /// Slots.
+        /// Number of slots.
         requests_max: u32,
-        /// RDMA's.
+        /// RDMA's inbound read queue depth.
         rdma_ird: List<u32, 1>,
     }
 
-    /// GSS contexts for callbacks: `gss_cb_handles4`.
+    /// GSS contexts for the backchannel: `gss_cb_handles4`.
     #[derive(Copy)]
     struct GssCallbackHandles<'a> {
-        /// How messages are protected.
+        /// Protection of messages.
         service: GssService,
-        /// What the server calls the context.
+        /// The server's context handle.
         from_server: Opaque<'a, OPAQUE_BYTES_MAX>,
-        /// What the client calls it.
+        /// The client's context handle.
         from_client: Opaque<'a, OPAQUE_BYTES_MAX>,
     }
 
     /// CREATE_SESSION's arguments.
     struct CreateSessionArgs<'a> {
-        /// Whose session.
+        /// Client id.
         client_id: ClientId,
-        /// Which try: one reply is kept for each client.
+        /// Sequence id; the server caches one reply per client.
         sequence_id: u32,
-        /// Wishes.
+        /// Requested flags.
         flags: CreateSessionFlags,
-        /// Limits of requests.
+        /// Requested limits of the fore channel.
         fore_channel: ChannelAttributes,
-        /// Limits of callbacks.
+        /// Requested limits of the backchannel.
         back_channel: ChannelAttributes,
-        /// The number of the client's callback program.
+        /// Program number of the client's callback service.
         callback_program: u32,
-        /// As whom the server may call back.
+        /// Credentials that the server may use in callbacks.
         callback_security: List<CallbackSecurity<'a>, CALLBACK_SECURITY_MAX>,
     }
 
@@ -258,13 +258,13 @@ xdr_struct! {
     struct CreateSessionResult {
         /// The session.
         session_id: SessionId,
-        /// As in the arguments.
+        /// Sequence id of the request.
         sequence_id: u32,
-        /// Wishes that are granted.
+        /// Granted flags.
         flags: CreateSessionFlags,
-        /// Limits of requests.
+        /// Limits of the fore channel.
         fore_channel: ChannelAttributes,
-        /// Limits of callbacks.
+        /// Limits of the backchannel.
         back_channel: ChannelAttributes,
     }
 
@@ -273,13 +273,13 @@ xdr_struct! {
     struct SequenceArgs {
         /// The session.
         session_id: SessionId,
-        /// The number of the request in its slot.
+        /// Sequence id of the request in its slot.
         sequence_id: u32,
-        /// The slot.
+        /// Slot id.
         slot_id: u32,
-        /// The highest slot that the client has in use.
+        /// The highest slot id that the client uses.
         highest_slot_id: u32,
-        /// Whether the reply is to be kept.
+        /// True if the server must cache the reply.
         cache_this: bool,
     }
 
@@ -288,15 +288,15 @@ xdr_struct! {
     struct SequenceResult {
         /// The session.
         session_id: SessionId,
-        /// As in the arguments.
+        /// Sequence id of the request.
         sequence_id: u32,
-        /// As in the arguments.
+        /// Slot id of the request.
         slot_id: u32,
-        /// The highest slot that the server keeps.
+        /// The highest slot id that the server accepts.
         highest_slot_id: u32,
-        /// The highest slot that the server would like to be used.
+        /// The highest slot id that the server wants the client to use.
         target_highest_slot_id: u32,
-        /// What the client has to look after.
+        /// Conditions that the client must handle.
         status_flags: SequenceStatusFlags,
     }
 
@@ -305,9 +305,9 @@ xdr_struct! {
     struct BindConnToSessionArgs {
         /// The session.
         session_id: SessionId,
-        /// What the connection shall be for.
+        /// Requested channels of the connection.
         direction: ChannelFromClient,
-        /// Whether it shall go over to RDMA.
+        /// True if the connection shall switch to RDMA.
         use_rdma: bool,
     }
 
@@ -316,17 +316,17 @@ xdr_struct! {
     struct BindConnToSessionResult {
         /// The session.
         session_id: SessionId,
-        /// What the connection is for.
+        /// Channels of the connection.
         direction: ChannelFromServer,
-        /// Whether it goes over to RDMA.
+        /// True if the connection switches to RDMA.
         use_rdma: bool,
     }
 
     /// BACKCHANNEL_CTL's arguments.
     struct BackchannelCtlArgs<'a> {
-        /// The number of the client's callback program.
+        /// Program number of the client's callback service.
         callback_program: u32,
-        /// As whom the server may call back.
+        /// Credentials that the server may use in callbacks.
         callback_security: List<CallbackSecurity<'a>, CALLBACK_SECURITY_MAX>,
     }
 
@@ -347,28 +347,28 @@ xdr_struct! {
     /// RECLAIM_COMPLETE's arguments.
     #[derive(Copy)]
     struct ReclaimCompleteArgs {
-        /// Whether only the file system of the current file handle is meant.
+        /// True if the declaration covers the current file handle's file system only.
         one_fs: bool,
     }
 
     /// SET_SSV's arguments.
     #[derive(Copy)]
     struct SetSsvArgs<'a> {
-        /// What the SSV is changed with.
+        /// Value that changes the SSV.
         ssv: Opaque<'a, OPAQUE_BYTES_MAX>,
-        /// What proves it.
+        /// Digest that authenticates the request.
         digest: Opaque<'a, OPAQUE_BYTES_MAX>,
     }
 
     /// SET_SSV's results.
     #[derive(Copy)]
     struct SetSsvResult<'a> {
-        /// What proves it.
+        /// Digest that authenticates the reply.
         digest: Opaque<'a, OPAQUE_BYTES_MAX>,
     }
 }
 
-/// How a client's state is protected.
+/// Protection of a client's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateProtect<S> {
     /// SP4_NONE.
@@ -379,10 +379,10 @@ pub enum StateProtect<S> {
     Ssv(S),
 }
 
-/// How a client wants it: `state_protect4_a`.
+/// Requested state protection: `state_protect4_a`.
 pub type StateProtectArgs<'a> = StateProtect<SsvParameters<'a>>;
 
-/// How it is: `state_protect4_r`.
+/// Granted state protection: `state_protect4_r`.
 pub type StateProtectResult<'a> = StateProtect<SsvInfo<'a>>;
 
 impl<'a, S: Decode<'a>> Decode<'a> for StateProtect<S> {
@@ -412,14 +412,14 @@ impl<S: Encode> Encode for StateProtect<S> {
     }
 }
 
-/// As whom a server may call back: `callback_sec_parms4`.
+/// Credentials for callbacks: `callback_sec_parms4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallbackSecurity<'a> {
-    /// As nobody.
+    /// AUTH_NONE.
     None,
-    /// With these numbers.
+    /// AUTH_SYS with these numbers.
     Sys(AuthSys<'a>),
-    /// With these GSS contexts.
+    /// RPCSEC_GSS with these contexts.
     Gss(GssCallbackHandles<'a>),
 }
 

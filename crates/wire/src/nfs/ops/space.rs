@@ -1,44 +1,46 @@
-//! Holes, space and hints: ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, IO_ADVISE,
-//! WRITE_SAME. RFC 7862 15.1, 15.4, 15.5, 15.10 to 15.12.
+//! Sparse files and access hints: ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, IO_ADVISE, WRITE_SAME. RFC
+//! 7862 15.1, 15.4, 15.5, 15.10 to 15.12.
 
 use crate::codec::Malformed;
 use crate::nfs::limits::READ_PLUS_SEGMENTS_MAX;
-use crate::nfs::xdr::{Decode, Encode, List, Reserved, XdrReader, XdrWriter, xdr_enum, xdr_struct};
+use crate::nfs::xdr::{
+    Decode, Encode, List, ReservedWord, XdrReader, XdrWriter, xdr_enum, xdr_struct,
+};
 use crate::nfs::{Bitmap4, StableHow, StateId};
 
 xdr_enum! {
-    /// What is at a place of a file: `data_content4`.
+    /// Content of a file range: `data_content4`.
     enum DataContent {
         /// Data.
         Data = 0,
-        /// Nothing.
+        /// A hole.
         Hole = 1,
     }
 }
 
-/// Hints of IO_ADVISE: numbers in its set. RFC 7862 15.5.
+/// Hints of IO_ADVISE: bits of its mask. RFC 7862 15.5.
 pub mod io_advice {
-    /// Nothing special.
+    /// No particular pattern.
     pub const NORMAL: u32 = 0;
-    /// From the start to the end.
+    /// Sequential access.
     pub const SEQUENTIAL: u32 = 1;
-    /// From the end to the start.
+    /// Sequential access in descending order.
     pub const SEQUENTIAL_BACKWARDS: u32 = 2;
-    /// Here and there.
+    /// Random access.
     pub const RANDOM: u32 = 3;
-    /// Soon.
+    /// The client will access the range soon.
     pub const WILLNEED: u32 = 4;
-    /// Soon, perhaps.
+    /// The client may access the range soon.
     pub const WILLNEED_OPPORTUNISTIC: u32 = 5;
-    /// Not any more.
+    /// The client will not access the range any more.
     pub const DONTNEED: u32 = 6;
-    /// Only once.
+    /// The client will access the range once.
     pub const NOREUSE: u32 = 7;
-    /// It will be read.
+    /// The client will read the range.
     pub const READ: u32 = 8;
-    /// It will be written.
+    /// The client will write the range.
     pub const WRITE: u32 = 9;
-    /// The client is near.
+    /// The server is near the client.
     pub const INIT_PROXIMITY: u32 = 10;
 }
 
@@ -46,124 +48,123 @@ xdr_struct! {
     /// ALLOCATE's arguments.
     #[derive(Copy)]
     struct AllocateArgs {
-        /// As who.
+        /// State id that authorizes the access.
         state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
     }
 
     /// DEALLOCATE's arguments.
     #[derive(Copy)]
     struct DeallocateArgs {
-        /// As who.
+        /// State id that authorizes the access.
         state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
     }
 
     /// SEEK's arguments.
     #[derive(Copy)]
     struct SeekArgs {
-        /// As who.
+        /// State id that authorizes the access.
         state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// What is looked for.
+        /// The content to find.
         what: DataContent,
     }
 
     /// SEEK's results.
     #[derive(Copy)]
     struct SeekResult {
-        /// Whether the file ends before any.
+        /// True if the file ends before a match.
         is_end: bool,
-        /// Where it begins, in bytes.
+        /// Offset of the match, in bytes.
         offset: u64,
     }
 
     /// READ_PLUS's arguments.
     #[derive(Copy)]
     struct ReadPlusArgs {
-        /// As who is read.
+        /// State id that authorizes the read.
         state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much at most, in bytes.
+        /// Maximum length, in bytes.
         count: u32,
     }
 
-    /// READ_PLUS's results, as a client reads them. A server writes them with
-    /// [`ReadPlusWriter`].
+    /// READ_PLUS's results as a client decodes them. A server encodes them with [`ReadPlusWriter`].
     struct ReadPlusResult<'a> {
-        /// Whether the file ends with this.
+        /// True if the segments end at the end of the file.
         is_end: bool,
-        /// Its parts.
+        /// Segments.
         segments: List<ReadPlusSegment<'a>, READ_PLUS_SEGMENTS_MAX>,
     }
 
-    /// IO_ADVISE's arguments. The result is the set of hints that count.
+    /// IO_ADVISE's arguments. The result is the set of hints that the server applies.
     #[derive(Copy)]
     struct IoAdviseArgs {
-        /// As who.
+        /// State id that authorizes the access.
         state_id: StateId,
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes; 0 is to the end.
+        /// Length, in bytes; 0 extends to the end of the file.
         count: u64,
-        /// Which hints: [`io_advice`].
+        /// Hints: [`io_advice`].
         hints: Bitmap4,
     }
 
     /// WRITE_SAME's arguments. The result is [`super::WriteResponse`].
     #[derive(Copy)]
     struct WriteSameArgs<'a> {
-        /// As who.
+        /// State id that authorizes the access.
         state_id: StateId,
-        /// How safe it must be.
+        /// Required durability.
         stable: StableHow,
-        /// What is written.
+        /// The pattern.
         block: AppDataBlock<'a>,
     }
 
-    /// A pattern that is repeated: `app_data_block4`.
+    /// A repeated pattern: `app_data_block4`.
     #[derive(Copy)]
     struct AppDataBlock<'a> {
-        /// To where, in bytes.
+        /// Offset of the first block, in bytes.
         offset: u64,
-        /// Bytes of a block.
+        /// Size of a block, in bytes.
         block_bytes: u64,
-        /// How many blocks.
+        /// Number of blocks.
         block_count: u64,
-        /// Where in a block its number is.
+        /// Offset of the block number in a block.
         number_offset: u64,
         /// The number of the first block.
         block_number: u32,
-        /// Where in a block the pattern is.
+        /// Offset of the pattern in a block.
         pattern_offset: u64,
         /// The pattern.
         pattern: &'a [u8],
     }
 }
 
-/// A part of a file: `read_plus_content`.
+/// A segment of a file: `read_plus_content`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPlusSegment<'a> {
     /// Data.
     Data {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
         /// The bytes.
         data: &'a [u8],
     },
-    /// Nothing.
+    /// A hole.
     Hole {
-        /// From where, in bytes.
+        /// Offset of the first byte.
         offset: u64,
-        /// How much, in bytes.
+        /// Length, in bytes.
         length: u64,
     },
 }
@@ -194,17 +195,17 @@ impl Encode for ReadPlusSegment<'_> {
     }
 }
 
-/// READ_PLUS's results, as a server writes them.
+/// READ_PLUS's results as a server encodes them.
 #[derive(Debug)]
 #[must_use = "a READ_PLUS ends with finish()"]
 pub struct ReadPlusWriter {
-    is_end: Reserved,
-    count: Reserved,
+    is_end: ReservedWord,
+    count: ReservedWord,
     segments: u32,
 }
 
 impl ReadPlusWriter {
-    /// Begins the results.
+    /// Starts the results.
     pub fn begin(w: &mut XdrWriter<'_>) -> Self {
         Self { is_end: w.reserve_u32(), count: w.reserve_u32(), segments: 0 }
     }
@@ -215,16 +216,16 @@ impl ReadPlusWriter {
         w.put(&ReadPlusSegment::Hole { offset, length });
     }
 
-    /// Begins data, which is then appended to [`XdrWriter::buffer`] and ended with
-    /// [`XdrWriter::finish_opaque`].
-    pub fn begin_data(&mut self, w: &mut XdrWriter<'_>, offset: u64) -> Reserved {
+    /// Starts a data segment. The caller appends its data to [`XdrWriter::buffer`] and completes it
+    /// with [`XdrWriter::finish_opaque`].
+    pub fn begin_data(&mut self, w: &mut XdrWriter<'_>, offset: u64) -> ReservedWord {
         self.segments += 1;
         w.put(&DataContent::Data);
         w.put(&offset);
         w.reserve_u32()
     }
 
-    /// Ends the results.
+    /// Completes the results.
     pub fn finish(self, w: &mut XdrWriter<'_>, is_end: bool) {
         w.fill_u32(self.is_end, u32::from(is_end));
         w.fill_u32(self.count, self.segments);

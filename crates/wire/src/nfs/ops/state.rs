@@ -1,4 +1,4 @@
-//! What became of state: TEST_STATEID, FREE_STATEID. RFC 8881 18.38, 18.48.
+//! Validity of state ids: TEST_STATEID, FREE_STATEID. RFC 8881 18.38, 18.48.
 
 use crate::nfs::limits::TEST_STATE_IDS_MAX;
 use crate::nfs::xdr::{List, xdr_struct};
@@ -7,20 +7,20 @@ use crate::nfs::{NfsStatus, StateId};
 xdr_struct! {
     /// TEST_STATEID's arguments.
     struct TestStateIdArgs {
-        /// Whose state is asked for.
+        /// State ids to test.
         state_ids: List<StateId, TEST_STATE_IDS_MAX>,
     }
 
     /// TEST_STATEID's results.
     struct TestStateIdResult {
-        /// The state of each, in the same order.
+        /// The status of each, in the same order.
         statuses: List<NfsStatus, TEST_STATE_IDS_MAX>,
     }
 
     /// FREE_STATEID's arguments.
     #[derive(Copy)]
     struct FreeStateIdArgs {
-        /// What will not be used any more.
+        /// State id to free.
         state_id: StateId,
     }
 }

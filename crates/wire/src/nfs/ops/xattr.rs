@@ -4,13 +4,13 @@ use crate::nfs::limits::XATTR_NAMES_MAX;
 use crate::nfs::xdr::{List, xdr_enum, xdr_struct};
 
 xdr_enum! {
-    /// Whether the attribute must be there: `setxattr_option4`.
+    /// Creation mode of an extended attribute: `setxattr_option4`.
     enum SetXattrOption {
-        /// Either way.
+        /// Creates or replaces the attribute.
         Either = 0,
-        /// It must not.
+        /// Creates the attribute; it must not exist.
         Create = 1,
-        /// It must.
+        /// Replaces the attribute; it must exist.
         Replace = 2,
     }
 }
@@ -26,7 +26,7 @@ xdr_struct! {
     /// SETXATTR's arguments. The result is [`ChangeInfo`](crate::nfs::ChangeInfo).
     #[derive(Copy)]
     struct SetXattrArgs<'a> {
-        /// Whether it must be there.
+        /// Creation mode.
         option: SetXattrOption,
         /// The name, without `user.`.
         name: &'a [u8],
@@ -37,19 +37,19 @@ xdr_struct! {
     /// LISTXATTRS's arguments.
     #[derive(Copy)]
     struct ListXattrsArgs {
-        /// After which name to go on; 0 is from the start.
+        /// Cookie of the name to continue after; 0 for the start.
         cookie: u64,
-        /// Bytes of the whole result that there may be.
+        /// Maximum length of the complete result, in bytes.
         bytes_max: u32,
     }
 
     /// LISTXATTRS's results.
     struct ListXattrsResult<'a> {
-        /// Where to go on after these.
+        /// Cookie to continue after these names.
         cookie: u64,
         /// The names, without `user.`.
         names: List<&'a [u8], XATTR_NAMES_MAX>,
-        /// Whether they were the last.
+        /// True if these are the last names.
         is_end: bool,
     }
 

@@ -4,33 +4,33 @@ use crate::codec::Malformed;
 use crate::nfs::limits::{AUTH_BYTES_MAX, GROUPS_MAX, MACHINE_NAME_BYTES_MAX};
 use crate::nfs::xdr::{Decode, Encode, Opaque, XdrReader, XdrWriter, xdr_newtype, xdr_struct};
 
-/// How a caller is known.
+/// Authentication flavor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AuthFlavor(pub u32);
 
 impl AuthFlavor {
-    /// Not at all.
+    /// No authentication.
     pub const NONE: Self = Self(0);
-    /// By the numbers of the user and of the groups.
+    /// The user's and the groups' numbers, without proof.
     pub const SYS: Self = Self(1);
-    /// By what GSS-API says. RFC 2203.
+    /// RPCSEC_GSS. RFC 2203.
     pub const GSS: Self = Self(6);
-    /// Not yet: asks whether the server speaks TLS. RFC 9289.
+    /// A probe for TLS support. RFC 9289.
     pub const TLS: Self = Self(7);
 }
 
 xdr_newtype!(AuthFlavor);
 
-/// The body of the verifier that says that TLS may begin. RFC 9289 4.1.
+/// Body of the verifier with which a server accepts TLS. RFC 9289 4.1.
 pub const STARTTLS: &[u8] = b"STARTTLS";
 
 xdr_struct! {
     /// Credentials or a verifier: `opaque_auth`.
     #[derive(Copy)]
     struct OpaqueAuth<'a> {
-        /// Of which flavor.
+        /// Flavor.
         flavor: AuthFlavor,
-        /// What the flavor puts there.
+        /// Flavor-specific body.
         body: Opaque<'a, AUTH_BYTES_MAX>,
     }
 }
@@ -38,15 +38,14 @@ xdr_struct! {
 impl<'a> OpaqueAuth<'a> {
     /// AUTH_NONE.
     pub const NONE: Self = Self { flavor: AuthFlavor::NONE, body: Opaque(&[]) };
-    /// A probe for TLS, as credentials.
+    /// The credential of a TLS probe.
     pub const TLS_PROBE: Self = Self { flavor: AuthFlavor::TLS, body: Opaque(&[]) };
-    /// The answer to a probe, as a verifier.
+    /// The verifier that accepts a TLS probe.
     pub const STARTTLS: Self = Self { flavor: AuthFlavor::NONE, body: Opaque(STARTTLS) };
 
-    /// What the credentials say.
+    /// Decodes the credential.
     ///
-    /// # Errors
-    /// [`Malformed`] if their body is not what the flavor wants: AUTH_BADCRED.
+    /// # Errors [`Malformed`] if the body does not match the flavor: AUTH_BADCRED.
     pub fn credential(&self) -> Result<Credential<'a>, Malformed> {
         let mut r = XdrReader::new(self.body.0);
         let credential = match self.flavor {
@@ -59,16 +58,16 @@ impl<'a> OpaqueAuth<'a> {
     }
 }
 
-/// Who calls.
+/// The caller's credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
-    /// Nobody in particular.
+    /// AUTH_NONE.
     None,
     /// A user and groups by number.
     Sys(AuthSys<'a>),
-    /// Someone who wants to know whether there is TLS.
+    /// A probe for TLS support.
     TlsProbe,
-    /// Someone known in a way that is not spoken here.
+    /// A flavor that this crate does not decode.
     Other(OpaqueAuth<'a>),
 }
 
@@ -76,20 +75,20 @@ xdr_struct! {
     /// The body of AUTH_SYS credentials: `authsys_parms`.
     #[derive(Copy)]
     struct AuthSys<'a> {
-        /// Any number of the caller's.
+        /// Arbitrary number of the caller's choice.
         stamp: u32,
-        /// The caller's machine.
+        /// The caller's host name.
         machine_name: Opaque<'a, MACHINE_NAME_BYTES_MAX>,
-        /// The user.
+        /// The user's uid.
         uid: u32,
-        /// The user's first group.
+        /// The user's primary gid.
         gid: u32,
-        /// The user's other groups.
+        /// The user's supplementary gids.
         groups: Groups,
     }
 }
 
-/// At most 16 numbers of groups.
+/// At most 16 supplementary gids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Groups {
     count: u8,
@@ -106,7 +105,7 @@ impl Groups {
         Self { count: count as u8, numbers }
     }
 
-    /// The numbers, in the order in which they came.
+    /// The gids in the order of the credential.
     #[must_use]
     pub fn as_slice(&self) -> &[u32] {
         &self.numbers[..usize::from(self.count)]
@@ -133,7 +132,7 @@ impl Encode for Groups {
 }
 
 impl AuthSys<'_> {
-    /// Writes it as credentials, flavor and length before it.
+    /// Writes the credential with its flavor and length.
     pub fn encode_credentials(&self, w: &mut XdrWriter<'_>) {
         w.put(&AuthFlavor::SYS);
         let length = w.reserve_u32();
@@ -155,7 +154,7 @@ mod tests {
     ];
 
     #[test]
-    fn credentials_of_users_are_read_and_written_as_the_rfc_has_them() {
+    fn auth_sys_credentials_match_rfc_5531() {
         let user = AuthSys {
             stamp: 9,
             machine_name: Opaque(b"host1"),
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_sixteen_groups_and_bytes_behind_credentials_are_refused() {
+    fn excess_groups_and_trailing_bytes_are_refused() {
         let mut bytes = SYS.to_vec();
         bytes[7] = 40;
         bytes.extend([0; 4]);
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_for_tls_has_no_body() {
+    fn tls_probe_has_no_body() {
         assert_eq!(OpaqueAuth::TLS_PROBE.credential(), Ok(Credential::TlsProbe));
         let strange = OpaqueAuth { body: Opaque(b"body"), ..OpaqueAuth::TLS_PROBE };
         assert!(strange.credential().is_err());

@@ -1,10 +1,10 @@
-//! Headers of calls and of replies. RFC 5531 9.
+//! RPC call and reply headers. RFC 5531 9.
 
 use super::auth::OpaqueAuth;
 use crate::codec::Malformed;
 use crate::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter, xdr_newtype};
 
-/// The version of the protocol of calls.
+/// RPC version.
 const RPC_VERSION: u32 = 2;
 const CALL: u32 = 0;
 const REPLY: u32 = 1;
@@ -13,24 +13,23 @@ const DENIED: u32 = 1;
 const RPC_MISMATCH: u32 = 0;
 const AUTH_ERROR: u32 = 1;
 
-/// What a record holds; arguments or results follow in the reader.
+/// The header of a record; the arguments or results follow in the reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// The peer calls.
+    /// A call.
     Call(Call<'a>),
-    /// The peer answers.
+    /// A reply.
     Reply(Reply<'a>),
 }
 
 /// A record that is no [`Message`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnreadableMessage {
-    /// Not even who is to be answered can be told: the connection is to be ended.
+    /// The transaction id is unreadable: the receiver must close the connection.
     Malformed(Malformed),
-    /// A call of another version of RPC, to be answered with
-    /// [`ReplyBody::RpcMismatch`].
+    /// A call of another RPC version. The server replies with [`ReplyBody::RpcMismatch`].
     RpcVersion {
-        /// The number of the call.
+        /// Transaction id of the call.
         xid: u32,
     },
 }
@@ -42,10 +41,9 @@ impl From<Malformed> for UnreadableMessage {
 }
 
 impl<'a> Message<'a> {
-    /// Reads the header of a call or a reply.
+    /// Decodes the header of a call or a reply.
     ///
-    /// # Errors
-    /// [`UnreadableMessage`] if it is neither.
+    /// # Errors [`UnreadableMessage`] if the record is neither.
     pub fn decode(r: &mut XdrReader<'a>) -> Result<Self, UnreadableMessage> {
         let xid = r.u32("xid")?;
         match r.u32("message type")? {
@@ -71,17 +69,17 @@ impl<'a> Message<'a> {
 /// The header of a call: `call_body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// The number that the reply repeats.
+    /// Transaction id, which the reply echoes.
     pub xid: u32,
-    /// Which program.
+    /// Program number.
     pub program: u32,
-    /// In which version.
+    /// Program version.
     pub version: u32,
-    /// What it shall do.
+    /// Procedure number.
     pub procedure: u32,
-    /// Who calls.
+    /// Credential of the caller.
     pub credentials: OpaqueAuth<'a>,
-    /// What proves it.
+    /// Verifier of the credential.
     pub verifier: OpaqueAuth<'a>,
 }
 
@@ -97,9 +95,9 @@ impl Encode for Call<'_> {
 /// The header of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// The number of the call.
+    /// Transaction id of the call.
     pub xid: u32,
-    /// What became of it.
+    /// Outcome of the call.
     pub body: ReplyBody<'a>,
 }
 
@@ -111,67 +109,67 @@ impl Encode for Reply<'_> {
     }
 }
 
-/// What became of a call: `reply_body`.
+/// Outcome of a call: `reply_body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyBody<'a> {
-    /// The caller is known.
+    /// The server accepted the credential.
     Accepted {
-        /// What proves who answers.
+        /// Verifier of the server.
         verifier: OpaqueAuth<'a>,
-        /// Whether results follow.
+        /// Acceptance status.
         status: AcceptStatus,
     },
-    /// The version of RPC is not spoken.
+    /// The server does not support the RPC version.
     RpcMismatch {
-        /// The lowest that is.
+        /// The lowest supported version.
         low: u32,
-        /// The highest that is.
+        /// The highest supported version.
         high: u32,
     },
-    /// The caller was not let in.
+    /// The server rejected the credential.
     AuthError(AuthStatus),
 }
 
-/// Whether the procedure was carried out: `accept_stat`.
+/// Outcome of an accepted call: `accept_stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptStatus {
-    /// It was; results follow.
+    /// Success; results follow.
     Success,
-    /// The program is not here.
+    /// The program is unavailable.
     ProgramUnavailable,
-    /// Not in this version.
+    /// The program version is unsupported.
     ProgramMismatch {
-        /// The lowest version that is.
+        /// The lowest supported version.
         low: u32,
-        /// The highest.
+        /// The highest supported version.
         high: u32,
     },
     /// The program has no such procedure.
     ProcedureUnavailable,
     /// The arguments cannot be decoded.
     GarbageArguments,
-    /// The server could not, for a reason of its own.
+    /// An internal error of the server.
     SystemError,
 }
 
-/// Why a caller was not let in: `auth_stat`.
+/// Why a credential was rejected: `auth_stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AuthStatus(pub u32);
 
 impl AuthStatus {
-    /// The credentials are malformed or unknown.
+    /// The credential is malformed or unknown.
     pub const BAD_CREDENTIALS: Self = Self(1);
-    /// The caller must begin anew.
+    /// The client must create a new session.
     pub const REJECTED_CREDENTIALS: Self = Self(2);
     /// The verifier is malformed.
     pub const BAD_VERIFIER: Self = Self(3);
-    /// The verifier was used before or is old.
+    /// The verifier was replayed or has expired.
     pub const REJECTED_VERIFIER: Self = Self(4);
-    /// More is asked of callers than this flavor gives.
+    /// The server requires a stronger flavor.
     pub const TOO_WEAK: Self = Self(5);
-    /// No GSS user is known for the credentials.
+    /// The credential has no GSS user.
     pub const GSS_CREDENTIALS_PROBLEM: Self = Self(13);
-    /// The GSS context is not known.
+    /// The GSS context is unknown.
     pub const GSS_CONTEXT_PROBLEM: Self = Self(14);
 }
 
@@ -238,7 +236,7 @@ impl Encode for AcceptStatus {
     }
 }
 
-/// Writes the header of a reply whose results follow.
+/// Writes the header of a successful reply; the results follow.
 #[inline]
 pub fn put_success(w: &mut XdrWriter<'_>, xid: u32) {
     let header = [xid, REPLY, ACCEPTED, 0, 0, 0];
@@ -264,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_reply_is_as_the_rfc_has_it() {
+    fn rpc_reply_headers_match_rfc_5531() {
         let accepted = |status| ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
         round_trip(accepted(AcceptStatus::Success), &[5, 1, 0, 0, 0, 0]);
         round_trip(accepted(AcceptStatus::ProgramUnavailable), &[5, 1, 0, 0, 0, 1]);
@@ -285,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_short_way_to_a_success_writes_the_same() {
+    fn put_success_equals_the_general_encoder() {
         let verifier = OpaqueAuth::NONE;
         let body = ReplyBody::Accepted { verifier, status: AcceptStatus::Success };
         let (mut long, mut short) = (Vec::new(), Vec::new());
@@ -295,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_as_the_rfc_has_it() {
+    fn rpc_call_header_matches_rfc_5531() {
         let call = Call {
             xid: 0x0102_0304,
             program: 100_003,
@@ -313,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_another_version_can_still_be_answered() {
+    fn call_of_another_rpc_version_is_answerable() {
         let words = [9u32, 0, 3, 100_003];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_be_bytes()).collect();
         assert_eq!(
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_more_than_400_bytes_are_refused() {
+    fn credential_over_400_bytes_is_refused() {
         let mut out = Vec::new();
         let w = &mut XdrWriter::new(&mut out);
         [1, CALL, RPC_VERSION, 100_003, 4, 1, 6].iter().for_each(|word| w.u32(*word));

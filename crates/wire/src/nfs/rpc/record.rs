@@ -1,46 +1,45 @@
-//! Record marking: where one message ends in a stream and the next begins.
-//! RFC 5531 11.
+//! Record marking: delimits messages in a stream. RFC 5531 11.
 
 use crate::codec::Malformed;
-use crate::nfs::xdr::{Reserved, XdrWriter};
+use crate::nfs::xdr::{ReservedWord, XdrWriter};
 use std::borrow::Cow;
 
-/// Bytes of the mark before each fragment.
+/// Length of the mark before each fragment.
 pub const MARK_BYTES: usize = 4;
 
 /// Set in the mark of a record's last fragment.
 const LAST_FRAGMENT: u32 = 1 << 31;
 
-/// Fragments of one record. Some clients cut at 4,000 bytes; more of them than
-/// this would make looking for the end of a large record slow.
+/// Maximum number of fragments in one record. Some clients send fragments of 4,000 bytes. A higher
+/// limit would make the scan of a large record slow.
 pub const FRAGMENTS_MAX: usize = 2048;
 
-/// What is at the start of a stream.
+/// The result of scanning the start of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// A whole record.
+    /// A complete record.
     Complete(Extent),
-    /// The beginning of one.
+    /// An incomplete record.
     Incomplete {
-        /// How many bytes of the stream, from the start of the record, must be
-        /// there before it is worth looking again.
+        /// Minimum length of the stream, from the start of the record, before another scan is
+        /// useful.
         stream_bytes_min: usize,
     },
 }
 
-/// Where a record lies at the start of a stream.
+/// Position of a record at the start of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Bytes of the stream that it takes, marks and all.
+    /// Length of the record with its marks, in bytes.
     pub stream_bytes: usize,
-    /// Fragments that it was cut into.
+    /// Number of fragments.
     pub fragments: usize,
 }
 
 impl Extent {
-    /// The message: where it is, unless it was cut and must be put together.
+    /// The message: borrowed if it has one fragment, else reassembled.
     ///
-    /// `stream` is what [`scan_record`] saw.
+    /// `stream` is the input of [`scan_record`].
     #[must_use]
     pub fn payload<'a>(&self, stream: &'a [u8]) -> Cow<'a, [u8]> {
         if self.fragments == 1 {
@@ -57,18 +56,17 @@ impl Extent {
     }
 }
 
-/// Whether the fragment whose mark is at `at` is the last, and its length.
+/// Decodes the mark at `at`: whether its fragment is the last, and the length.
 fn mark_at(stream: &[u8], at: usize) -> Option<(bool, usize)> {
     let mark = u32::from_be_bytes(stream.get(at..at + MARK_BYTES)?.try_into().ok()?);
     Some((mark & LAST_FRAGMENT != 0, (mark & !LAST_FRAGMENT) as usize))
 }
 
-/// Looks for the end of the record that `stream` begins with, whose message may
-/// have `record_bytes_max` bytes.
+/// Scans the first record of `stream` for its end. Its message may have up to `record_bytes_max`
+/// bytes.
 ///
-/// # Errors
-/// [`Malformed`] if it is longer, has more than [`FRAGMENTS_MAX`] fragments, or
-/// an empty one before the last. There is no way on in such a stream.
+/// # Errors [`Malformed`] if the message is longer, has more than [`FRAGMENTS_MAX`] fragments, or
+/// an empty fragment before the last. The caller cannot resynchronize with such a stream.
 pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malformed> {
     let mut at = 0;
     let mut payload_bytes = 0;
@@ -95,14 +93,13 @@ pub fn scan_record(stream: &[u8], record_bytes_max: usize) -> Result<Scan, Malfo
     Err(Malformed { what: "number of fragments", at })
 }
 
-/// Begins a record of one fragment. What follows is its message.
-pub fn begin_record(w: &mut XdrWriter<'_>) -> Reserved {
+/// Starts a record of one fragment, whose message follows.
+pub fn begin_record(w: &mut XdrWriter<'_>) -> ReservedWord {
     w.reserve_u32()
 }
 
-/// Ends a record: `beyond_bytes` more bytes follow what is in the buffer, for
-/// instance from a file.
-pub fn end_record(w: &mut XdrWriter<'_>, mark: Reserved, beyond_bytes: usize) {
+/// Completes a record; `beyond_bytes` more bytes follow the buffer, for instance from a file.
+pub fn end_record(w: &mut XdrWriter<'_>, mark: ReservedWord, beyond_bytes: usize) {
     let length = w.position() - mark.position() - MARK_BYTES + beyond_bytes;
     w.fill_u32(mark, LAST_FRAGMENT | length as u32);
 }
@@ -117,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_one_fragment_stays_where_it_is() {
+    fn single_fragment_record_is_borrowed() {
         let stream = [fragment(true, b"hello"), fragment(true, b"next")].concat();
         let Ok(Scan::Complete(extent)) = scan_record(&stream, 100) else { panic!() };
         assert_eq!(extent, Extent { stream_bytes: 9, fragments: 1 });
@@ -125,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_put_together() {
+    fn record_fragments_are_reassembled() {
         let stream =
             [fragment(false, b"he"), fragment(false, b"l"), fragment(true, b"lo")].concat();
         let Ok(Scan::Complete(extent)) = scan_record(&stream, 5) else { panic!() };
@@ -134,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_record_says_how_much_is_missing() {
+    fn partial_record_reports_the_missing_length() {
         let stream = [fragment(false, b"he"), fragment(true, b"llo")].concat();
         for end in 0..stream.len() {
             let Ok(Scan::Incomplete { stream_bytes_min }) = scan_record(&stream[..end], 5) else {
@@ -146,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_and_empty_fragments_are_refused() {
+    fn excess_and_empty_fragments_are_refused() {
         assert!(scan_record(&fragment(false, b""), 100).is_err());
         let many = fragment(false, b"x").repeat(FRAGMENTS_MAX + 1);
         assert!(scan_record(&many, usize::MAX).is_err());
@@ -155,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_was_written_is_found() {
+    fn written_record_is_found_by_the_scan() {
         let mut out = Vec::new();
         let w = &mut XdrWriter::new(&mut out);
         let mark = begin_record(w);

@@ -1,38 +1,38 @@
-//! Looking up identifiers and names. MS-LSAT 3.1.4.5 to 3.1.4.11.
+//! Translation of SIDs and names. MS-LSAT 3.1.4.5 to 3.1.4.11.
 
-use super::super::names::{NameKind, Named, SidBytes, last_part, parent, text};
+use super::super::names::{NameKind, NamedSid, SidBytes, last_part, parent, text};
 use super::super::ndr::{align, put_referent, string};
 use super::super::{Fault, RpcFacts};
 use super::{put_chars, put_sid, put_unicode};
 use crate::codec::{Malformed, Reader, Writer};
 use crate::ntstatus::NtStatus;
 
-/// Identifiers or names of one call. MS-LSAT 2.2.16 lets 20,480 be asked for.
+/// Maximum number of SIDs or names in one call. MS-LSAT 2.2.16 permits 20,480.
 const LOOKUPS_MAX: usize = 1000;
-/// Parts of one identifier.
+/// Maximum number of subauthorities in one SID.
 const PARTS_MAX: u32 = 15;
-/// In the place of an index: no domain.
+/// Domain index for "no domain".
 const NO_DOMAIN: u32 = u32::MAX;
 
-/// How a name's identifier is told.
+/// How a call returns a name's SID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Its last part; the rest is the domain's. LsarLookupNames.
+    /// As a RID relative to the domain. LsarLookupNames.
     Relative,
-    /// So, with flags behind. LsarLookupNames2.
+    /// As a RID with flags. LsarLookupNames2.
     RelativeWithFlags,
-    /// Whole. LsarLookupNames3 and 4.
+    /// As a complete SID. LsarLookupNames3 and LsarLookupNames4.
     WholeSid,
 }
 
-/// Domains that answers refer to, each once.
+/// Domains that a response refers to, without duplicates.
 #[derive(Default)]
 struct Domains {
     list: Vec<(String, SidBytes)>,
 }
 
 impl Domains {
-    fn index_of(&mut self, named: &Named) -> u32 {
+    fn index_of(&mut self, named: &NamedSid) -> u32 {
         let wanted = (&named.domain, &named.domain_sid);
         let known = self.list.iter().position(|(name, sid)| (name, sid) == wanted);
         known.unwrap_or_else(|| {
@@ -65,7 +65,7 @@ impl Domains {
     }
 }
 
-/// The number and the pointer before a list, and its count again behind.
+/// The count and the pointer of an array, and its conformant count.
 fn put_list_head(w: &mut Writer<'_>, count: usize) {
     w.u32(count as u32);
     if count > 0 {
@@ -76,7 +76,7 @@ fn put_list_head(w: &mut Writer<'_>, count: usize) {
     }
 }
 
-/// How many were found, and what that makes of the call. MS-LSAT 3.1.4.5.
+/// The number of translated entries, and the status that follows from it. MS-LSAT 3.1.4.5.
 fn put_outcome(w: &mut Writer<'_>, found: usize, asked: usize) {
     w.u32(found as u32);
     let status = match found {
@@ -87,14 +87,14 @@ fn put_outcome(w: &mut Writer<'_>, found: usize, asked: usize) {
     w.u32(status.0);
 }
 
-/// LsarLookupSids, and with flags LsarLookupSids2 and 3.
+/// LsarLookupSids; with flags, LsarLookupSids2 and LsarLookupSids3.
 pub(super) fn sids(
     r: &mut Reader<'_>,
     facts: &RpcFacts,
     with_flags: bool,
 ) -> Result<Vec<u8>, Fault> {
     let asked = read_sids(r)?;
-    let found: Vec<Option<Named>> = asked.iter().map(|sid| facts.names.of_sid(sid)).collect();
+    let found: Vec<Option<NamedSid>> = asked.iter().map(|sid| facts.names.of_sid(sid)).collect();
     let mut domains = Domains::default();
     let entries: Vec<(NameKind, String, u32)> = asked
         .iter()
@@ -122,10 +122,10 @@ pub(super) fn sids(
     Ok(out)
 }
 
-/// LsarLookupNames to 4.
+/// LsarLookupNames to LsarLookupNames4.
 pub(super) fn names(r: &mut Reader<'_>, facts: &RpcFacts, form: Form) -> Result<Vec<u8>, Fault> {
     let asked = read_names(r)?;
-    let found: Vec<Option<Named>> = asked.iter().map(|name| facts.names.of_name(name)).collect();
+    let found: Vec<Option<NamedSid>> = asked.iter().map(|name| facts.names.of_name(name)).collect();
     let mut domains = Domains::default();
     let indices: Vec<u32> = found
         .iter()
@@ -156,8 +156,8 @@ pub(super) fn names(r: &mut Reader<'_>, facts: &RpcFacts, form: Form) -> Result<
     Ok(out)
 }
 
-/// A domain itself has no last part beyond its own.
-fn relative_id(named: Option<&Named>) -> u32 {
+/// The RID; a domain has none of its own.
+fn relative_id(named: Option<&NamedSid>) -> u32 {
     let within = named.filter(|n| parent(&n.sid).as_ref() == Some(&n.domain_sid));
     within.and_then(|n| last_part(&n.sid)).unwrap_or(u32::MAX)
 }
@@ -185,7 +185,7 @@ fn read_sid(r: &mut Reader<'_>) -> Result<SidBytes, Malformed> {
     Ok(r.take(8 + parts as usize * 4, "identifier")?.to_vec())
 }
 
-/// A count, and an array of counted strings behind it.
+/// A count, and an array of RPC_UNICODE_STRINGs.
 fn read_names(r: &mut Reader<'_>) -> Result<Vec<String>, Malformed> {
     let count = read_count(r)?;
     if count == 0 {
@@ -205,8 +205,8 @@ fn read_count(r: &mut Reader<'_>) -> Result<usize, Malformed> {
     if count > LOOKUPS_MAX { Err(r.malformed("count of look-ups")) } else { Ok(count) }
 }
 
-/// The fixed part of an array: which elements have a pointer that leads
-/// somewhere, `before` bytes into each.
+/// The fixed parts of an array's elements: whether the pointer in each, at `before` bytes, is
+/// non-null.
 fn read_pointers(r: &mut Reader<'_>, count: usize, before: usize) -> Result<Vec<bool>, Malformed> {
     if r.u32("array size")? as usize != count {
         return Err(r.malformed("array size"));

@@ -1,4 +1,4 @@
-//! Calls as clients make them, and answers as they read them.
+//! Calls as clients send them, and responses as they decode them.
 
 use super::super::names::{Names, UnixNames, machine_sid};
 use super::*;
@@ -25,7 +25,7 @@ fn with_handle(handles: &mut Handles, rest: &[u8]) -> Vec<u8> {
     stub
 }
 
-/// Everyone, S-1-22-1-1001, and an account of a machine that is not known.
+/// Everyone, S-1-22-1-1001, and an account of an unknown machine.
 fn sids_request() -> Vec<u8> {
     let mut out = Vec::new();
     let mut w = Writer::new(&mut out);
@@ -58,7 +58,7 @@ fn contains(answer: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn identifiers_are_answered_with_names_and_those_of_nobody_with_their_text() {
+fn sids_translate_to_names_and_unknown_ones_to_text() {
     let mut handles = Handles::default();
     for opnum in [LOOKUP_SIDS, LOOKUP_SIDS_2] {
         let stub = with_handle(&mut handles, &sids_request());
@@ -72,7 +72,7 @@ fn identifiers_are_answered_with_names_and_those_of_nobody_with_their_text() {
 }
 
 #[test]
-fn names_are_answered_in_each_form() {
+fn names_translate_to_each_sid_form() {
     let mut handles = Handles::default();
     let sid = [1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0, 0xE9, 3, 0, 0];
     for (opnum, whole) in [(LOOKUP_NAMES, false), (LOOKUP_NAMES_2, false), (LOOKUP_NAMES_3, true)] {
@@ -86,7 +86,7 @@ fn names_are_answered_in_each_form() {
 }
 
 #[test]
-fn a_handle_that_was_closed_or_never_opened_is_refused() {
+fn closed_or_unopened_policy_handle_is_refused() {
     let mut handles = Handles::default();
     let stub = with_handle(&mut handles, &[5, 0]);
     let answer = call(QUERY_INFORMATION_POLICY_2, &stub, &facts(), &mut handles).unwrap();
@@ -98,7 +98,7 @@ fn a_handle_that_was_closed_or_never_opened_is_refused() {
 }
 
 #[test]
-fn handles_of_one_pipe_are_bounded() {
+fn policy_handles_of_one_pipe_are_bounded() {
     let mut handles = Handles::default();
     for _ in 0..HANDLES_MAX {
         let answer = call(OPEN_POLICY, &[], &facts(), &mut handles).unwrap();
@@ -109,7 +109,7 @@ fn handles_of_one_pipe_are_bounded() {
 }
 
 #[test]
-fn the_caller_is_told_who_they_are() {
+fn get_user_name_returns_the_caller() {
     let mut stub = vec![0; 4];
     stub.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
     let answer = call(GET_USER_NAME, &stub, &facts(), &mut Handles::default()).unwrap();
@@ -117,7 +117,7 @@ fn the_caller_is_told_who_they_are() {
 }
 
 #[test]
-fn too_many_and_cut_look_ups_are_refused_and_take_no_memory() {
+fn excessive_or_truncated_lookups_take_no_memory() {
     let mut handles = Handles::default();
     let stub = with_handle(&mut handles, &[0xFF; 64]);
     assert_eq!(call(LOOKUP_SIDS, &stub, &facts(), &mut handles), Err(Fault::Ndr));
