@@ -1,4 +1,4 @@
-//! Names that differ in case only.
+//! Case-insensitive look-up of names.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, RawDir, openat};
@@ -6,31 +6,31 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vfs::{Name, fold_case, has_case};
 
-/// Bytes read from a directory at once.
+/// Bytes read from a directory per call.
 const BUFFER_BYTES: usize = 32 * 1024;
 
 /// See [`scans`].
 static SCANS: AtomicU64 = AtomicU64::new(0);
 
-/// Directories that this process has read from their beginning, to look for a name
-/// or to list them: what grows with every look-up grows with directories too.
+/// Number of directory scans by this process, for look-ups and listings. A cost that grows with
+/// each look-up also grows with the size of the directory.
 #[must_use]
 pub fn scans() -> u64 {
     SCANS.load(Ordering::Relaxed)
 }
 
-/// A directory is read from its beginning.
+/// Counts one scan of a directory from its start.
 pub(crate) fn count_scan() {
     SCANS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The name in `directory` that differs from `wanted` in case only; the first
-/// in byte order if there are several.
+/// Finds the name in `directory` that equals `wanted` except for case; of several, the first in
+/// byte order.
 pub fn find(directory: &impl AsFd, wanted: &[u8]) -> Option<Name> {
     if !has_case(wanted) {
         return None;
     }
-    // The handle may be for looking up only: listing needs one of its own.
+    // `directory` may be an O_PATH descriptor, which cannot be listed.
     let list: OwnedFd =
         openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .ok()?;

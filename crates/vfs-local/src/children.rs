@@ -1,12 +1,13 @@
-//! Names in directories that are open: no path is resolved here, and no link followed.
+//! Operations on names in open directories. No path is resolved here, and no link followed.
 //!
-//! Linux removes and replaces by name, not by node. Between the look at what a name leads to
-//! and the act, somebody else may give the name to another node of the same directory; a free
-//! name is taken atomically. Where the caller may remove any child of the directory, by POSIX or
-//! by DELETE_CHILD, it gains nothing by that: it may remove the other node, too. Where it has
-//! DELETE on the expected node alone, another user has to put a node under that very name within
-//! the microseconds between two system calls. That node loses its name, but the caller gets no
-//! right to it, and nothing outside of the directory is reached.
+//! Linux removes and replaces by name, not by node. Another user may give the name to another node
+//! of the same directory between the check of the name and the operation. A free name is taken
+//! atomically.
+//!
+//! A caller that may remove any child of the directory (by POSIX or by DELETE_CHILD) gains nothing
+//! from this race, because it may remove the other node, too. A caller with DELETE on the expected
+//! node alone needs another user to win the race within microseconds. The other node then loses its
+//! name, but the caller gets no right to it, and nothing outside the directory is affected.
 
 use crate::errors::{refusal, refusal_of_name};
 use crate::identity::as_server;
@@ -24,16 +25,16 @@ use vfs::{
     Opened, RelPath, Replace, Result, ServerWork, SpecialKind, Wait, Wanted,
 };
 
-/// Room for some entries of a directory that is expected to have none.
+/// Buffer for some entries of a directory that is expected to be empty.
 const LIST_BYTES: usize = 1024;
 
-/// A name, and the directory that it is in.
+/// A name and its directory.
 type ParentAndName<'a> = (BorrowedFd<'a>, &'a Name);
 
-/// The descriptor of the directory, and the name.
+/// Returns the descriptor of the directory, and the name.
 ///
-/// # Errors
-/// [`FsError::AccessDenied`] for that of a store of streams, which clients neither make nor remove.
+/// # Errors [`FsError::AccessDenied`] for the name of a stream store, which clients neither create
+/// nor remove.
 pub fn of(child: ChildName<'_>) -> Result<(BorrowedFd<'_>, Name)> {
     let directory = LocalNode::of(child.directory).ok_or(FsError::NotSupported)?;
     let name = child.name()?;
@@ -61,7 +62,7 @@ fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// Removes a name, if it names `expected`.
+/// Removes a name if it refers to `expected`.
 pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result<()> {
     let mut flags = AtFlags::empty();
     if !expected.is_file_as_seen {
@@ -77,15 +78,15 @@ pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result
     Ok(())
 }
 
-/// Gives a node a further name.
+/// Adds a hard link to a node.
 pub fn link(node: &LocalNode, (parent, name): ParentAndName<'_>) -> rustix::io::Result<()> {
-    // Told where the new name is, not where the others are.
+    // The kernel notifies the new name's directory only, not those of the other names.
     let _telling = listing_changes::Unheard::telling();
     let (from, follow) = (node.proc_path(), AtFlags::SYMLINK_FOLLOW);
     rustix::fs::linkat(rustix::fs::CWD, from, parent, name.as_bytes(), follow)
 }
 
-/// Renames; `is_same` if both are the same name.
+/// Renames; `is_same` is true if both names are equal except for case.
 pub fn rename(
     from: ParentAndName<'_>,
     to: ParentAndName<'_>,
@@ -94,14 +95,14 @@ pub fn rename(
 ) -> Result<()> {
     let flags =
         if replace == Replace::Never { RenameFlags::NOREPLACE } else { RenameFlags::empty() };
-    // POSIX lets a directory take the place of an empty one.
+    // POSIX lets a directory replace an empty one.
     if replace == Replace::File && !is_same && look(to).is_ok_and(|stat| is_directory(&stat)) {
         return Err(FsError::IsDirectory);
     }
     rename_at(from, to, flags, replace)
 }
 
-/// Renames what is expected, and replaces nothing but that.
+/// Renames the expected node, and replaces the expected target only.
 pub fn rename_expected(change: &ChildRename<'_>) -> Result<()> {
     let (from_parent, from_name) = of(change.from)?;
     let (to_parent, to_name) = of(change.to)?;
@@ -110,11 +111,11 @@ pub fn rename_expected(change: &ChildRename<'_>) -> Result<()> {
         return Err(FsError::NotFound);
     }
     if change.replace == Replace::Never {
-        // The file system refuses a name that is taken.
+        // RENAME_NOREPLACE refuses an existing name.
         return rename_at(from, to, RenameFlags::NOREPLACE, Replace::Never);
     }
     match look(to) {
-        // Taken meanwhile, it is not replaced.
+        // The name appeared meanwhile, so it is not replaced.
         Err(Errno::NOENT) => rename_at(from, to, RenameFlags::NOREPLACE, Replace::Never),
         Err(errno) => Err(refusal("rename", errno)),
         Ok(stat) if change.replaced != Some(key_of(&stat)) => Err(FsError::AlreadyExists),
@@ -140,7 +141,7 @@ fn rename_at(
         |e| match e {
             Errno::NOTDIR if replace == Replace::Any => FsError::NotDirectory,
             Errno::NOTEMPTY if replace == Replace::Any => FsError::NotEmpty,
-            // Into itself, or over something it cannot replace.
+            // A move into itself, or over a node that it cannot replace.
             Errno::INVAL | Errno::NOTDIR | Errno::NOTEMPTY => FsError::AccessDenied,
             other => refusal_of_name("rename", other),
         },
@@ -149,7 +150,8 @@ fn rename_at(
     Ok(())
 }
 
-/// Makes a directory and opens it, for looking only if its mode keeps its maker from reading it.
+/// Creates a directory and opens it. If its mode keeps its creator from reading it, the descriptor
+/// is O_PATH.
 pub fn make_directory(
     parent: BorrowedFd<'_>,
     name: &Name,
@@ -167,13 +169,13 @@ pub fn make_directory(
     .map_err(|e| refusal("open new directory", e))
 }
 
-/// Refuses a directory that is not the one that was just made: Linux makes it and opens it in
-/// two calls, between which whoever may change names can put another one there. Its maker would
-/// get it open, and a list of the maker's stored with it.
+/// Refuses a directory other than the one just created. Linux creates and opens it in two calls,
+/// and another user may replace it in between. The caller would receive an open handle to that
+/// directory, and the server would store the caller's ACL on it.
 ///
-/// A rename moves the time of change, but not that of birth. What makes a new directory may
-/// move the first, too, such as an inherited access list. Then it is the right one if it is
-/// empty: who could put an empty one there could remove it and make another as well.
+/// A rename moves the change time, but not the creation time. Initialisation such as an inherited
+/// ACL may move the change time, too. In that case an empty directory is accepted: a user who could
+/// put an empty directory there could also remove this one and create another.
 ///
 /// # Errors
 /// [`FsError::NotFound`].
@@ -202,7 +204,7 @@ fn is_empty(directory: BorrowedFd<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Makes a link, a pipe, a socket or a device, which has this path, and opens it for looking.
+/// Creates a symbolic link, pipe, socket or device at this path, and opens it with O_PATH.
 pub fn make_other(
     parent: BorrowedFd<'_>,
     (path, name): (&RelPath, &Name),
@@ -212,8 +214,8 @@ pub fn make_other(
     match new {
         NewChild::Symlink(target) => rustix::fs::symlinkat(target, parent, name.as_bytes())
             .map_err(|e| refusal("symlink", e))?,
-        // The kernel asks for CAP_MKNOD, which no elevated call has; a process that is not the
-        // superuser's may have been given it for all of its users.
+        // The kernel requires CAP_MKNOD, which no elevated call has. An unprivileged process may
+        // have been given it for all of its users.
         NewChild::Special { kind: SpecialKind::Device(_), .. } if !may_make_devices => {
             return Err(FsError::AccessDenied);
         }
@@ -248,7 +250,7 @@ mod tests {
     use vfs::Timestamp;
 
     #[test]
-    fn directory_put_in_place_of_new_one_is_refused() {
+    fn directory_swapped_for_the_new_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let parent = std::fs::File::open(folder.path()).unwrap();
         let name = Name::new(&b"d"[..]).unwrap();

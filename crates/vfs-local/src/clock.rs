@@ -1,20 +1,19 @@
-//! What the kernel knows of its clock: here because asking takes `unsafe`.
+//! State of the kernel's clock. It lives here because the query needs `unsafe`.
 
-/// How far the system's clock can be trusted. adjtimex(2).
+/// Accuracy of the system clock. adjtimex(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockState {
-    /// Whether something keeps it right.
+    /// True if a time source synchronizes the clock.
     pub synchronized: bool,
-    /// By how much it may be wrong, in microseconds.
+    /// Maximum error, in microseconds.
     pub error_microseconds: u64,
 }
 
-/// Asks, and changes nothing.
+/// Queries the clock without changing it.
 ///
-/// # Errors
-/// What the system says, if it does not tell.
+/// # Errors The error of adjtimex(2).
 pub fn clock_state() -> std::io::Result<ClockState> {
-    // SAFETY: integers only, for which zero is a value: `modes` says that nothing is set.
+    // SAFETY: integers only, for which zero is valid; `modes` 0 sets nothing.
     let mut clock: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is the kernel's, and outlives the call.
     let state = unsafe { libc::adjtimex(&raw mut clock) };
@@ -31,9 +30,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_tells_by_how_much_it_may_be_wrong() {
+    fn clock_state_reports_the_maximum_error() {
         let state = clock_state().expect("anybody may ask");
-        // The kernel counts 16 s at most while nothing keeps it right.
+        // The kernel caps the error of an unsynchronized clock at 16 s.
         assert!(state.error_microseconds <= 16_000_000 || !state.synchronized, "{state:?}");
     }
 }

@@ -1,10 +1,11 @@
-//! Creating files and directories, with all that belongs to them from the beginning.
+//! Creation of files and directories with their complete initial attributes.
 //!
-//! A file that has more than a name and a mode is created without a name (`O_TMPFILE`), completed,
-//! and linked: a loss of power, and other users, find all of it or nothing. open(2).
+//! A file with more than a name and a mode is created without a name (`O_TMPFILE`), initialised,
+//! and then linked. After a power failure, and for other users, it is complete or absent. open(2).
 //!
-//! Directories cannot be created without a name, nor files on some file systems. Where a
-//! descriptor is to take the place of the mode, these are their creator's alone until it has.
+//! Directories, and files on some file systems, cannot be created without a name. If a security
+//! descriptor replaces the mode, the node is accessible to its creator only until the descriptor is
+//! stored.
 
 use crate::children;
 use crate::errors::{refusal, refusal_of_name};
@@ -20,21 +21,21 @@ use vfs::{
     RelPath, Result, ServerWork, Wanted,
 };
 
-/// Bits of a mode that are about the owner.
+/// Mode bits of the owner.
 const OWNER_BITS: u32 = 0o700;
 
-/// A name that is to be given.
+/// A name to create.
 #[derive(Clone, Copy, Debug)]
 pub struct NewName<'a> {
-    /// The directory.
+    /// The parent directory.
     pub parent: BorrowedFd<'a>,
     /// The name in it.
     pub name: &'a vfs::Name,
-    /// The path that it is the end of.
+    /// The path that ends in this name.
     pub path: &'a RelPath,
 }
 
-/// Creates a file or directory exclusively, as whom the thread acts as.
+/// Creates a file or directory exclusively, with the thread's current credentials.
 ///
 /// # Errors
 /// As [`vfs::Vfs::create`].
@@ -50,21 +51,22 @@ pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
     let restricted = if replaces_mode { how.mode.limited_to(OWNER_BITS) } else { how.mode };
     match create_named(at, how, restricted)? {
         (_, Initialisation::WithoutDescriptor) if restricted != how.mode => {
-            // The mode says all, as far as the directory's default list lets it, which only a
-            // creation applies.
+            // The mode is complete, except for the directory's default ACL, which only a creation
+            // applies.
             Ok(create_named(at, how, how.mode)?.0)
         }
         (opened, _) => Ok(opened),
     }
 }
 
-/// Creates a complete file and links it. None where the file system cannot, or cannot store a
-/// descriptor.
+/// Creates a complete file and links it. `None` if the file system does not support that, or cannot
+/// store a descriptor.
 fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opened>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let open = |mode| rustix::fs::openat(at.parent, c".", flags, mode);
     let fd = match create_with(how.mode, open) {
-        // Kernels and file systems without O_TMPFILE take it for a directory, or for no flag.
+        // Kernels and file systems without O_TMPFILE treat the call as an open of a directory, or
+        // reject the flag.
         Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::ISDIR | Errno::INVAL) => return Ok(None),
         other => other.map_err(|e| refusal("create", e))?,
     };
@@ -82,21 +84,20 @@ fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opene
     let linked = LocalNode::of(&*nameless.node).map(LocalNode::proc_path).unwrap_or_default();
     match rustix::fs::linkat(CWD, linked, at.parent, at.name.as_bytes(), AtFlags::SYMLINK_FOLLOW) {
         Ok(()) => open_linked(at, how, nameless).map(Some),
-        // A file system without hard links, or one whose owners are not those of this machine; no
-        // /proc.
+        // The file system has no hard links, has foreign owners, or /proc is not mounted.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV | Errno::NOENT) => Ok(None),
         Err(errno) => Err(refusal_of_name("create", errno)),
     }
 }
 
-/// Opens by its name what was linked. A descriptor from before has no name for the kernel, which
-/// would report changes of a file that is in no directory, and not know its path.
+/// Opens a linked file by its name. The kernel associates no name with the O_TMPFILE descriptor: it
+/// would report changes without a directory, and could not tell the path.
 fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Result<Opened> {
     let flags =
         OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let open = || rustix::fs::openat(at.parent, at.name.as_bytes(), flags, Mode::empty());
     let opened = match open() {
-        // The creator has it open, whatever permissions it was created with.
+        // The creator's open succeeds regardless of the file's permissions.
         Err(Errno::ACCESS) => {
             as_server(ServerWork::OpenChecked, || open().map_err(|e| refusal("create", e)))
         }
@@ -109,13 +110,13 @@ fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Resul
         let node = Arc::new(node.opened_by(at.path));
         return Ok(Opened { node, attributes, path: nameless.path });
     }
-    // It has lost the name already.
+    // The name was removed meanwhile.
     let attributes = nameless.node.attributes(how.wanted)?;
     Ok(Opened { attributes, ..nameless })
 }
 
-/// Creates a file or directory that is there before it is complete, with a mode that may be
-/// narrower than the one asked for. If that is not to stay it is removed again.
+/// Creates a file or directory that is visible before it is complete, possibly with a narrower mode
+/// than requested. It is removed again if its initialisation fails.
 fn create_named(
     at: &NewName<'_>,
     how: &CreateHow<'_>,
@@ -139,7 +140,7 @@ fn create_named(
     let node = node.opened_by(at.path);
     let opened = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
     let Some(initialiser) = how.initialiser else { return Ok((opened, Initialisation::Complete)) };
-    // What is stored follows from the mode that was asked for.
+    // The stored descriptor follows from the requested mode.
     let mode_bits = opened.attributes.mode | how.mode.without_list() & 0o777;
     let shown = Attributes { mode: mode_bits, ..opened.attributes };
     let initialised = initialiser.initialise(&Opened { attributes: shown, ..opened.clone() });
@@ -157,7 +158,7 @@ fn create_named(
     Ok((Opened { attributes, ..opened }, initialised?))
 }
 
-/// Gives the name; also whether what has it is open for looking only.
+/// Creates the name. The flag is true if the descriptor is O_PATH.
 fn open_new(at: &NewName<'_>, kind: FileKind, mode: CreationMode) -> Result<(OwnedFd, bool)> {
     match kind {
         FileKind::File => {
@@ -183,12 +184,12 @@ mod tests {
     const PERMISSIONS: PosixAcl =
         PosixAcl { owner: 6, group: 6, others: 4, mask: None, named: Vec::new() };
 
-    /// Stores a descriptor, and notes what others find meanwhile.
+    /// Stores a descriptor, and records the visible state of the node meanwhile.
     #[derive(Debug)]
     struct Watching<'a> {
         folder: &'a Path,
         outcome: Result<Initialisation>,
-        /// Names in the folder, and the mode of the node.
+        /// Number of names in the folder, and the mode of the node.
         found: Mutex<Vec<(usize, u32)>>,
     }
 
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn file_with_a_descriptor_has_no_name_before_it_is_complete() {
+    fn file_with_descriptor_is_nameless_until_complete() {
         let fixture = Fixture::new();
         let watching = fixture.watching(Ok(Initialisation::Complete));
         let how = how(FileKind::File, &watching);
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_completed_is_not_created() {
+    fn file_whose_initialisation_fails_is_not_created() {
         let fixture = Fixture::new();
         for kind in [FileKind::File, FileKind::Directory] {
             let watching = fixture.watching(Err(FsError::NoSpace));
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn named_node_is_its_creator_s_until_it_is_complete() {
+    fn named_node_is_private_until_complete() {
         for kind in [FileKind::File, FileKind::Directory] {
             let fixture = Fixture::new();
             let watching = fixture.watching(Ok(Initialisation::Complete));
@@ -314,13 +315,13 @@ mod tests {
     }
 
     #[test]
-    fn node_that_stores_no_descriptor_has_the_mode_asked_for() {
+    fn node_without_descriptor_has_the_requested_mode() {
         for kind in [FileKind::File, FileKind::Directory] {
             let fixture = Fixture::new();
             let watching = fixture.watching(Ok(Initialisation::WithoutDescriptor));
             let opened = create(&fixture.at(), &how(kind, &watching)).unwrap();
             assert_eq!(opened.attributes.mode, 0o664);
-            // btrfs counts one link for each directory.
+            // btrfs counts a directory's link once.
             assert!((1..=2).contains(&opened.attributes.links));
             assert_eq!(fixture.names(), 1);
         }

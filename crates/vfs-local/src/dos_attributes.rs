@@ -1,81 +1,80 @@
 //! DOS attributes and creation time in Samba's `user.DOSATTRIB`.
 //!
-//! The value is a structure in NDR: an ASCII string (`0x20`), then a version,
-//! then its fields. Versions 1 to 5 are read, 3 is written: it has what is
-//! needed, and every Samba since 3.5 reads it.
+//! The value is an NDR structure: an ASCII string (`0x20`), a version, and the fields of that
+//! version. The server reads versions 1 to 5 and writes version 3, which has all fields that it
+//! needs. Every Samba since 3.5 reads that version.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfs::{DosInfo, Timestamp};
 
 /// Name of the attribute.
 pub const NAME: &str = "user.DOSATTRIB";
-/// Bytes of a value of version 3.
+/// Length of a value of version 3.
 const ENCODED_BYTES: usize = 52;
 const VALID_ATTRIBUTES: u32 = 1;
 const VALID_CREATED: u32 = 0x10;
 const VALID_CHANGED: u32 = 0x20;
-/// Between 1601 and 1970, in 100-nanosecond intervals.
+/// From 1601 to 1970, in 100-nanosecond intervals.
 const EPOCH: i128 = 116_444_736_000_000_000;
 
-/// Locks for all files: two of one lock wait for each other now and then.
+/// Number of locks, which all files share.
 const LOCKS: usize = 64;
 
-/// Held from reading a file's value until what was merged with it is stored: changes of one field at
-/// the same time as another would be lost. Callers take one at a time.
+/// Locks a file's value from a read until the merged value is stored, so that concurrent changes of
+/// two fields do not overwrite each other. A caller holds one such lock at a time.
 pub fn lock_of(inode: u64) -> MutexGuard<'static, ()> {
     static ALL: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
     ALL[inode as usize % LOCKS].lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All that a stored value holds.
+/// The contents of a stored value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoredDos {
     /// DOS attributes and creation time.
     pub info: DosInfo,
-    /// The change time that a client set, if one did.
+    /// The change time that a client set, if any.
     pub changed: Option<SetChangeTime>,
 }
 
-/// A change time that a client set. The kernel's own cannot be set, and moves with everything that
-/// changes the file, storing this included: so it counts while the kernel's is the one that storing
-/// it left.
+/// A change time that a client set. The kernel's change time cannot be set, and every change of the
+/// file moves it, including storing this value. So the value counts while the kernel's change time
+/// is the one that storing it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetChangeTime {
-    /// The time to show.
+    /// The change time to report.
     pub shown: Timestamp,
-    /// The time of this machine's clock when it was stored, moved by how far the file system's clock
-    /// is known to be from it. It stands where Samba has the file's length, which neither server
-    /// reads.
+    /// The machine's clock when the value was stored, adjusted by the known offset of the file
+    /// system's clock. It occupies Samba's field for the file's length, which neither server reads.
     pub anchor: Timestamp,
 }
 
-/// How far a change time may lie before the clock that was read first, in nanoseconds: file systems
-/// stamp files with the time of the last tick, and the slowest has 100 a second.
+/// Maximum lag of a change time behind the clock, in nanoseconds: file systems stamp files with the
+/// time of the last tick, and the slowest tick has 100 Hz.
 const TICK_NANOS: i128 = 10_000_000;
-/// How long the kernel may take from there to stamping the file, in nanoseconds. A change by somebody
-/// else in this time is not seen.
+/// Maximum delay from reading the clock to the kernel's stamp, in nanoseconds. A concurrent change
+/// within this time is not detected.
 const STORING_NANOS: i128 = 2_000_000;
 
 impl SetChangeTime {
-    /// Whether the file, whose change time by the kernel this is, is as storing it left it.
+    /// True if the kernel's change time is the one that storing this value left.
     pub fn is_of(&self, changed: Timestamp) -> bool {
         (-TICK_NANOS..=STORING_NANOS).contains(&(changed.0 - self.anchor.0))
     }
 }
 
-/// Reads a stored value; none if it is of no known form.
+/// Decodes a stored value; `None` if its form is unknown.
 pub fn decode(bytes: &[u8]) -> Option<StoredDos> {
     let end = bytes.iter().position(|&b| b == 0)?;
     let text = std::str::from_utf8(&bytes[..end]).ok()?;
     if end + 1 == bytes.len() || bytes.len() < end + 9 {
-        // The form before version 1: the string alone.
+        // The form before version 1 is the string alone.
         let bits = u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
         return Some(StoredDos::from(DosInfo { bits: Some(bits), created: None }));
     }
     let mut fields = Fields { bytes, at: end + 1 };
     fields.align(2);
     let version = fields.u16()?;
-    // A union's switch repeats the version; what it holds is aligned.
+    // The union's discriminant repeats the version; its contents are aligned.
     fields.u16()?;
     fields.align(4);
     match version {
@@ -86,11 +85,11 @@ pub fn decode(bytes: &[u8]) -> Option<StoredDos> {
         }
         3 => {
             let (valid, bits) = (fields.u32()?, fields.u32()?);
-            // Bytes of extended attributes, length, allocation.
+            // Size of extended attributes, length, allocation.
             let (_, anchor, _) = (fields.u32()?, fields.u64()?, fields.u64()?);
             let info = info(valid, bits, fields.u64()?);
             let shown = fields.u64()?;
-            // The anchor tells what this server stored from Samba's own field.
+            // The anchor distinguishes this server's value from Samba's own field.
             let is_set = valid & VALID_CHANGED != 0 && anchor != 0;
             let changed =
                 is_set.then(|| SetChangeTime { shown: to_time(shown), anchor: to_time(anchor) });
@@ -98,7 +97,7 @@ pub fn decode(bytes: &[u8]) -> Option<StoredDos> {
         }
         4 => {
             let (valid, bits) = (fields.u32()?, fields.u32()?);
-            // A time that numbers of files are made from.
+            // A time from which Samba derives file ids.
             fields.u64()?;
             Some(info(valid, bits, fields.u64()?).into())
         }
@@ -128,17 +127,17 @@ fn to_intervals(Timestamp(nanos): Timestamp) -> u64 {
     u64::try_from(nanos.div_euclid(100) + EPOCH).unwrap_or(0)
 }
 
-/// The value to store.
+/// Encodes a value.
 pub fn encode(StoredDos { info, changed }: &StoredDos) -> Vec<u8> {
     let valid = if info.bits.is_some() { VALID_ATTRIBUTES } else { 0 }
         | if info.created.is_some() { VALID_CREATED } else { 0 }
         | if changed.is_some() { VALID_CHANGED } else { 0 };
     let mut out = Vec::with_capacity(ENCODED_BYTES);
-    // An empty string, then the version, and again as the union's switch.
+    // An empty string, the version, and the version again as the union's discriminant.
     out.extend_from_slice(&[0, 0, 3, 0, 3, 0, 0, 0]);
     out.extend_from_slice(&valid.to_le_bytes());
     out.extend_from_slice(&info.bits.unwrap_or(0).to_le_bytes());
-    // Bytes of extended attributes and allocation are not kept, nor is the length.
+    // The sizes of extended attributes and of the file are not maintained.
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&changed.map_or(0, |it| to_intervals(it.anchor)).to_le_bytes());
     out.extend_from_slice(&[0; 8]);
@@ -171,7 +170,7 @@ impl Fields<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// Bytes of extended attributes, length, allocation: not kept up to date.
+    /// Skips the sizes of extended attributes, file and allocation, which are not maintained.
     fn skip_sizes(&mut self) -> Option<()> {
         self.take::<20>().map(|_| ())
     }
@@ -186,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_stored_is_read_back() {
+    fn dos_attributes_round_trip() {
         let created = Some(Timestamp(1_700_000_000_123_456_700));
         for info in [
             DosInfo { bits: Some(0x20), created },
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn set_change_time_counts_until_the_kernels_moves_on() {
+    fn set_change_time_counts_until_ctime_moves() {
         let set = SetChangeTime { shown: Timestamp(5), anchor: Timestamp(1_000_000_000) };
         for (kernels, counts) in [
             (989_999_999, false),
@@ -220,12 +219,12 @@ mod tests {
     const CREATED_BYTES: [u8; 8] = [0x00, 0x05, 0xB5, 0x7D, 0x96, 0x8D, 0xC0, 0x01];
 
     #[test]
-    fn what_samba_stored_in_any_version_is_read() {
+    fn dos_attributes_of_every_samba_version_decode() {
         let head = |version: u8| vec![0, 0, version, 0, version, 0, 0, 0];
         let valid: &[u8] = &[0x11, 0, 0, 0, 0x27, 0, 0, 0];
         let all = DosInfo { bits: Some(0x27), created: Some(CREATED) }.into();
         for (value, what) in [
-            // As Samba 4.17 wrote it.
+            // Written by Samba 4.17.
             ([head(5), valid.into(), CREATED_BYTES.into()].concat(), "5"),
             ([head(4), valid.into(), vec![9; 8], CREATED_BYTES.into()].concat(), "4"),
             ([head(3), valid.into(), vec![9; 20], CREATED_BYTES.into(), vec![9; 8]].concat(), "3"),
@@ -234,7 +233,7 @@ mod tests {
                     .concat(),
                 "1",
             ),
-            // A string in front, which ends at an odd place.
+            // A preceding string that ends at an odd offset.
             (
                 [&b"0x27\0\0\x05\0\x05\0\0\0"[..], valid, &CREATED_BYTES].concat(),
                 "5 after a string",
@@ -246,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_in_the_form_of_samba() {
+    fn dos_attributes_are_encoded_as_samba_does() {
         let value = encode(&DosInfo { bits: Some(0x27), created: Some(CREATED) }.into());
         let expected = [
             &[0, 0, 3, 0, 3, 0, 0, 0, 0x11, 0, 0, 0, 0x27, 0, 0, 0][..],
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_form_and_garbage_do_no_harm() {
+    fn oldest_form_and_garbage_decode_safely() {
         let oldest = DosInfo { bits: Some(0x21), created: None };
         assert_eq!(decode(b"0x21\0"), Some(oldest.into()));
         let good = encode(&DosInfo { bits: Some(1), created: Some(Timestamp(5)) }.into());

@@ -1,10 +1,10 @@
-//! From errno to refusals: the one table.
+//! Maps errno to file layer errors, in one table.
 
 use rustix::io::Errno;
 use vfs::FsError;
 
-/// What an errno of `operation` means to the file layer. One that nobody
-/// expects is logged here, where it happened.
+/// The file layer's error for an errno of `operation`. An unexpected errno is logged here, where it
+/// occurs.
 pub fn refusal(operation: &'static str, errno: Errno) -> FsError {
     match errno {
         Errno::ACCESS | Errno::PERM => FsError::AccessDenied,
@@ -39,8 +39,8 @@ pub fn refusal(operation: &'static str, errno: Errno) -> FsError {
     }
 }
 
-/// The same of a new name, which lies on another file system where openat2 would speak of a
-/// link that leads out.
+/// Like [`refusal`], for a new name: EXDEV means another file system, whereas openat2 uses it for a
+/// link that leads out of the tree.
 pub fn refusal_of_name(operation: &'static str, errno: Errno) -> FsError {
     if errno == Errno::XDEV { FsError::CrossDevice } else { refusal(operation, errno) }
 }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn other_file_systems_too_many_names_and_quotas_are_told_apart() {
+    fn cross_device_link_limit_and_quota_errors_are_distinct() {
         let told = [Errno::XDEV, Errno::MLINK, Errno::DQUOT, Errno::NOSPC];
         let told = told.map(|errno| refusal_of_name("link", errno));
         let (link, quota) = (FsError::TooManyLinks, FsError::OverQuota);

@@ -1,34 +1,34 @@
-//! What the kernel calls files in its handles, so that listing a directory again asks for
-//! none of them.
+//! Cache of the kernel's file handles, so that a repeated listing of a directory need not query
+//! them.
 //!
-//! A handle is the file's number and a generation, which only the kernel tells. It stays what it
-//! is while the file exists; a file that takes the number later was made later. So a note counts
-//! for the file that has both the number and the time of its making. File systems tell time in
-//! steps, and within one a number may be given out twice: so nothing is noted of a file that was
-//! made a moment ago. Notes of all trees are in one table of a fixed size, as those of extended
-//! attributes ([`crate::xattr_notes`]).
+//! A handle consists of the file's inode number and a generation that only the kernel knows. It is
+//! constant for the lifetime of the file, and a file that reuses the number is created later. A
+//! cached handle is therefore valid for the file with the same inode number and creation time.
+//! Within one tick of the file system's clock a number may be reused, so handles of files created a
+//! moment ago are not cached. All trees share one table of fixed size, as in
+//! [`crate::xattr_notes`].
 
 use crate::xattr_notes::now;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use vfs::{FileKey, NodeHandle, Timestamp};
 
-/// How long ago a file must have been made. File systems that tell when that was stamp files with
-/// the kernel's coarse clock, whose step is 10 ms at most.
+/// Minimum age of a file whose handle is cached. File systems stamp creation times with the
+/// kernel's coarse clock, whose tick is at most 10 ms.
 const SETTLED_NANOS: i128 = 100_000_000;
-/// Notes that are made room for at once, and how often: 17 MiB in all.
+/// Entries allocated at a time, and the number of such parts: 17 MiB in total.
 const PART_NOTES: usize = 1024;
 const PARTS: usize = 256;
-/// Places that a note may be in.
+/// Candidate slots per file.
 const PLACES: usize = 2;
-/// Bytes of a handle that is noted: ext4's have 13, those of XFS up to 17, btrfs's 25.
+/// Maximum length of a cached handle: ext4's have 13 bytes, XFS' up to 17, btrfs' 25.
 const HANDLE_BYTES_MAX: usize = 39;
 
 #[derive(Clone, Copy)]
 struct Note {
     key: FileKey,
-    /// When the file was made, in nanoseconds.
+    /// Creation time of the file, in nanoseconds.
     born: i64,
-    /// 0 of a note that was never written.
+    /// 0 for an empty slot.
     length_bytes: u8,
     bytes: [u8; HANDLE_BYTES_MAX],
 }
@@ -44,7 +44,7 @@ type Part = Mutex<Box<[Note]>>;
 
 static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
 
-/// The handle of this file, if it was noted.
+/// The cached handle of this file.
 pub fn find(key: FileKey, born: Option<Timestamp>) -> Option<NodeHandle> {
     let born = nanos(born)?;
     let at = key.inode as usize % PART_NOTES;
@@ -59,13 +59,13 @@ pub fn find(key: FileKey, born: Option<Timestamp>) -> Option<NodeHandle> {
     None
 }
 
-/// Whether the handle of a file that was made then may be noted.
+/// True if the handle of a file with this creation time may be cached.
 pub fn is_noted(born: Option<Timestamp>) -> bool {
     born.is_some_and(|Timestamp(time)| time < now() - SETTLED_NANOS)
 }
 
-/// Notes the handle of a file that was made then, and is open: whoever asks by a name
-/// may meet another file by now.
+/// Caches the handle of a file with this creation time. The file must be open: after a look-up by
+/// name, the name may refer to another file.
 pub fn keep(key: FileKey, born: Option<Timestamp>, handle: &NodeHandle) {
     let Some(time) = nanos(born).filter(|_| is_noted(born)) else { return };
     let from = handle.as_bytes();
@@ -80,7 +80,7 @@ pub fn keep(key: FileKey, born: Option<Timestamp>, handle: &NodeHandle) {
     for (number, part) in parts(key.inode).into_iter().enumerate() {
         let part = TABLE[part].get_or_init(|| Mutex::new(vec![EMPTY; PART_NOTES].into()));
         let there = &mut part.lock().unwrap_or_else(PoisonError::into_inner)[at];
-        // The last of them gives way, whatever is there.
+        // Replaces the last candidate if no slot is free.
         if there.length_bytes == 0 || there.key == key || number + 1 == PLACES {
             *there = note;
             return;
@@ -92,8 +92,8 @@ fn nanos(born: Option<Timestamp>) -> Option<i64> {
     born.and_then(|Timestamp(time)| i64::try_from(time).ok())
 }
 
-/// The parts in which a file's note may be. Files made one after the other have their notes beside
-/// each other; file systems leave gaps between their numbers that are multiples of anything.
+/// The parts that may hold a file's entry. Files created in sequence have adjacent entries. File
+/// systems leave gaps of arbitrary strides between inode numbers.
 fn parts(inode: u64) -> [usize; PLACES] {
     let group = inode / PART_NOTES as u64;
     let mixed = group.wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_counts_for_the_file_that_was_made_then() {
+    fn cached_handle_is_valid_for_its_creation_time_only() {
         let (long_ago, later) = (Some(Timestamp(900)), Some(Timestamp(901)));
         keep(key(5), long_ago, &handle(1));
         assert_eq!(find(key(5), long_ago), Some(handle(1)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn many_files_in_few_places_are_never_taken_for_each_other() {
+    fn crowded_handle_cache_never_confuses_files() {
         let born = Some(Timestamp(800));
         let inode = |number: u64| 7 + number * PART_NOTES as u64;
         let handle = |number: u64| NodeHandle::new(number.to_le_bytes()).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_noted_of_a_file_that_was_made_a_moment_ago() {
+    fn recent_file_handle_is_not_cached() {
         let fresh = Some(Timestamp(now()));
         keep(key(6), fresh, &handle(1));
         assert_eq!(find(key(6), fresh), None);

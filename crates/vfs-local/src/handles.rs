@@ -1,14 +1,13 @@
-//! Nodes by handles that outlive what is open, and where nodes are now.
+//! Persistent node handles, and the current paths of nodes.
 //!
-//! The kernel's own handles are used where this process may open them
-//! (CAP_DAC_READ_SEARCH) and the node is on the root's own mount. Whatever one leads
-//! to is checked to lie in the tree: the path that the kernel knows of it is walked
-//! from the root, and must lead to that very node. Of what is no directory it may know
-//! none, as after a restart of the machine: then the caller is told that it is not certain
-//! ([`Located::is_certain`]), unless all of the file system is served.
+//! The kernel's own handles are used if this process may open them (CAP_DAC_READ_SEARCH) and the
+//! node is on the root's mount. An opened node is verified to lie in the tree: its path as the
+//! kernel reports it is walked from the root, and must lead to that very node. For a node other
+//! than a directory the kernel may know no path, for example after a reboot. Then the result is
+//! marked uncertain ([`Located::is_certain`]), unless the complete file system is served.
 //!
-//! Everywhere else a bounded table has where nodes were last, which is walked and checked in
-//! the same way. It follows renames by this process, and does not outlive it.
+//! Otherwise a bounded table holds the last known path of each node, which is walked and verified
+//! in the same way. It follows renames by this process, and does not survive it.
 
 use crate::errors::refusal;
 use crate::handle_notes;
@@ -29,58 +28,57 @@ use vfs::{
     Result, ServerWork, Timestamp, Wait, Wanted,
 };
 
-/// Nodes of which it is known by a table only where they are: some ten megabytes.
+/// Maximum number of nodes in the table of last known paths: some ten megabytes.
 const PLACES_MAX: usize = 1 << 16;
-/// Bytes of the paths in that table.
+/// Maximum total length of those paths.
 const PLACES_BYTES_MAX: usize = 64 << 20;
 
-/// The kernel's own handle follows.
+/// Tag of a handle that holds the kernel's handle.
 const KERNEL: u8 = 1;
-/// The node's key and the time of its making follow.
+/// Tag of a handle that holds the node's key and creation time.
 const PLACE: u8 = 2;
 
-/// How often, and how long, the number of a file that is gone is waited for while it is given away: some
-/// milliseconds together, for a maker that waits for the processor.
+/// Retries of an open whose inode number is being reallocated. With the pause they take some
+/// milliseconds, enough for a creator that waits for the CPU.
 const NUMBER_TAKEN_TRIES: u32 = 40;
 /// See [`NUMBER_TAKEN_TRIES`].
 const NUMBER_TAKEN_PAUSE: Duration = Duration::from_micros(100);
 
-/// How handles of a tree are made and found.
+/// Encodes and resolves the handles of one tree.
 #[derive(Debug, Default)]
 pub struct Handles {
-    /// Which mount the root is on, if the kernel's handles can be used.
+    /// Mount id of the root; `None` if the kernel's handles cannot be opened.
     mount: OnceLock<Option<i32>>,
-    /// Everything on the root's file system is in the tree.
+    /// True if the tree covers the root's complete file system.
     serves_all: OnceLock<bool>,
     places: Mutex<Places>,
 }
 
-/// Where nodes were last, and in which order they became known.
+/// Last known paths of nodes, in the order in which they were learned.
 #[derive(Debug, Default)]
 struct Places {
     paths: HashMap<FileKey, RelPath>,
     order: VecDeque<FileKey>,
-    /// Of all paths.
+    /// Total length of all paths.
     bytes: usize,
 }
 
-/// The kernel's handle of what is open: it has the number of the inode and its generation, and
-/// where several trees share a device (btrfs), which of them. It has no device number.
+/// The kernel's handle of an open node: inode number and generation, and on btrfs the subvolume. It
+/// contains no device number.
 pub fn lasting_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
     let (handle, _) = Kernel::of(fd, b"")?;
     handle.encode().ok()
 }
 
-/// Opens what [`lasting_id`] was of, for looking, on the file system that `mount` is of.
+/// Opens the node of a [`lasting_id`] with O_PATH, on the file system of `mount`.
 ///
-/// # Errors
-/// `STALE` if it is gone; `PERM` if the process may not.
+/// # Errors `STALE` if the node no longer exists; `PERM` if the process lacks the capability.
 pub fn open_lasting(mount: BorrowedFd<'_>, id: &[u8]) -> rustix::io::Result<OwnedFd> {
     let handle = id.strip_prefix(&[KERNEL]).and_then(Kernel::decode).ok_or(Errno::INVAL)?;
     handle.open(mount)
 }
 
-/// A `file_handle` with as much room as there can be.
+/// A `file_handle` of the maximum size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Kernel {
@@ -90,8 +88,7 @@ struct Kernel {
 }
 
 impl Kernel {
-    /// Of the child of a directory, or with an empty name of what is open; and which
-    /// mount it is on.
+    /// The handle and the mount id of a directory's child, or with an empty name of the open node.
     fn of(fd: BorrowedFd<'_>, name: &[u8]) -> Option<(Self, i32)> {
         let mut handle = Self {
             length: libc::MAX_HANDLE_SZ as u32,
@@ -100,8 +97,8 @@ impl Kernel {
         };
         let mut mount = 0;
         let name = CString::new(name).ok()?;
-        // SAFETY: `handle` has the layout of `file_handle` with as much room as it
-        // says; the name ends with a NUL.
+        // SAFETY: `handle` has the layout of `file_handle` with as much room as it says; the name
+        // ends with a NUL.
         let result = unsafe {
             libc::name_to_handle_at(
                 fd.as_raw_fd(),
@@ -131,15 +128,15 @@ impl Kernel {
             bytes: [0; libc::MAX_HANDLE_SZ as usize],
         };
         handle.bytes.get_mut(..rest.len())?.copy_from_slice(rest);
-        // The upper half holds flags of the kernel's, none of which is made here.
+        // The upper half holds kernel flags, which the server never creates.
         (0..=0xFFFF).contains(&handle.kind).then_some(handle)
     }
 
-    /// Opens what it leads to on the file system of `mount`, for looking at it.
+    /// Opens the node of the handle with O_PATH, on the file system of `mount`.
     ///
-    /// # Errors
-    /// `STALE` if it leads to nothing. ext4 says `NOMEM` while somebody makes a file with the number of
-    /// the one that is gone, which is soon over: only what remains is told.
+    /// # Errors `STALE` if the node no longer exists. ext4 reports `NOMEM` while another process
+    /// creates a file with the same inode number, so the call retries, and returns a persistent
+    /// error only.
     fn open(self, mount: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
         for _ in 0..NUMBER_TAKEN_TRIES {
             match self.open_once(mount) {
@@ -165,13 +162,13 @@ impl Kernel {
 }
 
 impl Handles {
-    /// What names an open node.
+    /// The handle of an open node.
     pub fn of_node(&self, root: Root<'_>, who: Actor<'_>, node: &LocalNode) -> Result<NodeHandle> {
         if let Some(handle) = self.noted(root, node.key, node.born) {
             return Ok(handle);
         }
         if let Some(handle) = self.kernel(root, node.as_fd(), b"") {
-            // While it is open nothing else has its number.
+            // No other file has its inode number while it is open.
             return handle.inspect(|handle| handle_notes::keep(node.key, node.born, handle));
         }
         let path = self.path_of(root, who, node)?;
@@ -181,7 +178,7 @@ impl Handles {
         self.place(node, path)
     }
 
-    /// What names a child of an open directory.
+    /// The handle of a child of an open directory.
     pub fn of_child(
         &self,
         root: Root<'_>,
@@ -196,7 +193,7 @@ impl Handles {
         if let Some(handle) = self.noted(root, child.key, child.born) {
             return Ok(handle);
         }
-        // What is to be noted is held meanwhile: the name may be given to another file.
+        // The node is opened first, because the name may be given to another file meanwhile.
         if handle_notes::is_noted(child.born)
             && let Ok(held) = hold_child(directory, name)
             && held.key == child.key
@@ -214,7 +211,7 @@ impl Handles {
         self.place(&found, path)
     }
 
-    /// The kernel's handle, if it was noted and can be opened here.
+    /// The cached kernel handle, if kernel handles can be opened here.
     fn noted(&self, root: Root<'_>, key: FileKey, born: Option<Timestamp>) -> Option<NodeHandle> {
         self.mount(root).and_then(|_| handle_notes::find(key, born))
     }
@@ -230,11 +227,11 @@ impl Handles {
         (mount == own).then(|| handle.encode())
     }
 
-    /// Which mount the root is on, if its own handle can be opened.
+    /// Mount id of the root; `None` if the root's own handle cannot be opened.
     fn mount(&self, root: Root<'_>) -> Option<i32> {
         *self.mount.get_or_init(|| {
             let (handle, mount) = Kernel::of(root.fd, b"")?;
-            // A fact of the tree, whoever asks first.
+            // A property of the tree, independent of the caller.
             let opened = as_server(ServerWork::LocateNode, || {
                 handle.open(root.fd).map_err(|e| refusal("open handle", e))
             });
@@ -242,7 +239,7 @@ impl Handles {
         })
     }
 
-    /// The handle of a node that is found by where it was last.
+    /// A handle that is resolved by the node's last known path.
     fn place(&self, node: &LocalNode, path: RelPath) -> Result<NodeHandle> {
         let born = node.attributes(Wanted::default())?.born.unwrap_or_default();
         let mut bytes = vec![PLACE];
@@ -253,7 +250,7 @@ impl Handles {
         NodeHandle::new(bytes)
     }
 
-    /// Finds the node of a handle.
+    /// Resolves a handle.
     pub fn find(
         &self,
         root: Root<'_>,
@@ -281,7 +278,7 @@ impl Handles {
         }
         let _acting = Acting::begin(who)?;
         let opened = match handle.open(root.fd) {
-            // What is no handle to this file system is one of nothing.
+            // A foreign handle refers to no node of this file system.
             Err(Errno::STALE | Errno::INVAL | Errno::NOENT) => return Err(FsError::Stale),
             other => other.map_err(|e| refusal("open handle", e))?,
         };
@@ -329,10 +326,10 @@ impl Handles {
         Ok(Located { node: Arc::new(node), attributes, path, is_certain: true })
     }
 
-    /// Where a node is now.
+    /// The current path of a node.
     pub fn path_of(&self, root: Root<'_>, who: Actor<'_>, node: &LocalNode) -> Result<RelPath> {
         if node.kind() == vfs::FileKind::Directory {
-            // It has one path, and the kernel knows it.
+            // The node has one path, and the kernel knows it.
             return path_below(root.fd, node.as_fd(), node.opened_at()).ok_or(FsError::Stale);
         }
         if node.raw_stat()?.st_nlink == 0 {
@@ -345,7 +342,7 @@ impl Handles {
         }
     }
 
-    /// A name was changed by this process.
+    /// Updates the table after a rename by this process.
     pub fn renamed(&self, from: &RelPath, to: &RelPath) {
         let mut places = self.places();
         let mut bytes = 0;
@@ -358,7 +355,7 @@ impl Handles {
         places.bytes = bytes;
     }
 
-    /// Whether the root is that of a whole file system, and of its mount.
+    /// True if the root is the root of both its file system and its mount.
     fn serves_all(&self, root: Root<'_>) -> bool {
         *self.serves_all.get_or_init(|| {
             let mount = self.mount(root);
@@ -391,7 +388,7 @@ impl Places {
     }
 }
 
-/// Whether a descriptor is of what is at this path.
+/// True if `path` leads to the descriptor's node.
 fn is_at(fd: BorrowedFd<'_>, path: Option<&str>) -> bool {
     let stat = path.and_then(|path| rustix::fs::stat(path).ok());
     let own = rustix::fs::fstat(fd).ok();
@@ -404,8 +401,8 @@ enum Whereabouts {
     Unknown,
 }
 
-/// Where the kernel says that a node is, if that is in the tree: what it says of a node
-/// beyond a mount may look like another path, so it is walked.
+/// The path that the kernel reports for a node, if it lies in the tree. The path of a node on
+/// another mount may look like one in the tree, so the caller walks it.
 fn whereabouts(root: Root<'_>, node: &LocalNode) -> Result<Whereabouts> {
     let is_directory = node.kind() == vfs::FileKind::Directory;
     let link = match kernel_path(node.as_fd()) {
@@ -416,14 +413,15 @@ fn whereabouts(root: Root<'_>, node: &LocalNode) -> Result<Whereabouts> {
         Err(Errno::NAMETOOLONG) => Vec::new(),
         link => link.map_err(|e| refusal("find the path", e))?,
     };
-    // Of what no name is known it says only that it is somewhere.
+    // For a nameless node the kernel reports the root.
     if link == b"/" && !is_directory {
         return Ok(Whereabouts::Unknown);
     }
     let path = match link.as_slice() {
-        // Of a deep directory, whose names are gathered.
+        // A deep directory: its names are collected upwards.
         [] => path_below(root.fd, node.as_fd(), node.opened_at()),
-        // What is gone has words behind its path, where nothing is or another node.
+        // The kernel appends a suffix to the path of a deleted node. That path leads nowhere, or to
+        // another node.
         link => path_of_link(root.fd, link),
     };
     let Some(path) = path else { return Ok(Whereabouts::Elsewhere) };
@@ -433,7 +431,7 @@ fn whereabouts(root: Root<'_>, node: &LocalNode) -> Result<Whereabouts> {
     }
 }
 
-/// What is at a path, by way of no link.
+/// Looks up a path without following a link.
 fn look(root: Root<'_>, path: &RelPath, wanted: Wanted) -> Result<LocalNode> {
     let direct = Root { stops_at_links: true, ..root };
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
@@ -442,7 +440,7 @@ fn look(root: Root<'_>, path: &RelPath, wanted: Wanted) -> Result<LocalNode> {
     Ok(LocalNode::new(fd, true, false, wanted)?.0)
 }
 
-/// Opens a child for looking, by the right of whom the thread acts as.
+/// Opens a child with O_PATH, with the thread's current credentials.
 fn hold_child(directory: &LocalNode, name: &Name) -> Result<LocalNode> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(directory.as_fd(), name.as_bytes(), flags, Mode::empty())
@@ -450,7 +448,7 @@ fn hold_child(directory: &LocalNode, name: &Name) -> Result<LocalNode> {
     Ok(LocalNode::new(fd, true, false, Wanted::default())?.0)
 }
 
-/// Opens a node anew. The caller acts as who asks.
+/// Reopens a node with the thread's current credentials.
 pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
     let uses = how.read || how.write;
     let is_directory = node.kind() == vfs::FileKind::Directory;
@@ -459,13 +457,13 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
     let mut path_only = !uses;
     let result = match uses {
         false => open(OFlags::PATH),
-        // A pipe without another end, or a tape drive, must not hold us up.
+        // An open of a pipe without a peer, or of a tape drive, must not block.
         true => match open(access | OFlags::NONBLOCK | OFlags::NOCTTY) {
-            // Reading beside is of use, and was not asked for.
+            // Read access is an addition of the server's, so a refusal of it is no failure.
             Err(Errno::ACCESS) if access == OFlags::RDWR && !how.read => {
                 open(OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY)
             }
-            // A link, or a socket.
+            // A symbolic link or a socket.
             Err(Errno::LOOP | Errno::NXIO) => {
                 path_only = true;
                 open(OFlags::PATH)
@@ -480,8 +478,8 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
     Ok(Opened { node: Arc::new(opened), attributes, path })
 }
 
-/// A directory by its own name in itself, which is a third of the work of going by its
-/// descriptor's; but that takes leave to look names up in it.
+/// Reopens a directory as `.` in itself, which costs a third of the reopen through `/proc`, but
+/// requires search permission on the directory.
 fn open_anew(node: &LocalNode, is_directory: bool, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let by_path = || rustix::fs::open(node.proc_path(), flags, Mode::empty());
     if !is_directory {
@@ -522,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_list_a_directory_and_look_up_nothing_in_it_opens_it_anew() {
+    fn directory_without_search_permission_is_reopened() {
         use std::os::unix::fs::PermissionsExt;
         if !rustix::process::geteuid().is_root() {
             return;
@@ -560,7 +558,7 @@ mod tests {
         }
     }
 
-    /// A directory with a share in it, and beside it what nobody is to reach.
+    /// A directory with a share in it, and a sibling that must stay unreachable.
     fn house() -> (tempfile::TempDir, LocalVfs, LocalVfs) {
         let house = tempfile::tempdir().unwrap();
         let share = house.path().join("share");
@@ -574,10 +572,10 @@ mod tests {
     }
 
     #[test]
-    fn no_handle_leads_out_of_the_share() {
+    fn handle_never_leads_out_of_the_share() {
         let (house, all, share) = house();
         if share.handles.mount(share.root()).is_none() {
-            return; // No right to open the kernel's handles.
+            return; // No permission to open the kernel's handles.
         }
         for outside in ["beside", "beside/secret", "share"] {
             let handle = handle(&all, outside);
@@ -594,10 +592,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_takes_the_name_and_number_of_another_has_a_handle_of_its_own() {
+    fn reused_name_and_inode_number_give_a_new_handle() {
         let (house, _all, share) = house();
         if share.handles.mount(share.root()).is_none() {
-            return; // No right to open the kernel's handles.
+            return; // No permission to open the kernel's handles.
         }
         std::thread::sleep(std::time::Duration::from_millis(150));
         let directory = looked_at(&share, "d");
@@ -619,7 +617,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_was_moved_out_has_no_path() {
+    fn node_moved_out_of_the_share_has_no_path() {
         let (house, _all, share) = house();
         let (directory, file) = (looked_at(&share, "d"), looked_at(&share, "d/f"));
         std::fs::rename(house.path().join("share/d"), house.path().join("d")).unwrap();
@@ -630,7 +628,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_outlive_the_server() {
+    fn handles_survive_a_server_restart() {
         let (house, _all, share) = house();
         if share.handles.mount(share.root()).is_none() {
             return;
@@ -642,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_power_to_open_handles_nodes_are_found_by_where_they_were() {
+    fn unprivileged_process_resolves_handles_by_last_path() {
         let (house, _all, share) = house();
         share.handles.mount.set(None).unwrap();
         let known = ["d", "d/f"].map(|at| handle(&share, at));
@@ -657,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_places_forgets_the_oldest() {
+    fn path_table_evicts_the_oldest_entry() {
         let mut places = Places::default();
         let key = |inode| FileKey { device: 1, inode };
         for inode in 0..PLACES_MAX as u64 + 2 {

@@ -1,12 +1,12 @@
-//! Backend: a directory on Linux.
+//! Storage backend for a directory on Linux.
 //!
-//! Owns file descriptors and all system calls on them. Knows no protocol. The
-//! only home of `unsafe` beside the other backends; each block says why it is
-//! sound. Paths are resolved by `openat2` with RESOLVE_BENEATH: nothing that a
-//! client names, and no symbolic link, leads out of the directory.
+//! Owns file descriptors and all system calls on them. Knows no protocol. Beside the other backends
+//! it is the only crate with `unsafe`, and each block states why it is sound. Paths are resolved by
+//! `openat2` with RESOLVE_BENEATH, so that neither a client's path nor a symbolic link leads out of
+//! the directory.
 //!
-//! When the process is root, calls that take an identity act as that user
-//! (see [`identity`]): the kernel checks permissions, not we.
+//! If the process runs as root, calls with an identity run with that user's credentials (see
+//! [`identity`]), so that the kernel checks the permissions.
 #![allow(unsafe_code)]
 
 mod case;

@@ -1,5 +1,5 @@
-//! A directory and what is in it, in one pass: one `statx` an entry, and one
-//! `listxattrat` for those whose extended attributes are not known already.
+//! Lists a directory with its entries' attributes in one pass: one `statx` per entry, and one
+//! `listxattrat` if the entry's extended attributes are not cached.
 
 use crate::errors::refusal;
 use crate::identity::Acting;
@@ -16,15 +16,16 @@ use vfs::{
     Node, Result, ServerWork,
 };
 
-/// Bytes read from a directory at once, where all of it is read.
+/// Buffer for a complete listing, in bytes.
 const LIST_BYTES: usize = 32 * 1024;
-/// The same where reading ends when an answer is full, as often as that is: what was read and
-/// not taken is read again for the next. A hundred short names, for which a call costs little.
+/// Buffer for a listing that ends when the reply is full. Entries that were read but did not fit
+/// are read again for the next reply. It holds a hundred short names, which keeps the cost per
+/// entry low.
 const SOME_BYTES: usize = 4096;
-/// The same where few entries will be taken: room for three of the longest names.
+/// Buffer for few entries: room for three names of maximum length.
 const FEW_BYTES: usize = 1024;
 
-/// Lists names.
+/// Lists names only.
 pub fn names(
     node: &LocalNode,
     cookie: u64,
@@ -42,7 +43,7 @@ pub fn names(
     })
 }
 
-/// Lists names with what they name.
+/// Lists names with their attributes.
 pub fn with_attributes(
     node: &LocalNode,
     who: Actor<'_>,
@@ -107,7 +108,7 @@ fn look_at(
     name: &CStr,
     notes: Option<&(xattr_notes::Reader, ServerWork)>,
 ) -> Result<Attributes> {
-    // What the sink did for the entry before may have been done as somebody else.
+    // The sink may have changed the thread's credentials for the previous entry.
     let _acting = Acting::begin(who)?;
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;

@@ -1,9 +1,9 @@
-//! When listings have changed, by inotify(7) in a queue of its own: one event a directory,
-//! since the mark is for one (IN_ONESHOT). So the queue does not overflow, and whoever writes
-//! meets a mark once.
+//! Invalidation of cached listings by inotify(7), in a queue of its own. Watches are one-shot
+//! (IN_ONESHOT) and give one event per directory. So the queue does not overflow, and a writer
+//! triggers each watch once.
 //!
-//! The kernel tells a directory what is done to a file by way of a name in it. What this
-//! process does otherwise is counted in one number ([`Unheard`]), since that is seldom.
+//! The kernel notifies a directory of changes that go through a name in it. This process counts its
+//! other changes in one global number ([`Unheard`]), because they are rare.
 
 use crate::changes::{add_watch, new_queue, remove_watch};
 use rustix::fd::{AsFd, OwnedFd};
@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use vfs::{FollowId, ListingFeed, Node, Result, ServerWork};
 
-/// Bytes read from the queue at once.
+/// Bytes read from the queue per call.
 const READ_BYTES: usize = 4 * 1024;
-/// Most events of one draining: two for each directory that can be followed.
+/// Maximum number of events per drain: two for each directory that can be followed.
 const EVENTS_MAX: usize = 1 << 16;
 
-/// How often this process changed something that the kernel tells no directory of.
+/// Number of changes by this process that notify no directory.
 static UNHEARD: AtomicU64 = AtomicU64::new(0);
 
-/// Something is changed that no directory is told of; known as such once this is dropped.
+/// A change that notifies no directory, in progress. It is counted on drop.
 #[derive(Debug)]
 pub struct Unheard(());
 
 impl Unheard {
-    /// Until the change is made.
+    /// Starts such a change. The caller drops the value when the change is complete.
     pub fn telling() -> Self {
         Self(())
     }
@@ -39,19 +39,18 @@ impl Drop for Unheard {
     }
 }
 
-/// A queue of the kernel's.
+/// An inotify queue.
 #[derive(Debug)]
 pub struct LocalListings {
     queue: OwnedFd,
-    /// What [`UNHEARD`] was when it was asked for last.
+    /// Value of [`UNHEARD`] at the last drain.
     unheard: Mutex<u64>,
 }
 
 impl LocalListings {
-    /// A queue of which nothing is asked yet.
+    /// Creates a queue without watches.
     ///
-    /// # Errors
-    /// [`vfs::FsError::TooMany`]: the user has `fs.inotify.max_user_instances` of them.
+    /// # Errors [`vfs::FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
     pub fn new() -> Result<Self> {
         let unheard = Mutex::new(UNHEARD.load(Ordering::Acquire));
         Ok(Self { queue: new_queue()?, unheard })
@@ -60,7 +59,7 @@ impl LocalListings {
 
 impl ListingFeed for LocalListings {
     fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId> {
-        // What is written through mapped memory is heard when the file is let go of.
+        // A write through mapped memory is reported when the file is closed.
         let what = WatchFlags::MODIFY
             | WatchFlags::ATTRIB
             | WatchFlags::CLOSE_WRITE
@@ -124,13 +123,13 @@ mod tests {
         told
     }
 
-    /// As [`told`], but for what counts for all directories: tests beside this one cause it, too.
+    /// Like [`told`], without the events for all directories, which concurrent tests cause, too.
     fn of_one(feed: &LocalListings) -> Vec<Option<FollowId>> {
         told(feed).into_iter().filter(Option::is_some).collect()
     }
 
     #[test]
-    fn the_first_change_in_a_directory_is_told_and_no_other() {
+    fn listing_watch_reports_the_first_change_only() {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("file");
         std::fs::write(&at, b"content").unwrap();
@@ -145,7 +144,7 @@ mod tests {
         for _ in 0..100 {
             std::os::unix::fs::FileExt::write_all_at(&file, b"other", 0).unwrap();
         }
-        // The event, and that the mark is gone with it.
+        // The event, and the end of the one-shot watch.
         assert_eq!(of_one(&feed), [Some(id), Some(id)]);
         drop(file);
         std::fs::remove_file(&at).unwrap();
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_we_do_that_no_directory_is_told_of_counts_for_all() {
+    fn unreported_own_change_invalidates_all_listings() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("file"), b"content").unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
@@ -174,7 +173,7 @@ mod tests {
         let is_told = |change: &dyn Fn()| {
             told(&feed);
             change();
-            // Tests beside this one may be heard, too.
+            // Concurrent tests may cause events, too.
             told(&feed).contains(&None)
         };
         assert!(is_told(&|| file.set_attributes(root.actor(), &accessed).unwrap()));

@@ -1,9 +1,10 @@
-//! Where an open node is: the path that the kernel has of it.
+//! The current path of an open node.
 //!
-//! The kernel says a path of at most 4,095 bytes, counted from the root of the process. Of a deeper
-//! node the path by which it was opened is tried; else its names are gathered upwards, directory by
-//! directory, until the kernel has the path of one. Neither is atomic, unlike the kernel's answer: it
-//! counts if it leads from the root of the tree to that very node afterwards.
+//! The kernel reports a path of at most 4,095 bytes, from the root of the process. For a deeper
+//! node the path by which it was opened is tried first. Otherwise the names are collected upwards,
+//! directory by directory, until the kernel knows the path of one. Unlike the kernel's report
+//! neither is atomic, so the result counts only if it leads from the root of the tree to that very
+//! node afterwards.
 
 use crate::identity::as_server;
 use crate::resolve::{Root, open_beneath};
@@ -13,19 +14,19 @@ use rustix::io::Errno;
 use std::mem::MaybeUninit;
 use vfs::{FsError, Name, RelPath, ServerWork, Wait};
 
-/// Tries to gather names while directories are renamed.
+/// Attempts to collect names while directories are renamed.
 const TRIES_MAX: u32 = 4;
-/// Bytes read from a directory at once.
+/// Bytes read from a directory per call.
 const BUFFER_BYTES: usize = 32 * 1024;
 
-/// The path of an open directory below the directory `root`; none if it lies elsewhere or is gone.
-/// `opened_at`: the path by which it was opened, if that is known and long.
+/// The path of an open directory below the directory `root`; `None` if it lies elsewhere or was
+/// removed. `opened_at` is the path by which it was opened, if it is known and long.
 pub fn path_below(
     root: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
     opened_at: Option<&RelPath>,
 ) -> Option<RelPath> {
-    // The path of what is gone has words behind it that are none of it.
+    // The kernel appends a suffix to the path of a removed directory.
     if rustix::fs::fstat(directory).ok()?.st_nlink == 0 {
         return None;
     }
@@ -36,13 +37,13 @@ pub fn path_below(
     }
 }
 
-/// What the kernel says of a node ([`kernel_path`]), as a path below the directory `root`.
+/// Converts a path that the kernel reports ([`kernel_path`]) to a path below the directory `root`.
 pub fn path_of_link(root: BorrowedFd<'_>, link: &[u8]) -> Option<RelPath> {
     below(&kernel_path(root).ok()?, link)
 }
 
-/// As [`path_below`], of any open node whose path is too long for the kernel: only the path by which
-/// it was opened can be tried of what is no directory.
+/// Like [`path_below`], for any node whose path exceeds the kernel's limit. For a node other than a
+/// directory only the path by which it was opened can be tried.
 pub fn known_path(
     root: BorrowedFd<'_>,
     node: BorrowedFd<'_>,
@@ -52,13 +53,13 @@ pub fn known_path(
     opened_at.filter(leads_here).cloned()
 }
 
-/// The path of an open node as the kernel says it.
+/// The path of an open node as the kernel reports it.
 pub fn kernel_path(fd: BorrowedFd<'_>) -> rustix::io::Result<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
     rustix::fs::readlink(link, Vec::new()).map(std::ffi::CString::into_bytes)
 }
 
-/// The name that a directory has in its parent, which is open, too.
+/// The name of an open directory in its open parent.
 pub fn name_of(parent: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Option<Name> {
     match kernel_path(directory) {
         Ok(path) => Name::new(path.rsplit(|b| *b == b'/').next()?).ok(),
@@ -67,7 +68,7 @@ pub fn name_of(parent: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Option<Name
     }
 }
 
-/// The rest of a path below that of the root.
+/// The part of a path below the root's path.
 fn below(root: &[u8], path: &[u8]) -> Option<RelPath> {
     let below = match path.strip_prefix(root)? {
         below if root == b"/" => below,
@@ -84,7 +85,7 @@ fn long_path_below(
     directory: BorrowedFd<'_>,
     opened_at: Option<&RelPath>,
 ) -> Option<RelPath> {
-    // It looks for itself: some way up nobody else may be allowed to look.
+    // Runs as the server, because the user may lack permission on a directory above.
     let found = as_server(ServerWork::LocateNode, || {
         if let Some(path) = known_path(root, directory, opened_at) {
             return Ok(Some(path));
@@ -100,7 +101,8 @@ fn long_path_below(
     found.ok().flatten()
 }
 
-/// The names from a directory upwards, below the first one whose path the kernel says.
+/// Collects the names from a directory upwards, below the first directory whose path the kernel
+/// reports.
 fn gather(root: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Option<RelPath> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own = kernel_path(root).ok()?;
@@ -126,13 +128,13 @@ fn gather(root: BorrowedFd<'_>, directory: BorrowedFd<'_>) -> Option<RelPath> {
     None
 }
 
-/// The name in `parent` that leads to `directory`.
+/// Finds the name in `parent` that refers to `directory`.
 fn find_name(
     parent: BorrowedFd<'_>,
     directory: BorrowedFd<'_>,
 ) -> rustix::io::Result<Option<Name>> {
     let wanted = rustix::fs::fstat(directory)?;
-    // A mount point shows the number of the directory that it covers.
+    // The entry of a mount point has the inode number of the covered directory.
     let is_mounted = rustix::fs::fstat(parent)?.st_dev != wanted.st_dev;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let list = rustix::fs::openat(parent, c".", flags, Mode::empty())?;
@@ -154,7 +156,7 @@ fn find_name(
     Ok(None)
 }
 
-/// Whether a path leads to an open node, by way of no link.
+/// True if a path leads to an open node without following a link.
 fn leads_to(root: BorrowedFd<'_>, path: &RelPath, node: BorrowedFd<'_>) -> bool {
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let root = Root { fd: root, stops_at_links: true };

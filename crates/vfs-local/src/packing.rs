@@ -1,19 +1,18 @@
-//! Packs a security descriptor whose form is long: access entries of one size follow each other and
-//! differ in few bytes.
+//! Compression of long security descriptors, whose access entries have equal size and differ in few
+//! bytes.
 //!
-//! Each byte is replaced by its difference (XOR) to the one a stride before, and the bytes are written
-//! in runs: how many are zero, how many follow that are not, and those. The first four bytes are
-//! the length, the next one is the stride.
+//! Each byte is XORed with the one a stride before, and the result is stored as runs: the number of
+//! zeros, the number of nonzero bytes, and those bytes. The first four bytes hold the length, the
+//! next one the stride.
 
-/// Strides that are tried: the sizes of an access entry for the usual lengths of a SID. MS-DTYP
-/// 2.4.4.2.
+/// Candidate strides: the sizes of an access entry for the usual SID lengths. MS-DTYP 2.4.4.2.
 const STRIDES: [usize; 4] = [20, 24, 28, 36];
-/// Longest run that a byte counts.
+/// Maximum length of a run.
 const RUN_MAX: usize = u8::MAX as usize;
-/// Longest packed value: as much as an extended attribute holds.
+/// Maximum length of a packed value: that of an extended attribute.
 pub const LENGTH_MAX: usize = 64 * 1024;
 
-/// The shortest form; none for what is longer than [`LENGTH_MAX`].
+/// The shortest encoding; `None` if it exceeds [`LENGTH_MAX`].
 pub fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= LENGTH_MAX)?;
     let packed = STRIDES.into_iter().map(|stride| pack_by(bytes, length, stride));
@@ -30,7 +29,7 @@ fn pack_by(bytes: &[u8], length: u32, stride: usize) -> Vec<u8> {
     while !rest.is_empty() {
         let zeros = rest.iter().take(RUN_MAX).take_while(|byte| **byte == 0).count();
         rest = &rest[zeros..];
-        // A single zero between others costs less as one of them.
+        // A single zero between nonzero bytes is cheaper as part of their run.
         let is_end = |at: usize| rest[at] == 0 && rest.get(at + 1).is_none_or(|next| *next == 0);
         let most = rest.len().min(RUN_MAX);
         let others = (0..most).find(|at| is_end(*at)).unwrap_or(most);
@@ -41,7 +40,7 @@ fn pack_by(bytes: &[u8], length: u32, stride: usize) -> Vec<u8> {
     out
 }
 
-/// The value that was packed; none if this is of no such form.
+/// Unpacks a value; `None` if it is malformed.
 pub fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
     let (length, rest) = packed.split_first_chunk()?;
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
@@ -70,7 +69,7 @@ pub fn unpack(packed: &[u8]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Entries of 24 bytes as of users with neighbouring numbers.
+    /// Entries of 24 bytes, as for users with adjacent RIDs.
     fn list(count: u32) -> Vec<u8> {
         let entry = |at: u32| {
             let head = [0, 3, 24, 0, 0xFF, 1, 0x1F, 0, 1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0];
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_bytes_are_unpacked_as_they_were() {
+    fn packed_bytes_round_trip() {
         let random: Vec<u8> =
             (0..3000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let sparse: Vec<u8> = (0..3000).map(|n| u8::from(n % 700 == 0)).collect();
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_changed_values_unpack_to_no_more_than_they_say() {
+    fn damaged_values_unpack_within_their_stated_length() {
         let packed = pack(&list(20)).unwrap();
         for length in 0..packed.len() {
             assert_eq!(unpack(&packed[..length]), None);

@@ -1,5 +1,5 @@
-//! POSIX access control lists: the kernel's form, and Samba's hash of what it
-//! says of a file. acl(5); linux/posix_acl_xattr.h.
+//! POSIX access control lists in the kernel's form, and Samba's hash of a file's permissions.
+//! acl(5); linux/posix_acl_xattr.h.
 
 use crate::errors::refusal;
 use crate::node::LocalNode;
@@ -12,7 +12,7 @@ use vfs::{FileKind, Node, OwnerChange, PosixAcl, PosixName, Result};
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
 const VERSION: u32 = 2;
-/// What entries without a number have instead.
+/// The id field of entries without an id.
 const NO_ID: u32 = u32::MAX;
 
 const USER_OBJ: u16 = 0x01;
@@ -29,13 +29,13 @@ struct Entry {
     id: u32,
 }
 
-/// Permissions of named users and groups; none where the mode says all.
+/// Loads the ACL; `None` if the mode expresses all permissions.
 pub fn load(node: &LocalNode) -> Result<Option<PosixAcl>> {
     Ok(entries(node, ACCESS)?.map(|entries| list_of(&entries)))
 }
 
-/// Sets permissions: as a list, or where there can be none or it does not fit,
-/// as a mode that gives no more to anyone.
+/// Stores the ACL. If the file system has no ACLs or no room, stores a mode that grants nobody
+/// more.
 pub fn store(node: &LocalNode, list: &PosixAcl) -> Result<()> {
     let value = encode(&entries_of(list));
     match node.put_xattr(ACCESS, Some(&value), XattrFlags::empty()) {
@@ -46,8 +46,7 @@ pub fn store(node: &LocalNode, list: &PosixAcl) -> Result<()> {
     store_mode(node, list.mode_without_names())
 }
 
-/// Takes the names away from a list that has some: a mode takes its place that gives no more to
-/// anyone.
+/// Replaces an ACL that has named entries with a mode that grants nobody more.
 pub fn drop_names(node: &LocalNode) -> Result<()> {
     match load(node)? {
         Some(list) => store_mode(node, list.mode_without_names()),
@@ -55,8 +54,8 @@ pub fn drop_names(node: &LocalNode) -> Result<()> {
     }
 }
 
-/// Sets a mode in place of a list. The mode comes first: it is the mask of the names that the list
-/// still has, which lose what they have beyond it.
+/// Replaces an ACL with a mode. The mode is set first: it acts as the mask, so that named entries
+/// lose all permissions beyond it.
 fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     let present = node.raw_stat()?.st_mode & 0o7000;
     let mode = rustix::fs::Mode::from_raw_mode(present | mode);
@@ -69,8 +68,8 @@ fn store_mode(node: &LocalNode, mode: u32) -> Result<()> {
     }
 }
 
-/// Puts owner and permissions back as they were, in calls of which none leaves a state that is wider
-/// than both sides. The caller acts as one who may.
+/// Restores owner and permissions. No call leaves a state that grants more than both the present
+/// and the restored one. The caller must have set credentials that permit the changes.
 pub fn restore(node: &LocalNode, state: &PermissionState) -> Result<()> {
     let stat = node.raw_stat()?;
     if (stat.st_uid, stat.st_gid) != (state.uid, state.gid) {
@@ -82,27 +81,27 @@ pub fn restore(node: &LocalNode, state: &PermissionState) -> Result<()> {
             .map_err(|e| refusal("put permissions back", e))?,
         None => store_mode(node, state.mode & 0o777)?,
     }
-    // The calls before may have taken set-user-ID and set-group-ID away.
+    // The previous calls may have cleared set-user-ID and set-group-ID.
     node.change_mode(state.mode)
 }
 
-/// Everything that POSIX says of who may do what to a file.
+/// The complete POSIX permissions of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionState {
     pub uid: u32,
     pub gid: u32,
-    /// With the kind of the file.
+    /// Mode, including the file type.
     pub mode: u32,
-    /// None where the mode says all.
+    /// Access ACL; `None` if the mode expresses all permissions.
     access: Option<Vec<Entry>>,
-    /// Of a directory: what is passed on.
+    /// Default ACL of a directory.
     default: Option<Vec<Entry>>,
-    /// Whether it has a name.
+    /// True if the node has a name.
     pub is_linked: bool,
 }
 
 impl PermissionState {
-    /// Reads it.
+    /// Reads the permissions of a node.
     pub fn of(node: &LocalNode) -> Result<Self> {
         let stat = node.raw_stat()?;
         let default = match node.kind() {
@@ -119,13 +118,13 @@ impl PermissionState {
         })
     }
 
-    /// As it is with this owner.
+    /// The permissions after a change of the owner.
     #[must_use]
     pub fn with_owner(self, owner: OwnerChange) -> Self {
         Self { uid: owner.uid.unwrap_or(self.uid), gid: owner.gid.unwrap_or(self.gid), ..self }
     }
 
-    /// As chmod(2) leaves it, which sets the mask of a list in place of its group's entry.
+    /// The permissions after chmod(2), which sets the mask of an ACL instead of its group entry.
     #[must_use]
     pub fn with_mode(mut self, mode: u32) -> Self {
         self.mode = self.mode & !0o7777 | mode & 0o7777;
@@ -141,27 +140,29 @@ impl PermissionState {
         self
     }
 
-    /// As it is after the first half of chmod(2) of a file with a list: the list is as it was.
+    /// The permissions after the first half of chmod(2) on a file with an ACL: the ACL is
+    /// unchanged.
     #[must_use]
     pub fn with_bare_mode(self, mode: u32) -> Self {
         Self { mode: self.mode & !0o7777 | mode & 0o7777, ..self }
     }
 
-    /// As it is on XFS after the first half of a change of the list: the mode is as it was.
+    /// The permissions on XFS after the first half of a change of the ACL: the mode is unchanged.
     #[must_use]
     pub fn with_bare_list(self, list: &PosixAcl) -> Self {
         let mode = self.mode;
         Self { mode, ..self.with_list(list) }
     }
 
-    /// Whether a list goes away for a mode. On XFS it is gone before the mode is there, and the group
-    /// has what was the mask of the names.
+    /// True if a mode replaces an ACL. XFS removes the ACL before it sets the mode, so the mask
+    /// temporarily becomes the group's permissions.
     #[must_use]
     pub fn may_lose_list_before_mode(&self, next: &PosixAcl) -> bool {
         self.access.is_some() && is_mode(next)
     }
 
-    /// As it is with these permissions. A list that says no more than a mode is stored as one.
+    /// The permissions after a change of the ACL. An ACL that is equivalent to a mode is stored as
+    /// one.
     #[must_use]
     pub fn with_list(self, list: &PosixAcl) -> Self {
         let group = list.mask.unwrap_or(list.group);
@@ -180,8 +181,8 @@ impl PermissionState {
         entries_of(&PosixAcl::of_mode(self.mode))
     }
 
-    /// SHA-256 in the form that Samba hashes: NDR of its `smb_acl_wrapper`, in which files have no
-    /// default list and directories always have one.
+    /// SHA-256 of the form that Samba hashes: NDR of its `smb_acl_wrapper`, in which files have no
+    /// default ACL and directories always have one.
     pub fn hash(&self) -> StateHash {
         let of_mode = self.entries_of_mode();
         let access = self.access.as_deref().unwrap_or(&of_mode);
@@ -192,7 +193,7 @@ impl PermissionState {
     }
 }
 
-/// Whether a list says no more than a mode.
+/// True if an ACL is equivalent to a mode.
 fn is_mode(list: &PosixAcl) -> bool {
     list.named.is_empty() && list.mask.is_none()
 }
@@ -265,8 +266,8 @@ fn entries_of(list: &PosixAcl) -> Vec<Entry> {
     entries
 }
 
-/// Samba's `smb_acl_wrapper` in NDR: two pointers, owner, group (64 bits each)
-/// and mode, then the lists.
+/// Samba's `smb_acl_wrapper` in NDR: two pointers, owner and group (64 bits each), mode, then the
+/// lists.
 fn wrapper(access: &[Entry], default: Option<&[Entry]>, facts: (u32, u32, u32)) -> Vec<u8> {
     let mut out = Vec::new();
     out.extend_from_slice(&0x0002_0000u32.to_le_bytes());
@@ -287,12 +288,12 @@ fn put_list(out: &mut Vec<u8>, entries: &[Entry]) {
     out.extend_from_slice(&count);
     align(out, 8);
     out.extend_from_slice(&count);
-    // The place of a cursor, which is not in use.
+    // The cursor, which is unused.
     out.extend_from_slice(&[0; 4]);
     for entry in entries {
         align(out, 8);
         let tag = samba_tag(entry.tag).to_le_bytes();
-        // Twice: the field, and the switch of the union that follows.
+        // Twice: the field, and the discriminant of the union that follows.
         out.extend_from_slice(&tag);
         out.extend_from_slice(&tag);
         if entry.tag == USER || entry.tag == GROUP {
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_kernel_s_bytes() {
+    fn posix_acl_has_the_kernel_encoding() {
         let bytes = encode(&entries_of(&list()));
         assert_eq!(bytes[..12], [2, 0, 0, 0, 1, 0, 7, 0, 0xFF, 0xFF, 0xFF, 0xFF]);
         assert_eq!(bytes.len(), 4 + 6 * 8);
@@ -345,9 +346,9 @@ mod tests {
         }
     }
 
-    /// The hashes were stored by Samba beside files with these permissions.
+    /// Samba stored these hashes for files with these permissions.
     #[test]
-    fn what_is_hashed_is_what_samba_hashes() {
+    fn permission_hash_equals_sambas() {
         let entries = entries_of(&list());
         let file = wrapper(&entries, None, (1001, 1001, 0o100_775));
         assert_eq!(hash(&file), "b97d1cf7c759bfea8efdca1ff760f411a2249f571fdc9509f23724b25a631392");

@@ -1,10 +1,10 @@
-//! Looks at what everybody can reach, which take no user's identity.
+//! Look-ups in directories that everybody may search, without switching to the user's identity.
 //!
-//! To make a thread a user and nobody again takes four changes of credentials, longer than the
-//! look itself. A caller that is known to be let through a directory gets by its own rights what
-//! a thread without power gets: a descriptor that only names the node, for which the node's own
-//! permissions are not asked. open(2), `O_PATH`. The directory is open, so that it is the one of
-//! which that is known.
+//! Switching a thread to a user and back takes four changes of credentials, longer than the look-up
+//! itself. A caller that may search an open directory can open every name that a thread without
+//! privileges can open there. O_PATH gives a descriptor that only refers to the node, so the node's
+//! own permissions are not checked. open(2). The open descriptor guarantees that it is the
+//! directory whose permissions were checked.
 
 use crate::identity::Acting;
 use crate::resolve::{Root, open_beneath};
@@ -14,31 +14,31 @@ use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::{Actor, Name, OpenHow, Wait};
 
-/// Looks that are not tried after one was refused: below directories that are closed to others
-/// most would be.
+/// Look-ups to skip after a refusal, because most names below a closed directory are closed, too.
 const LOOKS_PASSED_OVER: u32 = 64;
 
-/// Whether looks without power are worth trying in a tree.
+/// Whether unprivileged look-ups are worth trying in a tree.
 #[derive(Debug, Default)]
 pub struct PublicLooks {
-    /// How many are not to be tried. A guess: two threads may count one for both.
+    /// Number of look-ups to skip. Approximate: concurrent threads may decrement it once for two.
     passed_over: AtomicU32,
 }
 
-/// Result of a look.
+/// Result of an unprivileged look-up.
 #[derive(Debug)]
 pub enum Look {
-    /// What has the name. The guard is for what else is asked of the node.
+    /// The node. The guard covers further queries of it.
     Found(OwnedFd, Acting),
-    /// Nothing has it, or the directory has gone.
+    /// The name does not exist, or the directory was removed.
     Absent,
-    /// It is not in memory, and is not to be waited for: the user would be told the same.
+    /// The answer is not in memory, and the caller must not block. The user's own look-up would
+    /// give the same result.
     WouldBlock,
 }
 
 impl PublicLooks {
-    /// Looks at a name in a directory, without power or as `who`, if the thread acts as that by
-    /// now, and through no symbolic link. None if that is not worth trying or is refused.
+    /// Looks up a name in a directory without privileges, or as `who` if the thread already acts as
+    /// that user. Follows no symbolic link. `None` if the attempt is refused or not worthwhile.
     pub fn look(
         &self,
         who: Actor<'_>,

@@ -1,8 +1,8 @@
-//! Quotas of users: `quotactl_fd(2)`, which Linux has since 5.14. The calls by
-//! which ext4 and others are asked work for XFS, too.
+//! User quotas by `quotactl_fd(2)`, which Linux has since 5.14. The calls for ext4 and others also
+//! work on XFS.
 //!
-//! The kernel decides by CAP_SYS_ADMIN, which a thread that acts as a user keeps: who may is
-//! decided here.
+//! The kernel authorizes by CAP_SYS_ADMIN, which a thread that acts as a user retains. So this
+//! module checks the authorization itself.
 
 use crate::errors::refusal;
 use crate::identity::Acting;
@@ -10,22 +10,22 @@ use rustix::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use vfs::{Actor, FsError, Quota, QuotaLimits, QuotaState, Result, Space};
 
-/// Calls, of `linux/quota.h` and `linux/dqblk_xfs.h`.
+/// Commands of `linux/quota.h` and `linux/dqblk_xfs.h`.
 const GET_QUOTA: u32 = 0x80_0007;
 const SET_QUOTA: u32 = 0x80_0008;
 const GET_NEXT_QUOTA: u32 = 0x80_0009;
 const GET_STATE: u32 = 0x5805;
-/// Quotas of users, not of groups or projects.
+/// User quotas, not group or project quotas.
 const OF_USERS: u32 = 0;
-/// Limits of space are among what is set.
+/// Mask: set the space limits.
 const BLOCK_LIMITS: u32 = 1;
-/// Limits count in blocks of so many bytes, whatever the file system's are.
+/// Unit of limits, in bytes, independent of the file system's block size.
 const LIMIT_BLOCK_BYTES: u64 = 1024;
-/// Bits of the state: counted, enforced.
+/// State bits: accounting and enforcement are on.
 const COUNTED: u16 = 1;
 const ENFORCED: u16 = 2;
 
-/// `if_nextdqblk`, which begins as `if_dqblk` does.
+/// `if_nextdqblk`, which starts like `if_dqblk`.
 #[repr(C)]
 #[derive(Default)]
 struct Block {
@@ -38,7 +38,7 @@ struct Block {
     id: u32,
 }
 
-/// `fs_quota_stat`, of which the flags are of interest.
+/// `fs_quota_stat`, of which only the flags are used.
 #[repr(C)]
 #[derive(Default)]
 struct State {
@@ -47,7 +47,7 @@ struct State {
     rest: [u64; 16],
 }
 
-/// What is done about quotas.
+/// Quota state of the file system.
 pub fn state(root: BorrowedFd<'_>) -> QuotaState {
     let mut state = State::default();
     match call(root, GET_STATE, 0, &mut state) {
@@ -57,7 +57,7 @@ pub fn state(root: BorrowedFd<'_>) -> QuotaState {
     }
 }
 
-/// Size and free space of the file system in which a node is open, within the user's quota there.
+/// Size and free space of a node's file system, within the user's quota.
 pub fn space(node: BorrowedFd<'_>, who: Actor<'_>) -> Result<Space> {
     let _acting = Acting::begin(who)?;
     let stat = rustix::fs::fstatvfs(node).map_err(|e| refusal("statvfs", e))?;
@@ -83,7 +83,7 @@ pub fn get(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32) -> Result<Quota> {
     }
     let mut block = Block::default();
     match call(root, GET_QUOTA, uid, &mut block) {
-        // Nothing was ever counted of this user.
+        // The file system has no entry for this user.
         Err(Errno::NOENT) => Ok(Quota::default()),
         result => result.map(|()| block.quota()).map_err(refused),
     }
@@ -107,7 +107,7 @@ pub fn set(root: BorrowedFd<'_>, who: Actor<'_>, uid: u32, limits: QuotaLimits) 
         return Err(FsError::AccessDenied);
     }
     let blocks = |bytes: Option<u64>| {
-        // None is zero; what would round to none is the least that there is.
+        // Zero means unlimited, so a limit that rounds to zero becomes one block.
         bytes.map_or(0, |bytes| (bytes / LIMIT_BLOCK_BYTES).max(1))
     };
     let (hard_blocks, soft_blocks) = (blocks(limits.hard_bytes), blocks(limits.soft_bytes));
@@ -128,17 +128,17 @@ impl Block {
 
 fn refused(error: Errno) -> FsError {
     match error {
-        // No quotas in the kernel, in the file system, or switched on.
+        // The kernel or the file system has no quotas, or they are off.
         Errno::NOSYS | Errno::SRCH | Errno::OPNOTSUPP | Errno::INVAL => FsError::NotSupported,
         other => refusal("quotactl", other),
     }
 }
 
-/// `data` must have the layout that `command` asks for.
+/// `data` must have the layout that `command` requires.
 fn call<T>(root: BorrowedFd<'_>, command: u32, id: u32, data: &mut T) -> rustix::io::Result<()> {
     let command = (command << 8) | OF_USERS;
-    // SAFETY: the descriptor is open; `data` is ours, and at least as large as
-    // the structure of the command.
+    // SAFETY: the descriptor is open; `data` is ours, and at least as large as the structure of the
+    // command.
     let result = unsafe {
         libc::syscall(
             libc::SYS_quotactl_fd,
@@ -161,18 +161,18 @@ mod tests {
     use vfs::{Elevated, Identity, ServerWork};
 
     #[test]
-    fn structures_have_the_layout_that_the_kernel_expects() {
+    fn quota_structures_have_the_kernel_layout() {
         assert_eq!(std::mem::offset_of!(Block, valid), 64);
         assert_eq!(std::mem::offset_of!(Block, id), 68);
         assert_eq!(std::mem::size_of::<Block>(), 72);
         assert_eq!(std::mem::offset_of!(State, flags), 2);
-        // Eighty bytes in the kernel.
+        // The structure has 80 bytes in the kernel.
         assert!(std::mem::size_of::<State>() >= 80);
     }
 
-    /// The kernel would let each thread of a server with CAP_SYS_ADMIN.
+    /// The kernel would permit every thread of a server with CAP_SYS_ADMIN.
     #[test]
-    fn quotas_of_others_are_refused_to_users_before_the_kernel() {
+    fn other_users_quota_is_refused_without_a_system_call() {
         let folder = std::fs::File::open("/").expect("a directory");
         let (root, user) = (folder.as_fd(), Identity { uid: 4001, gid: 4001, groups: vec![0] });
         let beyond = Elevated::ALL.map(|elevated| Actor::beyond(&user, elevated));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_counted_in_blocks_and_zero_is_none() {
+    fn quota_limit_is_in_blocks_and_zero_is_unlimited() {
         let block = Block { hard_blocks: 3, used_bytes: 5, ..Block::default() };
         let limits = QuotaLimits { soft_bytes: None, hard_bytes: Some(3072) };
         assert_eq!(block.quota(), Quota { used_bytes: 5, limits });

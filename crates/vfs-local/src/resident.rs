@@ -1,17 +1,17 @@
-//! Whether reading would wait for a disk.
+//! Whether a read would block on the disk.
 
 use crate::node::read_some;
 use rustix::fd::{AsRawFd, OwnedFd};
 
-/// Whether the file is of a file system that is in memory alone.
+/// True if the file system is in memory only.
 pub fn is_of_memory(fd: &OwnedFd) -> bool {
     /// TMPFS_MAGIC of linux/magic.h.
     const TMPFS: i64 = 0x0102_1994;
     rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type == TMPFS)
 }
 
-/// Whether the file is of a file system in memory, and what it has of the range is there, neither
-/// swapped out nor a hole.
+/// True if the file system is in memory, and the complete range is resident: neither swapped out
+/// nor a hole.
 pub fn is_all_in_memory(fd: &OwnedFd, offset: u64, length: usize) -> bool {
     if !is_of_memory(fd) {
         return false;
@@ -22,8 +22,8 @@ pub fn is_all_in_memory(fd: &OwnedFd, offset: u64, length: usize) -> bool {
     length == 0 || is_cached(fd, offset, length)
 }
 
-/// Whether all pages of the range are in memory: `cachestat`, where the kernel
-/// has it, else a read that may not wait of the last byte.
+/// True if all pages of the range are in the page cache: by `cachestat` if the kernel has it, else
+/// by a non-blocking read of the last byte.
 pub fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
     #[repr(C)]
     #[derive(Default)]
@@ -55,7 +55,7 @@ mod tests {
     use vfs::{Actor, Case, FsError, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
 
     #[test]
-    fn what_is_in_memory_is_read_at_once_also_where_waiting_cannot_be_forbidden() {
+    fn tmpfs_read_never_blocks_even_without_nowait_support() {
         let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
         let whole: Vec<u8> = (0..100_000_u32).map(|at| (at * 7 >> 3) as u8).collect();
         std::fs::write(folder.path().join("file"), &whole).unwrap();
@@ -63,7 +63,7 @@ mod tests {
         file.set_len(100_000).unwrap();
         let opened = std::fs::File::open(folder.path().join("file")).unwrap();
         if !super::is_cached(&opened.into(), 0, 1) {
-            // Kernels before 6.5 do not tell.
+            // Kernels before 6.5 have no cachestat.
             return;
         }
         let vfs = LocalVfs::open(folder.path()).unwrap();
@@ -82,14 +82,14 @@ mod tests {
             let count = file.read(at, length, &mut read, Wait::Never).unwrap();
             assert_eq!((count, &read[..]), (found.len(), &whole[found]));
         }
-        // Where a read that may not wait is known, a hole is no reason to wait.
+        // If non-blocking reads are supported, a hole does not block.
         let hole = open(b"hole").read(0, 10, &mut Vec::new(), Wait::Never);
         assert!(matches!(hole, Ok(10) | Err(FsError::NotSupported)), "{hole:?}");
     }
 
     #[test]
-    fn where_something_survives_power_loss_a_sync_may_wait() {
-        // Of the kernel's own file systems each has its number: this one is not in memory alone by it.
+    fn sync_may_block_except_on_memory_file_systems() {
+        // Every kernel file system has its own magic number; procfs is not tmpfs.
         let elsewhere = std::fs::File::open("/proc/self/status").unwrap();
         assert!(!super::is_of_memory(&elsewhere.into()));
     }

@@ -1,4 +1,4 @@
-//! From a path to a descriptor, without leaving the directory.
+//! Resolves paths to descriptors without leaving the tree.
 
 use crate::case;
 use crate::errors::refusal;
@@ -8,22 +8,21 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use vfs::{Case, FsError, Name, RelPath, Result, Wait};
 
-/// Tries when a rename elsewhere disturbs a look-up (EAGAIN of RESOLVE_BENEATH).
+/// Attempts when a concurrent rename disturbs a look-up (EAGAIN of RESOLVE_BENEATH).
 const TRIES_MAX: u32 = 16;
 
-/// Longest path that one system call takes: PATH_MAX without its NUL. path_resolution(7).
+/// Maximum path length of one system call: PATH_MAX without its NUL. path_resolution(7).
 const PIECE_BYTES_MAX: usize = 4095;
 
-/// Where paths begin, and what becomes of symbolic links in them.
+/// Origin of paths, and the treatment of symbolic links in them.
 #[derive(Clone, Copy)]
 pub struct Root<'a> {
     pub fd: BorrowedFd<'a>,
-    /// [`Errno::LOOP`] for every link that is met.
+    /// Fail with [`Errno::LOOP`] at every symbolic link.
     pub stops_at_links: bool,
 }
 
-/// Opens `path` below `root`: in one system call, if it takes so long a path. Stores of streams are
-/// not there.
+/// Opens `path` below `root`, in one system call if it is short enough. Stream stores are hidden.
 pub fn open_beneath(
     root: Root<'_>,
     path: &[u8],
@@ -40,11 +39,12 @@ pub fn open_beneath(
     }
 }
 
-/// Opens `path` piece by piece. A directory between two pieces may be moved out of the tree
-/// meanwhile: what was opened counts if the pieces lead to the same directories afterwards. Links
-/// are followed within a piece: one that leads above it is refused as one that leads out.
+/// Opens a long path piece by piece. A directory between two pieces may be moved out of the tree
+/// meanwhile. So the result counts only if the pieces lead to the same directories afterwards.
+/// Links are followed within a piece; a link that leads above the piece is refused like one that
+/// leads out of the tree.
 ///
-/// `opened_one`: called before that is looked at.
+/// `opened_one` is called before that verification.
 fn open_long(
     root: Root<'_>,
     path: &[u8],
@@ -64,7 +64,7 @@ fn open_long(
         opened_one();
         match open_pieces(root, upper, wait) {
             Ok(again) if keys(&again)? == keys(&directories)? => return Ok(opened),
-            // One has moved, and the path may lead elsewhere by now, or nowhere.
+            // A directory was moved, and the path may now lead elsewhere or nowhere.
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(errno) => return Err(errno),
         }
@@ -72,7 +72,7 @@ fn open_long(
     Err(Errno::AGAIN)
 }
 
-/// The directories at the ends of the pieces of a path, each opened below the one before.
+/// Opens the directories at the ends of the pieces of a path, each below the previous one.
 fn open_pieces(root: Root<'_>, pieces: &[&[u8]], wait: Wait) -> rustix::io::Result<Vec<OwnedFd>> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let mut directories: Vec<OwnedFd> = Vec::with_capacity(pieces.len());
@@ -83,13 +83,13 @@ fn open_pieces(root: Root<'_>, pieces: &[&[u8]], wait: Wait) -> rustix::io::Resu
     Ok(directories)
 }
 
-/// Which directories are open: while they are, none of their numbers is given to another.
+/// Keys of the open directories. Their inode numbers cannot be reused while they are open.
 fn keys(directories: &[OwnedFd]) -> rustix::io::Result<Vec<(u64, u64)>> {
     let key = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|stat| (stat.st_dev, stat.st_ino));
     directories.iter().map(key).collect()
 }
 
-/// A path in pieces, of as many whole components each as one system call takes.
+/// Splits a path into pieces of whole components, each short enough for one system call.
 fn pieces(path: &[u8]) -> Option<Vec<&[u8]>> {
     let (mut pieces, mut rest) = (Vec::new(), path);
     while rest.len() > PIECE_BYTES_MAX {
@@ -127,11 +127,9 @@ fn open_piece(
     }
 }
 
-/// Opens the directory that `path` is in, spelt as stored; also gives the
-/// spelling.
+/// Opens the parent directory of `path` in its stored spelling, and returns that spelling.
 ///
-/// # Errors
-/// [`FsError::PathNotFound`] if there is none.
+/// # Errors [`FsError::PathNotFound`] if the directory does not exist.
 pub fn open_directory(
     root: Root<'_>,
     path: &RelPath,
@@ -139,7 +137,7 @@ pub fn open_directory(
     wait: Wait,
 ) -> Result<(OwnedFd, RelPath)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY;
-    // A link in the path may lead into a store of streams.
+    // A link in the path may lead into a stream store.
     let not_store = |fd: OwnedFd, path| match stream_store::is_store(fd.as_fd()) {
         true => Err(FsError::PathNotFound),
         false => Ok((fd, path)),
@@ -163,9 +161,8 @@ fn path_refusal(operation: &'static str, errno: Errno) -> FsError {
     }
 }
 
-/// The stored spelling of a path, component by component; [`Errno::NOENT`] if a
-/// component has no match. Directories are held by descriptors, so that a rename on the
-/// way cannot lead elsewhere.
+/// The stored spelling of a path, component by component; [`Errno::NOENT`] if a component has no
+/// match. Each directory stays open, so that a concurrent rename cannot redirect the look-up.
 pub fn respell(root: Root<'_>, path: &RelPath) -> rustix::io::Result<RelPath> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let mut directory =
@@ -189,7 +186,7 @@ pub fn respell(root: Root<'_>, path: &RelPath) -> rustix::io::Result<RelPath> {
     Ok(spelt)
 }
 
-/// The stored spelling of one name: itself if it exists.
+/// The stored spelling of one name; the name itself if it exists.
 pub fn find_spelling(directory: &impl AsFd, name: &[u8]) -> Option<Name> {
     let exact = rustix::fs::statat(directory, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
     match exact {
@@ -198,7 +195,7 @@ pub fn find_spelling(directory: &impl AsFd, name: &[u8]) -> Option<Name> {
     }
 }
 
-/// Whether a missing file lacks its directory, or only its own name.
+/// The error for a missing file: whether its directory is missing, or only the name.
 pub fn missing(root: Root<'_>, path: &RelPath, case: Case, wait: Wait) -> FsError {
     let Some(parent) = path.parent() else { return FsError::Stale };
     match open_directory(root, &parent, case, wait) {
@@ -211,13 +208,13 @@ pub fn missing(root: Root<'_>, path: &RelPath, case: Case, wait: Wait) -> FsErro
 mod tests {
     use super::*;
 
-    /// A path of components of this many bytes each.
+    /// A path of `count` components of `component` bytes each.
     fn path(component: usize, count: usize) -> Vec<u8> {
         vec![vec![b'n'; component]; count].join(&b'/')
     }
 
     #[test]
-    fn long_path_does_not_lead_into_a_directory_that_was_moved_out() {
+    fn long_path_never_leads_into_a_moved_out_directory() {
         let folder = tempfile::tempdir().unwrap();
         let (share, outside) = (folder.path().join("share"), folder.path().join("outside"));
         std::fs::create_dir(&share).unwrap();
@@ -239,7 +236,7 @@ mod tests {
             moves += 1;
         });
         assert_eq!((moved.map(drop), moves), (Err(Errno::NOENT), 1));
-        // It comes back: what is opened then is in the tree.
+        // The directory returns, so the node that is opened then is in the tree.
         std::fs::rename(&outside, share.join(&top)).unwrap();
         std::fs::create_dir(&outside).unwrap();
         let came_back = open_long(root, &path, how, Wait::Allowed, || {
@@ -253,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_whole_components_that_one_call_takes() {
+    fn path_pieces_are_whole_components_within_path_max() {
         for (component, count) in [(255, 64), (1, 8190), (200, 81), (63, 65)] {
             let path = path(component, count);
             let pieces = pieces(&path).unwrap();

@@ -1,5 +1,5 @@
-//! Times that clients set: those that the kernel keeps, and the change time, which it does not let
-//! be set and which is stored beside the DOS attributes.
+//! Timestamps that clients set: those that the kernel stores, and the change time, which the kernel
+//! does not let processes set. The latter is stored with the DOS attributes.
 
 use crate::dos_attributes::{self, SetChangeTime, StoredDos};
 use crate::errors::refusal;
@@ -10,19 +10,17 @@ use rustix::io::Errno;
 use std::sync::{Mutex, PoisonError};
 use vfs::{Result, Timestamp};
 
-/// Times that every file system holds, in seconds: from 1970 until the 31 bits of the oldest inodes
-/// end, in 2038.
+/// Seconds that every file system can store: from 1970 to the end of 31 bits, in 2038.
 const HELD_BY_ALL: std::ops::Range<i64> = 0..(1 << 31);
-/// How often the change time is stored until the file's own is where it is expected: the second
-/// time the distance of the file system's clock is known.
+/// Attempts to store the change time until the kernel's own has the expected value. From the second
+/// attempt on the offset of the file system's clock is known.
 const ATTEMPTS: usize = 3;
 
-/// Sets times by `set`. The kernel makes one that the file system cannot hold the nearest that it
-/// can; the first of a file system is logged. MS-FSA 2.1.5.15.2 refuses none for that, and to look
-/// first or to set the former again would undo what others do meanwhile.
+/// Sets times by `set`. The kernel clamps a time that the file system cannot store to the nearest
+/// that it can; the first such time per file system is logged. MS-FSA 2.1.5.15.2 does not refuse
+/// such times. A check before, or a rollback after the call, would overwrite concurrent changes.
 ///
-/// # Errors
-/// As `set`.
+/// # Errors Those of `set`.
 pub fn set_nearest(
     fd: BorrowedFd<'_>,
     times: &Timestamps,
@@ -50,10 +48,10 @@ pub fn set_nearest(
     Ok(())
 }
 
-/// File systems of which one is logged.
+/// Maximum number of file systems that are recorded as logged.
 const LOGGED_MAX: usize = 256;
 
-/// Whether no time of this file system was logged before.
+/// True if no time of this file system was logged before.
 fn is_first_of(device: (u32, u32)) -> bool {
     static LOGGED: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
     let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,13 +67,12 @@ fn look(fd: BorrowedFd<'_>, mask: StatxFlags) -> Result<rustix::fs::Statx> {
     rustix::fs::statx(fd, c"", flags, mask).map_err(|e| refusal("stat", e))
 }
 
-/// Stores the change time to show until something changes the file again. Where extended attributes
-/// cannot be stored, or the file system's clock cannot be followed, the kernel's stays shown; also
-/// where there is no room for it, unless it is all that was asked for. To be called with
-/// [`dos_attributes::lock_of`] the file.
+/// Stores the change time to report until the file changes again. If extended attributes cannot be
+/// stored, or the offset of the file system's clock is unknown, the kernel's change time stays
+/// visible. The same applies if the file system has no room, unless the change time is the only
+/// requested change. The caller must hold [`dos_attributes::lock_of`] the file.
 ///
-/// # Errors
-/// As storing.
+/// # Errors Those of storing an extended attribute.
 pub fn store_change_time(
     fd: BorrowedFd<'_>,
     path_only: bool,
@@ -88,7 +85,7 @@ pub fn store_change_time(
             Ok(value) => dos_attributes::decode(&value).unwrap_or_default().info,
             Err(Errno::NODATA) => StoredDos::default().info,
             Err(Errno::OPNOTSUPP | Errno::PERM) => return Ok(()),
-            // A time that cannot be read cannot be kept.
+            // A value that cannot be read cannot be preserved.
             Err(errno) => return Err(refusal("read DOS attributes", errno)),
         };
         let anchor = Timestamp(clock_nanos() + distance_nanos);
@@ -114,12 +111,13 @@ pub fn store_change_time(
     Ok(())
 }
 
-/// Whether there is no room for an attribute: on the disk, of the user's, or of the file's.
+/// True if there is no room for an attribute: on the disk, in the user's quota, or in the file's
+/// inode.
 fn is_without_room(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::RANGE | Errno::TOOBIG)
 }
 
-/// By this machine's clock, in nanoseconds since 1970.
+/// This machine's clock, in nanoseconds since 1970.
 fn clock_nanos() -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
@@ -140,9 +138,9 @@ mod tests {
         Timespec { tv_sec, tv_nsec: 0 }
     }
 
-    /// A file system that holds times until 2038.
+    /// A file system that stores times until 2038.
     #[test]
-    fn time_that_cannot_be_held_becomes_the_nearest() {
+    fn unstorable_time_is_clamped_to_the_nearest() {
         let folder = tempfile::tempdir().unwrap();
         let file = File::create(folder.path().join("file")).unwrap();
         let set = |times: &Timestamps| {

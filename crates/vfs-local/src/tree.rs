@@ -1,4 +1,4 @@
-//! The tree: names to nodes.
+//! The tree: resolves names to nodes.
 
 use crate::changes::{LocalChanges, is_changed_unheard};
 use crate::children;
@@ -32,20 +32,20 @@ use vfs::{
 pub struct LocalVfs {
     root: OwnedFd,
     features: Features,
-    /// What others do, once somebody wants to know; none if that cannot be known.
+    /// Source of other processes' changes, started by the first watch; `None` if unsupported.
     outside: OnceLock<Option<Source>>,
     pub(crate) handles: Handles,
     public_looks: PublicLooks,
-    /// Long streams of the tree are found while this lives.
+    /// Registers the tree's long streams while it is served.
     _streams: Arc<ServedRoot>,
 }
 
 /// Why a directory cannot be served.
 #[derive(Debug)]
 pub struct OpenError {
-    /// Which.
+    /// The directory.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     pub cause: std::io::Error,
 }
 
@@ -58,19 +58,17 @@ impl std::fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 impl LocalVfs {
-    /// Serves `path`, and follows symbolic links within it. File modes are applied as
-    /// asked for: the process's umask is set to zero.
+    /// Serves `path`, following symbolic links within it. The process's umask is set to zero, so
+    /// that modes apply as requested.
     ///
-    /// # Errors
-    /// [`OpenError`] if it is not a directory or may not be opened.
+    /// # Errors [`OpenError`] if `path` is not a directory or cannot be opened.
     pub fn open(path: &Path) -> std::result::Result<Self, OpenError> {
         Self::open_with(path, true)
     }
 
-    /// As [`LocalVfs::open`]; whether links are followed is said by [`Features::follows_links`].
+    /// Like [`LocalVfs::open`]; `follows_links` sets [`Features::follows_links`].
     ///
-    /// # Errors
-    /// As [`LocalVfs::open`].
+    /// # Errors Like [`LocalVfs::open`].
     pub fn open_with(path: &Path, follows_links: bool) -> std::result::Result<Self, OpenError> {
         let error = |errno: Errno| OpenError { path: path.to_path_buf(), cause: errno.into() };
         rustix::process::umask(Mode::empty());
@@ -79,7 +77,7 @@ impl LocalVfs {
         Self::of_directory(root, follows_links, true).map_err(error)
     }
 
-    /// Serves what is open as `root`, a snapshot.
+    /// Serves the open directory `root`, a snapshot.
     pub(crate) fn of(root: OwnedFd, follows_links: bool) -> Result<Self> {
         Self::of_directory(root, follows_links, false).map_err(|e| refusal("serve", e))
     }
@@ -110,7 +108,7 @@ impl LocalVfs {
         Root { fd: self.root.as_fd(), stops_at_links: !self.features.follows_links }
     }
 
-    /// A refusal, where links that are met are none of ours.
+    /// Adjusts an error for a tree whose symbolic links the server does not follow.
     fn refusal(&self, error: FsError) -> FsError {
         match error {
             FsError::SymlinkLoop if !self.features.follows_links => FsError::SymlinkMet,
@@ -130,23 +128,23 @@ impl LocalVfs {
             )
             .map(|fd| (fd, true));
         }
-        // A pipe without another end, or a tape drive, must not hold us up.
+        // An open of a pipe without a peer, or of a tape drive, must not block.
         flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
         flags |= if how.write { OFlags::RDWR } else { OFlags::RDONLY };
         match open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait) {
-            // A directory cannot be opened for writing, nor need it be.
+            // A directory cannot be opened for writing, and need not be.
             Err(Errno::ISDIR) => {
                 let flags = (flags - OFlags::RDWR) | OFlags::RDONLY;
                 open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
                     .map(|fd| (fd, false))
             }
-            // Reading beside is of use, and was not asked for.
+            // Read access is an addition of the server's, so a refusal of it is no failure.
             Err(Errno::ACCESS) if how.write && !how.read => {
                 let flags = (flags - OFlags::RDWR) | OFlags::WRONLY;
                 open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
                     .map(|fd| (fd, false))
             }
-            // A link that is not to be followed, or a socket.
+            // A symbolic link that must not be followed, or a socket.
             Err(Errno::LOOP) if how.no_follow => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW;
                 open_beneath(self.root(), path.as_bytes(), flags, Mode::empty(), how.wait)
@@ -188,7 +186,7 @@ impl LocalVfs {
         Ok(Opened { node: Arc::new(node.opened_by(&path)), attributes, path })
     }
 
-    /// The directory a name is to be made or changed in, and the name.
+    /// The parent directory of a name to create or change, and the name.
     fn parent_of(&self, path: &RelPath, case: Case) -> Result<(OwnedFd, RelPath, Name)> {
         let (parent, name) = path.split().ok_or(FsError::AccessDenied)?;
         children::check_name(&name)?;
@@ -197,7 +195,7 @@ impl LocalVfs {
         Ok((fd, spelt, name))
     }
 
-    /// Makes by a path what is neither a file nor a directory.
+    /// Creates a node other than a file or directory, by path.
     fn make_other(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<Opened> {
         let _acting = Acting::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
@@ -206,7 +204,7 @@ impl LocalVfs {
         children::make_other(parent.as_fd(), (&path, &name), new, who.may_make_devices())
     }
 
-    /// Makes a name in a directory; it is the name of this path.
+    /// Creates a node by its name in a directory, and returns it with its path.
     fn make(
         &self,
         parent: BorrowedFd<'_>,
@@ -246,8 +244,8 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
     })
 }
 
-/// Whether extents can be shared and data compressed: tried with files that
-/// have no name. Where none can be made nothing is promised.
+/// Probes reflinks and compression with nameless files. If none can be created, the features count
+/// as absent.
 fn probe_data(root: &OwnedFd) -> (bool, bool) {
     let unnamed = || {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -255,7 +253,7 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
     };
     let (Ok(one), Ok(other)) = (unnamed(), unnamed()) else { return (false, false) };
     let reflink = rustix::fs::ioctl_ficlone(&one, &other).is_ok();
-    // Flags that a file system does not know may be ignored without a word.
+    // A file system may silently ignore an unknown flag.
     let compression = set_compressed(one.as_fd(), true).is_ok()
         && rustix::fs::ioctl_getflags(&one).is_ok_and(|flags| flags.contains(IFlags::COMPRESSED));
     (reflink, compression)
@@ -428,7 +426,7 @@ impl Vfs for LocalVfs {
     }
 
     fn sync_quotas(&self, _: Actor<'_>) -> Result<()> {
-        // The file system has them in a file that nobody can open.
+        // Quotas are in a hidden file that cannot be opened.
         rustix::fs::syncfs(&self.root).map_err(|e| refusal("sync", e))
     }
 

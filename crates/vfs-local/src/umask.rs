@@ -1,19 +1,19 @@
-//! The umask of one creation.
+//! The umask of a single creation.
 //!
-//! Only the kernel decides atomically whether a directory's default access list takes the place of
-//! the umask, and it takes the umask of the calling thread. So a thread has an umask of its own
-//! (`CLONE_FS`), which is zero but for the one call that creates. umask(2), acl(5).
+//! Only the kernel decides atomically whether a directory's default ACL replaces the umask, and it
+//! uses the calling thread's umask. So each thread has an umask of its own (`CLONE_FS`), which is
+//! zero except during a creation. umask(2), acl(5).
 
 use crate::identity::owns_umask;
 use rustix::fs::Mode;
 use vfs::CreationMode;
 
-/// Creates a node by a call that is given the bits to ask the kernel for.
+/// Creates a node by calling `create` with the mode to pass to the kernel.
 ///
-/// A thread that cannot have an umask of its own asks for the bits without the umask: where there
-/// is a default list, the node gets less than that list allows.
+/// A thread that cannot have its own umask passes the mode with the umask applied. In a directory
+/// with a default ACL the node then gets fewer permissions than that ACL grants.
 pub fn create_with<T>(mode: CreationMode, create: impl FnOnce(Mode) -> T) -> T {
-    // Also without an umask: that of a thread that this one was started by is not to count.
+    // Applies even if the creation has no umask, because the thread may have inherited one.
     let owns_umask = owns_umask();
     let bits = Mode::from_raw_mode(mode.bits & 0o7777);
     if mode.without_list() == mode.bits {
@@ -27,7 +27,7 @@ pub fn create_with<T>(mode: CreationMode, create: impl FnOnce(Mode) -> T) -> T {
     create(bits)
 }
 
-/// Sets the thread's umask back, also after a panic.
+/// Resets the thread's umask, also after a panic.
 struct UmaskEnd;
 
 impl Drop for UmaskEnd {
@@ -45,7 +45,7 @@ mod tests {
 
     const WITH_UMASK: CreationMode = CreationMode { bits: 0o666, umask: 0o027 };
 
-    /// Gives a directory a default list under which user 1001 and the group may do everything.
+    /// Sets a default ACL that grants user 1001 and the group all permissions.
     fn set_default_list(directory: &Path) -> rustix::io::Result<()> {
         let entry = |tag: u16, bits: u16, id: u32| {
             [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat()
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn default_list_takes_the_place_of_the_umask() {
+    fn default_acl_replaces_the_umask() {
         let folder = tempfile::tempdir().unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
         for name in ["listed", "plain"] {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn umask_of_one_creation_is_none_of_another_thread() {
+    fn creation_umask_is_invisible_to_other_threads() {
         let folder = tempfile::tempdir().unwrap();
         let create = |_: Mode| {
             let flags = rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY;

@@ -1,35 +1,35 @@
-//! What is known of files' extended attributes, so that listing a directory
-//! again asks for them no more.
+//! Cache of files' DOS attributes and other extended attributes, so that a repeated listing of a
+//! directory need not query them.
 //!
-//! A note counts while the file's change time is the one that was read before
-//! the attributes were: whatever changes one moves it, on the file systems that
-//! are named here. Two changes within one tick of a file system's clock have one
-//! time; so nothing is noted of a file that changed a moment ago.
+//! An entry is valid while the file's change time equals the one that was read before the
+//! attributes: on the file systems listed here every change of an attribute moves it. Two changes
+//! within one tick of the file system's clock have the same time, so attributes of files that
+//! changed a moment ago are not cached.
 //!
-//! Notes of all trees are in one table of a fixed size, where a file's number
-//! gives the place: files made one after the other lie beside each other.
+//! All trees share one table of fixed size, indexed by the inode number, so that files created in
+//! sequence have adjacent entries.
 
 use rustix::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use vfs::{Attributes, DosInfo, Stored, Timestamp};
 
-/// How long ago a file must have changed: the coarsest tick is a second, of
-/// ext4 with small inodes.
+/// Minimum time since the last change of a cached file: the coarsest tick is a second, of ext4 with
+/// small inodes.
 const SETTLED_NANOS: i128 = 2_000_000_000;
-/// Notes that are made room for at once, and how often: 25 MiB in all.
+/// Entries allocated at a time, and the number of such parts: 25 MiB in total.
 const PART_NOTES: usize = 1024;
 const PARTS: usize = 512;
-/// Numbers of file systems that keep extended attributes and move the change
-/// time with each of them, by this machine's clock.
+/// Magic numbers of file systems that store extended attributes and move the change time with each
+/// of them, by this machine's clock.
 const FILE_SYSTEMS: [i64; 4] = [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994];
-/// No time of creation.
+/// Marks an absent creation time.
 const NONE: i64 = i64::MIN;
 
 #[derive(Clone, Copy)]
 struct Note {
     inode: u64,
     device: u64,
-    /// Change time in nanoseconds; 0 of a note that was never written.
+    /// Change time in nanoseconds; 0 for an empty slot.
     changed: i64,
     created: i64,
     bits: u32,
@@ -47,15 +47,17 @@ type Part = Mutex<Box<[Note]>>;
 
 static TABLE: [OnceLock<Part>; PARTS] = [const { OnceLock::new() }; PARTS];
 
-/// The notes, as one listing uses them.
+/// Access to the cache for one listing.
 #[derive(Debug)]
 pub struct Reader {
-    /// What changed before this counts, in nanoseconds; nothing does on other file systems.
+    /// Files that changed before this time are cacheable, in nanoseconds; none on other file
+    /// systems.
     settled_before: i128,
 }
 
 impl Reader {
-    /// For the files of a directory. To be made before they are looked at.
+    /// Creates a reader for the files of a directory. It must be created before their attributes
+    /// are read.
     pub fn of(directory: BorrowedFd<'_>) -> Self {
         let found = rustix::fs::fstatfs(directory).map_or(0, |stat| stat.f_type);
         let settled_before =
@@ -63,7 +65,7 @@ impl Reader {
         Self { settled_before }
     }
 
-    /// What is known of a file whose attributes are these.
+    /// The cached values of a file with these attributes.
     pub fn find(&self, attributes: &Attributes) -> Option<(DosInfo, Stored)> {
         let changed = self.time_of(attributes)?;
         let (part, at) = place(attributes.key.inode);
@@ -76,7 +78,7 @@ impl Reader {
         is_it.then(|| note.read())
     }
 
-    /// Notes what was read after these attributes were.
+    /// Caches values that were read after these attributes.
     pub fn keep(&self, attributes: &Attributes) {
         let Some(changed) = self.time_of(attributes) else { return };
         let Some(note) = Note::of(attributes, changed) else { return };
@@ -94,7 +96,7 @@ impl Reader {
 
 impl Note {
     fn of(attributes: &Attributes, changed: i64) -> Option<Self> {
-        // Notes have no place for it, and few files have one.
+        // An entry has no field for it, and few files have one.
         if attributes.set_changed.is_some() {
             return None;
         }
@@ -137,7 +139,7 @@ fn place(inode: u64) -> (usize, usize) {
     (at / PART_NOTES, at % PART_NOTES)
 }
 
-/// By the clock that file systems stamp files with.
+/// The coarse clock with which file systems stamp files.
 pub fn now() -> i128 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes one `timespec` to the pointer, which lives until it returns.
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_counts_for_one_file_while_its_change_time_stays() {
+    fn cached_xattrs_are_valid_while_ctime_stays() {
         let reader = Reader { settled_before: 1000 };
         let noted = attributes(5, 900);
         reader.keep(&noted);
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_noted_of_a_file_that_changed_a_moment_ago() {
+    fn recently_changed_file_is_not_cached() {
         let reader = Reader { settled_before: 1000 };
         let fresh = attributes(6, 1000);
         reader.keep(&fresh);

@@ -1,4 +1,4 @@
-//! Extended attributes of nodes, however they are at hand, and what their names say.
+//! Extended attributes by descriptor, by O_PATH descriptor or by name.
 
 use crate::dos_attributes::{SetChangeTime, StoredDos};
 use crate::errors::refusal;
@@ -14,22 +14,22 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{Attributes, ServerWork, Stored};
 
-/// Bytes of the names of a file's extended attributes; more are not looked at one by one.
+/// Buffer for the names of a file's extended attributes. A longer list is not examined.
 const NAMES_BYTES_MAX: usize = 1024;
 
-/// How a node is at hand.
+/// How a node is addressed.
 #[derive(Clone, Copy)]
 pub enum Place<'a> {
-    /// Open for its data.
+    /// A descriptor that is open for data.
     Open(BorrowedFd<'a>),
-    /// Open for looking only (O_PATH): calls that take a descriptor refuse it.
+    /// An O_PATH descriptor, which calls on descriptors reject.
     Looked(BorrowedFd<'a>),
-    /// A name in a directory, the link itself if it is one.
+    /// A name in a directory; a symbolic link is not followed.
     Child(BorrowedFd<'a>, &'a CStr),
 }
 
 impl Place<'_> {
-    /// The names of all extended attributes, a NUL behind each.
+    /// The names of all extended attributes, each with a NUL.
     pub fn list(self, into: &mut [u8]) -> rustix::io::Result<usize> {
         match self {
             Self::Open(fd) => rustix::fs::flistxattr(fd, into),
@@ -43,7 +43,7 @@ impl Place<'_> {
         }
     }
 
-    /// One value.
+    /// The value of one attribute.
     pub fn get(self, attribute: &CStr, into: &mut [u8]) -> rustix::io::Result<usize> {
         match self {
             Self::Open(fd) => rustix::fs::fgetxattr(fd, attribute, into),
@@ -62,8 +62,8 @@ impl Place<'_> {
     }
 }
 
-/// Adds to attributes that were just read what is in extended attributes: DOS attributes, the
-/// change time that was set, and what else there is.
+/// Completes attributes that were just read with the values in extended attributes: DOS attributes,
+/// the change time that a client set, and the presence of others.
 pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWork) {
     let (dos, stored) = read_stored(place, work);
     (attributes.dos, attributes.stored) = (dos.info, stored);
@@ -71,7 +71,7 @@ pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWo
     attributes.set_changed = dos.changed.filter(valid).map(|set| set.shown);
 }
 
-/// DOS attributes, and what else there is in extended attributes.
+/// DOS attributes, and which other values extended attributes hold.
 fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, Stored) {
     let mut names = [0u8; NAMES_BYTES_MAX];
     let listed = match place.list(&mut names) {
@@ -91,8 +91,8 @@ fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, Stored) {
     (dos, stored)
 }
 
-/// Reads what all are shown who may look at the file, for this work of the server's. Where the
-/// user may read data that changes no credentials.
+/// Reads DOS attributes, which are visible to everybody who may see the file, as the server if
+/// necessary. If the user may read the data, no credentials change.
 fn read_dos(place: Place<'_>, work: ServerWork) -> StoredDos {
     let mut value = [0u8; 256];
     let mut read = || place.get(c"user.DOSATTRIB", &mut value);
@@ -103,11 +103,11 @@ fn read_dos(place: Place<'_>, work: ServerWork) -> StoredDos {
     read.and_then(|length| dos_attributes::decode(&value[..length])).unwrap_or_default()
 }
 
-/// Linux before 6.13 has no calls for extended attributes that take a directory.
+/// Linux before 6.13 has no extended attribute calls that take a directory.
 static WITHOUT_AT: AtomicBool = AtomicBool::new(false);
 
-/// The directory of this process's descriptors: from there a descriptor has a path
-/// of one component, which saves a third of the time.
+/// The directory of this process's descriptors. From there a descriptor has a path of one
+/// component, which saves a third of the time.
 fn descriptors() -> Option<BorrowedFd<'static>> {
     static ALL: OnceLock<Option<OwnedFd>> = OnceLock::new();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -115,8 +115,8 @@ fn descriptors() -> Option<BorrowedFd<'static>> {
     all.as_ref().filter(|_| !WITHOUT_AT.load(Ordering::Relaxed)).map(AsFd::as_fd)
 }
 
-/// A name from a directory. A link of `/proc` leads to the node itself, and has to
-/// be followed; others are what is meant.
+/// A name relative to a directory. A link of `/proc` refers to the node itself and must be
+/// followed; other links must not.
 #[derive(Clone, Copy)]
 struct At<'a> {
     directory: BorrowedFd<'a>,
@@ -129,7 +129,7 @@ impl At<'_> {
         if self.follows { 0 } else { libc::AT_SYMLINK_NOFOLLOW }
     }
 
-    /// For calls that take no directory.
+    /// The path, for calls that take no directory.
     fn path(self) -> Vec<u8> {
         let mut path = path_of(self.directory).into_bytes();
         path.push(b'/');
@@ -222,7 +222,7 @@ mod tests {
     use vfs::DosInfo;
 
     #[test]
-    fn both_ways_to_read_extended_attributes_say_the_same() {
+    fn both_xattr_read_paths_agree() {
         let folder = tempfile::tempdir().unwrap();
         let directory = File::open(folder.path()).unwrap();
         let info = DosInfo { bits: Some(3), created: None };
