@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_size_of_a_band_is_found_in_a_property_list() {
+    fn band_size_is_read_from_property_list() {
         let list = b"<plist><dict>\n\t<key>band-size</key>\n\t<integer> 67108864 </integer></dict>";
         assert_eq!(band_bytes(list), Some(67_108_864));
         for none in [

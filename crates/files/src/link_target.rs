@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_leave_the_volume_are_known() {
+    fn link_targets_outside_volume_are_detected() {
         for (link, text) in [
             ("l", "/etc/passwd"),
             ("l", "/"),

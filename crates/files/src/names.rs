@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_below_such_a_name_is_not_found_and_making_one_is_denied() {
+    fn vetoed_path_is_not_found_and_creating_it_is_denied() {
         let patterns = NamePatterns::new(["secret"], Case::Insensitive);
         let path = |names: &[&str]| {
             names.iter().fold(RelPath::root(), |p, n| p.join(&Name::new(n.as_bytes()).unwrap()))
@@ -207,7 +207,7 @@ mod tests {
         }
 
         #[test]
-        fn matching_is_as_a_naive_matcher_says(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
+        fn matching_agrees_with_naive_matcher(pattern in "[ab*?]{0,8}", name in "[ab]{0,8}") {
             fn naive(pattern: &[char], name: &[char]) -> bool {
                 match (pattern.split_first(), name.split_first()) {
                     (None, rest) => rest.is_none(),

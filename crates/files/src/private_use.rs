@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn either_form_of_each_component_may_be_meant() {
+    fn either_reading_of_each_component_matches() {
         let path = |text: &str| RelPath::of_components(text.as_bytes().to_vec()).unwrap();
         let ambiguous =
             AmbiguousPath { mapped: path("a:b/c/d?"), literal: path("a\u{F022}b/c/d\u{F025}") };

@@ -141,7 +141,7 @@ fn of_owner(uid: Option<u32>, gid: Option<u32>) -> ObjectChanges {
 }
 
 #[test]
-fn set_id_bits_by_list_are_not_given_over_nfs() {
+fn set_id_bits_are_not_granted_by_acl_over_nfs() {
     let Some(f) = fixture(false) else { return };
     for wanted in [0o4755, 0o2755, 0o6777] {
         let at = f.granted_file("tool");
@@ -154,7 +154,7 @@ fn set_id_bits_by_list_are_not_given_over_nfs() {
 }
 
 #[test]
-fn set_id_bits_by_list_are_not_given_over_smb() {
+fn set_id_bits_are_not_granted_by_acl_over_smb() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
     let open = f.open_as(&f.other, "tool", RequestedKind::File);
@@ -166,7 +166,7 @@ fn set_id_bits_by_list_are_not_given_over_smb() {
 }
 
 #[test]
-fn set_id_bits_go_when_another_sets_the_list() {
+fn set_id_bits_are_cleared_when_non_owner_sets_acl() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
     let open = f.open_as(&f.other, "tool", RequestedKind::File);
@@ -181,7 +181,7 @@ fn set_id_bits_go_when_another_sets_the_list() {
 
 /// Whoever the thread has served before: the superuser keeps these bits when it writes.
 #[test]
-fn set_id_bits_go_with_each_change_of_data() {
+fn set_id_bits_are_cleared_by_each_data_change() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
     let source = f.open_as(&f.other, "source", RequestedKind::File);
@@ -230,7 +230,7 @@ fn changes_of_owner() -> [(&'static str, ObjectChanges); 5] {
 }
 
 #[test]
-fn stored_list_binds_the_owner_over_nfs() {
+fn stored_acl_binds_owner_over_nfs() {
     let Some(f) = fixture(false) else { return };
     let owner =
         Arc::new(Caller::of(Identity { uid: OWNER, gid: OWNER, groups: vec![OWNER, SHARED] }));
@@ -253,7 +253,7 @@ fn stored_list_binds_the_owner_over_nfs() {
 }
 
 #[test]
-fn created_object_gets_its_attributes_whatever_list_it_inherits() {
+fn created_object_gets_attributes_despite_inherited_acl() {
     let Some(f) = fixture(false) else { return };
     for (what, changes) in changes_of_owner().into_iter().filter(|(what, _)| *what != "group") {
         let at = f.listed_file("new", &read_only_for_its_owner());
@@ -292,7 +292,7 @@ fn owner_without_the_w_bit_sets_dos_attributes() {
 }
 
 #[test]
-fn foreign_owners_and_groups_are_refused_by_any_list() {
+fn foreign_owners_and_groups_are_refused_under_any_acl() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("f");
     for (uid, gid) in [(Some(FOREIGN), None), (Some(0), None)] {
@@ -321,7 +321,7 @@ fn taken_file_loses_set_id_bits() {
 }
 
 #[test]
-fn what_a_list_lets_create_belongs_to_its_creator() {
+fn object_created_by_acl_belongs_to_creator() {
     let Some(f) = fixture(false) else { return };
     let directory = f.open_as(&f.root, "d", RequestedKind::Directory);
     let entry = Ace::allow(Sid::everyone(), Access::FILE_ALL);
@@ -342,7 +342,7 @@ fn what_a_list_lets_create_belongs_to_its_creator() {
 }
 
 #[test]
-fn device_nodes_are_the_superusers_and_off_by_default() {
+fn device_nodes_need_root_and_are_off_by_default() {
     for device_nodes in [false, true] {
         let Some(f) = fixture(device_nodes) else { return };
         let directory = f.open_as(&f.root, "d", RequestedKind::Directory);
@@ -489,7 +489,7 @@ impl Fixture {
 }
 
 #[test]
-fn stored_list_gives_local_users_no_more_on_disk() {
+fn stored_acl_grants_local_users_no_more_on_disk() {
     let Some(f) = fixture(false) else { return };
     for (number, entries) in lists().into_iter().enumerate() {
         let (file, directory) = f.put_listed(number, &entries);
@@ -506,7 +506,7 @@ fn stored_list_gives_local_users_no_more_on_disk() {
 }
 
 #[test]
-fn access_says_what_a_stored_list_lets_do_in_a_directory() {
+fn access_reports_rights_of_stored_acl_on_directory() {
     let asked = Access::READ_DATA | Access::EXECUTE | Access::WRITE_DATA | Access::APPEND_DATA;
     let asked = asked | Access::DELETE_CHILD;
     for is_cached in [false, true] {
@@ -536,7 +536,7 @@ fn access_says_what_a_stored_list_lets_do_in_a_directory() {
 /// Clients of NFS send one user's state ids with another's credentials: the superuser's own open
 /// would keep these bits.
 #[test]
-fn set_id_bits_go_when_another_uses_roots_open() {
+fn set_id_bits_are_cleared_when_user_writes_by_roots_open() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("tool");
     let source = f.open_as(&f.other, "source", RequestedKind::File);

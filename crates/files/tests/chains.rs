@@ -92,7 +92,7 @@ impl Served {
 }
 
 #[test]
-fn a_chain_resolves_its_path_once() {
+fn chain_resolves_path_once() {
     let served = serve(false);
     let all = Access::FILE_ALL;
     served.chain(plan("file", all, true), |files, open| {
@@ -135,7 +135,7 @@ const MAKE: [(&str, usize); 5] =
     [("create", 1), ("descriptor", 1), ("open", 2), ("read", 1), ("write", 1)];
 
 #[test]
-fn a_chain_on_what_is_known_resolves_no_path() {
+fn chain_on_cached_path_resolves_nothing() {
     let served = serve(true);
     let all = Access::FILE_ALL;
     served.chain(plan("file", all, true), |_, _| {});

@@ -69,7 +69,7 @@ fn set(at: &Path, stream: &str, value: &[u8]) {
 }
 
 #[test]
-fn streams_are_listed_from_memory_until_the_file_changes() {
+fn streams_are_listed_from_cache_until_file_changes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("d")).unwrap();
     let at = folder.path().join("d/file");

@@ -69,7 +69,7 @@ fn now<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn what_is_written_is_read_back_and_survives_the_open() {
+fn written_data_is_read_back_and_survives_close() {
     let f = fixture();
     let open = f.file("a");
     f.files.write(open.caller(), &open, 3, b"data").unwrap();
@@ -81,7 +81,7 @@ fn what_is_written_is_read_back_and_survives_the_open() {
 }
 
 #[test]
-fn a_doomed_file_takes_no_opens_and_vanishes_with_the_last() {
+fn delete_pending_file_refuses_opens_until_last_close() {
     let f = fixture();
     let first = f.file("a");
     let second = f.file("a");
@@ -95,7 +95,7 @@ fn a_doomed_file_takes_no_opens_and_vanishes_with_the_last() {
 }
 
 #[test]
-fn names_are_found_in_any_case_and_keep_theirs() {
+fn names_match_in_any_case_and_preserve_case() {
     let f = fixture();
     f.directory("Dir");
     drop(f.file("Dir/ReadMe"));
@@ -107,7 +107,7 @@ fn names_are_found_in_any_case_and_keep_theirs() {
 }
 
 #[test]
-fn a_symbolic_link_does_not_lead_out() {
+fn symbolic_link_does_not_leave_volume() {
     let f = fixture();
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), b"x").unwrap();
@@ -121,7 +121,7 @@ fn a_symbolic_link_does_not_lead_out() {
 }
 
 #[test]
-fn a_directory_is_not_renamed_under_open_files() {
+fn directory_is_not_renamed_above_open_files() {
     let f = fixture();
     let directory = f.directory("d");
     let below = f.file("d/x");
@@ -133,7 +133,7 @@ fn a_directory_is_not_renamed_under_open_files() {
 }
 
 #[test]
-fn a_refused_open_leaves_nothing_held() {
+fn refused_open_leaves_no_grant() {
     let f = fixture();
     let exclusive = f.open(OpenPlan { share: Share::default(), ..plan("a") }).unwrap().open;
     assert_eq!(f.open(plan("a")).unwrap_err(), FsError::ShareViolation);
@@ -146,7 +146,7 @@ fn a_refused_open_leaves_nothing_held() {
 }
 
 #[test]
-fn overwriting_cuts_and_refuses_hidden_files_without_their_attribute() {
+fn overwrite_truncates_and_needs_hidden_attribute() {
     let f = fixture();
     let open = f.open(OpenPlan { dos_bits: files::dos::HIDDEN, ..plan("a") }).unwrap().open;
     f.files.write(open.caller(), &open, 0, b"data").unwrap();
@@ -158,7 +158,7 @@ fn overwriting_cuts_and_refuses_hidden_files_without_their_attribute() {
 }
 
 #[test]
-fn a_waiting_lock_is_granted_on_release_and_withdrawn_on_drop() {
+fn waiting_lock_is_granted_on_release_or_dropped() {
     let f = fixture();
     let (first, second) = (f.file("a"), f.file("a"));
     let range = Range::new(0, 10).unwrap();
@@ -177,7 +177,7 @@ fn a_waiting_lock_is_granted_on_release_and_withdrawn_on_drop() {
 }
 
 #[test]
-fn a_directory_with_entries_is_not_marked_for_deletion() {
+fn nonempty_directory_refuses_delete_pending() {
     let f = fixture();
     let directory = f.directory("d");
     drop(f.file("d/x"));
@@ -185,7 +185,7 @@ fn a_directory_with_entries_is_not_marked_for_deletion() {
 }
 
 #[test]
-fn a_reader_may_not_write_and_the_rights_are_those_of_the_open() {
+fn open_rights_decide_and_reader_may_not_write() {
     let f = fixture();
     drop(f.file("a"));
     let reader = f.open(OpenPlan { desired: Access::FILE_READ, ..plan("a") }).unwrap().open;
@@ -205,7 +205,7 @@ impl CacheHolder for Client {
 }
 
 #[test]
-fn a_client_that_keeps_a_file_is_told_when_a_local_process_writes_it() {
+fn local_write_breaks_cached_file() {
     let f = fixture();
     std::fs::write(f.folder.path().join("log"), b"line 1\n").unwrap();
     std::fs::create_dir(f.folder.path().join("dir")).unwrap();
@@ -245,7 +245,7 @@ fn a_client_that_keeps_a_file_is_told_when_a_local_process_writes_it() {
 }
 
 #[test]
-fn what_is_appended_at_the_same_time_is_all_there() {
+fn concurrent_appends_lose_nothing() {
     const EACH: usize = 500;
     let f = fixture();
     f.file("log");

@@ -115,7 +115,7 @@ fn compare(on: &Fixture, off: &Fixture, round: &dyn Fn(&Fixture, usize)) -> (f64
 
 #[test]
 #[ignore = "measures for minutes"]
-fn what_each_operation_costs() {
+fn metadata_operation_costs() {
     let folder = tempfile::tempdir().unwrap();
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
     for count in [100, 10_000, 1_000_000] {

@@ -97,7 +97,7 @@ impl Served {
 }
 
 #[test]
-fn what_was_made_is_told_as_it_is_now_and_as_long_as_the_name_leads_to_it() {
+fn recent_create_is_current_while_name_refers_to_it() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     let at = |name: &str| folder.path().join("d").join(name);
@@ -121,7 +121,7 @@ fn what_was_made_is_told_as_it_is_now_and_as_long_as_the_name_leads_to_it() {
 }
 
 #[test]
-fn what_local_processes_remove_move_and_make_again_is_not_remembered() {
+fn recent_create_is_dropped_after_local_name_change() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     let at = |name: &str| folder.path().join("d").join(name);
@@ -148,7 +148,7 @@ fn what_local_processes_remove_move_and_make_again_is_not_remembered() {
 }
 
 #[test]
-fn a_directory_that_local_processes_move_takes_what_was_made_along() {
+fn recent_create_follows_locally_moved_directory() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     served.make("file");
@@ -163,7 +163,7 @@ fn a_directory_that_local_processes_move_takes_what_was_made_along() {
 }
 
 #[test]
-fn who_may_not_look_there_is_told_nothing() {
+fn recent_create_is_hidden_without_search_permission() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     if !rustix::process::geteuid().is_root() {
@@ -195,7 +195,7 @@ fn who_may_not_look_there_is_told_nothing() {
 }
 
 #[test]
-fn what_somebody_has_open_goes_as_any_other() {
+fn recent_create_with_opens_is_removed_normally() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     let at = |name: &str| folder.path().join("d").join(name);
@@ -247,7 +247,7 @@ impl Served {
 }
 
 #[test]
-fn what_is_listed_has_the_handles_that_it_is_found_by() {
+fn listed_handles_find_their_objects() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     let at = |name: &str| folder.path().join("d").join(name);
@@ -283,7 +283,7 @@ impl ObjectListSink for Few {
 }
 
 #[test]
-fn who_has_enough_is_not_told_that_there_is_no_more() {
+fn listing_stopped_by_sink_is_not_complete() {
     let folder = tempfile::tempdir().unwrap();
     let served = local(folder.path());
     (0..96).for_each(|n| drop(served.make(&format!("file{n}"))));
@@ -324,7 +324,7 @@ impl Surroundings for Counting {
 }
 
 #[test]
-fn what_was_made_is_looked_at_and_removed_by_as_few_calls_as_can_be() {
+fn recent_create_is_found_and_removed_in_fewest_calls() {
     let counting = Arc::<Counting>::default();
     let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
     let path = vfs::RelPath::root().join(&name("d"));

@@ -124,7 +124,7 @@ impl Fixture {
 }
 
 #[test]
-fn hot_paths_ask_a_slow_backend_two_thirds_as_often_at_most() {
+fn hot_paths_call_slow_backend_a_third_less() {
     let (on, off) = (fixture(true).costs(), fixture(false).costs());
     let (mut all_on, mut all_off) = ((0.0, 0.0), (0.0, 0.0));
     for ((what, (calls_on, time_on)), (_, (calls_off, time_off))) in on.into_iter().zip(off) {
@@ -165,7 +165,7 @@ impl Surroundings for Quick {
 
 /// All renames take turns: a change of threads for each would be waited for by all.
 #[test]
-fn a_file_takes_a_name_that_is_known_to_be_free_without_a_worker() {
+fn rename_to_known_free_name_runs_inline() {
     let workers = Arc::new(Counted::default());
     let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(Quick)));
     let clock = Clock(Arc::new(|| Quick.now()));
@@ -281,7 +281,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
 }
 
 #[test]
-fn nobody_but_workers_waits_for_a_slow_backend_and_less_often_with_the_cache() {
+fn only_workers_wait_for_slow_backend() {
     let (on, off) = (calls_of_a_user(true), calls_of_a_user(false));
     for ((what, on), (_, off)) in on.into_iter().zip(off) {
         println!("{what}: {on} calls, without {off}");
@@ -303,7 +303,7 @@ impl Workers for Full {
 }
 
 #[test]
-fn what_was_there_before_a_read_that_no_worker_takes_is_there_after_it() {
+fn buffer_survives_read_dropped_by_workers() {
     let f = fixture(false);
     f.make("file");
     let plan = || OpenPlan { path: path("file"), ..OpenPlan::posix(Access::READ_DATA, Share::ALL) };

@@ -13,7 +13,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_entry_has_room_for_one() {
+    fn first_entry_allocates_exactly_one() {
         let mut list = Vec::new();
         insert_exact(&mut list, 0, 7_u64);
         assert_eq!(list.capacity(), 1);

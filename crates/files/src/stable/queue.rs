@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_for_one_object_share_a_sync() {
+    fn waiters_for_one_object_share_a_sync() {
         let mut queue = queue(4, 4);
         assert!(queue.join(7, &ONE, "seven", 1));
         assert!(!queue.join(7, &ONE, "seven", 2));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_during_a_sync_waits_for_the_next() {
+    fn request_during_sync_waits_for_the_next() {
         let mut queue = queue(4, 4);
         queue.join(7, &ONE, "seven", 1);
         queue.next();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_thread_tells_those_who_would_wait_for_ever() {
+    fn lost_thread_returns_waiters_without_other_thread() {
         let mut queue = queue(2, 2);
         assert!(queue.join(1, &ONE, "", 1));
         assert!(queue.join(2, &ONE, "", 2));
@@ -351,7 +351,7 @@ mod tests {
     /// Random orders of requests and threads: no waiter is served by a sync that began before it
     /// joined, and none is lost.
     #[test]
-    fn nobody_is_told_by_an_earlier_sync_or_forgotten() {
+    fn random_syncs_serve_each_waiter_once_and_not_early() {
         for seed in 0..20_000_u64 {
             let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
             let mut draw = |below: u64| {

@@ -73,7 +73,7 @@ impl Bench {
 }
 
 #[test]
-fn requests_on_one_object_share_a_sync_and_wait_without_a_thread() {
+fn requests_on_one_object_share_sync_without_threads() {
     let bench = Bench::new();
     let mut one = bench.wait(&[(7, Ok(())), (7, Ok(()))]);
     let mut two = bench.wait(&[(7, Ok(()))]);
@@ -86,7 +86,7 @@ fn requests_on_one_object_share_a_sync_and_wait_without_a_thread() {
 }
 
 #[test]
-fn failed_sync_is_told_to_all_that_waited_for_it_and_counted() {
+fn failed_sync_is_reported_to_all_waiters_and_counted() {
     let bench = Bench::new();
     let before = bench.files.flushes_failed(FileKey { device: 1, inode: 7 });
     let mut one = bench.wait(&[(7, Err(FsError::Io)), (8, Ok(()))]);
@@ -106,7 +106,7 @@ fn failed_sync_is_told_to_all_that_waited_for_it_and_counted() {
 /// A sync that waits for a local process is tried again, and by then the other descriptor has told
 /// of its loss.
 #[test]
-fn failure_of_one_object_is_told_though_another_is_to_be_tried_again() {
+fn failed_sync_is_reported_although_another_is_retried() {
     let bench = Bench::new();
     for results in [[Err(FsError::WouldBlock), Err(FsError::Io)], [Err(FsError::Io), Ok(())]] {
         let mut wait = bench.wait(&[(7, results[0]), (8, results[1])]);
@@ -117,7 +117,7 @@ fn failure_of_one_object_is_told_though_another_is_to_be_tried_again() {
 }
 
 #[test]
-fn workers_that_drop_the_task_are_a_failure_and_not_a_wait() {
+fn dropped_sync_task_fails_its_waiters() {
     let bench = Bench::new();
     let mut one = bench.wait(&[(7, Ok(()))]);
     assert_eq!(one.as_mut().now_or_never(), None);
@@ -170,7 +170,7 @@ fn nothing_changed_is_stable_at_once() {
 
 /// Threads that wait for the same commit of the journal, which four would do once for every four.
 #[test]
-fn client_has_32_objects_synced_at_the_same_time() {
+fn client_syncs_32_objects_concurrently() {
     let bench = Bench::new();
     let objects: Vec<(u64, Result<()>)> = (0..100).map(|number| (number, Ok(()))).collect();
     let mut wait = bench.wait(&objects);
@@ -221,7 +221,7 @@ fn flushes_of_two_opens_of_one_file_sync_by_each() {
 }
 
 #[test]
-fn sync_of_a_locally_leased_file_waits_without_a_thread_and_succeeds() {
+fn sync_of_locally_leased_file_waits_without_thread() {
     let bench = Bench::new();
     let files = bench.files.clone();
     let tries = Arc::new(AtomicU32::new(0));
@@ -249,7 +249,7 @@ fn sync_of_a_locally_leased_file_waits_without_a_thread_and_succeeds() {
 }
 
 #[test]
-fn lease_that_never_ends_is_an_error_in_the_end() {
+fn sync_fails_after_retries_if_local_lease_stays() {
     let bench = Bench::new();
     let refused = || std::future::ready(Err(FsError::WouldBlock));
     let result = bench.files.after_local_leases(refused).now_or_never();

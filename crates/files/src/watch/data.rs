@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn length_that_is_cut_during_a_write_is_told_after_it() {
+    fn size_truncated_during_write_is_reported_after_it() {
         let all = Filter::SIZE | Filter::LAST_WRITE;
         let within =
             WriteKinds { all, size: Filter::SIZE, may_grow: false, length_changes: u32::MAX };

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_turns_are_taken_between_two_ticks() {
+    fn quota_per_tick_is_taken_at_most_once() {
         let turns = TickQuota::default();
         for tick in [0, 1, 7, u32::MAX, 0] {
             let taken = (0..10).filter(|_| turns.try_take(tick, 4)).count();
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn found_right_holds_until_the_tick_or_the_generation() {
+    fn cached_list_right_lasts_until_tick_or_generation() {
         let mut rights = ListRights::default();
         let pulse = Pulse::default();
         let first = pulse.rights_as_of();

@@ -75,7 +75,7 @@ fn no_change() -> SecurityChange<'static> {
 }
 
 #[test]
-fn access_says_what_open_does_for_each_class() {
+fn access_agrees_with_open_for_each_class() {
     let served = serve();
     if !served.is_root {
         eprintln!("skipped: needs the superuser, to act as others");
@@ -112,7 +112,7 @@ fn access_says_what_open_does_for_each_class() {
 }
 
 #[test]
-fn access_says_what_open_does_for_readonly_files() {
+fn access_agrees_with_open_for_readonly_files() {
     let served = serve();
     served.put("f", b"data");
     served.put_directory("d");
@@ -146,7 +146,7 @@ fn set_flag(served: &Served, at: &str, flag: &str) -> bool {
 }
 
 #[test]
-fn access_says_what_open_does_for_immutable_and_append_only_nodes() {
+fn access_agrees_with_open_for_inode_flags() {
     let served = serve();
     served.put("f", b"data");
     served.put_directory("d");
@@ -185,7 +185,7 @@ fn access_says_what_open_does_for_immutable_and_append_only_nodes() {
 }
 
 #[test]
-fn access_to_a_read_only_mount_is_to_read() {
+fn access_on_read_only_mount_is_read_only() {
     let served = serve();
     served.put("f", b"data");
     served.put_directory("d");
@@ -214,7 +214,7 @@ fn lists_of_directories() -> Vec<PosixAcl> {
 }
 
 #[test]
-fn access_says_what_lookup_readdir_and_create_do() {
+fn access_agrees_with_lookup_readdir_and_create() {
     let served = serve();
     if !served.is_root {
         eprintln!("skipped: needs the superuser, to act as others");
@@ -259,7 +259,7 @@ fn all_of_it() -> ListWish {
 }
 
 #[test]
-fn attributes_of_sticky_directories_are_their_owners_to_set() {
+fn xattrs_of_sticky_directory_need_its_owner() {
     let served = serve();
     if !served.is_root {
         eprintln!("skipped: needs the superuser, to act as others");
@@ -308,7 +308,7 @@ fn execute_over_nfs_follows_x_bits_and_over_smb_read() {
 }
 
 #[test]
-fn others_use_an_open_by_the_permissions_they_have_now() {
+fn open_of_another_user_needs_current_permissions() {
     let served = serve();
     if !served.is_root {
         eprintln!("skipped: needs the superuser, to act as others");

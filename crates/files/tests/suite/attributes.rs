@@ -12,7 +12,7 @@ fn settle(setting: TimeSetting) -> BasicChange {
 }
 
 #[test]
-fn a_time_that_was_set_stays_whatever_this_open_writes_and_others_move_it() {
+fn set_time_is_frozen_for_its_open_only() {
     let served = serve();
     served.put("file", b"");
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));
@@ -26,7 +26,7 @@ fn a_time_that_was_set_stays_whatever_this_open_writes_and_others_move_it() {
 }
 
 #[test]
-fn a_frozen_time_moves_again_when_it_is_thawed() {
+fn frozen_time_moves_after_thaw() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
@@ -46,7 +46,7 @@ fn pass_a_tick() {
 }
 
 #[test]
-fn set_change_time_stays_for_its_open_and_others_move_it() {
+fn set_change_time_is_frozen_for_its_open_only() {
     let served = serve();
     served.put("file", b"0123");
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));
@@ -79,7 +79,7 @@ fn set_change_time_stays_for_its_open_and_others_move_it() {
 }
 
 #[test]
-fn frozen_change_time_moves_again_when_it_is_thawed() {
+fn frozen_change_time_moves_after_thaw() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
@@ -101,7 +101,7 @@ fn frozen_change_time_moves_again_when_it_is_thawed() {
 }
 
 #[test]
-fn write_moves_the_time_of_access_unless_it_is_frozen() {
+fn write_moves_access_time_unless_frozen() {
     let served = serve();
     served.put("file", b"0123");
     let open = served.open("file", ALL);
@@ -129,7 +129,7 @@ fn write_moves_the_time_of_access_unless_it_is_frozen() {
 
 /// A write that begins after another has moved the times, and before that has restored them.
 #[test]
-fn frozen_times_hold_over_writes_at_the_same_time() {
+fn frozen_times_hold_over_concurrent_writes() {
     let served = serve();
     served.put("file", b"");
     let (open, other) = (served.open("file", ALL), served.open("file", ALL));
@@ -154,7 +154,7 @@ fn frozen_times_hold_over_writes_at_the_same_time() {
 }
 
 #[test]
-fn frozen_change_time_stays_when_its_owner_takes_all_rights_away() {
+fn frozen_change_time_survives_mode_without_rights() {
     let served = serve();
     if !served.is_root {
         return eprintln!("skipped: needs the superuser to act as another user");
@@ -173,7 +173,7 @@ fn frozen_change_time_stays_when_its_owner_takes_all_rights_away() {
 }
 
 #[test]
-fn frozen_times_hold_for_who_may_write_but_does_not_own() {
+fn frozen_times_hold_for_writer_that_is_not_owner() {
     let served = serve();
     if !served.is_root {
         return eprintln!("skipped: needs the superuser to act as two users");
@@ -189,7 +189,7 @@ fn frozen_times_hold_for_who_may_write_but_does_not_own() {
 }
 
 #[test]
-fn changing_the_data_sets_the_archive_bit_again() {
+fn data_change_sets_archive_attribute() {
     let served = serve();
     served.put("file", b"0123");
     let clear = BasicChange { dos_bits: Some(dos::NORMAL), ..BasicChange::default() };
@@ -216,7 +216,7 @@ fn changing_the_data_sets_the_archive_bit_again() {
 }
 
 #[test]
-fn attribute_bits_must_suit_the_kind() {
+fn dos_attributes_must_suit_file_kind() {
     let served = serve();
     served.put("file", b"");
     served.put_directory("directory");
@@ -263,7 +263,7 @@ fn each_call_needs_its_right() {
 }
 
 #[test]
-fn an_open_for_appending_writes_and_does_not_cut() {
+fn append_only_open_writes_and_cannot_truncate() {
     let served = serve();
     served.put("file", b"0123");
     let open = served.open("file", Access::APPEND_DATA);
@@ -274,7 +274,7 @@ fn an_open_for_appending_writes_and_does_not_cut() {
 }
 
 #[test]
-fn lengths_and_space_change_as_asked() {
+fn size_and_allocation_change_as_requested() {
     let served = serve();
     served.put("file", b"0123456789");
     let open = served.open("file", ALL);
@@ -296,7 +296,7 @@ fn lengths_and_space_change_as_asked() {
 }
 
 #[test]
-fn a_sparse_file_shows_where_its_data_is() {
+fn sparse_file_reports_its_data_ranges() {
     let served = serve();
     served.put("file", &[1; 256 * 1024]);
     let open = served.open("file", ALL);
@@ -311,7 +311,7 @@ fn a_sparse_file_shows_where_its_data_is() {
 }
 
 #[test]
-fn zeros_do_not_lengthen_a_file() {
+fn zeroed_range_does_not_extend_file() {
     let served = serve();
     served.put("file", b"0123");
     let open = served.open("file", ALL);
@@ -325,7 +325,7 @@ fn zeros_do_not_lengthen_a_file() {
 }
 
 #[test]
-fn reading_stops_at_the_end_and_keeps_what_the_buffer_had() {
+fn read_stops_at_end_and_appends_to_buffer() {
     let served = serve();
     served.put("file", b"0123");
     let open = served.open("file", READ);
@@ -343,7 +343,7 @@ fn reading_stops_at_the_end_and_keeps_what_the_buffer_had() {
 }
 
 #[test]
-fn copying_copies_all_or_says_that_the_source_is_short() {
+fn copy_is_complete_or_reports_short_source() {
     let served = serve();
     served.put("from", b"0123456789");
     served.put("to", b"");
@@ -375,7 +375,7 @@ fn extended_attributes_are_found_in_any_case() {
 }
 
 #[test]
-fn a_directory_lists_what_is_in_it_and_continues_where_it_stopped() {
+fn directory_listing_continues_after_cookie() {
     let served = serve();
     served.put_directory("directory");
     for n in 0..10 {
@@ -415,7 +415,7 @@ impl vfs::ListSink for Taking {
 }
 
 #[test]
-fn a_listing_tells_of_each_entry_what_a_look_at_it_tells() {
+fn listing_attributes_agree_with_open() {
     let hidden = NamePatterns::new(["dot*"], Case::Insensitive);
     let options = VolumeOptions { hidden_names: hidden, ..VolumeOptions::default() };
     let served = serve_with(options, Arc::new(Inline));
@@ -442,7 +442,7 @@ fn a_listing_tells_of_each_entry_what_a_look_at_it_tells() {
 }
 
 #[test]
-fn a_volume_shows_no_more_space_than_it_is_to_show() {
+fn volume_reports_space_within_its_limit() {
     let limit = 1 << 20;
     let options = VolumeOptions { size_limit_bytes: Some(limit), ..VolumeOptions::default() };
     let served = serve_with(options, Arc::new(Inline));
@@ -454,7 +454,7 @@ fn a_volume_shows_no_more_space_than_it_is_to_show() {
 }
 
 #[test]
-fn a_listing_tells_the_length_of_extended_attributes_as_the_file_does() {
+fn listing_ea_size_agrees_with_file() {
     let served = serve();
     served.put("plain", b"");
     served.put("file", b"");
@@ -472,7 +472,7 @@ fn a_listing_tells_the_length_of_extended_attributes_as_the_file_does() {
 }
 
 #[test]
-fn an_extended_attribute_is_found_in_any_case_and_keeps_its_spelling() {
+fn extended_attribute_matches_any_case_and_preserves_it() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
@@ -493,7 +493,7 @@ fn an_extended_attribute_is_found_in_any_case_and_keeps_its_spelling() {
 }
 
 #[test]
-fn basic_information_is_set_whatever_the_mode_says() {
+fn basic_information_is_set_despite_mode() {
     let served = serve();
     if !served.is_root {
         return eprintln!("skipped: needs the superuser to act as another user");

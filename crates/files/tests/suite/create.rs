@@ -12,7 +12,7 @@ fn with(if_exists: IfExists, if_missing: IfMissing, plan: OpenPlan) -> OpenPlan 
 }
 
 #[test]
-fn what_is_missing_is_told_from_a_missing_directory() {
+fn missing_name_and_missing_directory_differ() {
     let served = serve();
     served.put("file", b"");
     assert_eq!(served.refusal(plan("missing", READ)), FsError::NotFound);
@@ -24,7 +24,7 @@ fn what_is_missing_is_told_from_a_missing_directory() {
 }
 
 #[test]
-fn every_disposition_does_what_it_says_on_a_file_that_is_there_and_on_one_that_is_not() {
+fn each_disposition_handles_existing_and_missing_file() {
     use IfExists::{Fail, Open, Overwrite, Supersede};
     let (create, refuse) = (IfMissing::Create, IfMissing::Fail);
     let cases = [
@@ -51,7 +51,7 @@ fn every_disposition_does_what_it_says_on_a_file_that_is_there_and_on_one_that_i
 }
 
 #[test]
-fn files_and_directories_are_not_taken_for_each_other() {
+fn file_and_directory_opens_check_kind() {
     let served = serve();
     served.put("file", b"");
     served.put_directory("directory");
@@ -67,7 +67,7 @@ fn files_and_directories_are_not_taken_for_each_other() {
 }
 
 #[test]
-fn a_name_in_another_case_is_the_same_file_spelt_as_it_is_stored() {
+fn name_in_other_case_opens_file_with_stored_name() {
     let served = serve();
     served.put_directory("Straße");
     served.put("Straße/ReadMe.txt", b"x");
@@ -81,7 +81,7 @@ fn a_name_in_another_case_is_the_same_file_spelt_as_it_is_stored() {
 }
 
 #[test]
-fn generic_rights_are_granted_as_what_they_mean() {
+fn generic_rights_are_mapped() {
     let served = serve();
     served.put("file", b"");
     let granted = |desired| served.open("file", desired).granted();
@@ -96,7 +96,7 @@ fn generic_rights_are_granted_as_what_they_mean() {
 }
 
 #[test]
-fn a_read_only_file_is_not_written_replaced_or_deleted_on_close() {
+fn readonly_file_refuses_write_replace_and_delete() {
     let served = serve();
     let made = served.try_open(OpenPlan { dos_bits: dos::READONLY, ..new_file("file") }).unwrap();
     served
@@ -119,7 +119,7 @@ fn a_read_only_file_is_not_written_replaced_or_deleted_on_close() {
 }
 
 #[test]
-fn hidden_and_system_files_are_replaced_only_by_who_knows_that_they_are() {
+fn overwrite_must_repeat_hidden_and_system() {
     let served = serve();
     let made = served
         .try_open(OpenPlan { dos_bits: dos::HIDDEN | dos::SYSTEM, ..new_file("file") })
@@ -136,7 +136,7 @@ fn hidden_and_system_files_are_replaced_only_by_who_knows_that_they_are() {
 }
 
 #[test]
-fn replacing_a_file_gives_it_the_attributes_of_a_new_one() {
+fn overwritten_file_gets_attributes_of_new_file() {
     let served = serve();
     served.put("file", b"old data");
     let made = served.open("file", ALL);
@@ -155,7 +155,7 @@ fn replacing_a_file_gives_it_the_attributes_of_a_new_one() {
 }
 
 #[test]
-fn replacing_needs_the_right_to_write_even_where_only_reading_is_asked_for() {
+fn overwrite_needs_write_right_for_read_open() {
     let served = serve();
     served.put("file", b"data");
     served.set_mode("file", 0o444);
@@ -167,7 +167,7 @@ fn replacing_needs_the_right_to_write_even_where_only_reading_is_asked_for() {
 }
 
 #[test]
-fn what_is_made_is_archived_and_reserved_and_has_its_extended_attributes() {
+fn new_file_gets_archive_allocation_and_xattrs() {
     let served = serve();
     let plan = OpenPlan {
         allocation_bytes: Some(1 << 20),
@@ -185,7 +185,7 @@ fn what_is_made_is_archived_and_reserved_and_has_its_extended_attributes() {
 }
 
 #[test]
-fn what_is_reserved_for_a_new_file_is_taken_of_the_shares_size_or_nothing_is_made() {
+fn new_file_allocation_is_charged_or_create_fails() {
     let served = serve();
     let provision = Provision { gib: Some(1), ..Provision::default() };
     let limits = Arc::new(ShareLimits::new(provision, Instant::now()));
@@ -210,7 +210,7 @@ fn what_is_reserved_for_a_new_file_is_taken_of_the_shares_size_or_nothing_is_mad
 }
 
 #[test]
-fn what_cannot_be_furnished_is_not_left_half_made() {
+fn create_that_cannot_initialise_leaves_no_file() {
     let served = serve();
     let plan =
         OpenPlan { xattrs: vec![(xattr_name("large"), vec![7; 70_000])], ..new_file("file") };
@@ -220,7 +220,7 @@ fn what_cannot_be_furnished_is_not_left_half_made() {
 }
 
 #[test]
-fn a_malformed_descriptor_is_refused_before_anything_is_made() {
+fn malformed_descriptor_is_refused_before_create() {
     let served = serve();
     let plan = OpenPlan { descriptor: Some(vec![1, 2, 3]), ..new_file("file") };
     assert_eq!(served.refusal(plan), FsError::InvalidParameter);
@@ -228,7 +228,7 @@ fn a_malformed_descriptor_is_refused_before_anything_is_made() {
 }
 
 #[test]
-fn to_delete_on_close_needs_the_right_to_delete() {
+fn delete_on_close_needs_delete_right() {
     let served = serve();
     served.put("file", b"");
     let doomed = |plan| OpenPlan { delete_on_close: true, ..plan };
@@ -244,7 +244,7 @@ fn to_delete_on_close_needs_the_right_to_delete() {
 }
 
 #[test]
-fn on_a_read_only_volume_nothing_is_made_or_opened_for_change() {
+fn read_only_volume_refuses_create_and_write() {
     let served = serve();
     served.put("file", b"data");
     let options = VolumeOptions { read_only: true, ..VolumeOptions::default() };
@@ -260,7 +260,7 @@ fn on_a_read_only_volume_nothing_is_made_or_opened_for_change() {
 }
 
 #[test]
-fn posix_permissions_bind_and_the_maximum_is_what_they_leave() {
+fn maximum_allowed_respects_posix_permissions() {
     let served = serve();
     if !served.is_root {
         return eprintln!("skipped: needs the superuser to act as two users");
@@ -284,7 +284,7 @@ fn posix_permissions_bind_and_the_maximum_is_what_they_leave() {
 }
 
 #[test]
-fn new_files_belong_to_whoever_makes_them_with_the_mode_of_the_volume() {
+fn new_file_has_creator_as_owner_and_volume_mode() {
     let options =
         VolumeOptions { file_mode: 0o640, directory_mode: 0o750, ..VolumeOptions::default() };
     let served = serve_with(options, Arc::new(Inline));

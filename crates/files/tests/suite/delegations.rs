@@ -100,7 +100,7 @@ fn waits(begun: OpenProgress) -> WaitingOpen {
 }
 
 #[test]
-fn an_open_of_windows_that_writes_waits_until_a_delegation_is_given_back() {
+fn windows_writer_waits_for_delegation_return() {
     let served = serve();
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
@@ -120,7 +120,7 @@ fn an_open_of_windows_that_writes_waits_until_a_delegation_is_given_back() {
 }
 
 #[test]
-fn what_one_client_writes_by_itself_another_waits_for() {
+fn open_waits_for_return_of_write_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
@@ -142,7 +142,7 @@ fn what_one_client_writes_by_itself_another_waits_for() {
 }
 
 #[test]
-fn a_lease_of_windows_is_broken_by_an_open_by_handle() {
+fn open_by_handle_breaks_windows_lease() {
     let served = serve();
     served.put("f", b"x");
     let (windows, client, object) = (Client::new(9), Client::new(1), served.file("f"));
@@ -161,7 +161,7 @@ fn a_lease_of_windows_is_broken_by_an_open_by_handle() {
 }
 
 #[test]
-fn changes_by_others_ask_for_the_delegation_and_wait() {
+fn changes_by_others_recall_delegation_and_wait() {
     let served = serve();
     let root = now(served.files.root_object(&served.volume)).unwrap();
     for at in ["f", "g"] {
@@ -194,7 +194,7 @@ fn changes_by_others_ask_for_the_delegation_and_wait() {
 }
 
 #[test]
-fn what_a_client_changes_itself_leaves_its_delegation() {
+fn own_changes_leave_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (one, two, object) = (Client::new(1), Client::new(2), served.file("f"));
@@ -213,7 +213,7 @@ fn what_a_client_changes_itself_leaves_its_delegation() {
 }
 
 #[test]
-fn a_client_that_does_not_answer_loses_its_delegation() {
+fn silent_client_loses_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
@@ -227,7 +227,7 @@ fn a_client_that_does_not_answer_loses_its_delegation() {
 }
 
 #[test]
-fn who_would_rather_ask_again_than_wait_is_refused_and_the_wait_goes_on_without_it() {
+fn impatient_open_gets_delay_and_recall_continues() {
     let served = serve_with(Default::default(), Arc::new(Hurried));
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
@@ -252,7 +252,7 @@ fn who_would_rather_ask_again_than_wait_is_refused_and_the_wait_goes_on_without_
 }
 
 #[test]
-fn what_a_client_opens_for_a_moment_does_not_disturb_its_own_delegation() {
+fn internal_open_leaves_own_delegation() {
     let served = serve();
     served.put("f", b"x");
     let (one, object) = (Client::new(1), served.file("f"));
@@ -295,7 +295,7 @@ impl files::Workers for Hurried {
 }
 
 #[test]
-fn windows_renames_a_directory_once_what_is_delegated_in_it_was_given_back() {
+fn directory_rename_waits_for_delegation_return_below() {
     let served = serve();
     let root = now(served.files.root_object(&served.volume)).unwrap();
     let directory = NewObject::Directory { mode: None };
@@ -316,7 +316,7 @@ fn windows_renames_a_directory_once_what_is_delegated_in_it_was_given_back() {
 }
 
 #[test]
-fn a_delegation_is_told_to_the_client_before_its_recall() {
+fn client_receives_delegation_before_its_recall() {
     let served = serve();
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));

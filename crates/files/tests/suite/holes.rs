@@ -30,7 +30,7 @@ impl Surroundings for SteppedIn {
 }
 
 #[test]
-fn what_is_written_while_space_is_reserved_is_not_cut_off() {
+fn concurrent_write_survives_space_reservation() {
     for at in [Call::Allocate, Call::SetSize { grows: true }] {
         let around = Arc::new(SteppedIn::default());
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), around.clone()));

@@ -61,7 +61,7 @@ fn leased(plan: OpenPlan, number: u8, parent: Option<u8>, client: &Arc<Client>) 
 }
 
 #[test]
-fn a_key_names_one_file_and_nothing_is_made_for_another() {
+fn lease_key_of_another_file_refuses_create() {
     let served = serve();
     let client = Arc::new(Client::default());
     let first = served.try_open(leased(new_file("a"), 1, None, &client)).unwrap();
@@ -87,7 +87,7 @@ fn a_key_names_one_file_and_nothing_is_made_for_another() {
 }
 
 #[test]
-fn a_rename_waits_until_others_have_let_go_of_handles() {
+fn rename_waits_for_handle_breaks() {
     let served = serve();
     let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
@@ -112,7 +112,7 @@ fn a_rename_waits_until_others_have_let_go_of_handles() {
 }
 
 #[test]
-fn what_deletes_at_its_close_waits_until_others_have_let_go_of_handles() {
+fn delete_on_close_waits_for_handle_breaks() {
     let served = serve();
     let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let first = served.try_open(leased(new_file("a"), 1, None, &one)).unwrap();
@@ -132,7 +132,7 @@ fn what_deletes_at_its_close_waits_until_others_have_let_go_of_handles() {
 }
 
 #[test]
-fn who_keeps_what_posix_has_replaced_is_asked_to_let_go_of_it() {
+fn posix_replacement_breaks_handle_caching() {
     let served = serve();
     let client = Arc::new(Client::default());
     let posix = |plan| OpenPlan { semantics: Semantics::Posix, ..plan };
@@ -148,7 +148,7 @@ fn who_keeps_what_posix_has_replaced_is_asked_to_let_go_of_it() {
 }
 
 #[test]
-fn a_directory_with_files_that_only_leases_keep_is_renamed_once_they_are_closed() {
+fn directory_rename_waits_for_lease_held_files() {
     let served = serve();
     served.put_directory("d");
     let client = Arc::new(Client::default());
@@ -169,7 +169,7 @@ fn a_directory_with_files_that_only_leases_keep_is_renamed_once_they_are_closed(
 }
 
 #[test]
-fn a_change_in_a_directory_takes_leases_on_it_but_by_the_key_that_is_named() {
+fn directory_change_breaks_leases_but_parent_key() {
     let served = serve();
     let (one, two) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let listing = OpenPlan { desired: READ, ..new_directory("d") };
@@ -209,7 +209,7 @@ fn a_change_in_a_directory_takes_leases_on_it_but_by_the_key_that_is_named() {
 }
 
 #[test]
-fn a_lease_is_broken_when_another_process_is_heard_to_write() {
+fn local_write_breaks_lease() {
     let served = serve();
     served.put("f", b"x");
     let client = Arc::new(Client::default());
@@ -233,7 +233,7 @@ fn a_lease_is_broken_when_another_process_is_heard_to_write() {
 }
 
 #[test]
-fn nothing_is_heard_of_a_file_that_no_client_keeps() {
+fn uncached_file_is_not_watched() {
     let served = serve();
     served.put("f", b"x");
     let open = served.open("f", READ);
@@ -247,7 +247,7 @@ fn nothing_is_heard_of_a_file_that_no_client_keeps() {
 }
 
 #[test]
-fn a_lease_on_a_directory_is_broken_when_another_process_changes_it() {
+fn local_change_breaks_directory_lease() {
     let served = serve();
     served.put_directory("d");
     let client = Arc::new(Client::default());
@@ -261,7 +261,7 @@ fn a_lease_on_a_directory_is_broken_when_another_process_changes_it() {
 }
 
 #[test]
-fn what_a_request_makes_its_own_client_be_told_comes_after_its_answer() {
+fn own_break_follows_response() {
     let served = serve();
     served.put_directory("d");
     served.put("f", b"");
@@ -290,7 +290,7 @@ fn what_a_request_makes_its_own_client_be_told_comes_after_its_answer() {
 }
 
 #[test]
-fn a_request_that_waits_for_its_own_client_has_told_it() {
+fn waiting_request_sends_its_own_break_first() {
     let served = serve();
     let own = Client::of([1; 16]);
     let first = served.try_open(leased(new_file("a"), 1, None, &own)).unwrap();
@@ -306,7 +306,7 @@ fn a_request_that_waits_for_its_own_client_has_told_it() {
 }
 
 #[test]
-fn who_is_granted_a_lease_while_the_data_changes_is_told_of_that() {
+fn lease_granted_during_write_is_broken() {
     let first = Arc::new(First::default());
     let served = Arc::new(serve_with(VolumeOptions::default(), first.clone()));
     served.put("f", &[1; 8192]);

@@ -32,7 +32,7 @@ fn poll(waiting: &mut Waiting<'_>) -> Poll<Result<()>> {
 }
 
 #[test]
-fn locks_bind_reads_writes_and_lengths_of_others() {
+fn locks_bind_reads_writes_and_truncation_of_others() {
     let served = serve();
     served.put("file", b"0123456789");
     let (a, b) = (served.open("file", ALL), served.open("file", ALL));
@@ -56,7 +56,7 @@ fn locks_bind_reads_writes_and_lengths_of_others() {
 }
 
 #[test]
-fn several_locks_are_had_together_or_not_at_all() {
+fn several_locks_are_granted_together_or_none() {
     let served = serve();
     served.put("file", b"");
     let (a, b) = (served.open("file", ALL), served.open("file", ALL));
@@ -67,7 +67,7 @@ fn several_locks_are_had_together_or_not_at_all() {
 }
 
 #[test]
-fn who_came_first_is_served_first() {
+fn lock_requests_are_granted_in_arrival_order() {
     let served = serve();
     served.put("file", b"");
     let opens: [_; 3] = std::array::from_fn(|_| served.open("file", ALL));
@@ -84,7 +84,7 @@ fn who_came_first_is_served_first() {
 }
 
 #[test]
-fn who_gives_up_leaves_no_lock_whether_served_or_not() {
+fn cancelled_lock_request_leaves_no_lock() {
     let served = serve();
     served.put("file", b"");
     let opens: [_; 3] = std::array::from_fn(|_| served.open("file", ALL));
@@ -151,7 +151,7 @@ fn locks_of_many_threads_exclude_each_other_and_end() {
 }
 
 #[test]
-fn ranges_are_charged_to_their_holder_and_given_back() {
+fn ranges_are_charged_to_holder_and_returned() {
     let served = serve();
     served.put("file", b"");
     let (a, b) = (served.open("file", ALL), served.open("file", ALL));
@@ -188,7 +188,7 @@ fn holder_with_too_many_ranges_is_refused_and_others_are_not() {
 }
 
 #[test]
-fn owner_is_charged_for_the_pieces_that_it_has() {
+fn owner_is_charged_for_its_lock_pieces() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);

@@ -302,7 +302,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_operations_do_what_the_reference_does(steps in steps()) {
+    fn random_operations_agree_with_reference(steps in steps()) {
         let served = serve();
         let (mut reference, mut opens) = (Reference::default(), Vec::new());
         for one in &steps {

@@ -32,7 +32,7 @@ fn end(begun: &Mutex<Option<OpenProgress>>) -> Result<()> {
 }
 
 #[test]
-fn two_renames_of_one_file_come_after_each_other() {
+fn renames_of_one_file_are_serialised() {
     let served = serve();
     served.put("file", b"x");
     let (one, other) = (served.open("file", DELETE), served.open("file", DELETE));
@@ -50,7 +50,7 @@ fn two_renames_of_one_file_come_after_each_other() {
 }
 
 #[test]
-fn a_close_comes_after_the_rename_that_was_asked_for_before_it() {
+fn close_follows_earlier_rename_request() {
     let served = serve();
     served.put("file", b"x");
     let open = served.open("file", DELETE);
@@ -64,7 +64,7 @@ fn a_close_comes_after_the_rename_that_was_asked_for_before_it() {
 }
 
 #[test]
-fn a_rename_by_an_open_that_was_closed_is_refused() {
+fn rename_by_closed_open_is_refused() {
     let served = serve();
     served.put("file", b"x");
     let open = served.open("file", DELETE);
@@ -76,7 +76,7 @@ fn a_rename_by_an_open_that_was_closed_is_refused() {
 }
 
 #[test]
-fn a_rename_that_replaces_does_so_to_what_was_made_since_it_looked() {
+fn rename_replaces_file_created_since_lookup() {
     let served = serve();
     served.put("file", b"x");
     let open = served.open("file", DELETE);
@@ -87,7 +87,7 @@ fn a_rename_that_replaces_does_so_to_what_was_made_since_it_looked() {
 
 /// What an open does to a file must wait until it is sure that it is this one.
 #[test]
-fn an_open_that_loses_to_a_rename_has_done_nothing_to_the_file() {
+fn open_that_lost_to_rename_changed_nothing() {
     let cut = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", ALL) };
     let doom = OpenPlan { delete_on_close: true, ..plan("file", ALL) };
     for wish in [cut, doom] {
@@ -108,7 +108,7 @@ fn an_open_that_loses_to_a_rename_has_done_nothing_to_the_file() {
 }
 
 #[test]
-fn an_open_that_loses_to_a_removal_does_not_open_what_is_gone() {
+fn open_that_lost_to_removal_opens_no_removed_file() {
     for if_missing in [IfMissing::Fail, IfMissing::Create] {
         let served = serve();
         served.put("file", b"old");

@@ -49,7 +49,7 @@ impl Served {
 }
 
 #[test]
-fn hidden_names_are_shown_as_hidden_everywhere_and_can_be_replaced() {
+fn hidden_names_have_attribute_and_can_be_replaced() {
     let served = serve_names(&[".*", "*.Log"], &[], false);
     let made = served.try_open(new_file("Some.LOG")).unwrap();
     let is_hidden = |attributes: &vfs::Attributes| {
@@ -73,7 +73,7 @@ fn hidden_names_are_shown_as_hidden_everywhere_and_can_be_replaced() {
 }
 
 #[test]
-fn what_a_name_shows_by_itself_is_not_stored_for_it() {
+fn implied_hidden_attribute_is_not_stored() {
     let served = serve_names(&[".*"], &[], false);
     served.put(".profile", b"");
     let open = served.open(".profile", ALL);
@@ -86,7 +86,7 @@ fn what_a_name_shows_by_itself_is_not_stored_for_it() {
 }
 
 #[test]
-fn vetoed_names_are_not_found_not_listed_and_cannot_be_made() {
+fn vetoed_names_are_unfindable_and_not_creatable() {
     let served = serve_names(&[], &["*.EXE", "private"], false);
     make_beneath(&*served.vfs, "setup.exe");
     std::fs::create_dir(served.dir.path().join("Private")).unwrap();
@@ -109,7 +109,7 @@ fn vetoed_names_are_not_found_not_listed_and_cannot_be_made() {
 
 /// What an NFS client or a program on the server may store, and what a client may ask for.
 #[test]
-fn vetoed_name_with_a_tail_that_windows_drops_is_not_served() {
+fn vetoed_name_with_win32_tail_is_not_served() {
     let served = serve_names(&[], &["*.exe"], false);
     served.put("plain", b"");
     for tail in [".", " ", ". .", ":s", "::$DATA"] {
@@ -187,7 +187,7 @@ fn link_to_a_vetoed_name_leads_to_nothing() {
 }
 
 #[test]
-fn hidden_name_with_a_tail_that_windows_drops_is_hidden() {
+fn hidden_name_with_win32_tail_is_hidden() {
     let served = serve_names(&["*.log"], &[], false);
     for (at, is_hidden) in
         [("a.log", true), ("b.LOG. ", true), ("c.log:s", true), ("d.log.x", false)]
@@ -199,7 +199,7 @@ fn hidden_name_with_a_tail_that_windows_drops_is_hidden() {
 }
 
 #[test]
-fn a_directory_with_vetoed_names_is_listed_empty_and_not_deleted() {
+fn directory_with_vetoed_names_lists_empty_and_stays() {
     let served = serve_names(&[], &["*.tmp"], false);
     served.put_directory("directory");
     std::fs::write(served.dir.path().join("directory/a.tmp"), b"x").unwrap();
@@ -209,7 +209,7 @@ fn a_directory_with_vetoed_names_is_listed_empty_and_not_deleted() {
 }
 
 #[test]
-fn who_watches_a_directory_hears_nothing_of_vetoed_names() {
+fn vetoed_names_are_not_reported_to_watches() {
     let served = serve_names(&[], &["*.tmp"], false);
     let root = served.open("", READ);
     let wish = WatchWish {
@@ -231,7 +231,7 @@ fn who_watches_a_directory_hears_nothing_of_vetoed_names() {
 }
 
 #[test]
-fn a_listing_by_access_shows_only_what_its_user_may_read() {
+fn access_based_listing_omits_unreadable() {
     let served = serve_names(&[], &[], true);
     if !served.is_root {
         return eprintln!("skipped: needs the superuser, to have files of two users");

@@ -39,7 +39,7 @@ fn free_name_takes_one_rename_and_taken_name_two() {
 }
 
 #[test]
-fn file_that_took_the_present_name_is_not_moved() {
+fn rename_does_not_move_file_that_took_the_name() {
     let served = serve();
     served.put("file", b"x");
     let other = served.dir.path().join("other");
@@ -53,7 +53,7 @@ fn file_that_took_the_present_name_is_not_moved() {
 }
 
 #[test]
-fn what_forbids_its_removal_is_asked_of_a_name_that_appears() {
+fn appearing_target_is_checked_before_replacement() {
     let served = serve();
     served.put("file", b"x");
     served.put("kept", b"y");

@@ -69,7 +69,7 @@ fn of(object: &Object) -> OpenAt {
 }
 
 #[test]
-fn an_object_is_found_by_its_handle_after_renames_and_by_a_new_server() {
+fn handle_survives_renames_and_restart() {
     let served = serve();
     let root = served.root();
     let directory = served
@@ -104,7 +104,7 @@ impl HandleSeal for Seal {
 }
 
 #[test]
-fn nobody_makes_up_a_handle_where_they_are_sealed() {
+fn sealed_handles_cannot_be_forged() {
     let served = serve();
     let sealed = files::Files::new(Arc::new(Inline)).with_handle_seal(Arc::new(Seal(1)));
     let handle = sealed.handle(V, &served.root()).unwrap();
@@ -143,7 +143,7 @@ fn names_lead_down_and_up_but_not_out() {
 }
 
 #[test]
-fn a_directory_that_moves_takes_what_is_made_in_it_along() {
+fn create_follows_moved_directory() {
     let served = serve();
     let directory = served.make(&served.root(), "d", NewObject::Directory { mode: None }).unwrap();
     std::fs::rename(served.dir.path().join("d"), served.dir.path().join("moved")).unwrap();
@@ -161,7 +161,7 @@ fn a_directory_that_moves_takes_what_is_made_in_it_along() {
 }
 
 #[test]
-fn what_is_made_while_a_directory_moves_is_made_in_that_directory() {
+fn create_during_directory_move_stays_in_it() {
     let served = serve();
     let directory = served.make(&served.root(), "d", NewObject::Directory { mode: None }).unwrap();
     served.hook({
@@ -184,7 +184,7 @@ fn what_is_made_while_a_directory_moves_is_made_in_that_directory() {
 }
 
 #[test]
-fn an_open_by_handle_is_of_that_file_whatever_has_its_name() {
+fn open_by_handle_ignores_reused_name() {
     let served = serve();
     served.put("f", b"mine");
     let object = served.object("f").unwrap();
@@ -196,7 +196,7 @@ fn an_open_by_handle_is_of_that_file_whatever_has_its_name() {
 }
 
 #[test]
-fn a_file_that_lost_its_name_goes_on_for_who_has_it_open() {
+fn unlinked_file_serves_its_opens() {
     let served = serve();
     if !served.is_root {
         return; // Handles are places there, and it is at none.
@@ -218,7 +218,7 @@ fn a_file_that_lost_its_name_goes_on_for_who_has_it_open() {
 }
 
 #[test]
-fn share_modes_and_removals_meet_those_of_windows() {
+fn nfs_share_modes_and_removals_meet_windows_opens() {
     let served = serve();
     let root = served.root();
     served.put("f", b"");
@@ -248,7 +248,7 @@ fn share_modes_and_removals_meet_those_of_windows() {
 }
 
 #[test]
-fn an_open_is_upgraded_in_its_place_and_downgraded() {
+fn open_is_upgraded_in_place_and_downgraded() {
     let served = serve();
     served.put("f", b"");
     let object = served.object("f").unwrap();
@@ -290,7 +290,7 @@ fn an_open_is_upgraded_in_its_place_and_downgraded() {
 /// Whoever looks for a file while something is renamed looks again: what was entered then is
 /// given back, and the locks that would come along are still those of the open before.
 #[test]
-fn an_upgrade_keeps_its_locks_though_something_is_renamed_meanwhile() {
+fn upgrade_retains_locks_despite_concurrent_rename() {
     let served = serve();
     served.put("f", b"");
     served.put("other", b"");
@@ -316,7 +316,7 @@ fn an_upgrade_keeps_its_locks_though_something_is_renamed_meanwhile() {
 }
 
 #[test]
-fn who_makes_a_file_exclusively_may_ask_again_and_nobody_else() {
+fn exclusive_create_replays_for_its_verifier_only() {
     let served = serve();
     let create = |verifier: &[u8; 8]| {
         let with = ObjectOpen { verifier: Some(*verifier), ..Default::default() };
@@ -336,7 +336,7 @@ fn who_makes_a_file_exclusively_may_ask_again_and_nobody_else() {
 }
 
 #[test]
-fn who_makes_a_file_that_they_may_not_read_may_ask_again() {
+fn exclusive_create_replays_without_read_permission() {
     let served = serve();
     let mode = Some(NewMode::exactly(0o200));
     let create = || {
@@ -350,7 +350,7 @@ fn who_makes_a_file_that_they_may_not_read_may_ask_again() {
 }
 
 #[test]
-fn extended_attributes_are_read_whoever_was_served_before() {
+fn extended_attributes_are_read_after_other_users() {
     let served = serve();
     served.put("f", b"");
     let (note, bob) = (xattr_name("note"), user(4002, 4002));
@@ -379,7 +379,7 @@ fn extended_attributes_are_read_whoever_was_served_before() {
 }
 
 #[test]
-fn attributes_are_changed_as_posix_has_it() {
+fn attributes_change_by_posix_rules() {
     let served = serve();
     served.put("f", b"12345");
     let object = served.object("f").unwrap();
@@ -414,7 +414,7 @@ fn attributes_are_changed_as_posix_has_it() {
 }
 
 #[test]
-fn who_may_write_moves_times_to_now_and_sets_no_others() {
+fn writer_sets_times_to_now_only() {
     let served = serve();
     if !served.is_root {
         return;
@@ -445,7 +445,7 @@ fn who_may_write_moves_times_to_now_and_sets_no_others() {
 }
 
 #[test]
-fn a_file_that_may_be_executed_is_read_by_its_handle_for_that() {
+fn execute_permission_grants_read_by_handle() {
     let served = serve();
     if !served.is_root {
         return;
@@ -467,7 +467,7 @@ fn a_file_that_may_be_executed_is_read_by_its_handle_for_that() {
 }
 
 #[test]
-fn who_may_only_write_to_a_file_writes_to_it() {
+fn write_only_permission_suffices_to_write() {
     let served = serve();
     if !served.is_root {
         return;
@@ -494,7 +494,7 @@ fn who_may_only_write_to_a_file_writes_to_it() {
 }
 
 #[test]
-fn a_file_that_may_be_executed_is_read_for_that_by_its_name_in_a_directory_too() {
+fn execute_permission_grants_read_by_name_in_directory() {
     let served = serve();
     if !served.is_root {
         return;
@@ -541,7 +541,7 @@ fn a_file_that_may_be_executed_is_read_for_that_by_its_name_in_a_directory_too()
 /// The system looks at one entry for each user, where what a descriptor shows adds up all that are
 /// about them: whoever was refused by it is refused what is done in another's name.
 #[test]
-fn who_has_less_than_others_gets_no_more_by_their_rights() {
+fn first_matching_posix_class_decides() {
     let served = serve();
     if !served.is_root {
         return;
@@ -576,7 +576,7 @@ fn who_has_less_than_others_gets_no_more_by_their_rights() {
 }
 
 #[test]
-fn a_directory_that_is_known_by_its_handle_is_forgotten_when_it_goes() {
+fn removed_directory_is_evicted_from_handle_cache() {
     let served = serve();
     let root = served.root();
     let directory = served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
@@ -593,7 +593,7 @@ fn a_directory_that_is_known_by_its_handle_is_forgotten_when_it_goes() {
 }
 
 #[test]
-fn a_list_of_names_is_the_descriptor_that_windows_sees() {
+fn named_acl_equals_windows_descriptor() {
     let served = serve();
     served.put("f", b"");
     served.set_mode("f", 0o640);
@@ -635,7 +635,7 @@ fn wish(
 }
 
 #[test]
-fn a_long_listing_has_every_name_once_whoever_reads_on() {
+fn long_listing_has_each_name_once() {
     let served = serve();
     let root = served.root();
     for number in 0..200 {
@@ -678,7 +678,7 @@ impl ObjectListSink for Few {
 }
 
 #[test]
-fn a_part_of_a_listing_ends_before_what_is_not_taken() {
+fn listing_ends_before_refused_entry() {
     let served = serve();
     let root = served.root();
     for number in 0..200 {
@@ -701,7 +701,7 @@ fn a_part_of_a_listing_ends_before_what_is_not_taken() {
 }
 
 #[test]
-fn what_must_not_be_there_is_made_by_a_worker_without_looking_for_it() {
+fn exclusive_create_on_worker_skips_lookup() {
     let served = serve();
     served.vfs.makes_slowly.store(true, Ordering::Relaxed);
     let looks = Arc::new(AtomicUsize::new(0));
@@ -721,7 +721,7 @@ fn what_must_not_be_there_is_made_by_a_worker_without_looking_for_it() {
 }
 
 #[test]
-fn a_listing_says_what_looking_says() {
+fn listing_agrees_with_lookup() {
     let served = serve();
     let root = served.root();
     for at in ["a", "b", "c"] {
@@ -763,7 +763,7 @@ fn a_listing_says_what_looking_says() {
 }
 
 #[test]
-fn names_are_removed_replaced_and_added_as_posix_has_it() {
+fn names_change_by_posix_rules() {
     let served = serve();
     let root = served.root();
     for at in ["d", "e", "e/x"] {
@@ -799,7 +799,7 @@ fn names_are_removed_replaced_and_added_as_posix_has_it() {
 }
 
 #[test]
-fn extended_attributes_are_set_as_wished() {
+fn extended_attributes_honour_setxattr_option() {
     let served = serve();
     served.put("f", b"");
     let object = served.object("f").unwrap();
@@ -822,7 +822,7 @@ fn extended_attributes_are_set_as_wished() {
 }
 
 #[test]
-fn locks_of_owners_bind_windows_and_not_each_other() {
+fn owner_locks_bind_windows_opens_only() {
     let served = serve();
     served.put("f", b"0123456789");
     let object = served.object("f").unwrap();
@@ -859,7 +859,7 @@ fn locks_of_owners_bind_windows_and_not_each_other() {
 }
 
 #[test]
-fn who_watches_as_windows_does_is_told_what_is_done_by_handles() {
+fn windows_watch_reports_changes_by_handle() {
     let served = serve();
     let root = served.root();
     let watch = served.watch("", EVERYTHING, false);
@@ -911,7 +911,7 @@ fn hostile_bytes_are_no_handles() {
 
 /// 6,000 bytes, of which Linux takes 4,095 in one call; each step by the handle of the directory.
 #[test]
-fn directory_of_any_depth_is_entered_listed_renamed_and_removed() {
+fn directory_of_any_depth_is_usable_and_removable() {
     let served = serve();
     let level = "n".repeat(200);
     let directory = || NewObject::Directory { mode: Some(NewMode::exactly(0o755)) };

@@ -424,7 +424,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn paths_and_handles_lead_to_one_truth_on_a_disk(steps in steps()) {
+    fn path_and_handle_operations_agree_on_disk(steps in steps()) {
         let served = serve();
         let (volume, alice) = (served.volume.clone(), served.alice.clone());
         World::new(volume, alice, served.is_root).run(&steps);
@@ -432,7 +432,7 @@ proptest! {
     }
 
     #[test]
-    fn paths_and_handles_lead_to_one_truth_in_memory(steps in steps()) {
+    fn path_and_handle_operations_agree_in_memory(steps in steps()) {
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
         let volume = Volume { vfs: Arc::new(vfs), options: VolumeOptions::default() };
         let alice = Arc::new(Caller::of(Identity { uid: 7, gid: 7, groups: vec![] }));

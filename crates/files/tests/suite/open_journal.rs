@@ -168,7 +168,7 @@ fn rename_by_another_open_reaches_all_records() {
 }
 
 #[test]
-fn object_s_rename_reaches_the_records_of_its_opens() {
+fn rename_by_handle_reaches_records_of_opens() {
     let recorded = Recorded::new();
     let served = &recorded.served;
     served.put("old", b"recorded");
@@ -182,7 +182,7 @@ fn object_s_rename_reaches_the_records_of_its_opens() {
 }
 
 #[test]
-fn directory_s_rename_reaches_the_records_below_it() {
+fn directory_rename_reaches_records_below() {
     let recorded = Recorded::new();
     let served = &recorded.served;
     served.put_directory("dir");
@@ -269,7 +269,7 @@ fn rename_of_an_unrecorded_file_writes_no_record() {
 }
 
 #[test]
-fn stranger_at_one_of_the_paths_is_not_taken_for_the_file() {
+fn other_file_at_recorded_path_is_not_restored() {
     let recorded = Recorded::new();
     recorded.served.put("old", b"recorded");
     let open = recorded.open(plan("old", READ | DELETE));
@@ -335,7 +335,7 @@ fn first_record_of_an_open_waits_for_a_rename_in_flight() {
 }
 
 #[test]
-fn renames_of_one_file_in_turn_keep_each_other_s_names() {
+fn successive_renames_retain_each_others_names() {
     let recorded = Recorded::new();
     recorded.served.put("a", b"recorded");
     recorded.served.put("taken", b"");

@@ -33,7 +33,7 @@ fn cached(plan: OpenPlan, wanted: Caching, client: &Arc<Client>) -> OpenPlan {
 }
 
 #[test]
-fn a_second_open_waits_for_the_acknowledgment_and_both_read_on() {
+fn second_open_waits_for_acknowledgement() {
     let served = serve();
     let (client, other) = (Arc::new(Client::default()), Arc::new(Client::default()));
     let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
@@ -63,7 +63,7 @@ fn closing_ends_the_wait_too() {
 }
 
 #[test]
-fn a_wait_that_is_given_up_leaves_nothing() {
+fn cancelled_wait_leaves_nothing() {
     let served = serve();
     let client = Arc::new(Client::default());
     let first = served.try_open(cached(new_file("a"), Caching::BATCH, &client)).unwrap();
@@ -81,7 +81,7 @@ fn a_wait_that_is_given_up_leaves_nothing() {
 }
 
 #[test]
-fn sizes_locks_and_holes_break_what_others_have_read() {
+fn size_lock_and_hole_changes_break_read_caching() {
     let served = serve();
     let client = Arc::new(Client::default());
     let writer = served.try_open(new_file("a")).unwrap().open;
@@ -140,7 +140,7 @@ impl Workers for Alarm {
 }
 
 #[test]
-fn who_does_not_answer_loses_its_oplock() {
+fn silent_client_loses_oplock() {
     let alarm = Arc::new(Alarm::default());
     let served = serve_with(files::VolumeOptions::default(), alarm.clone());
     let client = Arc::new(Client::default());
@@ -157,7 +157,7 @@ fn of_stream(plan: OpenPlan) -> OpenPlan {
 }
 
 #[test]
-fn oplocks_are_of_each_stream() {
+fn each_stream_has_its_own_oplocks() {
     let served = serve();
     if !served.volume.has_streams() {
         return eprintln!("skipped: no extended attributes here");
@@ -175,7 +175,7 @@ fn oplocks_are_of_each_stream() {
 }
 
 #[test]
-fn a_stream_that_a_client_keeps_is_asked_for_before_its_file_is_deleted() {
+fn cached_stream_is_broken_before_file_deletion() {
     let served = serve();
     if !served.volume.has_streams() {
         return eprintln!("skipped: no extended attributes here");
@@ -202,7 +202,7 @@ fn a_stream_that_a_client_keeps_is_asked_for_before_its_file_is_deleted() {
 
 /// MS-FSA 2.1.5.1.2.2, 2.1.5.1.2: a conflict of share modes breaks what keeps handles first.
 #[test]
-fn kept_deleter_of_a_file_is_asked_for_before_a_stream_forbids_it() {
+fn cached_deleter_is_broken_before_stream_denies_delete() {
     let served = serve();
     if !served.volume.has_streams() {
         return eprintln!("skipped: no extended attributes here");

@@ -31,7 +31,7 @@ fn rename(served: &Served, from: &str, to: &str) -> Result<(), FsError> {
 }
 
 #[test]
-fn names_that_differ_in_case_are_two_files_to_posix() {
+fn names_differing_in_case_are_distinct_for_posix() {
     let served = serve();
     served.put("file", b"small");
     assert_eq!(served.refusal(posix(plan("FILE", READ))), FsError::NotFound);
@@ -65,7 +65,7 @@ fn times_set_by_posix_clients_are_moved_by_their_writes() {
 }
 
 #[test]
-fn what_is_made_has_the_mode_that_was_asked_for_and_no_descriptor() {
+fn posix_create_has_mode_and_no_descriptor() {
     let served = serve();
     let wide = posix(OpenPlan { mode: Some(NewMode::exactly(0o1640)), ..new_file("file") });
     let OpenResult { open, attributes, .. } = served.try_open(wide).unwrap();
@@ -83,7 +83,7 @@ fn what_is_made_has_the_mode_that_was_asked_for_and_no_descriptor() {
 }
 
 #[test]
-fn a_new_mode_takes_the_place_of_a_descriptor() {
+fn new_mode_replaces_stored_descriptor() {
     let served = serve();
     served.put("file", b"");
     let made = open(&served, "file", ALL);
@@ -100,7 +100,7 @@ fn a_new_mode_takes_the_place_of_a_descriptor() {
 }
 
 #[test]
-fn a_file_is_unlinked_while_posix_has_it_open_and_used_on() {
+fn posix_open_survives_unlink() {
     let served = serve();
     served.put("file", b"data");
     let reader = open(&served, "file", READ | WRITE);
@@ -120,7 +120,7 @@ fn a_file_is_unlinked_while_posix_has_it_open_and_used_on() {
 }
 
 #[test]
-fn an_open_of_windows_keeps_the_name_until_it_is_closed() {
+fn windows_open_pins_name_until_close() {
     let served = serve();
     served.put("file", b"data");
     let windows = served.open("file", READ);
@@ -135,7 +135,7 @@ fn an_open_of_windows_keeps_the_name_until_it_is_closed() {
 }
 
 #[test]
-fn an_open_whose_name_has_gone_does_not_take_the_next_file_of_that_name() {
+fn open_of_unlinked_file_ignores_name_reuse() {
     let served = serve();
     served.put("file", b"old");
     let old = open(&served, "file", DELETE | READ);
@@ -150,7 +150,7 @@ fn an_open_whose_name_has_gone_does_not_take_the_next_file_of_that_name() {
 }
 
 #[test]
-fn a_file_takes_the_place_of_one_that_posix_has_open() {
+fn rename_replaces_file_with_posix_opens() {
     let served = serve();
     served.put("new", b"new");
     served.put("old", b"old");
@@ -168,7 +168,7 @@ fn a_file_takes_the_place_of_one_that_posix_has_open() {
 }
 
 #[test]
-fn two_names_of_one_file_are_left_as_they_are_by_a_rename() {
+fn rename_between_hard_links_leaves_both() {
     let served = serve();
     served.put("one", b"data");
     let source = open(&served, "one", DELETE);
@@ -179,7 +179,7 @@ fn two_names_of_one_file_are_left_as_they_are_by_a_rename() {
 }
 
 #[test]
-fn a_directory_is_renamed_with_what_posix_has_open_below_it() {
+fn directory_with_posix_opens_below_is_renamed() {
     let served = serve();
     served.put_directory("d");
     served.put_directory("d/e");
@@ -203,7 +203,7 @@ fn a_directory_is_renamed_with_what_posix_has_open_below_it() {
 }
 
 #[test]
-fn dos_attributes_do_not_keep_a_file_from_posix() {
+fn dos_attributes_do_not_bind_posix_opens() {
     let served = serve();
     let bits = dos::READONLY | dos::HIDDEN;
     for at in ["gone", "replaced"] {
@@ -223,7 +223,7 @@ fn dos_attributes_do_not_keep_a_file_from_posix() {
 }
 
 #[test]
-fn a_symbolic_link_is_told_to_posix_and_opened_itself_on_request() {
+fn posix_open_reports_symlink_or_opens_it_itself() {
     let served = serve();
     served.put("file", b"data");
     served.vfs.symlink(Actor::SUPERUSER, &path("link"), b"file").unwrap();

@@ -28,7 +28,7 @@ impl Served {
 }
 
 #[test]
-fn everyone_knows_their_own_quota_and_the_superuser_those_of_all() {
+fn user_reads_own_quota_and_root_reads_all() {
     let (served, root) = serve_quotas();
     let alice = user(4001, 4001);
     let asked = |by: &Caller, uid| now(served.files.quotas(&served.volume, by, vec![uid]));
@@ -44,7 +44,7 @@ fn everyone_knows_their_own_quota_and_the_superuser_those_of_all() {
 }
 
 #[test]
-fn only_the_superuser_sets_quotas_and_not_on_a_volume_that_is_read_only() {
+fn only_root_sets_quotas_on_writable_volume() {
     let (mut served, root) = serve_quotas();
     let limits = QuotaLimits { soft_bytes: Some(1), hard_bytes: Some(2) };
     let set = |served: &Served, by: &Caller| {
@@ -60,7 +60,7 @@ fn only_the_superuser_sets_quotas_and_not_on_a_volume_that_is_read_only() {
 }
 
 #[test]
-fn where_there_are_no_quotas_that_is_said() {
+fn missing_quota_support_is_reported() {
     let served = serve();
     let root = Caller::of(Identity::root());
     assert_eq!(served.files.quota_state(&served.volume), QuotaState::Absent);
@@ -70,7 +70,7 @@ fn where_there_are_no_quotas_that_is_said() {
 }
 
 #[test]
-fn quotas_are_stable_or_the_answer_says_so() {
+fn quota_sync_failure_is_reported() {
     let (served, _) = serve_quotas();
     let key = now(served.files.root_object(&served.volume)).unwrap().key();
     assert_eq!(now(served.files.make_quotas_stable(&served.volume)), Ok(()));

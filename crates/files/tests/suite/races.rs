@@ -17,7 +17,7 @@ fn open_or_make(at: &str) -> OpenPlan {
 }
 
 #[test]
-fn a_creator_who_is_late_opens_what_is_there_or_is_refused() {
+fn late_creator_opens_existing_file_or_fails() {
     let served = serve();
     served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "a"));
     let opened = served.try_open(open_or_make("a"));
@@ -29,7 +29,7 @@ fn a_creator_who_is_late_opens_what_is_there_or_is_refused() {
 }
 
 #[test]
-fn who_comes_and_goes_for_ever_is_not_waited_for_for_ever() {
+fn open_gives_up_on_endless_create_remove_races() {
     let served = serve();
     let tries = Arc::new(AtomicU32::new(0));
     let count = tries.clone();
@@ -48,7 +48,7 @@ fn who_comes_and_goes_for_ever_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn a_file_that_goes_between_two_looks_is_made_anew() {
+fn file_removed_between_lookups_is_created() {
     let served = serve();
     served.put("file", b"old");
     let opened = served.open("file", READ);
@@ -60,7 +60,7 @@ fn a_file_that_goes_between_two_looks_is_made_anew() {
 }
 
 #[test]
-fn what_is_replaced_before_its_maker_has_it_open_is_not_what_the_maker_gets() {
+fn file_replaced_before_entry_is_not_opened_by_creator() {
     let served = serve();
     served.put("other", b"other");
     let mover = served.open("other", DELETE);
@@ -73,7 +73,7 @@ fn what_is_replaced_before_its_maker_has_it_open_is_not_what_the_maker_gets() {
 }
 
 #[test]
-fn what_is_renamed_before_its_maker_has_it_open_is_its_makers_by_the_new_name() {
+fn file_renamed_before_entry_is_opened_by_new_name() {
     let served = serve();
     let (files, volume) = (served.files.clone(), served.volume.clone());
     let caller = served.alice.clone();
@@ -88,7 +88,7 @@ fn what_is_renamed_before_its_maker_has_it_open_is_its_makers_by_the_new_name() 
 }
 
 #[test]
-fn what_is_made_during_a_rename_is_opened_after_it_and_is_new() {
+fn file_created_during_rename_is_opened_as_new() {
     let served = serve();
     served.put("other", b"other");
     let made = Arc::new(Mutex::new(None));
@@ -108,7 +108,7 @@ fn what_is_made_during_a_rename_is_opened_after_it_and_is_new() {
 }
 
 #[test]
-fn an_open_that_meets_a_rename_has_the_file_that_its_path_names() {
+fn open_during_rename_gets_file_of_its_path() {
     let served = serve();
     served.put("file", b"old");
     let mover = served.open("file", DELETE);
@@ -125,7 +125,7 @@ fn an_open_that_meets_a_rename_has_the_file_that_its_path_names() {
 }
 
 #[test]
-fn an_open_that_looks_again_deletes_nothing_before_its_close() {
+fn retried_open_deletes_nothing_before_close() {
     let served = serve();
     served.put("file", b"data");
     served.put("other", b"");
@@ -141,7 +141,7 @@ fn an_open_that_looks_again_deletes_nothing_before_its_close() {
 }
 
 #[test]
-fn an_overwrite_that_meets_a_rename_cuts_only_what_its_path_names() {
+fn overwrite_during_rename_truncates_its_path_only() {
     let served = serve();
     served.put("file", b"keep");
     let mover = served.open("file", DELETE);
@@ -158,7 +158,7 @@ fn an_overwrite_that_meets_a_rename_cuts_only_what_its_path_names() {
 }
 
 #[test]
-fn a_file_renamed_beneath_us_is_not_deleted_in_another_s_place() {
+fn locally_renamed_file_is_not_confused_at_delete() {
     let served = serve();
     served.put("victim", b"keep");
     let made =
@@ -173,7 +173,7 @@ fn a_file_renamed_beneath_us_is_not_deleted_in_another_s_place() {
 }
 
 #[test]
-fn an_open_that_nobody_waits_for_any_more_holds_nothing() {
+fn cancelled_open_leaves_no_grant() {
     let later = Arc::new(Later::default());
     let served = serve_with(VolumeOptions::default(), later.clone());
     let mut opening = Box::pin(served.files.open(&served.volume, &served.alice, new_file("file")));
@@ -239,7 +239,7 @@ fn write_to_a_stream_waits_on_a_worker() {
 }
 
 #[test]
-fn long_copy_gives_way_between_its_turns() {
+fn long_copy_yields_between_worker_calls() {
     const MIB: u64 = 1 << 20;
     let later = Arc::new(Later::default());
     let served = serve_with(VolumeOptions::default(), later.clone());
@@ -280,7 +280,7 @@ impl Workers for Detained {
 }
 
 #[test]
-fn change_of_names_waits_for_no_call_of_its_holder() {
+fn name_change_does_not_queue_behind_own_holder() {
     let holder = CallHolder::Client(HOLDER.clone());
     let workers = Arc::new(Detained(holder.clone(), Later::default()));
     let served = serve_with(VolumeOptions::default(), workers.clone());
@@ -324,7 +324,7 @@ fn ranges_of_sparse_file_are_looked_for_by_a_worker() {
 }
 
 #[test]
-fn a_refused_open_leaves_nothing_held() {
+fn refused_open_leaves_no_grant() {
     let served = serve();
     served.put("file", b"data");
     let alone =
@@ -341,7 +341,7 @@ fn a_refused_open_leaves_nothing_held() {
 /// every open reads what it wrote, the path of every open that is not renamed
 /// names its file, and in the end nothing is held.
 #[test]
-fn threads_that_fight_for_names_leave_the_table_empty() {
+fn concurrent_name_changes_leave_table_empty() {
     let served = serve();
     served.put_directory("d");
     std::thread::scope(|scope| {

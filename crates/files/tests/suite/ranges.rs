@@ -29,7 +29,7 @@ fn read(served: &Served, at: &str) -> Vec<u8> {
 }
 
 #[test]
-fn blocks_are_shared_by_the_rights_of_both_opens_and_past_locks() {
+fn clone_range_needs_both_rights_and_ignores_locks() {
     let served = serve_sharing();
     served.put("from", &[1; 8192]);
     served.put("to", &[2; 8192]);
@@ -47,7 +47,7 @@ fn blocks_are_shared_by_the_rights_of_both_opens_and_past_locks() {
 }
 
 #[test]
-fn whole_blocks_are_given_back_and_the_rest_stays() {
+fn trim_frees_whole_blocks_only() {
     let served = serve();
     served.put("file", &[7; 20_000]);
     let open = served.open("file", WRITE);

@@ -25,7 +25,7 @@ fn delete_on_close_removes_at_the_close_or_drop() {
 }
 
 #[test]
-fn a_file_that_is_to_vanish_is_used_by_who_has_it_and_by_nobody_else() {
+fn delete_pending_file_serves_existing_opens_only() {
     let served = serve();
     served.put("file", b"data");
     let reader = served.open("file", READ);
@@ -44,7 +44,7 @@ fn a_file_that_is_to_vanish_is_used_by_who_has_it_and_by_nobody_else() {
 }
 
 #[test]
-fn a_mark_that_is_taken_away_removes_nothing() {
+fn cleared_delete_pending_removes_nothing() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", DELETE);
@@ -56,7 +56,7 @@ fn a_mark_that_is_taken_away_removes_nothing() {
 }
 
 #[test]
-fn what_may_not_be_marked_is_refused_with_its_reason() {
+fn refused_delete_pending_reports_reason() {
     let served = serve();
     served.put("file", b"");
     served.put_directory("full");
@@ -77,7 +77,7 @@ fn what_may_not_be_marked_is_refused_with_its_reason() {
 }
 
 #[test]
-fn in_a_directory_that_is_to_vanish_nothing_is_made() {
+fn delete_pending_directory_refuses_create() {
     let served = serve();
     served.put_directory("directory");
     served.put("file", b"");
@@ -92,7 +92,7 @@ fn in_a_directory_that_is_to_vanish_nothing_is_made() {
 }
 
 #[test]
-fn a_directory_that_was_filled_beneath_us_stays_and_the_close_succeeds() {
+fn locally_filled_directory_stays_at_close() {
     let served = serve();
     served.put_directory("directory");
     let directory = served.try_open(doomed(plan("directory", DELETE))).unwrap().open;
@@ -136,7 +136,7 @@ fn deleting_through_a_symbolic_link_removes_the_link() {
 }
 
 #[test]
-fn a_renamed_file_vanishes_by_its_new_name() {
+fn renamed_file_is_removed_by_new_name() {
     let served = serve();
     let made = served.try_open(doomed(new_file("old"))).unwrap().open;
     now(served.files.rename(&made, &path("new"), false)).unwrap();
@@ -146,7 +146,7 @@ fn a_renamed_file_vanishes_by_its_new_name() {
 }
 
 #[test]
-fn a_file_put_in_place_of_the_doomed_one_is_not_removed() {
+fn replacement_of_delete_pending_file_stays() {
     let served = serve();
     let made = served.try_open(doomed(new_file("file"))).unwrap().open;
     remove_beneath(&*served.vfs, "file");
@@ -174,7 +174,7 @@ fn while_a_name_is_being_removed_it_cannot_be_opened() {
 }
 
 #[test]
-fn a_removal_that_fails_is_reported_and_the_file_can_be_opened_again() {
+fn failed_removal_is_reported_and_file_stays_usable() {
     let served = serve();
     let made = served.try_open(doomed(new_file("file"))).unwrap().open;
     served.hook(|_, at, _| if at == At::BeforeRemove { Err(FsError::Io) } else { Ok(()) });
@@ -185,7 +185,7 @@ fn a_removal_that_fails_is_reported_and_the_file_can_be_opened_again() {
 }
 
 #[test]
-fn who_may_not_remove_from_the_directory_learns_it_before_the_close() {
+fn unremovable_name_is_refused_before_close() {
     let served = serve();
     if !served.is_root {
         return eprintln!("skipped: needs the superuser to act as two users");

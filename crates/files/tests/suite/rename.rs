@@ -23,7 +23,7 @@ fn every_open_of_a_renamed_file_has_the_new_name() {
 }
 
 #[test]
-fn without_the_right_to_delete_nothing_is_renamed() {
+fn rename_needs_delete_right() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", READ | WRITE);
@@ -31,7 +31,7 @@ fn without_the_right_to_delete_nothing_is_renamed() {
 }
 
 #[test]
-fn a_taken_name_is_refused_or_replaced_as_asked() {
+fn existing_target_is_refused_or_replaced() {
     let served = serve();
     served.put("a", b"a");
     served.put("b", b"b");
@@ -43,7 +43,7 @@ fn a_taken_name_is_refused_or_replaced_as_asked() {
 }
 
 #[test]
-fn what_is_open_read_only_or_a_directory_is_not_replaced() {
+fn rename_replaces_no_open_readonly_or_directory() {
     let served = serve();
     for file in ["file", "open", "readonly"] {
         served.put(file, file.as_bytes());
@@ -63,7 +63,7 @@ fn what_is_open_read_only_or_a_directory_is_not_replaced() {
 }
 
 #[test]
-fn a_directory_moves_only_while_nothing_below_it_is_open() {
+fn directory_with_opens_below_is_not_renamed() {
     let served = serve();
     served.put_directory("a");
     served.put_directory("a/b");
@@ -82,7 +82,7 @@ fn a_directory_moves_only_while_nothing_below_it_is_open() {
 }
 
 #[test]
-fn a_name_can_be_spelt_anew_and_replaced_in_another_spelling() {
+fn rename_changes_case_and_replaces_other_case() {
     let served = serve();
     served.put("name", b"1");
     let open = served.open("name", DELETE);
@@ -99,7 +99,7 @@ fn a_name_can_be_spelt_anew_and_replaced_in_another_spelling() {
 }
 
 #[test]
-fn a_failed_replacement_leaves_both_files() {
+fn failed_replacement_leaves_both_files() {
     let served = serve();
     served.put("a", b"a");
     served.put("B", b"b");
@@ -115,7 +115,7 @@ fn a_failed_replacement_leaves_both_files() {
 }
 
 #[test]
-fn bad_targets_are_told_apart() {
+fn rename_errors_distinguish_bad_targets() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", DELETE);
@@ -127,7 +127,7 @@ fn bad_targets_are_told_apart() {
 }
 
 #[test]
-fn a_link_is_another_name_of_the_same_file() {
+fn hard_link_is_another_name_of_the_file() {
     let served = serve();
     served.put("file", b"data");
     served.put("taken", b"");
@@ -144,7 +144,7 @@ fn a_link_is_another_name_of_the_same_file() {
 }
 
 #[test]
-fn an_open_that_does_not_share_deletion_forbids_later_ones_to_rename() {
+fn open_without_shared_deletion_blocks_rename() {
     let served = serve();
     served.put("file", b"");
     let _open = served.try_open(OpenPlan { share: Share(3), ..plan("file", READ) }).unwrap();
@@ -152,7 +152,7 @@ fn an_open_that_does_not_share_deletion_forbids_later_ones_to_rename() {
 }
 
 #[test]
-fn who_has_the_directory_open_may_forbid_new_names_in_it() {
+fn directory_open_may_deny_new_names() {
     let served = serve();
     served.put_directory("d");
     served.put("d/file", b"");

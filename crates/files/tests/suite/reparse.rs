@@ -27,7 +27,7 @@ fn turned(served: &Served, plan: OpenPlan, target: &str) -> Arc<OpenFile> {
 }
 
 #[test]
-fn a_link_that_a_client_makes_is_one_of_the_disk() {
+fn client_symlink_is_symlink_on_disk() {
     let served = serve();
     let open = turned(&served, new_file("link"), "x/../a b");
     let on_disk = served.dir.path().join("link");
@@ -46,7 +46,7 @@ fn a_link_that_a_client_makes_is_one_of_the_disk() {
 }
 
 #[test]
-fn pipe_and_socket_that_a_client_makes_are_those_of_the_disk() {
+fn client_pipe_and_socket_are_special_files_on_disk() {
     let served = serve();
     for (at, kind) in [("pipe", SpecialKind::Fifo), ("socket", SpecialKind::Socket)] {
         let open = served.try_open(itself(new_file(at))).unwrap().open;
@@ -75,7 +75,7 @@ fn pipe_and_socket_that_a_client_makes_are_those_of_the_disk() {
 }
 
 #[test]
-fn nothing_is_lost_to_a_link() {
+fn nonempty_file_does_not_become_link() {
     let served = serve();
     served.put("file", b"data");
     served.put_directory("d");
@@ -95,7 +95,7 @@ fn nothing_is_lost_to_a_link() {
 }
 
 #[test]
-fn a_link_becomes_a_file_again() {
+fn link_becomes_a_file_again() {
     let served = serve();
     symlink("nowhere", served.dir.path().join("link")).unwrap();
     if served.is_root {
@@ -109,7 +109,7 @@ fn a_link_becomes_a_file_again() {
 }
 
 #[test]
-fn where_clients_follow_links_a_path_stops_at_each() {
+fn path_stops_at_each_link_for_following_clients() {
     let served = serve_showing();
     served.put_directory("real");
     served.put("real/file", b"data");
@@ -134,7 +134,7 @@ fn where_clients_follow_links_a_path_stops_at_each() {
 }
 
 #[test]
-fn a_link_that_leads_to_a_directory_is_shown_as_one() {
+fn link_to_directory_has_directory_attribute() {
     let served = serve_showing();
     served.put_directory("real");
     served.put_directory("real/sub");
@@ -170,7 +170,7 @@ fn a_link_that_leads_to_a_directory_is_shown_as_one() {
 }
 
 #[test]
-fn where_links_are_followed_a_listing_shows_what_they_lead_to() {
+fn listing_shows_link_targets_where_followed() {
     let served = serve();
     served.put_directory("real");
     symlink("real", served.dir.path().join("link")).unwrap();
@@ -182,7 +182,7 @@ fn where_links_are_followed_a_listing_shows_what_they_lead_to() {
 }
 
 #[test]
-fn what_a_client_stored_is_opened_only_as_what_it_is() {
+fn stored_reparse_point_is_opened_only_as_such() {
     let served = serve();
     let open = served.try_open(itself(new_file("f"))).unwrap().open;
     let data = b"\x14\0\0\x80\x08\0\0\0FIFO\0\0\0\0".to_vec();
@@ -200,7 +200,7 @@ fn what_a_client_stored_is_opened_only_as_what_it_is() {
 }
 
 #[test]
-fn pipes_of_the_system_are_seen_and_not_opened() {
+fn local_pipes_are_listed_and_not_opened() {
     let served = serve();
     let at = served.dir.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&at).status().unwrap().success());
@@ -217,7 +217,7 @@ const OUTWARD: [&str; 4] = ["/etc/passwd", "..", "../x", "a/../../x"];
 const INWARD: &str = "a/../x";
 
 #[test]
-fn link_out_of_the_share_is_stored_only_if_the_share_lets() {
+fn outbound_link_is_stored_only_with_absolute_links() {
     for absolute_links in [false, true] {
         let options = VolumeOptions { absolute_links, ..VolumeOptions::default() };
         let served = serve_with(options, Arc::new(Inline));
@@ -247,7 +247,7 @@ fn link_out_of_the_share_is_stored_only_if_the_share_lets() {
 
 /// By NFS and SMB, renamed and hard-linked: the target counts from the new name.
 #[test]
-fn link_gets_no_name_by_which_it_leads_out() {
+fn link_is_not_renamed_to_lead_out() {
     for absolute_links in [false, true] {
         let options = VolumeOptions { absolute_links, ..VolumeOptions::default() };
         let served = serve_with(options, Arc::new(Inline));

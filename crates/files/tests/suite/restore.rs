@@ -38,7 +38,7 @@ fn facts_of(made: &OpenResult) -> OpenFacts {
 }
 
 #[test]
-fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
+fn lease_is_restored_with_state_for_all_opens() {
     let served = serve();
     served.put("file", b"");
     let first = served.try_open(leased("file", 3, 1)).unwrap();
@@ -63,7 +63,7 @@ fn a_lease_is_made_again_with_its_state_for_all_its_opens() {
 }
 
 #[test]
-fn leases_that_do_not_fit_each_other_are_made_again_as_far_as_they_do() {
+fn conflicting_leases_are_restored_partially() {
     let served = serve();
     served.put("file", b"");
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
@@ -87,7 +87,7 @@ fn leases_that_do_not_fit_each_other_are_made_again_as_far_as_they_do() {
 }
 
 #[test]
-fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
+fn open_is_restored_with_rights_share_mode_and_locks() {
     let served = serve();
     served.put("file", b"data");
     let both = READ | WRITE;
@@ -111,7 +111,7 @@ fn an_open_is_made_again_with_its_rights_share_mode_and_locks() {
 }
 
 #[test]
-fn a_mark_to_vanish_is_made_again_and_carried_out_at_the_close() {
+fn delete_pending_is_restored_and_done_at_close() {
     let served = serve();
     for (name, on_close) in [("marked", false), ("on close", true)] {
         served.put(name, b"");
@@ -134,7 +134,7 @@ fn a_mark_to_vanish_is_made_again_and_carried_out_at_the_close() {
 }
 
 #[test]
-fn another_file_under_the_same_name_is_not_taken_for_it() {
+fn other_file_of_same_name_is_not_restored() {
     let served = serve();
     served.put("file", b"old");
     let first = served.try_open(plan("file", READ | Access::DELETE)).unwrap();
@@ -163,7 +163,7 @@ fn open_is_restored_under_another_device_number() {
 }
 
 #[test]
-fn file_of_another_generation_is_not_taken_for_it() {
+fn file_of_other_generation_is_not_restored() {
     let served = serve();
     served.put("file", b"old");
     served.put("other", b"new");

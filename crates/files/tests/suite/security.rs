@@ -28,7 +28,7 @@ fn serve_two() -> Option<Served> {
 }
 
 #[test]
-fn a_stored_list_decides_who_may_do_what() {
+fn stored_acl_decides_access() {
     let Some(served) = serve_two() else { return };
     served.put("file", b"data");
     served.set_mode("file", 0o666);
@@ -68,7 +68,7 @@ fn sticky_directory_withholds_delete_from_others() {
 }
 
 #[test]
-fn what_is_made_inherits_and_its_maker_has_what_was_asked_for() {
+fn new_file_inherits_and_creator_gets_requested_rights() {
     let Some(served) = serve_two() else { return };
     served.put_directory("directory");
     let directory = served.open("directory", ALL);
@@ -94,7 +94,7 @@ fn what_is_made_inherits_and_its_maker_has_what_was_asked_for() {
 }
 
 #[test]
-fn the_directory_s_list_decides_what_may_be_made_in_it() {
+fn directory_acl_decides_creation() {
     let Some(served) = serve_two() else { return };
     served.put_directory("directory");
     served.put("outside", b"");
@@ -114,7 +114,7 @@ fn the_directory_s_list_decides_what_may_be_made_in_it() {
 }
 
 #[test]
-fn deleting_is_granted_by_the_file_or_by_its_directory() {
+fn delete_is_granted_by_file_or_directory() {
     let Some(served) = serve_two() else { return };
     served.put("file", b"");
     let entries = vec![Ace::allow(Sid::everyone(), Access::FILE_READ)];
@@ -132,7 +132,7 @@ fn deleting_is_granted_by_the_file_or_by_its_directory() {
 }
 
 #[test]
-fn each_part_needs_its_right() {
+fn each_descriptor_part_needs_its_right() {
     let Some(served) = serve_two() else { return };
     served.put("file", b"");
     let open = served.open("file", Access::READ_CONTROL);
@@ -149,7 +149,7 @@ fn each_part_needs_its_right() {
 }
 
 #[test]
-fn a_file_is_given_away_to_nobody_and_taken_by_who_may() {
+fn file_is_taken_with_right_and_never_given_away() {
     let Some(served) = serve_two() else { return };
     served.put("file", b"");
     let open = served.open("file", ALL);
@@ -166,7 +166,7 @@ fn a_file_is_given_away_to_nobody_and_taken_by_who_may() {
 }
 
 #[test]
-fn a_foreign_primary_group_is_stored_and_the_posix_group_stays() {
+fn foreign_primary_group_is_stored_and_the_posix_group_stays() {
     let Some(served) = serve_two() else { return };
     served.put("file", b"");
     let open = served.open("file", ALL);
@@ -186,7 +186,7 @@ fn a_foreign_primary_group_is_stored_and_the_posix_group_stays() {
 }
 
 #[test]
-fn a_given_descriptor_without_a_list_is_not_one_that_lets_everyone_in() {
+fn descriptor_without_dacl_is_not_null_dacl() {
     let Some(served) = serve_two() else { return };
     let owner_only = Descriptor {
         owner: Some(Sid::unix_user(served.alice.identity.uid)),
@@ -221,7 +221,7 @@ fn set_list(served: &Served, at: &str, entries: Vec<Ace>) {
 }
 
 #[test]
-fn a_stored_list_grants_what_the_mode_refuses() {
+fn stored_acl_grants_beyond_mode() {
     let Some(served) = serve_two() else { return };
     served.put_directory("directory");
     served.put("directory/file", b"data");
@@ -252,7 +252,7 @@ fn a_stored_list_grants_what_the_mode_refuses() {
 }
 
 #[test]
-fn the_mode_follows_the_list_and_a_changed_mode_ends_it() {
+fn mode_follows_acl_and_new_mode_drops_it() {
     let Some(served) = serve_two() else { return };
     let owner = served.alice.identity.uid;
     served.put("file", b"data");
@@ -300,7 +300,7 @@ fn the_mode_follows_the_list_and_a_changed_mode_ends_it() {
 }
 
 #[test]
-fn nothing_of_a_directory_that_grants_nothing_is_reached_by_its_files_lists() {
+fn file_acl_does_not_bypass_directory_search() {
     let Some(served) = serve_two() else { return };
     served.put_directory("closed");
     served.put("closed/file", b"");

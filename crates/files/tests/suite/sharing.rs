@@ -16,7 +16,7 @@ fn access(kinds: u32) -> Access {
 }
 
 #[test]
-fn every_pair_of_accesses_and_share_modes_is_allowed_or_refused_by_the_rule() {
+fn access_and_share_mode_pairs_follow_the_rule() {
     let served = serve();
     served.put("file", b"");
     let open = |kinds, share| {
@@ -40,7 +40,7 @@ fn every_pair_of_accesses_and_share_modes_is_allowed_or_refused_by_the_rule() {
 }
 
 #[test]
-fn cutting_to_nothing_is_a_write_that_another_may_forbid() {
+fn overwrite_counts_as_write_for_share_modes() {
     let served = serve();
     served.put("file", b"data");
     let reader = served.try_open(OpenPlan { share: Share::READ, ..plan("file", READ) }).unwrap();
@@ -52,7 +52,7 @@ fn cutting_to_nothing_is_a_write_that_another_may_forbid() {
 }
 
 #[test]
-fn share_modes_hold_by_whatever_name_or_volume_the_file_is_opened() {
+fn share_modes_hold_across_names_and_volumes() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", DELETE);

@@ -35,7 +35,7 @@ fn serve_kept() -> (Served, Arc<Volume>) {
 }
 
 #[test]
-fn a_path_is_opened_as_of_a_time_with_its_rights_of_then() {
+fn snapshot_open_uses_rights_of_its_time() {
     let (served, kept) = serve_kept();
     assert_eq!(now(served.files.snapshots(&served.volume)), Ok(vec![AT]));
     let none = now(served.files.snapshot(&served.volume, Timestamp(AT.0 + 1_000_000_000)));

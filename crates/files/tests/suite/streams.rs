@@ -68,7 +68,7 @@ impl Served {
 }
 
 #[test]
-fn a_share_without_streams_has_none_and_takes_none() {
+fn share_without_streams_refuses_them() {
     let mut served = serve();
     served.put("file", b"");
     served.close(served.try_open(of(new_file("file"), "s")).unwrap().open);
@@ -83,7 +83,7 @@ fn a_share_without_streams_has_none_and_takes_none() {
 }
 
 #[test]
-fn a_stream_has_data_and_length_of_its_own_and_all_else_of_its_file() {
+fn stream_has_own_data_and_attributes_of_file() {
     let Some(served) = serve_streams() else { return };
     served.put("file", b"the file");
     let made = served.try_open(of(new_file("file"), "Stream")).unwrap();
@@ -111,7 +111,7 @@ fn a_stream_has_data_and_length_of_its_own_and_all_else_of_its_file() {
 }
 
 #[test]
-fn writing_to_a_stream_is_a_change_of_its_file() {
+fn stream_write_changes_its_file() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"");
     let file = served.open("file", ALL);
@@ -173,7 +173,7 @@ fn stream_open_stops_and_resumes_times_of_its_directory() {
 }
 
 #[test]
-fn dispositions_are_about_the_stream() {
+fn dispositions_apply_to_the_stream() {
     let Some(served) = serve_streams() else { return };
     assert_eq!(served.refusal(of(plan("file", READ), "s")), FsError::NotFound);
     served.put_stream("file", "s", b"data");
@@ -197,7 +197,7 @@ fn dispositions_are_about_the_stream() {
 }
 
 #[test]
-fn a_stream_that_cannot_be_made_leaves_no_file() {
+fn failed_stream_create_leaves_no_file() {
     let Some(served) = serve_streams() else { return };
     let long = "n".repeat(250);
     assert_eq!(served.refusal(of(new_file("file"), &long)), FsError::NameTooLong);
@@ -209,7 +209,7 @@ fn a_stream_that_cannot_be_made_leaves_no_file() {
 }
 
 #[test]
-fn share_modes_and_ranges_are_of_each_stream() {
+fn each_stream_has_share_modes_and_ranges() {
     let Some(served) = serve_streams() else { return };
     let alone = Share(0);
     let plain = OpenPlan { desired: READ | WRITE, ..new_file("file") };
@@ -233,7 +233,7 @@ fn share_modes_and_ranges_are_of_each_stream() {
 }
 
 #[test]
-fn a_file_is_not_opened_for_deletion_while_a_stream_forbids_it() {
+fn stream_open_denies_file_deletion() {
     let Some(served) = serve_streams() else { return };
     let kept = Share(Share::READ.0 | Share::WRITE.0);
     let open = served.try_open(sharing(kept, of(new_file("file"), "s"))).unwrap().open;
@@ -248,7 +248,7 @@ fn a_file_is_not_opened_for_deletion_while_a_stream_forbids_it() {
 
 /// MS-FSA 2.1.5.1.2.2: a stream and its file, or directory, hold each other by deletion only.
 #[test]
-fn stream_is_not_opened_beside_a_deleter_of_its_file_without_sharing_that() {
+fn stream_open_must_share_deletion_with_file_deleter() {
     let Some(served) = serve_streams() else { return };
     let kept = Share(Share::READ.0 | Share::WRITE.0);
     for new in [new_file("file"), new_directory("dir")] {
@@ -276,7 +276,7 @@ fn stream_is_not_opened_beside_a_deleter_of_its_file_without_sharing_that() {
 }
 
 #[test]
-fn a_deleted_file_stays_until_its_streams_are_closed_and_takes_no_opens() {
+fn deleted_file_stays_until_its_streams_are_closed() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"data");
     let open = served.open_stream("file", "s", READ);
@@ -292,7 +292,7 @@ fn a_deleted_file_stays_until_its_streams_are_closed_and_takes_no_opens() {
 }
 
 #[test]
-fn a_deleted_stream_goes_with_its_last_open_and_its_file_stays() {
+fn deleted_stream_goes_at_last_close_and_file_stays() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "one", b"1");
     served.put_stream("file", "two", b"2");
@@ -313,7 +313,7 @@ fn a_deleted_stream_goes_with_its_last_open_and_its_file_stays() {
 }
 
 #[test]
-fn overwriting_a_file_takes_its_streams_unless_one_forbids_it() {
+fn overwrite_removes_streams_unless_one_denies() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"data");
     let overwrite = || OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", WRITE) };
@@ -335,7 +335,7 @@ fn overwriting_a_file_takes_its_streams_unless_one_forbids_it() {
 }
 
 #[test]
-fn a_renamed_stream_has_its_new_name_for_all_its_opens() {
+fn stream_rename_reaches_all_opens() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "old", b"data");
     let rename = |open: &Arc<OpenFile>, to, replace| {
@@ -360,7 +360,7 @@ fn a_renamed_stream_has_its_new_name_for_all_its_opens() {
 }
 
 #[test]
-fn a_rename_replaces_a_stream_only_if_nothing_is_lost() {
+fn stream_rename_replaces_empty_stream_only() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "from", b"data");
     served.put_stream("file", "Full", b"x");
@@ -383,7 +383,7 @@ fn a_rename_replaces_a_stream_only_if_nothing_is_lost() {
 }
 
 #[test]
-fn a_file_with_an_open_stream_is_not_renamed() {
+fn file_with_an_open_stream_is_not_renamed() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"");
     let (file, open) = (served.open("file", DELETE), served.open_stream("file", "s", READ));
@@ -414,7 +414,7 @@ fn directories_have_streams_too() {
 }
 
 #[test]
-fn a_read_only_file_takes_no_stream() {
+fn read_only_file_takes_no_stream() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"data");
     let file = served.open("file", ALL);
@@ -428,7 +428,7 @@ fn a_read_only_file_takes_no_stream() {
 }
 
 #[test]
-fn who_may_not_write_to_the_file_makes_no_stream_of_it() {
+fn stream_create_needs_write_right_on_file() {
     let Some(served) = serve_streams() else { return };
     if !served.is_root {
         return eprintln!("skipped: needs the superuser to act as two users");
@@ -447,7 +447,7 @@ fn who_may_not_write_to_the_file_makes_no_stream_of_it() {
 }
 
 #[test]
-fn what_a_stream_cannot_hold_is_refused_and_changes_nothing() {
+fn oversized_stream_write_is_refused_without_change() {
     let Some(served) = serve_streams() else { return };
     served.put_stream("file", "s", b"data");
     let open = served.open_stream("file", "s", ALL);
@@ -472,7 +472,7 @@ fn long(seed: u8) -> Vec<u8> {
 }
 
 #[test]
-fn long_stream_is_a_stream_like_any_other() {
+fn long_stream_behaves_like_short_one() {
     let Some(served) = serve_streams() else { return };
     let data = long(1);
     served.put_stream("file", "fork", &data);
@@ -548,7 +548,7 @@ fn hide_long_streams(root: &std::path::Path) -> impl FnOnce() + use<> {
 }
 
 #[test]
-fn long_stream_out_of_reach_fails_what_needs_it_and_stays() {
+fn unreachable_long_stream_fails_its_users_and_stays() {
     let Some(served) = serve_streams() else { return };
     served.put("file", b"data");
     served.put_stream("file", "s", &[7; 300_000]);
@@ -590,7 +590,7 @@ fn data_is_copied_between_files_and_streams() {
 }
 
 #[test]
-fn a_file_that_appears_meanwhile_gets_the_stream() {
+fn stream_create_uses_file_that_appeared() {
     let Some(served) = serve_streams() else { return };
     served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "file"));
     let create = OpenPlan { desired: WRITE, ..of(new_file("file"), "s") };
@@ -626,7 +626,7 @@ fn all_streams_of_a_file_are_copied_to_another() {
 }
 
 #[test]
-fn a_discarded_stream_is_empty_at_once_and_gone_with_its_last_open() {
+fn discarded_stream_is_empty_and_removed_at_last_close() {
     let Some(served) = serve_streams() else { return };
     served.put("file", b"data");
     let made = served.try_open(of(new_or_there("file"), "s")).unwrap().open;
@@ -645,7 +645,7 @@ fn new_or_there(at: &str) -> OpenPlan {
 }
 
 #[test]
-fn who_cuts_a_file_as_posix_has_it_leaves_its_streams_attributes_and_descriptor() {
+fn posix_truncation_leaves_streams_and_descriptor() {
     let Some(served) = serve_streams() else { return };
     served.put("file", b"data");
     served.put_stream("file", "s", b"kept");

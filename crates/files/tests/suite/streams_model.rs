@@ -326,7 +326,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn streams_do_what_the_reference_says(steps in steps()) {
+    fn streams_agree_with_reference(steps in steps()) {
         let served = serve();
         prop_assume!(served.volume.has_streams());
         let (mut reference, mut opens) = (Reference::default(), Vec::new());

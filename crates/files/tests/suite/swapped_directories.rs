@@ -147,7 +147,7 @@ fn granted_mkdir_by_path_stays_in_judged_directory() {
 }
 
 #[test]
-fn granted_create_finds_names_of_other_case_taken() {
+fn granted_create_collides_with_other_case() {
     let Some(served) = serve_granted() else { return };
     assert_eq!(served.refusal(new_file("x/CONF")), vfs::FsError::AlreadyExists);
     assert!(served.try_open(new_file("x/other")).is_ok());
@@ -294,7 +294,7 @@ fn granted_create_in_moving_directory_leaves_one_name() {
 
 /// The superuser opens no more than what was looked at: the name may be a pipe's by then.
 #[test]
-fn granted_open_is_of_judged_file_after_swap() {
+fn granted_open_gets_authorized_file_after_swap() {
     let Some(served) = serve_granted() else { return };
     grant_all(&served, "x/conf", 0o000);
     put_beneath(&served, "other", None, 0o600);

@@ -91,7 +91,7 @@ fn rename(served: &Served, from: &str, to: &str, replace: bool) {
 }
 
 #[test]
-fn names_are_told_to_their_directory_and_to_trees_above_it() {
+fn name_changes_reach_directory_and_trees_above() {
     let served = serve();
     served.put_directory("d");
     let root = served.watch("", NAMES, false);
@@ -107,7 +107,7 @@ fn names_are_told_to_their_directory_and_to_trees_above_it() {
 }
 
 #[test]
-fn a_request_that_waits_is_answered_by_the_next_change() {
+fn waiting_request_is_answered_by_next_change() {
     let served = serve();
     let root = served.watch("", NAMES, false);
     let (first, second) = (root.ask().answer(), root.ask().answer());
@@ -118,7 +118,7 @@ fn a_request_that_waits_is_answered_by_the_next_change() {
 }
 
 #[test]
-fn a_rename_is_a_pair_in_one_directory_and_a_move_between_two() {
+fn rename_is_reported_as_pair_or_as_remove_and_add() {
     let served = serve();
     served.put_directory("d");
     served.put("f", b"");
@@ -136,7 +136,7 @@ fn a_rename_is_a_pair_in_one_directory_and_a_move_between_two() {
 }
 
 #[test]
-fn a_name_that_is_replaced_is_gone_before_the_new_one_comes() {
+fn replaced_name_is_removed_before_new_one_is_added() {
     let served = serve();
     served.put("old", b"");
     served.put("new", b"");
@@ -149,7 +149,7 @@ fn a_name_that_is_replaced_is_gone_before_the_new_one_comes() {
 }
 
 #[test]
-fn names_of_files_and_of_directories_are_watched_for_separately() {
+fn file_and_directory_names_have_separate_filters() {
     let served = serve();
     let files = served.watch("", Filter::FILE_NAME, false);
     let directories = served.watch("", Filter::DIRECTORY_NAME, false);
@@ -164,7 +164,7 @@ fn names_of_files_and_of_directories_are_watched_for_separately() {
 
 /// Every kind of change, one watch for each kind: which of them hear of it.
 #[test]
-fn each_change_is_told_to_those_who_watch_for_its_kind() {
+fn each_change_reaches_watches_of_its_kind() {
     let served = serve();
     served.put("f", b"");
     let kinds = [
@@ -210,7 +210,7 @@ fn each_change_is_told_to_those_who_watch_for_its_kind() {
 }
 
 #[test]
-fn the_first_request_decides_what_is_told() {
+fn first_request_determines_watch_filter() {
     let served = serve();
     served.put_directory("d");
     let mut root = served.watch("", Filter::DIRECTORY_NAME, true);
@@ -221,7 +221,7 @@ fn the_first_request_decides_what_is_told() {
 }
 
 #[test]
-fn too_many_changes_are_an_overflow_and_then_it_goes_on() {
+fn too_many_changes_overflow_and_watch_continues() {
     let served = serve();
     let mut root = served.watch("", NAMES, false);
     for number in 0..101 {
@@ -234,7 +234,7 @@ fn too_many_changes_are_an_overflow_and_then_it_goes_on() {
 }
 
 #[test]
-fn what_is_kept_between_requests_is_bounded_whatever_room_is_asked_for() {
+fn watch_buffer_is_bounded_despite_requested_room() {
     let served = serve();
     let open = served.open("", READ);
     let half = |length, _: &Change| length + WATCH_BYTES_MAX / 2;
@@ -266,7 +266,7 @@ fn watch_all(served: &Served, names: &[String], by: &str) -> (Vec<Arc<OpenFile>>
 }
 
 #[test]
-fn watches_of_one_user_leave_some_to_others() {
+fn watches_of_one_user_leave_share_for_others() {
     let served = serve();
     let names: Vec<String> = (0..60).map(|number| format!("d{number}")).collect();
     names.iter().for_each(|name| served.put_directory(name));
@@ -293,7 +293,7 @@ fn watches_of_one_directory_are_bounded_by_user() {
 }
 
 #[test]
-fn changes_beyond_the_memory_of_their_user_are_an_overflow() {
+fn changes_beyond_users_memory_overflow() {
     let served = serve();
     let root = served.watch("", NAMES, false);
     let bytes = served.files.watch_bytes();
@@ -318,7 +318,7 @@ fn changes_beyond_the_memory_of_their_user_are_an_overflow() {
 }
 
 #[test]
-fn a_watch_ends_with_its_open_and_leaves_nothing() {
+fn watch_ends_with_its_open() {
     let served = serve();
     let (root, other) = (served.watch("", NAMES, true), served.watch("", NAMES, true));
     let (first, second) = (root.ask().answer(), root.ask().answer());
@@ -333,7 +333,7 @@ fn a_watch_ends_with_its_open_and_leaves_nothing() {
 }
 
 #[test]
-fn an_open_that_is_closed_is_not_watched_any_more() {
+fn closed_open_cannot_be_watched() {
     let served = serve();
     let open = served.open("", READ);
     served.close(open.clone());
@@ -343,7 +343,7 @@ fn an_open_that_is_closed_is_not_watched_any_more() {
 }
 
 #[test]
-fn a_directory_that_is_to_vanish_is_told_to_those_who_wait() {
+fn delete_pending_ends_waiting_watch_requests() {
     let served = serve();
     served.put_directory("d");
     let watch = served.watch("d", NAMES, false);
@@ -365,7 +365,7 @@ fn a_directory_that_is_to_vanish_is_told_to_those_who_wait() {
 }
 
 #[test]
-fn a_watch_goes_with_its_directory_to_its_new_name() {
+fn watch_follows_renamed_directory() {
     let served = serve();
     served.put_directory("d");
     let (inner, root) = (served.watch("d", NAMES, false), served.watch("", NAMES, true));
@@ -381,7 +381,7 @@ fn a_watch_goes_with_its_directory_to_its_new_name() {
 }
 
 #[test]
-fn a_request_that_is_dropped_costs_no_change() {
+fn dropped_watch_request_loses_no_change() {
     let served = serve();
     let root = served.watch("", NAMES, false);
     let (dropped, kept) = (root.ask(), root.ask().answer());
@@ -396,7 +396,7 @@ fn a_request_that_is_dropped_costs_no_change() {
 }
 
 #[test]
-fn only_a_directory_that_may_be_listed_is_watched() {
+fn watch_needs_list_right() {
     let served = serve();
     served.put("f", b"");
     let refusal = |open: &Arc<OpenFile>| {
@@ -408,7 +408,7 @@ fn only_a_directory_that_may_be_listed_is_watched() {
 }
 
 #[test]
-fn nobody_learns_names_from_a_directory_that_they_may_not_list() {
+fn unlistable_directory_is_not_reported_to_watch() {
     let served = serve_with(
         VolumeOptions { directory_mode: 0o700, file_mode: 0o600, ..VolumeOptions::default() },
         Arc::new(Inline),
@@ -428,7 +428,7 @@ fn nobody_learns_names_from_a_directory_that_they_may_not_list() {
 }
 
 #[test]
-fn one_tree_served_as_two_volumes_has_one_set_of_watches() {
+fn volumes_of_one_tree_share_watches() {
     let served = serve();
     let root = served.watch("", NAMES, false);
     let volume = Arc::new(files::Volume {
@@ -441,7 +441,7 @@ fn one_tree_served_as_two_volumes_has_one_set_of_watches() {
 }
 
 #[test]
-fn a_file_whose_making_fails_half_way_comes_and_goes() {
+fn failed_create_is_reported_as_added_and_removed() {
     let served = serve();
     let root = served.watch("", NAMES, false);
     let too_much = OpenPlan { allocation_bytes: Some(u64::MAX), ..new_file("f") };
@@ -451,7 +451,7 @@ fn a_file_whose_making_fails_half_way_comes_and_goes() {
 }
 
 #[test]
-fn what_other_processes_do_is_told_of_the_directory_itself() {
+fn local_changes_are_reported_to_directory_watch() {
     let served = serve();
     served.put_directory("d");
     let of = |text: &str| OutsideName { name: name(text), is_directory: false };
@@ -481,7 +481,7 @@ const STREAMS: Filter =
     Filter(Filter::STREAM_NAME.0 | Filter::STREAM_SIZE.0 | Filter::STREAM_WRITE.0);
 
 #[test]
-fn streams_that_come_change_and_go_are_told_with_their_files_name() {
+fn stream_changes_are_reported_with_file_name() {
     let served = serve();
     if !served.volume.has_streams() {
         return;
@@ -509,7 +509,7 @@ fn streams_that_come_change_and_go_are_told_with_their_files_name() {
 }
 
 #[test]
-fn streams_that_are_overwritten_or_go_with_what_was_in_their_file_are_told() {
+fn overwritten_streams_are_reported_as_removed() {
     let served = serve();
     if !served.volume.has_streams() {
         return;
@@ -529,7 +529,7 @@ fn streams_that_are_overwritten_or_go_with_what_was_in_their_file_are_told() {
 }
 
 #[test]
-fn what_other_processes_do_below_is_told_to_who_watches_the_tree() {
+fn local_changes_below_are_reported_to_tree_watch() {
     let served = serve();
     served.put_directory("d");
     served.put_directory("d/sub");
@@ -553,7 +553,7 @@ fn what_other_processes_do_below_is_told_to_who_watches_the_tree() {
 }
 
 #[test]
-fn nobody_learns_what_others_do_in_a_directory_that_they_may_not_list() {
+fn local_changes_in_unlistable_directory_are_hidden() {
     let options =
         VolumeOptions { directory_mode: 0o700, file_mode: 0o600, ..VolumeOptions::default() };
     let served = serve_with(options, Arc::new(Inline));

@@ -24,7 +24,7 @@ fn stream_of(plan: OpenPlan, name: &str) -> OpenPlan {
 }
 
 #[test]
-fn data_is_told_when_it_changes_and_not_again_at_the_close() {
+fn data_change_is_reported_once_and_not_at_close() {
     let served = serve();
     served.put("f", b"1");
     let sizes = served.watch("", Filter::SIZE, false);
@@ -72,7 +72,7 @@ fn busy_writer_costs_a_few_answers_between_two_ticks() {
 }
 
 #[test]
-fn changes_of_many_files_that_are_deferred_are_told_together() {
+fn deferred_changes_of_many_files_are_reported_together() {
     let served = serve();
     for number in 0..10 {
         served.put(&number.to_string(), b"");
@@ -118,7 +118,7 @@ fn busy_writer_notifies_a_new_watch_with_the_tick() {
 }
 
 #[test]
-fn more_files_than_may_wait_for_a_tick_are_to_be_looked_for() {
+fn too_many_deferred_files_overflow() {
     let served = serve();
     let open = |number: usize| served.try_open(new_file(&number.to_string())).unwrap().open;
     let opens: Vec<_> = (0..200).map(open).collect();
@@ -144,7 +144,7 @@ fn more_files_than_may_wait_for_a_tick_are_to_be_looked_for() {
 }
 
 #[test]
-fn watch_without_right_to_list_costs_a_writer_one_look_a_tick() {
+fn watch_without_list_right_costs_one_lookup_a_tick() {
     let options =
         VolumeOptions { directory_mode: 0o700, file_mode: 0o600, ..VolumeOptions::default() };
     let served = serve_with(options, Arc::new(Inline));
@@ -184,7 +184,7 @@ fn watch_without_right_to_list_costs_a_writer_one_look_a_tick() {
 }
 
 #[test]
-fn memory_of_deferred_changes_is_charged_until_they_are_told() {
+fn deferred_changes_are_charged_until_reported() {
     let served = serve();
     let tree = served.watch("", Filter::SIZE, true);
     let bytes = served.files.watch_bytes();
@@ -201,7 +201,7 @@ fn memory_of_deferred_changes_is_charged_until_they_are_told() {
 }
 
 #[test]
-fn watch_and_path_that_are_newer_than_the_open_are_heeded() {
+fn newer_watch_and_path_are_seen_by_open() {
     let served = serve();
     served.put_directory("d");
     served.put("f", b"");
@@ -265,7 +265,7 @@ impl<'a> Kinds<'a> {
 }
 
 #[test]
-fn each_change_by_smb_is_told_as_its_kind() {
+fn each_smb_change_is_reported_as_its_kind() {
     let served = serve();
     served.put("f", b"12345");
     let kinds = Kinds::of(&served);
@@ -302,7 +302,7 @@ fn each_change_by_smb_is_told_as_its_kind() {
 }
 
 #[test]
-fn each_change_of_a_name_by_smb_is_told_as_its_kind() {
+fn each_smb_name_change_is_reported_as_its_kind() {
     let served = serve();
     let kinds = Kinds::of(&served);
     served.put("f", b"");
@@ -324,7 +324,7 @@ fn each_change_of_a_name_by_smb_is_told_as_its_kind() {
 }
 
 #[test]
-fn each_change_of_a_stream_by_smb_is_told_as_its_kind() {
+fn each_smb_stream_change_is_reported_as_its_kind() {
     let served = serve();
     if !served.volume.has_streams() {
         return;
@@ -347,7 +347,7 @@ fn each_change_of_a_stream_by_smb_is_told_as_its_kind() {
 }
 
 #[test]
-fn each_change_by_nfs_is_told_as_its_kind() {
+fn each_nfs_change_is_reported_as_its_kind() {
     let served = serve();
     served.put("f", b"12345");
     let kinds = Kinds::of(&served);
@@ -387,7 +387,7 @@ fn each_change_by_nfs_is_told_as_its_kind() {
 }
 
 #[test]
-fn each_change_by_a_local_process_is_told_as_its_kind() {
+fn each_local_change_is_reported_as_its_kind() {
     let served = serve();
     let kinds = Kinds::of(&served);
     let of = |text: &str, is_directory| OutsideName { name: name(text), is_directory };

@@ -51,7 +51,7 @@ fn with_batch() -> Caches {
 }
 
 #[test]
-fn a_second_open_waits_until_a_batch_oplock_is_down_to_reading() {
+fn second_open_waits_for_batch_oplock_break() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Share));
     assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
@@ -66,7 +66,7 @@ fn a_second_open_waits_until_a_batch_oplock_is_down_to_reading() {
 }
 
 #[test]
-fn who_may_not_have_heard_is_told_again_until_it_has_answered() {
+fn break_is_repeated_until_acknowledged() {
     let mut caches = with_batch();
     caches.repeat_break(A);
     assert_eq!(told(&mut caches), []);
@@ -80,7 +80,7 @@ fn who_may_not_have_heard_is_told_again_until_it_has_answered() {
 }
 
 #[test]
-fn client_that_returns_has_its_time_to_answer_anew_once() {
+fn reconnected_client_gets_break_timeout_once_more() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Share));
     let first = told(&mut caches);
@@ -97,7 +97,7 @@ fn client_that_returns_has_its_time_to_answer_anew_once() {
 }
 
 #[test]
-fn a_conflict_breaks_what_keeps_handles_only() {
+fn share_conflict_breaks_handle_caching_only() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Conflict));
     let mut caches = Caches::default();
@@ -107,7 +107,7 @@ fn a_conflict_breaks_what_keeps_handles_only() {
 }
 
 #[test]
-fn replacing_takes_all_and_does_not_wait_for_readers() {
+fn overwrite_breaks_all_and_waits_for_no_reader() {
     let mut caches = Caches::default();
     grant(&mut caches, A, Caching::LEVEL_II, false, false);
     assert!(!demand(&mut caches, BreakReason::Replace));
@@ -119,7 +119,7 @@ fn replacing_takes_all_and_does_not_wait_for_readers() {
 }
 
 #[test]
-fn a_change_breaks_all_readers_but_not_who_alone_may_write() {
+fn data_change_breaks_readers_but_not_sole_writer() {
     let mut caches = with_batch();
     caches.handle_change(A);
     assert_eq!(told(&mut caches), []);
@@ -133,7 +133,7 @@ fn a_change_breaks_all_readers_but_not_who_alone_may_write() {
 }
 
 #[test]
-fn before_the_end_of_all_whoever_keeps_writes_or_handles_is_asked_once_and_readers_are_not() {
+fn shutdown_breaks_write_and_handle_caching_once() {
     let mut caches = with_batch();
     assert_eq!(caches.handle_shutdown(), 1);
     assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
@@ -145,7 +145,7 @@ fn before_the_end_of_all_whoever_keeps_writes_or_handles_is_asked_once_and_reade
 }
 
 #[test]
-fn keeping_more_than_allowed_loses_all() {
+fn acknowledging_too_much_loses_oplock() {
     let mut caches = with_batch();
     assert_eq!(
         caches.handle_acknowledge(A, Caching::NONE),
@@ -158,7 +158,7 @@ fn keeping_more_than_allowed_loses_all() {
 }
 
 #[test]
-fn a_time_out_ends_the_breaks_that_had_the_time() {
+fn timeout_ends_breaks_up_to_its_number() {
     let mut caches = with_batch();
     caches.handle_timeout(caches.latest_break());
     assert_eq!(caches.of(A), Caching::BATCH, "it was never asked");
@@ -170,7 +170,7 @@ fn a_time_out_ends_the_breaks_that_had_the_time() {
 }
 
 #[test]
-fn locks_and_other_opens_leave_less() {
+fn locks_and_other_opens_limit_caching() {
     let grant =
         |wanted, alone, locks| super::tests::grant(&mut Caches::default(), A, wanted, alone, locks);
     assert_eq!(grant(Caching::BATCH, true, true), Caching::NONE);
@@ -214,7 +214,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn one_writer_at_most_and_everyone_who_loses_is_told(steps in steps()) {
+    fn one_writer_at_most_and_each_loss_is_notified(steps in steps()) {
         let mut caches = Caches::default();
         // What each client believes that it has.
         let mut believes = [Caching::NONE; 4];

@@ -26,7 +26,7 @@ fn closed(last: bool, remove: Option<LinkId>) -> CloseOutcome {
 }
 
 #[test]
-fn either_side_can_forbid_the_other() {
+fn share_modes_bind_both_opens() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, Share::READ)).unwrap();
     assert_eq!(file.handle_open(&wish(2, WRITE, Share::ALL)), Err(Refusal::ShareViolation));
@@ -36,7 +36,7 @@ fn either_side_can_forbid_the_other() {
 }
 
 #[test]
-fn appending_counts_as_writing_and_running_as_reading() {
+fn append_counts_as_write_and_execute_as_read() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, Access::EXECUTE, Share::READ)).unwrap();
     assert_eq!(
@@ -52,7 +52,7 @@ fn appending_counts_as_writing_and_running_as_reading() {
 }
 
 #[test]
-fn looking_at_attributes_conflicts_with_nothing_and_denies_nothing() {
+fn attribute_open_conflicts_with_nothing() {
     let mut file = FileGrants::default();
     let look = Access::READ_ATTRIBUTES
         | Access::WRITE_ATTRIBUTES
@@ -65,7 +65,7 @@ fn looking_at_attributes_conflicts_with_nothing_and_denies_nothing() {
 }
 
 #[test]
-fn a_closed_open_denies_nothing_any_more() {
+fn closed_open_denies_nothing() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, Share::default())).unwrap();
     assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Err(Refusal::ShareViolation));
@@ -74,7 +74,7 @@ fn a_closed_open_denies_nothing_any_more() {
 }
 
 #[test]
-fn what_is_used_only_at_the_open_is_checked_and_not_held() {
+fn right_used_once_is_checked_and_not_retained() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, Share::READ)).unwrap();
     let cut = OpenWish { once: WRITE, ..wish(2, READ, Share::ALL) };
@@ -85,7 +85,7 @@ fn what_is_used_only_at_the_open_is_checked_and_not_held() {
 }
 
 #[test]
-fn delete_on_close_turns_into_pending_and_the_last_close_removes() {
+fn delete_on_close_becomes_pending_until_last_close() {
     let mut file = FileGrants::default();
     file.handle_open(&doomed(1)).unwrap();
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
@@ -106,7 +106,7 @@ fn delete_on_close_turns_into_pending_and_the_last_close_removes() {
 }
 
 #[test]
-fn opens_of_posix_do_not_keep_a_name_and_it_is_removed_once() {
+fn posix_opens_do_not_pin_name() {
     let mut file = FileGrants::default();
     let posix = |wish| OpenWish { posix: true, ..wish };
     file.handle_open(&posix(wish(1, READ, Share::ALL))).unwrap();
@@ -125,7 +125,7 @@ fn opens_of_posix_do_not_keep_a_name_and_it_is_removed_once() {
 }
 
 #[test]
-fn a_disposition_that_is_taken_back_removes_nothing() {
+fn cleared_disposition_removes_nothing() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, Access::DELETE, Share::ALL)).unwrap();
     file.handle_disposition(OpenId(1), true);
@@ -138,7 +138,7 @@ fn a_disposition_that_is_taken_back_removes_nothing() {
 }
 
 #[test]
-fn a_withdrawn_open_does_not_delete_but_another_s_deletion_stands() {
+fn withdrawn_open_keeps_others_deletion() {
     let mut file = FileGrants::default();
     file.handle_open(&doomed(1)).unwrap();
     assert_eq!(file.handle_withdraw(OpenId(1)), closed(true, None));
@@ -170,7 +170,7 @@ fn deleting_one_name_leaves_the_other_usable() {
 }
 
 #[test]
-fn a_file_with_one_name_is_pending_by_whatever_path_it_is_found() {
+fn only_link_is_delete_pending_by_any_path() {
     let mut file = FileGrants::default();
     file.handle_open(&doomed(1)).unwrap();
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
@@ -181,7 +181,7 @@ fn a_file_with_one_name_is_pending_by_whatever_path_it_is_found() {
 }
 
 #[test]
-fn one_s_own_share_mode_does_not_forbid_one_s_own_rename() {
+fn own_share_mode_permits_own_rename() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, Access::DELETE, Share::READ)).unwrap();
     assert!(!file.others_forbid_delete(OpenId(1)));
@@ -189,7 +189,7 @@ fn one_s_own_share_mode_does_not_forbid_one_s_own_rename() {
 }
 
 #[test]
-fn there_is_a_limit_to_the_opens_of_a_file() {
+fn opens_of_one_file_are_limited() {
     let mut file = FileGrants::default();
     for id in 0..FileGrants::OPENS_MAX as u64 {
         file.handle_open(&wish(id, READ, Share::ALL)).unwrap();
@@ -201,7 +201,7 @@ fn there_is_a_limit_to_the_opens_of_a_file() {
 }
 
 #[test]
-fn looking_disturbs_no_oplock_and_reading_breaks_it() {
+fn stat_open_spares_oplock_and_read_breaks_it() {
     let mut file = FileGrants::default();
     let batch = |id, access| OpenWish { caching: Caching::BATCH, ..wish(id, access, Share::ALL) };
     file.handle_open(&wish(1, Access::READ_ATTRIBUTES, Share::ALL)).unwrap();
@@ -220,7 +220,7 @@ fn looking_disturbs_no_oplock_and_reading_breaks_it() {
 }
 
 #[test]
-fn an_open_kept_by_a_batch_oplock_alone_can_go_before_sharing_is_refused() {
+fn batch_oplock_is_broken_before_share_violation() {
     let mut file = FileGrants::default();
     let batch = OpenWish { caching: Caching::BATCH, ..wish(1, WRITE, Share::default()) };
     file.handle_open(&batch).unwrap();
@@ -325,7 +325,7 @@ fn pick(model: &Model, n: usize) -> Option<u64> {
 
 proptest! {
     #[test]
-    fn random_opens_and_closes_agree_with_the_rules_pair_by_pair(steps in steps()) {
+    fn random_opens_agree_with_pairwise_rules(steps in steps()) {
         let (mut file, mut model) = (FileGrants::default(), Model::default());
         for (id, step) in (1u64..).zip(steps) {
             match step {
@@ -397,7 +397,7 @@ fn interleavings() -> Vec<[usize; 6]> {
 }
 
 #[test]
-fn whatever_the_order_of_two_clients_no_two_opens_conflict_and_a_doomed_name_goes_once() {
+fn all_two_client_orders_are_conflict_free() {
     let opens = [
         Act::Open(READ, Share::ALL, false),
         Act::Open(WRITE, Share::READ, false),
@@ -457,7 +457,7 @@ fn run_interleaved(programs: [[Act; 3]; 2], order: [usize; 6]) {
 }
 
 #[test]
-fn who_is_away_keeps_others_from_the_file_until_back_or_closed() {
+fn absent_client_blocks_file_until_back_or_closed() {
     let mut file = FileGrants::default();
     file.handle_open(&wish(1, READ, Share::ALL)).unwrap();
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
@@ -473,7 +473,7 @@ fn who_is_away_keeps_others_from_the_file_until_back_or_closed() {
 }
 
 #[test]
-fn who_is_away_and_has_locks_without_the_data_keeps_others_out() {
+fn absent_client_with_locks_blocks_others() {
     let lock = RangeLock { range: Range::new(0, 1).unwrap(), kind: LockKind::Exclusive };
     let mut file = FileGrants::default();
     file.handle_open(&OpenWish { caching: Caching::BATCH, ..wish(1, READ, Share::ALL) }).unwrap();
@@ -499,7 +499,7 @@ fn leased() -> (FileGrants, CacheKey) {
 }
 
 #[test]
-fn the_break_of_an_absent_lease_that_yields_is_complete_at_once() {
+fn absent_yielding_lease_breaks_at_once() {
     for conflict in [false, true] {
         let (mut file, key) = leased();
         file.set_absence(OpenId(1), Some(Absence::YieldsCaching));
@@ -515,7 +515,7 @@ fn the_break_of_an_absent_lease_that_yields_is_complete_at_once() {
 }
 
 #[test]
-fn an_absent_lease_that_keeps_is_waited_for() {
+fn absent_retaining_lease_is_waited_for() {
     let (mut file, key) = leased();
     for id in [1, 2] {
         file.set_absence(OpenId(id), Some(Absence::RetainsCaching));
@@ -531,7 +531,7 @@ fn an_absent_lease_that_keeps_is_waited_for() {
 }
 
 #[test]
-fn a_lease_is_asked_as_long_as_one_of_its_opens_is_not_away() {
+fn lease_with_present_open_is_broken_normally() {
     for absence in [Absence::YieldsCaching, Absence::RetainsCaching] {
         let (mut file, _) = leased();
         file.set_absence(OpenId(1), Some(absence));
@@ -541,7 +541,7 @@ fn a_lease_is_asked_as_long_as_one_of_its_opens_is_not_away() {
 }
 
 #[test]
-fn a_lease_is_waited_for_as_long_as_one_of_its_opens_keeps_it() {
+fn lease_with_retaining_open_is_waited_for() {
     let (mut file, key) = leased();
     file.set_absence(OpenId(1), Some(Absence::YieldsCaching));
     file.set_absence(OpenId(2), Some(Absence::RetainsCaching));
@@ -551,7 +551,7 @@ fn a_lease_is_waited_for_as_long_as_one_of_its_opens_keeps_it() {
 }
 
 #[test]
-fn who_waits_for_a_client_that_goes_away_and_yields_goes_on() {
+fn wait_ends_when_holder_leaves_and_yields() {
     let (mut file, _) = leased();
     let others = wish(3, READ, Share::ALL);
     assert!(matches!(file.handle_open(&others), Err(Refusal::Breaking(_))));

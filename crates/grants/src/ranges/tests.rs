@@ -31,7 +31,7 @@ fn granted(wait: WaitId) -> Option<LockDecision> {
 }
 
 #[test]
-fn ranges_end_at_the_last_offset_and_do_not_wrap() {
+fn ranges_end_at_last_offset() {
     assert!(Range::new(u64::MAX, 1).is_some());
     assert!(Range::new(u64::MAX, 2).is_none());
     assert!(Range::new(0, u64::MAX).is_some());
@@ -41,7 +41,7 @@ fn ranges_end_at_the_last_offset_and_do_not_wrap() {
 }
 
 #[test]
-fn an_empty_range_meets_what_has_bytes_on_both_sides_of_it() {
+fn empty_range_conflicts_inside_a_lock() {
     assert!(range(5, 0).overlaps(range(4, 2)));
     assert!(!range(4, 0).overlaps(range(4, 2)), "at its start");
     assert!(!range(6, 0).overlaps(range(4, 2)), "past its end");
@@ -50,7 +50,7 @@ fn an_empty_range_meets_what_has_bytes_on_both_sides_of_it() {
 }
 
 #[test]
-fn an_open_may_share_its_own_exclusive_range_but_not_lock_it_twice() {
+fn own_exclusive_range_takes_shared_lock_only() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 10)]).unwrap();
     assert_eq!(locks.handle_locks(A, &[exclusive(0, 10)]), Err(LockRefusal::Conflict));
@@ -62,7 +62,7 @@ fn an_open_may_share_its_own_exclusive_range_but_not_lock_it_twice() {
 }
 
 #[test]
-fn shared_locks_stack_and_each_is_given_back() {
+fn shared_locks_stack_and_release_singly() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[shared(0, 4)]).unwrap();
     locks.handle_locks(A, &[shared(0, 4)]).unwrap();
@@ -83,7 +83,7 @@ fn unlocking_needs_the_exact_range_and_the_same_open() {
 }
 
 #[test]
-fn several_locks_are_had_together_or_not_at_all() {
+fn several_locks_are_granted_together_or_none() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 10)]).unwrap();
     locks.handle_locks(B, &[exclusive(30, 1)]).unwrap();
@@ -99,7 +99,7 @@ fn several_locks_are_had_together_or_not_at_all() {
 }
 
 #[test]
-fn reading_and_writing_nothing_meets_no_lock() {
+fn empty_read_and_write_meet_no_lock() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 10)]).unwrap();
     assert!(locks.may_read(B, range(5, 0)) && locks.may_write(B, range(5, 0)));
@@ -108,7 +108,7 @@ fn reading_and_writing_nothing_meets_no_lock() {
 }
 
 #[test]
-fn who_waits_is_served_in_the_order_of_coming() {
+fn waiting_locks_are_granted_in_order() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 10)]).unwrap();
     let first = wait(locks.handle_lock_or_wait(B, exclusive(0, 5)));
@@ -122,7 +122,7 @@ fn who_waits_is_served_in_the_order_of_coming() {
 }
 
 #[test]
-fn giving_back_one_lock_serves_only_who_waited_for_it() {
+fn release_grants_only_waiters_of_its_range() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 1), exclusive(5, 1)]).unwrap();
     let first = wait(locks.handle_lock_or_wait(B, shared(0, 1)));
@@ -135,7 +135,7 @@ fn giving_back_one_lock_serves_only_who_waited_for_it() {
 }
 
 #[test]
-fn who_gave_up_is_not_served() {
+fn cancelled_wait_is_not_granted() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 1)]).unwrap();
     let first = wait(locks.handle_lock_or_wait(B, exclusive(0, 1)));
@@ -149,7 +149,7 @@ fn who_gave_up_is_not_served() {
 }
 
 #[test]
-fn closing_refuses_what_the_open_waits_for_and_serves_the_others() {
+fn close_refuses_own_waits_and_grants_others() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &[exclusive(0, 1)]).unwrap();
     let mine = wait(locks.handle_lock_or_wait(A, exclusive(0, 1)));
@@ -165,7 +165,7 @@ fn closing_refuses_what_the_open_waits_for_and_serves_the_others() {
 }
 
 #[test]
-fn there_is_a_limit_to_locks_and_to_waiting() {
+fn locks_and_waits_are_limited() {
     let mut locks = RangeLocks::default();
     let all: Vec<_> = (0..RangeLocks::LOCKS_MAX as u64).map(|at| exclusive(at, 1)).collect();
     locks.handle_locks(A, &all).unwrap();
@@ -265,7 +265,7 @@ mod scan;
 
 proptest! {
     #[test]
-    fn locks_and_waits_agree_with_a_byte_by_byte_model(steps in steps()) {
+    fn locks_and_waits_agree_with_byte_model(steps in steps()) {
         let (mut locks, mut model) = (RangeLocks::default(), Model::default());
         for step in steps {
             let mut expected = Vec::new();

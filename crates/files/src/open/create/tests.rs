@@ -23,7 +23,7 @@ fn plan(name: &str) -> OpenPlan {
 }
 
 #[test]
-fn a_new_file_with_the_number_of_one_that_has_just_gone_waits_for_the_end_of_that() {
+fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let memory = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
     let volume = Arc::new(Volume { vfs: Arc::new(memory), options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));

@@ -27,7 +27,7 @@ fn told(names: &[&str]) -> WatchAnswer {
 }
 
 #[test]
-fn a_request_waits_for_a_change_and_what_comes_later_is_kept() {
+fn request_waits_for_change_and_later_ones_are_buffered() {
     let mut watch = watch(100);
     let first = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), None);
@@ -41,7 +41,7 @@ fn a_request_waits_for_a_change_and_what_comes_later_is_kept() {
 }
 
 #[test]
-fn the_same_change_twice_in_a_row_is_told_once() {
+fn repeated_change_is_reported_once() {
     let mut watch = watch(100);
     for name in ["a", "a", "b", "a"] {
         watch.handle_change(added(name));
@@ -51,7 +51,7 @@ fn the_same_change_twice_in_a_row_is_told_once() {
 }
 
 #[test]
-fn more_than_the_first_room_is_an_overflow_once() {
+fn changes_beyond_first_room_overflow_once() {
     let mut watch = watch(10);
     watch.handle_change(added("a"));
     watch.handle_change(added("b"));
@@ -66,7 +66,7 @@ fn more_than_the_first_room_is_an_overflow_once() {
 }
 
 #[test]
-fn what_a_smaller_request_has_no_room_for_is_given_up() {
+fn changes_too_large_for_request_overflow() {
     let mut watch = watch(100);
     watch.handle_change(added("a"));
     let id = watch.handle_request(4);
@@ -76,7 +76,7 @@ fn what_a_smaller_request_has_no_room_for_is_given_up() {
 }
 
 #[test]
-fn requests_are_answered_in_order_and_withdrawn_ones_not_at_all() {
+fn requests_are_answered_in_order_without_cancelled_ones() {
     let mut watch = watch(100);
     let ids = [(); 3].map(|()| watch.handle_request(100));
     assert!(watch.handle_cancel(ids[0]));
@@ -89,7 +89,7 @@ fn requests_are_answered_in_order_and_withdrawn_ones_not_at_all() {
 }
 
 #[test]
-fn an_answer_that_nobody_took_is_told_before_what_came_later() {
+fn undelivered_answer_precedes_later_changes() {
     let mut watch = watch(100);
     watch.handle_request(100);
     watch.handle_change(added("a"));
@@ -104,7 +104,7 @@ fn an_answer_that_nobody_took_is_told_before_what_came_later() {
 }
 
 #[test]
-fn a_doomed_directory_answers_all_until_it_is_spared() {
+fn delete_pending_directory_answers_until_cancelled() {
     let mut watch = watch(100);
     let ids = [(); 2].map(|()| watch.handle_request(100));
     watch.handle_end(WatchEnd::DeletePending);
@@ -143,7 +143,7 @@ proptest! {
     /// Whoever takes answers one after the other has heard of every change, in
     /// order, or was told to look.
     #[test]
-    fn every_change_is_told_in_order_or_an_overflow_is(
+    fn each_change_is_reported_in_order_or_overflows(
         room in 0usize..40,
         steps in prop::collection::vec(step(), 1..80),
     ) {
@@ -192,7 +192,7 @@ proptest! {
 }
 
 #[test]
-fn data_changes_beyond_a_few_wait_for_the_tick_or_another_change() {
+fn excess_data_changes_wait_for_tick_or_other_change() {
     let mut watch = watch(100);
     let modified = |name: &str| change(ChangeKind::Modified, name);
     for name in ["a", "b", "c", "d", "e", "d"] {
@@ -242,7 +242,7 @@ fn modified(numbers: std::ops::Range<usize>) -> WatchAnswer {
 }
 
 #[test]
-fn deferred_changes_are_bounded_and_told_none_twice() {
+fn deferred_changes_are_bounded_without_duplicates() {
     let mut watch = watch(1 << 20);
     let at_once = [modified(0..1), modified(1..2), modified(2..3)];
     assert_eq!(answers_to(&mut watch, 0..3 + DEFERRED_MAX), at_once);
@@ -273,7 +273,7 @@ fn thousand_changed_names_cost_four_answers_a_tick() {
 }
 
 #[test]
-fn deferred_changes_outlive_a_deletion_that_is_withdrawn() {
+fn deferred_changes_outlive_cancelled_delete_pending() {
     let mut watch = watch(1 << 20);
     assert_eq!(answers_to(&mut watch, 0..5).len(), 3);
     watch.handle_end(WatchEnd::DeletePending);

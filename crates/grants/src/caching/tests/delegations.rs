@@ -47,7 +47,7 @@ fn breaking(result: Result<crate::CacheState, Refusal>) -> bool {
 }
 
 #[test]
-fn before_the_end_of_all_delegations_are_asked_back_be_they_for_reading_only() {
+fn shutdown_recalls_read_delegations_too() {
     for (wanted, writes) in [(READ_DELEGATION, 0), (WRITE_DELEGATION, 1)] {
         let mut file = FileGrants::default();
         file.handle_open(&open(1, 1, READ)).unwrap();
@@ -61,7 +61,7 @@ fn before_the_end_of_all_delegations_are_asked_back_be_they_for_reading_only() {
 }
 
 #[test]
-fn a_writer_waits_until_what_others_read_by_themselves_is_given_back() {
+fn writer_waits_for_return_of_read_delegation() {
     let mut file = FileGrants::default();
     file.handle_open(&open(1, 1, READ)).unwrap();
     assert!(delegate(&mut file, 2, 1, READ_DELEGATION));
@@ -81,7 +81,7 @@ fn a_writer_waits_until_what_others_read_by_themselves_is_given_back() {
 }
 
 #[test]
-fn who_denies_reading_or_deletes_asks_for_what_is_read_too() {
+fn deny_read_and_delete_recall_read_delegation() {
     for (access, share) in [(READ, Share::WRITE), (Access::DELETE, Share::ALL)] {
         let mut file = FileGrants::default();
         assert!(delegate(&mut file, 1, 1, READ_DELEGATION));
@@ -94,7 +94,7 @@ fn who_denies_reading_or_deletes_asks_for_what_is_read_too() {
 }
 
 #[test]
-fn a_reader_waits_for_what_another_client_writes_by_itself() {
+fn reader_waits_for_return_of_write_delegation() {
     let mut file = FileGrants::default();
     file.handle_open(&open(1, 1, READ | WRITE)).unwrap();
     assert!(delegate(&mut file, 2, 1, WRITE_DELEGATION));
@@ -109,7 +109,7 @@ fn a_reader_waits_for_what_another_client_writes_by_itself() {
 }
 
 #[test]
-fn a_delegation_is_had_where_nobody_is_in_its_way() {
+fn delegation_is_granted_without_conflict() {
     let other = |access, share| OpenWish::new(OpenId(1), access, share);
     for (wish, reads, writes) in [
         (other(Access::READ_ATTRIBUTES, Share::ALL), true, true),
@@ -149,7 +149,7 @@ fn leases_and_delegations_break_each_other() {
 }
 
 #[test]
-fn changes_of_names_and_attributes_ask_for_delegations_of_others() {
+fn name_and_attribute_changes_recall_delegations() {
     let mut file = FileGrants::default();
     for client in [1, 2] {
         assert!(delegate(&mut file, client.into(), client, READ_DELEGATION));
@@ -169,7 +169,7 @@ fn changes_of_names_and_attributes_ask_for_delegations_of_others() {
 }
 
 #[test]
-fn a_write_by_who_has_no_open_is_told_too() {
+fn write_without_open_breaks_caching() {
     let mut file = FileGrants::default();
     assert!(delegate(&mut file, 1, 1, WRITE_DELEGATION));
     file.caches.handle_change(CacheOwner::Open(OpenId(0)));
@@ -228,7 +228,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn nobody_opens_what_another_client_has_to_itself(steps in steps()) {
+    fn random_opens_respect_delegations(steps in steps()) {
         let (mut file, mut model, mut next) = (FileGrants::default(), Model::default(), 0);
         for step in steps {
             next += 1;

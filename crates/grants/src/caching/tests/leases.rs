@@ -44,7 +44,7 @@ fn state(has: Caching, is_breaking: bool, epoch: u16) -> CacheState {
 }
 
 #[test]
-fn what_is_not_read_cannot_be_kept() {
+fn lease_without_read_caching_is_none() {
     let granted = |wanted| open(&mut Caches::default(), ONE, Caching(wanted)).has;
     let expected = [NONE, R, NONE, RH, NONE, RW, NONE, RWH];
     for (wanted, expected) in (0..).zip(expected) {
@@ -54,7 +54,7 @@ fn what_is_not_read_cannot_be_kept() {
 }
 
 #[test]
-fn asking_again_gives_all_of_more_or_leaves_what_is_there() {
+fn repeated_lease_request_upgrades_fully_or_not() {
     for held in [NONE, R, RH, RW, RWH] {
         for wanted in [NONE, R, RH, RW, RWH] {
             let mut caches = with(&[(ONE, held)]);
@@ -72,7 +72,7 @@ fn asking_again_gives_all_of_more_or_leaves_what_is_there() {
 }
 
 #[test]
-fn a_new_lease_gets_the_part_that_others_leave() {
+fn new_lease_gets_what_others_permit() {
     assert_eq!(open(&mut with(&[(ONE, RH)]), TWO, RWH).has, RH);
     assert_eq!(open(&mut with(&[(ONE, R)]), TWO, RW).has, R);
     // An oplock keeps no handles, and leases beside one neither.
@@ -82,7 +82,7 @@ fn a_new_lease_gets_the_part_that_others_leave() {
 }
 
 #[test]
-fn opens_under_one_key_do_not_disturb_each_other_and_the_last_ends_it() {
+fn opens_of_one_key_share_lease_until_last_close() {
     let mut caches = with(&[(ONE, RWH)]);
     open(&mut caches, ONE, NONE);
     let own = BreakRequest {
@@ -104,7 +104,7 @@ fn opens_under_one_key_do_not_disturb_each_other_and_the_last_ends_it() {
 }
 
 #[test]
-fn each_demand_takes_its_part_and_a_conflict_leaves_writes() {
+fn each_break_reason_takes_its_rights() {
     let after = |held, which| {
         let mut caches = with(&[(ONE, held)]);
         let waits = demand(&mut caches, which);
@@ -123,7 +123,7 @@ fn each_demand_takes_its_part_and_a_conflict_leaves_writes() {
 }
 
 #[test]
-fn what_is_demanded_meanwhile_is_told_step_by_step() {
+fn lease_break_during_break_goes_in_steps() {
     let mut caches = with(&[(ONE, RWH)]);
     assert!(demand(&mut caches, BreakReason::Share));
     assert!(demand(&mut caches, BreakReason::Replace));
@@ -147,7 +147,7 @@ fn what_is_demanded_meanwhile_is_told_step_by_step() {
 }
 
 #[test]
-fn an_acknowledgment_may_keep_less_but_not_more_nor_come_twice() {
+fn acknowledgement_may_retain_less_once() {
     for keeps in [RH, R, NONE] {
         let mut caches = with(&[(ONE, RWH)]);
         let early = caches.handle_acknowledge(ONE, keeps);
@@ -166,7 +166,7 @@ fn an_acknowledgment_may_keep_less_but_not_more_nor_come_twice() {
 }
 
 #[test]
-fn who_is_silent_loses_all_but_keeps_its_key() {
+fn silent_client_loses_caching_and_retains_key() {
     let mut caches = with(&[(ONE, RWH)]);
     demand(&mut caches, BreakReason::Share);
     caches.handle_timeout(caches.latest_break());
@@ -176,7 +176,7 @@ fn who_is_silent_loses_all_but_keeps_its_key() {
 }
 
 #[test]
-fn a_change_leaves_only_what_is_read_by_who_made_it() {
+fn data_change_leaves_lease_of_its_maker() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     caches.handle_change(ONE);
     caches.handle_change(ONE);
@@ -187,7 +187,7 @@ fn a_change_leaves_only_what_is_read_by_who_made_it() {
 }
 
 #[test]
-fn a_change_of_the_name_takes_handles_of_all_others() {
+fn name_change_breaks_handle_caching_of_others() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     assert!(caches.handle_name_change(ONE));
     assert_eq!(told(&mut caches), [(TWO, R, true)]);
@@ -198,7 +198,7 @@ fn a_change_of_the_name_takes_handles_of_all_others() {
 }
 
 #[test]
-fn a_directory_s_leases_break_but_for_the_key_of_who_changed_it() {
+fn directory_change_spares_parent_lease_key() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     caches.handle_entry_change(Some([1; 16]));
     assert_eq!(told(&mut caches), [(TWO, NONE, true)]);
@@ -207,7 +207,7 @@ fn a_directory_s_leases_break_but_for_the_key_of_who_changed_it() {
 }
 
 #[test]
-fn looking_at_the_descriptor_disturbs_oplocks_only() {
+fn read_control_breaks_oplocks_only() {
     let look = BreakRequest {
         demand: BreakReason::Share,
         by: STRANGER,
@@ -319,7 +319,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn a_writer_is_alone_and_everyone_has_what_it_was_told(steps in steps()) {
+    fn writer_is_alone_and_states_match_notifications(steps in steps()) {
         let (mut caches, mut clients) = (Caches::default(), Clients::default());
         for step in steps {
             match step {

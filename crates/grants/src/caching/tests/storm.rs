@@ -30,7 +30,7 @@ fn crowd() -> Caches {
 }
 
 #[test]
-fn a_thousand_holders_are_asked_once_each_and_the_last_answer_ends_it() {
+fn thousand_holders_break_once_each() {
     let mut caches = crowd();
     let conflict = BreakRequest {
         demand: BreakReason::Conflict,

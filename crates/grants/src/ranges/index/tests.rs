@@ -57,7 +57,7 @@ fn agrees(index: &IntervalIndex<u64, 4>, list: &[Interval<u64>]) -> TestCaseResu
 
 proptest! {
     #[test]
-    fn index_agrees_with_a_plain_list(steps in steps()) {
+    fn interval_index_agrees_with_plain_list(steps in steps()) {
         let mut index = IntervalIndex::<u64, 4>::default();
         let mut list: Vec<Interval<u64>> = Vec::new();
         for step in steps {
@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn intervals_locked_from_front_to_back_fill_their_blocks() {
+fn ascending_intervals_fill_their_blocks() {
     let mut index = IntervalIndex::<u64>::default();
     for at in 0..6400 {
         index.insert(Interval { first: 2 * at, last: 2 * at, holder: 1 });

@@ -45,7 +45,7 @@ fn granted(locking: Result<OwnerLockOutcome, LockRefusal>) {
 }
 
 #[test]
-fn what_an_owner_locks_anew_takes_the_place_of_what_it_had() {
+fn new_owner_lock_replaces_overlap() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
     granted(locks.handle_owner_lock(A, ONE, shared(4, 2)));
@@ -60,7 +60,7 @@ fn what_an_owner_locks_anew_takes_the_place_of_what_it_had() {
 }
 
 #[test]
-fn an_owner_is_told_who_is_in_the_way() {
+fn denied_owner_gets_conflicting_lock() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, shared(0, 10)));
     granted(locks.handle_owner_lock(B, TWO, shared(5, 10)));
@@ -73,7 +73,7 @@ fn an_owner_is_told_who_is_in_the_way() {
 }
 
 #[test]
-fn owners_and_opens_keep_each_other_out() {
+fn owner_and_open_locks_conflict() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 4)));
     assert_eq!(locks.handle_locks(B, &[shared(3, 1)]), Err(LockRefusal::Conflict));
@@ -87,7 +87,7 @@ fn owners_and_opens_keep_each_other_out() {
 }
 
 #[test]
-fn the_last_bytes_are_locked_and_given_back() {
+fn last_bytes_are_locked_and_released() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, lock(LockKind::Shared, 5, u64::MAX - 5)));
     assert!(has(&locks, ONE)[0].range.is_to_end());
@@ -99,7 +99,7 @@ fn the_last_bytes_are_locked_and_given_back() {
 }
 
 #[test]
-fn who_waits_is_told_once_it_is_free_and_has_nothing_by_that() {
+fn waiting_owner_is_notified_without_grant() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
     let wait = locks.handle_owner_wait(B, TWO, exclusive(2, 2)).unwrap();
@@ -121,7 +121,7 @@ fn who_waits_is_told_once_it_is_free_and_has_nothing_by_that() {
 }
 
 #[test]
-fn a_waiting_open_gets_what_an_owner_gives_back() {
+fn waiting_open_gets_range_released_by_owner() {
     let mut locks = RangeLocks::default();
     granted(locks.handle_owner_lock(A, ONE, exclusive(0, 10)));
     let Ok(LockOutcome::Waits(wait)) = locks.handle_lock_or_wait(B, exclusive(9, 1)) else {
@@ -133,7 +133,7 @@ fn a_waiting_open_gets_what_an_owner_gives_back() {
 }
 
 #[test]
-fn locks_are_bounded_and_a_full_list_still_takes_no_half_of_one() {
+fn full_lock_table_refuses_split() {
     let mut locks = RangeLocks::default();
     for at in 0..RangeLocks::LOCKS_MAX as u64 - 2 {
         granted(locks.handle_owner_lock(A, ONE, exclusive(at * 2, 1)));
@@ -204,7 +204,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn owners_locks_agree_with_a_byte_by_byte_model(steps in steps()) {
+    fn owner_locks_agree_with_byte_model(steps in steps()) {
         let (mut locks, mut model) = (RangeLocks::default(), Model::default());
         for step in steps {
             match step {

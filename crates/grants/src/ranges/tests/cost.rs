@@ -45,7 +45,7 @@ fn unlocking_many_ranges_decides_each_wait_once() {
 }
 
 #[test]
-fn unlocking_one_range_looks_at_each_wait_once() {
+fn unlocking_one_range_checks_each_wait_once() {
     let mut locks = crowded();
     let steps = steps_of(&mut locks, |locks| locks.handle_unlock(A, range(0, 1)).unwrap());
     assert!(steps < STEPS_OF_WAIT * RangeLocks::WAITS_MAX as u64, "{steps}");
@@ -66,7 +66,7 @@ fn refused_request_costs_no_scan_of_each_range() {
 }
 
 #[test]
-fn own_locks_below_a_wide_range_are_not_looked_through() {
+fn own_locks_below_wide_range_are_not_scanned() {
     let mut locks = RangeLocks::default();
     locks.handle_locks(A, &ranges(0, 20_000)).unwrap();
     let wide: Vec<_> = (0..REQUEST).map(|at| shared(at, 1_000_000)).collect();
@@ -93,7 +93,7 @@ fn ranges_in_any_order_cost_the_same() {
 }
 
 #[test]
-fn owner_among_many_pays_for_what_it_has_alone() {
+fn owner_among_many_pays_for_own_locks() {
     let mut locks = RangeLocks::default();
     for owner in 0..32_000 {
         let locking = locks.handle_owner_lock(A, LockOwner(owner), shared(owner % 7, 1000));
