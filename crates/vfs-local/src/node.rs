@@ -23,17 +23,17 @@ use vfs::{
     XattrName,
 };
 
-/// Largest extended attribute of Linux.
+/// Maximum length of an extended attribute on Linux.
 pub const XATTR_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a path that a node remembers.
+/// Length from which a node retains the path by which it was opened.
 const LONG_PATH_BYTES: usize = 1024;
-/// Bytes of the names of a listed file's extended attributes.
+/// Buffer for the names of a listed file's extended attributes.
 const CHILD_NAMES_BYTES_MAX: usize = 1024;
-/// What a file stands for, where Samba keeps it.
+/// Samba's extended attribute for reparse data.
 const REPARSE_NAME: &str = "user.SmbReparse";
-/// By what number its maker knows a file again.
+/// Extended attribute with the verifier of an exclusive create.
 const VERIFIER_NAME: &str = "user.anabranch.verifier";
-/// Most bytes that one call copies before it looks for something else to do.
+/// Maximum number of bytes that one call copies before other work gets its turn.
 const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// An open node.
@@ -41,30 +41,30 @@ const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub struct LocalNode {
     fd: OwnedFd,
     pub key: FileKey,
-    /// When it was made, where the file system tells.
+    /// Creation time, if the file system stores it.
     pub born: Option<Timestamp>,
     kind: FileKind,
-    /// Opened with O_PATH: good for looking, not for data or attributes by descriptor.
+    /// O_PATH descriptor: no I/O, and no attributes by descriptor.
     path_only: bool,
     readable: bool,
-    /// The path by which it was opened, if that is long: see [`crate::location`].
+    /// The path by which the node was opened, if it is long: see [`crate::location`].
     opened_at: Option<RelPath>,
-    /// No directory, or not each that lists it, is told of changes by way of this.
+    /// The kernel does not notify every directory that lists this node of changes through this
+    /// descriptor.
     pub is_unheard: bool,
-    /// The directory position belongs to the descriptor: one listing at a time.
+    /// Serializes listings, because the directory position belongs to the descriptor.
     pub listing: Mutex<()>,
-    /// Of a directory that is open for looking only: by which it is synced, from the first time on.
-    /// Names are changed in few directories, and each change is synced.
+    /// For a directory with an O_PATH descriptor: the descriptor to sync it with, opened by the
+    /// first sync. Few directories have name changes, and each change is synced.
     syncing: OnceLock<OwnedFd>,
-    /// Whether its file system is in memory alone, once that was asked.
+    /// Cached answer to whether the file system is in memory only.
     of_memory: OnceLock<bool>,
 }
 
 impl LocalNode {
     /// Wraps a descriptor.
     ///
-    /// # Errors
-    /// [`FsError::NotFound`] for a store of streams, and for what is in one.
+    /// # Errors [`FsError::NotFound`] for a stream store or a file in it.
     pub fn new(
         fd: OwnedFd,
         path_only: bool,
@@ -78,7 +78,7 @@ impl LocalNode {
         Ok((Self::of_stat(fd, path_only, readable, &attributes), attributes))
     }
 
-    /// Wraps the file that has a stream's data, and is open for reading.
+    /// Wraps a stream's data file, which is open for reading.
     pub fn of_stream(fd: OwnedFd) -> Result<Self> {
         let attributes = stat(fd.as_fd(), c"", Wanted::default(), false)?;
         Ok(Self::of_stat(fd, false, true, &attributes))
@@ -104,9 +104,9 @@ impl LocalNode {
         }
     }
 
-    /// The node, which was opened by this path.
+    /// Records the path by which the node was opened.
     pub fn opened_by(self, path: &RelPath) -> Self {
-        // Together with that of the root it may be too long for the kernel to say.
+        // With the root's path it may exceed the kernel's limit.
         let is_long = path.as_bytes().len() > LONG_PATH_BYTES;
         Self { opened_at: is_long.then(|| path.clone()), ..self }
     }
@@ -116,22 +116,22 @@ impl LocalNode {
         self.opened_at.as_ref()
     }
 
-    /// The node behind the trait, if it is one of ours.
+    /// Downcasts the trait object; `None` for a node of another backend.
     pub fn of(node: &dyn Node) -> Option<&Self> {
         node.as_any().downcast_ref()
     }
 
-    /// Whether it is open for looking only.
+    /// True for an O_PATH descriptor.
     pub fn is_path_only(&self) -> bool {
         self.path_only
     }
 
-    /// The descriptor, for calls that need no more than one.
+    /// The descriptor.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// A path that names this very node, for calls that take no descriptor.
+    /// A path that refers to this node, for calls that take no descriptor.
     pub fn proc_path(&self) -> String {
         proc_path(self.fd.as_fd())
     }
@@ -141,7 +141,7 @@ impl LocalNode {
         rustix::fs::fstat(&self.fd).map_err(|e| refusal("stat", e))
     }
 
-    /// Whether its file system has free space: what finds no room then lacks another.
+    /// True if the file system has free blocks, so that ENOSPC means another shortage.
     pub fn has_free_blocks(&self) -> bool {
         rustix::fs::fstatvfs(&self.fd).is_ok_and(|stat| stat.f_bavail > 0)
     }
@@ -151,7 +151,7 @@ impl LocalNode {
         get_xattr(self.fd.as_fd(), self.path_only, name)
     }
 
-    /// Sets an extended attribute, or removes it.
+    /// Sets or removes an extended attribute.
     pub fn put_xattr(
         &self,
         name: impl Arg,
@@ -167,7 +167,7 @@ impl LocalNode {
         }
     }
 
-    /// The names of all extended attributes, a NUL behind each.
+    /// The names of all extended attributes, each with a NUL.
     pub fn list_xattrs(&self) -> rustix::io::Result<Vec<u8>> {
         let list = |buffer: &mut [u8]| {
             if self.path_only {
@@ -189,7 +189,7 @@ impl LocalNode {
         }
     }
 
-    /// To be kept until a change has been made.
+    /// The caller holds the value until the change is complete.
     pub fn telling(&self) -> Option<Unheard> {
         self.is_unheard.then(Unheard::telling)
     }
@@ -211,8 +211,8 @@ impl LocalNode {
             .map_err(|e| refusal("chmod", e))
     }
 
-    /// Changes owner and mode. Between both calls, after which the power may go, nobody may do what
-    /// neither the old nor the new owner and mode let them.
+    /// Changes owner and mode. A power failure may separate the two calls, so the state in between
+    /// grants nobody more than both the old and the new state.
     fn give_with_mode(&self, owner: OwnerChange, mode: u32) -> Result<()> {
         let present = PermissionState::of(self)?;
         let narrowed = present.narrowed_to(&PosixAcl::of_mode(mode));
@@ -227,7 +227,7 @@ impl LocalNode {
         given.and_then(|()| self.change_mode(mode))
     }
 
-    /// The descriptor by which a directory that is open for looking only is synced.
+    /// The descriptor to sync an O_PATH directory with.
     fn syncing(&self, who: Actor<'_>) -> Result<&OwnedFd> {
         if let Some(syncing) = self.syncing.get() {
             return Ok(syncing);
@@ -235,7 +235,7 @@ impl LocalNode {
         let _acting = Acting::begin(who)?;
         let opened = rustix::fs::open(self.proc_path(), SYNC_FLAGS, Mode::empty());
         let opened = opened.map_err(|e| refusal("sync", e))?;
-        // Another thread may have been faster.
+        // Another thread may have set it first.
         Ok(self.syncing.get_or_init(|| opened))
     }
 
@@ -249,7 +249,7 @@ impl LocalNode {
 }
 
 impl LocalNode {
-    /// Makes its own data and attributes stable, and not those of its long streams.
+    /// Syncs the node's own data and attributes, without its long streams.
     pub fn sync_this(&self) -> rustix::io::Result<()> {
         let directory =
             if self.kind == FileKind::Directory { OFlags::DIRECTORY } else { OFlags::empty() };
@@ -258,19 +258,19 @@ impl LocalNode {
     }
 }
 
-/// As what is open for looking only is opened once more to be synced.
+/// Flags for reopening an O_PATH node to sync it.
 const SYNC_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// Syncs what is open for looking only, which takes a descriptor of another kind.
+/// Syncs an O_PATH node, which requires another descriptor.
 fn sync_looked_at(fd: BorrowedFd<'_>, kind: FileKind) -> rustix::io::Result<()> {
     let (path, flags) = (proc_path(fd), SYNC_FLAGS);
     if kind == FileKind::File {
         return rustix::fs::fsync(rustix::fs::open(path, flags, Mode::empty())?);
     }
-    // Links cannot be opened, and opening pipes and devices does something to them: the whole file
-    // system is synced, by the directory that they are in.
+    // A link cannot be opened, and opening a pipe or device has side effects. So the complete file
+    // system is synced, by the parent directory.
     let place = match rustix::fs::readlink(path, Vec::new()) {
-        // The kernel does not say the directory: all file systems are synced.
+        // The kernel cannot report the directory's path, so all file systems are synced.
         Err(Errno::NAMETOOLONG) => {
             rustix::fs::sync();
             return Ok(());
@@ -310,16 +310,16 @@ pub fn get_xattr(
     }
 }
 
-/// DOS attributes as they were stored before a change: their bytes, if there were any.
+/// The encoded DOS attributes before a change, if there were any.
 #[derive(Debug)]
 pub struct FormerDos(Option<Vec<u8>>);
 
-/// Stores DOS attributes, merged with what is there; that is the result.
+/// Merges DOS attributes with the stored ones and stores the result. Returns the previous value.
 pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<FormerDos> {
     let former = match get_xattr(fd, path_only, dos_attributes::NAME) {
         Ok(value) => Some(value),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM) => None,
-        // What cannot be read cannot be kept.
+        // A value that cannot be read cannot be preserved.
         Err(errno) => return Err(refusal("read DOS attributes", errno)),
     };
     let stored = former.as_deref().and_then(dos_attributes::decode).unwrap_or_default().info;
@@ -329,16 +329,16 @@ pub fn store_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<F
     Ok(FormerDos(former))
 }
 
-/// Stores DOS attributes in the place of those that are there, or of what was just created.
+/// Stores DOS attributes without merging, for instance for a new file.
 pub fn store_new_dos(fd: BorrowedFd<'_>, path_only: bool, dos: &DosInfo) -> Result<()> {
     match set_dos(fd, path_only, &dos_attributes::encode(&StoredDos::from(*dos))) {
-        // Without extended attributes there is nothing to keep them in.
+        // Without extended attributes the file system cannot store them.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::PERM) => Ok(()),
         Err(errno) => Err(refusal("set DOS attributes", errno)),
     }
 }
 
-/// Takes back what [`store_dos`] has stored.
+/// Restores the value from before [`store_dos`].
 fn restore_dos(fd: BorrowedFd<'_>, path_only: bool, former: &FormerDos) {
     let restored = match &former.0 {
         Some(value) => set_dos(fd, path_only, value),
@@ -359,7 +359,7 @@ pub fn set_dos(fd: BorrowedFd<'_>, path_only: bool, value: &[u8]) -> rustix::io:
     }
 }
 
-/// Attributes of what is open, or with a name of a child of a directory, the link itself if it is one.
+/// Attributes of the open node, or of a directory's child by `name`, without following a link.
 pub fn stat(
     fd: BorrowedFd<'_>,
     name: &std::ffi::CStr,
@@ -439,10 +439,10 @@ pub fn timespec(change: TimeChange) -> Timespec {
     }
 }
 
-/// Whether the file has the set-group-ID bit without that of execution by its group, which once meant
-/// mandatory locks: a change of data by a member of that group leaves it. chmod(2).
+/// True if the file has the set-group-ID bit without group execution, which once meant mandatory
+/// locking. A write by a member of that group preserves the bit. chmod(2).
 fn is_group_marked(file: &OwnedFd) -> bool {
-    // An error leaves the call to the kernel's own judgement of nobody.
+    // On an error the caller acts without privileges, and the kernel decides.
     rustix::fs::fstat(file).is_ok_and(|stat| stat.st_mode & 0o2010 == 0o2000)
 }
 
@@ -465,7 +465,7 @@ impl Node for LocalNode {
         }
         let _acting = Acting::begin(who)?;
         let _changing = vfs::freshness::changing();
-        // The kernel takes a new time of access alone for a read.
+        // The kernel permits setting the access time alone to every reader.
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
         let _telling = (alone || self.is_unheard).then(Unheard::telling);
         let path = self.proc_path();
@@ -480,7 +480,8 @@ impl Node for LocalNode {
         if changes.mode.is_some() {
             stream_store::record_known_rights(self);
         }
-        // Others have no place for them (xattr(7)), and are shown as what they are whatever is set.
+        // Other node types have no user extended attributes (xattr(7)), and report their own type
+        // in any case.
         let has_place = matches!(self.kind, FileKind::File | FileKind::Directory);
         let dos = changes.dos.filter(|_| has_place);
         let changed = changes.changed.filter(|_| has_place);
@@ -488,7 +489,7 @@ impl Node for LocalNode {
             (dos.is_some() || changed.is_some()).then(|| dos_attributes::lock_of(self.key.inode));
         let store = |dos| store_dos(self.fd.as_fd(), self.path_only, &dos);
         let former = dos.map(store).transpose()?;
-        // Times last: the others would move them.
+        // Times come last, because the other changes would move them.
         if changes.accessed != TimeChange::Keep || changes.modified != TimeChange::Keep {
             let times = Timestamps {
                 last_access: timespec(changes.accessed),
@@ -498,15 +499,15 @@ impl Node for LocalNode {
                 rustix::fs::utimensat(rustix::fs::CWD, &*path, times, AtFlags::empty())
                     .map_err(|error| refusal("set times", error))
             };
-            // The time of creation is among them: all times are set, or none.
+            // The creation time is among them, so either all times are set, or none.
             times::set_nearest(self.fd.as_fd(), &times, set).inspect_err(|_| {
                 former.iter().for_each(|it| restore_dos(self.fd.as_fd(), self.path_only, it));
             })?;
         }
         let Some(shown) = changed else { return Ok(()) };
-        // The other changes are made.
+        // The other changes have succeeded.
         let is_alone = *changes == AttributeChanges { changed, ..AttributeChanges::default() };
-        // Last of all: whatever comes after it ends it.
+        // Stored last, because every later change would invalidate it.
         times::store_change_time(self.fd.as_fd(), self.path_only, shown, is_alone)
     }
 
@@ -521,7 +522,7 @@ impl Node for LocalNode {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
-                // It cannot be told not to wait, and need not.
+                // The file system does not support non-blocking reads, and memory needs none.
                 Err(Errno::OPNOTSUPP) if flags != 0 && is_all_in_memory(fd, offset, length) => {
                     flags = 0;
                 }
@@ -556,7 +557,7 @@ impl Node for LocalNode {
         let _telling = self.telling();
         let mut rest = data;
         while !rest.is_empty() {
-            // The kernel finds the end and writes there, under one lock.
+            // The kernel determines the end and writes under one lock.
             let part = [std::io::IoSlice::new(rest)];
             match rustix::io::pwritev2(fd, &part, 0, rustix::io::ReadWriteFlags::APPEND) {
                 Ok(0) => return Err(FsError::NoSpace),
@@ -569,13 +570,13 @@ impl Node for LocalNode {
     }
 
     fn syncs_at_once(&self) -> bool {
-        // tmpfs has no device; what has one is not asked.
+        // tmpfs has no device; the check skips file systems with one.
         let has_device = rustix::fs::major(self.key.device) != 0;
         !has_device && *self.of_memory.get_or_init(|| is_of_memory(&self.fd))
     }
 
     fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
-        // The attributes that refer to long streams are no data of this file's.
+        // The attributes that refer to long streams count as this file's metadata.
         let data_only = !streams::sync(self, data_only)? && data_only;
         let result = match self.kind {
             FileKind::File | FileKind::Directory if !self.path_only => match data_only {
@@ -589,9 +590,9 @@ impl Node for LocalNode {
             }
         };
         match result {
-            // Not something that is written to a disk.
+            // EINVAL: the node does not support syncing.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
-            // A read-only file system has nothing to sync: this one has shut itself after an error.
+            // Linux remounts a file system read-only after an error, so EROFS means lost data.
             Err(Errno::ROFS) => Err(refusal("sync", Errno::IO)),
             Err(errno) => Err(refusal("sync", errno)),
         }
@@ -615,7 +616,7 @@ impl Node for LocalNode {
     fn allocate_and_grow(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         let _acting = Acting::begin(who)?;
         let _telling = self.telling();
-        // The kernel compares with the length and sets it under one lock.
+        // The kernel compares the length and extends the file under one lock.
         rustix::fs::fallocate(self.file()?, FallocateFlags::empty(), offset, length)
             .map_err(|e| refusal("allocate", e))
     }
@@ -690,8 +691,8 @@ impl Node for LocalNode {
             src_length: length,
             dest_offset: offset,
         };
-        // SAFETY: the request reads one `file_clone_range` from the pointer,
-        // which lives until the call returns; both descriptors are open.
+        // SAFETY: the request reads one `file_clone_range` from the pointer, which lives until the
+        // call returns; both descriptors are open.
         let result = unsafe { libc::ioctl(self.file()?.as_raw_fd(), libc::FICLONERANGE, &range) };
         match if result == 0 { Ok(()) } else { Err(last_errno()) } {
             Err(Errno::XDEV) => Err(FsError::CrossDevice),
@@ -701,7 +702,7 @@ impl Node for LocalNode {
 
     fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
         let _acting = Acting::begin(who)?;
-        // No directory is told of flags.
+        // The kernel notifies no directory of flag changes.
         let _telling = Unheard::telling();
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let reopened =
@@ -786,7 +787,7 @@ impl Node for LocalNode {
         let Ok(child) = std::str::from_utf8(name.as_bytes()) else { return Vec::new() };
         let Ok(_acting) = Acting::begin(who) else { return Vec::new() };
         let path = format!("{}/{child}", self.proc_path());
-        // More than this is seldom, and shown as if it were none.
+        // A longer list is rare, and treated as empty.
         let mut listed = [0u8; CHILD_NAMES_BYTES_MAX];
         let Ok(length) = rustix::fs::llistxattr(&*path, &mut listed[..]) else { return Vec::new() };
         let names = listed[..length].split(|&b| b == 0).filter_map(users_name);
@@ -911,13 +912,13 @@ impl Node for LocalNode {
     }
 }
 
-/// The name of a listed attribute, if it is a user's own.
+/// The name without `user.`, if the attribute is a user attribute that clients may see.
 pub fn users_name(full: &[u8]) -> Option<XattrName> {
     let name = full.strip_prefix(b"user.")?;
     (!is_private(name)).then(|| XattrName::new(name).ok()).flatten()
 }
 
-/// Whether an attribute (without `user.`) stores what other calls speak of.
+/// True if the attribute (without `user.`) holds data that other calls expose.
 fn is_private(name: &[u8]) -> bool {
     name == b"DOSATTRIB"
         || name == b"SmbReparse"
@@ -925,12 +926,12 @@ fn is_private(name: &[u8]) -> bool {
         || name.starts_with(b"anabranch.")
 }
 
-/// The name as Linux has it.
+/// The name with `user.`.
 fn user_name(name: &XattrName) -> Vec<u8> {
     [b"user.", name.as_bytes()].concat()
 }
 
-/// One `preadv2` into the spare room of `into`.
+/// One `preadv2` into the spare capacity of `into`.
 pub fn read_some(
     fd: &OwnedFd,
     offset: u64,
@@ -951,7 +952,7 @@ pub fn read_some(
     Ok(count)
 }
 
-/// Sets or clears the flag for compression, and none of the others.
+/// Sets or clears the compression flag, without changing the other flags.
 pub fn set_compressed(fd: BorrowedFd<'_>, compressed: bool) -> rustix::io::Result<()> {
     let mut flags = rustix::fs::ioctl_getflags(fd)?;
     if flags.contains(IFlags::COMPRESSED) == compressed {

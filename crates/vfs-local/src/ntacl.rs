@@ -1,58 +1,58 @@
-//! Samba's `xattr_NTACL`: a security descriptor, and from version 3 on a hash
-//! of the permissions that it was stored beside. NDR, little-endian.
+//! Samba's `xattr_NTACL`: a security descriptor, and from version 3 on a hash of the permissions
+//! with which it was stored. NDR, little-endian.
 //!
-//! While permissions change in several steps, the value has the hashes of all states on the way, in
-//! the room of both of Samba's hashes, under a description of our own. Samba takes it for a
-//! descriptor of other permissions.
+//! While permissions change in several steps, the value holds the hashes of all intermediate
+//! states, in the space of both of Samba's hashes, under a description of its own. Samba then
+//! treats the descriptor as one for other permissions.
 //!
-//! Where a file system has no room for Samba's form (ext4: 4 KiB for all extended attributes of a
-//! file), the value is a packed one of our own ([`encode_packed`]), which Samba does not read.
+//! If a file system has no room for Samba's form (ext4: 4 KiB for all extended attributes of a
+//! file), the value is packed ([`encode_packed`]). Samba does not read the packed form.
 
 use crate::packing;
 
-/// A hash's room; SHA-256 fills its first half.
+/// Space for one hash; SHA-256 fills its first half.
 const HASH_BYTES: usize = 64;
 const HASH_SHA256: u16 = 1;
 /// Fixed part of a self-relative descriptor. MS-DTYP 2.4.6.
 const DESCRIPTOR_HEAD: usize = 20;
 /// Bytes of a SHA-256 hash.
 const STATE_BYTES: usize = 32;
-/// States that a value has room for while permissions change.
+/// Maximum number of states in a value while permissions change.
 pub const STATES_MAX: usize = 2 * HASH_BYTES / STATE_BYTES;
-/// Bytes of the name of what made a hash; Samba writes `posix_acl`.
+/// Description of the hash; Samba writes `posix_acl`.
 const DESCRIPTION: &[u8; 10] = b"posix_acl\0";
-/// The same of a value that counts in several states.
+/// Description of a value that is valid in several states.
 const TRANSITION: &[u8; 10] = b"anabranch\0";
 const DESCRIPTION_BYTES_MAX: usize = 1024;
 
 /// A hash of permissions.
 pub type StateHash = [u8; STATE_BYTES];
 
-/// A stored value.
+/// A decoded value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Self-relative.
+    /// Self-relative security descriptor.
     pub descriptor: Vec<u8>,
-    /// When it counts.
+    /// Its validity.
     pub counts: Counts,
 }
 
-/// When a stored descriptor counts.
+/// Validity of a stored descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Counts {
-    /// Whatever the permissions are.
+    /// For any permissions.
     Always,
     /// While the permissions have one of these hashes.
     While(Vec<StateHash>),
-    /// It cannot be told: the hash is of what only that Samba knew.
+    /// Unknown: the hash covers state that only that Samba server had.
     Unknown,
 }
 
-/// The first bytes of a packed value: no version of Samba's.
+/// Tag of a packed value, which is no version of Samba's.
 const PACKED: &[u8; 4] = b"AnP1";
 
-/// The value to store where there is no room for that of [`encode`]: the count of the states, they,
-/// and the descriptor packed.
+/// Encodes a packed value, for a file system without room for [`encode`]: the number of states, the
+/// states, and the packed descriptor.
 pub fn encode_packed(descriptor: &[u8], states: &[StateHash]) -> Option<Vec<u8>> {
     if states.is_empty() || states.len() > STATES_MAX {
         return None;
@@ -69,14 +69,13 @@ fn decode_packed(bytes: &[u8]) -> Option<Stored> {
     (descriptor.len() >= DESCRIPTOR_HEAD).then_some(Stored { descriptor, counts })
 }
 
-/// Reads a stored value; none if it is of no known form.
+/// Decodes a value; `None` if its form is unknown.
 pub fn decode(bytes: &[u8]) -> Option<Stored> {
     if let Some(packed) = bytes.strip_prefix(PACKED) {
         return decode_packed(packed);
     }
     let version = u16_at(bytes, 0)?;
-    // The union's switch repeats the version. Then the pointers, of which
-    // none may be missing.
+    // The union's discriminant repeats the version. The pointers follow, all of them non-null.
     let pointers = if version == 1 { 1 } else { 2 };
     let has_all =
         (0..pointers).all(|n| bytes.get(4 + 4 * n..8 + 4 * n).is_some_and(|p| p != [0; 4]));
@@ -86,25 +85,25 @@ pub fn decode(bytes: &[u8]) -> Option<Stored> {
     const AFTER: usize = 12;
     let (start, counts) = match version {
         1 => (8, Counts::Always),
-        // A hash of 16 bytes, which was never in use.
+        // A hash of 16 bytes, which Samba never used.
         2 => (AFTER + 16, Counts::Always),
         3 => {
             let hash = hash_at(bytes, AFTER + 2)?;
-            // No hash: written where system permissions are ignored.
+            // A zero hash: written by a server that ignores system permissions.
             let counts = if hash == [0; HASH_BYTES] { Counts::Always } else { Counts::Unknown };
             (AFTER + 2 + HASH_BYTES, counts)
         }
         4 => {
             let text = bytes.get(AFTER + 2 + HASH_BYTES..)?;
             let end = text.iter().take(DESCRIPTION_BYTES_MAX).position(|&b| b == 0)? + 1;
-            // A time stands before the hash of the permissions.
+            // A timestamp precedes the hash of the permissions.
             let at = (AFTER + 2 + HASH_BYTES + end).next_multiple_of(4) + 8;
             let is_known = u16_at(bytes, AFTER)? == HASH_SHA256;
             let (shown, hash) = (hash_at(bytes, AFTER + 2)?, hash_at(bytes, at)?);
             let is_transition = text.starts_with(TRANSITION);
             let counts = match is_known {
                 true if is_transition => Counts::While(states_of(&[hash, shown].concat())),
-                // SHA-256 leaves the rest of the room empty.
+                // The rest of a SHA-256 hash's space is zero.
                 true if hash[STATE_BYTES..] == [0; HASH_BYTES - STATE_BYTES] => {
                     Counts::While(states_of(&hash))
                 }
@@ -119,15 +118,15 @@ pub fn decode(bytes: &[u8]) -> Option<Stored> {
     Some(Stored { descriptor, counts })
 }
 
-/// The hashes in some room, which may not be full.
+/// The hashes in a space that may be partially filled.
 fn states_of(room: &[u8]) -> Vec<StateHash> {
     let states = room.chunks_exact(STATE_BYTES).filter_map(|state| state.try_into().ok());
     states.filter(|state| *state != [0; STATE_BYTES]).collect()
 }
 
-/// The value to store, in version 4: it counts while the permissions have one of `states`, of
-/// which there is one, or up to [`STATES_MAX`] while permissions change. With one state the other
-/// hash, of what Samba would show of the permissions, is left empty: nothing has it.
+/// Encodes a value in version 4. It is valid while the permissions have one of `states`: one state,
+/// or up to [`STATES_MAX`] while permissions change. With one state the second hash, of Samba's
+/// view of the permissions, is zero and matches nothing.
 pub fn encode(descriptor: &[u8], states: &[StateHash]) -> Option<Vec<u8>> {
     if states.is_empty() || states.len() > STATES_MAX {
         return None;
@@ -147,8 +146,8 @@ pub fn encode(descriptor: &[u8], states: &[StateHash]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Parts of a descriptor are found by their distance from the start of the
-/// whole structure that it is in: moves them from one start to another.
+/// Adjusts the offsets in a descriptor, which count from the start of the enclosing structure, from
+/// one start to another.
 fn relocate(descriptor: &[u8], from: usize, to: usize) -> Option<Vec<u8>> {
     let mut out = descriptor.to_vec();
     let head: &mut [u8; DESCRIPTOR_HEAD] = out.first_chunk_mut()?;
@@ -191,7 +190,7 @@ mod tests {
         out
     }
 
-    /// As Samba's own library packs each version.
+    /// Encoded by Samba's own library in each version.
     fn of_samba(version: u8) -> Vec<u8> {
         let mut out = vec![version, 0, version, 0, 0, 0, 2, 0];
         if version > 1 {
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_version_that_samba_wrote_is_read() {
+    fn ntacl_of_every_samba_version_decodes() {
         let lengths = [88, 108, 160, 240];
         let counts = |version| decode(&of_samba(version)).map(|s| (s.descriptor, s.counts));
         for version in 1..=4u8 {
@@ -238,13 +237,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_samba_s_version_4() {
+    fn ntacl_is_encoded_as_sambas_version_4() {
         let hash = std::array::from_fn(|n| n as u8);
         assert_eq!(encode(&descriptor(0), &[hash]).unwrap(), of_samba(4));
     }
 
     #[test]
-    fn transition_counts_in_each_of_its_states() {
+    fn transition_is_valid_in_each_of_its_states() {
         for count in 2..=STATES_MAX {
             let states: Vec<StateHash> = (0..count).map(|n| [n as u8 + 1; STATE_BYTES]).collect();
             let written = encode(&descriptor(0), &states).unwrap();
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn packed_value_counts_in_its_states_and_stands_any_damage() {
+    fn packed_ntacl_is_valid_in_its_states_despite_damage() {
         let states = [[1; STATE_BYTES], [2; STATE_BYTES]];
         let packed = encode_packed(&descriptor(0), &states).unwrap();
         let counts = Counts::While(states.to_vec());
@@ -274,14 +273,14 @@ mod tests {
     }
 
     #[test]
-    fn longer_hash_of_samba_is_of_unknown_permissions() {
+    fn longer_samba_hash_has_unknown_validity() {
         let mut longer = of_samba(4);
         longer[159] = 1;
         assert_eq!(decode(&longer).map(|stored| stored.counts), Some(Counts::Unknown));
     }
 
     #[test]
-    fn cut_and_changed_values_do_no_harm() {
+    fn damaged_ntacl_values_decode_safely() {
         for version in 1..=4 {
             let bytes = of_samba(version);
             for length in 0..bytes.len() {

@@ -1,4 +1,4 @@
-//! Snapshots as directories: of ZFS, CephFS, snapper, or mounted somewhere.
+//! Snapshots in directories: of ZFS, CephFS, snapper, or mounted at any path.
 
 mod name;
 
@@ -16,42 +16,41 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use vfs::{FsError, Result, ServerWork, Snapshots, Timestamp, Vfs, Wait};
 
-/// Most snapshots that are listed: the newest. Their times fit into 64 KiB.
+/// Maximum number of snapshots in a list, the newest first. Their times fit into 64 KiB.
 pub const SNAPSHOTS_MAX: usize = 1024;
-/// Entries of the directory that are looked at.
+/// Maximum number of directory entries that are examined.
 const ENTRIES_MAX: usize = 65_536;
-/// Bytes read from the directory at once.
+/// Bytes read from the directory per call.
 const LIST_BYTES: usize = 32 * 1024;
-/// Bytes of snapper's description of a snapshot that are looked at.
+/// Maximum length of snapper's description of a snapshot.
 const DESCRIPTION_BYTES_MAX: u64 = 16 * 1024;
 
-/// How snapshots say when they were made.
+/// Source of a snapshot's creation time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// By their names, in one of these forms; times are UTC.
+    /// The snapshot's name, in one of these formats; times are UTC.
     Names(Vec<NameFormat>),
-    /// In a file beside them, as snapper has it: `NUMBER/info.xml`, `NUMBER/snapshot`.
+    /// A file beside the snapshot, as snapper creates it: `NUMBER/info.xml`, `NUMBER/snapshot`.
     Snapper,
 }
 
-/// Where snapshots are kept.
+/// Location of a share's snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotPlace {
-    /// The directory that has an entry for each. Below `root` no symbolic link leads to it: users
-    /// may change names there, and the directory is opened for all of them.
+    /// The directory with one entry per snapshot. Below `root` no symbolic link is followed to it.
+    /// Users may change names there, and the server opens the directory on behalf of all of them.
     pub directory: PathBuf,
-    /// The directory that the snapshots are of.
+    /// The directory that the snapshots were taken of.
     pub root: PathBuf,
-    /// How to tell when they were made.
+    /// Source of their creation times.
     pub naming: Naming,
-    /// Where in a snapshot the served tree begins; empty for its root.
+    /// Path of the served tree within a snapshot; empty for its root.
     pub inside: PathBuf,
     /// See [`vfs::Features::follows_links`].
     pub follows_links: bool,
 }
 
-/// Snapshots below one directory. What is looked for beneath it is never led out of it
-/// by a symbolic link.
+/// Snapshots below one directory. No symbolic link leads a look-up out of it.
 #[derive(Debug)]
 pub struct LocalSnapshots {
     place: SnapshotPlace,
@@ -60,14 +59,14 @@ pub struct LocalSnapshots {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Entries of the directory when it was last read.
+    /// Entries of the directory at the last scan.
     names: BTreeMap<Timestamp, Vec<u8>>,
-    /// Those that somebody uses.
+    /// Snapshots in use.
     open: BTreeMap<Timestamp, Weak<LocalVfs>>,
 }
 
 impl LocalSnapshots {
-    /// Snapshots at `place`, which need not be there yet.
+    /// Creates the source of the snapshots at `place`, which need not exist yet.
     #[must_use]
     pub fn new(place: SnapshotPlace) -> Self {
         Self { place, known: Mutex::default() }
@@ -94,7 +93,7 @@ impl LocalSnapshots {
         opened.map_err(|e| refusal("open the directory of snapshots", e))
     }
 
-    /// Reads the directory anew.
+    /// Scans the directory.
     fn scan(&self) -> Result<BTreeMap<Timestamp, Vec<u8>>> {
         let directory = self.directory()?;
         let mut found = BTreeMap::new();
@@ -109,7 +108,8 @@ impl LocalSnapshots {
                 Naming::Snapper => time_by_snapper(&directory, name),
             };
             if let Some(at) = at {
-                // Of two with one time the first by name, whatever the order of the directory.
+                // Of two snapshots with the same time the first by name counts, whatever the order
+                // of the directory.
                 let kept = found.entry(at).or_insert_with(|| name.to_vec());
                 if name < kept.as_slice() {
                     *kept = name.to_vec();
@@ -160,7 +160,7 @@ impl Snapshots for LocalSnapshots {
             return Ok(open);
         }
         let opened = match as_server(ServerWork::Snapshots, || self.open_now(at)) {
-            // Made, or renamed, since the directory was read.
+            // The snapshot was created or renamed after the last scan.
             Err(FsError::NotFound | FsError::PathNotFound) => {
                 self.refresh()?;
                 as_server(ServerWork::Snapshots, || self.open_now(at))
@@ -173,7 +173,7 @@ impl Snapshots for LocalSnapshots {
     }
 }
 
-/// When snapper says that its snapshot `number` was made.
+/// The creation time that snapper recorded for its snapshot `number`.
 fn time_by_snapper(directory: &OwnedFd, number: &[u8]) -> Option<Timestamp> {
     if number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
         return None;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn snapshots_are_listed_newest_first_and_opened_by_their_times() {
+    fn snapshots_list_newest_first_and_open_by_time() {
         let folder = tempfile::tempdir().unwrap();
         for (name, file) in [("auto-2001-09-09_01-46", "a"), ("1000000100", "b"), ("other", "c")] {
             fs::create_dir_all(folder.path().join(name).join("in")).unwrap();
@@ -238,7 +238,7 @@ mod tests {
         assert!(has(&open(999_999_960).unwrap(), "a"));
         assert!(has(&open(1_000_000_100).unwrap(), "b"));
         assert!(matches!(open(1), Err(FsError::NotFound)));
-        // One that is made later is found without being listed first.
+        // A newer snapshot is found without listing first.
         fs::create_dir_all(folder.path().join("1000000200/in")).unwrap();
         assert!(open(1_000_000_200).is_ok());
         fs::remove_dir_all(folder.path().join("1000000200")).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_leads_out_of_the_directory_of_snapshots() {
+    fn link_never_leads_out_of_the_snapshot_directory() {
         let folder = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc", folder.path().join("1000000000")).unwrap();
         fs::create_dir(folder.path().join("1000000001")).unwrap();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn link_within_the_share_leads_to_no_snapshots() {
+    fn share_link_to_the_snapshot_directory_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (share, kept) = (folder.path().join("share"), folder.path().join("kept"));
         fs::create_dir_all(share.join("honest/1000000000")).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn snapper_says_when_its_snapshots_were_made() {
+    fn snapper_metadata_gives_snapshot_times() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("7/snapshot")).unwrap();
         let text = "<snapshot>\n <num>7</num>\n <date>2001-09-09 01:46:40</date>\n</snapshot>";
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_newest_are_listed() {
+    fn excess_snapshots_keep_the_newest() {
         let folder = tempfile::tempdir().unwrap();
         for n in 0..SNAPSHOTS_MAX + 10 {
             fs::create_dir(folder.path().join((1_000_000 + n).to_string())).unwrap();

@@ -1,17 +1,16 @@
-//! Named streams in the layout of Samba's `vfs_streams_xattr`: one extended
-//! attribute `user.DosStream.NAME:$DATA` a stream, whose value is the data and
-//! one byte more. That byte keeps empty streams apart from missing ones, and
-//! counts the attributes `user.DosStreamExt.N.NAME:$DATA` in which Samba, where
-//! it is told to, continues a long stream. Those are read; what is written
-//! fits one attribute.
+//! Named streams in the layout of Samba's `vfs_streams_xattr`: one extended attribute
+//! `user.DosStream.NAME:$DATA` per stream, whose value is the data plus one byte. That byte
+//! distinguishes empty streams from missing ones. It also counts the attributes
+//! `user.DosStreamExt.N.NAME:$DATA` in which Samba, if configured so, continues a long stream. The
+//! server reads those; it writes single attributes only.
 //!
-//! What does not fit goes into a file, to which the attribute refers from then on
-//! ([`crate::stream_store`]), however short the stream becomes. It goes there in one step, the
-//! replacement of the attribute: a reader finds all of the stream here or there.
+//! A stream that does not fit moves into a file, to which the attribute then refers
+//! ([`crate::stream_store`]), even if the stream becomes short again. Replacing the attribute moves
+//! it in one step, so that a reader finds the complete stream in either place.
 //!
-//! An attribute is replaced as a whole, so that a change of a part is reading,
-//! changing and writing, one at a time for a node. The kernel decides which users may use a stream
-//! in a file: it is asked by reading and replacing the attribute, as of every other.
+//! An attribute can only be replaced as a whole. A partial change reads, modifies and writes it,
+//! serialized per node. The kernel decides which users may use a stream, because the server reads
+//! and replaces the attribute with the user's credentials.
 
 use crate::errors::refusal;
 use crate::identity::{Acting, as_server};
@@ -26,19 +25,20 @@ use vfs::{Actor, Case, FsError, Node, Replace, Result, ServerWork, StreamEntry, 
 const PREFIX: &[u8] = b"user.DosStream.";
 const EXTENT_PREFIX: &str = "user.DosStreamExt.";
 const TYPE: &[u8] = b":$DATA";
-/// Longest name of an extended attribute on Linux.
+/// Maximum length of an extended attribute's name on Linux.
 const XATTR_NAME_BYTES_MAX: usize = 255;
-/// Attributes in which Samba continues a stream, at most.
+/// Maximum number of attributes in which Samba continues a stream.
 const EXTENTS_MAX: u8 = 15;
-/// Looks at all streams of a file of which others rename one meanwhile.
+/// Attempts to list all streams of a file while others rename one.
 const RENAMED_TRIES_MAX: u32 = 64;
-/// Longest stream in an attribute: the largest extended attribute of Linux without the byte
-/// behind the data. ext4 takes less, a block for all attributes of a file.
+/// Maximum length of a stream in an attribute: the largest extended attribute of Linux, minus the
+/// trailing byte. ext4 has less, one block for all attributes of a file.
 const KEPT_BYTES_MAX: u64 = node::XATTR_BYTES_MAX as u64 - 1;
-/// Longest stream: the longest file of ext4 with blocks of 4 KiB. A file system may take less.
+/// Maximum length of a stream: the largest file of ext4 with 4 KiB blocks. A file system may
+/// support less.
 pub const STREAM_BYTES_MAX: u64 = 1 << 44;
 
-/// Whether an attribute (without `user.`) is part of a stream.
+/// True if an attribute (without `user.`) is part of a stream.
 pub fn is_stream(name: &[u8]) -> bool {
     name.starts_with(b"DosStream.") || name.starts_with(b"DosStreamExt.")
 }
@@ -52,7 +52,8 @@ fn extent_of(name: &StreamName, number: u8) -> Vec<u8> {
     [format!("{EXTENT_PREFIX}{number}.").as_bytes(), name.as_bytes(), TYPE].concat()
 }
 
-/// Whether an attribute is refused because of its length, or that of all attributes of the file.
+/// True if an attribute is refused because of its length, or of the total length of the file's
+/// attributes.
 fn is_too_long(node: &LocalNode, errno: Errno) -> bool {
     match errno {
         Errno::TOOBIG | Errno::RANGE => true,
@@ -65,11 +66,11 @@ fn refused(node: &LocalNode, operation: &'static str, errno: Errno) -> FsError {
     if is_too_long(node, errno) { FsError::AttributesFull } else { refusal(operation, errno) }
 }
 
-/// Where a stream's data are.
+/// Location of a stream's data.
 enum StreamValue {
-    /// In attributes: all of it, and in how many further ones.
+    /// In attributes: the complete data, and the number of continuation attributes.
     Attributes { data: Vec<u8>, extents: u8 },
-    /// In a file.
+    /// In a file of the stream store.
     File(StoredId),
 }
 
@@ -83,7 +84,7 @@ impl StreamValue {
     }
 }
 
-/// Reads the part of a stream that is in attributes, as whom the thread acts as.
+/// Reads the part of a stream that is in attributes, with the thread's current credentials.
 fn load(node: &LocalNode, name: &StreamName) -> Result<StreamValue> {
     let failed = |errno| refused(node, "read stream", errno);
     let mut data = node.get_xattr(&*xattr_of(name)?).map_err(failed)?;
@@ -94,7 +95,7 @@ fn load(node: &LocalNode, name: &StreamName) -> Result<StreamValue> {
     for number in 1..=extents {
         match node.get_xattr(&*extent_of(name, number)) {
             Ok(more) => data.extend_from_slice(&more),
-            // Samba was interrupted while it wrote.
+            // Samba was interrupted during a write.
             Err(Errno::NODATA) => break,
             Err(errno) => return Err(failed(errno)),
         }
@@ -106,8 +107,8 @@ fn load_as_server(node: &LocalNode, name: &StreamName) -> Result<StreamValue> {
     as_server(ServerWork::Metadata, || load(node, name))
 }
 
-/// Stores `data` as the whole stream in an attribute, as whom the thread acts as. False if that is
-/// too long for one.
+/// Stores `data` as the complete stream in an attribute, with the thread's current credentials.
+/// False if it exceeds the limit of an attribute.
 fn try_store(node: &LocalNode, name: &StreamName, data: &[u8], flags: XattrFlags) -> Result<bool> {
     let value = [data, &[0]].concat();
     match node.put_xattr(&*xattr_of(name)?, Some(&value), flags) {
@@ -117,22 +118,22 @@ fn try_store(node: &LocalNode, name: &StreamName, data: &[u8], flags: XattrFlags
     }
 }
 
-/// Has a stream's attribute refer to a file, as whom the thread acts as: users that may not write
-/// the attribute are refused. The same again changes nothing.
+/// Points a stream's attribute to a file, with the thread's current credentials: the kernel refuses
+/// users that may not write the attribute. Repeating the call changes nothing.
 fn refer(node: &LocalNode, name: &StreamName, id: StoredId, flags: XattrFlags) -> Result<()> {
     node.put_xattr(&*xattr_of(name)?, Some(&id.attribute()), flags)
         .map_err(|errno| refused(node, "write stream", errno))
 }
 
-/// Removes the attributes in which a longer stream went on.
+/// Removes the continuation attributes of a formerly longer stream.
 fn drop_extents(node: &LocalNode, name: &StreamName, count: u8) {
     for number in 1..=count {
-        // Nothing refers to one that stays.
+        // A continuation attribute that remains is not referred to by any stream.
         let _ = node.put_xattr(&*extent_of(name, number), None, XattrFlags::empty());
     }
 }
 
-/// Removes a file that no stream of the node refers to any more.
+/// Removes a store file to which no stream of the node refers any more.
 fn drop_file(node: &LocalNode, id: Option<StoredId>) {
     if let Some(id) = id
         && refers_to(node, id) == Ok(false)
@@ -151,15 +152,14 @@ fn names(node: &LocalNode) -> Result<Vec<StreamName>> {
     Ok(named.filter_map(|name| StreamName::new(name).ok()).collect())
 }
 
-/// Whether streams are among these names of attributes, each with a NUL behind it.
+/// True if the NUL-separated attribute names contain a stream.
 pub fn has_any(attributes: &[u8]) -> bool {
     attributes.split(|&b| b == 0).any(|name| name.starts_with(PREFIX))
 }
 
-/// The files that a node's streams refer to.
+/// The store files to which a node's streams refer.
 ///
-/// # Errors
-/// [`FsError::WouldBlock`] if streams are renamed again and again by others.
+/// # Errors [`FsError::WouldBlock`] if other processes keep renaming streams.
 pub fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
     for _ in 0..RENAMED_TRIES_MAX {
         if let Some(ids) = ids_unless_renamed(node)? {
@@ -169,7 +169,7 @@ pub fn ids_of(node: &LocalNode) -> Result<Vec<StoredId>> {
     Err(FsError::WouldBlock)
 }
 
-/// As [`ids_of`]; none if a stream is gone that was listed: it may have another name by now.
+/// Like [`ids_of`]; `None` if a listed stream is gone, because it may have been renamed.
 fn ids_unless_renamed(node: &LocalNode) -> Result<Option<Vec<StoredId>>> {
     let mut ids = Vec::new();
     for name in names(node)? {
@@ -179,7 +179,7 @@ fn ids_unless_renamed(node: &LocalNode) -> Result<Option<Vec<StoredId>>> {
     Ok(Some(ids))
 }
 
-/// As the server, a stream's value; none if there is no such attribute.
+/// A stream's value, read as the server; `None` if the attribute does not exist.
 fn load_present(node: &LocalNode, name: &StreamName) -> Result<Option<StreamValue>> {
     match load_as_server(node, name) {
         Ok(value) => Ok(Some(value)),
@@ -188,20 +188,19 @@ fn load_present(node: &LocalNode, name: &StreamName) -> Result<Option<StreamValu
     }
 }
 
-/// Makes the long streams of a node survive power loss, with the attributes that refer to them.
-/// False if there are none, and at no cost while the process uses no store.
+/// Syncs the long streams of a node and the attributes that refer to them. False if there are none,
+/// at no cost while the process uses no store.
 ///
-/// # Errors
-/// [`FsError::Io`]: data may be lost. [`FsError::AccessDenied`]: the store is out of reach.
+/// # Errors [`FsError::Io`]: data may be lost. [`FsError::AccessDenied`]: the store is unreachable.
 pub fn sync(node: &LocalNode, data_only: bool) -> Result<bool> {
     if !stream_store::may_be_used() {
         return Ok(false);
     }
     let mut has_long = false;
     for id in ids_of(node)? {
-        // No write of this process went to a file that is not there and not known.
+        // If the store file is neither there nor known, this process wrote nothing to it.
         let present = StoredFile::open_written(node, id).map_err(|error| match error {
-            // The same again will not do, as it would for what is held by an absent client.
+            // A retry would not help here, unlike for state that a courtesy client holds.
             FsError::Unavailable => FsError::AccessDenied,
             other => other,
         })?;
@@ -213,12 +212,12 @@ pub fn sync(node: &LocalNode, data_only: bool) -> Result<bool> {
     Ok(has_long)
 }
 
-/// Whether a stream of the node is in the file with this id.
+/// True if a stream of the node is in the store file with this id.
 pub fn refers_to(node: &LocalNode, id: StoredId) -> Result<bool> {
     Ok(ids_of(node)?.contains(&id))
 }
 
-/// The node has another owner, to whom the files of its streams are to be counted.
+/// Accounts the store files of the node's streams to its new owner.
 pub fn give(node: &LocalNode) {
     match ids_of(node) {
         Ok(ids) => stream_store::record_rights(node, ids),
@@ -239,13 +238,13 @@ fn entry(node: &LocalNode, name: StreamName) -> Result<StreamEntry> {
 
 /// See [`vfs::Node::streams`].
 pub fn list(node: &LocalNode, who: Actor<'_>) -> Result<Vec<StreamEntry>> {
-    // Linux asks nobody for a right to names, but to lengths.
+    // Linux requires no permission to list names, but does to read lengths.
     let names = names(node)?;
     if names.is_empty() {
         return Ok(Vec::new());
     }
     let _acting = Acting::begin(who)?;
-    // Gone since it was listed is as good as not listed.
+    // A stream that disappeared since it was listed is omitted.
     let entries = names.into_iter().map(|name| entry(node, name));
     entries.filter(|e| !matches!(e, Err(FsError::NotFound))).collect()
 }
@@ -268,14 +267,14 @@ pub fn find(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> R
 /// See [`vfs::Node::create_stream`].
 pub fn create(node: &LocalNode, who: Actor<'_>, name: &StreamName, how: Case) -> Result<()> {
     let _lock = lock_streams(node.key);
-    // All users that may look at the file may know whether the name is taken.
+    // Every user that may see the file may know whether the name exists.
     match find(node, Actor::server(ServerWork::Metadata), name, how) {
         Ok(_) => return Err(FsError::AlreadyExists),
         Err(FsError::NotFound) => {}
         Err(error) => return Err(error),
     }
-    // A reference that was copied from another file is none to a stream: it may be replaced only if
-    // that is certain.
+    // A reference that was copied from another file is not a stream, so the name is free. It is
+    // replaced only if the record proves that.
     let flags = match load_present(node, name)? {
         None => XattrFlags::CREATE,
         Some(StreamValue::Attributes { .. }) => return Err(FsError::AlreadyExists),
@@ -336,8 +335,8 @@ pub fn data(
     Ok(Some(Arc::new(StoredFile::open(node, id, writes)?.into_node()?)))
 }
 
-/// Changes a stream to one of `length` bytes at least: in its attribute by `in_attribute`, in its
-/// file by `in_file`. One that the attribute cannot take any more goes into a file.
+/// Changes a stream whose new length is at least `length`: in its attribute by `in_attribute`, or
+/// in its store file by `in_file`. A stream that the attribute cannot hold moves into a store file.
 fn modify(
     node: &LocalNode,
     who: Actor<'_>,
@@ -346,7 +345,8 @@ fn modify(
     in_file: impl FnOnce(&LocalNode) -> Result<()>,
 ) -> Result<()> {
     let lock = lock_streams(node.key);
-    // A user that may write need not be able to read, and is not shown anything.
+    // A user with write but without read permission may change the stream, and sees none of its
+    // data.
     let (data, extents) = match load_as_server(node, name)? {
         StreamValue::Attributes { data, extents } => (data, extents),
         StreamValue::File(id) => {
@@ -354,7 +354,7 @@ fn modify(
             refer(node, name, id, XattrFlags::REPLACE)?;
             drop(acting);
             let file = StoredFile::open(node, id, true)?.into_node()?;
-            // Data are changed at the same time as those of files are.
+            // The data of store files, like those of files, are written concurrently.
             drop(lock);
             return in_file(&file);
         }
@@ -378,15 +378,15 @@ fn modify(
     Ok(())
 }
 
-/// Puts a stream's data into a file, to which `finish` has its attribute refer; or nothing has
-/// changed.
+/// Moves a stream's data into a store file, to which `finish` then points the attribute. On failure
+/// nothing has changed.
 fn move_to_file(
     node: &LocalNode,
     who: Actor<'_>,
     data: &[u8],
     finish: impl FnOnce(StoredId, &LocalNode) -> Result<()>,
 ) -> Result<()> {
-    // Refused before anything is made for an actor that is nobody.
+    // Refuses an invalid identity before anything is created.
     drop(Acting::begin(who)?);
     let stored = StoredFile::create(node, data)?;
     let id = stored.id();
@@ -444,7 +444,7 @@ fn take_away(node: &LocalNode, name: &StreamName, extents: u8) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to replace a stream that may only be out of reach.
+/// Refuses to replace a stream whose store file may only be unreachable.
 fn check_replaceable(node: &LocalNode, id: StoredId) -> Result<()> {
     match StoredFile::open(node, id, false) {
         Ok(_) | Err(FsError::NotFound) => Ok(()),
@@ -452,8 +452,7 @@ fn check_replaceable(node: &LocalNode, id: StoredId) -> Result<()> {
     }
 }
 
-/// See [`vfs::Node::rename_stream`]. Callers that look meanwhile may see both names,
-/// never none.
+/// See [`vfs::Node::rename_stream`]. A concurrent look-up may see both names, but never neither.
 pub fn rename(
     node: &LocalNode,
     who: Actor<'_>,
@@ -472,7 +471,7 @@ pub fn rename(
     match &value {
         StreamValue::File(id) => refer(node, to, *id, flags)?,
         StreamValue::Attributes { data, .. } if try_store(node, to, data, flags)? => {}
-        // There is no room for both.
+        // There is no room for both attributes.
         StreamValue::Attributes { data, .. } => {
             move_to_file(node, who, data, |id, _| refer(node, to, id, flags))?;
         }
@@ -497,7 +496,7 @@ mod tests {
         who: Identity,
     }
 
-    /// A file `f`, unless extended attributes cannot be stored here.
+    /// A file `f`; `None` if extended attributes cannot be stored here.
     fn fixture() -> Option<Fixture> {
         let folder = tempfile::tempdir().unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
@@ -531,7 +530,7 @@ mod tests {
             Ok(into)
         }
 
-        /// An attribute, looked at by another way than the code under test.
+        /// Reads an attribute without the code under test.
         fn raw(&self, xattr: &str) -> Option<Vec<u8>> {
             let mut buffer = vec![0; 1 << 16];
             let path = self.folder.path().join("f");
@@ -570,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_found_in_any_case_and_made_once() {
+    fn stream_is_found_in_any_case_and_created_once() {
         let Some(f) = fixture() else { return };
         f.create("Name").unwrap();
         assert_eq!(f.create("NAME"), Err(FsError::AlreadyExists));
@@ -581,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_whole() {
+    fn oversized_stream_change_is_refused_completely() {
         let Some(f) = fixture() else { return };
         f.create("s").unwrap();
         f.write("s", 0, b"kept").unwrap();
@@ -595,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_samba_continued_is_read_and_written_in_one() {
+    fn stream_continued_by_samba_is_rewritten_in_one() {
         let Some(f) = fixture() else { return };
         f.put_raw("user.DosStream.long:$DATA", b"abc\x02");
         f.put_raw("user.DosStreamExt.1.long:$DATA", b"def");
@@ -625,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_stream_replaces_only_where_it_may() {
+    fn stream_rename_replaces_only_if_permitted() {
         let Some(f) = fixture() else { return };
         f.create("a").unwrap();
         f.write("a", 0, b"data").unwrap();
@@ -641,7 +640,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_at_the_same_time_lose_nothing() {
+    fn concurrent_stream_changes_lose_nothing() {
         let Some(f) = fixture() else { return };
         f.create("s").unwrap();
         std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Who makes a call that reads: the backend acts as the actor that it is given, and the calls
-//! that take none are those of which the kernel asks for no permission.
+//! Credentials of calls that read: the backend acts as the given actor, and calls without one need
+//! no permission from the kernel.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::PermissionsExt;
@@ -30,18 +30,18 @@ fn path(text: &str) -> RelPath {
     text.split('/').map(name).collect()
 }
 
-/// A user who may do nothing here.
+/// A user without any permission here.
 fn stranger() -> Identity {
     Identity { uid: 4001, gid: 4001, groups: Vec::new() }
 }
 
-/// A tree in which nobody but the superuser may read or pass anything.
+/// A tree that only the superuser may read or enter.
 struct Closed {
     folder: tempfile::TempDir,
     vfs: LocalVfs,
 }
 
-/// None where the process cannot act as others, or extended attributes cannot be stored.
+/// `None` if the process cannot act as others, or extended attributes cannot be stored.
 fn closed() -> Option<Closed> {
     let folder = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(folder.path()).unwrap();
@@ -71,12 +71,12 @@ fn closed() -> Option<Closed> {
 }
 
 #[test]
-fn times_that_are_refused_leave_dos_attributes_as_they_were() {
+fn refused_times_leave_dos_attributes_unchanged() {
     let Some(closed) = closed() else { return };
     let at = closed.folder.path();
     set_mode(at, 0o755);
     std::fs::write(at.join("file"), b"").unwrap();
-    // Anybody may store extended attributes, and the owner alone set times.
+    // Everybody may store extended attributes, but only the owner may set times.
     set_mode(&at.join("file"), 0o666);
     let file = closed.open("file", READ);
     let wanted = Wanted { dos: Some(ServerWork::Metadata) };
@@ -101,7 +101,7 @@ fn times_that_are_refused_leave_dos_attributes_as_they_were() {
     assert_eq!(stored(), dos);
 }
 
-/// They have no place for attributes of users, which the kernel refuses. xattr(7).
+/// Pipes and sockets have no user extended attributes: the kernel refuses them. xattr(7).
 #[test]
 fn times_are_set_on_pipes_and_sockets() {
     let folder = tempfile::tempdir().unwrap();
@@ -125,7 +125,7 @@ fn times_are_set_on_pipes_and_sockets() {
 
 /// Fills the file's attributes, on a file system that has 4 KiB of them (ext4).
 #[test]
-fn times_are_set_where_the_change_time_has_no_room() {
+fn times_are_set_without_room_for_the_change_time() {
     let folder = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(folder.path()).unwrap();
     std::fs::write(folder.path().join("file"), b"").unwrap();
@@ -159,7 +159,7 @@ fn times_are_set_where_the_change_time_has_no_room() {
 }
 
 #[test]
-fn dos_attributes_survive_change_times_set_meanwhile() {
+fn dos_attributes_survive_concurrent_change_times() {
     let folder = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(folder.path()).unwrap();
     if !vfs.features().xattrs {
@@ -205,7 +205,7 @@ impl Closed {
     }
 }
 
-/// Calls by a thread that rests without any power.
+/// Runs `calls` on a thread without privileges.
 fn without_power(calls: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -250,7 +250,7 @@ fn calls_without_actor_need_no_permission() {
 
 const DENIED: std::io::ErrorKind = std::io::ErrorKind::PermissionDenied;
 
-/// Whether a call is let through; panics at any other refusal than of permission.
+/// True if a call succeeds; panics on a failure other than a denied permission.
 fn is_let<T>(result: Result<T, FsError>) -> bool {
     match result {
         Ok(_) => true,
@@ -260,7 +260,7 @@ fn is_let<T>(result: Result<T, FsError>) -> bool {
 }
 
 #[test]
-fn reading_calls_are_made_as_the_actor_they_are_given() {
+fn reads_use_the_given_actors_credentials() {
     let Some(closed) = closed() else { return };
     let (vfs, node, directory) = (&closed.vfs, closed.open("d/f", LOOK), closed.open("d", READ));
     let handle = vfs.handle(Actor::server(ServerWork::LocateNode), &*node).unwrap();
@@ -283,7 +283,7 @@ fn reading_calls_are_made_as_the_actor_they_are_given() {
             [(METADATA, user.actor(), false), (user.actor(), METADATA, true)]
         {
             keep_identity(|| {
-                // The thread has other credentials when the call begins.
+                // The thread has other credentials when the call starts.
                 vfs.space(before).unwrap();
                 assert_eq!(call(who), expected, "{name} by {who:?}");
             });
@@ -292,7 +292,7 @@ fn reading_calls_are_made_as_the_actor_they_are_given() {
 }
 
 #[test]
-fn dos_attributes_are_read_for_the_work_that_is_named() {
+fn dos_attributes_are_read_for_the_given_work() {
     let Some(closed) = closed() else { return };
     let looked = closed.open("d/f", LOOK);
     without_power(|| {
@@ -308,7 +308,7 @@ fn links_and_xattr_names_are_read_as_the_actor() {
     let (link, looked) =
         (closed.open("d/l", OpenHow { no_follow: true, ..LOOK }), closed.open("d/f", LOOK));
     let user = stranger();
-    // Linux asks nobody: whoever could open them may know.
+    // Linux requires no permission: everybody that could open them may know.
     assert_eq!(link.read_link(user.actor()).unwrap(), b"target");
     assert_eq!(looked.xattr_names(user.actor()).unwrap(), [xattr_name("note")]);
     let nobody = Identity { uid: Identity::INVALID_ID, ..stranger() };
@@ -316,15 +316,15 @@ fn links_and_xattr_names_are_read_as_the_actor() {
     assert_eq!(looked.xattr_names(nobody.actor()), Err(FsError::AccessDenied));
 }
 
-/// The user id that the calling thread has in calls of file systems.
+/// The calling thread's file system user id.
 fn fsuid() -> u32 {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap();
     line.split_whitespace().nth(3).unwrap().parse().unwrap()
 }
 
-/// A tree with a directory that everybody may pass and one that only its owner may pass, open
-/// for looking; a file and a symbolic link in each.
+/// A tree with a directory that everybody may search and one that only its owner may search, both
+/// O_PATH; each has a file and a symbolic link.
 struct Graded {
     _folder: tempfile::TempDir,
     vfs: LocalVfs,
@@ -354,13 +354,14 @@ fn graded() -> Option<Graded> {
 }
 
 impl Graded {
-    /// Whether a look at a name succeeds, and as whom the thread made it.
+    /// Whether a look-up succeeds, and the user id with which the thread made it.
     fn look(&self, directory: &Arc<dyn Node>, name: &str, how: OpenHow) -> (bool, u32) {
         let (found, who) = self.look_as(&stranger(), directory, name, how);
         (found == Some(true), who)
     }
 
-    /// Whether a look at a name finds something, if it is not refused.
+    /// Whether a look-up finds the name, or `None` if it is denied or skipped; and the thread's
+    /// user id.
     fn look_as(
         &self,
         user: &Identity,
@@ -381,7 +382,7 @@ impl Graded {
 }
 
 #[test]
-fn look_at_a_public_name_makes_the_thread_nobody_else() {
+fn public_lookup_changes_no_credentials() {
     let Some(graded) = graded() else { return };
     let wanted = OpenHow { wanted: Wanted { dos: Some(ServerWork::Metadata) }, ..LOOK };
     let follow = OpenHow { no_follow: false, ..LOOK };
@@ -400,7 +401,7 @@ fn look_at_a_public_name_makes_the_thread_nobody_else() {
 }
 
 #[test]
-fn look_that_finds_nothing_needs_no_second_one_as_the_user() {
+fn negative_public_lookup_is_not_repeated_as_the_user() {
     let Some(graded) = graded() else { return };
     without_power(|| {
         let look = |directory| graded.look_as(&stranger(), directory, "none", LOOK);
@@ -411,7 +412,7 @@ fn look_that_finds_nothing_needs_no_second_one_as_the_user() {
 }
 
 #[test]
-fn look_is_made_as_the_user_that_the_thread_is_and_as_no_other() {
+fn lookup_uses_the_threads_current_user_only() {
     let Some(graded) = graded() else { return };
     let other = Identity { uid: stranger().uid + 1, gid: 1, groups: Vec::new() };
     without_power(|| {
@@ -427,7 +428,7 @@ fn look_is_made_as_the_user_that_the_thread_is_and_as_no_other() {
 }
 
 #[test]
-fn directory_is_synced_by_one_descriptor_from_the_first_time_on() {
+fn directory_sync_reuses_one_descriptor() {
     let Some(graded) = graded() else { return };
     let other = Identity { uid: stranger().uid + 1, gid: 1, groups: Vec::new() };
     let sync = |who| graded.own.sync(who, false);
@@ -437,7 +438,7 @@ fn directory_is_synced_by_one_descriptor_from_the_first_time_on() {
 }
 
 #[test]
-fn looks_are_public_again_after_one_was_refused() {
+fn public_lookups_resume_after_a_refusal() {
     let Some(graded) = graded() else { return };
     without_power(|| {
         assert!(!graded.look(&graded.own, "f", LOOK).0);
@@ -447,7 +448,7 @@ fn looks_are_public_again_after_one_was_refused() {
 }
 
 #[test]
-fn host_s_protection_of_hard_links_is_no_rule_of_posix() {
+fn protected_hardlinks_do_not_restrict_posix_links() {
     let folder = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(folder.path()).unwrap();
     if !rustix::process::geteuid().is_root() {
@@ -481,10 +482,10 @@ fn host_s_protection_of_hard_links_is_no_rule_of_posix() {
     }
 }
 
-/// A set-group-ID bit beside no right of the group to execute has nobody run as the group: the kernel
-/// leaves it to the group's members, and takes it away with a change of anybody else's.
+/// A set-group-ID bit without group execution runs nobody as the group. The kernel preserves it for
+/// the group's members, and clears it when anybody else changes the file.
 #[test]
-fn group_mark_outlasts_writes_of_the_group() {
+fn setgid_without_exec_survives_group_writes() {
     let Some(closed) = closed() else { return };
     let at = closed.folder.path();
     set_mode(at, 0o755);

@@ -1,5 +1,5 @@
-//! Handles of files that are gone, while others are made. By itself: so many changes at once would
-//! drown what other tests listen for.
+//! Handles of deleted files while other files are created. A test binary of its own, because its
+//! many changes would overflow the event queues of other tests.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::mpsc::{self, TryRecvError};
@@ -10,7 +10,7 @@ use vfs_local::LocalVfs;
 const ROUNDS: usize = 1000;
 
 #[test]
-fn what_is_gone_is_gone_while_others_take_its_number() {
+fn stale_handle_stays_stale_while_its_inode_is_reused() {
     let folder = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(folder.path()).unwrap();
     let make_and_remove = |name: &str| {
@@ -20,7 +20,7 @@ fn what_is_gone_is_gone_while_others_take_its_number() {
     let path: RelPath = [Name::new(*b"f").unwrap()].into_iter().collect();
     let how = OpenHow::looking(Wait::Allowed);
     std::thread::scope(|scope| {
-        // They end when this one does, however it does.
+        // The worker threads end with this scope.
         let (_others_go_on, is_over) = mpsc::channel::<()>();
         let is_over = Arc::new(Mutex::new(is_over));
         for name in ["a", "b"] {
@@ -39,7 +39,8 @@ fn what_is_gone_is_gone_while_others_take_its_number() {
             std::fs::remove_file(folder.path().join("f")).unwrap();
             match vfs.find(Actor::SUPERUSER, &handle, Wanted::default()) {
                 Err(error) => assert_eq!(error, FsError::Stale),
-                // Somebody has it open still, such as a listener of the whole file system.
+                // Another process still has it open, for instance a listener of the complete file
+                // system.
                 Ok(found) => assert!(found.path.is_nameless()),
             }
         }

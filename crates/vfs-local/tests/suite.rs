@@ -1,4 +1,4 @@
-//! The suite of all backends, on a local directory.
+//! The shared suite of all backends, on a local directory.
 #![allow(clippy::unwrap_used)]
 
 use vfs::Vfs;

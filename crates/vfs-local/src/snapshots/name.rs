@@ -1,13 +1,13 @@
-//! Names of snapshots that say when they were made: a form like strftime's.
+//! Snapshot names that contain the creation time, in a strftime-like format.
 
 use vfs::Timestamp;
 
-/// Longest form, in parts.
+/// Maximum number of parts of a format.
 const PARTS_MAX: usize = 64;
 
-/// A form of names: `%Y`, `%m`, `%d`, `%H`, `%M`, `%S` (as many digits as usual), `%s`
-/// (seconds since 1970), `%%`, and `*` for any text. Times are UTC; what is left out is
-/// the least that it can be.
+/// A name format: `%Y`, `%m`, `%d`, `%H`, `%M`, `%S` (with the usual number of digits), `%s`
+/// (seconds since 1970), `%%`, and `*` for any text. Times are UTC; an omitted field has its
+/// minimum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameFormat(Vec<Part>);
 
@@ -24,7 +24,7 @@ enum Part {
     Epoch,
 }
 
-/// What is wrong with a form.
+/// Why a format is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameFormatError(String);
 
@@ -48,10 +48,9 @@ struct Fields {
 }
 
 impl NameFormat {
-    /// Understands a form.
+    /// Parses a format.
     ///
-    /// # Errors
-    /// [`NameFormatError`] for what does not exist, and for a form that tells no day.
+    /// # Errors [`NameFormatError`] for an unknown directive, and for a format without a day.
     pub fn new(text: &str) -> Result<Self, NameFormatError> {
         let wrong = |what: String| Err(NameFormatError(what));
         let mut parts = Vec::new();
@@ -91,7 +90,7 @@ impl NameFormat {
         Ok(Self(parts))
     }
 
-    /// When a snapshot of this name was made; none if it has another form.
+    /// The creation time of the snapshot with this name; `None` if the name does not match.
     #[must_use]
     pub fn time(&self, name: &[u8]) -> Option<Timestamp> {
         let fields =
@@ -117,7 +116,7 @@ fn read(parts: &[Part], name: &[u8], mut fields: Fields) -> Option<Fields> {
     };
     let (slot, count) = match part {
         Part::Byte(byte) => return read(parts, name.strip_prefix(&[*byte])?, fields),
-        // At most two of them: names have 255 bytes.
+        // A format has at most two of them, and a name at most 255 bytes.
         Part::Any => return (0..=name.len()).find_map(|at| read(parts, &name[at..], fields)),
         Part::Epoch => {
             let count = name.iter().take(11).take_while(|b| b.is_ascii_digit()).count();
@@ -136,7 +135,7 @@ fn read(parts: &[Part], name: &[u8], mut fields: Fields) -> Option<Fields> {
     read(parts, rest, fields)
 }
 
-/// Seconds since 1970, by the calendar; none for a day or a time that there is not.
+/// Converts to seconds since 1970; `None` for an invalid date or time.
 fn seconds_of(fields: &Fields) -> Option<i64> {
     let Fields { year, month, day, hour, minute, second, .. } = *fields;
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -151,10 +150,10 @@ fn seconds_of(fields: &Fields) -> Option<i64> {
     if !(1970..=9999).contains(&year) || !(1..=days_of_month).contains(&day) || !is_time {
         return None;
     }
-    // Years that begin in March: the day that may be missing is the last.
+    // Years start in March, so that a leap day is the last day of its year.
     let (years, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * month + 2) / 5 + day;
-    // To the first of January 1970.
+    // Days to 1 January 1970.
     const DAYS_TO_1970: i64 = 719_469;
     Some((days - DAYS_TO_1970) * 86_400 + hour * 3600 + minute * 60 + second)
 }
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_read_by_the_calendar() {
+    fn snapshot_names_are_parsed_by_the_calendar() {
         let gmt = "@GMT-%Y.%m.%d-%H.%M.%S";
         assert_eq!(time(gmt, "@GMT-1970.01.01-00.00.00"), Some(0));
         assert_eq!(time(gmt, "@GMT-2001.09.09-01.46.40"), Some(1_000_000_000));
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_call_their_snapshots_is_understood() {
+    fn snapshot_names_of_other_tools_are_parsed() {
         let day = 999_993_600;
         assert_eq!(
             time("autosnap_%Y-%m-%d_%H:%M:%S_*", "autosnap_2001-09-09_01:46:40_daily"),
@@ -203,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_that_cannot_be_is_refused_with_its_reason() {
+    fn invalid_name_format_is_refused_with_its_reason() {
         for bad in ["%Y-%m", "%q", "100%", "a/%s", "***%s", &"x".repeat(100)] {
             assert!(NameFormat::new(bad).is_err(), "{bad}");
         }

@@ -1,11 +1,11 @@
-//! Which file a stream's file belongs to, and how it comes to belong to another one.
+//! Ownership of a store file by its host, and its adoption by another host.
 //!
-//! A backup restores a file and its streams' files under other numbers, so that the records name
-//! files that are gone. Such a stream's file is adopted by the first file that refers to it, if
-//! nobody gains a right by that: the new file has the owner, the group, the mode and the access list
-//! of the one that is recorded. References are copied with files (`cp -a`), so a copy with the same
-//! rights may come before the restored file: the stream then stays with the copy, and is not lost.
-//! In every other case the reference is an error, and the stream's file stays as it is.
+//! A backup restores a file and its store files with new inode numbers, so that the records refer
+//! to files that no longer exist. The first file that refers to such a store file adopts it if
+//! nobody gains a right by that. The new host must have the owner, group, mode and ACL that the
+//! record holds. References are copied with files (`cp -a`), so a copy with equal rights may come
+//! before the restored file; the stream then stays with the copy, and is not lost. In every other
+//! case the reference is an error, and the store file stays unchanged.
 
 use super::record::{Host, Record};
 use super::sweep::{self, HostState};
@@ -18,35 +18,35 @@ use rustix::io::Errno;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use vfs::{FsError, Result};
 
-/// Held while a record is compared and then replaced, or its file removed. Nothing is synced under it.
+/// Held while a record is compared and then replaced, or its store file removed. No sync happens
+/// under this lock.
 static RECORDS: Mutex<()> = Mutex::new(());
 
 fn lock_records() -> MutexGuard<'static, ()> {
     RECORDS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// To which file a stream's file belongs.
+/// Relation of a store file to the node that refers to it.
 pub(super) enum Claim {
-    /// To the node that refers to it.
+    /// The node is its host.
     Own,
-    /// To the node from now on.
+    /// The node has just become its host.
     Adopted,
-    /// To another file, which is there.
+    /// It belongs to another existing file.
     Foreign,
-    /// To no file for certain.
+    /// Its host cannot be determined.
     Unclear,
 }
 
 impl StoredFile {
-    /// Whether the record names this very node.
+    /// True if the record refers to this node.
     pub(super) fn is_own(&self, node: &LocalNode) -> bool {
         record_of(self.file.as_fd()).is_ok_and(|record| record.is_some_and(|r| names(&r, node)))
     }
 
-    /// Finds out to which file this one belongs.
+    /// Determines the store file's relation to `node`.
     ///
-    /// # Errors
-    /// [`FsError::Unavailable`] and others if the record cannot be read or written.
+    /// # Errors [`FsError::Unavailable`] and others if the record cannot be read or written.
     pub(super) fn claim_for(&self, node: &LocalNode, writes: bool) -> Result<Claim> {
         let failed = |errno| unreachable("read record of stream", errno);
         let Some(record) = record_of(self.file.as_fd()).map_err(failed)? else {
@@ -64,7 +64,7 @@ impl StoredFile {
         }
     }
 
-    /// Makes the node the one that the record names, unless users would gain rights by that.
+    /// Makes the node the host of record, unless a user would gain rights by that.
     fn adopt(&self, node: &LocalNode, seen: &Record, writes: bool) -> Result<Claim> {
         let (own, host) = (self.stat()?, node.raw_stat()?);
         let is_equal = seen.host_rights == Some(PermissionState::of(node)?.hash());
@@ -77,18 +77,18 @@ impl StoredFile {
         let failed = |errno| unreachable("take over stream", errno);
         let present = record_of(self.file.as_fd()).map_err(failed)?;
         if present.as_ref().is_some_and(|record| names(record, node)) {
-            // Another caller was faster, for the same file.
+            // Another caller adopted it first, for the same file.
             return Ok(Claim::Own);
         }
         if present.as_ref() != Some(seen) || self.stat()?.st_nlink == 0 {
             return Ok(self.refuse("it was taken over or removed just now"));
         }
         match self.record_host(node) {
-            // A snapshot stays as it is.
+            // A snapshot is immutable.
             Err(FsError::ReadOnly) if !writes => {}
             other => other?,
         }
-        // It has a host again.
+        // The store file has a host again.
         orphan_mark::clear(&self.file);
         sweep::host_added(node.key, self.id());
         Ok(Claim::Adopted)
@@ -100,14 +100,14 @@ impl StoredFile {
         Claim::Unclear
     }
 
-    /// Whether the file is not the one that its record was written to.
+    /// True if the record was written to another file, from which this one was copied.
     fn is_copied(&self, record: &Record) -> bool {
         let own = handle_of(self.file.as_fd());
         !record.own_handle.is_empty() && !own.is_empty() && own != record.own_handle
     }
 
-    /// Counts the bytes to the owner that the host has by now, as a local program may have given it
-    /// away. Where that fails the daily look tries again.
+    /// Accounts the bytes to the host's current owner, because a local program may have changed it.
+    /// If that fails the daily scan retries.
     pub(super) fn follow_owner(&self, node: &LocalNode) {
         let is_followed =
             |own: Stat, host: Stat| (own.st_uid, own.st_gid) == (host.st_uid, host.st_gid);
@@ -119,8 +119,8 @@ impl StoredFile {
         }
     }
 
-    /// Records the rights that the host has by now, if they are others, and counts the bytes to its
-    /// owner and project.
+    /// Records the host's current rights if they changed, and accounts the bytes to its owner and
+    /// project.
     pub(super) fn refresh_record(&self, node: &LocalNode) -> Result<()> {
         let failed = |errno| unreachable("read record of stream", errno);
         let rights = Some(PermissionState::of(node)?.hash());
@@ -137,8 +137,8 @@ impl StoredFile {
     }
 }
 
-/// Removes a stream's file whose record is still the one by which it was found to be left over.
-/// False if it stays.
+/// Removes a store file if its record is still the one with which it was found orphaned. False if
+/// it stays.
 pub(super) fn remove_unchanged(
     store: BorrowedFd<'_>,
     id: super::StoredId,
@@ -156,13 +156,13 @@ pub(super) fn remove_unchanged(
     Ok(true)
 }
 
-/// Whether a record names this very node.
+/// True if a record refers to this node.
 fn names(record: &Record, node: &LocalNode) -> bool {
     let host = Host::of(node);
     if record.host != host {
         return false;
     }
-    // The number alone may have been given again, where the kernel's handle says more.
+    // The inode number alone may have been reused, unless the kernel's handle confirms it.
     !host.is_ambiguous()
         || record.host_handle.is_empty()
         || record.host_handle == handle_of(node.as_fd())

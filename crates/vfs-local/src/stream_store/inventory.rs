@@ -1,4 +1,4 @@
-//! The contents of a share's store, for a report. Nothing is changed.
+//! Read-only report on the contents of a share's stream store.
 
 use super::sweep::{self, FileState, Refresh};
 use super::{NAME, open_file};
@@ -6,28 +6,28 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::path::Path;
 
-/// Streams' files that are looked at in one store.
+/// Maximum number of store files that are examined.
 const FILES_MAX: usize = 1 << 17;
 
-/// Contents of the directory of long streams in the root of a share, as far as it was looked at.
+/// Contents of the stream store in the root of a share, as far as it was examined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamInventory {
     /// Long streams.
     pub files: u64,
-    /// Their bytes.
+    /// Total length of those, in bytes.
     pub bytes: u64,
-    /// Streams whose file is gone, or has another stream by now.
+    /// Streams whose host no longer exists, or refers to another stream.
     pub orphans: u64,
-    /// Bytes of those.
+    /// Total length of those, in bytes.
     pub orphan_bytes: u64,
-    /// Streams out of a backup that no file has used since.
+    /// Streams from a backup that no file has adopted.
     pub unclaimed: u64,
-    /// Other users may enter the directory: the server does not use it.
+    /// Other users may enter the directory, so the server does not use it.
     pub is_open_to_others: bool,
 }
 
 impl StreamInventory {
-    /// Looks at the store in this directory. None if there is none, or it may not be entered.
+    /// Examines the store in this directory. `None` if there is none, or it cannot be entered.
     #[must_use]
     pub fn of(root: &Path) -> Option<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;

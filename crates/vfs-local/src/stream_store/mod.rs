@@ -1,20 +1,21 @@
-//! Files in which streams lie that are too long for an extended attribute.
+//! The stream store: files for streams that are too long for an extended attribute.
 //!
-//! Each file system has its stores: a directory `.anabranch-streams` in the root of a share, and
-//! of each file system that is mounted below one, in which each long stream is a file. The stream's
-//! attribute refers to it by an id ([`record::StoredId`]), so that a rename or a further name of the
-//! file costs nothing, and the stream's file has a record of the file that it belongs to.
+//! Each file system has its stores: a directory `.anabranch-streams` in the root of a share, and in
+//! each file system mounted below one. Each long stream is a file there. The stream's attribute
+//! refers to it by an id ([`record::StoredId`]), so that a rename or a hard link of the host costs
+//! nothing. The store file holds a record of its host, the file that the stream belongs to.
 //!
-//! No client reaches a store by a name, a handle or a link: [`is_store_name`] is asked of names
-//! and [`is_reserved`] of whatever was opened. Local users do not pass the directory, which is the
-//! superuser's. A stream's file is of the owner of its file, to whom its bytes are counted.
+//! No client reaches a store by a name, a handle or a link: [`is_store_name`] checks names, and
+//! [`is_reserved`] checks every opened node. Local users cannot enter the directory, which belongs
+//! to the superuser. A store file belongs to its host's owner, to whom its bytes are accounted.
 //!
-//! The caller decides which users may use a stream, by asking the kernel for the attribute as that
-//! user. The store itself is used as the server, but data are written without its powers.
+//! The caller decides which users may use a stream, by accessing the attribute with that user's
+//! credentials. The store itself is accessed as the server, but data are written without its
+//! privileges.
 //!
-//! A reference whose file cannot be reached is an error and never a missing stream: the store may be
-//! not mounted, out of reach or not restored yet. Only a record that names another file, which is
-//! there, shows that a reference was copied and means nothing.
+//! A reference to an unreachable store file is an error, never a missing stream: the store may be
+//! unmounted, unreachable or not restored yet. Only a record that refers to another existing file
+//! proves that the reference was copied and is void.
 
 mod adoption;
 mod inventory;
@@ -47,33 +48,33 @@ use std::time::Duration;
 pub use sweep::LosingHost;
 use vfs::{Attributes, FileKey, FileKind, FsError, Result, ServerWork};
 
-/// The directory's name.
+/// Name of the store directory.
 pub const NAME: &str = ".anabranch-streams";
-/// The attribute that has a record; the directory itself has one, too, that names nothing.
+/// The attribute that holds a record. The directory has one, too, that refers to no host.
 const RECORD: &str = "user.anabranch.stream-of";
-/// Looks through all stores for a file that may be moved from one to another meanwhile.
+/// Attempts to find a file in all stores while it may be moved between them.
 const MOVED_TRIES_MAX: u32 = 16;
 /// Looks for a file that is to be synced, and the time between them.
 const WRITTEN_TRIES_MAX: u32 = 3;
 const WRITTEN_PAUSE: Duration = Duration::from_millis(10);
-/// Permissions of a store, by which it is looked for among what was opened.
+/// Mode of a store, by which opened nodes are recognized as one.
 const STORE_MODE: u32 = 0o1700;
-/// The same of a stream's file.
+/// Mode of a store file.
 const FILE_MODE: u32 = 0o1600;
 
 /// Files whose streams are being changed.
 static LOCKED: LazyLock<Mutex<HashSet<FileKey>>> = LazyLock::new(Mutex::default);
 static UNLOCKED: Condvar = Condvar::new();
 
-/// Whether this process has opened a store: no stream that it wrote can be in one before.
+/// True once this process has opened a store. Before that, no stream that it wrote can be in one.
 static HAS_STORE: AtomicBool = AtomicBool::new(false);
 
-/// The right to change the streams of one file, until it is dropped. It may be held while data are
-/// synced, which holds up changes of that file's streams and of no others.
+/// Exclusive right to change the streams of one file, until it is dropped. It may be held during a
+/// sync, which delays changes of that file's streams only.
 #[derive(Debug)]
 pub struct StreamsLock(FileKey);
 
-/// Waits for the right to change the streams of a file.
+/// Waits for the exclusive right to change the streams of a file.
 pub fn lock_streams(key: FileKey) -> StreamsLock {
     let mut locked = locked();
     while !locked.insert(key) {
@@ -93,22 +94,22 @@ fn locked() -> MutexGuard<'static, HashSet<FileKey>> {
     LOCKED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a file may have long streams that are not stable. Costs nothing.
+/// True if a file may have unsynced long streams. Costs nothing.
 pub fn may_be_used() -> bool {
     HAS_STORE.load(Ordering::Relaxed)
 }
 
-/// Whether a name is a store's, in any case: a file system may compare so.
+/// True if a name is that of a store, ignoring case, because a file system may ignore it.
 pub fn is_store_name(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(NAME.as_bytes())
 }
 
-/// Whether a path goes through a store.
+/// True if a path leads through a store.
 pub fn leads_into_store(path: &[u8]) -> bool {
     path.len() >= NAME.len() && path.split(|byte| *byte == b'/').any(is_store_name)
 }
 
-/// Whether what is open is a store, or a stream's file, which a link or a handle may lead to.
+/// True if the opened node is a store or a store file, to which a link or a handle may have led.
 pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes) -> bool {
     let mode = match attributes.kind {
         FileKind::File => FILE_MODE,
@@ -121,7 +122,7 @@ pub fn is_reserved(fd: BorrowedFd<'_>, path_only: bool, attributes: &Attributes)
     has_record(fd, path_only)
 }
 
-/// Whether a file or directory has a record, or may have one.
+/// True if a file or directory has a record, or may have one.
 fn has_record(fd: BorrowedFd<'_>, path_only: bool) -> bool {
     let place = if path_only { Place::Looked(fd) } else { Place::Open(fd) };
     let mut value = [0; RECORD_BYTES_MAX];
@@ -132,22 +133,22 @@ fn has_record(fd: BorrowedFd<'_>, path_only: bool) -> bool {
     )
 }
 
-/// Whether a directory is a store, to which a link in a path may have led.
+/// True if a directory is a store, to which a link in a path may have led.
 pub fn is_store(directory: BorrowedFd<'_>) -> bool {
     let has_mode = |stat: Stat| stat.st_mode & 0o7777 == STORE_MODE && is_directory(&stat);
     rustix::fs::fstat(directory).is_ok_and(has_mode) && has_record(directory, true)
 }
 
-/// The refusal when a store cannot be created or a file in it.
+/// The error when a store, or a file in it, cannot be created.
 fn refused(operation: &'static str, errno: Errno) -> FsError {
     match errno {
-        // The process may not keep a store there, or the file system takes no attributes.
+        // The process may not create a store there, or the file system has no extended attributes.
         Errno::ACCESS | Errno::PERM | Errno::OPNOTSUPP => FsError::AttributesFull,
         other => refusal(operation, other),
     }
 }
 
-/// The refusal when a stream's file cannot be reached: never one that says it is not there.
+/// The error when a store file is unreachable, which never means that it does not exist.
 fn unreachable(operation: &'static str, errno: Errno) -> FsError {
     match refusal(operation, errno) {
         error @ (FsError::Io | FsError::TooMany | FsError::WouldBlock) => error,
@@ -155,18 +156,18 @@ fn unreachable(operation: &'static str, errno: Errno) -> FsError {
     }
 }
 
-/// Result of a search for a stream's file.
+/// Result of looking up a store file.
 enum Lookup {
     Found(StoredFile),
-    /// Its record names another file, which is there: the reference was copied.
+    /// Its record refers to another existing file: the reference was copied.
     Foreign,
-    /// It is not certain that it is another file's.
+    /// Its host cannot be determined.
     Unclear,
-    /// No store that can be found has it.
+    /// No reachable store has it.
     Missing,
 }
 
-/// Answers of stores that do not have a stream's file.
+/// Results of the stores without the file.
 #[derive(Default)]
 struct Refused {
     error: Option<FsError>,
@@ -194,7 +195,7 @@ impl Refused {
     }
 }
 
-/// A stream's file, open.
+/// An open store file.
 #[derive(Debug)]
 pub struct StoredFile {
     file: OwnedFd,
@@ -203,12 +204,11 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// Opens the file of a stream of `node`. A file out of a backup becomes that of `node` if it
-    /// may: see [`adoption`].
+    /// Opens the store file of a stream of `node`. A restored file is adopted by `node` if
+    /// permitted: see [`adoption`].
     ///
-    /// # Errors
-    /// [`FsError::NotFound`] if it is another file's for certain. [`FsError::Unavailable`] and
-    /// others if that is not certain: the stream may be there.
+    /// # Errors [`FsError::NotFound`] if it certainly belongs to another file.
+    /// [`FsError::Unavailable`] and others if that is uncertain: the stream may exist.
     pub fn open(node: &LocalNode, id: StoredId, writes: bool) -> Result<Self> {
         match Self::look(node, id, writes)? {
             Lookup::Found(stored) => Ok(stored),
@@ -229,10 +229,9 @@ impl StoredFile {
         }
     }
 
-    /// As [`StoredFile::open`] for reading; none if no store that can be found has it for the node.
+    /// Like [`StoredFile::open`], for reading; `None` if no reachable store has it for the node.
     ///
-    /// # Errors
-    /// As [`StoredFile::open`].
+    /// # Errors Like [`StoredFile::open`].
     pub fn open_present(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
         match Self::look(node, id, false)? {
             Lookup::Found(stored) => Ok(Some(stored)),
@@ -240,11 +239,10 @@ impl StoredFile {
         }
     }
 
-    /// As [`StoredFile::open_present`], for a stream that is to be made stable: an error if it is known
-    /// to be the node's, as writes went there.
+    /// Like [`StoredFile::open_present`], for a stream to sync. A missing file is an error if it is
+    /// known to be the node's, because writes went there.
     ///
-    /// # Errors
-    /// As [`StoredFile::open`].
+    /// # Errors Like [`StoredFile::open`].
     pub fn open_written(node: &LocalNode, id: StoredId) -> Result<Option<Self>> {
         for _ in 0..WRITTEN_TRIES_MAX {
             match Self::look(node, id, false)? {
@@ -253,14 +251,14 @@ impl StoredFile {
                 Lookup::Unclear | Lookup::Missing if !sweep::has_stream(node.key, id) => {
                     return Ok(None);
                 }
-                // Another process may move it to another store.
+                // Another process may be moving it to another store.
                 Lookup::Unclear | Lookup::Missing => std::thread::sleep(WRITTEN_PAUSE),
             }
         }
         Err(FsError::Unavailable)
     }
 
-    /// Looks where the file was found last, and through all stores only if it is not there.
+    /// Looks in the store of the last hit, and in all stores if the file is not there.
     fn look(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
         as_server(ServerWork::StreamStore, || {
             if let Some(store) = roots::last_store_of(node.key.device, id, writes)
@@ -271,8 +269,7 @@ impl StoredFile {
             for _ in 0..MOVED_TRIES_MAX {
                 let moves = roots::moves();
                 let lookup = Self::look_everywhere(node, id, writes)?;
-                // One that moves from a store to another may be in neither of them when it is
-                // looked for.
+                // A file that moves between stores may be missed in both.
                 if !matches!(lookup, Lookup::Missing) || roots::moves() == moves {
                     return Ok(lookup);
                 }
@@ -281,8 +278,8 @@ impl StoredFile {
         })
     }
 
-    /// Looks through the stores above the file, then through the other known ones. Copies of a
-    /// store may be served, too, so that one of several files with the id is the node's.
+    /// Looks in the stores above the node, then in the other known ones. Copies of a store may be
+    /// served, too, so that one of several files with the id may be the node's.
     fn look_everywhere(node: &LocalNode, id: StoredId, writes: bool) -> Result<Lookup> {
         let mut refused = Refused::default();
         for found in roots::stores_above(node) {
@@ -301,7 +298,7 @@ impl StoredFile {
                     return Ok(Lookup::Found(stored.moved_near(node, found.place)));
                 }
                 Ok(Lookup::Found(stored)) => {
-                    // A read changes nothing: the share may be read-only.
+                    // A read changes nothing, because the share may be read-only.
                     if knows_all_above {
                         roots::note_store_for_reads(id, found.place);
                     }
@@ -313,8 +310,8 @@ impl StoredFile {
         refused.lookup()
     }
 
-    /// Moves the file into the store that a new stream of its host would be in. The host came from
-    /// another share, without which nothing would lead to the file after a restart.
+    /// Moves the file into the store for new streams of its host. The host came from another share,
+    /// and after a restart nothing would lead to the file there.
     fn moved_near(self, node: &LocalNode, place: Option<roots::StorePlace>) -> Self {
         // A host with several names may be in both shares.
         let has_names =
@@ -332,7 +329,8 @@ impl StoredFile {
                 roots::forget_store(self.id);
                 Self { store, ..self }
             }
-            // It stays where it is: another mount, a snapshot, or no right to write there.
+            // The file stays, because its store is on another mount, in a snapshot, or not
+            // writable.
             Err(error) => {
                 tracing::debug!(%error, "a long stream stays in the store of another share");
                 roots::note_store(self.id, place);
@@ -341,11 +339,10 @@ impl StoredFile {
         }
     }
 
-    /// Creates the file of a stream of `node` with `data` in it, and makes it stable: before the
-    /// reference is, which may take the place of data that are.
+    /// Creates the store file of a stream of `node` with `data`, and syncs it before the reference
+    /// to it exists, because the reference may replace data on disk.
     ///
-    /// # Errors
-    /// [`FsError::AttributesFull`] where no store can be kept; [`FsError::NoSpace`],
+    /// # Errors [`FsError::AttributesFull`] if no store can be created; [`FsError::NoSpace`],
     /// [`FsError::OverQuota`].
     pub fn create(node: &LocalNode, data: &[u8]) -> Result<Self> {
         as_server(ServerWork::StreamStore, || {
@@ -364,20 +361,20 @@ impl StoredFile {
         })
     }
 
-    /// Gives the file its owner, its record and its data.
+    /// Sets the file's owner, record and data.
     fn fill(&self, node: &LocalNode, data: &[u8]) -> Result<()> {
         let failed = |errno| refused("create stream", errno);
         let owner = node.raw_stat()?;
         give_file(self.file.as_fd(), owner.st_uid, owner.st_gid).map_err(failed)?;
         project::copy_project(node, self.file.as_fd()).map_err(failed)?;
-        // Sticky, which neither a write nor a new owner takes away.
+        // The sticky bit survives writes and changes of the owner.
         rustix::fs::fchmod(&self.file, Mode::from_raw_mode(FILE_MODE)).map_err(failed)?;
         self.record_host(node)?;
         write_all(&self.file, 0, data).map_err(failed)
     }
 
-    /// Gives the file its name, if it has none yet, and makes both stable: a file without a name may
-    /// not be synced at all, as on btrfs.
+    /// Links the file if it has no name yet, and syncs file and directory. On btrfs a nameless file
+    /// may not be synced at all.
     fn make_named(&self, is_named: bool) -> Result<()> {
         let failed = |errno| refused("create stream", errno);
         if !is_named {
@@ -385,7 +382,7 @@ impl StoredFile {
             let (store, name) = (&self.store, self.id.file_name());
             let link = || rustix::fs::linkat(CWD, &file, store, &name, AtFlags::SYMLINK_FOLLOW);
             match link() {
-                // The store hands its project on, which is not that of the host.
+                // The store passes on a project other than the host's.
                 Err(Errno::XDEV) => {
                     let listable = open_listable(store.as_fd()).map_err(failed)?;
                     project::stop_inheritance(listable.as_fd())
@@ -410,13 +407,13 @@ impl StoredFile {
             .map_err(|e| refused("record stream", e))
     }
 
-    /// Makes the data survive power loss, and unless `data_only` the attributes.
+    /// Syncs the data, and unless `data_only` the attributes.
     pub fn sync(&self, data_only: bool) -> Result<()> {
         let synced = match data_only {
             true => rustix::fs::fdatasync(&self.file),
             false => rustix::fs::fsync(&self.file),
         };
-        // A read-only file system has nothing to sync: this one has shut itself after an error.
+        // Linux remounts a file system read-only after an error, so EROFS means lost data.
         synced
             .map_err(|errno| if errno == Errno::ROFS { Errno::IO } else { errno })
             .map_err(|errno| unreachable("sync stream", errno))
@@ -432,7 +429,7 @@ impl StoredFile {
         rustix::fs::fstat(&self.file).map_err(|e| refusal("stat stream", e))
     }
 
-    /// The stream's data as those of a file.
+    /// Converts the stream's data into a file node.
     pub fn into_node(self) -> Result<LocalNode> {
         LocalNode::of_stream(self.file)
     }
@@ -443,7 +440,7 @@ impl StoredFile {
     }
 }
 
-/// Looks for a stream's file in one store.
+/// Looks up a store file in one store.
 fn look_in(
     store: rustix::io::Result<OwnedFd>,
     node: &LocalNode,
@@ -460,7 +457,7 @@ fn look_in(
     let stored = StoredFile { file, store, id };
     match stored.claim_for(node, writes)? {
         Claim::Own => {
-            // As after a restart, where its store was not known.
+            // For instance after a restart, when its store was unknown.
             sweep::host_found(node.key, id);
             if writes {
                 stored.follow_owner(node);
@@ -473,8 +470,8 @@ fn look_in(
     }
 }
 
-/// Removes the file of a stream that `node` had, if its record names that very node. A file that is
-/// out of reach stays, and the sweep finds it.
+/// Removes the store file of a stream that `node` had, if its record refers to that node. An
+/// unreachable file stays for the sweep.
 pub fn remove(node: &LocalNode, id: StoredId) {
     let _ = as_server(ServerWork::StreamStore, || {
         let last = roots::last_store_of(node.key.device, id, false).into_iter();
@@ -486,8 +483,8 @@ pub fn remove(node: &LocalNode, id: StoredId) {
             if !stored.is_own(node) {
                 continue;
             }
-            // The removal of the file must not outlive a power failure that the removal of the
-            // reference does not. A host that cannot be synced leaves the file to the sweep.
+            // After a power failure the removal of the file must not persist without that of the
+            // reference. If the host cannot be synced, the file stays for the sweep.
             if !sweep::is_out_of_order(stored.store.as_fd()) || node.sync_this().is_ok() {
                 stored.remove();
                 sweep::host_dropped(node.key, id);
@@ -499,14 +496,14 @@ pub fn remove(node: &LocalNode, id: StoredId) {
     roots::forget_store(id);
 }
 
-/// As [`record_rights`] for the streams that the file is known to have. Costs nothing while no file
-/// is known to have any.
+/// Like [`record_rights`], for the streams that the file is known to have. Costs nothing while no
+/// file has any.
 pub fn record_known_rights(node: &LocalNode) {
     record_rights(node, sweep::ids_of_host(node.key));
 }
 
-/// Counts a file's long streams to its owner, and records the rights to it in their files, which a
-/// backup then has.
+/// Accounts a file's long streams to its owner, and records its rights in their store files, so
+/// that a backup contains them.
 pub fn record_rights(node: &LocalNode, ids: Vec<StoredId>) {
     for id in ids {
         let recorded = StoredFile::open_present(node, id).and_then(|stored| {
@@ -535,8 +532,8 @@ struct NewFile {
 }
 
 impl NewFile {
-    /// Creates one without a name, which it gets when it has its record: a file without a record may
-    /// come from a backup and is never removed. Some file systems cannot do that.
+    /// Creates a file without a name, which gets its name after its record: a file without a record
+    /// may come from a backup and is never removed. Some file systems lack nameless files.
     fn create(store: BorrowedFd<'_>) -> rustix::io::Result<Self> {
         let (access, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         match rustix::fs::openat(store, c".", access | OFlags::TMPFILE, mode) {
@@ -549,7 +546,7 @@ impl NewFile {
         for _ in 0..TRIES_MAX {
             let id = StoredId::new();
             match rustix::fs::openat(store, id.file_name(), flags, mode) {
-                // Restored from a backup, or another server's.
+                // The name exists, from a backup or another server.
                 Err(Errno::EXIST) => {}
                 other => return other.map(|file| Self { file, id, is_named: true }),
             }
@@ -558,7 +555,7 @@ impl NewFile {
     }
 }
 
-/// A process that may not give files away owns all of them.
+/// An unprivileged process cannot change owners, so it owns all store files.
 fn give_file(file: BorrowedFd<'_>, uid: u32, gid: u32) -> rustix::io::Result<()> {
     match rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid))) {
         Err(Errno::PERM) => Ok(()),
@@ -566,7 +563,7 @@ fn give_file(file: BorrowedFd<'_>, uid: u32, gid: u32) -> rustix::io::Result<()>
     }
 }
 
-/// The record of a stream's file; none if it has none, or one that no version here has written.
+/// The record of a store file; `None` if it has none, or one of an unknown version.
 fn record_of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<Record>> {
     let mut value = [0; RECORD_BYTES_MAX];
     match rustix::fs::fgetxattr(file, RECORD, &mut value) {
@@ -604,14 +601,14 @@ fn sync_directory(directory: BorrowedFd<'_>) -> rustix::io::Result<()> {
     rustix::fs::fsync(open_listable(directory)?)
 }
 
-/// A directory that is open for looking, for more than that.
+/// Reopens an O_PATH directory for listing.
 fn open_listable(directory: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(directory, c".", flags, Mode::empty())
 }
 
-/// Opens the store that is in a directory. One that is not the server's alone is refused: a local
-/// user may have made it, to be given others' streams.
+/// Opens the store in a directory. A store that does not belong to the server alone is refused: a
+/// local user may have created it to obtain others' streams.
 fn open_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let store = rustix::fs::openat(parent, NAME, flags, Mode::empty())?;
@@ -627,8 +624,8 @@ fn open_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     Ok(store)
 }
 
-/// Opens the store that is in a directory, or creates it. One that a crash left half created is
-/// completed: by mode and record it is told from other directories.
+/// Opens the store in a directory, or creates it. A store that a crash left incomplete is
+/// completed; its mode and record distinguish it from other directories.
 fn make_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     let store = match open_store(parent) {
         Err(Errno::NOENT) => {
@@ -645,14 +642,14 @@ fn make_store(parent: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     }
     let listable = open_listable(store.as_fd())?;
     let user = rustix::process::geteuid();
-    // The thread has the group of the user for whom it worked last.
+    // The thread may still have the group of the user that it last acted as.
     let group = if user.is_root() { Gid::ROOT } else { rustix::process::getegid() };
     match rustix::fs::fchown(&listable, Some(user), Some(group)) {
         Ok(()) | Err(Errno::PERM) => {}
         Err(errno) => return Err(errno),
     }
     rustix::fs::fsetxattr(&listable, RECORD, b"store", XattrFlags::empty())?;
-    // Last: the mode says that it is complete.
+    // The mode is set last, because it marks the store as complete.
     rustix::fs::fchmod(&listable, Mode::from_raw_mode(STORE_MODE))?;
     rustix::fs::fsync(&listable)?;
     sync_directory(parent)?;

@@ -1,13 +1,13 @@
-//! Where file systems are mounted, as mountinfo says it. proc(5).
+//! Mount points by mountinfo. proc(5).
 
 use std::io;
 use std::path::PathBuf;
 
-/// Bytes of mountinfo: some hundred thousand mounts.
+/// Maximum length of mountinfo: some hundred thousand mounts.
 const MOUNTINFO_BYTES_MAX: usize = 64 << 20;
 
-/// Types of file systems of this machine that can have stores. Others need not answer, as those of
-/// the network and of user space, or are mounted when they are looked at.
+/// Types of local file systems that can have stores. Others may block, such as network and
+/// user-space file systems, or are automounted on access.
 const LOCAL: [&[u8]; 10] = [
     b"ext2",
     b"ext3",
@@ -24,16 +24,16 @@ const LOCAL: [&[u8]; 10] = [
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    /// Of the file system; btrfs says another one of its files.
+    /// Device of the file system; files of btrfs report another one.
     pub device: u64,
-    /// The directory of the file system that is mounted, or the file.
+    /// The mounted directory or file of the file system.
     pub root: Vec<u8>,
     pub at: Vec<u8>,
     kind: Vec<u8>,
 }
 
 impl Mount {
-    /// A line of mountinfo.
+    /// Parses a line of mountinfo.
     fn of_line(line: &[u8]) -> Option<Self> {
         let mut words = line.split(|byte| *byte == b' ');
         let device = std::str::from_utf8(words.nth(2)?).ok()?;
@@ -44,22 +44,22 @@ impl Mount {
         Some(Self { device, root, at, kind })
     }
 
-    /// Whether it may have a store, and answers without others.
+    /// True if the file system may have a store and is local.
     pub(super) fn is_local(&self) -> bool {
         LOCAL.contains(&&*self.kind)
     }
 
-    /// Whether each file has another device than mountinfo says.
+    /// True if files report a device other than mountinfo's.
     pub(super) fn has_subvolumes(&self) -> bool {
         self.kind == b"btrfs"
     }
 
-    /// Whether it may be of the file system whose files have this device.
+    /// True if it may be the file system of files with this device.
     fn may_have(&self, device: u64) -> bool {
         self.device == device || self.has_subvolumes()
     }
 
-    /// Whether another mount of the same file system has all that this one has.
+    /// True if another mount of the same file system covers this one.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         let root = other.root.strip_suffix(b"/").unwrap_or(&other.root);
         let rest = self.root.strip_prefix(root);
@@ -67,7 +67,7 @@ impl Mount {
     }
 }
 
-/// A word of mountinfo, which has spaces and the like in octal.
+/// Decodes the octal escapes of a mountinfo field.
 fn unescaped(word: &[u8]) -> Vec<u8> {
     let (mut text, mut rest) = (Vec::with_capacity(word.len()), word);
     while let Some((first, others)) = rest.split_first() {
@@ -87,18 +87,18 @@ fn unescaped(word: &[u8]) -> Vec<u8> {
     text
 }
 
-/// How far a search for references goes.
+/// Range of a search for references.
 #[derive(Clone, Debug)]
 pub(super) enum Extent {
-    /// Over the whole file system, by the mounts that this file lists.
+    /// The complete file system, by the mounts in this file.
     Mounts(PathBuf),
-    /// Over what this process serves: the temporary directories of tests.
+    /// The served trees only: the temporary directories of tests.
     #[cfg(test)]
     Served,
 }
 
 impl Extent {
-    /// That of the look at all streams.
+    /// The range of the daily scan.
     #[cfg(not(test))]
     pub(super) fn of_look() -> Self {
         Self::Mounts("/proc/self/mountinfo".into())
@@ -109,10 +109,9 @@ impl Extent {
         Self::Served
     }
 
-    /// The mounts that may be of a file system.
+    /// The mounts that may belong to a file system.
     ///
-    /// # Errors
-    /// The list cannot be read: there may be others.
+    /// # Errors The list cannot be read, so mounts may be missing.
     pub(super) fn mounts(&self, device: u64) -> io::Result<Vec<Mount>> {
         match self {
             Self::Mounts(list) => {
@@ -127,13 +126,13 @@ impl Extent {
         }
     }
 
-    /// Whether a place that cannot be opened may have files that refer to streams.
+    /// True if a directory that cannot be opened may contain references.
     pub(super) fn is_strict(&self) -> bool {
         matches!(self, Self::Mounts(_))
     }
 }
 
-/// The mounts in the text of mountinfo.
+/// Parses mountinfo.
 pub(super) fn mounts_in(text: &[u8]) -> impl Iterator<Item = Mount> {
     text.split(|byte| *byte == b'\n').filter_map(Mount::of_line)
 }
@@ -150,7 +149,7 @@ mod tests {
         7 1 0:57 /@ /srv/sub rw - btrfs /dev/sdd rw\n";
 
     #[test]
-    fn mountinfo_says_what_is_mounted_where() {
+    fn mountinfo_lines_are_parsed() {
         let all: Vec<_> = mounts_in(TEXT).collect();
         assert_eq!(all.len(), 5);
         assert_eq!((&*all[0].at, &*all[0].root), (&b"/srv/a b\\"[..], &b"/"[..]));
@@ -162,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_that_need_not_answer_are_not_looked_at() {
+    fn mounts_that_may_block_are_skipped() {
         let local: Vec<_> = mounts_in(TEXT).map(|mount| mount.is_local()).collect();
         assert_eq!(local, [true, true, false, false, true]);
     }

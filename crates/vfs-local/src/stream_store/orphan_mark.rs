@@ -1,45 +1,45 @@
-//! Looks that found a stream's host gone, as an attribute of the stream's file remembers them.
+//! Extended attribute of an orphaned store file that records the scans that found its host missing.
 //!
-//! One look proves little: the kernel says the same of a file that is gone and of one that a broken
-//! disk does not give, and the clock may be wrong. So looks on several days count, and searches for
-//! files that refer to the stream: a file that is moved while a search runs may be missed by it.
+//! A single scan proves little: the kernel gives the same answer for a deleted file and for one
+//! that a failing disk does not return, and the clock may be wrong. So scans on several days count,
+//! and searches for files that refer to the stream. A search may miss a file that is moved
+//! meanwhile.
 
 use rustix::fd::AsFd;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-/// The attribute with the mark.
+/// Name of the attribute.
 pub(super) const ORPHAN_SINCE: &str = "user.anabranch.orphan-since";
-/// How long the host of a stream's file is known to be gone before that is removed, unless this
-/// process has removed the host.
+/// Minimum age of an orphan before its removal, unless this process removed the host.
 const ORPHAN_SECONDS: u64 = 24 * 60 * 60;
-/// Between two looks that count.
+/// Minimum interval between scans that count.
 const LOOK_SECONDS: u64 = 20 * 60 * 60;
-/// Looks that must have found the host gone.
+/// Number of scans that must have found no host.
 pub(super) const LOOKS_MIN: u32 = 3;
-/// Searches that must have found no reference.
+/// Number of searches that must have found no reference.
 pub(super) const SEARCHES_MIN: u32 = 2;
-/// After a search has found a reference that the stream cannot follow: users may plant those, and
-/// a search reads the whole file system.
+/// Interval after a search that found a reference which the stream cannot follow. Users may plant
+/// such references, and a search reads the complete file system.
 const REFERRED_SECONDS: u64 = 30 * 24 * 60 * 60;
 
-/// Bytes of the kernel's name of a start of the system.
+/// Length of the kernel's boot id.
 const BOOT_BYTES: usize = 36;
-/// Bytes of a mark.
+/// Length of an encoded mark.
 const BYTES: usize = 4 * 8 + 2 * 4 + BOOT_BYTES;
 
-/// The time by each clock.
+/// Readings of both clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ClockReading {
     /// Seconds since 1970.
     pub wall: u64,
-    /// Seconds since this start of the system.
+    /// Seconds since this boot.
     pub awake: u64,
     pub boot: [u8; BOOT_BYTES],
 }
 
 impl ClockReading {
-    /// Reads them.
+    /// Reads both clocks.
     pub(super) fn now() -> Self {
         let awake = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let mut boot = [0; BOOT_BYTES];
@@ -56,40 +56,40 @@ impl ClockReading {
     }
 }
 
-/// The looks at a stream's file of which the host was gone. Times are of the wall clock, in seconds.
+/// Scans of a store file without a host. Times are wall clock seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OrphanMark {
-    /// The first look.
+    /// Time of the first scan.
     pub since: u64,
-    /// The last look that counts.
+    /// The last scan that counts.
     pub last: ClockReading,
     pub looks: u32,
-    /// Complete searches that have found no reference.
+    /// Number of complete searches without a reference.
     pub searches: u32,
-    /// When a reference was found last that the stream cannot follow; 0 if never.
+    /// Time of the last search that found an unusable reference; 0 if none did.
     pub referred: u64,
 }
 
 impl OrphanMark {
-    /// The mark of a first look.
+    /// The mark of a first scan.
     pub(super) fn new(now: ClockReading) -> Self {
         Self { since: now.wall, last: now, looks: 1, searches: 0, referred: 0 }
     }
 
-    /// The mark after a further look; none if that comes too early to count.
+    /// The mark after a further scan; `None` if it comes too early to count.
     pub(super) fn looked(self, now: ClockReading) -> Option<Self> {
         if now.wall < self.last.wall {
-            // The clock was wrong, or is.
+            // The clock was or is wrong.
             return Some(Self::new(now));
         }
-        // The wall clock may have been set since: this start's own clock is not.
+        // The wall clock may have been set meanwhile; the boot clock cannot be.
         let is_later =
             now.boot != self.last.boot || now.awake.saturating_sub(self.last.awake) >= LOOK_SECONDS;
         let counts = is_later && now.wall - self.last.wall >= LOOK_SECONDS;
         counts.then(|| Self { last: now, looks: self.looks.saturating_add(1), ..self })
     }
 
-    /// Whether references are to be searched for.
+    /// True if a search for references is due.
     pub(super) fn is_search_due(&self) -> bool {
         let now = self.last.wall;
         let is_referred =
@@ -118,7 +118,7 @@ impl OrphanMark {
         Self { since: long(0), last, looks, searches, referred: long(3) }
     }
 
-    /// The mark of a file; none if it has none, or that of an older version.
+    /// The mark of a file; `None` if it has none, or one of an older version.
     pub(super) fn of(file: impl AsFd) -> rustix::io::Result<Option<Self>> {
         let mut bytes = [0; BYTES];
         match rustix::fs::fgetxattr(file, ORPHAN_SINCE, &mut bytes) {
@@ -128,13 +128,13 @@ impl OrphanMark {
         }
     }
 
-    /// Marks a file, or with `REPLACE` one that is marked still.
+    /// Stores a mark; with `REPLACE` only if the file still has one.
     pub(super) fn put(&self, file: impl AsFd, flags: XattrFlags) -> rustix::io::Result<()> {
         rustix::fs::fsetxattr(file, ORPHAN_SINCE, &self.encode(), flags)
     }
 }
 
-/// Takes the mark from a file of which the host was found again.
+/// Removes the mark of a file whose host was found.
 pub(super) fn clear(file: impl AsFd) {
     match rustix::fs::fremovexattr(file, ORPHAN_SINCE) {
         Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::ROFS) => {}
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn orphan_is_searched_for_after_looks_on_three_days() {
+    fn orphan_search_is_due_after_scans_on_three_days() {
         let first = OrphanMark::new(at(DAY, 10, 1));
         assert_eq!(first.looked(at(DAY + 60, 70, 1)), None, "a reload");
         let second = first.looked(at(2 * DAY, DAY, 1)).unwrap();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn clock_that_was_set_makes_no_look_older() {
+    fn set_clock_does_not_age_a_mark() {
         let first = OrphanMark::new(at(0, 10, 1));
         assert_eq!(first.looked(at(20_000 * DAY, 70, 1)), None, "it was set a minute later");
         let second = first.looked(at(20_000 * DAY, 10 + DAY, 1)).unwrap();

@@ -1,5 +1,5 @@
-//! The project that a file counts to where quotas are kept by projects, as on XFS and ext4:
-//! FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR, `linux/fs.h`.
+//! Project ids of store files, for project quotas as on XFS and ext4: FS_IOC_FSGETXATTR and
+//! FS_IOC_FSSETXATTR, `linux/fs.h`.
 
 use crate::node::LocalNode;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -22,20 +22,20 @@ struct FileFlags {
 
 const GET: Opcode = opcode::read::<FileFlags>(b'X', 31);
 const SET: Opcode = opcode::write::<FileFlags>(b'X', 32);
-/// Files made in the directory, or linked into it, are of its project (FS_XFLAG_PROJINHERIT).
+/// Files created in or linked into the directory inherit its project (FS_XFLAG_PROJINHERIT).
 const INHERITS: u32 = 0x200;
 
-/// Counts a stream's file to the project of its host. Nothing where there are no projects.
+/// Assigns a store file to its host's project. Does nothing on file systems without projects.
 ///
-/// # Errors
-/// [`Errno::DQUOT`] if that project has no room.
+/// # Errors [`Errno::DQUOT`] if the project's quota is exhausted.
 pub fn copy_project(host: &LocalNode, file: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let (Some(of_host), Ok(own)) = (project_of(host), read(file)) else { return Ok(()) };
     if own.project == of_host {
         return Ok(());
     }
     match write(file, FileFlags { project: of_host, ..own }) {
-        // Not in a user namespace, where the host has its project by inheritance, as has the store.
+        // In a user namespace the kernel refuses the change, but host and store inherit the same
+        // project.
         Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => {
             static WARNED: Once = Once::new();
             WARNED.call_once(|| {
@@ -47,32 +47,32 @@ pub fn copy_project(host: &LocalNode, file: BorrowedFd<'_>) -> rustix::io::Resul
     }
 }
 
-/// Has a directory take files of other projects by a link: it refuses them while it hands its own
-/// on.
+/// Clears project inheritance of a directory. While it is set, the directory refuses links of files
+/// with another project.
 pub fn stop_inheritance(directory: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let own = read(directory)?;
     write(directory, FileFlags { flags: own.flags & !INHERITS, ..own })
 }
 
-/// Counts a file to a project.
+/// Assigns a file to a project.
 #[cfg(test)]
 pub fn give(file: BorrowedFd<'_>, project: u32) -> rustix::io::Result<()> {
     write(file, FileFlags { project, ..read(file)? })
 }
 
-/// Has a directory hand its project on.
+/// Sets project inheritance of a directory.
 #[cfg(test)]
 pub fn start_inheritance(directory: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let own = read(directory)?;
     write(directory, FileFlags { flags: own.flags | INHERITS, ..own })
 }
 
-/// The project of a file; none where there are no projects.
+/// The project of a file; `None` on file systems without projects.
 pub fn project_of(node: &LocalNode) -> Option<u32> {
     if let Ok(found) = read(node.as_fd()) {
         return Some(found.project);
     }
-    // A file that is open for looking only takes no such call. An open must not wait for local leases.
+    // The call requires a descriptor other than O_PATH. The open must not wait for local leases.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(node.proc_path(), flags, Mode::empty()).ok()?;
     read(file.as_fd()).ok().map(|found| found.project)

@@ -1,35 +1,35 @@
-//! The two ties between a stream's file and its host, the file that it is a stream of: the
-//! reference in the host's attribute, and the record in an attribute of the stream's file.
+//! The two links between a store file and its host: the reference in the host's attribute, and the
+//! record in the store file's attribute.
 //!
-//! Users may write attributes of their own files, and programs copy them from file to file. So a
-//! reference says nothing by itself: it counts if the record names that very file.
+//! Users may write attributes of their own files, and programs copy them between files. So a
+//! reference proves nothing by itself; it counts if the record refers to that very file.
 
 use crate::node::LocalNode;
 use crate::xattr_notes;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Last byte of an attribute that refers to a file. Samba has the number of the attributes there
-/// in which a stream goes on, which is at most 15.
+/// Last byte of an attribute that refers to a file. In Samba's layout the byte is the number of
+/// continuation attributes, at most 15.
 const REFERENCE: u8 = 0xF0;
-/// First bytes of a reference.
+/// Prefix of a reference.
 const MAGIC: &[u8] = b"\0anabranch-stream:1\0";
-/// Layout of a record.
+/// Version of the record layout.
 const VERSION: u8 = 2;
-/// The layout without the host's rights.
+/// The layout version without the host's rights.
 const VERSION_WITHOUT_RIGHTS: u8 = 1;
-/// Bytes of one of the kernel's handles in a record.
+/// Maximum length of a kernel handle in a record.
 const HANDLE_BYTES_MAX: usize = vfs::NodeHandle::BYTES_MAX;
-/// Bytes of a hash of a file's owner, group, mode and access list.
+/// Length of the hash of a file's owner, group, mode and ACL.
 const RIGHTS_BYTES: usize = 32;
-/// Bytes of a record.
+/// Maximum length of a record.
 pub const RECORD_BYTES_MAX: usize = 1 + 8 + 8 + RIGHTS_BYTES + 2 * (1 + HANDLE_BYTES_MAX);
 
-/// Names a stream's file in its store, and in no other store of the file system.
+/// Id of a store file, unique in its store and across the stores of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredId([u8; 16]);
 
 impl StoredId {
-    /// An id that this process has not given before. It is no secret.
+    /// A new id, unique in this process. It is not secret.
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let (now, count) = (xattr_notes::now() as u64, COUNT.fetch_add(1, Ordering::Relaxed));
@@ -40,23 +40,23 @@ impl StoredId {
         Self(id)
     }
 
-    /// The id in the value of a stream's attribute, if that refers to a file.
+    /// The id in a stream attribute's value, if that is a reference.
     pub fn of_attribute(value: &[u8]) -> Option<Self> {
         let id = value.strip_prefix(MAGIC)?.strip_suffix(&[REFERENCE])?;
         id.try_into().ok().map(Self)
     }
 
-    /// The value of the attribute of a stream that is in the file with this id.
+    /// The attribute value of a stream in the file with this id.
     pub fn attribute(self) -> Vec<u8> {
         [MAGIC, &self.0, &[REFERENCE]].concat()
     }
 
-    /// The name of the file in its store.
+    /// File name in the store.
     pub fn file_name(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The id that a file in a store is named by.
+    /// Parses a file name in a store.
     pub fn of_file_name(name: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(name).ok().filter(|text| text.len() == 32)?;
         let id = Self(u128::from_str_radix(text, 16).ok()?.to_be_bytes());
@@ -64,50 +64,50 @@ impl StoredId {
     }
 }
 
-/// Which file on its file system, over a new mount and in a snapshot of it: a number is given
-/// again, but not at the same time.
+/// Identity of a file on its file system, across mounts and in snapshots. An inode number may be
+/// reused, but not with the same creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Host {
     inode: u64,
-    /// When it was made, in nanoseconds; 0 where the file system does not tell.
+    /// Creation time in nanoseconds; 0 if the file system does not store it.
     born: i64,
 }
 
 impl Host {
-    /// The file that a node is.
+    /// The identity of a node.
     pub fn of(node: &LocalNode) -> Self {
         let born = node.born.map_or(0, |born| i64::try_from(born.0).unwrap_or(0));
         Self { inode: node.key.inode, born }
     }
 
-    /// Whether a number that is given again cannot be told from the file that had it before.
+    /// True if a file that reuses the inode number cannot be distinguished.
     pub fn is_ambiguous(self) -> bool {
         self.born == 0
     }
 
-    /// The file's number.
+    /// Inode number.
     pub fn inode(self) -> u64 {
         self.inode
     }
 }
 
-/// The record that a stream's file has of its host.
+/// A store file's record of its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The file that it is a stream of.
+    /// The host.
     pub host: Host,
-    /// Hash of that file's owner, group, mode and access list, if it was recorded: equal ones give
-    /// the same users the same rights.
+    /// Hash of the host's owner, group, mode and ACL, if recorded. Equal hashes give the same users
+    /// the same rights.
     pub host_rights: Option<[u8; RIGHTS_BYTES]>,
-    /// The kernel's handle of that file; empty where there is none.
+    /// The kernel's handle of the host; empty if there is none.
     pub host_handle: Vec<u8>,
-    /// The kernel's handle of the stream's file itself: another one has been copied from it, as
-    /// out of a backup.
+    /// The kernel's handle of the store file itself. A different handle reveals a copy, for
+    /// instance from a backup.
     pub own_handle: Vec<u8>,
 }
 
 impl Record {
-    /// As it is stored.
+    /// Encodes the record.
     pub fn encode(&self) -> Vec<u8> {
         let version = self.host_rights.map_or(VERSION_WITHOUT_RIGHTS, |_| VERSION);
         let mut bytes = vec![version];
@@ -122,7 +122,7 @@ impl Record {
         bytes
     }
 
-    /// From what is stored, which a local program may have written.
+    /// Decodes a record, which a local program may have written.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (version, rest) = bytes.split_first()?;
         let (inode, rest) = rest.split_first_chunk()?;
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reference_is_told_from_every_value_that_samba_writes() {
+    fn reference_differs_from_every_samba_value() {
         let id = StoredId::new();
         assert_ne!(id, StoredId::new());
         let value = id.attribute();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn record_round_trips_and_no_part_of_it_is_one() {
+    fn record_round_trips_and_rejects_truncation() {
         let host = Host { inode: 7, born: -3 };
         for host_rights in [None, Some([9; RIGHTS_BYTES])] {
             let (host_handle, own_handle) = (vec![1; 20], vec![2; HANDLE_BYTES_MAX]);

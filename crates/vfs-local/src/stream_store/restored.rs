@@ -1,15 +1,14 @@
-//! A search for files that refer to streams' files whose host is gone.
+//! Searches a file system for files that refer to orphaned store files.
 //!
-//! A file that a local program has removed may come back from a backup under another number, with
-//! the attribute that refers to its stream. Until a client opens the stream nothing says so but that
-//! attribute. So a stream's file that the look through a store finds without a host is removed only
-//! after a search of its file system, from the roots of all its mounts and of what is served: the
-//! file that refers to it has the stream from then on ([`super::adoption`]). Other processes may
-//! serve what this one does not.
+//! A file that a local program removed may be restored from a backup with another inode number, and
+//! with the attribute that refers to its stream. Until a client opens the stream, only that
+//! attribute reveals the restore. So the sweep removes an orphan only after a search of its file
+//! system, from the roots of all its mounts and of the served trees. The file that refers to an
+//! orphan adopts it ([`super::adoption`]). Other processes may serve trees that this one does not.
 //!
-//! A search that could not look at everything has found nothing out, and nothing is removed: where
-//! something could not be opened or read, was moved meanwhile, or mounted. Only an entry that is gone
-//! when it is looked at is passed over.
+//! An incomplete search has no result, and nothing is removed: for instance if something could not
+//! be opened or read, or was moved or mounted meanwhile. Only an entry that disappears before it is
+//! examined is skipped.
 
 use super::mounts::Extent;
 use super::record::StoredId;
@@ -23,19 +22,19 @@ use std::collections::HashSet;
 use std::mem::MaybeUninit;
 use vfs::Wanted;
 
-/// Directories that are still to be searched: some hundred megabytes of paths.
+/// Maximum number of directories still to be searched: some hundred megabytes of paths.
 const DIRECTORIES_MAX: usize = 1 << 20;
-/// Entries after which others have their turn.
+/// Number of entries between pauses.
 const BATCH_ENTRIES: usize = 64;
-/// Bytes read from a directory at once.
+/// Bytes read from a directory per call.
 const LIST_BYTES: usize = 32 * 1024;
-/// Bytes of the names of a file's attributes: XATTR_LIST_MAX of Linux.
+/// Buffer for the names of a file's attributes: XATTR_LIST_MAX of Linux.
 const ATTRIBUTES_BYTES_MAX: usize = 64 * 1024;
 
-/// Searches a file system for files that refer to these streams' files, and has them adopt those.
-/// Returns the ids that nothing refers to; none if the search could not be completed.
+/// Searches a file system for references to these store files, which the referring files then
+/// adopt. Returns the ids without a reference; `None` if the search was incomplete.
 ///
-/// `pause` is called again and again.
+/// The search calls `pause` regularly.
 pub(super) fn without_reference(
     device: u64,
     sought: HashSet<StoredId>,
@@ -45,7 +44,7 @@ pub(super) fn without_reference(
     search(vec![0; ATTRIBUTES_BYTES_MAX], device, sought, extent, pause)
 }
 
-/// See [`without_reference`]. The names of a file's attributes go into `names`.
+/// See [`without_reference`]. `names` is the buffer for the names of a file's attributes.
 pub(super) fn search(
     names: Vec<u8>,
     device: u64,
@@ -67,7 +66,7 @@ pub(super) fn search(
 struct Search<'a> {
     device: u64,
     sought: HashSet<StoredId>,
-    /// For the names of a file's attributes.
+    /// Buffer for the names of a file's attributes.
     names: Vec<u8>,
     entries: usize,
     pause: &'a mut dyn FnMut(),
@@ -82,7 +81,7 @@ impl Search<'_> {
             }
             self.below(&top.open()?)?;
         }
-        // A later mount was not searched, and may have hidden what should have been.
+        // A later mount was not searched, and may have hidden part of the tree.
         if extent.mounts(self.device)? == mounts { Ok(()) } else { Err(Errno::BUSY.into()) }
     }
 
@@ -99,21 +98,21 @@ impl Search<'_> {
             }
             match open_below(top, &path) {
                 Ok(directory) => {
-                    // Not by its name: what is mounted there need not answer.
+                    // By descriptor, because a file system mounted on the name might block.
                     let listed = rustix::fs::flistxattr(&directory, &mut *self.names);
                     self.look_at(listed, || rustix::io::fcntl_dupfd_cloexec(&directory, 0))?;
                     self.list(&directory, &path, &mut pending)?;
                 }
-                // Something is mounted there: what is of the same file system is another top.
+                // A mount point. A mount of the same file system is a search root of its own.
                 Err(Errno::XDEV) => {}
-                // It may have been moved to where the search has been.
+                // The directory may have been moved to a part that was already searched.
                 Err(errno) => return Err(errno),
             }
         }
         Ok(())
     }
 
-    /// Looks at what is in a directory, and adds the directories in it to those to be searched.
+    /// Searches a directory, and queues its subdirectories.
     fn list(
         &mut self,
         directory: &OwnedFd,
@@ -148,7 +147,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Looks at an entry of a directory, which may be gone by now.
+    /// Examines a directory entry, which may have disappeared.
     fn look_at_entry(&mut self, directory: &OwnedFd, name: &[u8]) -> rustix::io::Result<()> {
         let at = [format!("/proc/self/fd/{}/", directory.as_raw_fd()).as_bytes(), name].concat();
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -160,8 +159,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at one file or directory, which is opened only if it has streams by the names of its
-    /// attributes.
+    /// Examines one file or directory. It is opened only if its attribute names include a stream.
     fn look_at(
         &mut self,
         listed: rustix::io::Result<usize>,
@@ -183,7 +181,7 @@ impl Search<'_> {
         }
         for id in streams::ids_of(&node).map_err(failed)? {
             if self.sought.remove(&id) {
-                // It becomes that file's; or is kept, and the log says why it does not.
+                // The file adopts it, or the log gives the reason for the refusal.
                 let _ = StoredFile::open(&node, id, false);
             }
         }
@@ -191,7 +189,7 @@ impl Search<'_> {
     }
 }
 
-/// The type of an entry; none if it is gone.
+/// The type of an entry; `None` if it disappeared.
 fn kind_of(
     directory: &OwnedFd,
     name: &[u8],

@@ -1,12 +1,10 @@
-//! Places of stores: the roots of what this process serves, and where a file system is mounted
-//! below one.
+//! Registry of stores: in the roots of the served trees, and in file systems mounted below one.
 //!
-//! Shares may overlap, and a file may be moved from one to another of the same file system, with
-//! its streams' files where they are. So a stream is looked for in each directory above its file: a
-//! store stays where it is when the share that made it is configured otherwise or not any more, and
-//! is found there. Then it is looked for in every other store of the file system that is known, and
-//! moved from there to where the first look finds it. Where it was found is remembered, so that a
-//! call costs the same however many shares there are.
+//! Shares may overlap, and a file may be moved between shares of one file system while its store
+//! files stay in place. So a stream is looked up in each directory above its host: a store stays in
+//! place when its share is reconfigured or removed, and is found there. Then it is looked up in
+//! every other known store of the file system, and moved to where the first look-up finds it. The
+//! location is cached, so that the cost of a call is independent of the number of shares.
 
 use super::mounts::{Mount, mounts_in};
 use super::record::StoredId;
@@ -21,26 +19,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use vfs::{FileKey, FileKind};
 
-/// Directories that are looked at above a file: more than any path has.
+/// Maximum number of directories examined above a file, more than any path has.
 const LEVELS_MAX: usize = 16 * 1024;
-/// Stores in no root of a share that are remembered. Others are found again by the walk upwards.
+/// Maximum number of cached stores outside share roots. Further ones are found again by the walk
+/// upwards.
 const PLACES_MAX: usize = 256;
 
-/// The root of a tree that is served.
+/// The root of a served tree.
 #[derive(Debug)]
 pub struct ServedRoot {
     fd: Arc<OwnedFd>,
     pub(super) key: FileKey,
-    /// Nothing refers to files in its store but what is served: not so in a snapshot.
+    /// Only served files refer to its store; false for a snapshot.
     pub(super) is_swept: bool,
-    /// How often its store was opened.
+    /// Number of times its store was opened.
     #[cfg(test)]
     pub(super) looks: AtomicU64,
 }
 
 impl Drop for ServedRoot {
-    /// A share that is served no more has streams of files that were moved from it to others. Its
-    /// file system need not answer: another thread looks for them.
+    /// A retired share may hold streams of files that were moved to other shares. Its file system
+    /// may block, so another thread registers them.
     fn drop(&mut self) {
         if self.is_swept {
             roots().retired.push((self.key.device, self.fd.clone()));
@@ -49,7 +48,7 @@ impl Drop for ServedRoot {
     }
 }
 
-/// Remembers the stores of roots that are served no more: of a device, or of all.
+/// Registers the stores of retired roots: those of a device, or all.
 fn settle_retired(device: Option<u64>) {
     let is_meant = |of: u64| device.is_none_or(|device| device == of);
     let retired: Vec<_> = roots().retired.iter().filter(|(of, _)| is_meant(*of)).cloned().collect();
@@ -58,13 +57,14 @@ fn settle_retired(device: Option<u64>) {
             remember(*device, fd.as_fd());
         }
     }
-    // Not before: others would find such a store neither here nor there. Twice is as good as once.
+    // Not earlier, because concurrent look-ups would find such a store in neither list. Registering
+    // twice is harmless.
     let is_settled = |fd: &Arc<OwnedFd>| retired.iter().any(|(_, done)| Arc::ptr_eq(fd, done));
     roots().retired.retain(|(_, fd)| !is_settled(fd));
 }
 
-/// A directory with a store that is no root of a share. It is not held open, or its file system
-/// could not be unmounted.
+/// A directory with a store that is no share root. It is not held open, so that its file system can
+/// be unmounted.
 #[derive(Debug)]
 pub(super) struct OtherPlace {
     device: u64,
@@ -78,7 +78,7 @@ pub(super) enum StorePlace {
     Other(Arc<OtherPlace>),
 }
 
-/// The store at a place, and which place that is, if it can be remembered.
+/// An open store, and its location if it can be cached.
 pub(super) struct FoundStore {
     pub store: rustix::io::Result<OwnedFd>,
     pub place: Option<StorePlace>,
@@ -87,21 +87,21 @@ pub(super) struct FoundStore {
 struct Roots {
     served: Vec<Weak<ServedRoot>>,
     places: Vec<Arc<OtherPlace>>,
-    /// Roots that are served no more, with their devices: until a thread has looked at them.
+    /// Retired roots with their devices, until a thread has examined them.
     retired: Vec<(u64, Arc<OwnedFd>)>,
 }
 
-/// Streams' files of which the store is remembered: a few megabytes.
+/// Maximum number of store files whose store is cached: a few megabytes.
 const STORES_NOTED_MAX: usize = 1 << 14;
 
-/// The stores in which streams' files were found last.
+/// The store of each recently found store file.
 static NOTED: LazyLock<Mutex<HashMap<StoredId, NotedStore>>> = LazyLock::new(Mutex::default);
 
 /// See [`NOTED`].
 #[derive(Clone, Debug)]
 struct NotedStore {
     place: StorePlace,
-    /// A write does not move the file from it.
+    /// A write does not move the file out of this store.
     is_for_writes: bool,
 }
 
@@ -109,25 +109,25 @@ fn noted() -> MutexGuard<'static, HashMap<StoredId, NotedStore>> {
     NOTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Files that were moved from a store to another.
+/// Number of store files moved between stores.
 static MOVES: AtomicU64 = AtomicU64::new(0);
 
-/// How often a stream's file was moved from a store to another.
+/// Number of moves of store files between stores.
 pub(super) fn moves() -> u64 {
     MOVES.load(Ordering::SeqCst)
 }
 
-/// A stream's file was moved from a store to another.
+/// Counts a move of a store file between stores.
 pub(super) fn count_move() {
     MOVES.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Remembers the store in which a stream's file was found.
+/// Caches the store in which a store file was found.
 pub(super) fn note_store(id: StoredId, place: Option<StorePlace>) {
     note(id, place, true);
 }
 
-/// The same of a store from which the next write moves the file.
+/// Caches a store from which the next write moves the store file.
 pub(super) fn note_store_for_reads(id: StoredId, place: Option<StorePlace>) {
     note(id, place, false);
 }
@@ -141,12 +141,12 @@ fn note(id: StoredId, place: Option<StorePlace>, is_for_writes: bool) {
     noted.insert(id, NotedStore { place, is_for_writes });
 }
 
-/// A stream's file is gone.
+/// Removes a deleted store file from the cache.
 pub(super) fn forget_store(id: StoredId) {
     noted().remove(&id);
 }
 
-/// The store in which a stream's file was found last.
+/// The cached store of a store file.
 pub(super) fn last_store_of(device: u64, id: StoredId, writes: bool) -> Option<OwnedFd> {
     let noted = noted().get(&id).filter(|noted| noted.is_for_writes || !writes).cloned()?;
     match noted.place {
@@ -166,7 +166,7 @@ fn roots() -> MutexGuard<'static, Roots> {
     ROOTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has the streams of a tree found for as long as what is returned lives.
+/// Registers a tree's stores for the lifetime of the returned value.
 pub fn serve(root: BorrowedFd<'_>, is_swept: bool) -> rustix::io::Result<Arc<ServedRoot>> {
     let key = key_of(&rustix::fs::fstat(root)?);
     let served = Arc::new(ServedRoot {
@@ -189,13 +189,13 @@ pub fn serve(root: BorrowedFd<'_>, is_swept: bool) -> rustix::io::Result<Arc<Ser
     Ok(served)
 }
 
-/// Remembers the stores of file systems that are mounted below a directory, so that the streams of
-/// files in them are known, and go with their files. Whether there is one.
+/// Registers the stores of file systems mounted below a directory, so that streams of their files
+/// are found and removed with the files. Returns whether there is one.
 fn remember_mounted(root: BorrowedFd<'_>) -> bool {
     let (Ok(path), Ok(mounts)) = (kernel_path(root), std::fs::read("/proc/self/mountinfo")) else {
         return false;
     };
-    // Others might not answer, or be mounted by the look.
+    // Other file systems may block, or be automounted by the access.
     let local = mounts_in(&mounts).filter(Mount::is_local);
     let below = local.filter(|mount| is_below(&mount.at, &path)).take(PLACES_MAX);
     let remembered = below.filter(|mount| {
@@ -211,7 +211,7 @@ fn is_below(path: &[u8], directory: &[u8]) -> bool {
     path.strip_prefix(directory).is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
 }
 
-/// All roots that are served.
+/// All served roots.
 pub(super) fn served() -> Vec<Arc<ServedRoot>> {
     roots().served.iter().filter_map(Weak::upgrade).collect()
 }
@@ -224,8 +224,8 @@ impl ServedRoot {
     }
 }
 
-/// The known stores of a device, each opened as it is asked for. A place without a store is
-/// passed over; any other failure says that streams may be where nobody could look.
+/// The known stores of a device, opened on demand. A location without a store is skipped. Any other
+/// failure means that streams may exist in an unreachable store.
 pub(super) fn stores_on(device: u64) -> impl Iterator<Item = FoundStore> {
     let on_device = move |root: &Arc<ServedRoot>| root.key.device == device;
     let in_roots = served().into_iter().filter(on_device).map(|root| FoundStore {
@@ -272,22 +272,19 @@ impl TopSource {
 }
 
 impl SearchTop {
-    /// Opens it, for looking.
+    /// Opens it with O_PATH.
     ///
-    /// # Errors
-    /// [`Errno::STALE`] if it is another one by now.
+    /// # Errors [`Errno::STALE`] if it is another node by now.
     pub(super) fn open(&self) -> rustix::io::Result<OwnedFd> {
         let fd = self.source.open()?;
         if key_in_mount(&fd)? == self.key { Ok(fd) } else { Err(Errno::STALE) }
     }
 }
 
-/// The directories, and files, below which files may refer to streams in stores of a device: the
-/// roots of its mounts, what is served of it, and what was, without those that are below another one
-/// in the same mount.
+/// Search roots for references to streams in the stores of a device: the roots of its mounts, and
+/// the current and former served trees on it, without those below another one in the same mount.
 ///
-/// # Errors
-/// One of them cannot be opened. Unless `is_strict`, a former place may be gone.
+/// # Errors A search root cannot be opened. Unless `is_strict`, a former root may be missing.
 pub(super) fn tops_on(
     device: u64,
     mounts: &[Mount],
@@ -300,7 +297,7 @@ pub(super) fn tops_on(
     for place in places_on(device) {
         match TopSource::Place(place).into_top() {
             Ok(top) => all.push(top),
-            // The whole file system is searched, wherever it is by now.
+            // The complete file system is searched, so the location is covered.
             Err(_) if is_whole => {}
             Err(Errno::NOENT | Errno::NOTDIR | Errno::XDEV) if !is_strict => {}
             Err(errno) => return Err(errno),
@@ -321,10 +318,10 @@ fn open_mounted(path: &[u8]) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, flags, Mode::empty())
 }
 
-/// Inode of the root of each subvolume of btrfs.
+/// Inode number of the root of each btrfs subvolume.
 const SUBVOLUME_INODE: u64 = 256;
 
-/// The roots of the mounts of a device, and whether one of them is that of the file system.
+/// The roots of a device's mounts, and whether one of them is the root of the file system.
 fn mounted_tops(device: u64, mounts: &[Mount]) -> rustix::io::Result<(Vec<SearchTop>, bool)> {
     let (mut tops, mut opened, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     let mut is_whole = false;
@@ -340,7 +337,7 @@ fn mounted_tops(device: u64, mounts: &[Mount]) -> rustix::io::Result<(Vec<Search
             }
             // Another subvolume.
             Ok(_) if mount.has_subvolumes() => {}
-            // Something else is mounted over it.
+            // Another file system is mounted over it.
             Ok(_) => failed.push((mount, Errno::XDEV)),
             Err(errno) => failed.push((mount, errno)),
         }
@@ -352,15 +349,16 @@ fn mounted_tops(device: u64, mounts: &[Mount]) -> rustix::io::Result<(Vec<Search
     }
 }
 
-/// The target of a descriptor, and by which mount: another one may have something else mounted on a
-/// directory below.
+/// Mount id and key of a descriptor. In another mount something else may be mounted on a
+/// subdirectory.
 fn key_in_mount(fd: &OwnedFd) -> rustix::io::Result<(u64, FileKey)> {
     let flags = rustix::fs::AtFlags::EMPTY_PATH;
     let stat = rustix::fs::statx(fd, c"", flags, rustix::fs::StatxFlags::MNT_ID)?;
     Ok((stat.stx_mnt_id, key_of(&rustix::fs::fstat(fd)?)))
 }
 
-/// Whether one of these directories is above this one, in the same mount.
+/// Whether a look-up finds the name, or `None` if it is denied or skipped; and the thread's user
+/// id.
 fn has_above(directory: &OwnedFd, keys: &HashSet<(u64, FileKey)>) -> rustix::io::Result<bool> {
     if !super::is_directory(&rustix::fs::fstat(directory)?) {
         return Ok(false);
@@ -385,7 +383,7 @@ fn has_above(directory: &OwnedFd, keys: &HashSet<(u64, FileKey)>) -> rustix::io:
     Err(Errno::NAMETOOLONG)
 }
 
-/// The stores whose streams are removed with their files.
+/// The stores that are swept.
 pub(super) fn swept_stores() -> impl Iterator<Item = (OwnedFd, u64)> {
     let swept = served().into_iter().filter(|root| root.is_swept);
     let in_roots = swept.map(|root| (root.open_store(), root.key.device));
@@ -408,13 +406,13 @@ impl OtherPlace {
 }
 
 fn places_on(device: u64) -> Vec<Arc<OtherPlace>> {
-    // Roots of other devices need not answer.
+    // Roots on other devices may block.
     settle_retired(Some(device));
     roots().places.iter().filter(|place| place.device == device).cloned().collect()
 }
 
-/// The stores in the directories above a file, up to the root of its file system, nearest first.
-/// Each is remembered.
+/// The stores in the directories above a file, nearest first, up to the root of its file system.
+/// Each is cached.
 pub(super) fn stores_above(node: &LocalNode) -> StoresAbove {
     StoresAbove { next: Some(parent_of(node)), device: node.key.device, levels: 0 }
 }
@@ -462,14 +460,14 @@ pub(super) fn store_for(node: &LocalNode) -> rustix::io::Result<OwnedFd> {
     make_store(directory_for(node)?.as_fd())
 }
 
-/// The directory that has the store for a file: the nearest root above it that is served, or the
-/// highest directory below that which is on the file's file system.
+/// The directory of the store for a file: the nearest served root above it, or the highest
+/// directory below that root on the file's file system.
 fn directory_for(node: &LocalNode) -> rustix::io::Result<OwnedFd> {
     let device = node.key.device;
     let roots: Vec<_> = served().iter().map(|root| root.key).collect();
     let mut at = match parent_of(node) {
         Ok(directory) => directory,
-        // Its path is too long, or it has no name any more.
+        // The path is too long, or the file has no name any more.
         Err(_) => return any_root(device),
     };
     let mut highest = None;
@@ -503,7 +501,7 @@ fn any_root(device: u64) -> rustix::io::Result<OwnedFd> {
     open_directory_at(root.fd.as_fd(), c".")
 }
 
-/// Remembers a directory with a store, if it is no root of a share.
+/// Registers a directory with a store, unless it is a share root.
 fn remember(device: u64, directory: BorrowedFd<'_>) -> Option<StorePlace> {
     let key = rustix::fs::fstat(directory).map(|stat| key_of(&stat)).ok()?;
     if let Some(root) = served().iter().find(|root| root.key == key) {
@@ -523,7 +521,7 @@ fn remember(device: u64, directory: BorrowedFd<'_>) -> Option<StorePlace> {
     Some(StorePlace::Other(place))
 }
 
-/// The directory that a file is in, or the directory that the node is.
+/// The parent directory of a file, or the directory itself.
 fn parent_of(node: &LocalNode) -> rustix::io::Result<OwnedFd> {
     use vfs::Node;
     if node.kind() == FileKind::Directory {
@@ -549,7 +547,7 @@ fn open_directory_at(
     rustix::fs::openat(directory, name, flags, Mode::empty())
 }
 
-/// Roots that are served no more and that no thread has looked at.
+/// Number of retired roots that no thread has examined yet.
 #[cfg(test)]
 pub(super) fn retired_count(key: FileKey) -> usize {
     let retired = roots().retired.clone();
@@ -562,7 +560,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_below_a_directory_are_told_from_others() {
+    fn mounts_below_a_directory_are_recognized() {
         let at = b"/srv/a b\\";
         assert!(is_below(at, b"/srv") && is_below(at, b"/"));
         for other in [&b"/srv/a"[..], b"/srv/a b\\", b"/srv/a b\\/c"] {

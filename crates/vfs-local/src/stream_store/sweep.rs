@@ -1,18 +1,18 @@
-//! Removing streams' files of which the file is gone.
+//! Removal of orphaned store files.
 //!
-//! A file goes with its last name and its last open, which may be long after the name, and local
-//! programs remove files, too. So one thread of the process looks at streams' files: soon at those
-//! of a file that has lost a name by this process, and at all of them when a share begins to be
-//! served and once a day. It asks the kernel by the handle in the record whether the file is there.
+//! A file ends with its last name and its last open, which may be long after the name; local
+//! programs remove files, too. So one thread per process scans store files: soon those of a file
+//! that lost a name through this process, and all of them when a share starts and once a day. It
+//! looks up the host by the kernel handle in the record.
 //!
-//! A file that was removed by a local program may come back from a backup. So the look at all marks
-//! a stream's file whose host is gone, and a later one removes it: after looks on three days
-//! ([`super::orphan_mark`]), and two searches for files that refer to it ([`super::restored`]).
-//! Meanwhile the streams of files that this process has removed are not held up.
+//! A file that a local program removed may be restored from a backup. So the daily scan marks an
+//! orphan, and a later scan removes it: after scans on three days ([`super::orphan_mark`]), and two
+//! searches for references ([`super::restored`]). The streams of files that this process removed do
+//! not wait for that.
 //!
-//! A stream's file out of a backup has another number than its record says, or no record, and waits
-//! for the file that it came with: it is never removed here. Nor are others where the kernel opens
-//! no handles, or refuses those of files that are there.
+//! A restored store file has another inode number than its record, or no record, and waits for its
+//! host; the sweep never removes it. The same applies if the kernel opens no handles, or refuses
+//! handles of existing files.
 
 use super::adoption::remove_unchanged;
 use super::mounts::Extent;
@@ -36,47 +36,47 @@ use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vfs::{FileKey, Name, ServerWork, Wanted};
 
-/// Files whose removal is noticed at once: some ten megabytes. Those of others are found by the
-/// daily look.
+/// Maximum number of hosts whose removal is noticed at once: some ten megabytes. The daily scan
+/// finds the rest.
 const HOSTS_MAX: usize = 1 << 17;
-/// Streams whose file has lost a name and that are still to be looked at; the daily look finds
-/// others.
+/// Maximum number of pending streams, whose host lost a name; the daily scan finds the rest.
 const PENDING_MAX: usize = 1 << 17;
-/// Between two looks at a file that has lost a name and is open still: the first, and the longest.
+/// Interval between checks of a nameless file that is still open: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// Between two looks at all.
+/// Interval between full scans.
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
-/// Files that are looked at in one batch, and the rest after it.
+/// Files per batch, and the pause after a batch.
 const BATCH_FILES: usize = 64;
 const BATCH_PAUSE: Duration = Duration::from_millis(5);
-/// How long nothing refers to a file, of which the stream may just be made by another server.
+/// Minimum age of an unreferenced store file, whose stream another server may be creating.
 const UNREFERENCED_SECONDS: i64 = 60 * 60;
-/// Between the two looks before such a file is removed: longer than a rename of a stream takes.
+/// Pause between the two checks before such a file is removed: longer than a rename of a stream
+/// takes.
 const SECOND_LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// Streams' files without a host that one look removes; the next removes others.
+/// Maximum number of orphans that one scan removes; the next scan removes the rest.
 const ORPHANS_MAX: usize = 1 << 16;
-/// Bytes read from a store at once.
+/// Bytes read from a store per call.
 const LIST_BYTES: usize = 32 * 1024;
 
-/// File systems (statfs(2), `f_type`) that refuse the handle of a file only if it is gone. Others,
-/// as those in user space, do so while they do not remember the file.
+/// Magic numbers (statfs(2), `f_type`) of file systems that refuse a handle only if its file is
+/// gone. Others, such as user-space file systems, also refuse it while the file is not cached.
 const EXT4: u32 = 0xEF53;
 const XFS: u32 = 0x5846_5342;
 const BTRFS: u32 = 0x9123_683E;
 const TMPFS: u32 = 0x0102_1994;
 
-/// The work of the sweeping thread.
+/// State of the sweeping thread.
 #[derive(Default)]
 struct Work {
     /// Files with long streams.
     hosts: HashMap<FileKey, HashSet<StoredId>>,
-    /// Streams whose file has lost a name, and whether it was the last one.
+    /// Pending streams, whose host lost a name, and whether that was the last one.
     pending: HashMap<(FileKey, StoredId), bool>,
-    /// All stores are to be looked at.
+    /// A full scan is requested.
     is_asked: bool,
     is_running: bool,
-    /// When all stores were looked at last, by the clock of [`time_awake`].
+    /// Time of the last full scan, by [`time_awake`].
     looked: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ impl Work {
         }
     }
 
-    /// How long all stores need not be looked at.
+    /// Time until the next full scan.
     fn round_left(&self, now: Duration) -> Duration {
         self.looked.map_or(ROUND, |looked| ROUND.saturating_sub(now.saturating_sub(looked)))
     }
@@ -95,14 +95,14 @@ impl Work {
 
 static WORK: LazyLock<Mutex<Work>> = LazyLock::new(Mutex::default);
 static WAKE: Condvar = Condvar::new();
-/// Files in [`Work::hosts`].
+/// Number of entries in [`Work::hosts`].
 static HOSTS: AtomicUsize = AtomicUsize::new(0);
 
 fn work() -> MutexGuard<'static, Work> {
     WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file has a long stream.
+/// Records that a file has a long stream.
 pub fn host_added(key: FileKey, id: StoredId) {
     let mut work = work();
     let is_new = !work.hosts.contains_key(&key);
@@ -114,8 +114,8 @@ pub fn host_added(key: FileKey, id: StoredId) {
     start(&mut work);
 }
 
-/// As [`host_added`] of a stream that was found, at less cost if the file is known to have it. A
-/// file without a name is not, or it would be forgotten never.
+/// Like [`host_added`], for a stream that was found; cheaper if it is known. A nameless file is not
+/// recorded, because nothing would remove its entry.
 pub fn host_found(key: FileKey, id: StoredId) {
     let work = work();
     let is_known = work.hosts.get(&key).is_some_and(|ids| ids.contains(&id));
@@ -125,7 +125,7 @@ pub fn host_found(key: FileKey, id: StoredId) {
     }
 }
 
-/// A file has this long stream no longer.
+/// Records that a file no longer has this long stream.
 pub fn host_dropped(key: FileKey, id: StoredId) {
     let mut work = work();
     if let Some(ids) = work.hosts.get_mut(&key) {
@@ -138,7 +138,7 @@ pub fn host_dropped(key: FileKey, id: StoredId) {
     HOSTS.store(work.hosts.len(), Ordering::Relaxed);
 }
 
-/// The long streams that a file is known to have.
+/// The known long streams of a file.
 pub fn ids_of_host(key: FileKey) -> Vec<StoredId> {
     if HOSTS.load(Ordering::Relaxed) == 0 {
         return Vec::new();
@@ -150,13 +150,13 @@ pub fn ids_of_host(key: FileKey) -> Vec<StoredId> {
 #[derive(Debug)]
 pub struct LosingHost {
     key: FileKey,
-    /// Open for looking, through no link.
+    /// O_PATH descriptor, opened without following a link.
     fd: OwnedFd,
 }
 
 impl LosingHost {
-    /// The file that a name leads to, which is this file if that is known. None, and next to no
-    /// cost, while it has no long streams.
+    /// The file that a name refers to; `known` gives its key if the caller knows it. `None`, at
+    /// almost no cost, if it has no long streams.
     pub fn at(parent: BorrowedFd<'_>, name: &Name, known: Option<FileKey>) -> Option<Self> {
         if HOSTS.load(Ordering::Relaxed) == 0 {
             return None;
@@ -171,7 +171,7 @@ impl LosingHost {
         is_host(key).then_some(Self { key, fd })
     }
 
-    /// The name is gone.
+    /// The name is removed.
     pub fn has_lost(self) {
         let is_last = rustix::fs::fstat(&self.fd).is_ok_and(|stat| stat.st_nlink == 0);
         let mut work = work();
@@ -182,7 +182,7 @@ impl LosingHost {
     }
 }
 
-/// Has all stores looked at.
+/// Requests a full scan.
 pub fn ask() {
     let mut work = work();
     work.is_asked = true;
@@ -213,7 +213,7 @@ fn run() {
     }
 }
 
-/// Waits for work: files that have lost a name, or none for all stores.
+/// Waits for work: pending streams, or `None` for a full scan.
 fn wait(pause: Duration) -> Option<HashMap<(FileKey, StoredId), bool>> {
     let mut guard = work();
     loop {
@@ -226,8 +226,7 @@ fn wait(pause: Duration) -> Option<HashMap<(FileKey, StoredId), bool>> {
         }
         if !guard.pending.is_empty() {
             drop(guard);
-            // The last open of a file that has lost its name may be about to end, and more files
-            // may lose theirs.
+            // The last open of a nameless file may end soon, and more files may lose their names.
             std::thread::sleep(pause);
             return Some(std::mem::take(&mut work().pending));
         }
@@ -236,20 +235,20 @@ fn wait(pause: Duration) -> Option<HashMap<(FileKey, StoredId), bool>> {
     }
 }
 
-/// Time for which the system was awake since its start.
+/// Time since boot, without suspended time.
 fn time_awake() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::try_from(now).unwrap_or_default()
 }
 
-/// Pauses between the batches of a look at all.
+/// Pauses between the batches of a full scan.
 pub(super) struct Breaks {
-    /// When pending streams were looked at last, by the clock of [`time_awake`].
+    /// Time of the last check of pending streams, by [`time_awake`].
     tended: Duration,
     pause: Duration,
-    /// How far references are searched for.
+    /// Range of a search for references.
     extent: Extent,
-    /// Pending streams that were looked at.
+    /// Number of pending streams that were checked.
     #[cfg(test)]
     pub(super) pending_seen: usize,
 }
@@ -267,13 +266,13 @@ impl Default for Breaks {
 }
 
 impl Breaks {
-    /// Breaks of which the next one is for pending streams.
+    /// Breaks whose next pause checks pending streams.
     #[cfg(test)]
     pub(super) fn overdue() -> Self {
         Self { tended: Duration::ZERO, ..Self::default() }
     }
 
-    /// Leaves the disk to others, and removes the streams of files that this process has removed.
+    /// Yields the disk to other work, and removes the streams of files that this process removed.
     pub(super) fn take(&mut self) {
         std::thread::sleep(self.pause);
         if time_awake().saturating_sub(self.tended) < PAUSE {
@@ -289,24 +288,24 @@ impl Breaks {
     }
 }
 
-/// A stream's file that is left over, by the record that it had when that was found out.
+/// A leftover store file, with its record at the time of that finding.
 struct Leftover {
     store: Arc<OwnedFd>,
     id: StoredId,
     record: Record,
-    /// Of the looks that found no host.
+    /// Mark of the scans that found no host.
     mark: Option<OrphanMark>,
 }
 
-/// Removes files that are left over; how many went.
+/// Removes leftover files; returns their number.
 fn remove_all(leftovers: &[Leftover]) -> usize {
     let mut synced = HashSet::new();
     let removed = leftovers.iter().filter(|leftover| {
         let removed = server(|| {
             let store = (*leftover.store).as_fd();
             let device = rustix::fs::fstat(store).ok()?.st_dev;
-            // The removal of the file must not outlive a power failure that the removal of its
-            // host does not.
+            // After a power failure the removal of the store file must not persist without that of
+            // its host.
             if is_out_of_order(store) && !synced.contains(&device) {
                 rustix::fs::syncfs(open_listable(store).ok()?).ok()?;
                 synced.insert(device);
@@ -318,7 +317,7 @@ fn remove_all(leftovers: &[Leftover]) -> usize {
     removed.count()
 }
 
-/// Looks at streams whose file has lost a name; how many are to be looked at again.
+/// Checks pending streams; returns the number that must be checked again.
 fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
     let (mut later, mut leftovers) = (Vec::new(), Vec::new());
     for ((host, id), is_last) in pending {
@@ -333,7 +332,7 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
             })
         });
         match found {
-            // This process saw the last name go. Programs that have the file open without a name
+            // This process removed the last name. Programs that still have the nameless file open
             // lose its streams.
             Some((
                 store,
@@ -342,7 +341,7 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
             )) if is_last => {
                 leftovers.push(Leftover { store: Arc::new(store), id, record, mark: None });
             }
-            // A local program removed the other names: the look at all knows what to do.
+            // A local program removed the other names; the daily scan handles that.
             Some((_, FileState::Orphan | FileState::Referenced, _)) => {}
             Some((_, FileState::Removed, _)) => later.push((host, id, is_last)),
             Some(_) => host_added(host, id),
@@ -356,16 +355,16 @@ fn look_at_pending(pending: HashMap<(FileKey, StoredId), bool>) -> usize {
     count
 }
 
-/// Streams' files that are left over.
+/// Leftover store files.
 #[derive(Default)]
 struct LeftoverFiles {
-    /// Their host is there.
+    /// Files whose host exists.
     unreferenced: Vec<Leftover>,
-    /// Their host is gone, by the device that it was on.
+    /// Files whose host is gone, by its device.
     orphans: HashMap<u64, Vec<Leftover>>,
 }
 
-/// Looks at all streams' files of all stores.
+/// Scans all store files of all stores.
 pub(super) fn look_at_all(breaks: &mut Breaks) {
     let (mut seen, mut removed) = (HashSet::new(), 0);
     let mut found = LeftoverFiles::default();
@@ -394,8 +393,7 @@ pub(super) fn look_at_all(breaks: &mut Breaks) {
     }
 }
 
-/// Looks once more at streams that their files did not refer to: another process may have renamed
-/// them just then.
+/// Checks unreferenced streams once more, because another process may have been renaming them.
 fn still_unreferenced(mut leftovers: Vec<Leftover>) -> Vec<Leftover> {
     if !leftovers.is_empty() {
         std::thread::sleep(SECOND_LOOK_PAUSE);
@@ -407,14 +405,14 @@ fn still_unreferenced(mut leftovers: Vec<Leftover>) -> Vec<Leftover> {
     leftovers
 }
 
-/// Notes the result of a complete search; whether it is proven that nothing refers to the stream.
+/// Records the result of a complete search; true if the stream is proven unreferenced.
 fn note_search(orphan: &Leftover, is_gone: bool) -> bool {
     let Some(mark) = orphan.mark else { return false };
     let mark = match is_gone {
         true => OrphanMark { searches: mark.searches.saturating_add(1), ..mark },
         false => OrphanMark { searches: 0, referred: mark.last.wall, ..mark },
     };
-    // One that has a host by now is marked no more.
+    // A stream that has a host by now keeps no mark.
     let noted = open_file((*orphan.store).as_fd(), orphan.id, false)
         .and_then(|file| mark.put(&file, XattrFlags::REPLACE));
     noted.is_ok() && mark.searches >= SEARCHES_MIN
@@ -447,7 +445,7 @@ fn look_at_store(
     }
 }
 
-/// Looks at one stream's file; returns it with its state if it is left over.
+/// Examines one store file; returns it with its state if it is leftover.
 fn look_at_file(store: &Arc<OwnedFd>, device: u64, id: StoredId) -> Option<(FileState, Leftover)> {
     let (state, record) = state_of(store, id, Refresh::Record)?;
     let record = record?;
@@ -484,36 +482,36 @@ pub(super) fn names_in(store: BorrowedFd<'_>) -> Option<Vec<StoredId>> {
     Some(names)
 }
 
-/// State of a stream's file.
+/// State of a store file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileState {
-    /// Its host is there and refers to it.
+    /// The host exists and refers to it.
     Referenced,
-    /// It came out of a backup, or has no record.
+    /// It was restored from a backup, or has no record.
     Restored,
-    /// Its host is gone.
+    /// The host is gone.
     Orphan,
-    /// Its host has no name any more, and is open.
+    /// The host has no name any more, but is open.
     Removed,
-    /// Its host is there and does not refer to it.
+    /// The host exists and does not refer to it.
     Unreferenced,
-    /// The kernel opens no files by handles, here or for this process.
+    /// The kernel opens no handles, here or for this process.
     WithoutHandles,
-    /// The handle of its host is refused, which is no proof on this file system.
+    /// The kernel refuses the host's handle, which proves nothing on this file system.
     Unproven,
-    /// Something failed.
+    /// An error occurred.
     Unknown,
 }
 
-/// Facts that a look at a stream's file brings up to date.
+/// What a check updates in a store file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refresh {
-    /// Its record and its owner, where its host has others by now.
+    /// Record and owner, if the host's have changed.
     Record,
     Nothing,
 }
 
-/// State and record of a stream's file; none if it is not there.
+/// State and record of a store file; `None` if it does not exist.
 pub(super) fn state_of(
     store: &OwnedFd,
     id: StoredId,
@@ -567,7 +565,7 @@ fn state_by_host(
             }
             if refresh == Refresh::Record {
                 orphan_mark::clear(&stored.file);
-                // Under the lock, or a stream that is removed meanwhile is remembered.
+                // Recorded under the lock, so that a concurrently removed stream is not recorded.
                 host_added(node.key, stored.id());
             }
             FileState::Referenced
@@ -582,7 +580,7 @@ fn is_unchanged_for_long(store: BorrowedFd<'_>, id: StoredId) -> bool {
     changed.is_ok_and(|changed| now.saturating_sub(changed) > UNREFERENCED_SECONDS)
 }
 
-/// Notes that the host was found to be gone once more; the mark if references are to be searched for.
+/// Counts a scan that found no host; returns the mark if a search for references is due.
 fn look_at_orphan(store: BorrowedFd<'_>, id: StoredId) -> rustix::io::Result<Option<OrphanMark>> {
     let file = open_file(store, id, false)?;
     let now = ClockReading::now();
@@ -599,7 +597,7 @@ fn open_host(store: BorrowedFd<'_>, record: &Record) -> rustix::io::Result<Owned
     if record.host_handle.is_empty() {
         return Err(Errno::OPNOTSUPP);
     }
-    // The kernel takes no descriptor that is for looking only.
+    // The call rejects an O_PATH descriptor.
     open_lasting(open_listable(store)?.as_fd(), &record.host_handle)
 }
 
@@ -607,19 +605,19 @@ fn file_system(fd: BorrowedFd<'_>) -> Option<u32> {
     rustix::fs::fstatfs(fd).ok().map(|facts| facts.f_type as u32)
 }
 
-/// Whether a power failure may undo a change and keep a later one: btrfs syncs files out of the
-/// order in which they were changed.
+/// True if a power failure may undo a change and preserve a later one: btrfs syncs files in an
+/// order other than that of their changes.
 pub(super) fn is_out_of_order(store: BorrowedFd<'_>) -> bool {
     file_system(store) == Some(BTRFS)
 }
 
-/// Whether this answer to a handle shows that its file is gone.
+/// True if this error for a handle proves that its file is gone.
 fn is_gone(store: BorrowedFd<'_>, errno: Errno) -> bool {
     matches!(errno, Errno::STALE | Errno::NOENT)
         && file_system(store).is_some_and(|kind| [EXT4, XFS, BTRFS, TMPFS].contains(&kind))
 }
 
-/// State of the file that a record names.
+/// State of the file that a record refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostState {
     Present,
@@ -627,7 +625,7 @@ pub(super) enum HostState {
     Unknown,
 }
 
-/// Asks the kernel for the file that a record names.
+/// Looks up the file that a record refers to.
 pub(super) fn host_state(store: BorrowedFd<'_>, record: &Record) -> HostState {
     match open_host(store, record) {
         Ok(host) => match LocalNode::new(host, true, false, Wanted::default()) {
@@ -649,14 +647,14 @@ pub(super) fn add_pending(host: FileKey, id: StoredId) {
     work().add_pending(host, id, true);
 }
 
-/// Looks once at what has lost a name.
+/// Checks pending streams once.
 #[cfg(test)]
 pub(super) fn look_at_pending_now() -> usize {
     let pending = std::mem::take(&mut work().pending);
     look_at_pending(pending)
 }
 
-/// Whether a file is known to have this long stream.
+/// True if a file is known to have this long stream.
 pub(super) fn has_stream(key: FileKey, id: StoredId) -> bool {
     work().hosts.get(&key).is_some_and(|ids| ids.contains(&id))
 }
@@ -666,7 +664,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn daily_look_comes_however_often_the_thread_wakes() {
+    fn daily_scan_is_due_regardless_of_wakeups() {
         let now = time_awake();
         let work = Work { looked: Some(now), ..Work::default() };
         assert_eq!(work.round_left(now), ROUND);
@@ -686,7 +684,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_handle_means_gone_only_where_the_file_system_says_so() {
+    fn refused_handle_means_gone_on_known_file_systems_only() {
         let proc = std::fs::File::open("/proc").unwrap();
         assert!(!is_gone(proc.as_fd(), Errno::STALE));
         let folder = tempfile::tempdir().unwrap();

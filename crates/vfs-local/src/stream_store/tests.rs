@@ -1,4 +1,4 @@
-//! Streams' files, by way of the tree and of what is on the disk.
+//! Tests of the stream store, through the tree and on disk.
 
 mod moved;
 mod out_of_reach;
@@ -18,7 +18,7 @@ use vfs::{
     OwnerChange, RelPath, Replace, StreamName, Vfs, Wait, Wanted, XattrName,
 };
 
-/// Longer than any attribute of Linux.
+/// Longer than any extended attribute of Linux.
 const LONG: usize = 300_000;
 const WHO: Actor<'static> = Actor::SUPERUSER;
 
@@ -66,7 +66,7 @@ impl Share {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// Waits for the thread that removes streams of removed files, and does its work.
+    /// Waits for the sweeping thread, and does its work.
     fn has_no_files_soon(&self) -> bool {
         (0..2000).any(|_| {
             sweep::look_at_pending_now();
@@ -76,7 +76,7 @@ impl Share {
     }
 }
 
-/// A share in a directory that takes extended attributes.
+/// A share in a directory with extended attributes.
 fn share() -> Option<(tempfile::TempDir, Share)> {
     let folder = tempfile::tempdir().unwrap();
     let share = Share::open(folder.path());
@@ -97,8 +97,8 @@ fn read(node: &Arc<dyn Node>) -> Result<Vec<u8>> {
     read_named(node, "s")
 }
 
-/// The same of a stream that was restored: the look of another test may have its former file open
-/// for a moment, which is then not gone.
+/// Like [`read`], for a restored stream: the scan of a concurrent test may have its former file
+/// open, which then still exists.
 fn read_soon(node: &Arc<dyn Node>) -> Result<Vec<u8>> {
     for _ in 0..500 {
         match read(node) {
@@ -109,7 +109,7 @@ fn read_soon(node: &Arc<dyn Node>) -> Result<Vec<u8>> {
     read(node)
 }
 
-/// Has a stream's file that is marked look as after looks on many days, and searches on all but one.
+/// Ages a store file's mark as after scans on many days and all searches but one.
 fn age_mark(file: &Path) -> Option<()> {
     let file = std::fs::File::open(file).ok()?;
     let mark = OrphanMark::of(&file).ok()??;
@@ -119,18 +119,18 @@ fn age_mark(file: &Path) -> Option<()> {
     aged.put(&file, XattrFlags::REPLACE).ok()
 }
 
-/// Looks at all streams, and again days later.
+/// Scans all streams, and again days later.
 fn look_for_days(files: impl Fn() -> Vec<PathBuf>) {
     sweep::look_at_all(&mut sweep::Breaks::default());
     for file in files() {
-        // Streams that were marked, and not gone meanwhile.
+        // Streams that were marked, and still exist.
         let _ = age_mark(&file);
     }
     sweep::look_at_all(&mut sweep::Breaks::default());
 }
 
 #[test]
-fn long_stream_is_kept_listed_cut_and_removed() {
+fn long_stream_is_stored_listed_truncated_and_removed() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 1);
     let node = share.put("f", &data[..100]);
@@ -152,7 +152,7 @@ fn long_stream_is_kept_listed_cut_and_removed() {
 }
 
 #[test]
-fn file_of_a_stream_is_its_owner_s_in_a_directory_that_is_the_server_s() {
+fn store_file_belongs_to_the_host_owner() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 1));
     let store = std::fs::metadata(share.root.join(NAME)).unwrap();
@@ -175,7 +175,7 @@ fn file_of_a_stream_is_its_owner_s_in_a_directory_that_is_the_server_s() {
     }
 }
 
-/// A few random numbers, the same each time.
+/// Deterministic pseudo-random numbers.
 struct Random(u64);
 
 impl Random {
@@ -187,7 +187,7 @@ impl Random {
 }
 
 #[test]
-fn random_changes_around_the_longest_attribute_end_as_a_model_says() {
+fn random_changes_at_the_attribute_limit_match_a_model() {
     let Some((_folder, share)) = share() else { return };
     let mut random = Random(7);
     for round in 0..24 {
@@ -232,7 +232,7 @@ fn random_changes_around_the_longest_attribute_end_as_a_model_says() {
 }
 
 #[test]
-fn stream_follows_its_file_and_goes_with_its_last_name() {
+fn stream_follows_its_host_and_ends_with_its_last_name() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 2);
     let node = share.put("f", &data);
@@ -253,7 +253,7 @@ fn stream_follows_its_file_and_goes_with_its_last_name() {
 }
 
 #[test]
-fn restarted_server_finds_streams_and_removes_those_of_files_that_are_gone() {
+fn restarted_server_finds_streams_and_removes_orphans() {
     let Some((folder, share)) = share() else { return };
     let data = bytes(LONG, 3);
     share.put("kept", &data);
@@ -272,7 +272,7 @@ fn restarted_server_finds_streams_and_removes_those_of_files_that_are_gone() {
 }
 
 #[test]
-fn copied_reference_gives_nobody_another_file_s_stream() {
+fn copied_reference_grants_no_access_to_the_stream() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 4));
     let copy = share.create("copy");
@@ -295,7 +295,7 @@ fn copy_attribute(from: &Path, to: &Path, name: &str) {
     rustix::fs::setxattr(to, name, &value[..length], XattrFlags::empty()).unwrap();
 }
 
-/// Another file with the same bytes, attributes, owner and permissions, as from a backup.
+/// Creates another file with the same data, attributes, owner and permissions, as from a backup.
 fn restore(from: &Path, to: &Path, attribute: &str) {
     std::fs::copy(from, to).unwrap();
     copy_attribute(from, to, attribute);
@@ -304,7 +304,7 @@ fn restore(from: &Path, to: &Path, attribute: &str) {
 }
 
 #[test]
-fn file_and_store_from_a_backup_belong_together_again() {
+fn restored_file_adopts_its_restored_stream() {
     let Some((folder, share)) = share() else { return };
     let data = bytes(LONG, 5);
     drop(share.put("f", &data));
@@ -319,7 +319,7 @@ fn file_and_store_from_a_backup_belong_together_again() {
     restore(file, &restored, RECORD);
     std::fs::remove_file(share.root.join("f")).unwrap();
     drop(share);
-    // Its store would be looked at, too.
+    // Its store would be scanned, too.
     drop(folder);
     let share = Share::open(other);
     if lasting_id(std::fs::File::open(&restored).unwrap().as_fd()).is_none() {
@@ -340,7 +340,7 @@ fn file_and_store_from_a_backup_belong_together_again() {
 }
 
 #[test]
-fn nobody_reaches_a_store_by_a_name_a_link_or_a_handle() {
+fn store_is_unreachable_by_name_link_and_handle() {
     let Some((_folder, share)) = share() else { return };
     drop(share.put("f", &bytes(LONG, 6)));
     let inside = format!("{NAME}/{}", share.files()[0].file_name().unwrap().to_str().unwrap());
@@ -400,7 +400,7 @@ fn nobody_reaches_a_store_by_a_name_a_link_or_a_handle() {
 }
 
 #[test]
-fn changes_at_the_moment_of_growth_lose_nothing() {
+fn concurrent_changes_during_growth_lose_nothing() {
     let Some((_folder, share)) = share() else { return };
     for round in 0..8u64 {
         let node = share.put(&format!("f{round}"), b"");
@@ -427,7 +427,7 @@ fn changes_at_the_moment_of_growth_lose_nothing() {
 }
 
 #[test]
-fn user_without_the_right_to_the_file_gets_none_to_its_long_stream() {
+fn long_stream_is_denied_without_rights_to_its_host() {
     let Some((_folder, share)) = share() else { return };
     if !rustix::process::geteuid().is_root() {
         return;
@@ -453,7 +453,7 @@ fn user_without_the_right_to_the_file_gets_none_to_its_long_stream() {
 }
 
 #[test]
-fn file_without_room_for_attributes_is_told_from_a_full_disk() {
+fn full_attributes_are_distinguished_from_a_full_disk() {
     let Some((_folder, share)) = share() else { return };
     let node = share.create("f");
     let mut is_full = false;
@@ -462,7 +462,7 @@ fn file_without_room_for_attributes_is_told_from_a_full_disk() {
         is_full |= node.set_xattr(WHO, &name, Some(&[1; 200])).is_err();
     }
     if !is_full {
-        return; // It takes as many as are set.
+        return; // This file system has no limit.
     }
     for number in 64..70 {
         let name = XattrName::new(format!("filler{number}").as_bytes()).unwrap();
@@ -474,7 +474,7 @@ fn file_without_room_for_attributes_is_told_from_a_full_disk() {
 }
 
 #[test]
-fn store_that_another_user_has_made_is_not_used() {
+fn store_created_by_another_user_is_not_used() {
     let Some((_folder, share)) = share() else { return };
     let store = share.root.join(NAME);
     std::fs::create_dir(&store).unwrap();
@@ -487,7 +487,7 @@ fn store_that_another_user_has_made_is_not_used() {
 }
 
 #[test]
-fn store_that_a_crash_left_half_created_is_completed() {
+fn store_left_incomplete_by_a_crash_is_completed() {
     let Some((_folder, share)) = share() else { return };
     let store = share.root.join(NAME);
     std::fs::create_dir(&store).unwrap();
@@ -498,7 +498,7 @@ fn store_that_a_crash_left_half_created_is_completed() {
 }
 
 #[test]
-fn file_that_is_moved_to_another_share_keeps_its_streams() {
+fn file_moved_to_another_share_keeps_its_streams() {
     let Some((_folder, outer)) = share() else { return };
     std::fs::create_dir(outer.root.join("inner")).unwrap();
     let inner = Share::open(&outer.root.join("inner"));
@@ -514,7 +514,7 @@ fn file_that_is_moved_to_another_share_keeps_its_streams() {
 }
 
 #[test]
-fn move_that_was_cut_leaves_a_stream_in_its_attribute() {
+fn interrupted_move_leaves_the_stream_in_its_attribute() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", b"short");
     let local = LocalNode::of(&*node).unwrap();

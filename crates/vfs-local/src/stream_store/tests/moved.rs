@@ -1,8 +1,8 @@
-//! Streams of files that are moved from a share to another, and how stores are found.
+//! Streams of files that are moved between shares, and look-up of stores.
 
 use super::*;
 
-/// Two shares beside each other; a file `f` with a stream was moved from the first to the second.
+/// Two sibling shares; a file `f` with a stream was moved from the first to the second.
 fn moved(data: &[u8]) -> Option<(tempfile::TempDir, Share, Share)> {
     let folder = tempfile::tempdir().unwrap();
     let open = |name: &str| {
@@ -19,7 +19,7 @@ fn moved(data: &[u8]) -> Option<(tempfile::TempDir, Share, Share)> {
 }
 
 #[test]
-fn stream_that_was_used_after_its_file_was_moved_needs_the_former_share_no_more() {
+fn stream_used_after_a_move_needs_no_former_share() {
     let data = bytes(LONG, 41);
     let Some((_folder, from, to)) = moved(&data) else { return };
     let node = to.look("f");
@@ -34,7 +34,7 @@ fn stream_that_was_used_after_its_file_was_moved_needs_the_former_share_no_more(
 }
 
 #[test]
-fn stream_of_a_file_that_was_moved_is_found_when_the_former_share_is_retired() {
+fn stream_of_a_moved_file_survives_share_retirement() {
     let data = bytes(LONG, 42);
     let Some((_folder, from, to)) = moved(&data) else { return };
     drop(from);
@@ -45,7 +45,7 @@ fn stream_of_a_file_that_was_moved_is_found_when_the_former_share_is_retired() {
 }
 
 #[test]
-fn read_leaves_the_stream_of_a_moved_file_where_it_is() {
+fn read_does_not_move_a_stream() {
     let data = bytes(LONG, 46);
     let Some((_folder, from, to)) = moved(&data) else { return };
     let node = to.look("f");
@@ -60,7 +60,7 @@ fn read_leaves_the_stream_of_a_moved_file_where_it_is() {
 }
 
 #[test]
-fn retired_root_is_held_only_until_the_sweep_has_looked() {
+fn retired_root_is_released_after_the_sweep() {
     let data = bytes(LONG, 47);
     let Some((_folder, from, to)) = moved(&data) else { return };
     let key = key_of(&rustix::fs::stat(&from.root).unwrap());
@@ -74,10 +74,10 @@ fn retired_root_is_held_only_until_the_sweep_has_looked() {
 }
 
 #[test]
-fn stream_in_a_share_that_nobody_knows_any_more_is_an_error_until_it_is_moved() {
+fn stream_in_an_unknown_share_is_an_error_until_moved() {
     let data = bytes(LONG, 43);
     let Some((folder, from, to)) = moved(&data) else { return };
-    // As after a restart: nothing leads there.
+    // As after a restart, when no share leads there.
     let aside = folder.path().join("aside");
     std::fs::rename(from.root.join(NAME), &aside).unwrap();
     drop(from);
@@ -85,7 +85,7 @@ fn stream_in_a_share_that_nobody_knows_any_more_is_an_error_until_it_is_moved() 
     assert_eq!(read(&node), Err(FsError::Unavailable));
     let created = node.create_stream(WHO, &stream("s"), Case::Insensitive);
     assert_eq!(created, Err(FsError::Unavailable));
-    // The log names the remedy.
+    // The log gives the remedy.
     let file = std::fs::read_dir(aside).unwrap().next().unwrap().unwrap();
     let store = to.root.join(NAME);
     std::fs::create_dir(&store).unwrap();
@@ -95,7 +95,7 @@ fn stream_in_a_share_that_nobody_knows_any_more_is_an_error_until_it_is_moved() 
 }
 
 #[test]
-fn file_with_names_in_both_shares_keeps_its_stream_where_it_is() {
+fn stream_of_a_file_linked_in_both_shares_stays() {
     let data = bytes(LONG, 44);
     let Some((_folder, from, to)) = moved(&data) else { return };
     std::fs::hard_link(to.root.join("f"), from.root.join("g")).unwrap();
@@ -105,7 +105,7 @@ fn file_with_names_in_both_shares_keeps_its_stream_where_it_is() {
 }
 
 #[test]
-fn stream_that_was_found_once_is_not_looked_for_in_other_shares() {
+fn found_stream_is_not_looked_up_in_other_shares() {
     let data = bytes(LONG, 45);
     let folder = tempfile::tempdir().unwrap();
     let root = |name: &str| {
@@ -120,7 +120,7 @@ fn stream_that_was_found_once_is_not_looked_for_in_other_shares() {
     let other = key_of(&rustix::fs::stat(&other.root).unwrap());
     let other = roots::served().into_iter().find(|root| root.key == other).unwrap();
     let looks = || other.looks.load(Ordering::Relaxed);
-    // The looks of another test may pass there just then.
+    // The scan of a concurrent test may access it.
     let is_passed_over = (0..50).any(|_| {
         let before = looks();
         assert_eq!(read(&node).unwrap(), data);

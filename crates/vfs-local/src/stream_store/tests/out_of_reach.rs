@@ -1,8 +1,8 @@
-//! References that cannot be followed: an error never becomes a missing stream.
+//! Unreachable references: an error never becomes a missing stream.
 
 use super::*;
 
-/// Nothing that a client does to the stream `s` of the node succeeds, or makes it a missing one.
+/// No client operation on the stream `s` succeeds, or makes the stream missing.
 fn assert_out_of_reach(node: &Arc<dyn Node>, other: &str) {
     let is_error = |result: Result<()>, what: &str| match result {
         Ok(()) | Err(FsError::NotFound | FsError::AlreadyExists) => panic!("{what}: {result:?}"),
@@ -20,7 +20,7 @@ fn assert_out_of_reach(node: &Arc<dyn Node>, other: &str) {
 }
 
 #[test]
-fn stream_behind_an_error_is_not_lost() {
+fn stream_behind_an_io_error_is_not_lost() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 11);
     let node = share.put("f", &data);
@@ -29,7 +29,7 @@ fn stream_behind_an_error_is_not_lost() {
     let aside = share.root.join("aside");
     std::fs::rename(&file, &aside).unwrap();
     assert_out_of_reach(&node, "t");
-    // The kernel refuses to open it, as it would for want of memory.
+    // The open fails, as it would for lack of memory.
     symlink(&aside, &file).unwrap();
     assert_out_of_reach(&node, "t");
     std::fs::remove_file(&file).unwrap();
@@ -38,7 +38,7 @@ fn stream_behind_an_error_is_not_lost() {
 }
 
 #[test]
-fn store_out_of_reach_is_an_error_for_its_streams() {
+fn unreachable_store_is_an_error_for_its_streams() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 12);
     let node = share.put("f", &data);
@@ -52,7 +52,7 @@ fn store_out_of_reach_is_an_error_for_its_streams() {
 }
 
 #[test]
-fn stream_of_a_retired_inner_share_is_found_and_removed_with_its_file() {
+fn retired_inner_share_stream_is_found_and_removed() {
     let Some((_folder, outer)) = share() else { return };
     let inner_root = outer.root.join("data/inner");
     std::fs::create_dir_all(&inner_root).unwrap();
@@ -61,7 +61,7 @@ fn stream_of_a_retired_inner_share_is_found_and_removed_with_its_file() {
     drop(inner.put("f", &data));
     drop(inner);
     let store_files = || std::fs::read_dir(inner_root.join(NAME)).unwrap().count();
-    // A store of its own makes the outer share's the first that is looked in.
+    // With a store of its own, the outer share is searched first.
     drop(outer.put("g", &data));
     let node = outer.look("data/inner/f");
     assert_eq!(read(&node).unwrap(), data);
@@ -82,7 +82,7 @@ fn stream_of_a_retired_inner_share_is_found_and_removed_with_its_file() {
 }
 
 #[test]
-fn stream_is_found_when_a_share_begins_further_up() {
+fn stream_is_found_from_a_share_further_up() {
     let Some((folder, share)) = share() else { return };
     drop(share);
     let below = folder.path().join("a/b");

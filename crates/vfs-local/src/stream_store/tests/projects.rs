@@ -1,8 +1,8 @@
-//! Projects of streams' files, where the file system of the temporary directory has projects.
+//! Projects of store files, if the temporary directory's file system has projects.
 
 use super::*;
 
-/// Gives a file to a project; false where there are none.
+/// Assigns a file to a project; false if the file system has none.
 fn give(path: &Path, project: u32) -> bool {
     let file = std::fs::File::open(path).unwrap();
     project::give(file.as_fd(), project).is_ok()

@@ -1,4 +1,4 @@
-//! Which of several files gets a restored stream.
+//! Adoption of a restored stream by one of several files.
 
 use super::*;
 
@@ -9,8 +9,8 @@ struct Backup {
     data: Vec<u8>,
 }
 
-/// A directory with the store of a share whose file `f` is gone, and with copies of that file by
-/// these names and modes. None where the kernel has no handles.
+/// The store of a share whose file `f` is gone, and copies of that file with these names and modes.
+/// `None` if the kernel has no handles.
 fn restored(files: &[(&str, u32)]) -> Option<Backup> {
     let (_folder, share) = share()?;
     let data = bytes(LONG, 21);
@@ -21,7 +21,7 @@ fn restored(files: &[(&str, u32)]) -> Option<Backup> {
     let store_file = share.files().remove(0);
     let (handles, _) = (lasting_id(std::fs::File::open(&original).unwrap().as_fd())?, ());
     assert!(!handles.as_bytes().is_empty());
-    // As after the daily look, which records the rights that the file has by now.
+    // As after the daily scan, which records the file's current rights.
     sweep::look_at_all(&mut sweep::Breaks::default());
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join(NAME);
@@ -38,7 +38,7 @@ fn restored(files: &[(&str, u32)]) -> Option<Backup> {
 }
 
 #[test]
-fn restored_stream_is_not_given_to_a_file_with_other_rights() {
+fn restored_stream_is_denied_to_a_file_with_other_rights() {
     let Some(backup) = restored(&[("f", 0o600), ("g", 0o644)]) else { return };
     let share = Share::open(backup.folder.path());
     let g = share.look("g");
@@ -64,7 +64,7 @@ fn restored_stream_belongs_to_the_first_file_that_refers_to_it() {
 }
 
 #[test]
-fn stream_restored_beside_its_living_file_is_an_error() {
+fn stream_restored_beside_its_existing_host_is_an_error() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 22);
     let node = share.put("f", &data);

@@ -1,12 +1,12 @@
-//! Searches for files that refer to streams, and what ends them without a result.
+//! Searches for references to streams, and the conditions that abort them.
 
 use super::mounts::Extent;
 use super::*;
 use crate::stream_store::restored;
 use std::collections::HashSet;
 
-/// A directory with a share in it, of which the file `f` was removed; a copy of that has its
-/// reference, in a directory beside the share.
+/// A directory with a share whose file `f` was removed. A copy of `f` outside the share retains its
+/// reference.
 struct Removed {
     folder: tempfile::TempDir,
     share: Share,
@@ -15,7 +15,7 @@ struct Removed {
     data: Vec<u8>,
 }
 
-/// None where the kernel has no handles.
+/// `None` if the kernel has no handles.
 fn removed(seed: u8) -> Option<Removed> {
     let folder = tempfile::tempdir().unwrap();
     let (root, beside) = (folder.path().join("share"), folder.path().join("beside"));
@@ -37,7 +37,7 @@ fn removed(seed: u8) -> Option<Removed> {
 }
 
 impl Removed {
-    /// A file system of which the temporary directory is mounted, as mountinfo says it.
+    /// A file system on which the temporary directory is mounted, as mountinfo describes it.
     fn extent(&self, lines: &[(&str, &Path)]) -> Extent {
         let (major, minor) = (rustix::fs::major(self.device), rustix::fs::minor(self.device));
         let line = |(root, at): &(&str, &Path)| {
@@ -54,7 +54,7 @@ impl Removed {
         Some(!left.contains(&self.id))
     }
 
-    /// The same, if other tests take no directory of theirs away meanwhile.
+    /// Like [`Removed::search`], while no concurrent test removes its directory.
     fn search_alone(&self, extent: &Extent) -> Option<bool> {
         (0..500).find_map(|_| {
             let found = self.search(extent, &mut || {});
@@ -73,7 +73,7 @@ impl Removed {
 }
 
 #[test]
-fn reference_outside_of_what_is_served_is_found() {
+fn reference_outside_the_served_tree_is_found() {
     let Some(removed) = removed(61) else { return };
     assert_eq!(removed.search_alone(&Extent::Served), Some(false), "not below what is served");
     let whole = removed.extent(&[("/", removed.folder.path())]);
@@ -86,14 +86,14 @@ fn reference_below_another_mount_of_the_file_system_is_found() {
     let Some(removed) = removed(62) else { return };
     let beside = removed.folder.path().join("beside");
     let bound = removed.extent(&[("/x", &removed.share.root), ("/y", &beside)]);
-    // Former shares of other tests are gone, which no mount here covers.
+    // Former shares of other tests are missing, and no mount here covers them.
     let found = (0..500).find_map(|_| removed.search(&bound, &mut || {}));
     assert_ne!(found, Some(false));
     removed.give_back();
 }
 
 #[test]
-fn mount_that_cannot_be_opened_ends_the_search() {
+fn unopenable_mount_aborts_the_search() {
     let Some(removed) = removed(63) else { return };
     let (root, hidden) = (removed.folder.path(), removed.folder.path().join("missing"));
     let extent = removed.extent(&[("/a", &removed.share.root), ("/b", &hidden)]);
@@ -103,19 +103,19 @@ fn mount_that_cannot_be_opened_ends_the_search() {
 }
 
 #[test]
-fn entry_that_cannot_be_read_ends_the_search() {
+fn unreadable_entry_aborts_the_search() {
     let Some(removed) = removed(64) else { return };
     let root = removed.folder.path();
     let extent = removed.extent(&[("/", root)]);
     let sought = HashSet::from([removed.id]);
-    // There is no room for the names of attributes.
+    // The buffer for attribute names is too small.
     let found = restored::search(vec![0], removed.device, sought, &extent, &mut || {});
     assert_eq!(found, None);
     assert_eq!(removed.search_alone(&extent), Some(true));
 }
 
 #[test]
-fn directory_that_is_moved_during_the_search_ends_it() {
+fn directory_moved_during_the_search_aborts_it() {
     let Some(removed) = removed(65) else { return };
     let root = removed.folder.path();
     for number in 0..400 {

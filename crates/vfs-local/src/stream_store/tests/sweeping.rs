@@ -1,4 +1,4 @@
-//! Files of streams that the sweep keeps.
+//! Store files that the sweep must not remove.
 
 use super::sweep::{FileState, Refresh};
 use super::*;
@@ -11,7 +11,7 @@ fn opened(share: &Share) -> (OwnedFd, StoredId) {
 }
 
 #[test]
-fn stream_file_without_a_record_is_kept() {
+fn store_file_without_a_record_is_retained() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 31));
     let (store, id) = opened(&share);
@@ -22,7 +22,7 @@ fn stream_file_without_a_record_is_kept() {
 }
 
 #[test]
-fn stream_file_that_was_taken_over_meanwhile_is_kept() {
+fn adopted_store_file_is_retained() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 32));
     let (store, id) = opened(&share);
@@ -36,20 +36,20 @@ fn stream_file_that_was_taken_over_meanwhile_is_kept() {
 }
 
 #[test]
-fn stream_that_is_removed_is_not_remembered() {
+fn removed_stream_is_not_recorded() {
     let Some((_folder, share)) = share() else { return };
     for number in 0..20 {
         let node = share.put(&format!("f{number}"), &bytes(LONG, 33));
         let (_, id) = opened(&share);
         assert!(sweep::has_stream(node.key(), id));
-        // The look of another test remembers it under the lock of its streams, or not at all.
+        // The scan of a concurrent test records it under the stream lock, or not at all.
         node.remove_stream(WHO, &stream("s")).unwrap();
         assert!(!sweep::has_stream(node.key(), id));
     }
 }
 
 #[test]
-fn rights_that_a_client_changes_are_recorded() {
+fn rights_changed_by_a_client_are_recorded() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 35));
     let change = AttributeChanges { mode: Some(0o600), ..Default::default() };
@@ -61,7 +61,7 @@ fn rights_that_a_client_changes_are_recorded() {
 }
 
 #[test]
-fn rights_that_local_programs_change_are_recorded_by_the_look() {
+fn daily_scan_records_rights_changed_locally() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 34));
     let rights = || {
@@ -88,7 +88,7 @@ fn rights_that_local_programs_change_are_recorded_by_the_look() {
 }
 
 #[test]
-fn file_that_comes_back_after_a_local_removal_has_its_stream() {
+fn file_restored_after_local_removal_has_its_stream() {
     let Some((folder, share)) = share() else { return };
     let data = bytes(LONG, 36);
     drop(share.put("f", &data));
@@ -104,7 +104,7 @@ fn file_that_comes_back_after_a_local_removal_has_its_stream() {
     std::fs::create_dir_all(folder.path().join("a/b")).unwrap();
     let restored = folder.path().join("a/b/f");
     restore(&backup.path().join("f"), &restored, "user.DosStream.s:$DATA");
-    // Nobody has opened it before the look.
+    // No client opens it before the scan.
     let has_one = (0..2000).any(|_| {
         look_for_days(|| share.files());
         share.files().len() == 1
@@ -114,7 +114,7 @@ fn file_that_comes_back_after_a_local_removal_has_its_stream() {
 }
 
 #[test]
-fn look_at_all_streams_lets_pending_removals_pass() {
+fn full_scan_yields_to_pending_removals() {
     let Some((_folder, share)) = share() else { return };
     for number in 0..=64 {
         drop(share.put(&format!("f{number}"), &bytes(LONG, 37)));
@@ -123,7 +123,7 @@ fn look_at_all_streams_lets_pending_removals_pass() {
     if lasting_id(std::fs::File::open(&known[0]).unwrap().as_fd()).is_none() {
         return;
     }
-    // The sweeping thread, or the look of another test, may be faster.
+    // The sweeping thread, or the scan of a concurrent test, may be faster.
     let is_seen = (0..50).any(|_| {
         let key = share.put("gone", &bytes(LONG, 37)).key();
         let file = share.files().into_iter().find(|file| !known.contains(file)).unwrap();
@@ -144,7 +144,7 @@ fn look_at_all_streams_lets_pending_removals_pass() {
 }
 
 #[test]
-fn mark_goes_when_the_host_is_found_again() {
+fn orphan_mark_is_cleared_when_the_host_is_found() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 40));
     let (store, id) = opened(&share);
@@ -152,7 +152,7 @@ fn mark_goes_when_the_host_is_found_again() {
     if lasting_id(file.as_fd()).is_none() {
         return;
     }
-    // A look could not load the host's inode.
+    // A scan could not load the host's inode.
     let mark = OrphanMark::new(ClockReading::now());
     mark.put(&file, XattrFlags::empty()).unwrap();
     let state = sweep::state_of(&store, id, Refresh::Record).map(|(state, _)| state);
@@ -162,7 +162,7 @@ fn mark_goes_when_the_host_is_found_again() {
 }
 
 #[test]
-fn stream_that_another_process_renames_is_always_referred_to() {
+fn stream_renamed_concurrently_is_never_unreferenced() {
     let Some((_folder, share)) = share() else { return };
     let node = share.put("f", &bytes(LONG, 42));
     let (_, id) = opened(&share);
@@ -189,7 +189,7 @@ fn stream_that_another_process_renames_is_always_referred_to() {
 }
 
 #[test]
-fn stream_is_counted_to_the_new_owner_when_it_is_written() {
+fn written_stream_is_accounted_to_the_new_owner() {
     let Some((_folder, share)) = share() else { return };
     if !rustix::process::geteuid().is_root() {
         return;
@@ -202,7 +202,7 @@ fn stream_is_counted_to_the_new_owner_when_it_is_written() {
 }
 
 #[test]
-fn inventory_counts_streams_by_what_they_belong_to_and_changes_nothing() {
+fn inventory_counts_streams_without_changes() {
     let Some((folder, share)) = share() else { return };
     assert_eq!(StreamInventory::of(folder.path()), None);
     let length = LONG as u64;
@@ -217,7 +217,7 @@ fn inventory_counts_streams_by_what_they_belong_to_and_changes_nothing() {
     let expected = StreamInventory { files: 2, bytes: 2 * length, unclaimed: 1, ..seen };
     assert_eq!(seen, expected);
     assert_eq!((seen.orphans, seen.orphan_bytes, seen.is_open_to_others), (0, 0, false));
-    // The look of another test may have the file open, or remove the stream, just then.
+    // The scan of a concurrent test may have the file open, or remove the stream.
     let has_orphan = (0..50).any(|_| {
         drop(share.put("gone", &bytes(LONG, 39)));
         std::fs::remove_file(folder.path().join("gone")).unwrap();
