@@ -1,5 +1,5 @@
-//! What nobody gains by a stored list, over a real file system as the superuser: bits that have
-//! a program run as somebody else, foreign owners and groups, device nodes. Skipped elsewhere.
+//! Limits of stored ACLs, tested on a real file system as root: set-ID bits, foreign owners and
+//! groups, device nodes. Skipped without root.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use acl::{Ace, AceKind, POSIX_NAMES_MAX, control};
@@ -30,7 +30,7 @@ struct Fixture {
     volume: Arc<Volume>,
     root: Arc<Caller>,
     owner: Arc<Caller>,
-    /// Has all rights by the stored list of a file, and owns it not.
+    /// User with all rights by the file's stored ACL, but not its owner.
     other: Arc<Caller>,
 }
 
@@ -38,7 +38,7 @@ fn caller(id: u32) -> Arc<Caller> {
     Arc::new(Caller::of(Identity { uid: id, gid: id, groups: vec![] }))
 }
 
-/// None for who cannot act as others.
+/// None without the right to act as other users.
 fn fixture(device_nodes: bool) -> Option<Fixture> {
     fixture_over(VolumeOptions { device_nodes, ..VolumeOptions::default() }, false)
 }
@@ -92,12 +92,12 @@ impl Fixture {
         now(self.files.open(&self.volume, caller, plan)).unwrap().open
     }
 
-    /// A program of the owner, on which a stored list grants everyone everything.
+    /// A set-ID program of the owner, whose stored ACL grants everyone everything.
     fn granted_file(&self, name: &str) -> PathBuf {
         self.listed_file(name, &full_control())
     }
 
-    /// A program of the owner with this stored list.
+    /// A set-ID program of the owner with this stored ACL.
     fn listed_file(&self, name: &str, list: &Descriptor) -> PathBuf {
         let open = self.open_as(&self.owner, name, RequestedKind::File);
         self.files.write(open.caller(), &open, 0, b"#!/bin/sh\n").unwrap();
@@ -179,7 +179,7 @@ fn set_id_bits_are_cleared_when_non_owner_sets_acl() {
     assert_eq!(mode(&at) & 0o4000, 0o4000, "the owner keeps what runs as itself");
 }
 
-/// Whoever the thread has served before: the superuser keeps these bits when it writes.
+/// Independent of the user that the thread served before: root retains these bits when it writes.
 #[test]
 fn set_id_bits_are_cleared_by_each_data_change() {
     let Some(f) = fixture(false) else { return };
@@ -209,13 +209,13 @@ fn set_id_bits_are_cleared_by_each_data_change() {
     }
 }
 
-/// The owner may read, and nothing else: OWNER RIGHTS take away what owners have by themselves.
+/// Grants the owner read access only: OWNER RIGHTS remove the owner's implicit rights.
 fn read_only_for_its_owner() -> Descriptor {
     let dacl = Some(vec![Ace::allow(Sid::owner_rights(), Access::FILE_READ)]);
     Descriptor { dacl, ..full_control() }
 }
 
-/// Each change of attributes that POSIX leaves to the owner of a file.
+/// Each attribute change that POSIX reserves for the owner.
 fn changes_of_owner() -> [(&'static str, ObjectChanges); 5] {
     let past = TimeChange::Set(Timestamp(1_000_000_000_000_000_000));
     let hidden = DosInfo { bits: Some(dos::HIDDEN), created: None };
@@ -313,7 +313,7 @@ fn taken_file_loses_set_id_bits() {
     let Some(f) = fixture(false) else { return };
     let at = f.granted_file("f");
     std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6111)).unwrap();
-    // The bits that were changed beside the list would end it.
+    // A change of the mode would remove the ACL.
     let open = f.open_as(&f.owner, "f", RequestedKind::File);
     f.files.set_descriptor(&open, &full_control(), LIST).unwrap();
     f.set(&f.other, "f", of_owner(Some(OTHER), Some(OTHER))).unwrap();
@@ -325,7 +325,7 @@ fn object_created_by_acl_belongs_to_creator() {
     let Some(f) = fixture(false) else { return };
     let directory = f.open_as(&f.root, "d", RequestedKind::Directory);
     let entry = Ace::allow(Sid::everyone(), Access::FILE_ALL);
-    // By POSIX nobody may: the list alone grants it.
+    // POSIX refuses all: only the ACL grants it.
     let list = Descriptor { dacl: Some(vec![entry]), ..full_control() };
     f.files.set_descriptor(&directory, &list, LIST).unwrap();
     let plan = OpenPlan {
@@ -356,7 +356,7 @@ fn device_nodes_need_root_and_are_off_by_default() {
         let denied = create(&f.other, b"zero", SpecialKind::Device(device));
         assert_eq!(denied, Err(FsError::PrivilegeNotHeld));
         let by_root = create(&f.root, b"zero", SpecialKind::Device(device));
-        // A container's superuser may lack CAP_MKNOD.
+        // Root in a container may lack CAP_MKNOD.
         let is_right = match device_nodes {
             true => matches!(by_root, Ok(()) | Err(FsError::AccessDenied)),
             false => by_root == Err(FsError::PrivilegeNotHeld),
@@ -367,7 +367,7 @@ fn device_nodes_need_root_and_are_off_by_default() {
     }
 }
 
-/// The owner, the users and groups of these tests in several combinations, and the superuser.
+/// The owner, users and groups of these tests in several combinations, and root.
 fn callers() -> Vec<Arc<Caller>> {
     let member = |uid, gid, groups: &[u32]| {
         Arc::new(Caller::of(Identity { uid, gid, groups: groups.to_vec() }))
@@ -390,7 +390,7 @@ fn denial(sid: Sid, access: Access) -> Ace {
     Ace { kind: AceKind::Deny, ..Ace::allow(sid, access) }
 }
 
-/// Lists that gave too much or too little, and others.
+/// ACLs that once granted too much or too little, and others.
 fn lists() -> Vec<Vec<Ace>> {
     let (user, group, all) = (Sid::unix_user, Sid::unix_group, Access::FILE_ALL);
     let everyone = |access| Ace::allow(Sid::everyone(), access);
@@ -437,7 +437,7 @@ fn lists() -> Vec<Vec<Ace>> {
 }
 
 impl Fixture {
-    /// A file and a directory with a child, both with this stored list.
+    /// A file and a directory with a child, both with this stored ACL.
     fn put_listed(&self, number: usize, entries: &[Ace]) -> (String, String) {
         let (file, directory) = (format!("f{number}"), format!("d{number}"));
         let list = Descriptor { dacl: Some(entries.to_vec()), ..full_control() };
@@ -449,7 +449,7 @@ impl Fixture {
         (file, directory)
     }
 
-    /// The kernel's word on a local process of the user.
+    /// The kernel's decision for a local process of the user.
     fn kernel_opens(&self, caller: &Caller, name: &str, read: bool, write: bool) -> bool {
         let how = OpenHow { read, write, ..OpenHow::looking(Wait::Allowed) };
         self.volume.vfs.open(caller.identity.actor(), &path(name), how).is_ok()
@@ -465,7 +465,7 @@ impl Fixture {
         listed.is_ok()
     }
 
-    /// What the caller does over NFS that ACCESS has a bit for, as rights.
+    /// Rights that the caller's NFS operations prove, as far as ACCESS has a bit for them.
     fn done_over_nfs(&self, caller: &Arc<Caller>, directory: &Object, at: &Path) -> Access {
         let name = |name: &str| Name::new(name.as_bytes()).unwrap();
         let mut done = Access::NONE;
@@ -519,7 +519,7 @@ fn access_reports_rights_of_stored_acl_on_directory() {
                 let done = f.done_over_nfs(&caller, &object, &at);
                 let who = &caller.identity;
                 assert_eq!(told, done, "{is_cached} {who:?} {name} {:o} {entries:?}", mode(&at));
-                // What is listed from memory is listed to the same users.
+                // A cached listing must be granted to the same users.
                 for _ in 0..4 {
                     let lists = f.reads_directory(&caller, &object);
                     assert_eq!(
@@ -533,8 +533,8 @@ fn access_reports_rights_of_stored_acl_on_directory() {
     }
 }
 
-/// Clients of NFS send one user's state ids with another's credentials: the superuser's own open
-/// would keep these bits.
+/// NFS clients send one user's stateid with another's credentials: root's own open would retain
+/// these bits.
 #[test]
 fn set_id_bits_are_cleared_when_user_writes_by_roots_open() {
     let Some(f) = fixture(false) else { return };

@@ -1,5 +1,5 @@
-//! What a chain of requests asks of the backend: a path is resolved once by who opens it,
-//! and nothing that the open has told is asked again.
+//! Backend calls of a request chain: the open resolves the path once, and later requests reuse its
+//! results.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
@@ -50,7 +50,7 @@ fn serve(is_cached: bool) -> Served {
     let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
     let mut vfs: Arc<dyn Vfs> = Arc::new(memory);
     if is_cached {
-        // A second later: what was changed is settled.
+        // A second later, so that changes count as settled.
         let clock = Clock(Arc::new(|| Timestamp(1_750_000_001_000_000_000)));
         vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
     }
@@ -77,7 +77,7 @@ impl Served {
         opened.expect("nothing is waited for").unwrap().open
     }
 
-    /// Opens, does something, and closes; the calls of each kind.
+    /// Opens, runs an operation and closes; returns the calls of each kind.
     fn chain(
         &self,
         plan: OpenPlan,
@@ -123,14 +123,14 @@ fn chain_resolves_path_once() {
     assert_eq!(made, MAKE);
 }
 
-/// One open each, which tells attributes: no descriptor is stored, so they say what the user may do.
+/// One open each, with attributes: without a stored descriptor they determine the user's rights.
 const QUERY: [(&str, usize); 2] = [("attributes", 1), ("open", 1)];
 const READ: [(&str, usize); 2] = [("open", 1), ("read", 1)];
-/// The kernel moves the time of access at a read, of data that are at hand or of none.
+/// A read, even of no data, makes the kernel update the access time.
 const WRITE: [(&str, usize); 3] = [("open", 1), ("read", 1), ("write", 1)];
-/// What is set is set as the owner, whoever that is by then.
+/// Attributes are set as the file's current owner.
 const SET: [(&str, usize); 3] = [("attributes", 1), ("open", 1), ("set attributes", 1)];
-/// What is to be made is looked for, and the directory asked for what is inherited.
+/// A create looks its name up, and reads the directory for inheritance.
 const MAKE: [(&str, usize); 5] =
     [("create", 1), ("descriptor", 1), ("open", 2), ("read", 1), ("write", 1)];
 
@@ -163,7 +163,7 @@ fn chain_on_cached_path_resolves_nothing() {
     assert_eq!(written, KNOWN_MAKE);
 }
 
-/// A look whether it is still so, and what is asked for.
+/// A revalidation, and the requested call.
 const KNOWN_QUERY: [(&str, usize); 1] = [("attributes", 2)];
 const KNOWN_READ: [(&str, usize); 2] = [("attributes", 1), ("read", 1)];
 const KNOWN_SET: [(&str, usize); 2] = [("attributes", 2), ("set attributes", 1)];

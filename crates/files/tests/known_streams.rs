@@ -1,5 +1,5 @@
-//! Named streams of files that are opened again and again are known while the file's change
-//! time stays, and asked for when it does not.
+//! Streams of a repeatedly opened file are served from the cache while its change time stays, and
+//! read again otherwise.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
@@ -13,7 +13,7 @@ use vfs::{Identity, Name, RelPath, Timestamp};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
-/// Longer than a file must have been left alone.
+/// Longer than the time after which a file counts as settled.
 const SETTLED: Duration = Duration::from_millis(80);
 
 struct Served {
@@ -34,7 +34,7 @@ fn serve(folder: &Path) -> Served {
 }
 
 impl Served {
-    /// Names and lengths of the streams of a file that is opened to be looked at.
+    /// Names and sizes of the streams, through an open for attributes.
     fn streams(&self) -> Vec<(String, u64)> {
         let path = ["d", "file"].map(|part| Name::new(part.as_bytes()).unwrap());
         let plan = OpenPlan {
@@ -53,7 +53,7 @@ impl Served {
         streams.iter().map(shown).collect()
     }
 
-    /// Lists that were known, and lists that were asked for.
+    /// Number of lists served from the cache, and read from the backend.
     fn counts(&self) -> (u64, u64) {
         let counts = self.cache.counts();
         let (_, count) = counts.iter().find(|(kind, _)| *kind == "streams").unwrap();
@@ -63,7 +63,7 @@ impl Served {
 
 fn set(at: &Path, stream: &str, value: &[u8]) {
     let name = format!("user.DosStream.{stream}:$DATA");
-    // As Samba keeps it: a byte more.
+    // Samba stores a terminating zero byte.
     let value = [value, b"\0"].concat();
     rustix::fs::setxattr(at, name.as_str(), &value, rustix::fs::XattrFlags::empty()).unwrap();
 }

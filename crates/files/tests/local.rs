@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, Mutex, mpsc};
 use std::time::Duration;
 use vfs::{FsError, Identity, Name, RelPath, Result};
 
-/// Whom byte ranges are charged to.
+/// Holder that is charged for byte ranges.
 static HOLDER: LazyLock<Holder> = LazyLock::new(|| Holder::User("somebody".into()));
 
 struct Fixture {
@@ -63,7 +63,7 @@ impl Fixture {
     }
 }
 
-/// With inline workers nothing has to wait for anything but locks.
+/// Runs a future that must not wait, since inline workers only wait for locks.
 fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("answered at once")
 }
@@ -194,7 +194,7 @@ fn open_rights_decide_and_reader_may_not_write() {
     assert_eq!(f.files.set_delete(&reader, true, false), Err(FsError::AccessDenied));
 }
 
-/// A client that passes on what it is told.
+/// A client that forwards its break notifications.
 #[derive(Debug)]
 struct Client(Mutex<mpsc::Sender<Caching>>);
 

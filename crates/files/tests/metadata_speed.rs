@@ -1,6 +1,6 @@
-//! How fast names and opens are with the cache and without, in directories of any size,
-//! on the disk that the temporary folder is on. Prints; asserts nothing but that the
-//! answers are right: `cargo test -p files --test metadata_speed -- --ignored --nocapture`.
+//! Speed of name operations and opens with and without the cache, in directories of any size, on
+//! the disk of the temporary folder. It prints results and asserts only that they are right: `cargo
+//! test -p files --test metadata_speed -- --ignored --nocapture`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
@@ -15,7 +15,7 @@ use vfs::{Identity, Name, RelPath, Timestamp, Vfs};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
-/// Turns of one figure, rounds of each, and the longest that they may take.
+/// Repetitions of one figure, rounds of each, and their longest duration.
 const TURNS: usize = 7;
 const ROUNDS: usize = 400;
 const LONGEST: Duration = Duration::from_millis(600);
@@ -38,7 +38,7 @@ fn fixture(local: &Arc<LocalVfs>, is_cached: bool) -> Fixture {
     Fixture { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
 }
 
-/// What this thread has taken of the processor: it shares that with others.
+/// CPU time of this thread, which shares the processor.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
@@ -66,7 +66,7 @@ impl Fixture {
         true
     }
 
-    /// Microseconds of each round, of the processor.
+    /// CPU time of each round, in microseconds.
     fn cost(&self, from: usize, round: &dyn Fn(&Self, usize)) -> f64 {
         let start = processor_time();
         let mut rounds = 0;
@@ -97,12 +97,12 @@ fn rounds(directory: &str, count: usize) -> Vec<Round<'_>> {
         ("miss", Box::new(move |f, n| assert!(!f.open(&none(n), look, fails)))),
         ("other case", Box::new(move |f, n| assert!(f.open(&hot(n).to_uppercase(), look, fails)))),
         ("create", Box::new(move |f, n| assert!(f.open(&new(n), Access::FILE_ALL, creates)))),
-        // Not all of them are there: without the cache fewer were made in the same time.
+        // Some are missing: without the cache fewer were created in the same time.
         ("delete", Box::new(move |f, n| assert!(f.open(&new(n), delete, fails) || n > 0))),
     ]
 }
 
-/// The least of several turns, with the cache and without by turns.
+/// The minimum of several repetitions, alternately with and without the cache.
 fn compare(on: &Fixture, off: &Fixture, round: &dyn Fn(&Fixture, usize)) -> (f64, f64) {
     let mut least = (f64::MAX, f64::MAX);
     for turn in 0..TURNS {

@@ -1,5 +1,4 @@
-//! Files that were made a moment ago are looked at and removed without being opened, and never as
-//! they were.
+//! Recently created files are looked up and removed without an open, and never with outdated state.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use files::{
@@ -23,7 +22,7 @@ struct Served {
     files: RequestFiles,
     caller: Arc<Caller>,
     directory: Object,
-    /// The same directory, of which nothing is remembered.
+    /// The same directory without the cache of recent creates.
     plain: Object,
 }
 
@@ -35,7 +34,7 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-/// Serves the directory `d`, and knows it by having made some files in it.
+/// Serves the directory `d`, whose contents are known since the server created files in it.
 fn serve(inner: Arc<dyn Vfs>, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Served {
     let clock = Clock(Arc::new(clock));
     let cached = CachedVfs::new(inner.clone(), CacheOptions::default(), clock);
@@ -70,7 +69,7 @@ impl Served {
         now(opened).map(|opened| opened.open)
     }
 
-    /// Makes a file and asks what it is called, as a client does.
+    /// Creates a file and requests its handle, as a client does.
     fn make(&self, at: &str) -> (Vec<u8>, Arc<OpenFile>) {
         let open = self.open(at, IfMissing::Create, Share::ALL).unwrap();
         let handle = self.files.handle(V, &open.object()).unwrap();
@@ -88,7 +87,7 @@ impl Served {
 }
 
 impl Served {
-    /// What [`Served::remembered`] says, by opening the file.
+    /// The result of [`Served::remembered`], by opening the file.
     fn looked(&self, at: &str) -> (Vec<u8>, Attributes) {
         let looked = now(self.files.look_up_with_attributes(&self.caller, &self.plain, &name(at)));
         let (object, attributes) = looked.unwrap();
@@ -104,7 +103,7 @@ fn recent_create_is_current_while_name_refers_to_it() {
     let (handle, open) = served.make("file");
     let known = served.remembered("file").unwrap();
     assert_eq!((&known.0, &known), (&handle, &served.looked("file")));
-    // By whatever name, and whoever does it.
+    // Through any name and by any user.
     served.files.write(open.caller(), &open, 0, b"content").unwrap();
     assert_eq!(served.remembered("file"), Some(served.looked("file")));
     drop(open);
@@ -129,13 +128,13 @@ fn recent_create_is_dropped_after_local_name_change() {
     for round in 0..50 {
         let [gone, moved, again] = ["gone", "moved", "again"].map(|name| format!("{name}{round}"));
         let made = [&gone, &moved, &again].map(|name| served.make(name).0);
-        // One gives way to the next where chance has them meet.
+        // An entry may evict another by a hash collision.
         let is_known = |name: &&String| served.remembered(name).is_some();
         known += [&gone, &moved, &again].into_iter().filter(is_known).count();
         std::fs::remove_file(at(&gone)).unwrap();
         std::fs::rename(at(&moved), at(&format!("to{round}"))).unwrap();
         std::fs::remove_file(at(&again)).unwrap();
-        // Mostly of the same number and the same moment.
+        // Mostly with the same inode number and time.
         std::fs::write(at(&again), b"").unwrap();
         assert!([&gone, &moved, &again].iter().all(|name| served.remembered(name).is_none()));
         assert_ne!(served.looked(&again).0, made[2]);
@@ -184,7 +183,7 @@ fn recent_create_is_hidden_without_search_permission() {
     };
     (0..4).for_each(|_| _ = ask());
     assert!(ask(), "who is let through it is told");
-    // The thread acts as the last user.
+    // Makes the thread act as root again.
     directory.volume().vfs.space(Actor::SUPERUSER).unwrap();
     std::fs::set_permissions(folder.path().join("d"), mode(0o700)).unwrap();
     assert!(!ask());
@@ -219,7 +218,7 @@ fn recent_create_with_opens_is_removed_normally() {
 }
 
 impl Served {
-    /// Names and handles as they are listed, in parts of so many.
+    /// Names and handles of a listing in sections of `count_max` entries.
     fn listed(&self, directory: &Object, count_max: usize) -> Vec<(String, Option<Vec<u8>>)> {
         let mut wish = ListWish {
             cookie: 0,
@@ -269,7 +268,7 @@ fn listed_handles_find_their_objects() {
     }
 }
 
-/// Takes so many entries and no more.
+/// Accepts a limited number of entries.
 struct Few(Vec<String>, usize);
 
 impl ObjectListSink for Few {
@@ -306,7 +305,7 @@ fn listing_stopped_by_sink_is_not_complete() {
     }
 }
 
-/// Keeps what was asked of the backend.
+/// Records the backend calls.
 #[derive(Default)]
 struct Counting {
     calls: Mutex<Vec<Call>>,

@@ -1,4 +1,4 @@
-//! A backend of which each call takes a while: what is known is not asked for again.
+//! A backend with a delay in each call: cached results need no call.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use files::{
@@ -13,13 +13,13 @@ use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{Actor, FsError, Identity, Name, RelPath, Timestamp, Vfs, Wait};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
-/// How long a call takes.
+/// Duration of a call.
 const CALL_TAKES: Duration = Duration::from_millis(1);
 const ROUNDS: u64 = 40;
 
-/// Nothing is in memory; every call that may wait is counted, and waits, but for what an open
-/// node is asked: a system has that in memory, as `vfs::Delayed` has it. Each look at the clock
-/// finds it a second later.
+/// Nothing is cached. Every call that may block is counted and delayed, except on an open node,
+/// which a system has in memory, as `vfs::Delayed` models it. The clock advances a second with each
+/// reading.
 #[derive(Default)]
 struct Slow {
     calls: AtomicU64,
@@ -103,7 +103,7 @@ impl Fixture {
         (calls as f64 / ROUNDS as f64, start.elapsed() / ROUNDS as u32)
     }
 
-    /// What it costs to make, open for reading, look at, miss and delete a file.
+    /// Costs of creating, opening, looking up, missing and deleting a file.
     fn costs(&self) -> Vec<(&'static str, (f64, Duration))> {
         assert!(self.open("Dir", Access::FILE_ALL, IfMissing::Create, RequestedKind::Directory));
         assert!(!self.look("Dir/none", Access::READ_ATTRIBUTES));
@@ -111,7 +111,7 @@ impl Fixture {
         self.make("Dir/hot");
         (0..2).for_each(|_| assert!(self.look("Dir/hot", Access::READ_DATA)));
         let create = self.cost(|number| self.make(&name(number)));
-        // What is asked for twice is kept.
+        // Repeated lookups are cached.
         let known = (0..2 * ROUNDS).map(|n| name(n % ROUNDS));
         known.for_each(|name| assert!(self.look(&name, Access::READ_DATA)));
         vec![
@@ -133,12 +133,11 @@ fn hot_paths_call_slow_backend_a_third_less() {
         all_on = (all_on.0 + calls_on, all_on.1 + time_on.as_secs_f64());
         all_off = (all_off.0 + calls_off, all_off.1 + time_off.as_secs_f64());
     }
-    // The times are only printed: they are those of the calls, and of whatever else this
-    // machine does.
+    // Times are printed only: they depend on the load of this machine.
     assert!(all_off.0 >= 1.6 * all_on.0, "{all_on:?}, without {all_off:?}");
 }
 
-/// Runs what it is given at once, and counts it.
+/// Runs tasks immediately and counts them.
 #[derive(Debug, Default)]
 struct Counted(AtomicU64);
 
@@ -153,7 +152,7 @@ impl Workers for Counted {
     }
 }
 
-/// A backend in memory that takes no time.
+/// A backend in memory without delay.
 #[derive(Debug)]
 struct Quick;
 
@@ -163,7 +162,7 @@ impl Surroundings for Quick {
     }
 }
 
-/// All renames take turns: a change of threads for each would be waited for by all.
+/// All renames take turns, so each thread change would delay all of them.
 #[test]
 fn rename_to_known_free_name_runs_inline() {
     let workers = Arc::new(Counted::default());
@@ -198,7 +197,7 @@ thread_local! {
     static ON_WORKER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Runs what it is given at once, as a worker would.
+/// Runs tasks immediately, marked as on a worker.
 #[derive(Debug)]
 struct Marked;
 
@@ -214,8 +213,8 @@ impl Workers for Marked {
     }
 }
 
-/// Who makes, opens, looks for, renames and removes files, as SMB has it, in a backend that takes
-/// long for all: calls of that for each of these.
+/// Backend calls of an SMB user who creates, opens, looks up, renames and removes files, where
+/// every call is slow.
 fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     let calls = Arc::new(AtomicU64::new(0));
     let counted = calls.clone();
@@ -275,7 +274,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     };
     let first = open("Dir/File0", Access::FILE_ALL, make, false).unwrap();
     close(first);
-    // What is asked for again is kept.
+    // Repeated lookups are cached.
     let _ = (1..4).map(round).collect::<Vec<_>>();
     round(4)
 }
@@ -289,7 +288,7 @@ fn only_workers_wait_for_slow_backend() {
     }
 }
 
-/// Has no thread for anything.
+/// Drops every task.
 struct Full;
 
 impl Workers for Full {

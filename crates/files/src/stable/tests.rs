@@ -1,4 +1,4 @@
-//! The file layer's way with the queue: threads that come late, or never.
+//! The file layer's use of the sync queue: late and missing threads.
 
 use super::*;
 use crate::{
@@ -14,7 +14,7 @@ use vfs::{Identity, Name, Vfs};
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Tasks wait until they are run, or are dropped. Pauses are over at once, and counted.
+/// Defers tasks until they are run or dropped. Pauses end at once and are counted.
 #[derive(Clone, Default)]
 struct Later(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>, Arc<AtomicU32>);
 
@@ -103,8 +103,8 @@ fn failed_sync_is_reported_to_all_waiters_and_counted() {
     assert!(after > before, "a write verifier is another one now");
 }
 
-/// A sync that waits for a local process is tried again, and by then the other descriptor has told
-/// of its loss.
+/// A sync that waits for a local lease is retried, and the other descriptor has reported its loss
+/// by then.
 #[test]
 fn failed_sync_is_reported_although_another_is_retried() {
     let bench = Bench::new();
@@ -123,7 +123,7 @@ fn dropped_sync_task_fails_its_waiters() {
     assert_eq!(one.as_mut().now_or_never(), None);
     drop(bench.later.take());
     assert_eq!(one.now_or_never(), Some(Err(FsError::TooMany)));
-    // And the next one gets its thread.
+    // The next request gets its thread.
     let mut two = bench.wait(&[(7, Ok(()))]);
     assert_eq!(two.as_mut().now_or_never(), None);
     bench.later.take().into_iter().for_each(|task| task());
@@ -168,7 +168,7 @@ fn nothing_changed_is_stable_at_once() {
     assert!(bench.later.take().is_empty());
 }
 
-/// Threads that wait for the same commit of the journal, which four would do once for every four.
+/// Threads waiting for one journal commit; with four threads it would commit once for every four.
 #[test]
 fn client_syncs_32_objects_concurrently() {
     let bench = Bench::new();
@@ -193,8 +193,8 @@ fn opened(files: &RequestFiles, volume: &Arc<Volume>) -> Arc<OpenFile> {
     opening.now_or_never().expect("all is in memory").unwrap().open
 }
 
-/// Linux tells each descriptor once of data that did not reach the disk, so a flush by one says
-/// nothing of what was written by another.
+/// Linux reports lost data once to each descriptor, so a flush by one does not cover another's
+/// writes.
 #[test]
 fn flushes_of_two_opens_of_one_file_sync_by_each() {
     let bench = Bench::new();

@@ -1,5 +1,5 @@
-//! What a caller is told they may do is what happens: ACCESS and the maximal access beside
-//! opens that the kernel decides. acl(5), RFC 8881 18.1.
+//! Reported rights agree with the outcome: ACCESS and maximal access against opens that the kernel
+//! decides. acl(5), RFC 8881 18.1.
 
 use crate::harness::*;
 use acl::{PosixAcl, PosixName};
@@ -21,7 +21,7 @@ fn member(uid: u32, gid: u32, groups: &[u32]) -> Arc<Caller> {
     Arc::new(Caller::of(Identity { uid, gid, groups: groups.to_vec() }))
 }
 
-/// One of each class, those of several classes, and those of none.
+/// Users of each class, of several classes, and of none.
 fn callers() -> Vec<Arc<Caller>> {
     vec![
         member(OWNER, 7000, &[]),
@@ -47,20 +47,20 @@ fn lists() -> Vec<PosixAcl> {
     lists
 }
 
-/// Gives a file to the owner and group of these tests, with these permissions and no descriptor.
+/// Sets the owner, group and permissions of these tests, without a descriptor.
 fn put(served: &Served, at: &str, list: &PosixAcl) {
     let node = served.look(at, false).unwrap().node;
     let owner = OwnerChange { uid: Some(OWNER), gid: Some(GROUP) };
     let (mode, root) = (Some(list.mode()), Identity::root());
     let change = AttributeChanges { owner, mode, ..AttributeChanges::default() };
     node.set_attributes(root.actor(), &change).unwrap();
-    // Permissions are stored beside a descriptor, which goes again.
+    // Permissions are stored with a descriptor, which is removed again.
     let descriptor = Descriptor::default().encode();
     let permissions = Some(list);
     let stored = SecurityChange { descriptor: Some(&descriptor), permissions, ..no_change() };
     node.set_security(Actor::SUPERUSER, &stored).unwrap();
     node.set_security(Actor::SUPERUSER, &no_change()).unwrap();
-    // Files gain no x bit by a list.
+    // An ACL adds no x bit to files.
     node.set_attributes(root.actor(), &AttributeChanges { mode, ..AttributeChanges::default() })
         .unwrap();
     let is = node.attributes(Wanted::default()).unwrap();
@@ -98,7 +98,7 @@ fn access_agrees_with_open_for_each_class() {
                 let at = OpenAt::Object(object.clone());
                 let opened =
                     now(served.files.open_object(&caller, &at, plan_of, ObjectOpen::default()));
-                // By handle, a program that may be executed may be read.
+                // By handle, execute permission grants read.
                 let may = told.contains(right)
                     || (right == Access::READ_DATA && told.contains(Access::EXECUTE));
                 let what = format!("{list:?} {:?} {right:?}", caller.identity);
@@ -137,8 +137,8 @@ fn access_agrees_with_open_for_readonly_files() {
     }
 }
 
-/// Sets a flag of a node by chattr(1); false where that cannot be done. Flags are to be taken away
-/// again, or the folder stays.
+/// Sets an inode flag with chattr(1); false if that fails. Flags must be cleared again, or the
+/// folder cannot be removed.
 fn set_flag(served: &Served, at: &str, flag: &str) -> bool {
     let mut command = std::process::Command::new("chattr");
     command.arg(flag).arg(served.dir.path().join(at)).stderr(std::process::Stdio::null());
@@ -199,7 +199,7 @@ fn access_on_read_only_mount_is_read_only() {
     }
 }
 
-/// Modes and lists of directories; of some the mask is empty, and the kernel looks at the mode alone.
+/// Modes and ACLs of directories; with an empty mask the kernel evaluates the mode alone.
 fn lists_of_directories() -> Vec<PosixAcl> {
     let of_modes = [0o755, 0o705, 0o750, 0o733, 0o711, 0o744, 0o070, 0o000, 0o1777];
     let mut lists: Vec<PosixAcl> = of_modes.into_iter().map(PosixAcl::of_mode).collect();

@@ -1,4 +1,4 @@
-//! Times, attribute bits, lengths, holes, extended attributes, reading and writing.
+//! Times, DOS attributes, sizes, holes, extended attributes, reads and writes.
 
 use crate::harness::*;
 use files::{Access, BasicChange, NamePatterns, TimeSetting, VolumeOptions, dos};
@@ -40,7 +40,7 @@ fn frozen_time_moves_after_thaw() {
     assert_ne!(served.files.attributes(&open).unwrap().modified, LONG_AGO);
 }
 
-/// A change within the same tick of a file system's clock is not told from the one before.
+/// Waits a clock tick of the file system: changes within one have the same time.
 fn pass_a_tick() {
     std::thread::sleep(std::time::Duration::from_millis(25));
 }
@@ -83,7 +83,7 @@ fn frozen_change_time_moves_after_thaw() {
     let served = serve();
     served.put("file", b"");
     let open = served.open("file", ALL);
-    // The stored time has Windows' precision.
+    // Stored times have Windows' precision.
     let shown = || served.files.attributes(&open).unwrap().shown_changed().0 / 100;
     let set = |changed| {
         served.files.set_basic(&open, &BasicChange { changed, ..BasicChange::default() }).unwrap();
@@ -127,7 +127,7 @@ fn write_moves_access_time_unless_frozen() {
     assert!(now > LONG_AGO, "also by an open that nobody looks through");
 }
 
-/// A write that begins after another has moved the times, and before that has restored them.
+/// A write begins after another has moved the times and before that has restored them.
 #[test]
 fn frozen_times_hold_over_concurrent_writes() {
     let served = serve();
@@ -398,7 +398,7 @@ fn directory_listing_continues_after_cookie() {
     assert_eq!(served.files.child_attributes(&open, &name("no")), Err(FsError::NotFound));
 }
 
-/// Takes all names but one that it passes over.
+/// Accepts all names but one, which it passes over.
 #[derive(Default)]
 struct Taking(Vec<(String, vfs::Attributes)>);
 

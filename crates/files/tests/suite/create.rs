@@ -1,4 +1,4 @@
-//! CREATE as MS-FSA 2.1.5.1 has it.
+//! CREATE by MS-FSA 2.1.5.1.
 
 use crate::harness::*;
 use files::{Access, IfExists, IfMissing, OpenAction, OpenPlan, RequestedKind, VolumeOptions, dos};

@@ -1,4 +1,4 @@
-//! Delegations beside opens, leases and changes as Windows makes them.
+//! Delegations against opens, leases and changes of Windows clients.
 
 use crate::harness::*;
 use files::{
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::{ArrivalOrder, FsError};
 
-/// A client that writes down what it is told.
+/// A client that records its break notifications.
 #[derive(Debug)]
 struct Client {
     id: [u8; 16],
@@ -34,7 +34,7 @@ impl Client {
         Arc::new(Self { id: [id; 16], told: Mutex::default() })
     }
 
-    /// How often it was asked to give everything back.
+    /// Number of recalls to no caching.
     fn recalls(&self) -> usize {
         let told = std::mem::take(&mut *self.told.lock().unwrap());
         assert!(told.iter().all(|told| told.to == Caching::NONE && told.acknowledge), "{told:?}");
@@ -62,7 +62,7 @@ impl Served {
         opened(self.begin_by(client, object, access))
     }
 
-    /// An open by its own client, and what comes with it.
+    /// An open by the delegation's client, with its delegation.
     fn delegated(
         &self,
         client: &Arc<Client>,
@@ -278,7 +278,7 @@ fn internal_open_leaves_own_delegation() {
     served.assert_nothing_held();
 }
 
-/// A few seconds are over at once, more are never.
+/// A clock on which seconds pass at once, and longer times never.
 struct Hurried;
 
 impl files::Workers for Hurried {

@@ -1,4 +1,4 @@
-//! A served directory, a user, and a way to step in between.
+//! A served directory, a user, and hooks into the backend.
 
 pub use files::Inline;
 use files::{
@@ -24,7 +24,7 @@ use vfs::{
 };
 use vfs_local::LocalVfs;
 
-/// Whom byte ranges are charged to.
+/// Holder that is charged for byte ranges.
 pub static HOLDER: LazyLock<Holder> = LazyLock::new(|| Holder::User("somebody".into()));
 
 pub const READ: Access = Access::FILE_READ;
@@ -33,7 +33,7 @@ pub const LOOK: Access = Access::READ_ATTRIBUTES;
 pub const DELETE: Access = Access::DELETE;
 pub const ALL: Access = Access::FILE_ALL;
 
-/// Keeps everything until it is asked for.
+/// Defers tasks until the test runs them.
 #[derive(Default)]
 pub struct Later(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
@@ -47,7 +47,7 @@ impl Workers for Later {
     }
 }
 
-/// Does something once before the next task, then that.
+/// Runs a hook once before the next task.
 #[derive(Default)]
 pub struct First(pub Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
@@ -65,7 +65,7 @@ impl Workers for First {
     }
 }
 
-/// A moment in a backend call.
+/// Point in a backend call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     BeforeCreate,
@@ -79,32 +79,31 @@ pub enum At {
 
 type Hook = Box<dyn FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send>;
 
-/// The local backend, with a hook that is called at the moments of [`At`];
-/// its own calls are not hooked.
+/// The local backend with a hook at the points of [`At`]. The hook's own calls are not hooked.
 pub struct Hooked {
     local: LocalVfs,
     hook: Mutex<Option<Hook>>,
-    /// Opens of names, refused ones too.
+    /// Number of opens by name, including refused ones.
     pub opens: AtomicU64,
-    /// Who is told what others do.
+    /// Receivers of external changes in directories.
     outside: Mutex<Vec<(TellOutside, Weak<()>)>>,
-    /// The same for files, with whether of every write.
+    /// The same for files, with whether they receive every write.
     outside_files: Mutex<Vec<(TellChanged, bool, Weak<()>)>>,
     /// The same for whole trees.
     outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
-    /// Of users; none where there are no quotas.
+    /// Quotas of users; none without quota support.
     pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
-    /// The disk does not keep them.
+    /// Whether the disk fails to sync quotas.
     pub loses_quotas: AtomicBool,
-    /// The mount lets nothing be changed, as is told; the backend does not heed it.
+    /// Whether the mount reports itself read-only; the backend ignores that.
     pub read_only: AtomicBool,
-    /// Making something may wait for a disk.
+    /// Whether creation may wait for a disk.
     pub makes_slowly: AtomicBool,
-    /// Added to the device number of what is opened: the machine was started again.
+    /// Added to device numbers, as after a restart of the machine.
     pub device_shift: AtomicU64,
 }
 
-/// A watch of what others do; the hook holds its other end.
+/// A watch for external changes; the hook holds its other end.
 #[derive(Debug)]
 struct Told(#[allow(dead_code)] Arc<()>);
 
@@ -337,15 +336,16 @@ pub struct Served {
     pub files: RequestFiles,
     pub volume: Arc<Volume>,
     pub vfs: Arc<Hooked>,
-    /// An ordinary user, who may write to the root directory.
+    /// An ordinary user with write access to the root directory.
     pub alice: Arc<Caller>,
-    /// The user that the process runs as is the superuser.
+    /// Whether the process runs as root.
     pub is_root: bool,
     pub dir: TempDir,
 }
 
 impl Served {
-    /// The file layer as the client's requests use it, and the answer to them: to be dropped when it is queued.
+    /// The file layer as seen by a client's requests, and their pending response: drop it to queue
+    /// it.
     pub fn requests_of(&self, client: [u8; 16]) -> (RequestFiles, PendingAnswer) {
         let context = RequestContext::new(Protocol::Smb, client, None, ArrivalOrder::next());
         (self.files.for_request(&context, CallHolder::Server), PendingAnswer::to(&context))
@@ -354,7 +354,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // Threads act as the user of the last call: the directory goes as ours.
+        // Threads act as the user of the last call: the directory is removed as our own user.
         let _ = self.vfs.local.space(Actor::SUPERUSER);
     }
 }
@@ -396,7 +396,7 @@ pub fn user(uid: u32, gid: u32) -> Arc<Caller> {
     Arc::new(Caller::of(Identity { uid, gid, groups: Vec::new() }))
 }
 
-/// The answer of a call that waits for nothing but other threads.
+/// Result of a call that waits only for other threads.
 pub fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
@@ -421,7 +421,7 @@ pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-/// Opens what is there for `desired`, tolerating everything.
+/// Opens an existing file for `desired`, with full sharing.
 pub fn plan(at: &str, desired: Access) -> OpenPlan {
     OpenPlan {
         path: path(at),
@@ -432,7 +432,7 @@ pub fn plan(at: &str, desired: Access) -> OpenPlan {
     }
 }
 
-/// Makes a file that must not be there.
+/// Creates a file that must not exist.
 pub fn new_file(at: &str) -> OpenPlan {
     OpenPlan {
         if_exists: IfExists::Fail,
@@ -442,7 +442,7 @@ pub fn new_file(at: &str) -> OpenPlan {
     }
 }
 
-/// Makes a directory that must not be there.
+/// Creates a directory that must not exist.
 pub fn new_directory(at: &str) -> OpenPlan {
     OpenPlan { kind: RequestedKind::Directory, ..new_file(at) }
 }
@@ -460,7 +460,7 @@ impl Served {
         self.try_open(plan(at, desired)).unwrap().open
     }
 
-    /// Why it cannot be opened.
+    /// Error of an open that must fail.
     pub fn refusal(&self, plan: OpenPlan) -> FsError {
         self.try_open(plan).map(|opened| opened.action).expect_err("it must be refused")
     }
@@ -469,7 +469,7 @@ impl Served {
         now(self.files.close(open)).unwrap();
     }
 
-    /// A closed file with these bytes.
+    /// Creates and closes a file with these bytes.
     pub fn put(&self, at: &str, data: &[u8]) {
         let made =
             self.try_open(OpenPlan { if_exists: IfExists::Overwrite, ..new_file(at) }).unwrap();
@@ -482,7 +482,7 @@ impl Served {
         self.close(made.open);
     }
 
-    /// What a file holds now, looked at beneath the file layer.
+    /// Contents of a file, read below the file layer.
     pub fn get(&self, at: &str) -> Option<Vec<u8>> {
         let mut data = Vec::new();
         let opened = self.look(at, true)?;
@@ -490,7 +490,7 @@ impl Served {
         Some(data)
     }
 
-    /// Whether the name is there, looked at beneath the file layer.
+    /// Whether the name exists below the file layer.
     pub fn exists(&self, at: &str) -> bool {
         self.look(at, false).is_some()
     }
@@ -517,7 +517,7 @@ impl Served {
         *self.vfs.hook.lock().unwrap() = Some(Box::new(hook));
     }
 
-    /// Steps in once, at the first moment that is `when`.
+    /// Sets a hook for the first call at point `when`.
     pub fn hook_once(&self, when: At, what: impl FnOnce(&dyn Vfs) + Send + 'static) {
         let mut what = Some(what);
         self.hook(move |vfs, at, _| {
@@ -534,13 +534,13 @@ impl Served {
         *self.vfs.hook.lock().unwrap() = None;
     }
 
-    /// Changes the mode beneath the file layer.
+    /// Changes the mode below the file layer.
     pub fn set_mode(&self, at: &str, mode: u32) {
         let changes = vfs::AttributeChanges { mode: Some(mode), ..Default::default() };
         self.look(at, false).unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
     }
 
-    /// Says to every watch that somebody else did something in its directory.
+    /// Reports an external change to every directory watch.
     pub fn somebody_did(&self, change: &OutsideChange) {
         let watches = self.vfs.outside.lock().unwrap();
         let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
@@ -549,14 +549,14 @@ impl Served {
         told.iter().for_each(|tell| tell(change));
     }
 
-    /// Says to every watch of a tree that somebody else did something in a directory.
+    /// Reports an external change in a directory to every tree watch.
     pub fn somebody_did_in(&self, directory: &str, change: &OutsideChange) {
         let watches = self.vfs.outside_trees.lock().unwrap();
         let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
         alive.for_each(|(tell, _)| tell(&path(directory), change));
     }
 
-    /// Says to every watch of a file that somebody else wrote it, or closed it written.
+    /// Reports an external write, or a close after writing, to every file watch.
     pub fn somebody_wrote(&self, and_closed: bool) {
         let mut watches = self.vfs.outside_files.lock().unwrap();
         watches.retain(|(_, _, told)| told.strong_count() > 0);
@@ -569,38 +569,38 @@ impl Served {
         told.iter().for_each(|tell| tell());
     }
 
-    /// How many watches of files the backend has, and how many of them of every write.
+    /// Number of file watches in the backend, and of those for every write.
     pub fn outside_file_count(&self) -> (usize, usize) {
         let watches = self.vfs.outside_files.lock().unwrap();
         let alive = watches.iter().filter(|(_, _, told)| told.strong_count() > 0);
         alive.fold((0, 0), |(all, every), (_, write, _)| (all + 1, every + usize::from(*write)))
     }
 
-    /// How many watches of trees the backend has.
+    /// Number of tree watches in the backend.
     pub fn outside_tree_count(&self) -> usize {
         let watches = self.vfs.outside_trees.lock().unwrap();
         watches.iter().filter(|(_, told)| told.strong_count() > 0).count()
     }
 
-    /// How many directories the backend watches.
+    /// Number of directory watches in the backend.
     pub fn outside_watch_count(&self) -> usize {
         let watches = self.vfs.outside.lock().unwrap();
         watches.iter().filter(|(_, told)| told.strong_count() > 0).count()
     }
 
-    /// Nothing is open any more.
+    /// Asserts that nothing is open.
     pub fn assert_nothing_held(&self) {
         assert_eq!(self.files.open_file_count(), 0);
     }
 }
 
-/// Makes a file beneath the file layer.
+/// Creates a file below the file layer.
 pub fn make_beneath(vfs: &dyn Vfs, at: &str) {
     let how = CreateHow::plain(vfs::FileKind::File, 0o666);
     vfs.create(Actor::SUPERUSER, &path(at), Case::Sensitive, how).unwrap();
 }
 
-/// Removes a file beneath the file layer.
+/// Removes a file below the file layer.
 pub fn remove_beneath(vfs: &dyn Vfs, at: &str) {
     let how = OpenHow::looking(Wait::Allowed);
     let found = vfs.open(Actor::SUPERUSER, &path(at), how).unwrap();

@@ -1,4 +1,4 @@
-//! Space that is reserved while others write.
+//! Space reservation during concurrent writes.
 
 use crate::harness::*;
 use files::{Caller, Files, IfMissing, OpenPlan, Share, Volume, VolumeOptions};
@@ -8,7 +8,7 @@ use vfs::{Identity, Timestamp};
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// Somebody steps in before one call.
+/// Runs a hook before one call.
 #[derive(Default)]
 struct SteppedIn {
     clock: StillClock,

@@ -1,5 +1,4 @@
-//! Leases: which file a key names, who lets go before a name changes, and
-//! what a directory's listing is worth.
+//! Leases: keys and their files, handle breaks before name changes, and directory leases.
 
 use crate::harness::*;
 use files::{
@@ -13,7 +12,7 @@ use vfs::FsError;
 
 const RH: Caching = Caching(3);
 
-/// A client that writes down what it is told.
+/// A client that records its break notifications.
 #[derive(Debug, Default)]
 struct Client {
     told: Mutex<Vec<(Caching, Caching)>>,
@@ -72,7 +71,7 @@ fn lease_key_of_another_file_refuses_create() {
     served.put("c", b"");
     let other = leased(plan("c", READ), 1, None, &client);
     assert_eq!(served.refusal(other), FsError::InvalidParameter);
-    // The same file by a new name is the same file.
+    // The renamed file is the same file.
     now(served.files.rename(&first.open, &path("d"), false)).unwrap();
     let second = served.try_open(leased(plan("d", READ), 1, None, &client)).unwrap();
     served.close(first.open);
@@ -100,7 +99,7 @@ fn rename_waits_for_handle_breaks() {
     served.files.acknowledge_key(key(2), Caching::READ).unwrap();
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     assert!(served.exists("b"));
-    // Marking it is the same, and closing as good as answering.
+    // Delete pending breaks likewise, and a close counts as an acknowledgement.
     let third = served.try_open(leased(plan("b", READ), 3, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.break_handles_before_delete(&first.open));
     assert!(asking.as_mut().now_or_never().is_none());
@@ -124,7 +123,7 @@ fn delete_on_close_waits_for_handle_breaks() {
     served.files.acknowledge_key(key(1), Caching::READ).unwrap();
     asking.now_or_never().expect("nothing to wait for").unwrap();
     served.close(second.open);
-    // The name is marked: whoever closes next has nobody to ask.
+    // The name is delete pending: the next close breaks nothing.
     assert_eq!(served.refusal(plan("a", READ)), FsError::DeletePending);
     served.close(first.open);
     assert!(!served.exists("a"));
@@ -160,7 +159,7 @@ fn directory_rename_waits_for_lease_held_files() {
     assert_eq!(client.told(), [(RH, Caching::READ)]);
     served.close(file.open);
     renaming.now_or_never().expect("nothing to wait for").unwrap();
-    // One that a program has open is not asked for.
+    // A file in use by a program is not broken.
     let file = served.open("e/f", READ);
     let back = path("d");
     assert_eq!(now(served.files.rename(&directory, &back, false)), Err(FsError::AccessDenied));

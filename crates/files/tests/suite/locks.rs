@@ -20,7 +20,7 @@ fn exclusive(offset: u64, length: u64) -> RangeLock {
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
-/// Asks for a lock; the future has been polled once.
+/// Requests a lock; the future was polled once.
 fn ask<'a>(served: &'a Served, open: &'a Arc<OpenFile>, lock: RangeLock) -> Waiting<'a> {
     let mut waiting: Waiting<'a> = Box::pin(served.files.lock(open, lock, &HOLDER));
     assert!(poll(&mut waiting).is_pending());

@@ -1,7 +1,7 @@
 //! The file layer over a local directory, through its public interface.
 //!
-//! One program, so that it links once; a module per subject. What needs the
-//! superuser says so and is skipped without it.
+//! One program, so that it links once, with one module for each subject. Tests that need root are
+//! skipped without it.
 #![allow(clippy::unwrap_used)]
 
 mod access;

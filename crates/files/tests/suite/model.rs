@@ -1,5 +1,4 @@
-//! Random operations on a few names against a reference that says in a few
-//! lines what each must do; compared after every step.
+//! Random operations on a few names against a short reference model, compared after every step.
 
 use crate::harness::*;
 use files::{
@@ -28,7 +27,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         .prop_map(|(name, access, share, if_exists, create, doomed)| Step::Open {
             name,
             access,
-            // Mostly tolerant, so that files are open more than once.
+            // Mostly shared, so that files have several opens.
             share: if share < 4 { 7 } else { share },
             if_exists,
             create,
@@ -46,7 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// One open, and what the reference knows of it.
+/// An open with its state in the reference.
 struct Open {
     real: Arc<OpenFile>,
     file: u32,
@@ -62,7 +61,7 @@ struct File {
     pending: bool,
 }
 
-/// Files by number, names by how they compare and how they are spelt.
+/// Files by number; names by their folded form and spelling.
 #[derive(Default)]
 struct Reference {
     files: BTreeMap<u32, File>,
@@ -92,7 +91,7 @@ impl Reference {
         })
     }
 
-    /// The outcome of an open, and which file it is of.
+    /// Expected outcome of an open, with its file.
     fn open(&mut self, opens: &[Open], name: &str, step: &Step) -> Result<(OpenAction, u32)> {
         let Step::Open { access, share, if_exists, create, doomed, .. } = *step else {
             unreachable!()
@@ -198,7 +197,7 @@ fn plan_of(step: &Step) -> OpenPlan {
     }
 }
 
-/// Does one step both ways.
+/// Runs one step in both.
 fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
     let files = &served.files;
     let pick = |n: usize| (!opens.is_empty()).then(|| n % opens.len());
@@ -283,7 +282,7 @@ fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &Open, dele
     }
 }
 
-/// Every name and every open is what the reference says.
+/// Compares every name and open with the reference.
 fn compare(served: &Served, reference: &Reference, opens: &[Open]) {
     for name in NAMES {
         let expected = reference.names.get(&fold(name)).filter(|(spelt, _)| spelt == name);

@@ -1,4 +1,4 @@
-//! Names that move or go while another call is in the middle of theirs.
+//! Names that are renamed or removed during another call.
 
 use crate::harness::*;
 use files::{IfExists, IfMissing, OpenAction, OpenPlan};
@@ -10,8 +10,7 @@ use vfs::{FsError, Result};
 
 type OpenProgress = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
-/// Does something at a moment of the backend, which then has to wait; gives it
-/// to be ended.
+/// Starts an operation at a point of the backend, which then waits; returns it for completion.
 fn begin_at(
     served: &Served,
     when: At,
@@ -41,7 +40,7 @@ fn renames_of_one_file_are_serialised() {
     let second =
         begin_at(&served, At::BeforeRename, async move { files.rename(&open, &to, false).await });
     now(served.files.rename(&one, &path("first"), false)).unwrap();
-    // Now the name is free again, and belongs to another file.
+    // The name is free again, and refers to another file.
     served.put("file", b"other");
     end(&second).unwrap();
     assert_eq!(served.get("second").unwrap(), b"x");
@@ -85,7 +84,7 @@ fn rename_replaces_file_created_since_lookup() {
     assert_eq!(served.get("target").unwrap(), b"x");
 }
 
-/// What an open does to a file must wait until it is sure that it is this one.
+/// An open changes a file only once it is sure of its identity.
 #[test]
 fn open_that_lost_to_rename_changed_nothing() {
     let cut = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", ALL) };

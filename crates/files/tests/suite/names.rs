@@ -1,4 +1,4 @@
-//! Names that are hidden, vetoed, or shown to those only who may read them.
+//! Hidden and vetoed names, and access-based listings.
 
 use crate::harness::*;
 use files::{
@@ -25,7 +25,7 @@ fn serve_names(hidden: &[&str], veto: &[&str], hide_unreadable: bool) -> Served 
 }
 
 impl Served {
-    /// Names as a listing shows them to `alice`.
+    /// Names in a listing by `alice`.
     fn listed(&self, at: &str) -> Vec<String> {
         let open = self.open(at, READ);
         let mut names = Vec::new();
@@ -61,7 +61,7 @@ fn hidden_names_have_attribute_and_can_be_replaced() {
     let root = served.open("", READ);
     let attributes = served.files.child_attributes(&root, &name("Some.LOG")).unwrap();
     assert_eq!(attributes.dos.bits, Some(dos::ARCHIVE | dos::HIDDEN), "by a listing");
-    // As if it were not hidden: who overwrites it need not know.
+    // The attribute is implied, so an overwrite need not repeat it.
     let over =
         OpenPlan { if_exists: IfExists::Overwrite, dos_bits: dos::NORMAL, ..plan("some.log", ALL) };
     served.close(served.try_open(over).unwrap().open);
@@ -107,7 +107,7 @@ fn vetoed_names_are_unfindable_and_not_creatable() {
     served.assert_nothing_held();
 }
 
-/// What an NFS client or a program on the server may store, and what a client may ask for.
+/// Names that an NFS client or local program may store, and that a client may request.
 #[test]
 fn vetoed_name_with_win32_tail_is_not_served() {
     let served = serve_names(&[], &["*.exe"], false);
@@ -134,8 +134,8 @@ fn vetoed_name_with_win32_tail_is_not_served() {
     assert_eq!(served.listed(""), ["plain"]);
 }
 
-/// Links that programs on the server have made; clients store none that lead to such a name
-/// without naming it. A hard link is a name of its own.
+/// Links created locally; clients cannot store a link that leads to a vetoed name without naming
+/// it. A hard link is a name of its own.
 #[test]
 fn link_to_a_vetoed_name_leads_to_nothing() {
     let served = serve_names(&[], &["*.exe", "private"], false);
@@ -238,13 +238,13 @@ fn access_based_listing_omits_unreadable() {
     }
     served.put("own", b"");
     served.put_directory("own directory");
-    // Beneath the file layer, so they are the superuser's.
+    // Created below the file layer, so root owns them.
     make_beneath(&*served.vfs, "readable");
     make_beneath(&*served.vfs, "unreadable");
     served.set_mode("unreadable", 0o600);
     std::fs::create_dir(served.dir.path().join("closed")).unwrap();
     served.set_mode("closed", 0o700);
     assert_eq!(served.listed(""), ["own", "own directory", "readable"]);
-    // What is not shown is there: it is an aid, not a lock.
+    // A hidden name still exists: hiding protects nothing.
     assert_eq!(served.refusal(plan("unreadable", READ)), FsError::AccessDenied);
 }

@@ -1,5 +1,5 @@
-//! Renames of objects: nobody looks at the new name before it is tried, nor at the present one
-//! before it is changed.
+//! Renames of objects: without a lookup of the new name before the try, or of the present one
+//! before the change.
 
 use crate::harness::*;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ fn rename(served: &Served, old: &str, new: &str) -> vfs::Result<()> {
     now(served.files.rename_object(&served.alice, (&root, &name(old)), (&root, &name(new))))
 }
 
-/// Counts the renames that the backend is asked for.
+/// Counts the renames that reach the backend.
 fn counted(served: &Served) -> Arc<AtomicU32> {
     let count = Arc::new(AtomicU32::new(0));
     let counting = count.clone();

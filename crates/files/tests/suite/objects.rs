@@ -1,4 +1,4 @@
-//! What clients do that know files by handles, beside those that know paths.
+//! NFS clients, which use handles, beside clients that use paths.
 
 use crate::harness::*;
 use crate::watch::EVERYTHING;
@@ -55,7 +55,7 @@ impl Served {
     }
 }
 
-/// Makes a file that must not be there, for everything.
+/// Creates a file that must not exist, with all rights.
 fn exclusively() -> OpenPlan {
     OpenPlan {
         if_exists: IfExists::Fail,
@@ -287,8 +287,8 @@ fn open_is_upgraded_in_place_and_downgraded() {
     assert_eq!(served.files.open_file_count(), 0);
 }
 
-/// Whoever looks for a file while something is renamed looks again: what was entered then is
-/// given back, and the locks that would come along are still those of the open before.
+/// A concurrent rename makes the open retry: its first entry is withdrawn, and locks to be
+/// transferred must remain with the previous open.
 #[test]
 fn upgrade_retains_locks_despite_concurrent_rename() {
     let served = serve();
@@ -513,7 +513,7 @@ fn execute_permission_grants_read_by_name_in_directory() {
     assert_eq!(read(Access::READ_DATA), Ok(b"#!".to_vec()));
     let refused = read(Access::READ_DATA | Access::WRITE_DATA);
     assert_eq!(refused, Err(FsError::AccessDenied), "executing is reading, no more");
-    // The name is another file's once the first has been looked at.
+    // The name refers to another file after the first lookup.
     for looks in 1..4 {
         served.put("program", b"#!");
         served.put("secret", b"secret");
@@ -538,8 +538,8 @@ fn execute_permission_grants_read_by_name_in_directory() {
     }
 }
 
-/// The system looks at one entry for each user, where what a descriptor shows adds up all that are
-/// about them: whoever was refused by it is refused what is done in another's name.
+/// The kernel applies the first matching entry for each user, while a presented descriptor adds up
+/// all entries. A caller refused by POSIX must not gain access through an elevated call.
 #[test]
 fn first_matching_posix_class_decides() {
     let served = serve();
@@ -660,7 +660,7 @@ fn long_listing_has_each_name_once() {
     }
 }
 
-/// Takes so many names and no more.
+/// Accepts a limited number of names.
 struct Few {
     names: Vec<vfs::Name>,
     left: usize,
@@ -909,7 +909,8 @@ fn hostile_bytes_are_no_handles() {
     }
 }
 
-/// 6,000 bytes, of which Linux takes 4,095 in one call; each step by the handle of the directory.
+/// The path has 6,000 bytes, and Linux accepts 4,095 in one call; each step uses the directory's
+/// handle.
 #[test]
 fn directory_of_any_depth_is_usable_and_removable() {
     let served = serve();

@@ -1,6 +1,5 @@
-//! Clients that know paths, as Windows does, beside clients that know handles and have
-//! delegations: random operations on a few names against a reference that says in a few
-//! lines what each must do; on both backends.
+//! Clients by path (Windows) beside clients by handle with delegations: random operations on a few
+//! names against a short reference model, on both backends.
 
 use crate::harness::*;
 use files::{
@@ -18,7 +17,7 @@ use vfs::{FsError, Identity, Result};
 const NAMES: [&str; 3] = ["a", "b", "c"];
 const V: VolumeId = VolumeId(1);
 
-/// Who does something: Windows, or one of two clients that know handles.
+/// Acting client: Windows, or one of two NFS clients.
 type Who = Option<u8>;
 
 #[derive(Clone, Debug)]
@@ -38,7 +37,7 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let who = || prop::option::of(0..2u8);
     let name = || 0..NAMES.len();
-    // Mostly tolerant, so that files are open more than once.
+    // Mostly shared, so that files have several opens.
     let share = || prop_oneof![4 => Just(7u32), 1 => 0..8u32];
     let access = || 0..4u32;
     let step = prop_oneof![
@@ -68,7 +67,7 @@ impl CacheHolder for Client {
     }
 }
 
-/// What there is, served, and what the reference knows of it.
+/// The served files with their state in the reference.
 struct World {
     files: RequestFiles,
     volume: Arc<Volume>,
@@ -78,7 +77,7 @@ struct World {
     known: Vec<File>,
     opens: Vec<Open>,
     delegations: Vec<(usize, u8, bool, Delegation)>,
-    /// Handles are more than places: what has no name is found while it is open.
+    /// Whether a handle finds an unlinked file while it is open.
     finds_nameless: bool,
 }
 
@@ -96,7 +95,7 @@ struct Open {
     share: u32,
 }
 
-/// What the reference expects, where it is not an error.
+/// Outcome that the reference expects without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Done {
     Now,
@@ -138,7 +137,7 @@ impl World {
         now(self.files.find_object(&self.volume, &handle))
     }
 
-    /// Whether what somebody else has by themselves is disturbed.
+    /// Whether the operation conflicts with another client's delegation.
     fn disturbs(&self, who: Who, file: usize, access: u32, share: u32) -> bool {
         let intrudes = access & (WRITES | DELETES) != 0 || share & READS == 0;
         self.delegations.iter().any(|(of, client, writes, _)| {
@@ -153,7 +152,7 @@ impl World {
         })
     }
 
-    /// What comes of opening what is there.
+    /// Expected outcome of opening an existing file.
     fn may_open(&self, who: Who, file: usize, access: u32, share: u32) -> Result<Done> {
         match () {
             () if self.known[file].doomed => Err(FsError::DeletePending),
@@ -174,7 +173,7 @@ impl World {
         now(self.files.begin_open_object(&self.alice, at, plan, ObjectOpen::default()))
     }
 
-    /// Comes under the key of its client, if that knows handles and the file is there.
+    /// An open plan with the client's delegation key, if it is an NFS client and the file exists.
     fn plan(&self, who: Who, file: Option<usize>, access: u32, share: u32) -> OpenPlan {
         let plan = OpenPlan::posix(rights(access), Share(share));
         let (Some(client), Some(file)) = (who, file) else { return plan };
@@ -219,7 +218,7 @@ impl World {
         let file = self.known.len();
         self.known.push(File { handle, doomed: false, byte: None });
         self.names.insert(name, file);
-        // Without a key it is as if somebody else had it open.
+        // Without a key, the open counts as another client's.
         let who = who.map(|_| u8::MAX);
         self.opens.push(Open { real: result.open, who, file, access, share });
     }
@@ -297,7 +296,7 @@ impl World {
         };
         let is_free = match writes {
             true => {
-                // A client's opens under its key are in the way even if they only look.
+                // A client's opens under its key conflict even with attribute access only.
                 let minds = |o: &Open| o.access != 0 || matches!(o.who, Some(0..2));
                 !others().any(minds) && theirs().next().is_none()
             }
@@ -379,7 +378,7 @@ impl World {
         }
     }
 
-    /// Every name and every handle is what the reference says.
+    /// Compares every name and handle with the reference.
     fn compare(&self) {
         let keys: Vec<_> = (0..self.known.len()).map(|file| self.find(file)).collect();
         let mut in_use = std::collections::BTreeSet::new();

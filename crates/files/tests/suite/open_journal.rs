@@ -1,4 +1,4 @@
-//! Opens that outlive the process, while their files are renamed.
+//! Persistent opens during renames of their files.
 
 use crate::harness::*;
 use files::{
@@ -88,8 +88,8 @@ impl Recorded {
         Restart { journal: self.journal.clone(), volume, alice }
     }
 
-    /// At each moment of a rename from `from` to `to` the open is restored, also when the power
-    /// is cut and the disk has the other name.
+    /// At each point of a rename from `from` to `to` the open can be restored, even if a power
+    /// failure leaves the other name on disk.
     fn check_instants(&self, from: &'static str, to: &'static str) -> Arc<AtomicUsize> {
         let (restart, count) = (self.restart(), Arc::<AtomicUsize>::default());
         let counted = count.clone();
@@ -114,7 +114,7 @@ fn with_other_name(vfs: &dyn Vfs, (from, to): (&str, &str), check: impl FnOnce()
     rename(to, from).unwrap();
 }
 
-/// A restart: the next process with the records of now.
+/// A restart: the next process with the present records.
 struct Restart {
     journal: Arc<Journal>,
     volume: Arc<Volume>,
@@ -235,7 +235,7 @@ fn rename_that_cannot_be_recorded_is_not_carried_out() {
     assert_eq!(recorded.journal.paths(), [["old"]], "the names in flight are withdrawn");
 }
 
-/// Else whoever repeats it fills the records of others, and names that are needed make room.
+/// Otherwise repeated renames would fill the records of others and evict names in use.
 #[test]
 fn rename_that_is_refused_leaves_no_name_in_the_records() {
     for (refusal, paths) in [
@@ -329,7 +329,7 @@ fn first_record_of_an_open_waits_for_a_rename_in_flight() {
     now(recorded.served.files.rename(&by, &path("new"), false)).unwrap();
     now(begun.lock().unwrap().take().expect("it was begun"));
     assert_eq!(open.path(), path("new"));
-    // From then on renames see it.
+    // Renames see the record from then on.
     now(recorded.served.files.rename(&by, &path("newer"), false)).unwrap();
     assert_eq!(recorded.journal.calls.load(Ordering::Relaxed), 2);
 }

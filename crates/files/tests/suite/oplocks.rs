@@ -1,4 +1,4 @@
-//! Oplocks: who is told, who waits, and how the waiting ends.
+//! Oplocks: breaks, waits, and their ends.
 
 use crate::harness::*;
 use files::{
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::{FsError, StreamName};
 
-/// A client that writes down what it is told.
+/// A client that records its break notifications.
 #[derive(Debug, Default)]
 struct Client(Mutex<Vec<(Caching, bool)>>);
 
@@ -45,7 +45,7 @@ fn second_open_waits_for_acknowledgement() {
     served.files.acknowledge(&first.open, Caching::LEVEL_II).unwrap();
     let second = waiting.now_or_never().expect("nothing to wait for").unwrap();
     assert_eq!((second.caching.has, first.open.caching()), (Caching::LEVEL_II, Caching::LEVEL_II));
-    // A write is not what others have read.
+    // A write invalidates read caching of others.
     served.files.write(first.open.caller(), &first.open, 0, b"x").unwrap();
     assert_eq!(other.told(), [(Caching::NONE, false)]);
     assert_eq!(second.open.caching(), Caching::NONE);
@@ -122,7 +122,7 @@ fn write_of_no_bytes_breaks_no_cache_and_changes_no_time() {
     assert_eq!((reader.open.caching(), client.told().len()), (Caching::NONE, 1));
 }
 
-/// A clock that runs when it is told to.
+/// A clock that the test advances.
 #[derive(Default)]
 struct Alarm(Mutex<Vec<oneshot::Sender<()>>>);
 
@@ -200,7 +200,7 @@ fn cached_stream_is_broken_before_file_deletion() {
     assert_eq!(refused.unwrap_err(), FsError::ShareViolation);
 }
 
-/// MS-FSA 2.1.5.1.2.2, 2.1.5.1.2: a conflict of share modes breaks what keeps handles first.
+/// MS-FSA 2.1.5.1.2.2, 2.1.5.1.2: a share mode conflict breaks handle caching first.
 #[test]
 fn cached_deleter_is_broken_before_stream_denies_delete() {
     let served = serve();

@@ -1,4 +1,4 @@
-//! Opens with the customs of POSIX, beside those of Windows.
+//! POSIX opens beside Windows opens.
 
 use crate::harness::*;
 use files::{
@@ -44,7 +44,7 @@ fn names_differing_in_case_are_distinct_for_posix() {
     assert!(served.exists("file") && served.exists("File"));
 }
 
-/// futimens(2) and then write(2): Linux's client sends a change time with each.
+/// futimens(2), then write(2): the Linux client sends a change time with each.
 #[test]
 fn times_set_by_posix_clients_are_moved_by_their_writes() {
     let served = serve();

@@ -1,4 +1,4 @@
-//! Who may know and set what users may store.
+//! Rights to query and set quotas.
 
 use crate::harness::*;
 use files::Caller;

@@ -1,4 +1,4 @@
-//! What happens when others are faster, and when callers give up.
+//! Races with other callers, and cancelled calls.
 
 use crate::harness::*;
 use files::{
@@ -21,7 +21,7 @@ fn late_creator_opens_existing_file_or_fails() {
     let served = serve();
     served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "a"));
     let opened = served.try_open(open_or_make("a"));
-    // Made by another user: what is there decides what may be done with it.
+    // Created by another user: the existing file decides the access.
     assert!(matches!(opened, Ok(o) if o.action == OpenAction::Opened) || served.is_root);
     served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "b"));
     assert_eq!(served.refusal(new_file("b")), FsError::AlreadyExists);
@@ -152,7 +152,7 @@ fn overwrite_during_rename_truncates_its_path_only() {
     });
     let overwrite = OpenPlan { if_exists: IfExists::Overwrite, ..plan("file", LOOK) };
     let opened = served.try_open(overwrite);
-    // As another user it may not be overwritten: neither is the one that moved.
+    // As another user it may not be overwritten, nor may the moved one.
     assert!(opened.is_ok() || !served.is_root);
     assert_eq!(served.get("moved").unwrap(), b"keep");
 }
@@ -203,7 +203,7 @@ fn workers_that_drop_a_task_fail_the_call() {
     assert_eq!(result.unwrap_err(), FsError::TooMany);
 }
 
-/// Runs what waits for workers until the work is done; gives how many turns it had.
+/// Runs deferred tasks until the work is done; returns the number of tasks.
 fn finish<T>(later: &Later, work: impl Future<Output = T>) -> (T, usize) {
     let (mut work, mut turns) = (Box::pin(work), 0);
     loop {
@@ -266,7 +266,7 @@ fn long_copy_yields_between_worker_calls() {
     served.assert_nothing_held();
 }
 
-/// Keeps the calls of one holder waiting, and runs all others at once.
+/// Defers the calls of one holder and runs all others at once.
 struct Detained(CallHolder, Later);
 
 impl Workers for Detained {
@@ -337,9 +337,8 @@ fn refused_open_leaves_no_grant() {
     served.close(served.open("file", ALL));
 }
 
-/// Many threads make, open, rename and delete a few names. Whatever happens,
-/// every open reads what it wrote, the path of every open that is not renamed
-/// names its file, and in the end nothing is held.
+/// Many threads create, open, rename and delete a few names. Every open reads its own data, the
+/// path of every open that is not renamed refers to its file, and nothing is open in the end.
 #[test]
 fn concurrent_name_changes_leave_table_empty() {
     let served = serve();
@@ -385,7 +384,7 @@ fn fight(served: &Served, random: u64) {
     if let Some(found) = found
         && !open.is_delete_pending()
     {
-        // Another may rename it between our asking and looking; its file is then open too.
+        // Another thread may rename it before the lookup; its file is open too then.
         let _ = found.attributes.key == open.key();
     }
     now(served.files.close(open)).unwrap();

@@ -1,4 +1,4 @@
-//! Parts of files that are given back or shared with other files.
+//! Ranges that are trimmed, or shared with other files.
 
 use crate::harness::*;
 use files::{LockKind, OpenFile, Range, RangeLock, Volume, VolumeOptions};
@@ -14,7 +14,7 @@ impl Surroundings for Calm {
     }
 }
 
-/// A volume whose files can share blocks, wherever the test runs.
+/// A volume whose files can share blocks, on any test machine.
 fn serve_sharing() -> Served {
     let mut served = serve();
     let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(Calm)));

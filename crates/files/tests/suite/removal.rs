@@ -1,4 +1,4 @@
-//! Deletion: marks, the last close, names. MS-FSA 2.1.5.5, 2.1.5.15.3.
+//! Deletion: delete pending, last close, names. MS-FSA 2.1.5.5, 2.1.5.15.3.
 
 use crate::harness::*;
 use files::{BasicChange, OpenPlan, dos};

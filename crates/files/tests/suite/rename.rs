@@ -1,4 +1,4 @@
-//! Renaming and linking. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
+//! Rename and link. MS-FSA 2.1.5.15.6, 2.1.5.15.11.
 
 use crate::harness::*;
 use files::{BasicChange, OpenFile, OpenPlan, Share, dos};

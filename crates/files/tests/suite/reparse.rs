@@ -1,4 +1,4 @@
-//! Files that stand for something else.
+//! Reparse points.
 
 use crate::harness::*;
 use files::{Access, LinkOnPath, NewObject, OpenFile, OpenPlan, Reparse, Volume, VolumeOptions};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use vfs::{FileKind, FsError, SpecialKind};
 use vfs_local::LocalVfs;
 
-/// Clients see links here, and follow them themselves.
+/// A volume on which clients see links and follow them themselves.
 fn serve_showing() -> Served {
     let mut served = serve();
     let vfs = Arc::new(LocalVfs::open_with(served.dir.path(), false).unwrap());
@@ -36,7 +36,7 @@ fn client_symlink_is_symlink_on_disk() {
     assert_eq!(served.files.reparse(&open), Ok(Reparse::Symlink(b"x/../a b".to_vec())));
     assert_eq!(served.files.attributes(&open).unwrap().kind, FileKind::Symlink);
     served.close(open);
-    // As a directory, too; and what is deleted is the link.
+    // As a directory, too; deletion removes the link.
     let doomed = OpenPlan { delete_on_close: true, ..new_directory("dir") };
     let open = turned(&served, doomed, "there");
     assert!(std::fs::read_link(served.dir.path().join("dir")).is_ok());
@@ -212,7 +212,7 @@ fn local_pipes_are_listed_and_not_opened() {
     assert!(matches!(found, Ok(Reparse::Special(ref a)) if a.kind == FileKind::Fifo), "{found:?}");
 }
 
-/// Texts that lead out of the root, and one that does not.
+/// Link texts that lead out of the root, and one that does not.
 const OUTWARD: [&str; 4] = ["/etc/passwd", "..", "../x", "a/../../x"];
 const INWARD: &str = "a/../x";
 
@@ -245,7 +245,7 @@ fn outbound_link_is_stored_only_with_absolute_links() {
     }
 }
 
-/// By NFS and SMB, renamed and hard-linked: the target counts from the new name.
+/// Renamed and hard-linked over NFS and SMB: the target is relative to the new name.
 #[test]
 fn link_is_not_renamed_to_lead_out() {
     for absolute_links in [false, true] {

@@ -1,4 +1,4 @@
-//! Opens that are made again after a restart.
+//! Opens that are restored after a restart.
 
 use crate::harness::*;
 use files::{
@@ -13,7 +13,7 @@ fn lock(offset: u64) -> RangeLock {
     RangeLock { range: Range::new(offset, 10).unwrap(), kind: LockKind::Exclusive }
 }
 
-/// Whose breaks nobody hears of.
+/// A holder that ignores breaks.
 #[derive(Debug)]
 struct Nobody;
 
@@ -49,7 +49,7 @@ fn lease_is_restored_with_state_for_all_opens() {
         std::mem::forget(made);
         facts
     });
-    // As it was before the second one came.
+    // Its state before the second lease came.
     (facts[0].caching, facts[0].epoch) = (Caching(3), 8);
     let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let again = facts.each_ref().map(|facts| {
@@ -71,7 +71,7 @@ fn conflicting_leases_are_restored_partially() {
         let made = served.try_open(leased("file", 3, number)).unwrap();
         let facts = facts_of(&made);
         std::mem::forget(made);
-        // Written down before the other one came.
+        // Recorded before the other one came.
         files::OpenFacts { caching: Caching::BATCH, ..facts }
     });
     let again = facts.each_ref().map(|facts| {
@@ -122,7 +122,7 @@ fn delete_pending_is_restored_and_done_at_close() {
         }
         let facts = facts_of(&first);
         assert_eq!((facts.delete_on_close, facts.delete_pending), (on_close, !on_close));
-        // As if the process had been killed: nothing is closed.
+        // As after a kill: nothing is closed.
         std::mem::forget(first);
         let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let again =
@@ -181,7 +181,7 @@ fn file_of_other_generation_is_not_restored() {
     let mut changed = file.clone();
     changed.identity.lasting = other.identity.lasting;
     assert_eq!(restore(&changed), Err(FsError::Stale));
-    // Written by a server that knew of none.
+    // Recorded by a server without lasting identifiers.
     changed.identity.lasting = None;
     assert_eq!(restore(&changed), Ok(()));
     assert_eq!(restore(&file), Ok(()));

@@ -1,4 +1,4 @@
-//! Descriptors: checked, inherited, changed. MS-DTYP 2.5.3, MS-FSA 2.1.5.17.
+//! Descriptors: access checks, inheritance, changes. MS-DTYP 2.5.3, MS-FSA 2.1.5.17.
 
 use crate::harness::*;
 use acl::{Ace, AceKind, control};
@@ -17,7 +17,7 @@ fn inherited_by_all(sid: Sid, access: Access) -> Ace {
     Ace { flags: Ace::CONTAINER_INHERIT | Ace::OBJECT_INHERIT, ..Ace::allow(sid, access) }
 }
 
-/// None where descriptors cannot be stored, or users cannot be told apart.
+/// None where descriptors cannot be stored, or without several users.
 fn serve_two() -> Option<Served> {
     let served = serve();
     if !served.is_root {
@@ -49,7 +49,7 @@ fn stored_acl_decides_access() {
     assert_eq!(served.files.maximal_access(&most).unwrap(), Access::FILE_READ);
 }
 
-/// As on `/tmp`. A client with DELETE breaks leases by a rename that POSIX refuses at its end.
+/// As on `/tmp`. A client with DELETE could break leases by a rename that POSIX finally refuses.
 #[test]
 fn sticky_directory_withholds_delete_from_others() {
     let Some(served) = serve_two() else { return };
@@ -99,7 +99,7 @@ fn directory_acl_decides_creation() {
     served.put_directory("directory");
     served.put("outside", b"");
     let directory = served.open("directory", ALL);
-    // The right that makes files is there, the one that makes directories is not.
+    // ADD_FILE is granted, ADD_SUBDIRECTORY is not.
     let access = Access::FILE_READ | Access::WRITE_DATA | Access::EXECUTE;
     let entries = vec![Ace::allow(Sid::everyone(), access)];
     served.files.set_descriptor(&directory, &list(entries), LIST).unwrap();
@@ -122,7 +122,7 @@ fn delete_is_granted_by_file_or_directory() {
     served.files.set_descriptor(&open, &list(entries), LIST).unwrap();
     served.close(open);
     let mallory = user(4002, 4002);
-    // The root directory may be written to by all, and so be emptied by all.
+    // Everyone may write to the root directory, and so remove its entries.
     assert!(served.try_open_as(&mallory, plan("file", DELETE)).is_ok());
     served.set_mode("", 0o755);
     assert_eq!(
@@ -232,7 +232,7 @@ fn stored_acl_grants_beyond_mode() {
         |plan| assert_eq!(served.try_open_as(&mallory, plan).unwrap_err(), FsError::AccessDenied);
     denied(plan("directory/file", READ));
     denied(new_file("directory/new"));
-    // By a group whose members the mode cannot name.
+    // By a group whose members the mode cannot represent.
     let members = || Ace::allow(Sid::network(), Access::FILE_ALL);
     set_list(&served, "directory/file", vec![members()]);
     set_list(&served, "directory", vec![members(), Ace::allow(Sid::everyone(), Access::EXECUTE)]);
@@ -266,7 +266,7 @@ fn mode_follows_acl_and_new_mode_drops_it() {
             Ace::allow(mallory, Access::FILE_READ | Access::FILE_WRITE),
         ],
     );
-    // The mask, which bounds the one who is named, stands in the group's place.
+    // The mask, which bounds the named user, takes the place of the group bits.
     assert_eq!(mode_of(&served, "file"), 0o640);
     let file = served.dir.path().join("file");
     let reads = |uid| {

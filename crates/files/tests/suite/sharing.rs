@@ -4,7 +4,7 @@ use crate::harness::*;
 use files::{Access, IfExists, OpenPlan, Share};
 use vfs::FsError;
 
-/// Reading, writing, deleting: as bits of a share mode.
+/// Read, write and delete access with their share mode bits.
 const KINDS: [(Access, u32); 3] =
     [(Access::READ_DATA, 1), (Access::WRITE_DATA, 2), (Access::DELETE, 4)];
 

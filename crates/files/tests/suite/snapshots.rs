@@ -1,4 +1,4 @@
-//! Previous versions: nothing in them is changed, and their permissions count.
+//! Previous versions: they are immutable, and their permissions apply.
 
 use crate::harness::*;
 use files::{BasicChange, IfExists, OpenPlan, Volume, VolumeOptions};
@@ -10,7 +10,7 @@ use vfs_local::{LocalSnapshots, NameFormat, Naming, SnapshotPlace};
 
 const AT: Timestamp = Timestamp(1_000_000_000_000_000_000);
 
-/// A share whose file `f` was another a while ago, and the state of then.
+/// A share with a file `f` that has changed, and a snapshot of its earlier state.
 fn serve_kept() -> (Served, Arc<Volume>) {
     let mut served = serve();
     let kept = served.dir.path().join("kept/1000000000");

@@ -1,5 +1,4 @@
-//! Named streams: what is theirs and what is their file's. MS-FSA 2.1.5.1,
-//! 2.1.5.15.11.1.
+//! Named streams: their own properties, and those of their file. MS-FSA 2.1.5.1, 2.1.5.15.11.1.
 
 use crate::harness::*;
 use files::{
@@ -25,7 +24,7 @@ fn sharing(share: Share, plan: OpenPlan) -> OpenPlan {
     OpenPlan { share, ..plan }
 }
 
-/// None where the temporary directory can have no streams.
+/// None where the temporary directory supports no streams.
 fn serve_streams() -> Option<Served> {
     let served = serve();
     if served.volume.has_streams() {
@@ -36,7 +35,7 @@ fn serve_streams() -> Option<Served> {
 }
 
 impl Served {
-    /// A closed stream with these bytes.
+    /// Creates and closes a stream with these bytes.
     fn put_stream(&self, at: &str, name: &str, data: &[u8]) {
         let made = self.try_open(of(new_file(at), name)).unwrap();
         self.files.write(made.open.caller(), &made.open, 0, data).unwrap();
@@ -47,7 +46,7 @@ impl Served {
         self.try_open(of(plan(at, desired), name)).unwrap().open
     }
 
-    /// What a stream holds now.
+    /// Contents of a stream.
     fn get_stream(&self, at: &str, name: &str) -> Option<Vec<u8>> {
         let opened = self.try_open(of(plan(at, READ), name)).ok()?;
         self.read(&opened.open).ok()
@@ -129,7 +128,7 @@ fn stream_write_changes_its_file() {
     assert_eq!(now.dos.bits, Some(dos::ARCHIVE));
 }
 
-/// A change within the same tick of a file system's clock is not told from the one before.
+/// Waits a clock tick of the file system: changes within one have the same time.
 fn pass_a_tick() {
     std::thread::sleep(std::time::Duration::from_millis(25));
 }
@@ -142,7 +141,7 @@ fn stream_open_stops_and_resumes_times_of_its_directory() {
     let at_first = served.files.attributes(&directory).unwrap();
     pass_a_tick();
     let made = served.try_open(of(new_file("directory"), "s")).unwrap().open;
-    // The stored time has Windows' precision.
+    // Stored times have Windows' precision.
     let times = |open| {
         let is = served.files.attributes(open).unwrap();
         (is.accessed, is.modified, is.shown_changed().0 / 100)
@@ -246,7 +245,7 @@ fn stream_open_denies_file_deletion() {
     served.close(file);
 }
 
-/// MS-FSA 2.1.5.1.2.2: a stream and its file, or directory, hold each other by deletion only.
+/// MS-FSA 2.1.5.1.2.2: a stream and its file or directory conflict by deletion only.
 #[test]
 fn stream_open_must_share_deletion_with_file_deleter() {
     let Some(served) = serve_streams() else { return };
@@ -267,7 +266,7 @@ fn stream_open_must_share_deletion_with_file_deleter() {
         served.close(served.open_stream(name, "old", READ));
         served.close(deleter);
         served.close(old);
-        // One of another stream does not count.
+        // An open of another stream does not count.
         let deleter = served.open_stream(name, "old", DELETE);
         let wish = sharing(kept, of(new_or_there(name), "new"));
         served.close(served.try_open(wish).unwrap().open);
@@ -464,7 +463,7 @@ fn oversized_stream_write_is_refused_without_change() {
     assert_eq!(served.read(&open).unwrap(), b"d\0");
 }
 
-/// Longer than an extended attribute of Linux.
+/// Longer than an extended attribute on Linux.
 const LONG: usize = 300_000;
 
 fn long(seed: u8) -> Vec<u8> {
@@ -534,7 +533,7 @@ fn holes_of_a_long_stream_are_holes() {
     assert_eq!(last, [0, 0]);
 }
 
-/// Has the files of long streams lead nowhere that they may, until what is returned is called.
+/// Makes the files of long streams unreachable until the returned function is called.
 fn hide_long_streams(root: &std::path::Path) -> impl FnOnce() + use<> {
     let store = root.join(".anabranch-streams");
     let file = std::fs::read_dir(&store).unwrap().next().unwrap().unwrap().path();

@@ -1,5 +1,5 @@
-//! Random operations on a file and its streams against a reference that says
-//! in a few lines what each must do; compared after every step.
+//! Random operations on a file and its streams against a short reference model, compared after
+//! every step.
 
 use crate::harness::*;
 use files::{Access, IfExists, IfMissing, OpenFile, OpenPlan, RequestedKind, Share};
@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{Actor, FsError, Result, StreamName};
 
-/// What is opened: the file itself, or a stream of it.
+/// Names to open: the file itself, or a stream of it.
 const NAMES: [Option<&str>; 4] = [None, Some("a"), Some("A"), Some("b")];
 
-/// Offsets and sizes are multiples of it: a few of them are more than ext4 takes in attributes.
+/// Unit of offsets and sizes: a few exceed ext4's room for attributes.
 const UNIT: usize = 700;
 
 #[derive(Clone, Debug)]
@@ -30,9 +30,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(name, access, share, if_exists, create, doomed)| Step::Open {
                 name,
                 access,
-                // Mostly tolerant, so that things are open more than once.
+                // Mostly shared, so that files have several opens.
                 share: share.min(7),
-                // Mostly gentle.
+                // Mostly without truncation.
                 if_exists: if if_exists < 4 { if_exists } else { 1 },
                 create,
                 doomed,
@@ -48,7 +48,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// One open, and what the reference knows of it: the number is a stream's, or the file's.
+/// An open with its state in the reference: the number identifies the stream or file.
 struct Open {
     real: Arc<OpenFile>,
     number: u32,
@@ -61,11 +61,11 @@ struct Open {
 struct Data {
     bytes: Vec<u8>,
     pending: bool,
-    /// As it is spelt; the file has none.
+    /// Name as spelt; the file has none.
     name: String,
 }
 
-/// The file is number 0. What is not in `data` is gone, whoever has it open.
+/// Reference state. The file is number 0. A number missing in `data` was removed, open or not.
 #[derive(Default)]
 struct Reference {
     data: BTreeMap<u32, Data>,
@@ -86,7 +86,7 @@ impl Reference {
         self.next
     }
 
-    /// Whether an open of a stream that is still there does not share deletion.
+    /// Whether an open of an existing stream denies shared deletion.
     fn streams_kept(&self, opens: &[Open]) -> bool {
         opens.iter().any(|o| {
             o.number != FILE
@@ -105,7 +105,7 @@ impl Reference {
         })
     }
 
-    /// The outcome of an open: what it is of.
+    /// Expected outcome of an open, with its stream.
     fn open(&mut self, opens: &[Open], step: &Step) -> Result<u32> {
         let Step::Open { name, access, share, if_exists, create, doomed } = *step else {
             unreachable!()
@@ -224,7 +224,7 @@ impl Reference {
         Ok(())
     }
 
-    /// Names and bytes; none if there is no file.
+    /// Names and bytes; none without a file.
     fn shown(&self) -> Option<BTreeMap<String, Vec<u8>>> {
         self.data
             .contains_key(&FILE)
@@ -232,7 +232,7 @@ impl Reference {
     }
 }
 
-/// The same, as it is stored.
+/// The same as stored.
 fn stored(served: &Served) -> Option<BTreeMap<String, Vec<u8>>> {
     let node = served.look("f", true)?.node;
     let mut all = BTreeMap::from([(String::new(), served.get("f").unwrap())]);

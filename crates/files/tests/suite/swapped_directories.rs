@@ -1,5 +1,5 @@
-//! What a stored list grants is done in the directory, and to the file, that was judged:
-//! somebody lets its path lead elsewhere between the decision and the act.
+//! Operations granted by a stored ACL act on the authorized directory and file, even if its path
+//! leads elsewhere between check and use.
 
 use crate::harness::*;
 use acl::{Ace, Descriptor, PosixAcl, Sid, control};
@@ -10,8 +10,8 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use vfs::{Actor, OwnerChange, Result, SecurityChange, SpecialKind};
 
-/// `x` is Alice's and lets her change names by its list alone, `y` by POSIX too. `roots` is the
-/// superuser's, as what is in it.
+/// Alice owns `x` and may change names in it by its ACL alone, in `y` by POSIX too. `roots` and its
+/// contents belong to root.
 fn serve_granted() -> Option<Served> {
     let served = serve();
     if !served.is_root {
@@ -36,7 +36,7 @@ fn serve_granted() -> Option<Served> {
     Some(served)
 }
 
-/// A file that holds its own path.
+/// A file that contains its own path.
 fn put_beneath(served: &Served, at: &str, owner: Option<u32>, mode: u32) {
     let path = served.dir.path().join(at);
     std::fs::write(&path, at).unwrap();
@@ -44,7 +44,7 @@ fn put_beneath(served: &Served, at: &str, owner: Option<u32>, mode: u32) {
     chown(&path, owner, owner).unwrap();
 }
 
-/// Stores a list that grants Alice everything, beside permissions of this mode.
+/// Stores an ACL that grants Alice everything, with permissions of this mode.
 fn grant_all(served: &Served, at: &str, mode: u32) {
     let entries = vec![Ace::allow(Sid::unix_user(served.alice.identity.uid), Access::FILE_ALL)];
     let (control, dacl) = (control::DACL_PRESENT, Some(entries));
@@ -57,19 +57,19 @@ fn grant_all(served: &Served, at: &str, mode: u32) {
     served.look(at, false).unwrap().node.set_security(Actor::SUPERUSER, &change).unwrap();
 }
 
-/// How the path of the directory `x` comes to lead to `roots`.
+/// Way in which the path of directory `x` comes to lead to `roots`.
 #[derive(Clone, Copy, Debug)]
 enum Swap {
-    /// By a symbolic link in its place.
+    /// A symbolic link replaces it.
     Link,
-    /// `roots` itself takes its place.
+    /// `roots` itself replaces it.
     Directory,
 }
 
 const SWAPS: [Swap; 2] = [Swap::Link, Swap::Directory];
 
 impl Swap {
-    /// Swaps; `x` is called `away` then.
+    /// Swaps; `x` is renamed to `away`.
     fn run(self, dir: &Path) {
         std::fs::rename(dir.join("x"), dir.join("away")).unwrap();
         match self {
@@ -78,7 +78,7 @@ impl Swap {
         }
     }
 
-    /// Where `roots` is afterwards.
+    /// Path of `roots` after the swap.
     fn roots(self, dir: &Path) -> PathBuf {
         dir.join(match self {
             Self::Link => "roots",
@@ -86,8 +86,8 @@ impl Swap {
         })
     }
 
-    /// Swaps before a backend call is tried for the `nth` time: the caller's own rights have
-    /// been refused, and what the list grants was looked at.
+    /// Swaps before the `nth` try of a backend call: the caller's own rights were refused, and the
+    /// ACL was checked.
     fn before(self, served: &Served, when: At, nth: u32) {
         let (dir, mut count) = (served.dir.path().to_owned(), 0);
         served.hook(move |_, at, _| {
@@ -99,7 +99,7 @@ impl Swap {
         });
     }
 
-    /// The swap has taken place; `roots` holds what it held, and nothing else.
+    /// Asserts that the swap took place and `roots` is unchanged.
     fn assert_roots_untouched(self, served: &Served) {
         served.unhook();
         let dir = served.dir.path();
@@ -192,7 +192,7 @@ fn granted_rename_into_swapped_directory_adds_nothing() {
     }
 }
 
-/// A file in `x`, of which `roots` has a further name: its key does not tell the two apart.
+/// A file in `x` with another link in `roots`: its key does not distinguish the two.
 #[test]
 fn granted_removal_takes_name_from_judged_directory() {
     for (swap, by_object) in SWAPS.into_iter().zip([true, false]).chain(SWAPS.map(|s| (s, true))) {
@@ -272,7 +272,7 @@ fn granted_rename_by_handle_stays_in_its_directories() {
     }
 }
 
-/// What was made goes again by the right by which it was made.
+/// A misplaced file is removed with the authority that created it.
 #[test]
 fn granted_create_in_moving_directory_leaves_one_name() {
     let Some(served) = serve_granted() else { return };
@@ -292,7 +292,7 @@ fn granted_create_in_moving_directory_leaves_one_name() {
     served.close(made.open);
 }
 
-/// The superuser opens no more than what was looked at: the name may be a pipe's by then.
+/// An elevated open gets exactly the checked file: the name may refer to a pipe by then.
 #[test]
 fn granted_open_gets_authorized_file_after_swap() {
     let Some(served) = serve_granted() else { return };

@@ -1,4 +1,4 @@
-//! Who is told of which changes.
+//! Change notification: receivers and reported changes.
 
 use crate::harness::*;
 use files::{
@@ -14,12 +14,12 @@ use vfs::{FsError, OutsideChange, OutsideName, StreamName, Timestamp};
 pub const EVERYTHING: Filter = Filter(u32::MAX);
 const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
 
-/// Every change counts as one byte.
+/// A request in which every change counts as one byte.
 fn wish(filter: Filter, tree: bool) -> WatchWish {
     WatchWish { filter, tree, room_bytes: 100, measure: |length, _| length + 1 }
 }
 
-/// To whom watches are charged.
+/// Holder that is charged for watches.
 pub fn somebody() -> Holder {
     Holder::User("somebody".into())
 }
@@ -50,7 +50,7 @@ impl Watched<'_> {
         self.served.files.next_changes(&self.open, &self.wish, &somebody()).unwrap()
     }
 
-    /// What it was not told yet, in a short form; empty if nothing.
+    /// Unreported changes in a short form; empty if none.
     pub fn told(&self) -> String {
         self.ask().answer().now_or_never().map(|answer| shown(&answer)).unwrap_or_default()
     }
@@ -162,7 +162,7 @@ fn file_and_directory_names_have_separate_filters() {
     assert_eq!(directories.told(), "+d <d >e -e");
 }
 
-/// Every kind of change, one watch for each kind: which of them hear of it.
+/// Each kind of change against one watch for each kind.
 #[test]
 fn each_change_reaches_watches_of_its_kind() {
     let served = serve();
@@ -250,7 +250,7 @@ fn watch_buffer_is_bounded_despite_requested_room() {
     assert_eq!(watched.told(), "Overflow");
 }
 
-/// Watches directories one after the other until that is refused.
+/// Watches directories one after the other until a watch is refused.
 fn watch_all(served: &Served, names: &[String], by: &str) -> (Vec<Arc<OpenFile>>, Option<FsError>) {
     let mut opens = Vec::new();
     for name in names {
@@ -304,7 +304,7 @@ fn changes_beyond_users_memory_overflow() {
     assert_eq!(bytes.usage().used, each, "an answer that nobody has taken");
     assert_eq!(shown(&now(due.answer())), "+a");
     assert_eq!(bytes.usage().used, 0);
-    // Less than what every user may have, while there is any.
+    // Less than each user's reserve, while the total lasts.
     bytes.set_max(3 * each);
     for name in ["b", "c", "d"] {
         served.put(name, b"");
@@ -544,7 +544,7 @@ fn local_changes_below_are_reported_to_tree_watch() {
     assert_eq!(tree.told(), "+sub/a <sub/a >sub/b");
     assert_eq!(root.told(), "+d/sub/a <d/sub/a >d/sub/b");
     assert_eq!(sizes.told(), "!d/sub/b");
-    // The directory itself has a watch of its own, which tells this.
+    // The directory's own watch reports this.
     served.somebody_did_in("d", &OutsideChange::Added(of("a")));
     assert_eq!(tree.told(), "");
     assert_eq!(flat.told(), "");

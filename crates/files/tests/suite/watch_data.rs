@@ -1,5 +1,5 @@
-//! Changes of data in watched directories: when they are told, and how often. And what each way to
-//! change a file is told as, to those who watch for each kind of change.
+//! Data changes in watched directories: their time and frequency. And the kind under which each way
+//! to change a file is reported.
 
 use crate::harness::*;
 use crate::watch::Watched;
@@ -66,7 +66,7 @@ fn busy_writer_costs_a_few_answers_between_two_ticks() {
     served.files.handle_tick();
     assert_eq!(tree.told(), "", "nothing was written since");
     assert_eq!(answers(200), 3);
-    // A further change comes behind those that were deferred.
+    // A further change follows the deferred ones.
     served.put("g", b"");
     assert_eq!(tree.told(), "!f +g");
 }
@@ -98,7 +98,7 @@ fn busy_writer_notifies_a_new_watch_with_the_tick() {
     let open = served.open("f", ALL);
     (0..10).for_each(|at| write(&served, &open, at, b"x"));
     assert_eq!(first.told(), "!f");
-    // It was told of nothing yet: what it hears when is the writer's to bear.
+    // The new watch has received nothing; the writer's earlier reports delay it.
     let second = served.watch("", Filter::SIZE, true);
     for at in 10..20 {
         write(&served, &open, at, b"x");
@@ -256,7 +256,7 @@ impl<'a> Kinds<'a> {
         Self(KINDS.map(|(kind, filter)| (kind, served.watch("", filter, false))).into())
     }
 
-    /// Notices of each watch since the last time; watches without any are left out.
+    /// Notices of each watch since the last call; watches without any are omitted.
     fn hear(&self) -> String {
         let told = self.0.iter().map(|(kind, watch)| (kind, watch.told()));
         let told = told.filter(|(_, told)| !told.is_empty());
@@ -355,7 +355,7 @@ fn each_nfs_change_is_reported_as_its_kind() {
     let set = |changes: &ObjectChanges| {
         now(served.files.set_object_attributes(&served.alice, &object, None, changes)).unwrap();
     };
-    // WRITE goes by an open, as with SMB.
+    // A WRITE uses an open, as with SMB.
     set(&ObjectChanges { size_bytes: Some(9), ..ObjectChanges::default() });
     assert_eq!(kinds.hear(), "size[!f] write[!f]", "extend");
     set(&ObjectChanges { size_bytes: Some(1), ..ObjectChanges::default() });

@@ -1,4 +1,4 @@
-//! Oplocks, rule by rule, and against what must always hold; leases below.
+//! Oplocks: individual rules, then invariants; leases in a module below.
 
 mod delegations;
 mod leases;
@@ -55,7 +55,7 @@ fn second_open_waits_for_batch_oplock_break() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Share));
     assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
-    // Asked twice, told once.
+    // A repeated request sends no second notification.
     assert!(demand(&mut caches, BreakReason::Share));
     assert_eq!(told(&mut caches), []);
     assert!(!caches.poll_settled());
@@ -216,13 +216,13 @@ proptest! {
     #[test]
     fn one_writer_at_most_and_each_loss_is_notified(steps in steps()) {
         let mut caches = Caches::default();
-        // What each client believes that it has.
+        // Caching that each client believes to have.
         let mut believes = [Caching::NONE; 4];
         for step in steps {
             let asked: Vec<u64> = (0..4).filter(|&id| caches.is_breaking(open(id))).collect();
             match step {
                 Step::Grant(id, wanted, alone, locks) if caches.of(open(id)) == Caching::NONE => {
-                    // As `FileGrants` does: an open that must wait is not granted.
+                    // As in `FileGrants`: an open that must wait is not granted.
                     if demand(&mut caches, BreakReason::Share) { continue }
                     believes[id as usize] = grant(&mut caches, open(id), Caching(wanted), alone, locks);
                 }

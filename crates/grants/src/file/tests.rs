@@ -1,5 +1,5 @@
-//! By behaviour; then random operations against a naive model; then every
-//! interleaving of two clients.
+//! Tests by behaviour, then random operations against a naive model, then every interleaving of two
+//! clients.
 
 use super::*;
 use crate::{LockKind, Range, RangeLock};
@@ -14,7 +14,7 @@ fn wish(id: u64, access: Access, share: Share) -> OpenWish {
     OpenWish { link: L, only_link: true, ..OpenWish::new(OpenId(id), access, share) }
 }
 
-/// What an open is told that keeps nothing to itself.
+/// Caching state of an open without caching.
 const NOTHING: CacheState = CacheState { has: Caching::NONE, is_breaking: false, epoch: 0 };
 
 fn doomed(id: u64) -> OpenWish {
@@ -230,7 +230,7 @@ fn batch_oplock_is_broken_before_share_violation() {
     assert_eq!(file.handle_open(&wish(2, READ, Share::ALL)), Ok(NOTHING));
 }
 
-/// The rules, pair by pair.
+/// Pairwise rules.
 #[derive(Default)]
 struct Model {
     opens: BTreeMap<u64, OpenWish>,
@@ -318,7 +318,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// A number stands for one of the present opens, so that every value means something.
+/// Selects one of the present opens, so that every number is valid.
 fn pick(model: &Model, n: usize) -> Option<u64> {
     (!model.opens.is_empty()).then(|| *model.opens.keys().nth(n % model.opens.len()).unwrap())
 }
@@ -380,7 +380,7 @@ proptest! {
     }
 }
 
-/// What one client does, one after the other.
+/// Steps of one client in order.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Open(Access, Share, bool),
@@ -388,7 +388,7 @@ enum Act {
     Close,
 }
 
-/// All orders in which two programs of three steps can run.
+/// All interleavings of two programs with three steps.
 fn interleavings() -> Vec<[usize; 6]> {
     (0u32..64)
         .filter(|bits| bits.count_ones() == 3)
@@ -482,11 +482,11 @@ fn absent_client_with_locks_blocks_others() {
     assert!(matches!(file.handle_open(&second), Err(Refusal::Breaking(_))));
     file.caches.handle_acknowledge(CacheOwner::Open(OpenId(1)), Caching::READ).unwrap();
     file.set_absence(OpenId(1), Some(Absence::RetainsCaching));
-    // It has given back all but what it has read: its locks are nobody's to disturb.
+    // It retains read caching only: its locks block others.
     assert_eq!(file.handle_open(&second), Err(Refusal::ClientAbsent));
 }
 
-/// A client that opened the file under a lease, by two opens.
+/// A client with two opens of the file under one lease.
 fn leased() -> (FileGrants, CacheKey) {
     let key = CacheKey { client: [1; 16], key: [1; 16] };
     let mut file = FileGrants::default();

@@ -1,4 +1,4 @@
-//! By behaviour, then random requests against a model that looks at every byte.
+//! Tests by behaviour, then random requests against a byte-wise model.
 
 use super::*;
 use proptest::prelude::*;
@@ -177,8 +177,8 @@ fn locks_and_waits_are_limited() {
     assert_eq!(locks.handle_lock_or_wait(B, exclusive(0, 1)), Err(LockRefusal::TooMany));
 }
 
-/// Whether two ranges conflict, byte by byte: an empty one stands between the
-/// byte before it and the byte at it.
+/// Whether two ranges conflict, byte by byte: an empty one lies between the byte before it and the
+/// byte at it.
 fn meet(a: Range, b: Range) -> bool {
     let covers = |r: Range, at: u64| (r.offset..r.offset + r.length).contains(&at);
     let between = |r: Range, at: u64| at > 0 && covers(r, at - 1) && covers(r, at);
@@ -218,7 +218,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// Plain lists, looked through in full at every step.
+/// Plain lists, scanned in full at every step.
 #[derive(Default)]
 struct Model {
     held: Vec<(OpenId, RangeLock)>,
@@ -242,7 +242,7 @@ impl Model {
         can
     }
 
-    /// Everyone who can be served now, in order: nothing else may be granted.
+    /// All requests that can be granted now, in order.
     fn grant_waiting(&mut self) -> Vec<LockDecision> {
         let mut served = Vec::new();
         for (wait, open, lock) in std::mem::take(&mut self.waiting) {

@@ -1,4 +1,4 @@
-//! Files that are made where another has just gone.
+//! Creation with the inode number of a file in removal.
 #![allow(clippy::unwrap_used, reason = "a test, which fails by it")]
 
 use crate::table::{OpenEntry, PendingDelete, RegisteredOpen};
@@ -30,7 +30,7 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let files = Arc::new(Files::new(Arc::new(Inline))).for_server();
     let open = |name| files.open(&volume, &caller, plan(name));
     let first = open("first").now_or_never().unwrap().unwrap();
-    // Numbers are given one after the other here; elsewhere those of files that have gone, again.
+    // The memory backend assigns ascending numbers; file systems reuse those of removed files.
     let before = first.attributes.key;
     let key = FileKey { inode: before.inode + 1, ..before };
     let (gone, is_directory, only_link) = (path("gone"), false, true);

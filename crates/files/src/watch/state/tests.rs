@@ -1,4 +1,4 @@
-//! A watch by itself.
+//! State of a single watch.
 
 use super::super::ChangeKind;
 use super::*;
@@ -140,8 +140,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whoever takes answers one after the other has heard of every change, in
-    /// order, or was told to look.
+    /// A client that polls receives every change in order, or an overflow.
     #[test]
     fn each_change_is_reported_in_order_or_overflows(
         room in 0usize..40,
@@ -218,7 +217,7 @@ fn excess_data_changes_wait_for_tick_or_other_change() {
     assert!(!watch.handle_tick());
 }
 
-/// Answers to a client that always asks, of changes of data to so many names.
+/// Answers to a client that always polls, for data changes of these names.
 fn answers_to(watch: &mut Watch, names: std::ops::Range<usize>) -> Vec<WatchAnswer> {
     let mut answers = Vec::new();
     for number in names {
@@ -263,7 +262,7 @@ fn thousand_changed_names_cost_four_answers_a_tick() {
         let answers = answers_to(&mut watch, 0..1000);
         assert_eq!(answers, [modified(0..1), modified(1..2), WatchAnswer::Overflow]);
     }
-    // An addition is told meanwhile, and the tick's answer stays due.
+    // An added name is reported meanwhile, and the tick's answer stays due.
     watch.handle_change(added("new"));
     assert_eq!(next_answer(&mut watch), Some(told(&["new"])));
     assert!(watch.handle_tick());
@@ -281,7 +280,7 @@ fn deferred_changes_outlive_cancelled_delete_pending() {
     watch.handle_delete_cancelled();
     assert!(watch.handle_tick());
     assert_eq!(next_answer(&mut watch), Some(modified(3..5)));
-    // Changes of the meantime are not kept: the client looks for itself.
+    // Changes in between are not buffered: the client enumerates.
     let changes: [fn(&mut Watch); 2] = [
         |watch| watch.handle_change(added("new")),
         |watch| watch.handle_data_change(change(ChangeKind::Modified, "new")),

@@ -1,4 +1,4 @@
-//! Delegations: what nobody disturbs before it was given back. RFC 8881 10.4.
+//! Delegations, which conflicting operations wait for. RFC 8881 10.4.
 
 use crate::{
     Access, BlockedOperation, CacheBreak, CacheKey, CacheOwner, Caching, FileGrants, OpenId,
@@ -17,7 +17,7 @@ fn owner(client: u8) -> CacheOwner {
     CacheOwner::Key(key(client))
 }
 
-/// An open of a client that has delegations.
+/// An open of an NFS client.
 fn open(id: u64, client: u8, access: Access) -> OpenWish {
     let wish = OpenWish::new(OpenId(id), access, Share::ALL);
     OpenWish { key: Some(key(client)), posix: true, ..wish }
@@ -201,7 +201,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..80)
 }
 
-/// What is open, and who has what.
+/// Opens, and delegations by client.
 #[derive(Default)]
 struct Model {
     opens: Vec<(OpenId, CacheOwner, Access, Share)>,
@@ -209,7 +209,7 @@ struct Model {
 }
 
 impl Model {
-    /// Nobody has by themselves what another's open disturbs.
+    /// Whether no open conflicts with another client's delegation.
     fn is_sound(&self) -> bool {
         self.delegations.iter().filter(|(.., has)| *has != Caching::NONE).all(|(_, client, has)| {
             let others = self.delegations.iter().filter(|(_, other, _)| other != client);

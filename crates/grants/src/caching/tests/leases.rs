@@ -1,5 +1,5 @@
-//! Leases: several opens under one key, steps, epochs; and, for any order of
-//! things, that nobody has what another's caching forbids.
+//! Leases: several opens of a key, steps, epochs; and, for any order of operations, that no client
+//! has caching which another's forbids.
 
 use super::*;
 
@@ -15,7 +15,7 @@ const fn lease(key: u8) -> CacheOwner {
     CacheOwner::Key(CacheKey { client: [0; 16], key: [key; 16] })
 }
 
-/// Another open of `owner`, all of whose opens read or write.
+/// Another open of `owner`, all of whose opens have data access.
 fn open(caches: &mut Caches, owner: CacheOwner, wanted: Caching) -> CacheState {
     let others = [ONE, TWO, A, B].into_iter().filter(|other| *other != owner);
     let others_are_non_stat = others.map(|o| caches.non_stat_opens(o)).sum::<usize>() > 0;
@@ -64,7 +64,7 @@ fn repeated_lease_request_upgrades_fully_or_not() {
             assert_eq!(got, state(expected, false, 10 + changes), "{held:?} {wanted:?}");
         }
     }
-    // Beside another: only what both can have, and no part of more.
+    // Beside another lease: only rights that both can have, and no part of an upgrade.
     let mut caches = with(&[(ONE, R), (TWO, RH)]);
     assert_eq!(open(&mut caches, ONE, RWH).has, R);
     assert_eq!(open(&mut caches, ONE, RH).has, RH);
@@ -75,7 +75,7 @@ fn repeated_lease_request_upgrades_fully_or_not() {
 fn new_lease_gets_what_others_permit() {
     assert_eq!(open(&mut with(&[(ONE, RH)]), TWO, RWH).has, RH);
     assert_eq!(open(&mut with(&[(ONE, R)]), TWO, RW).has, R);
-    // An oplock keeps no handles, and leases beside one neither.
+    // An oplock has no handle caching, and neither have leases beside one.
     assert_eq!(open(&mut with(&[(A, R)]), ONE, RWH).has, R);
     assert_eq!(open(&mut with(&[(ONE, RH)]), A, RWH).has, NONE);
     assert_eq!(open(&mut with(&[(ONE, R)]), A, RWH).has, R);
@@ -117,7 +117,7 @@ fn each_break_reason_takes_its_rights() {
     assert_eq!(after(RH, BreakReason::Conflict), (true, Some((R, true))));
     assert_eq!(after(RW, BreakReason::Conflict), (false, None));
     assert_eq!(after(RWH, BreakReason::Replace), (true, Some((NONE, true))));
-    // Nothing is kept back that must be written first.
+    // No dirty data must be written back first.
     assert_eq!(after(RH, BreakReason::Replace), (false, Some((NONE, true))));
     assert_eq!(after(R, BreakReason::Replace), (false, Some((NONE, false))));
 }
@@ -129,7 +129,7 @@ fn lease_break_during_break_goes_in_steps() {
     assert!(demand(&mut caches, BreakReason::Replace));
     assert_eq!(told(&mut caches), [(ONE, RH, true)], "once");
     assert_eq!(caches.state(ONE), state(RWH, true, 12));
-    // No upgrade while it breaks.
+    // No upgrade during a break.
     assert_eq!(open(&mut caches, ONE, RWH), state(RWH, true, 12));
     let waiting = BreakRequest {
         demand: BreakReason::Share,
@@ -247,7 +247,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..60)
 }
 
-/// What clients know, who believe what they are told and nothing else.
+/// State of clients that rely on their notifications only.
 #[derive(Default)]
 struct Clients {
     opens: [usize; OWNERS.len()],
@@ -265,8 +265,7 @@ impl Clients {
         }
     }
 
-    /// Who writes without telling is alone; who keeps an open for a program
-    /// that has closed it knows no oplock beside it.
+    /// A write cache is exclusive, and a handle cache excludes oplocks.
     fn check(&self) {
         let holders = || self.believe.iter().filter(|has| **has != NONE);
         let writes = holders().any(|has| has.contains(Caching::WRITE));
@@ -329,7 +328,7 @@ proptest! {
                     let demand = demand[usize::from(which)];
                     let request = BreakRequest { demand, by: OWNERS[by], spares_leases: false, conflicts_with_read: false };
                     caches.begin_breaks(&request);
-                    // Once nothing holds it up, what it cannot be had with is gone.
+                    // Once no holder blocks the open, incompatible caching is gone.
                     let waits_for = demand.waits_for();
                     let others = (0..OWNERS.len()).filter(|at| *at != by);
                     let left = others.into_iter().any(|at| caches.of(OWNERS[at]).intersects(waits_for));
@@ -358,7 +357,7 @@ proptest! {
             for (owner, believes) in OWNERS.iter().zip(clients.believe) {
                 prop_assert_eq!(caches.of(*owner), believes, "{:?}", owner);
             }
-            // Sums are what they are sums of.
+            // The counts equal the sums over all holders.
             let mut counted = HolderCounts::default();
             caches.holders.iter().for_each(|holder| counted.add(holder));
             prop_assert_eq!(caches.counts, counted);

@@ -1,5 +1,4 @@
-//! Many holders of one file at once. How long that takes is measured where
-//! there is a clock: `sim/tests/storm.rs`.
+//! Many holders of one file at once. `sim/tests/storm.rs`, which has a clock, measures the time.
 
 use super::*;
 
@@ -43,13 +42,13 @@ fn thousand_holders_break_once_each() {
     assert_eq!(asked.len() as u64, HOLDERS);
     for (owner, to, _) in asked {
         assert!(caches.holds_up(&conflict));
-        // Others come meanwhile, to no avail.
+        // Further opens in between change nothing.
         assert!(caches.begin_breaks(&conflict));
         assert_eq!(caches.handle_acknowledge(owner, to), Ok(()));
         assert_eq!(told(&mut caches), []);
     }
     assert!(!caches.holds_up(&conflict));
-    // Each who writes takes from all others what they have read.
+    // Each write breaks read caching of all others.
     for number in 0..HOLDERS {
         caches.handle_change(lease(number));
     }

@@ -1,4 +1,4 @@
-//! Against a plain list, in blocks so small that they split and merge all the time.
+//! The index against a plain list, with blocks small enough to split and merge all the time.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! By behaviour, then random requests against a model that looks at every byte.
+//! Tests by behaviour, then random requests against a byte-wise model.
 
 use super::super::{LockDecision, LockOutcome};
 use super::*;
@@ -22,7 +22,7 @@ fn shared(offset: u64, length: u64) -> RangeLock {
     lock(LockKind::Shared, offset, length)
 }
 
-/// What an owner has, and by which open, in order.
+/// Locks of an owner in order, each with its open.
 fn pieces(locks: &RangeLocks, owner: LockOwner) -> Vec<(RangeLock, OpenId)> {
     let (mut pieces, mut from) = (Vec::new(), 0);
     while let Some((first, piece)) = locks.held.as_ref().and_then(|h| h.piece_from(owner, from)) {
@@ -179,7 +179,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// What each owner has of each byte, by which open.
+/// Lock of each owner on each byte, with its open.
 #[derive(Default)]
 struct Model {
     bytes: BTreeMap<(u64, u64), (u64, LockKind)>,
@@ -222,7 +222,7 @@ proptest! {
                     model.bytes.retain(|(who, at), _| *who != owner || bytes(range).all(|b| b != *at));
                 }
                 Step::Open(open, lock) => {
-                    // An open's own locks have other rules among each other.
+                    // An open's own locks follow other rules among each other.
                     model.opens.retain(|(held, _)| *held != open);
                     locks.handle_close(OpenId(open));
                     let free = !model.forbids(None, lock);

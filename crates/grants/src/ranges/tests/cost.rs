@@ -1,13 +1,13 @@
-//! What one request costs at the limits, in intervals and waiting requests that are looked at:
-//! no request is worth more than a few looks at all locks of its file.
+//! Cost of one request at the limits, in visited intervals and waiting requests: at most a few
+//! scans of all locks of its file.
 
 use super::*;
 
-/// Ranges of one request, as SMB has them.
+/// Ranges of one SMB request.
 const REQUEST: u64 = 4096;
-/// What may be spent on one range of a request.
+/// Budget for one range of a request.
 const STEPS_OF_RANGE: u64 = 300;
-/// The same on one request that waits.
+/// Budget for one waiting request.
 const STEPS_OF_WAIT: u64 = 100;
 
 fn steps_of(locks: &mut RangeLocks, request: impl FnOnce(&mut RangeLocks)) -> u64 {
@@ -16,13 +16,13 @@ fn steps_of(locks: &mut RangeLocks, request: impl FnOnce(&mut RangeLocks)) -> u6
     locks.steps() - before
 }
 
-/// Ranges of one byte with gaps between, from an offset on.
+/// One-byte ranges with gaps, from an offset on.
 fn ranges(from: u64, count: u64) -> Vec<RangeLock> {
     (0..count).map(|at| exclusive(from + 2 * at, 1)).collect()
 }
 
-/// A file with nearly all locks that it may have, and all requests that may wait for those of one
-/// request of `A`, at its front.
+/// A file with nearly all permitted locks, and all permitted requests waiting for the locks of one
+/// request of `A` at its front.
 fn crowded() -> RangeLocks {
     let mut locks = RangeLocks::default();
     let others = RangeLocks::LOCKS_MAX - RangeLocks::WAITS_MAX - REQUEST as usize;

@@ -1,5 +1,5 @@
 //! Locks of opens and of owners together, in numbers that make blocks split and merge, against
-//! lists that are looked through in full.
+//! fully scanned lists.
 
 use super::*;
 use proptest::test_runner::TestCaseResult;
@@ -69,7 +69,7 @@ impl Scan {
         })
     }
 
-    /// Byte by byte, and put together again.
+    /// Byte by byte, then merged again.
     fn owner_lock(&mut self, open: OpenId, owner: LockOwner, lock: RangeLock) -> bool {
         let can = self.can(Held { open, lock, owner: Some(owner) });
         if can {
@@ -140,7 +140,7 @@ impl Scan {
     }
 }
 
-/// Opens from here on lock for owners.
+/// Opens from this number on lock for owners.
 const OF_OWNERS: u64 = 5;
 
 #[derive(Clone, Debug)]
@@ -199,7 +199,7 @@ fn owner_lock(
     prop_assert_eq!(locking == OwnerLockOutcome::Granted, scan.owner_lock(open, owner, lock));
     if let OwnerLockOutcome::Denied(denial) = locking {
         let is_it = |held: &Held| {
-            // Pieces that have become one open's are put together by the model alone.
+            // Only the model merges adjoining pieces that have come to one open.
             (held.lock.kind, held.owner) == (denial.lock.kind, denial.owner)
                 && held.lock.range.touches(denial.lock.range)
         };
@@ -209,7 +209,7 @@ fn owner_lock(
     Ok(())
 }
 
-/// One step of both; the decisions that the model expects.
+/// One step of both; returns the decisions that the model expects.
 fn step(
     locks: &mut RangeLocks,
     scan: &mut Scan,
