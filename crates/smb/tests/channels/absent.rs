@@ -1,5 +1,5 @@
-//! What others meet at a file that a client which is gone has open for good: MS-SMB2 3.3.4.6,
-//! 3.3.4.7, 3.3.5.9 (FILE_NOT_AVAILABLE).
+//! Conflicts with files that a disconnected client has open: MS-SMB2 3.3.4.6, 3.3.4.7, 3.3.5.9
+//! (FILE_NOT_AVAILABLE).
 
 use crate::harness::{ALICE, BOB, Client};
 use crate::persistent::{net, open_by, ready};
@@ -9,14 +9,14 @@ use wire::smb::{Command, FileId, fsctl};
 const GUID: [u8; 16] = *b"a create's guid.";
 const BATCH: u8 = 9;
 
-/// Asks that an open outlives the connection by so long. MS-SMB2 2.2.31.3.
+/// Requests resiliency with this timeout. MS-SMB2 2.2.31.3.
 fn make_resilient(client: &mut Client, file: FileId, timeout_ms: u32) {
     let status = client.status(Command::IOCTL, |w| {
         w.u16(57);
         w.u16(0);
         w.u32(fsctl::LMR_REQUEST_RESILIENCY);
         file.encode(w);
-        // Behind the header and what is fixed of the body.
+        // The offset after the header and the fixed part of the body.
         w.u32(64 + 56);
         w.u32(8);
         w.zeros(4 + 4 + 4 + 4);

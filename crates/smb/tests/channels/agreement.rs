@@ -1,4 +1,4 @@
-//! What a connection's NEGOTIATE came to, and the keys that follow from it.
+//! The negotiated parameters of a connection, and the derived keys.
 
 use wire::codec::Reader;
 use wire::crypto::{KeySource, PreauthHash, SessionKey, SigningAlgorithm, SigningKey};
@@ -6,13 +6,13 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, NegotiateResponse, context, decode_algorithms};
 use wire::smb::{Command, Dialect, Header};
 
-/// Dialect and signing, and the hashes over the messages that led to them. MS-SMB2 3.2.5.2.
+/// Dialect, signing, and the preauthentication hashes. MS-SMB2 3.2.5.2.
 #[derive(Clone)]
 pub struct Agreement {
     dialect: Dialect,
     algorithm: SigningAlgorithm,
     connection: PreauthHash,
-    /// Over the logon that is under way.
+    /// Hash of the logon in progress.
     logon: PreauthHash,
 }
 
@@ -26,7 +26,7 @@ impl Agreement {
         Self { dialect, algorithm, logon: connection.clone(), connection }
     }
 
-    /// The algorithm that the server has chosen.
+    /// The server's signing algorithm.
     pub fn algorithm(&self) -> SigningAlgorithm {
         self.algorithm
     }
@@ -49,7 +49,7 @@ impl Agreement {
                 self.connection.update(message);
                 self.take_algorithm(message);
             }
-            // The last one is beyond the keys.
+            // The hash excludes the final response.
             Command::SESSION_SETUP if header.status == NtStatus::MORE_PROCESSING_REQUIRED => {
                 self.logon.update(message);
             }
@@ -66,7 +66,7 @@ impl Agreement {
         self.algorithm = SigningAlgorithm::from_number(number).unwrap();
     }
 
-    /// The key of the channel whose logon ended with `session_key`.
+    /// The signing key of the channel whose logon ended with `session_key`.
     pub fn signing_key(&self, session_key: &[u8; 16]) -> SigningKey {
         let session_key = &SessionKey::new(session_key);
         let source = KeySource { dialect: self.dialect, session_key, preauth: &self.logon };
@@ -74,7 +74,7 @@ impl Agreement {
     }
 }
 
-/// NEGOTIATE of a client that offers these algorithms with 3.1.1, of the older dialects without.
+/// NEGOTIATE of a client that offers these algorithms with 3.1.1, or none with older dialects.
 pub fn request<'a>(
     dialect: Dialect,
     capabilities: u32,
@@ -90,7 +90,7 @@ pub fn request<'a>(
     }
 }
 
-/// SHA-512 without salt, and these algorithms.
+/// Negotiate contexts: SHA-512 without salt, and these algorithms.
 pub fn contexts(signing: &[SigningAlgorithm]) -> Vec<(u16, Vec<u8>)> {
     let mut algorithms = vec![signing.len() as u8, 0];
     algorithms.extend(signing.iter().flat_map(|one| one.number().to_le_bytes()));

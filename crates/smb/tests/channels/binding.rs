@@ -1,4 +1,4 @@
-//! Which connections become channels. MS-SMB2 3.3.5.5.2.
+//! Binding of connections as channels. MS-SMB2 3.3.5.5.2.
 
 use crate::harness::{ALICE, BOB, Net};
 use smb::limits::BIND_WAITS;
@@ -16,11 +16,11 @@ fn channel_beyond_the_configured_number_is_refused() {
     let mut more: Vec<_> = (1..4).map(|_| net.bound(&first)).collect();
     assert_eq!(net.channels(), [4]);
     assert_eq!(net.connect().bind(&first, ALICE), NtStatus::INSUFFICIENT_RESOURCES);
-    // A place that is given up can be had.
+    // A freed channel slot is available.
     more.pop().unwrap().cut();
     assert_eq!(net.channels(), [3]);
     more.push(net.bound(&first));
-    // More can be configured while it runs.
+    // A reload can raise the number.
     net.configure(Multichannel { channels_max: 32, ..Multichannel::default() });
     more.extend((4..32).map(|_| net.bound(&first)));
     assert_eq!(net.channels(), [32]);
@@ -40,7 +40,7 @@ fn waiting_binding_replaces_a_dead_channel() {
     let id = next.send_binding(&first);
     assert_eq!(next.status_of_setup(id), None);
     assert_eq!(*net.doubts.asked.lock().unwrap(), [1, 2, 3, 4]);
-    // All of them may still be found to live.
+    // All channels may still be alive.
     let look = next.next_look().unwrap();
     next.pass(look);
     assert_eq!(next.status_of_setup(id), None);
@@ -74,7 +74,7 @@ fn waiting_binding_is_refused_when_all_channels_live() {
         looks += 1;
     };
     assert_eq!((refused, looks), (NtStatus::INSUFFICIENT_RESOURCES, 40));
-    // They were asked once.
+    // The server probed them once.
     assert_eq!(*net.doubts.asked.lock().unwrap(), [1, 2, 3, 4]);
     assert_eq!(next.next_look(), None);
 }
@@ -129,7 +129,7 @@ fn multichannel_off_offers_binds_and_lists_nothing() {
         assert_eq!(client.connect_tree("IPC$"), NtStatus::SUCCESS);
         assert_eq!(client.query_interfaces().header.status, NtStatus::FS_DRIVER_REQUIRED);
     }
-    // What is bound already stays.
+    // Existing channels stay.
     assert_eq!(second.plain(Command::ECHO), NtStatus::SUCCESS);
 }
 
@@ -167,7 +167,7 @@ fn only_the_sessions_own_user_binds() {
     let mut second = net.connect();
     assert_eq!(second.bind(&first, BOB), NtStatus::ACCESS_DENIED);
     assert_eq!(net.channels(), [1]);
-    // Who cannot sign for the session gets nowhere.
+    // A client that cannot sign for the session is refused.
     let other = net.ready();
     let mut third = net.connect();
     third.session = first.session;
@@ -181,7 +181,7 @@ fn interfaces_are_listed_for_the_client_port() {
     let net = Net::new();
     let reply = net.ready().query_interfaces();
     assert_eq!(reply.header.status, NtStatus::SUCCESS);
-    // 48 bytes of the reply come first, 24 of the entry before its address.
+    // The address follows 48 bytes of the response and 24 of the entry.
     let entry = &reply.bytes[64 + 48..];
     assert_eq!(entry.len(), 152);
     assert_eq!(&entry[24..32], [2, 0, 0, 0, 192, 0, 2, 45]);
@@ -227,7 +227,7 @@ fn connection_lost_during_a_binding_leaves_no_state() {
     net.bound(&first);
 }
 
-/// Of the flag of bindings only the first message of the exchange is sure.
+/// Only the first message of a binding is sure to carry the flag.
 #[test]
 fn unsigned_message_in_a_binding_leaves_it_in_progress() {
     let net = Net::new();
@@ -270,7 +270,7 @@ fn multichannel_client_signs_without_gmac() {
     assert_eq!(without.agreement.algorithm(), SigningAlgorithm::AesGmac);
 }
 
-/// Each such message would use a nonce of the session's first connection again.
+/// Each such message would reuse a nonce of the session's first connection.
 #[test]
 fn gmac_session_has_one_channel() {
     let net = Net::new();
@@ -285,7 +285,7 @@ fn gmac_session_has_one_channel() {
     let refused = second.reply_to(binding).unwrap().header;
     assert_eq!(refused.status, NtStatus::REQUEST_NOT_ACCEPTED);
     assert!(!refused.flags.contains(Flags::SIGNED));
-    // As a replayed request is, that somebody in between has seen.
+    // A replay by an attacker on the path.
     second.signing = first.signing.clone();
     let echo = second.send(Command::ECHO, |w| w.u32(4));
     let refused = second.reply_to(echo).unwrap().header;

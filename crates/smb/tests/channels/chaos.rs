@@ -1,5 +1,5 @@
-//! Random schedules of logging on, binding, cutting, logging off and
-//! authenticating anew, each held against a model after every step. A seed repeats a run.
+//! Random schedules of logons, bindings, disconnects, logoffs and re-authentications, compared with
+//! a model after every step. A seed repeats a run.
 
 use crate::harness::{ALICE, Client, Net};
 use smb::limits::CHANNELS_PER_SESSION;
@@ -13,7 +13,7 @@ const STEPS: usize = 120;
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 10;
 
-/// Numbers that follow from a seed (splitmix64).
+/// Pseudo-random numbers (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -26,12 +26,12 @@ impl Random {
     }
 }
 
-/// What a connection is to its client.
+/// The role of a connection for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     /// A channel of a session, which may have ended.
     Channel,
-    /// In the middle of becoming one, by the keys of that connection.
+    /// A binding in progress, with the keys of that connection.
     Binding(usize),
 }
 
@@ -40,7 +40,7 @@ struct Connection {
     part: Part,
 }
 
-/// What a session must have.
+/// The expected state of a session.
 #[derive(Default)]
 struct Expected {
     channels: usize,
@@ -50,7 +50,7 @@ struct Expected {
 struct World {
     net: Net,
     random: Random,
-    /// Lost ones stay: their keys are still known to the client.
+    /// Lost connections stay, because the client still knows their keys.
     connections: Vec<Option<Connection>>,
     keys: Vec<Client>,
     sessions: BTreeMap<u64, Expected>,
@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// A new session, or the first half of a binding to one that is or was there.
+    /// A new session, or the first step of a binding to a present or former one.
     fn connect(&mut self) -> Option<Connection> {
         if self.keys.is_empty() || self.random.below(3) == 0 {
             let client = self.net.ready();
@@ -105,7 +105,7 @@ impl World {
             self.keys.push(client.twin());
             return Some(Connection { client, part: Part::Channel });
         }
-        // One of the latest.
+        // One of the latest sessions.
         let first = self.keys.len() - 1 - self.random.below(self.keys.len().min(4));
         let mut client = self.net.connect();
         let status = client.begin_binding(&self.keys[first]);
@@ -185,7 +185,7 @@ impl World {
         true
     }
 
-    /// By whichever channel, of a file that was opened by whichever channel.
+    /// Closes a file on any channel, which any channel may have opened.
     fn close(&mut self, connection: &mut Connection) -> bool {
         if let Some(session) = self.sessions.get_mut(&connection.client.session.0)
             && let Some(file) = session.files.pop()
@@ -195,7 +195,7 @@ impl World {
         true
     }
 
-    /// The server has what it must have, and nothing else.
+    /// Compares the server's state with the model.
     fn check(&self) {
         let sessions = self.net.server.snapshot().sessions;
         let found: BTreeMap<u64, (usize, usize)> =

@@ -1,5 +1,5 @@
-//! A disk that does not keep what was written: the answer says so, and a continuously available
-//! share stops.
+//! A disk that loses written data: the response reports it, and a continuously available share
+//! stops.
 
 use crate::harness::{Client, Net};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wire::smb::{
     Command, CreateRequest, FileId, FlushRequest, InfoType, SetInfoRequest, WriteRequest,
 };
 
-/// A disk that fails when it is told to.
+/// A disk that fails on demand.
 struct Disk {
     clock: StillClock,
     error: FsError,
@@ -43,7 +43,7 @@ fn flush(client: &mut Client, file_id: FileId) -> NtStatus {
     client.status(Command::FLUSH, |w| FlushRequest { file_id }.encode(w))
 }
 
-/// Opens a file that is there with FILE_DELETE_ON_CLOSE.
+/// Opens an existing file with FILE_DELETE_ON_CLOSE.
 fn open_to_delete(client: &mut Client, name: &str) -> FileId {
     let mut units = Vec::new();
     put_utf16(&mut units, name);
@@ -172,7 +172,7 @@ fn open_set_to_write_through_by_mode_is_stable_or_refused() {
     };
     disk.fails.store(true, Ordering::Relaxed);
     for class in [None, Some(END_OF_FILE)] {
-        // FILE_WRITE_THROUGH, and without it.
+        // With FILE_WRITE_THROUGH, and without it.
         assert_eq!(set_info(&mut client, file, MODE, &2u32.to_le_bytes()), NtStatus::SUCCESS);
         assert_eq!(change(&mut client, class), NtStatus::DISK_FULL, "{class:?}");
         assert_eq!(set_info(&mut client, file, MODE, &0u32.to_le_bytes()), NtStatus::SUCCESS);

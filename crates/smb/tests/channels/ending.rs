@@ -1,5 +1,5 @@
-//! What the end of a channel, a tree, an open or a request on one channel is to
-//! the others. MS-SMB2 3.3.5.6, 3.3.5.16, 3.3.7.1.
+//! Effects of the end of a channel, tree, open or request on the other channels. MS-SMB2 3.3.5.6,
+//! 3.3.5.16, 3.3.7.1.
 
 use crate::harness::{ALICE, BOB, Net};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wire::smb::{Command, Flags, WriteRequest};
 const BATCH: u8 = 9;
 const LEVEL_II: u8 = 1;
 
-/// What a lease allows. MS-SMB2 2.2.13.2.8.
+/// Lease states. MS-SMB2 2.2.13.2.8.
 const READ: u32 = 1;
 const HANDLE: u32 = 2;
 const WRITE: u32 = 4;
@@ -22,7 +22,7 @@ fn logoff_on_one_channel_ends_the_session_on_all() {
     let mut other = net.ready();
     let (mine, theirs) = (first.create("f", 0), other.create("f", 0));
     assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
-    // The other channel is at work: it waits for a lock.
+    // The other channel waits for a lock.
     let waiting = second.send_lock(mine);
     second.waits(waiting);
     assert_eq!(first.plain(Command::LOGOFF), NtStatus::SUCCESS);
@@ -32,11 +32,11 @@ fn logoff_on_one_channel_ends_the_session_on_all() {
         let file = mine;
         assert_eq!(client.close(file), NtStatus::USER_SESSION_DELETED);
     }
-    // Nothing waits for the lock any more.
+    // No request waits for the lock any more.
     assert_eq!(other.unlock(theirs), NtStatus::SUCCESS);
     assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
     assert_eq!(net.channels(), [1]);
-    // Both connections can be used again.
+    // Both connections remain usable.
     for client in [&mut first, &mut second] {
         client.session = wire::smb::SessionId(0);
         assert_eq!(client.log_on(BOB), NtStatus::SUCCESS);
@@ -170,13 +170,13 @@ fn requests_waiting_on_a_lost_channel_are_cancelled() {
     second.waits(lock);
     second.waits(watch);
     second.cut();
-    // Nobody holds it for a request that nobody would hear the answer of.
+    // The lock is free: its request ended with its connection.
     assert_eq!(other.unlock(theirs), NtStatus::SUCCESS);
     assert_eq!(other.lock(theirs), NtStatus::SUCCESS);
     assert_eq!(other.unlock(theirs), NtStatus::SUCCESS);
     let again = first.send_lock(mine);
     assert_eq!(first.reply_to(again).unwrap().header.status, NtStatus::SUCCESS);
-    // What changes in between is told to whoever watches again.
+    // The next watch reports the changes in between.
     other.create("new", 0);
     let watch = first.send_watch(directory);
     let told = first.reply_to(watch).expect("the change is there already");
@@ -269,7 +269,7 @@ fn acknowledged_oplock_break_is_not_repeated() {
     let open = other.send_create("f", 0);
     assert!(other.reply_to(open).is_none(), "it must wait");
     assert!(second.notice().is_some());
-    // By another channel than the notice came by.
+    // The acknowledgment uses another channel than the notification.
     assert_eq!(first.acknowledge(file, LEVEL_II), NtStatus::SUCCESS);
     net.tick(60);
     second.cut();
@@ -353,7 +353,7 @@ fn file_lease_break_is_not_repeated_on_its_own_channel() {
     assert_eq!(other.reply_to(open).unwrap().header.status, NtStatus::SUCCESS);
 }
 
-/// Any client may claim the GUID of another, and lease keys go over the network in the clear.
+/// Any client may claim another's GUID, and lease keys are sent in plain text.
 #[test]
 fn other_user_cannot_acknowledge_a_lease_break() {
     let net = Net::new();

@@ -1,4 +1,4 @@
-//! Answers of a file server by MS-FSA: names, times, information classes and control codes.
+//! File server responses by MS-FSA: names, times, information classes and control codes.
 
 use crate::harness::{Client, Net};
 use files::Caller;
@@ -52,7 +52,7 @@ impl Create<'_> {
     }
 }
 
-/// Opens a file or directory, or makes it.
+/// Opens or creates a file or directory.
 fn open(client: &mut Client, name: &str, options: u32) -> Result<FileId, NtStatus> {
     let disposition = fscc::FILE_OPEN_IF;
     Create { name, options, disposition, attributes: 0 }.send(client)
@@ -151,7 +151,7 @@ fn each_timestamp_is_set_frozen_and_thawed_alone() {
             assert_eq!(set_file(&mut client, BASIC, opened, &long_ago), NtStatus::SUCCESS);
             let now = times(&mut client, opened);
             assert_eq!(now[at], LONG_AGO, "{at}");
-            // The change is one of its own unless it is the time of changes that was set.
+            // Setting another time than ChangeTime also moves ChangeTime.
             let others = (0..3).filter(|other| *other != at);
             others.for_each(|other| assert_eq!(now[other], before[other], "{at} {other}"));
             let too_small = set_file(&mut client, BASIC, opened, &with_time(at, -3));
@@ -245,7 +245,7 @@ fn rename_and_link_refuse_empty_and_directory_names() {
     assert_eq!(set_file(&mut client, 10, directory, &renamed("moved\\")), NtStatus::SUCCESS);
 }
 
-/// The names that a pattern finds, as they are shown.
+/// The names that match a pattern, as shown.
 fn listed(client: &mut Client, directory: FileId, pattern: &str) -> Vec<String> {
     let mut units = Vec::new();
     put_utf16(&mut units, pattern);
@@ -399,8 +399,8 @@ fn file_system_classes_are_refused_by_their_use() {
         assert_eq!(label, Err(NtStatus::NOT_SUPPORTED));
         let attributes = query(&mut client, InfoType::FileSystem, 5, opened).unwrap();
         let bits = u32::from_le_bytes(attributes[..4].try_into().unwrap());
-        // Object ids, reparse points, hard links, extended attributes; not read-only, no encryption,
-        // no opens by id.
+        // Object ids, reparse points, hard links and extended attributes; not read-only, no
+        // encryption, no opens by id.
         assert_eq!(bits & 0x01CB_0080, 0x00C1_0080, "{bits:#x}");
     }
 }

@@ -1,4 +1,4 @@
-//! Wrong passwords are judged late, and who knows the password is not held up.
+//! Delayed verification of wrong passwords, and its limits for correct ones.
 
 use crate::harness::{ALICE, BOB, Client, Net, PASSWORD};
 use smb::limits::{LOGON_WAITS, WAITING_LOGONS_PER_CONNECTION, WAITING_LOGONS_PER_PAIR};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, MessageId, SessionId};
 
-/// The answers that are there.
+/// The responses that have arrived.
 fn answers(client: &mut Client, ids: &[MessageId]) -> Vec<NtStatus> {
     ids.iter().filter_map(|id| client.status_of_setup(*id)).collect()
 }
@@ -34,7 +34,7 @@ fn guesses_on_one_connection_are_limited_to_tens_a_minute() {
     let net = Net::new();
     let mut client = net.connect();
     let (mut ids, mut time) = (Vec::new(), Duration::ZERO);
-    // As many names as the address may have on its way, each of them again and again.
+    // As many names as one address may have waiting, each repeatedly.
     for round in 0..2000 {
         ids.push(client.send_guess(&format!("user{}", round % 500), "wrong"));
         if let Some(look) = client.next_look()
@@ -64,7 +64,7 @@ fn waiting_attempt_is_verified_when_due() {
     client.pass(look);
     assert_eq!(client.status_of_setup(right), Some(NtStatus::SUCCESS));
     assert_eq!(client.next_look(), None);
-    // Its failures are cleared: the next one is judged at once.
+    // Its failures are cleared, so the next attempt is verified at once.
     let wrong = client.send_guess(ALICE, "wrong");
     assert_eq!(client.status_of_setup(wrong), Some(NtStatus::LOGON_FAILURE));
 }
@@ -74,7 +74,7 @@ fn attempt_that_waits_too_long_is_refused_unverified() {
     let net = Net::new();
     let mut client = net.connect();
     let mut time = Duration::ZERO;
-    // Each is judged just before the next one.
+    // Each is verified just before the next one.
     for _ in 0..20 {
         client.send_guess(ALICE, "wrong");
         time = client.next_look().unwrap_or(time).max(time);
@@ -123,7 +123,7 @@ fn success_keeps_failures_at_another_account() {
 fn unverified_reauthentication_leaves_the_session() {
     let net = Net::new();
     let mut client = net.ready();
-    // The first three are judged; the others have all places, one on each connection.
+    // Three attempts are verified; the others fill the queue, one on each connection.
     let mut guessers: Vec<_> = (0..3 + WAITING_LOGONS_PER_PAIR).map(|_| net.connect()).collect();
     for guesser in &mut guessers {
         guesser.send_guess(ALICE, "wrong");
@@ -143,7 +143,7 @@ fn setup_behind_a_delayed_one_keeps_its_order() {
     client.pass(client.next_look().unwrap());
     assert_eq!(client.status_of_setup(wrong), Some(NtStatus::LOGON_FAILURE));
     client.pass(client.next_look().unwrap());
-    // Its exchange is over, and there is no such session.
+    // Its exchange has ended, so the session does not exist.
     assert_eq!(client.status_of_setup(behind), Some(NtStatus::USER_SESSION_DELETED));
     client.session = SessionId(0);
     assert_eq!(client.next_look(), None);

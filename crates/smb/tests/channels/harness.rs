@@ -1,5 +1,5 @@
-//! A server in memory, and clients whose every message is placed by hand.
-//! They speak SMB 3.0.2, which signs with AES-CMAC, unless a test asks for 3.1.1.
+//! An in-memory server, and clients whose messages a test sends one by one. They speak SMB 3.0.2,
+//! which signs with AES-CMAC, unless a test requests 3.1.1.
 
 mod raw;
 
@@ -52,20 +52,20 @@ struct StillHost {
     has_guest: Arc<AtomicBool>,
 }
 
-/// What is known of tickets: one is the name of its user.
+/// Kerberos tickets of the test host: a ticket is the name of its user.
 #[derive(Default)]
 pub struct TicketDesk {
-    /// Verdicts are held back.
+    /// Verdicts are delayed.
     pub holds: AtomicBool,
-    /// In seconds since 1970.
+    /// Expiry of the tickets, in seconds since 1970.
     pub end_time: AtomicU64,
-    /// All SIDs are others than the accounts' own.
+    /// Every SID differs from the account's first one.
     pub refuses_sids: AtomicBool,
-    /// Whether tickets have a PAC, which names a SID.
+    /// Tickets have a PAC, which contains a SID.
     pub has_pac: AtomicBool,
 }
 
-/// The key of every session by a ticket.
+/// Session key of every ticket logon.
 const TICKET_KEY: [u8; 16] = [9; 16];
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ impl Ticket for HeldTicket {
     }
 }
 
-/// Connections that the server asks the network about, if it can be asked.
+/// Connections that the server probes, if probing is possible.
 #[derive(Default)]
 pub struct Doubts {
     pub can_ask: AtomicBool,
@@ -90,7 +90,7 @@ pub struct Doubts {
 
 impl Host for StillHost {
     fn random(&self, out: &mut [u8]) {
-        // Numbers of which none comes twice.
+        // Distinct numbers.
         out.fill(0);
         let next = self.random.fetch_add(0x0101_0001, Ordering::Relaxed).to_le_bytes();
         let count = out.len().min(next.len());
@@ -106,7 +106,7 @@ impl Host for StillHost {
     fn account(&self, user: &str) -> Option<Account> {
         let caller = Arc::new(Caller::of(Identity::root()));
         let nt_hash = NtHash::of_password(PASSWORD);
-        // As the server's own host, whatever the case and the spaces at the ends.
+        // Like the real host, which ignores case and surrounding spaces.
         let name = user.trim().to_lowercase();
         [ALICE, BOB].contains(&name.as_str()).then(|| Account {
             root_by_ticket: name == BOB,
@@ -189,7 +189,7 @@ pub struct Net {
     next: AtomicU64,
     pub doubts: Arc<Doubts>,
     pub tickets: Arc<TicketDesk>,
-    /// There is an account for sessions without a proof.
+    /// A guest account exists.
     pub has_guest: Arc<AtomicBool>,
 }
 
@@ -199,7 +199,7 @@ impl Net {
         Self::over(Arc::new(memory)).0
     }
 
-    /// One in which nothing is in memory, and workers can be held up.
+    /// A server without cached data, whose workers can be blocked.
     pub fn slow() -> (Self, Slow) {
         let memory = memory();
         Self::over(Arc::new(Cold(memory)))
@@ -241,12 +241,12 @@ impl Net {
         )
     }
 
-    /// A reload of the configuration.
+    /// Reloads the configuration.
     pub fn configure(&self, multichannel: Multichannel) {
         self.server.configure(config(&self.share, multichannel));
     }
 
-    /// A reload of a configuration with these changes of the server's and the share's keys.
+    /// Reloads the configuration with changes to the server's and the share's keys.
     pub fn reload(&self, change: impl FnOnce(&mut Config, &mut Share)) {
         let mut share = Share::clone(&self.share);
         let mut new = config(&self.share, Multichannel::default());
@@ -255,17 +255,17 @@ impl Net {
         self.server.configure(new);
     }
 
-    /// A connection that has negotiated SMB 3.0.2.
+    /// A connection that negotiated SMB 3.0.2.
     pub fn connect(&self) -> Client {
         self.connect_with(capabilities::MULTI_CHANNEL)
     }
 
-    /// As [`Net::connect`], of a client with these capabilities.
+    /// Like [`Net::connect`], with these client capabilities.
     pub fn connect_with(&self, capabilities: u32) -> Client {
         self.connect_by(Dialect::Smb302, capabilities, &[])
     }
 
-    /// A connection that has negotiated SMB 3.1.1, of a client with these signing algorithms.
+    /// A connection that negotiated SMB 3.1.1, with these capabilities and signing algorithms.
     pub fn connect_311(&self, capabilities: u32, signing: &[SigningAlgorithm]) -> Client {
         self.connect_by(Dialect::Smb311, capabilities, &agreement::contexts(signing))
     }
@@ -279,7 +279,7 @@ impl Net {
         self.negotiate(dialect, &agreement::request(dialect, capabilities, contexts))
     }
 
-    /// A connection of a client that sends this NEGOTIATE, by which `dialect` is agreed on.
+    /// A connection after this NEGOTIATE, which selects `dialect`.
     pub fn negotiate(&self, dialect: Dialect, request: &NegotiateRequest<'_>) -> Client {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -311,7 +311,7 @@ impl Net {
         self.ready_as(ALICE)
     }
 
-    /// As [`Net::ready`], with a session of `user`.
+    /// Like [`Net::ready`], with a session of `user`.
     pub fn ready_as(&self, user: &str) -> Client {
         let mut client = self.connect();
         assert_eq!(client.log_on(user), NtStatus::SUCCESS);
@@ -326,24 +326,24 @@ impl Net {
         client
     }
 
-    /// So much time passes, and the server does not look yet what that ends.
+    /// Sets the clock, without a tick of the server.
     pub fn set_clock(&self, seconds: u64) {
         self.passed_seconds.store(seconds, Ordering::Relaxed);
     }
 
-    /// The server hears that this many seconds have passed since the start.
+    /// Sets the clock to so many seconds after the start, and ticks the server.
     pub fn tick(&self, seconds: u64) {
         self.set_clock(seconds);
         let instant = self.now.instant + Duration::from_secs(seconds);
         self.server.handle_tick(HostTime { instant, ..self.now });
     }
 
-    /// Channels of each session.
+    /// Number of channels of each session.
     pub fn channels(&self) -> Vec<usize> {
         self.server.snapshot().sessions.iter().map(|s| s.channels.len()).collect()
     }
 
-    /// Nothing is held for anyone.
+    /// Asserts that the server holds no state.
     pub fn assert_empty(&self) {
         assert_eq!(self.channels(), [0; 0]);
         assert_eq!(self.server.files.open_file_count(), 0);
@@ -370,50 +370,50 @@ fn config(share: &Arc<Share>, multichannel: Multichannel) -> Config {
     }
 }
 
-/// One reply.
+/// One response.
 pub struct Reply {
     pub header: Header,
     pub bytes: Vec<u8>,
 }
 
 impl Reply {
-    /// Of a CREATE that succeeded.
+    /// FileId of a successful CREATE.
     pub fn file(&self) -> FileId {
         FileId::decode(&mut Reader::new(&self.bytes[Header::LENGTH + 64..])).unwrap()
     }
 
-    /// What a CREATE did.
+    /// CreateAction of a CREATE.
     pub fn action(&self) -> u32 {
         let at = Header::LENGTH + 4;
         u32::from_le_bytes(self.bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// The level of an oplock break's notice.
+    /// Level of an oplock break notification.
     pub fn level(&self) -> u8 {
         assert_eq!(self.header.command, Command::OPLOCK_BREAK);
         self.bytes[Header::LENGTH + 2]
     }
 }
 
-/// A CREATE that has a name of its own.
+/// A CREATE with a CreateGuid.
 #[derive(Clone, Copy)]
 pub struct Named {
     pub guid: [u8; 16],
-    /// It may have been sent before.
+    /// The replay flag is set.
     pub replays: bool,
 }
 
-/// One connection of a client. Dropped, it is lost.
+/// One connection of a client. Dropping it disconnects.
 pub struct Client {
     conn: Option<Conn>,
     jobs: Vec<Job>,
     replies: Vec<Reply>,
-    /// Listens to all that the server sends.
+    /// Observes all frames of the server.
     wiretap: Wiretap,
     now: HostTime,
     next_id: u64,
     pub session: SessionId,
-    /// The session that it says it has lost.
+    /// PreviousSessionId of its next SESSION_SETUP.
     previous: SessionId,
     pub tree: TreeId,
     pub signing: Option<Arc<SigningKey>>,
@@ -422,16 +422,16 @@ pub struct Client {
     pub agreement: Agreement,
 }
 
-/// The key of all leases.
+/// Key of all leases.
 const LEASE_KEY: [u8; 16] = [7; 16];
 
-/// Asks for a lease with this state.
+/// Adds a lease request with this state.
 fn put_lease(contexts: &mut Vec<u8>, state: u32) {
     let lease = Lease { key: LEASE_KEY, state, v2: Some(LeaseV2::default()), flags: 0 };
     put_context(contexts, b"RqLs", &lease.encode());
 }
 
-/// Asks for the open to outlive its connection.
+/// Adds a durable request of version 2.
 fn put_durable(contexts: &mut Vec<u8>, create_guid: [u8; 16]) {
     let mut data = Vec::new();
     let durable = DurableRequestV2 { timeout_ms: 0, persistent: false, create_guid };
@@ -439,7 +439,7 @@ fn put_durable(contexts: &mut Vec<u8>, create_guid: [u8; 16]) {
     put_context(contexts, b"DH2Q", &data);
 }
 
-/// Comes back for an open that was asked to outlive its connection.
+/// Adds a durable reconnect of version 2.
 fn put_reconnect(contexts: &mut Vec<u8>, file_id: FileId, create_guid: [u8; 16]) {
     let mut data = Vec::new();
     let reconnect = DurableReconnectV2 { file_id, create_guid, persistent: false };
@@ -447,8 +447,7 @@ fn put_reconnect(contexts: &mut Vec<u8>, file_id: FileId, create_guid: [u8; 16])
     put_context(contexts, b"DH2C", &data);
 }
 
-/// A CREATE that opens a file to read and write, whether it is there or not; without a name, the
-/// directory that is there.
+/// A CREATE with FILE_OPEN_IF for reading and writing; an empty name opens the existing directory.
 fn open_or_create<'a>(name: &'a [u8], oplock: u8, contexts: &'a [u8]) -> CreateRequest<'a> {
     CreateRequest {
         oplock,
@@ -512,7 +511,7 @@ impl Client {
         conn.handle_frame(BytesMut::from(&message[..]), self.now)
     }
 
-    /// Sends a request, signed if someone is logged on; gives its id.
+    /// Sends a request, signed if a user is logged on; returns its id.
     pub fn send(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> MessageId {
         let header = self.header(command);
         let key = self.signing.take();
@@ -521,8 +520,8 @@ impl Client {
         header.message_id
     }
 
-    /// Sends requests without arguments that arrive together; of some the signature is wrong.
-    /// Gives the statuses of their replies.
+    /// Sends empty requests that arrive together, some with a wrong signature. Returns the statuses
+    /// of their responses.
     pub fn burst(&mut self, requests: &[(Command, bool)]) -> Vec<NtStatus> {
         let key = self.signing.clone().expect("somebody is logged on");
         let mut ids = Vec::new();
@@ -552,7 +551,7 @@ impl Client {
         ids.into_iter().map(|id| self.reply_to(id).expect("a reply").header.status).collect()
     }
 
-    /// Lets the server go on with what it can, and takes what it says.
+    /// Runs the server as far as possible, and receives its frames.
     pub fn step(&mut self) {
         let conn = self.conn.as_mut().unwrap();
         while let Some(job) = conn.poll_job() {
@@ -575,7 +574,7 @@ impl Client {
         }
     }
 
-    /// The reply to `id`, if it is there; an interim one is passed over.
+    /// The response to `id`, if it has arrived; skips an interim response.
     pub fn reply_to(&mut self, id: MessageId) -> Option<Reply> {
         self.step();
         self.replies.retain(|r| r.header.status != NtStatus::PENDING);
@@ -583,12 +582,12 @@ impl Client {
         Some(self.replies.remove(at))
     }
 
-    /// The async id of a request that waits.
+    /// AsyncId of a pending request.
     pub fn waits(&mut self, id: MessageId) -> wire::smb::AsyncId {
         self.interim_to(id).async_id()
     }
 
-    /// The header of the interim reply to a request that waits.
+    /// Header of the interim response to a pending request.
     pub fn interim_to(&mut self, id: MessageId) -> Header {
         self.step();
         let interim = |r: &&Reply| r.header.message_id == id;
@@ -606,7 +605,7 @@ impl Client {
         self.call(command, body).header.status
     }
 
-    /// What it was told unasked.
+    /// The next notification.
     pub fn notice(&mut self) -> Option<Reply> {
         self.reply_to(MessageId(u64::MAX))
     }
@@ -629,7 +628,7 @@ impl Client {
         self.status_of_setup(id).expect("a reply")
     }
 
-    /// The answer to a part of a logon, if it is there.
+    /// The response to a step of a logon, if it has arrived.
     pub fn status_of_setup(&mut self, id: MessageId) -> Option<NtStatus> {
         let reply = self.reply_to(id)?;
         if reply.header.status == NtStatus::MORE_PROCESSING_REQUIRED {
@@ -640,13 +639,13 @@ impl Client {
         Some(reply.header.status)
     }
 
-    /// The first half of a logon.
+    /// The first step of a logon.
     pub fn begin(&mut self, flags: u8, key: Option<&SigningKey>) -> NtStatus {
         self.agreement.begin_logon();
         self.set_up(flags, key, &first_token())
     }
 
-    /// As [`Client::begin_binding`], where an answer may be long in coming.
+    /// Like [`Client::begin_binding`], when the response may be delayed.
     pub fn send_binding(&mut self, first: &Client) -> MessageId {
         (self.session, self.tree) = (first.session, first.tree);
         let key = first.signing.as_deref();
@@ -654,19 +653,19 @@ impl Client {
         self.send_setup(SessionSetupRequest::BINDING, key, &first_token())
     }
 
-    /// So much time has passed since the start.
+    /// Sets the time since the start.
     pub fn pass(&mut self, time: Duration) {
         let now = HostTime { instant: self.now.instant + time, ..self.now };
         self.conn.as_mut().unwrap().handle_timeout(now);
     }
 
-    /// When the server next looks after the connection, since the start.
+    /// Time of the connection's next timeout, since the start.
     pub fn next_look(&self) -> Option<Duration> {
         let due = self.conn.as_ref().unwrap().poll_timeout()?;
         Some(due - self.now.instant)
     }
 
-    /// The second half; gives the session key with the status.
+    /// The second step; returns the session key with the status.
     pub fn finish(
         &mut self,
         flags: u8,
@@ -678,8 +677,7 @@ impl Client {
         (self.set_up(flags, key, &token), session_key)
     }
 
-    /// Begins a new session and sends the proof of its password, of which the answer may be long in
-    /// coming.
+    /// Starts a new session and sends the password proof; the response may be delayed.
     pub fn send_guess(&mut self, user: &str, password: &str) -> MessageId {
         self.session = SessionId(0);
         assert_eq!(self.begin(0, None), NtStatus::MORE_PROCESSING_REQUIRED);
@@ -687,7 +685,7 @@ impl Client {
         self.send_setup(0, None, &token)
     }
 
-    /// Begins a logon or a renewal by a ticket, of which the answer may be long in coming.
+    /// Starts a logon or a re-authentication by ticket; the response may be delayed.
     pub fn send_ticket(&mut self, user: &str) -> MessageId {
         let ticket = HeldTicket(user.as_bytes().to_vec());
         let token = Initiator::with_ticket(Box::new(ticket)).first();
@@ -695,7 +693,7 @@ impl Client {
         self.send_setup(0, key.as_deref(), &token)
     }
 
-    /// The answer to a ticket, if it is there.
+    /// The response to a ticket, if it has arrived.
     pub fn status_of_ticket(&mut self, id: MessageId) -> Option<NtStatus> {
         let reply = self.reply_to(id)?;
         if reply.header.status == NtStatus::SUCCESS {
@@ -705,12 +703,12 @@ impl Client {
         Some(reply.header.status)
     }
 
-    /// Sends the first token again, which begins the exchange anew.
+    /// Repeats the first token, which restarts the exchange.
     pub fn send_first(&mut self) -> MessageId {
         self.send_setup(0, None, &first_token())
     }
 
-    /// A new session.
+    /// Sets up a new session.
     pub fn log_on(&mut self, user: &str) -> NtStatus {
         self.begin(0, None);
         let (status, key) = self.finish(0, None, user, PASSWORD);
@@ -719,7 +717,7 @@ impl Client {
         status
     }
 
-    /// The session of this connection, authenticated anew.
+    /// Re-authenticates the session of this connection.
     pub fn renew(&mut self, user: &str, password: &str) -> NtStatus {
         let key = self.signing.take();
         let mut status = self.begin(0, key.as_deref());
@@ -736,7 +734,7 @@ impl Client {
         self.begin(SessionSetupRequest::BINDING, first.signing.as_deref())
     }
 
-    /// Ends what [`Client::begin_binding`] began.
+    /// Completes [`Client::begin_binding`].
     pub fn end_binding(&mut self, first: &Client, user: &str) -> NtStatus {
         let flags = SessionSetupRequest::BINDING;
         let (status, key) = self.finish(flags, first.signing.as_deref(), user, PASSWORD);
@@ -762,7 +760,7 @@ impl Client {
         reply.header.status
     }
 
-    /// Opens a file to read and write, or `""` as the directory it is.
+    /// Opens a file for reading and writing, or `""` as the share's root.
     pub fn send_create(&mut self, name: &str, oplock: u8) -> MessageId {
         let mut units = Vec::new();
         put_utf16(&mut units, name);
@@ -770,7 +768,7 @@ impl Client {
         self.send(Command::CREATE, |w| request.encode(w))
     }
 
-    /// Opens a file, or `""` as the directory it is, and asks for a lease with this state.
+    /// Opens a file, or `""` as the share's root, with a lease request of this state.
     pub fn lease(&mut self, name: &str, state: u32) -> FileId {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
@@ -782,7 +780,7 @@ impl Client {
         reply.file()
     }
 
-    /// Makes a file that must not be there, and keeps it by a batch oplock.
+    /// Creates a new file with a batch oplock.
     pub fn send_create_new(&mut self, name: &str, named: Named) -> MessageId {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
@@ -799,7 +797,7 @@ impl Client {
         header.message_id
     }
 
-    /// As [`Client::send_create_new`], with all of a lease.
+    /// Like [`Client::send_create_new`], with a full lease.
     pub fn create_new_leased(&mut self, name: &str, create_guid: [u8; 16]) -> FileId {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
@@ -812,7 +810,7 @@ impl Client {
         reply.file()
     }
 
-    /// Comes back for what [`Client::create_new_leased`] made, by this name.
+    /// Reconnects an open of [`Client::create_new_leased`], by this name.
     pub fn send_leased_return(
         &mut self,
         file_id: FileId,
@@ -827,11 +825,11 @@ impl Client {
         self.send(Command::CREATE, |w| request.encode(w))
     }
 
-    /// Comes back for what [`Client::send_create_new`] made.
+    /// Reconnects an open of [`Client::send_create_new`].
     pub fn send_return(&mut self, file_id: FileId, create_guid: [u8; 16]) -> MessageId {
         let mut contexts = Vec::new();
         put_reconnect(&mut contexts, file_id, create_guid);
-        // What it asks for beside that is not looked at.
+        // The server ignores the other fields of a reconnect.
         let request = open_or_create(&[], 0, &contexts);
         self.send(Command::CREATE, |w| request.encode(w))
     }
@@ -843,7 +841,7 @@ impl Client {
         reply.file()
     }
 
-    /// Waits for byte 0 of a file to be free, and locks it.
+    /// Requests an exclusive lock of byte 0, and waits for it.
     pub fn send_lock(&mut self, file: FileId) -> MessageId {
         self.send(Command::LOCK, |w| lock(w, file, 2))
     }
@@ -856,7 +854,7 @@ impl Client {
         self.status(Command::LOCK, |w| lock(w, file, 4))
     }
 
-    /// Waits for a change in a directory.
+    /// Watches a directory.
     pub fn send_watch(&mut self, directory: FileId) -> MessageId {
         self.send(Command::CHANGE_NOTIFY, |w| {
             w.u16(32);
@@ -876,7 +874,7 @@ impl Client {
         })
     }
 
-    /// Gives a part of an oplock back.
+    /// Acknowledges an oplock break.
     pub fn acknowledge(&mut self, file: FileId, level: u8) -> NtStatus {
         self.status(Command::OPLOCK_BREAK, |w| {
             w.u16(24);
@@ -886,7 +884,7 @@ impl Client {
         })
     }
 
-    /// Gives a part of a lease back, of which `state` stays.
+    /// Acknowledges a lease break; `state` remains.
     pub fn acknowledge_lease(&mut self, state: u32) -> NtStatus {
         let request = OplockBreakAck::Lease { key: LEASE_KEY, state };
         self.status(Command::OPLOCK_BREAK, |w| request.encode(w))
@@ -897,7 +895,7 @@ impl Client {
         self.status(command, empty)
     }
 
-    /// Withdraws a request that waits on this connection.
+    /// Cancels a request that waits on this connection.
     pub fn cancel(&mut self, id: MessageId, waits: Option<wire::smb::AsyncId>) {
         let mut header = self.header(Command::CANCEL);
         header.message_id = id;
@@ -910,12 +908,12 @@ impl Client {
         self.step();
     }
 
-    /// The network is cut: nothing is said any more, and the server finds out.
+    /// Cuts the network, which the server notices.
     pub fn cut(mut self) {
         self.lose();
     }
 
-    /// The same keys without a connection: what a client knows of a session.
+    /// A copy of the session keys without a connection.
     pub fn twin(&self) -> Self {
         Self {
             conn: None,
@@ -928,7 +926,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::cut`]; the client still knows its keys.
+    /// Like [`Client::cut`], but keeps the client's keys.
     pub fn lose(&mut self) {
         self.jobs.clear();
         self.conn = None;
@@ -958,7 +956,7 @@ fn lock(w: &mut Writer<'_>, file: FileId, flags: u32) {
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.
 const NTLM_FLAGS: u32 = 0x2008_8205;
 
-/// NTLM's last message, with the proof of the password. MS-NLMP 2.2.1.3, 3.3.2.
+/// NTLM's AUTHENTICATE message, with the password proof. MS-NLMP 2.2.1.3, 3.3.2.
 fn authenticate(user: &str, password: &str, challenge: &[u8]) -> (Vec<u8>, [u8; 16]) {
     let hmac = |key: &[u8], parts: &[&[u8]]| -> [u8; 16] {
         let mut mac = Hmac::<Md5>::new_from_slice(key).unwrap();
@@ -969,7 +967,7 @@ fn authenticate(user: &str, password: &str, challenge: &[u8]) -> (Vec<u8>, [u8; 
     blob.extend_from_slice(&[0; 30]);
     let hash = NtHash::of_password(password).ntowf_v2(user, "");
     let proof = hmac(&hash, &[challenge, &blob]);
-    // Anonymous proves nothing.
+    // An anonymous logon has no proof.
     let nt = if user.is_empty() { Vec::new() } else { [&proof[..], &blob].concat() };
     let mut name = Vec::new();
     put_utf16(&mut name, user);

@@ -1,4 +1,4 @@
-//! Directories by the name of their index. MS-FSA 2.1.5.1, MS-FSCC 2.1.5.
+//! Directories opened by the name of their index. MS-FSA 2.1.5.1, MS-FSCC 2.1.5.
 
 use crate::harness::{Client, Net};
 use wire::codec::put_utf16;
@@ -6,7 +6,7 @@ use wire::fscc;
 use wire::ntstatus::NtStatus;
 use wire::smb::{Command, CreateRequest};
 
-/// The status, and the attributes of what was opened. MS-SMB2 2.2.14.
+/// Status, and attributes of the opened file. MS-SMB2 2.2.14.
 fn create(client: &mut Client, name: &str, disposition: u32, options: u32) -> (NtStatus, u32) {
     let mut units = Vec::new();
     put_utf16(&mut units, name);

@@ -1,5 +1,5 @@
-//! Sessions with several connections: what binds, what is refused, and what the
-//! end of each part leaves to the others. Every order of events is made on purpose.
+//! Sessions with several connections: binding, refusals, and the effects of each part's end on the
+//! others. Each test chooses its order of events.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod absent;

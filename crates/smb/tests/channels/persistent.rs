@@ -1,4 +1,4 @@
-//! Records of persistent opens are charged to their users.
+//! Charges for the records of persistent opens.
 
 use crate::harness::{ALICE, BOB, Client, Net};
 use limits::Holder;
@@ -8,14 +8,14 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, CreateRequest, DurableRequestV2, FileId, put_context};
 
-/// With a share whose opens may outlive the server.
+/// A network with a share for persistent opens.
 pub fn net() -> Net {
     let net = Net::new();
     net.reload(|_, share| share.continuously_available = true);
     net
 }
 
-/// A user's client that may have such opens.
+/// A user's client that may have persistent opens.
 pub fn ready(net: &Net, user: &str) -> Client {
     let mut client = net.connect_with(capabilities::PERSISTENT_HANDLES);
     assert_eq!(client.log_on(user), NtStatus::SUCCESS);
@@ -23,13 +23,13 @@ pub fn ready(net: &Net, user: &str) -> Client {
     client
 }
 
-/// Opens a file so that the open outlives the server.
+/// Opens a file persistently.
 fn open(client: &mut Client, name: &str) -> Result<FileId, NtStatus> {
-    // Of each open its own.
+    // A CreateGuid for each name.
     open_by(client, name, [name.len() as u8; 16], 0)
 }
 
-/// As [`open`], by a CREATE with this name of its own, with an oplock of this level.
+/// Like [`open`], with this CreateGuid and oplock level.
 pub fn open_by(
     client: &mut Client,
     name: &str,

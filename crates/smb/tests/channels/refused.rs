@@ -1,4 +1,4 @@
-//! Requests that Windows refuses and accepts at the edge of the protocol, as its test suites ask it.
+//! Edge cases that Windows refuses or accepts, from its protocol test suites.
 
 use crate::harness::{ALICE, BOB, Client, Net, Reply, app_instance};
 use files::{Volume, VolumeOptions};
@@ -19,7 +19,7 @@ fn newest(net: &Net) -> Client {
     net.connect_311(0, &[SigningAlgorithm::AesCmac])
 }
 
-/// A client's memory of its NEGOTIATE.
+/// The client's parameters of its NEGOTIATE.
 fn remembered(dialect: Dialect) -> ValidateNegotiate {
     ValidateNegotiate {
         capabilities: 0,
@@ -29,7 +29,7 @@ fn remembered(dialect: Dialect) -> ValidateNegotiate {
     }
 }
 
-/// How VALIDATE_NEGOTIATE_INFO ends: by a status, or with the connection.
+/// The result of VALIDATE_NEGOTIATE_INFO: a status, or a disconnect.
 fn validated(
     dialect: Dialect,
     room: u32,
@@ -66,7 +66,7 @@ fn validation_that_differs_from_negotiate_ends_the_connection() {
     }
 }
 
-/// MS-SMB2 3.3.5.15.12: a server without 3.1.1 asks for the same greatest common dialect alone.
+/// MS-SMB2 3.3.5.15.12: a server without 3.1.1 compares the greatest common dialect only.
 #[test]
 fn validation_below_3_1_1_compares_the_common_dialect() {
     for (dialects, is_same) in [
@@ -81,7 +81,7 @@ fn validation_below_3_1_1_compares_the_common_dialect() {
         let mut client = net.connect_of(3, Dialect::Smb302);
         assert_eq!(client.log_on(ALICE), SUCCESS);
         assert_eq!(client.connect_tree("IPC$"), SUCCESS);
-        // Whatever a reload serves since.
+        // A later reload does not matter.
         net.reload(|_, _| {});
         let said = ValidateNegotiate { dialects: dialects.into(), ..remembered(Dialect::Smb302) };
         let ended = client.validate(&said, 24);
@@ -109,7 +109,7 @@ fn validation_refused_for_another_reason_is_answered() {
     assert_eq!(client.reply_to(id).unwrap().header.status, NtStatus::NETWORK_NAME_DELETED);
 }
 
-/// How a TREE_CONNECT without a signature ends.
+/// The result of an unsigned TREE_CONNECT.
 fn unsigned_tree_connect(client: &mut Client) -> Result<NtStatus, Close> {
     let path: Vec<u8> = r"\\SERVER\data".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let request = TreeConnectRequest { flags: 0, path: &path };
@@ -180,13 +180,13 @@ fn session_refused_for_its_dialect_leaves_the_first() {
 #[test]
 fn previous_session_id_permits_another_dialect() {
     let net = Net::new();
-    // Its connection is dead, and the server has not heard of that.
+    // Its connection is dead, which the server has not noticed.
     let mut dead = net.connect_of(1, Dialect::Smb302);
     assert_eq!(dead.log_on(ALICE), SUCCESS);
     let mut again = net.connect_of(1, Dialect::Smb210);
     assert_eq!(again.log_on_after(&dead, ALICE), SUCCESS);
     assert_eq!(dead.plain(Command::ECHO), NtStatus::USER_SESSION_DELETED, "it has ended");
-    // Only the session that it names is left out, and only as its own.
+    // Only the named session is exempt, and only if it is the client's own.
     let mut third = net.connect_of(1, Dialect::Smb302);
     assert_eq!(third.log_on_after(&dead, ALICE), NtStatus::USER_SESSION_DELETED);
     assert_eq!(again.plain(Command::ECHO), SUCCESS);
@@ -212,7 +212,7 @@ fn session_from_before_a_dialect_reload_excludes_none() {
     }
 }
 
-/// All guests are one account, and any client can claim any GUID.
+/// All guests share one account, and any client can claim any GUID.
 #[test]
 fn guest_sessions_exclude_no_dialect() {
     for nobody in ["", "stranger"] {
@@ -307,7 +307,7 @@ fn dot_directories_in_a_path_are_removed() {
     ] {
         assert_eq!(client.status_of_create(path, &[]), expected, "{path}");
     }
-    // All that was created is the one file.
+    // The earlier CREATEs created this one file.
     assert_eq!(client.status_of_create("f", &[]), SUCCESS);
     let names: Vec<&str> = ["d", r"d\f", "f"].into();
     for name in names {
@@ -392,7 +392,7 @@ fn wrong_level_in_an_acknowledgment_ends_the_break_at_none() {
     }
 }
 
-/// Opens `f`, for nobody else, for the application instance `id`.
+/// Opens `f` exclusively, for the application instance `id`.
 fn open_for(client: &mut Client, name: &str, id: u8) -> Reply {
     client.create_by(name, &app_instance(id), |request| request.share_access = 0)
 }
@@ -437,7 +437,7 @@ fn app_instance_in_a_reconnect_closes_nothing() {
         let expected = match (guid, name) {
             (3, "f") => SUCCESS,
             (3, _) => NtStatus::INVALID_PARAMETER,
-            // A lease is another client's.
+            // The lease belongs to another client.
             _ => NtStatus::OBJECT_NAME_NOT_FOUND,
         };
         assert_eq!(status, expected, "{guid} {name}");

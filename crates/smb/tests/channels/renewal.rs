@@ -1,4 +1,4 @@
-//! A session is renewed by the account that made its keys, and by nobody who would gain by it.
+//! Re-authentication: by the account that created the session's keys only.
 
 use crate::harness::{ALICE, BOB, Net, PASSWORD};
 use smb::{Accounts, Config, Encryption, Share};
@@ -7,7 +7,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{Command, Dialect};
 
-/// A man who relays BOB's logon would act as BOB under keys that he has himself.
+/// A relay of BOB's logon would act as BOB under keys that the attacker knows.
 #[test]
 fn reauthentication_by_another_account_ends_the_session() {
     let net = Net::new();
@@ -25,7 +25,7 @@ fn reauthentication_by_the_same_account_succeeds() {
     assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);
 }
 
-/// A message that anybody on the network can put in fails, and would end the session.
+/// A forged message fails, and must not end the session.
 #[test]
 fn unsigned_message_in_a_reauthentication_leaves_it() {
     let net = Net::new();
@@ -48,7 +48,7 @@ fn reauthentication_disconnects_forbidden_trees() {
     assert_eq!(client.connect_tree("data"), NtStatus::ACCESS_DENIED);
 }
 
-/// Such sessions have no secret key: they can neither sign nor seal.
+/// Such sessions have no secret key, so they can neither sign nor encrypt.
 #[test]
 fn required_protection_refuses_guest_and_anonymous_sessions() {
     let net = Net::new();
@@ -117,8 +117,8 @@ fn blocked_ntlm_permits_kerberos() {
     assert_eq!(client.status_of_ticket(ticket), Some(NtStatus::SUCCESS));
 }
 
-/// What the guest's and ALICE's sessions get after a reload, and how many connections the
-/// server is to cut.
+/// The results for the guest's and ALICE's sessions after a reload, and the number of connections
+/// to close.
 fn after_reload(change: impl FnOnce(&Net, &mut Config, &mut Share)) -> (NtStatus, NtStatus, usize) {
     let net = Net::new();
     net.has_guest.store(true, Ordering::Relaxed);
@@ -150,7 +150,7 @@ fn reload_ends_only_the_sessions_that_it_refuses() {
     assert_eq!(guest_ok_off, (ENDED, STAYS, 0));
     let ntlm_off = after_reload(|_, config, _| config.ntlm = false);
     assert_eq!(ntlm_off, (ENDED, ENDED, 0));
-    // ALICE's client may come back for what is durable, once it has negotiated anew.
+    // ALICE's client may reconnect its durable opens after a new negotiation.
     let signed = after_reload(|_, config, _| config.signing_required = true);
     assert_eq!(signed, (ENDED, ENDED, 1));
     let sealed = after_reload(|_, config, _| config.encryption = Encryption::Required);

@@ -1,4 +1,4 @@
-//! CREATEs that are sent again because their channel was lost on the way.
+//! CREATEs that are replayed because their channel was lost meanwhile.
 
 use crate::harness::{Named, Net};
 use wire::ntstatus::NtStatus;
@@ -6,7 +6,7 @@ use wire::ntstatus::NtStatus;
 const FIRST: Named = Named { guid: [9; 16], replays: false };
 const AGAIN: Named = Named { guid: [9; 16], replays: true };
 
-/// What CREATE did: it made the file. MS-SMB2 2.2.14.
+/// CreateAction FILE_CREATED. MS-SMB2 2.2.14.
 const CREATED: u32 = 2;
 
 #[test]
@@ -18,7 +18,7 @@ fn replay_opens_a_file_created_as_the_channel_was_lost() {
     let id = first.send_create_new("f", FIRST);
     assert!(first.reply_to(id).is_none(), "a worker is at it");
     slow.hands.work();
-    // The file is there, and nobody was told.
+    // The file exists, and no client got the response.
     first.cut();
     let id = second.send_create_new("f", AGAIN);
     assert!(second.reply_to(id).is_none(), "the first is at work");

@@ -1,5 +1,4 @@
-//! A client comes back for what it had open, sooner than the server hears that its connection is
-//! lost. MS-SMB2 3.3.5.9.12.
+//! Reconnects that arrive before the server notices the lost connection. MS-SMB2 3.3.5.9.12.
 
 use crate::harness::{BOB, Client, Named, Net};
 use wire::ntstatus::NtStatus;
@@ -7,7 +6,7 @@ use wire::smb::FileId;
 
 const GUID: [u8; 16] = *b"a create's guid.";
 
-/// A file that outlives its connection.
+/// A file with a durable open.
 fn durable(client: &mut Client) -> FileId {
     let id = client.send_create_new("f", Named { guid: GUID, replays: false });
     let reply = client.reply_to(id).expect("a reply");
@@ -28,7 +27,7 @@ fn reconnect_before_the_disconnect_is_noticed_succeeds() {
     let mut second = net.ready();
     let id = second.send_return(file, GUID);
     assert!(second.reply_to(id).is_none(), "it waits");
-    // Others do not wait for it meanwhile.
+    // Other requests do not wait for it.
     let other = second.create("other", 0);
     first.cut();
     let reply = second.reply_to(id).expect("a reply");

@@ -1,5 +1,5 @@
-//! Nothing is in memory, so that workers do it all; and they do it when they are
-//! let. What nobody awaits any more goes on when it is let, too.
+//! A server without cached data, so that workers do all the work, on demand of the test. Detached
+//! work also runs on demand.
 
 use files::{CallHolder, Workers};
 use futures_util::FutureExt;
@@ -16,23 +16,23 @@ use vfs::{
 type Task = Box<dyn FnOnce() + Send>;
 pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Workers that can be held up.
+/// Workers that a test can block.
 #[derive(Default)]
 pub struct Hands(Mutex<Option<Vec<Task>>>);
 
 impl Hands {
-    /// Nothing is done from now on.
+    /// Blocks the workers.
     pub fn hold(&self) {
         self.0.lock().unwrap().get_or_insert_default();
     }
 
-    /// Does what there is, and holds again.
+    /// Runs the queued work, and blocks again.
     pub fn work(&self) {
         let tasks = std::mem::take(self.0.lock().unwrap().as_mut().expect("they are held"));
         tasks.into_iter().for_each(|task| task());
     }
 
-    /// Does everything at once again.
+    /// Unblocks the workers.
     pub fn release(&self) {
         let tasks = self.0.lock().unwrap().take();
         tasks.into_iter().flatten().for_each(|task| task());
@@ -56,7 +56,7 @@ impl Workers for Hands {
     }
 }
 
-/// What goes on without anybody awaiting it.
+/// Detached work, which no task awaits.
 #[derive(Default)]
 pub struct Carried(Mutex<Vec<Work>>);
 
@@ -65,7 +65,7 @@ impl Carried {
         self.0.lock().unwrap().push(work);
     }
 
-    /// Goes on with all of it; how much is left.
+    /// Polls all of it; returns the number of unfinished futures.
     pub fn go_on(&self) -> usize {
         let mut works = std::mem::take(&mut *self.0.lock().unwrap());
         works.retain_mut(|work| work.as_mut().now_or_never().is_none());
@@ -75,7 +75,7 @@ impl Carried {
     }
 }
 
-/// Of which nothing is found without waiting.
+/// A backend without cached data.
 #[derive(Debug)]
 pub struct Cold(pub MemoryVfs);
 
@@ -119,7 +119,7 @@ impl Vfs for Cold {
     }
 }
 
-/// The parts of a server that can be held up.
+/// The parts of a server that a test can block.
 pub struct Slow {
     pub hands: Arc<Hands>,
     pub carried: Arc<Carried>,

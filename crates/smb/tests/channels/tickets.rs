@@ -1,11 +1,11 @@
-//! Logons by Kerberos tickets: whom they let in, for how long, and who waits for a verdict.
+//! Logons by Kerberos tickets: their users, expiry, and delayed verdicts.
 
 use crate::harness::{ALICE, BOB, Client, Net};
 use std::sync::atomic::Ordering;
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
-/// Seconds from the start until tickets end.
+/// Ticket lifetime from the start, in seconds.
 const TICKET_SECONDS: u64 = 100;
 
 fn log_on(client: &mut Client, user: &str) -> NtStatus {
@@ -16,7 +16,7 @@ fn log_on(client: &mut Client, user: &str) -> NtStatus {
 #[test]
 fn ticket_grants_root_only_if_the_account_allows_it() {
     let net = Net::new();
-    // Both accounts are root here, and of the second a ticket may be.
+    // Both accounts are root; only the second permits ticket logons.
     assert_eq!(log_on(&mut net.connect(), ALICE), NtStatus::LOGON_FAILURE);
     assert_eq!(net.server.stats.logons_failed.load(Ordering::Relaxed), 1);
     assert_eq!(log_on(&mut net.connect(), BOB), NtStatus::SUCCESS);
@@ -45,7 +45,7 @@ fn ticket_without_a_pac_names_its_account_exactly() {
         assert_eq!(log_on(&mut net.connect(), other), NtStatus::LOGON_FAILURE, "{other:?}");
     }
     assert_eq!(log_on(&mut net.connect(), BOB), NtStatus::SUCCESS);
-    // A Windows domain does not tell names apart by case.
+    // A Windows domain ignores case.
     net.tickets.has_pac.store(true, Ordering::Relaxed);
     for other in ["BOB", "Bob", BOB] {
         assert_eq!(log_on(&mut net.connect(), other), NtStatus::SUCCESS, "{other:?}");
@@ -97,7 +97,7 @@ fn session_with_an_expired_ticket_waits_for_reauthentication() {
     assert_eq!(client.plain(Command::TREE_DISCONNECT), NtStatus::NETWORK_SESSION_EXPIRED);
     assert_eq!(client.plain(Command::ECHO), NtStatus::SUCCESS);
     net.tickets.end_time.fetch_add(TICKET_SECONDS, Ordering::Relaxed);
-    // Its keys stay. MS-SMB2 3.3.5.5.2.
+    // The session keeps its keys. MS-SMB2 3.3.5.5.2.
     let id = client.send_ticket(BOB);
     assert_eq!(client.status_of_setup(id), Some(NtStatus::SUCCESS));
     assert_eq!(client.connect_tree("data"), NtStatus::SUCCESS);

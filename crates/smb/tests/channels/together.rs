@@ -1,4 +1,4 @@
-//! Requests that arrive together have their signatures looked at together.
+//! Batch verification of requests that arrive together.
 
 use crate::harness::Net;
 use wire::ntstatus::NtStatus;

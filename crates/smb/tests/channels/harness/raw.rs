@@ -1,4 +1,4 @@
-//! Requests of any form, and those for which the server ends the connection.
+//! Requests of any form, and requests that disconnect.
 
 use super::{Client, Net, open_or_create, put_durable, put_lease, put_reconnect};
 use crate::agreement;
@@ -20,13 +20,13 @@ impl Net {
 }
 
 impl Client {
-    /// As [`Client::log_on`], of a client that says it has lost its session on `former`.
+    /// Like [`Client::log_on`], with the session of `former` as PreviousSessionId.
     pub fn log_on_after(&mut self, former: &Self, user: &str) -> NtStatus {
         self.previous = former.session;
         self.log_on(user)
     }
 
-    /// Sends a request for which the connection may end; says why, if it does.
+    /// Sends a request that may disconnect, and returns the reason if it does.
     pub fn send_last(
         &mut self,
         command: Command,
@@ -39,7 +39,7 @@ impl Client {
         Ok(header.message_id)
     }
 
-    /// Asks which addresses there are.
+    /// Queries the server's interfaces.
     pub fn query_interfaces(&mut self) -> super::Reply {
         self.ioctl(QUERY_NETWORK_INTERFACE_INFO, FileId::RELATED)
     }
@@ -50,13 +50,13 @@ impl Client {
         self.call(Command::IOCTL, |w| request.encode(w))
     }
 
-    /// As [`Client::ioctl`], with room for so many bytes of answer.
+    /// Like [`Client::ioctl`], with an output buffer of so many bytes.
     pub fn ioctl_with_room(&mut self, code: u32, file_id: FileId, room: u32) -> super::Reply {
         let request = IoctlRequest { output_bytes_max: room, ..ioctl_request(code, file_id) };
         self.call(Command::IOCTL, |w| request.encode(w))
     }
 
-    /// Compares what was negotiated, with room for so many bytes of answer.
+    /// Sends VALIDATE_NEGOTIATE_INFO with an output buffer of so many bytes.
     pub fn validate(
         &mut self,
         said: &ValidateNegotiate,
@@ -68,7 +68,7 @@ impl Client {
         self.send_last(Command::IOCTL, true, |w| request.encode(w))
     }
 
-    /// Sends a CREATE of what a file's usual one is changed to.
+    /// Sends a CREATE that `change` derives from the usual one.
     pub fn create_by(
         &mut self,
         name: &str,
@@ -82,8 +82,7 @@ impl Client {
         self.call(Command::CREATE, |w| request.encode(w))
     }
 
-    /// Makes a file under all of a lease, for the application instance `id`; it outlives its
-    /// connection.
+    /// Creates a file with a full lease and a durable request, for the application instance `id`.
     pub fn create_leased_for(&mut self, name: &str, create_guid: [u8; 16], id: u8) -> FileId {
         let mut contexts = app_instance(id);
         put_durable(&mut contexts, create_guid);
@@ -93,7 +92,7 @@ impl Client {
         reply.file()
     }
 
-    /// Comes back for what [`Client::create_leased_for`] made, as that application instance.
+    /// Reconnects an open of [`Client::create_leased_for`], as that application instance.
     pub fn return_leased_for(
         &mut self,
         file_id: FileId,
@@ -107,7 +106,7 @@ impl Client {
         self.create_by(name, &contexts, |request| request.oplock = 0xFF).header.status
     }
 
-    /// The status of a CREATE as [`Client::create_by`] sends it, unchanged.
+    /// The status of an unchanged [`Client::create_by`].
     pub fn status_of_create(&mut self, name: &str, contexts: &[u8]) -> NtStatus {
         self.create_by(name, contexts, |_| {}).header.status
     }
