@@ -35,7 +35,7 @@ impl Conn {
         let id = header.session_id;
         let session = self.server.session(id).ok_or(NtStatus::USER_SESSION_DELETED)?;
         check_signing(&session, negotiated)?;
-        if !self.server.config().multichannel.is_for(negotiated.dialect) {
+        if !self.server.config().multichannel.supports_dialect(negotiated.dialect) {
             return Err(NtStatus::REQUEST_NOT_ACCEPTED);
         }
         check_alike(&session, negotiated)?;

@@ -161,7 +161,7 @@ impl Chain {
                 let (waited, new_start, id) = self.wait(at, start, rest, &mut written).await;
                 (start, ticket_id) = (new_start, id);
                 if let Err(status) = waited {
-                    self.note_failure(at, status, &mut related);
+                    self.record_chain_failure(at, status, &mut related);
                 }
                 result = waited.map(|w| self.append(w, &mut related));
             }
@@ -339,7 +339,7 @@ impl Chain {
             start = self.begin_reply(written);
         }
         let reply = self.refuse(start, NtStatus::PENDING);
-        let done = self.count_interim(at);
+        let done = self.meter_interim(at);
         self.end_reply(at, start, reply, Some(ticket.async_id), done, written);
         // The interim response has granted the credits.
         self.elements[at].grant = 0;
@@ -383,7 +383,7 @@ impl Chain {
 
     /// Makes the following requests of the chain fail like their CREATE, also if the CREATE had to
     /// wait.
-    fn note_failure(&self, at: usize, status: NtStatus, related: &mut RelatedState) {
+    fn record_chain_failure(&self, at: usize, status: NtStatus, related: &mut RelatedState) {
         if self.elements[at].header.command == Command::CREATE {
             related.failed = Some(status);
             related.open = None;

@@ -42,7 +42,7 @@ impl Default for Multichannel {
 impl Multichannel {
     /// True if a connection of `dialect` can be one of several channels.
     #[must_use]
-    pub fn is_for(&self, dialect: Dialect) -> bool {
+    pub fn supports_dialect(&self, dialect: Dialect) -> bool {
         self.enabled && dialect >= self.dialect_min.max(Dialect::Smb300)
     }
 

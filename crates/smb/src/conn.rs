@@ -4,14 +4,13 @@
 //! incoming frames, and session set-up. Never waits, never sends. A [`Job`] answers one frame. The
 //! connection task polls a new job immediately, and retains it while it is pending.
 
-use crate::answer_room::answer_room;
 use crate::chain::{Chain, Element, Job, JobOutput};
 use crate::channel::Channel;
 use crate::credits::CreditWindow;
 use crate::host::HostTime;
 use crate::limits::{
-    ANSWER_BYTES_USUAL, COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX,
-    CREDITS_WHILE_THROTTLED, FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, SENDFILE_BYTES_MIN,
+    COMPOUND_REQUESTS_MAX, COMPOUND_REQUESTS_USUAL, CREDITS_MAX, CREDITS_WHILE_THROTTLED,
+    FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN, RESPONSE_BYTES_USUAL, SENDFILE_BYTES_MIN,
     SPARE_BUFFER_BYTES_MAX, SPARE_BUFFERS_MAX,
 };
 use crate::logon_throttle::FailureCount;
@@ -19,6 +18,7 @@ use crate::metering::{Tally, authentication};
 use crate::negotiate::Negotiation;
 use crate::notices::Notices;
 use crate::pending::PendingRequests;
+use crate::response_size::response_bytes_max;
 use crate::server::Server;
 use crate::session::{ChannelFact, IdHash};
 use crate::setup::PendingSetup;
@@ -203,20 +203,20 @@ impl Conn {
     /// Decrypts a sealed frame in place. MS-SMB2 3.3.5.2.1.1.
     fn open_sealed(&mut self, frame: &mut BytesMut) -> Result<Arc<Channel>, Close> {
         if !self.is_proven {
-            return Err(Close::Refused("sealed before anyone with a name logged on"));
+            return Err(Close::Refused("encrypted message before an authenticated logon"));
         }
         let header = TransformHeader::decode(frame).map_err(|m| Close::Garbage(m.what))?;
         let channel = self
             .channels
             .get(&header.session_id.0)
-            .ok_or(Close::Refused("sealed for an unknown session"))?;
+            .ok_or(Close::Refused("encrypted message for an unknown session"))?;
         let sealing = channel
             .session
             .sealing
             .as_ref()
-            .ok_or(Close::Refused("sealed for a session without a cipher"))?;
+            .ok_or(Close::Refused("encrypted message for a session without encryption keys"))?;
         let opened = self.stages().crypto(|| sealing.open.open_in_place(frame));
-        opened.map_err(|_| Close::Refused("seal broken"))?;
+        opened.map_err(|_| Close::Refused("message does not decrypt"))?;
         Ok(channel.clone())
     }
 
@@ -277,20 +277,21 @@ impl Conn {
             start = end;
             header = decode_header(&frame, start)?;
         }
-        let room =
-            |element: &Element| answer_room(element.header.command, &frame[element.range.clone()]);
+        let room = |element: &Element| {
+            response_bytes_max(element.header.command, &frame[element.range.clone()])
+        };
         let answer_bytes = elements.iter().map(room).sum::<usize>().min(FRAME_BYTES_MAX);
         self.server.stats.requests.fetch_add(elements.len() as u64, Ordering::Relaxed);
         let Some(negotiated) = self.negotiated.clone() else {
             return Err(Close::Garbage("request before negotiate"));
         };
         let Some(arrival) = self.arrival else {
-            return Err(Close::Garbage("a frame that did not come"));
+            return Err(Close::Garbage("frame without an arrival"));
         };
         let mut buffer = new_buffer(self.spare.pop().unwrap_or_default());
         // A longer response may bypass this buffer.
         if answer_bytes < SENDFILE_BYTES_MIN {
-            buffer.reserve(elements.len() * ANSWER_BYTES_USUAL + answer_bytes);
+            buffer.reserve(elements.len() * RESPONSE_BYTES_USUAL + answer_bytes);
         }
         let order = self.order.take().unwrap_or_else(ArrivalOrder::next);
         let context = RequestContext::new(Protocol::Smb, negotiated.client_guid, None, order);
@@ -432,7 +433,12 @@ impl Conn {
             Element { range: 0..frame.len(), header: *header, channel, refused: None, grant: 0 };
         let verified = self.verify(frame, &element, sealed);
         let status = verified.err().unwrap_or_default();
-        self.count_alone(header.command, status, authentication(element.channel.as_ref()), None);
+        self.meter_direct_response(
+            header.command,
+            status,
+            authentication(element.channel.as_ref()),
+            None,
+        );
         if verified.is_ok() {
             let by_async = header.flags.contains(Flags::ASYNC);
             self.shared.pending.cancel(header.message_id, by_async.then_some(header.async_id()));
@@ -520,7 +526,7 @@ impl Conn {
     /// notification never overtakes the response that it refers to.
     pub fn poll_notice(&self) -> Option<Transmit> {
         let notice = self.shared.notices.poll(|| self.server.host.instant())?;
-        self.count_notice(&notice);
+        self.meter_notice(&notice);
         Some(notice)
     }
 
@@ -612,7 +618,7 @@ impl Drop for Conn {
         self.jobs.clear();
         for channel in self.channels.values() {
             if channel.session.remove_channel(self.shared.facts.id) {
-                self.server.lose_session(&channel.session);
+                self.server.disconnect_session(&channel.session);
             } else if !channel.session.has_ended() {
                 self.server.stats.channels_lost.fetch_add(1, Ordering::Relaxed);
             }

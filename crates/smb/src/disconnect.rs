@@ -87,7 +87,7 @@ fn validation_refusal(negotiated: &Negotiation, body: &IoctlRequest<'_>) -> Opti
         return Some("VALIDATE_NEGOTIATE_INFO on SMB 3.1.1");
     }
     if body.output_bytes_max < VALIDATION_BYTES {
-        return Some("VALIDATE_NEGOTIATE_INFO without room for its answer");
+        return Some("VALIDATE_NEGOTIATE_INFO with too small an output buffer");
     }
     let said = ValidateNegotiate::decode(body.input).ok()?;
     let are_dialects_same = match *negotiated.served.end() {

@@ -8,8 +8,8 @@
 use crate::create_guids::Guid;
 use crate::dot_names;
 use crate::limits::{
-    DETACHED_MAX, DURABLE_FOR, DURABLE_V2_FOR, DURABLE_V2_FOR_MAX, RESILIENT_FOR,
-    RESILIENT_FOR_MAX, RESILIENT_FOR_MIN,
+    DETACHED_MAX, DURABLE_TIMEOUT, DURABLE_V2_TIMEOUT, DURABLE_V2_TIMEOUT_MAX, RESILIENT_TIMEOUT,
+    RESILIENT_TIMEOUT_MAX, RESILIENT_TIMEOUT_MIN,
 };
 use crate::names::parse_path;
 use crate::open::{Open, Target};
@@ -56,27 +56,29 @@ pub struct Durability {
 
 impl Durability {
     /// A durable open of version 1.
-    pub const DURABLE: Self = Self { kind: DurableKind::Durable, timeout: DURABLE_FOR };
+    pub const DURABLE: Self = Self { kind: DurableKind::Durable, timeout: DURABLE_TIMEOUT };
 
     /// A durable open of version 2 with the requested timeout; 0 means the server's default.
     #[must_use]
     pub fn durable_v2(asked_ms: u32) -> Self {
         let asked = Duration::from_millis(asked_ms.into());
-        let timeout = if asked.is_zero() { DURABLE_V2_FOR } else { asked.min(DURABLE_V2_FOR_MAX) };
+        let timeout =
+            if asked.is_zero() { DURABLE_V2_TIMEOUT } else { asked.min(DURABLE_V2_TIMEOUT_MAX) };
         Self { kind: DurableKind::DurableV2, timeout }
     }
 
-    /// A resilient open with the requested timeout, at least [`RESILIENT_FOR_MIN`]; 0 means the
+    /// A resilient open with the requested timeout, at least [`RESILIENT_TIMEOUT_MIN`]; 0 means the
     /// server's default.
     ///
     /// # Errors
-    /// `INVALID_PARAMETER` for more than [`RESILIENT_FOR_MAX`]. MS-SMB2 3.3.5.15.9.
+    /// `INVALID_PARAMETER` for more than [`RESILIENT_TIMEOUT_MAX`]. MS-SMB2 3.3.5.15.9.
     pub fn resilient(asked_ms: u32) -> Result<Self, NtStatus> {
         let asked = Duration::from_millis(asked_ms.into());
-        if asked > RESILIENT_FOR_MAX {
+        if asked > RESILIENT_TIMEOUT_MAX {
             return Err(NtStatus::INVALID_PARAMETER);
         }
-        let timeout = if asked.is_zero() { RESILIENT_FOR } else { asked.max(RESILIENT_FOR_MIN) };
+        let timeout =
+            if asked.is_zero() { RESILIENT_TIMEOUT } else { asked.max(RESILIENT_TIMEOUT_MIN) };
         Ok(Self { kind: DurableKind::Resilient, timeout })
     }
 

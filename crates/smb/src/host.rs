@@ -60,7 +60,7 @@ pub trait Host: Send + Sync {
         ticket: Vec<u8>,
     ) -> BoxFuture<'static, Result<AcceptedTicket, String>> {
         let _ = (from, ticket);
-        Box::pin(std::future::ready(Err("no keys are configured".to_owned())))
+        Box::pin(std::future::ready(Err("no Kerberos keys are configured".to_owned())))
     }
 
     /// Compares the SID of a ticket with the SID of the account's first ticket, on another thread

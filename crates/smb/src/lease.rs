@@ -95,7 +95,7 @@ impl Lease {
     }
 
     /// Records a user with an open under the lease.
-    pub fn note_user(&self, user: &str) {
+    pub fn add_user(&self, user: &str) {
         if &*self.user == user {
             return;
         }
@@ -114,7 +114,7 @@ impl Lease {
     }
 
     /// The lease was granted on a directory.
-    pub fn note_directory(&self) {
+    pub fn set_directory(&self) {
         self.of_directory.store(true, Ordering::Relaxed);
     }
 

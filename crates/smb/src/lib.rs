@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
-mod answer_room;
 mod app_instances;
 mod apple;
 mod attributes;
@@ -47,6 +46,7 @@ pub mod previous_versions;
 mod quota;
 mod readmission;
 pub mod reparse;
+mod response_size;
 mod server;
 mod session;
 mod session_wait;

@@ -56,7 +56,7 @@ pub const OPENS_PER_SESSION_MAX: usize = 1 << 20;
 
 /// Opens that the end of a tree or session closes before it waits for stable removals. Their
 /// directories stay open until then.
-pub const REMOVALS_TOGETHER_MAX: usize = 64;
+pub const REMOVALS_PER_BATCH_MAX: usize = 64;
 
 /// Bytes of one security token in SESSION_SETUP.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
@@ -72,7 +72,7 @@ pub const USUAL_NETWORKS_MAX: usize = 10_000;
 pub const USUAL_NETWORKS_PER_ACCOUNT: usize = 64;
 
 /// Lifetime of a usual network after the account's last logon from it: longer than holidays.
-pub const USUAL_FOR: Duration = Duration::from_hours(30 * 24);
+pub const USUAL_NETWORK_LIFETIME: Duration = Duration::from_hours(30 * 24);
 
 /// Password logons that wait for verification: of one account from one network, of a network (IPv6:
 /// a /64), at one account, and in all. Each holds a message of at most [`WAITING_SETUP_BYTES_MAX`].
@@ -80,7 +80,7 @@ pub const USUAL_FOR: Duration = Duration::from_hours(30 * 24);
 /// The bound exceeds the verifications during one delay. Otherwise the client that is quickest to
 /// take each freed entry would have them all.
 pub const WAITING_LOGONS_PER_PAIR: usize = 64;
-/// Queue position up to which an attempt is verified within [`LOGON_WAITS`], at a delay of one
+/// Queue position up to which an attempt is verified within [`LOGON_WAIT_MAX`], at a delay of one
 /// second each.
 pub const WAITING_LOGONS_IN_ORDER: usize = 13;
 /// Waiting password logons of one connection, at any account.
@@ -100,14 +100,14 @@ pub const WAITING_TICKETS_PER_NETWORK: usize = 256;
 
 /// Longest wait of such an attempt: shorter than the response timeout of clients and than the logon
 /// timeout of a connection.
-pub const LOGON_WAITS: Duration = Duration::from_secs(15);
+pub const LOGON_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Longest wait of a TREE_CONNECT for the client's host name: shorter than the response timeout of
 /// clients.
-pub const NAME_WAITS: Duration = Duration::from_secs(15);
+pub const NAME_WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Poll interval of that wait: a name service answers within milliseconds, or within seconds.
-pub const NAME_LOOKS_EVERY: Duration = Duration::from_millis(20);
+pub const NAME_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waiting SESSION_SETUPs of one connection.
 pub const WAITING_SETUPS_PER_CONNECTION: usize = 8;
@@ -123,7 +123,7 @@ pub const SPARE_BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Size of a response without data, in bytes: a header and the body of most commands. Allocated at
 /// once.
-pub const ANSWER_BYTES_USUAL: usize = 256;
+pub const RESPONSE_BYTES_USUAL: usize = 256;
 
 /// Smallest plain READ that uses `sendfile`, in bytes. Below it two system calls cost more than the
 /// copy.
@@ -133,7 +133,7 @@ pub const SENDFILE_BYTES_MIN: usize = 16 * 1024;
 pub const TRANSMIT_EARLY_BYTES: usize = 256 * 1024;
 
 /// Responses that are signed in one batch: as many as the CPU's AES unit interleaves.
-pub const SIGNED_TOGETHER: usize = 8;
+pub const SIGNATURES_PER_BATCH: usize = 8;
 
 /// Chunks of one server-side copy, bytes of a chunk and of all chunks (MS-SMB2 3.3.3: the defaults
 /// of Windows).
@@ -160,22 +160,22 @@ pub const CHANNELS_PER_SESSION: usize = 4;
 pub const CHANNELS_PER_SESSION_MAX: usize = 32;
 
 /// Reconnect timeout of a durable open of version 1.
-pub const DURABLE_FOR: Duration = Duration::from_mins(1);
+pub const DURABLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Reconnect timeout of a durable open of version 2: the default, and the maximum. Windows and
 /// Samba use the same.
-pub const DURABLE_V2_FOR: Duration = Duration::from_mins(1);
-/// See [`DURABLE_V2_FOR`].
-pub const DURABLE_V2_FOR_MAX: Duration = Duration::from_mins(5);
+pub const DURABLE_V2_TIMEOUT: Duration = Duration::from_mins(1);
+/// See [`DURABLE_V2_TIMEOUT`].
+pub const DURABLE_V2_TIMEOUT_MAX: Duration = Duration::from_mins(5);
 
 /// Timeout of resilient opens: the default, the minimum and the maximum (MS-SMB2 3.3.3 leaves them
 /// to the server; Windows has these).
-pub const RESILIENT_FOR: Duration = Duration::from_mins(2);
-/// See [`RESILIENT_FOR`]. A client that asks for less than the time to connect would gain nothing
+pub const RESILIENT_TIMEOUT: Duration = Duration::from_mins(2);
+/// See [`RESILIENT_TIMEOUT`]. A client that asks for less than the time to connect would gain nothing
 /// (MS-SMB2 3.3.2.2: the timer is at least the requested time).
-pub const RESILIENT_FOR_MIN: Duration = Duration::from_secs(1);
-/// See [`RESILIENT_FOR`].
-pub const RESILIENT_FOR_MAX: Duration = Duration::from_mins(5);
+pub const RESILIENT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+/// See [`RESILIENT_TIMEOUT`].
+pub const RESILIENT_TIMEOUT_MAX: Duration = Duration::from_mins(5);
 
 /// Byte-range locks of one persistent open: each change rewrites all.
 pub const PERSISTENT_LOCKS_MAX: usize = 4096;
@@ -216,12 +216,12 @@ pub const PIPE_BYTES_FLOOR: u64 = 256 * 1024;
 
 /// Unacknowledged notifications retained for one connection. Beyond it the oldest is not repeated
 /// if it was lost.
-pub const NOTICES_KEPT_MAX: usize = 256;
+pub const NOTICES_RETAINED_MAX: usize = 256;
 
 /// Age at which an unacknowledged notification is repeated on another channel, because the first
 /// may lead nowhere. It is well below the break timeout, and longer than most clients need to write
 /// back their caches.
-pub const NOTICE_AGAIN_AFTER: Duration = Duration::from_secs(8);
+pub const NOTICE_REPEAT_AFTER: Duration = Duration::from_secs(8);
 
 /// Age at which an unacknowledged notification is repeated on the same channel, if the client need
 /// not prepare the acknowledgment.
@@ -229,7 +229,7 @@ pub const NOTICE_AGAIN_AFTER: Duration = Duration::from_secs(8);
 /// Linux (seen with 6.1) does not know a directory lease yet whose break arrives right behind the
 /// grant. It then takes the directory for unchanged, while the client that changes it waits in
 /// vain.
-pub const NOTICE_AT_ONCE_AGAIN_AFTER: Duration = Duration::from_secs(1);
+pub const IMMEDIATE_NOTICE_REPEAT_AFTER: Duration = Duration::from_secs(1);
 
 /// Age below which an unacknowledged notification counts as lost with its channel: twice the
 /// default idle timeout of a connection.
@@ -238,14 +238,14 @@ pub const NOTICE_ARRIVED_AFTER: Duration = Duration::from_mins(2);
 /// Longest wait of a binding that finds no room in its session, while the server probes the
 /// session's other channels. Twice the time that [`crate::Host::probe_connections`] needs for a dead connection
 /// without data in flight. Clients wait far longer for a response.
-pub const BIND_WAITS: Duration = Duration::from_secs(4);
+pub const BIND_WAIT_MAX: Duration = Duration::from_secs(4);
 
 /// Poll interval of that wait.
-pub const BIND_LOOKS_EVERY: Duration = Duration::from_millis(100);
+pub const BIND_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Longest wait of a reconnecting CREATE for an open that another connection still has. A busy
 /// server may notice the end of a connection later than the client.
-pub const RECONNECT_WAITS: Duration = Duration::from_secs(1);
+pub const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Age at which a waiting CREATE gets an interim response, as in Samba.
 pub const INTERIM_AFTER: Duration = Duration::from_micros(500);

@@ -2,9 +2,9 @@
 //! MS-SMB2 3.3.1.10, 3.3.5.14.
 
 /// Entries of Open.LockSequenceArray: LOCK requests that a client may have outstanding.
-pub const PLACES: usize = 64;
+pub const LOCK_SEQUENCE_ENTRIES: usize = 64;
 /// An entry without a request.
-const NONE: u8 = u8::MAX;
+const UNUSED: u8 = u8::MAX;
 /// Flag beside a sequence number: the request runs, or was undone.
 const NOT_DONE: u8 = 0x10;
 /// The largest backward step, of numbers modulo 16.
@@ -12,17 +12,17 @@ const BEHIND_MAX: u8 = 7;
 
 /// The last request of each entry.
 #[derive(Debug, Default)]
-pub struct LockSequences(Option<Box<[u8; PLACES]>>);
+pub struct LockSequences(Option<Box<[u8; LOCK_SEQUENCE_ENTRIES]>>);
 
 impl LockSequences {
     /// True if this request was completed before. Otherwise its entry is invalid until
     /// [`LockSequences::handle_done`].
     pub fn is_replay(&mut self, sequence: u32) -> bool {
-        let Some((place, number)) = place_of(sequence) else { return false };
-        let Some(places) = &mut self.0 else { return false };
-        let replay = places[place] == number;
+        let Some((entry, number)) = entry_of(sequence) else { return false };
+        let Some(entries) = &mut self.0 else { return false };
+        let replay = entries[entry] == number;
         if !replay {
-            places[place] = number | NOT_DONE;
+            entries[entry] = number | NOT_DONE;
         }
         replay
     }
@@ -31,41 +31,41 @@ impl LockSequences {
     /// of an entry only after the response to the last. So this one was sent earlier, on another
     /// channel.
     pub fn is_behind(&self, sequence: u32) -> bool {
-        let Some((place, number)) = place_of(sequence) else { return false };
-        let last = self.0.as_ref().map_or(NONE, |places| places[place]);
-        last != NONE && (1..=BEHIND_MAX).contains(&(last.wrapping_sub(number) & 0xF))
+        let Some((entry, number)) = entry_of(sequence) else { return false };
+        let last = self.0.as_ref().map_or(UNUSED, |entries| entries[entry]);
+        last != UNUSED && (1..=BEHIND_MAX).contains(&(last.wrapping_sub(number) & 0xF))
     }
 
     /// The request was undone.
     pub fn handle_undone(&mut self, sequence: u32) {
-        if let (Some((place, number)), Some(places)) = (place_of(sequence), &mut self.0) {
-            places[place] = number | NOT_DONE;
+        if let (Some((entry, number)), Some(entries)) = (entry_of(sequence), &mut self.0) {
+            entries[entry] = number | NOT_DONE;
         }
     }
 
     /// All entries for the persistent record; none if no request was counted.
-    pub fn places(&self) -> Option<[u8; PLACES]> {
-        let done = |place: u8| if place & NOT_DONE == 0 { place } else { NONE };
-        self.0.as_deref().map(|places| places.map(done))
+    pub fn entries(&self) -> Option<[u8; LOCK_SEQUENCE_ENTRIES]> {
+        let done = |entry: u8| if entry & NOT_DONE == 0 { entry } else { UNUSED };
+        self.0.as_deref().map(|entries| entries.map(done))
     }
 
     /// Restores the entries of a persistent record.
-    pub fn of_places(places: Option<[u8; PLACES]>) -> Self {
-        Self(places.map(Box::new))
+    pub fn from_entries(entries: Option<[u8; LOCK_SEQUENCE_ENTRIES]>) -> Self {
+        Self(entries.map(Box::new))
     }
 
     /// The request is complete.
     pub fn handle_done(&mut self, sequence: u32) {
-        if let Some((place, number)) = place_of(sequence) {
-            self.0.get_or_insert_with(|| Box::new([NONE; PLACES]))[place] = number;
+        if let Some((entry, number)) = entry_of(sequence) {
+            self.0.get_or_insert_with(|| Box::new([UNUSED; LOCK_SEQUENCE_ENTRIES]))[entry] = number;
         }
     }
 }
 
 /// LockSequenceIndex and LockSequenceNumber of a request; none without an index. MS-SMB2 2.2.26.
-fn place_of(sequence: u32) -> Option<(usize, u8)> {
-    let place = (sequence >> 4).checked_sub(1)? as usize;
-    (place < PLACES).then_some((place, (sequence & 0xF) as u8))
+fn entry_of(sequence: u32) -> Option<(usize, u8)> {
+    let entry = (sequence >> 4).checked_sub(1)? as usize;
+    (entry < LOCK_SEQUENCE_ENTRIES).then_some((entry, (sequence & 0xF) as u8))
 }
 
 #[cfg(test)]
@@ -78,9 +78,9 @@ mod tests {
         assert!(!sequences.is_replay(0x11));
         sequences.handle_done(0x11);
         assert!(sequences.is_replay(0x11));
-        assert!(!sequences.is_replay(0x21), "another place");
+        assert!(!sequences.is_replay(0x21), "another entry");
         assert!(sequences.is_replay(0x11));
-        assert!(!sequences.is_replay(0x12), "the next request in this place");
+        assert!(!sequences.is_replay(0x12), "the next request in this entry");
         assert!(!sequences.is_replay(0x11), "which is free now");
     }
 
@@ -92,7 +92,7 @@ mod tests {
         assert!(!sequences.is_behind(0x11) && !sequences.is_behind(0x12));
         assert!(!sequences.is_replay(0x12));
         assert!(sequences.is_behind(0x11), "the next one is being carried out");
-        assert_eq!(sequences.places().unwrap()[0], NONE);
+        assert_eq!(sequences.entries().unwrap()[0], UNUSED);
         sequences.handle_done(0x12);
         assert!(sequences.is_behind(0x11) && !sequences.is_behind(0x21));
         sequences.handle_done(0x10);

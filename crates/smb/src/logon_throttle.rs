@@ -16,10 +16,10 @@
 //! same chance. Longer delays would prevent few guesses and lock the owner out.
 
 use crate::limits::{
-    LOGON_WAITS, THROTTLE_ENTRIES_MAX, USUAL_FOR, USUAL_NETWORKS_MAX, USUAL_NETWORKS_PER_ACCOUNT,
-    WAITING_LOGONS_IN_ORDER, WAITING_LOGONS_MAX, WAITING_LOGONS_PER_ACCOUNT,
-    WAITING_LOGONS_PER_CONNECTION, WAITING_LOGONS_PER_NETWORK, WAITING_LOGONS_PER_PAIR,
-    WAITING_TICKETS_MAX, WAITING_TICKETS_PER_NETWORK,
+    LOGON_WAIT_MAX, THROTTLE_ENTRIES_MAX, USUAL_NETWORK_LIFETIME, USUAL_NETWORKS_MAX,
+    USUAL_NETWORKS_PER_ACCOUNT, WAITING_LOGONS_IN_ORDER, WAITING_LOGONS_MAX,
+    WAITING_LOGONS_PER_ACCOUNT, WAITING_LOGONS_PER_CONNECTION, WAITING_LOGONS_PER_NETWORK,
+    WAITING_LOGONS_PER_PAIR, WAITING_TICKETS_MAX, WAITING_TICKETS_PER_NETWORK,
 };
 use limits::site_of;
 use std::collections::{BTreeMap, HashMap};
@@ -30,9 +30,9 @@ use std::time::{Duration, Instant};
 
 const DELAY_MIN: Duration = Duration::from_millis(50);
 /// A counter resets after this time without a failure.
-const FORGET_AFTER: Duration = Duration::from_mins(10);
+const FAILURE_LIFETIME: Duration = Duration::from_mins(10);
 /// Poll interval of a waiting attempt.
-const TURN_LOOKS_EVERY: Duration = Duration::from_millis(100);
+const TURN_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Failures without a delay, and the longest delay after them.
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +56,7 @@ pub struct FailureCount {
     count: u32,
     last: Option<Instant>,
     /// Start of the last verification, whatever its result.
-    judged: Option<Instant>,
+    verified_at: Option<Instant>,
 }
 
 impl FailureCount {
@@ -69,7 +69,7 @@ impl FailureCount {
     }
 
     fn has_expired(&self, now: Instant) -> bool {
-        self.last.is_none_or(|last| now.saturating_duration_since(last) > FORGET_AFTER)
+        self.last.is_none_or(|last| now.saturating_duration_since(last) > FAILURE_LIFETIME)
     }
 
     /// When the next verification is allowed, if later than `now`.
@@ -77,7 +77,8 @@ impl FailureCount {
         let last = self.last.filter(|_| !self.has_expired(now))?;
         let doublings = self.count.checked_sub(policy.free + 1)?;
         let delay = DELAY_MIN.saturating_mul(1 << doublings.min(16)).min(policy.delay_max);
-        Some(self.judged.map_or(last, |judged| judged.max(last)) + delay).filter(|due| *due > now)
+        Some(self.verified_at.map_or(last, |judged| judged.max(last)) + delay)
+            .filter(|due| *due > now)
     }
 }
 
@@ -209,7 +210,7 @@ impl LogonThrottle {
     /// The caller verifies it then at once. The next attempt is delayed as after a failure, so that
     /// concurrent attempts are not verified together. `connection` has the failures of its
     /// connection. `place` is its queue entry; an attempt whose entry was displaced is not verified
-    /// within [`LOGON_WAITS`].
+    /// within [`LOGON_WAIT_MAX`].
     pub fn due(
         &self,
         attempt: LogonAttempt,
@@ -219,7 +220,7 @@ impl LogonThrottle {
     ) -> Option<Instant> {
         let mut state = self.state();
         if place.is_some_and(|place| !state.waiters.contains_key(&place.arrival)) {
-            return Some(now + LOGON_WAITS * 2);
+            return Some(now + LOGON_WAIT_MAX * 2);
         }
         let is_usual = state.is_usual(attempt, now);
         let due = state.delay(attempt, is_usual, connection, now).or_else(|| {
@@ -232,7 +233,7 @@ impl LogonThrottle {
             };
             let arrival = place.map_or(u64::MAX, |place| place.arrival);
             let waiter = state.waiters.get(&arrival).unwrap_or(&comes);
-            state.has_before(arrival, waiter, now).then(|| now + TURN_LOOKS_EVERY)
+            state.has_predecessor(arrival, waiter, now).then(|| now + TURN_POLL_INTERVAL)
         });
         if due.is_none() {
             state.begin_verification(attempt, is_usual, now);
@@ -258,7 +259,7 @@ impl LogonThrottle {
             is_usual,
             turn: now,
         };
-        while let Some(crowd) = state.crowd_before(&waiter) {
+        while let Some(crowd) = state.exceeded_limit(&waiter) {
             let displaced = state.heaviest(&waiter, crowd, now)?;
             state.waiters.remove(&displaced);
         }
@@ -266,7 +267,7 @@ impl LogonThrottle {
         state.arrivals += 1;
         let competitors = state.waiters.values().filter(|other| waiter.competes(other)).count();
         if competitors > WAITING_LOGONS_IN_ORDER {
-            let spread = u64::try_from(LOGON_WAITS.as_millis()).unwrap_or(u64::MAX);
+            let spread = u64::try_from(LOGON_WAIT_MAX.as_millis()).unwrap_or(u64::MAX);
             waiter.turn += Duration::from_millis(self.hasher.hash_one(arrival) % spread);
         }
         state.waiters.insert(arrival, waiter);
@@ -320,7 +321,9 @@ impl LogonThrottle {
                 last_unix_seconds,
             }
         };
-        let is_recent = |usual: &UsualEntry| now.saturating_duration_since(usual.last) <= USUAL_FOR;
+        let is_recent = |usual: &UsualEntry| {
+            now.saturating_duration_since(usual.last) <= USUAL_NETWORK_LIFETIME
+        };
         state.usual.iter().filter(|(_, usual)| is_recent(usual)).map(of).collect()
     }
 
@@ -328,7 +331,9 @@ impl LogonThrottle {
     pub fn restore_usual(&self, known: Vec<UsualNetwork>, now: Instant, now_unix_seconds: u64) {
         for UsualNetwork { account, network, last_unix_seconds } in known {
             let ago = Duration::from_secs(now_unix_seconds.saturating_sub(last_unix_seconds));
-            let Some(last) = now.checked_sub(ago).filter(|_| ago <= USUAL_FOR) else { continue };
+            let Some(last) = now.checked_sub(ago).filter(|_| ago <= USUAL_NETWORK_LIFETIME) else {
+                continue;
+            };
             let attempt = self.attempt(&account, network);
             self.state().add_usual(attempt, &account, last);
         }
@@ -353,7 +358,9 @@ enum QueueLimit {
 impl ThrottleState {
     fn is_usual(&self, attempt: LogonAttempt, now: Instant) -> bool {
         let usual = self.usual.get(&attempt.pair());
-        usual.is_some_and(|usual| now.saturating_duration_since(usual.last) <= USUAL_FOR)
+        usual.is_some_and(|usual| {
+            now.saturating_duration_since(usual.last) <= USUAL_NETWORK_LIFETIME
+        })
     }
 
     /// Adds a usual network; beyond the limit the account's oldest is evicted.
@@ -399,7 +406,7 @@ impl ThrottleState {
         let abroad = [accounts.get_mut(&attempt.account), networks.get_mut(&attempt.network)];
         let abroad = abroad.into_iter().filter(|_| !is_usual);
         for count in abroad.chain([self.pairs.get_mut(&attempt.pair())]).flatten() {
-            count.judged = Some(now);
+            count.verified_at = Some(now);
         }
     }
 
@@ -419,7 +426,7 @@ impl ThrottleState {
 
     /// True if another attempt that may be verified now precedes this one. One total order prevents
     /// mutual waits.
-    fn has_before(&self, arrival: u64, waiter: &WaitingAttempt, now: Instant) -> bool {
+    fn has_predecessor(&self, arrival: u64, waiter: &WaitingAttempt, now: Instant) -> bool {
         let rank = self.rank(arrival, waiter, now);
         self.waiters.iter().any(|(arrival, other)| {
             waiter.competes(other)
@@ -431,16 +438,16 @@ impl ThrottleState {
     }
 
     fn rank(&self, arrival: u64, waiter: &WaitingAttempt, now: Instant) -> VerificationRank {
-        (self.failures_behind(waiter, now), self.served(waiter), waiter.turn, arrival)
+        (self.failures_behind(waiter, now), self.last_served(waiter), waiter.turn, arrival)
     }
 
-    /// Last verification of the account from the waiter's network, at the earliest [`LOGON_WAITS`]
+    /// Last verification of the account from the waiter's network, at the earliest [`LOGON_WAIT_MAX`]
     /// before its turn. The bound keeps unknown networks behind an owner who mistyped a while ago.
     /// Otherwise a guesser with many networks would get a turn on each.
-    fn served(&self, waiter: &WaitingAttempt) -> Option<Instant> {
-        let earliest = waiter.turn.checked_sub(LOGON_WAITS);
+    fn last_served(&self, waiter: &WaitingAttempt) -> Option<Instant> {
+        let earliest = waiter.turn.checked_sub(LOGON_WAIT_MAX);
         let judged = self.pairs.get(&waiter.attempt.pair()).filter(|_| !waiter.is_usual);
-        judged.and_then(|count| count.judged.max(count.last)).max(earliest)
+        judged.and_then(|count| count.verified_at.max(count.last)).max(earliest)
     }
 
     fn is_in(crowd: QueueLimit, waiter: &WaitingAttempt, other: &WaitingAttempt) -> bool {
@@ -455,7 +462,7 @@ impl ThrottleState {
     }
 
     /// The first limit that one more attempt would exceed.
-    fn crowd_before(&self, waiter: &WaitingAttempt) -> Option<QueueLimit> {
+    fn exceeded_limit(&self, waiter: &WaitingAttempt) -> Option<QueueLimit> {
         let everywhere = [
             (QueueLimit::Connection, WAITING_LOGONS_PER_CONNECTION),
             (QueueLimit::Pair, WAITING_LOGONS_PER_PAIR),
@@ -769,7 +776,7 @@ mod tests {
             if self.place.is_none() {
                 let connection = (self.connection, &self.failures);
                 let place = rig.throttle.wait(self.attempt, connection, now);
-                self.place = place.map(|place| (place, now + LOGON_WAITS));
+                self.place = place.map(|place| (place, now + LOGON_WAIT_MAX));
             } else if self.place.as_ref().is_some_and(|(_, until)| due > *until) {
                 self.place = None;
             }
@@ -959,7 +966,7 @@ mod tests {
     fn failure_counter_resets_after_ten_quiet_minutes() {
         let mut rig = Rig::new();
         rig.guess("alice", HERE, Duration::from_mins(1));
-        rig.now += FORGET_AFTER + Duration::from_secs(1);
+        rig.now += FAILURE_LIFETIME + Duration::from_secs(1);
         assert_eq!(rig.delay("alice", HERE), Duration::ZERO);
         let attempt = rig.throttle.attempt("alice", HERE);
         rig.throttle.count_failure(attempt, &mut FailureCount::default(), rig.now);

@@ -99,7 +99,7 @@ impl Chain {
     }
 
     /// Meters the interim response of request `at`.
-    pub fn count_interim(&self, at: usize) -> Done {
+    pub fn meter_interim(&self, at: usize) -> Done {
         self.unfinished(at, ShareId::NONE)
     }
 
@@ -160,7 +160,7 @@ impl Chain {
     }
 
     /// Meters the requests that the end of the connection leaves unanswered.
-    fn count_unanswered(&self) {
+    fn meter_unanswered(&self) {
         for at in self.tally.ended..self.elements.len() {
             let element = &self.elements[at];
             let tree = element.channel.as_ref().map(|c| c.session.tree(element.header.tree_id));
@@ -178,13 +178,13 @@ impl ResponseRecord {
 
 impl Drop for Chain {
     fn drop(&mut self) {
-        self.count_unanswered();
+        self.meter_unanswered();
     }
 }
 
 impl Conn {
     /// Meters a request that is not a job, with its response if it has one.
-    pub(crate) fn count_alone(
+    pub(crate) fn meter_direct_response(
         &self,
         command: Command,
         status: NtStatus,
@@ -209,7 +209,7 @@ impl Conn {
     }
 
     /// Meters a notification.
-    pub(crate) fn count_notice(&self, transmit: &Transmit) {
+    pub(crate) fn meter_notice(&self, transmit: &Transmit) {
         self.server.files.meter().record(&Done {
             share: ShareId::NONE,
             api: Api::OPLOCK_BREAK_NOTIFICATION,

@@ -101,7 +101,7 @@ impl Conn {
         let reply = smb1_refusal(frame).ok_or(refused)?;
         let mut buffer = new_buffer(Vec::new());
         buffer.extend_from_slice(&reply);
-        self.answer_negotiate(buffer, NtStatus::NOT_SUPPORTED);
+        self.respond_to_negotiate(buffer, NtStatus::NOT_SUPPORTED);
         Ok(())
     }
 
@@ -180,7 +180,7 @@ impl Conn {
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(NtStatus::SUCCESS, grant).encode(&mut w);
         response.encode(&mut w);
-        self.answer_negotiate(buffer.clone(), NtStatus::SUCCESS);
+        self.respond_to_negotiate(buffer.clone(), NtStatus::SUCCESS);
         buffer
     }
 
@@ -194,14 +194,14 @@ impl Conn {
         let mut w = Writer::with_origin(&mut buffer, MESSAGE_START);
         header.reply(status, grant).encode(&mut w);
         ErrorResponse::EMPTY.encode(&mut w);
-        self.answer_negotiate(buffer, status);
+        self.respond_to_negotiate(buffer, status);
         Ok(())
     }
 
-    fn answer_negotiate(&mut self, buffer: Vec<u8>, status: NtStatus) {
+    fn respond_to_negotiate(&mut self, buffer: Vec<u8>, status: NtStatus) {
         let mut transmit = Transmit::plain(buffer, None);
         let by = Authentication::Anonymous;
-        self.count_alone(Command::NEGOTIATE, status, by, Some(&mut transmit));
+        self.meter_direct_response(Command::NEGOTIATE, status, by, Some(&mut transmit));
         self.transmit(transmit);
     }
 }
@@ -285,7 +285,7 @@ fn agree(
         // Only clients that ask get it: some others fail on an unknown capability (MS-SMB2
         // 3.3.5.4).
         offered |= request.capabilities & capabilities::DIRECTORY_LEASING;
-        if config.multichannel.is_for(dialect) {
+        if config.multichannel.supports_dialect(dialect) {
             offered |= request.capabilities & capabilities::MULTI_CHANNEL;
         }
         if server.host.persists_opens() && config.shares.iter().any(|s| s.continuously_available) {

@@ -4,7 +4,7 @@
 //! retained until the client acknowledges it, or until it must have arrived. If its connection is
 //! lost, or no acknowledgment comes, another connection repeats it.
 
-use crate::limits::{NOTICE_ARRIVED_AFTER, NOTICES_KEPT_MAX};
+use crate::limits::{NOTICE_ARRIVED_AFTER, NOTICES_RETAINED_MAX};
 use crate::transmit::{MESSAGE_START, Transmit};
 use futures_util::task::AtomicWaker;
 use std::collections::VecDeque;
@@ -132,7 +132,7 @@ impl Notices {
                     && now.saturating_duration_since(*sent) >= NOTICE_ARRIVED_AFTER
             };
             state.sent.retain(|sent| !arrived(sent));
-            if state.sent.len() == NOTICES_KEPT_MAX {
+            if state.sent.len() == NOTICES_RETAINED_MAX {
                 // Evicts one without acknowledgment first.
                 let is_free =
                     |(_, notice): &(_, Notice)| notice.answered == AckRequirement::NotRequired;
@@ -280,10 +280,10 @@ mod tests {
     #[test]
     fn retained_notices_are_bounded_for_a_silent_client() {
         let notices = Notices::default();
-        for _ in 0..NOTICES_KEPT_MAX * 2 {
+        for _ in 0..NOTICES_RETAINED_MAX * 2 {
             notices.push(notice(1)).unwrap();
             notices.poll(Instant::now);
         }
-        assert_eq!(notices.close().len(), NOTICES_KEPT_MAX);
+        assert_eq!(notices.close().len(), NOTICES_RETAINED_MAX);
     }
 }

@@ -246,7 +246,7 @@ impl Open {
     }
 
     /// Lets a replay of its CREATE return this open.
-    pub fn answer_replays(self: &Arc<Self>) {
+    pub fn allow_replay(self: &Arc<Self>) {
         if let Some(claim) = &lock(&self.requests).claim {
             claim.handle_done(self);
         }

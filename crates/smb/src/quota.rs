@@ -85,7 +85,7 @@ pub async fn query(
         files.quotas(&quotas.volume, caller, users).await
     };
     let found = found.map_err(status_of)?;
-    let told = put_some(&found, data, body.output_bytes as usize)?;
+    let told = put_at_least_one(&found, data, body.output_bytes as usize)?;
     if is_listing {
         let last = found.get(told - 1).map_or(END, |(uid, _)| u64::from(*uid));
         quotas.next.store(last + 1, Ordering::Relaxed);
@@ -127,7 +127,7 @@ pub async fn set(
 ///
 /// # Errors
 /// See [`query`].
-fn put_some(
+fn put_at_least_one(
     found: &[(u32, Quota)],
     data: &mut Vec<u8>,
     room_bytes: usize,
@@ -173,16 +173,16 @@ mod tests {
         let quota = Quota { used_bytes: 5, limits: QuotaLimits::default() };
         let found = [(7, quota), (8, quota)];
         let mut whole = Vec::new();
-        assert_eq!(put_some(&found, &mut whole, usize::MAX), Ok(2));
+        assert_eq!(put_at_least_one(&found, &mut whole, usize::MAX), Ok(2));
         let mut one = Vec::new();
-        assert_eq!(put_some(&found[..1], &mut one, usize::MAX), Ok(1));
+        assert_eq!(put_at_least_one(&found[..1], &mut one, usize::MAX), Ok(1));
         for room in [0, 1, one.len() - 1] {
-            let refusal = put_some(&found, &mut Vec::new(), room);
+            let refusal = put_at_least_one(&found, &mut Vec::new(), room);
             assert_eq!(refusal, Err(QueryRefusal::BufferTooSmall(one.len())), "room {room}");
         }
-        assert_eq!(put_some(&found, &mut Vec::new(), one.len()), Ok(1));
-        assert_eq!(put_some(&found, &mut Vec::new(), whole.len()), Ok(2));
-        let refusal = put_some(&[], &mut Vec::new(), 0);
+        assert_eq!(put_at_least_one(&found, &mut Vec::new(), one.len()), Ok(1));
+        assert_eq!(put_at_least_one(&found, &mut Vec::new(), whole.len()), Ok(2));
+        let refusal = put_at_least_one(&[], &mut Vec::new(), 0);
         assert_eq!(refusal, Err(QueryRefusal::Status(NtStatus::NO_MORE_ENTRIES)));
     }
 }

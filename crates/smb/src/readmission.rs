@@ -33,13 +33,13 @@ impl SessionRefusal {
 
     fn reason(self) -> &'static str {
         match self {
-            Self::Account => "there is no such user any more",
+            Self::Account => "the account no longer exists",
             Self::Dialect => "its dialect is below min_protocol",
             Self::Encryption => "encryption is required",
-            Self::Kerberos => "tickets are not taken any more",
-            Self::Ntlm => "ntlm is off",
+            Self::Kerberos => "Kerberos tickets are no longer accepted",
+            Self::Ntlm => "NTLM is disabled",
             Self::Signing => "signing is required",
-            Self::Unproven => "guests and anonymous are refused",
+            Self::Unproven => "guest and anonymous sessions are refused",
         }
     }
 }
@@ -62,7 +62,7 @@ impl Server {
             );
             if refusal.ends_by_negotiation() {
                 connections.extend(session.channels().iter().map(|channel| channel.connection));
-                self.lose_session(&session);
+                self.disconnect_session(&session);
             } else {
                 self.end_session(&session);
             }
@@ -74,7 +74,7 @@ impl Server {
     pub(crate) fn refusal(&self, session: &Session, config: &Config) -> Option<SessionRefusal> {
         let user = session.user();
         let is_proven = user.is_proven();
-        let is_protected = session.has_secret();
+        let is_protected = session.has_proven_keys();
         let lacks_guest = || {
             let admits = |share: &Arc<Share>| share.admission.guests;
             self.host.guest().is_none()

@@ -129,7 +129,7 @@ pub fn nfs_target(target: &[u16]) -> Option<Vec<u8>> {
 
 /// Error data for a path that crosses a link; none if it cannot be represented.
 #[must_use]
-pub fn stopped(link: &LinkOnPath) -> Option<Vec<u8>> {
+pub fn symlink_error_data(link: &LinkOnPath) -> Option<Vec<u8>> {
     let mut rest = Vec::new();
     for component in link.rest.components() {
         rest.push(SEPARATOR);
@@ -182,7 +182,7 @@ mod tests {
     fn stopped_on_symlink_reports_the_unparsed_length() {
         let name = |text: &str| vfs::Name::new(text.as_bytes()).unwrap();
         let rest: RelPath = [name("b"), name("cd")].into_iter().collect();
-        let data = stopped(&LinkOnPath { target: b"t".to_vec(), rest }).unwrap();
+        let data = symlink_error_data(&LinkOnPath { target: b"t".to_vec(), rest }).unwrap();
         assert_eq!(data[14..16], [10, 0], r"\b\cd");
     }
 }

@@ -8,7 +8,7 @@ use crate::create_guids::{ClaimOutcome, CreateGuids, CreateKey};
 use crate::durable::DurableOpens;
 use crate::holdings::Holdings;
 use crate::host::{Host, HostTime};
-use crate::limits::{NOTICE_AGAIN_AFTER, NOTICE_AT_ONCE_AGAIN_AFTER, REMOVALS_TOGETHER_MAX};
+use crate::limits::{IMMEDIATE_NOTICE_REPEAT_AFTER, NOTICE_REPEAT_AFTER, REMOVALS_PER_BATCH_MAX};
 use crate::logon_throttle::{LogonThrottle, UsualNetwork};
 use crate::open::Open;
 use crate::persistent::PersistentOpens;
@@ -201,7 +201,7 @@ impl Server {
         let key = CreateKey { client: open.origin.client_guid, create };
         if let ClaimOutcome::Fresh(claim) = self.create_guids.claim(key) {
             open.set_claim(claim);
-            open.answer_replays();
+            open.allow_replay();
         }
     }
 
@@ -228,10 +228,10 @@ impl Server {
     }
 
     /// Ends a session whose last connection was lost; its client may reconnect the durable opens.
-    pub fn lose_session(&self, session: &Session) {
+    pub fn disconnect_session(&self, session: &Session) {
         self.durable.while_detaching(|| {
             self.remove_session(session, "ConnectionLost");
-            self.detach_all(session.lose());
+            self.detach_all(session.end_by_disconnect());
         });
     }
 
@@ -274,7 +274,7 @@ impl Server {
         if let Ok(file) = open.file()
             && let Err(error) = files.close(file.clone()).await
         {
-            tracing::warn!(%error, "a file whose last open was taken over could not be removed");
+            tracing::warn!(%error, "could not remove a file after an application instance was closed");
         }
     }
 
@@ -304,8 +304,10 @@ impl Server {
 
     /// Repeats notifications that clients have not acknowledged.
     fn resend_notices(&self, now: HostTime) {
-        let Some(due_at_once) = now.instant.checked_sub(NOTICE_AT_ONCE_AGAIN_AFTER) else { return };
-        let due = now.instant.checked_sub(NOTICE_AGAIN_AFTER);
+        let Some(due_at_once) = now.instant.checked_sub(IMMEDIATE_NOTICE_REPEAT_AFTER) else {
+            return;
+        };
+        let due = now.instant.checked_sub(NOTICE_REPEAT_AFTER);
         let sessions: Vec<Arc<Session>> = {
             let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
             sessions.values().filter(|session| session.may_resend_notices()).cloned().collect()
@@ -340,7 +342,7 @@ impl Server {
         self.begin_close(&opens);
         let mut result = Ok(());
         while !opens.is_empty() {
-            let together = opens.split_off(opens.len().saturating_sub(REMOVALS_TOGETHER_MAX));
+            let together = opens.split_off(opens.len().saturating_sub(REMOVALS_PER_BATCH_MAX));
             let unstable = stable::before_close(files, &together).await;
             drop(together);
             let ended = match unstable {

@@ -288,12 +288,12 @@ impl Session {
     /// may, and so may a guest or anonymous logon. A session without proven keys never becomes a
     /// user's session.
     #[must_use]
-    pub fn may_be_renewed_by(&self, user: &SessionUser) -> bool {
+    pub fn may_be_reauthenticated_by(&self, user: &SessionUser) -> bool {
         !user.is_proven() || self.owner.as_deref() == Some(user.account.name.as_str())
     }
 
     /// True if a password or a ticket created its keys, so that only its client knows them.
-    pub fn has_secret(&self) -> bool {
+    pub fn has_proven_keys(&self) -> bool {
         self.owner.is_some()
     }
 
@@ -432,7 +432,7 @@ impl Session {
     }
 
     /// Like [`Session::end`] after a lost connection: the client may reconnect durable opens.
-    pub fn lose(&self) -> Vec<Arc<Open>> {
+    pub fn end_by_disconnect(&self) -> Vec<Arc<Open>> {
         self.is_lost.store(true, Ordering::Release);
         self.end()
     }

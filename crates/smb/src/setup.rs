@@ -112,7 +112,7 @@ impl Conn {
         let setup = SetupRequest { frame, header: *header, grant, sealed_by };
         if self.is_setup_waiting(header.session_id) {
             if let Some(setup) = self.wait_for_turn(setup) {
-                self.answer_setup(
+                self.respond_to_setup(
                     setup,
                     header,
                     SetupReply::refused(NtStatus::REQUEST_NOT_ACCEPTED),
@@ -149,12 +149,12 @@ impl Conn {
             }
             Err(status) => (setup, SetupReply::refused(status)),
         };
-        self.answer_setup(setup, &header, step);
+        self.respond_to_setup(setup, &header, step);
         self.end_turn(header.session_id, now);
     }
 
     /// Sends the response. `header` has the session's id, once one is assigned.
-    pub(crate) fn answer_setup(
+    pub(crate) fn respond_to_setup(
         &mut self,
         setup: SetupRequest,
         header: &Header,
@@ -190,7 +190,7 @@ impl Conn {
         } else if header.session_id == SessionId(0) {
             header.session_id = self.begin_setup(SetupPurpose::New)?;
         } else {
-            self.check_further(frame, header, *sealed_by)?;
+            self.check_continuation(frame, header, *sealed_by)?;
         }
         let id = header.session_id;
         if let Some(ticket) =
@@ -237,7 +237,7 @@ impl Conn {
     }
 
     /// Continues a SESSION_SETUP with the verdict on its ticket.
-    pub(crate) fn take_verdict(
+    pub(crate) fn apply_ticket_verdict(
         &mut self,
         frame: &Bytes,
         id: SessionId,
@@ -306,7 +306,7 @@ impl Conn {
         let stats = &self.server.stats;
         stats.logons_failed.fetch_add(1, Ordering::Relaxed);
         stats.logons_unjudged.fetch_add(1, Ordering::Relaxed);
-        let why = "too many attempts to log on wait; try again later";
+        let why = "too many logon attempts are waiting; try again later";
         self.server.host.logon_failed(self.shared.facts.peer, &user, why);
         SetupReply { refused_user: user, ..SetupReply::refused(NtStatus::REQUEST_NOT_ACCEPTED) }
     }
@@ -344,7 +344,7 @@ impl Conn {
     /// encrypt, even after its client re-authenticates as anonymous.
     fn unproven(&self, config: &Config, purpose: &SetupPurpose) -> GuestPolicy {
         let has_keys =
-            matches!(purpose, SetupPurpose::Reauthenticate(session) if session.has_secret());
+            matches!(purpose, SetupPurpose::Reauthenticate(session) if session.has_proven_keys());
         let anonymous = (config.takes_unproven() || has_keys) && self.server.host.guest().is_some();
         // A user's session never becomes a guest's session.
         let is_new = matches!(purpose, SetupPurpose::New);
@@ -357,7 +357,7 @@ impl Conn {
     /// Each such message must prove that it comes from the session's client. A forged wrong
     /// password would end the exchange, and with a re-authentication the session. A message without
     /// the proof changes nothing.
-    fn check_further(
+    fn check_continuation(
         &mut self,
         frame: &Bytes,
         header: &Header,
@@ -371,13 +371,13 @@ impl Conn {
                 if is_proven { Ok(()) } else { Err(NtStatus::ACCESS_DENIED) }
             }
             Some(SetupPurpose::Reauthenticate(_)) | None => {
-                self.take_renewal(frame, header, sealed_by)
+                self.begin_reauthentication(frame, header, sealed_by)
             }
         }
     }
 
     /// Begins the re-authentication of an existing session. MS-SMB2 3.3.5.5.2.
-    fn take_renewal(
+    fn begin_reauthentication(
         &mut self,
         frame: &Bytes,
         header: &Header,
@@ -409,9 +409,11 @@ impl Conn {
         let (user, why) = match &refused {
             LogonRefusal::Malformed(what) => (String::new(), *what),
             LogonRefusal::Anonymous => (String::new(), "anonymous logon is not allowed"),
-            LogonRefusal::NtlmBlocked => (String::new(), "NTLM is off"),
+            LogonRefusal::NtlmBlocked => (String::new(), "NTLM is disabled"),
             LogonRefusal::TooWeak { user } => (user.clone(), "NTLM version 1 is not allowed"),
-            LogonRefusal::Mic { user } => (user.clone(), "the messages were changed on the way"),
+            LogonRefusal::Mic { user } => {
+                (user.clone(), "the message integrity code is wrong: the exchange was altered")
+            }
             LogonRefusal::UnknownUser { user } => (user.clone(), "no such user"),
             LogonRefusal::WrongPassword { user } => (user.clone(), "wrong password"),
             LogonRefusal::Ticket { user, why } => (user.clone(), why.as_str()),
@@ -445,7 +447,7 @@ impl Conn {
                 self.bind(session, negotiated, &setup.preauth, &logon)?
             }
             SetupPurpose::Reauthenticate(session) => {
-                self.renew(&session, self.user_of(&logon)?)?;
+                self.reauthenticate(&session, self.user_of(&logon)?)?;
                 self.channels.get(&id.0).cloned().ok_or(NtStatus::USER_SESSION_DELETED)?
             }
             SetupPurpose::New => {
@@ -480,9 +482,9 @@ impl Conn {
     /// Completes a re-authentication by the account that created the session's keys, or by
     /// anonymous. Any other account would act under keys that another user holds, so the session
     /// ends. MS-SMB2 3.3.5.5.3.
-    fn renew(&self, session: &Arc<Session>, user: SessionUser) -> Result<(), NtStatus> {
-        if !session.may_be_renewed_by(&user) {
-            let why = "a session is renewed only by the account that it was made for";
+    fn reauthenticate(&self, session: &Arc<Session>, user: SessionUser) -> Result<(), NtStatus> {
+        if !session.may_be_reauthenticated_by(&user) {
+            let why = "only the account that created a session may re-authenticate it";
             let name = &user.account.name;
             self.server.stats.logons_failed.fetch_add(1, Ordering::Relaxed);
             self.server.host.logon_failed(self.shared.facts.peer, name, why);
@@ -492,14 +494,14 @@ impl Conn {
         let (account, is_proven) = (user.account.clone(), user.is_proven());
         session.set_user(user);
         if is_proven {
-            self.drop_refused_trees(session, &account);
+            self.disconnect_forbidden_trees(session, &account);
         }
         Ok(())
     }
 
     /// Disconnects the trees that the account may no longer use. The present configuration decides;
     /// for a share that was removed from it, the configuration at TREE_CONNECT.
-    fn drop_refused_trees(&self, session: &Session, account: &Account) {
+    fn disconnect_forbidden_trees(&self, session: &Session, account: &Account) {
         let (peer, config) = (self.shared.facts.peer.ip(), self.server.config());
         for tree in session.trees() {
             let admission = &config.share(&tree.share.name).unwrap_or(&tree.share).admission;
@@ -609,7 +611,7 @@ impl Conn {
             && by.user().is_proven()
             && old.user().account.name == by.user().account.name
         {
-            self.server.lose_session(&old);
+            self.server.disconnect_session(&old);
         }
     }
 
@@ -656,7 +658,7 @@ impl Conn {
             None => Transmit::plain(buffer, None),
         };
         let by = authentication(step.channel.as_ref());
-        self.count_alone(header.command, step.status, by, Some(&mut transmit));
+        self.meter_direct_response(header.command, step.status, by, Some(&mut transmit));
         self.transmit(transmit);
     }
 }

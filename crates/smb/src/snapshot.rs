@@ -100,7 +100,7 @@ fn shown_path(file: &OpenFile) -> String {
 
 impl SessionFact {
     fn of(session: &Session, multichannel: Multichannel) -> Self {
-        let is_for = multichannel.is_for(session.dialect);
+        let is_for = multichannel.supports_dialect(session.dialect);
         let opens = session.opens().into_iter().map(|open| OpenFact {
             share: open.tree.share.name.clone(),
             path: match &open.target {

@@ -32,12 +32,12 @@ impl Conn {
         let address = self.shared.facts.peer.ip();
         let Some(place) = self.server.logon_throttle.wait_for_ticket(address) else {
             let step = self.refuse_unverified(session, String::new());
-            return self.answer_setup(setup, &header, step);
+            return self.respond_to_setup(setup, &header, step);
         };
         self.verifying.push(session);
         let (server, arrival) = (self.server.clone(), self.arrival);
         self.start_job(Box::pin(async move {
-            let verdict = judge(&server, address, ticket).await;
+            let verdict = verify(&server, address, ticket).await;
             let judged = TicketVerdict { setup, session, arrival, verdict, _place: place };
             JobOutput { ticket_verdict: Some(Box::new(judged)), ..JobOutput::default() }
         }));
@@ -48,9 +48,9 @@ impl Conn {
         let TicketVerdict { setup, session, arrival, verdict, _place } = judged;
         self.verifying.retain(|other| *other != session);
         let header = Header { session_id: session, ..setup.header };
-        let step = self.take_verdict(&setup.frame, session, verdict);
+        let step = self.apply_ticket_verdict(&setup.frame, session, verdict);
         self.arrival = arrival;
-        self.answer_setup(setup, &header, step.unwrap_or_else(SetupReply::refused));
+        self.respond_to_setup(setup, &header, step.unwrap_or_else(SetupReply::refused));
         self.arrival = None;
         self.end_turn(session, now);
     }
@@ -58,7 +58,7 @@ impl Conn {
 
 /// Checks a valid ticket against the account: it exists here, it is the same person, and superuser
 /// logons by ticket are enabled for it.
-async fn judge(
+async fn verify(
     server: &Arc<Server>,
     from: IpAddr,
     ticket: Vec<u8>,
@@ -67,17 +67,17 @@ async fn judge(
     let shown = shown.map_err(|why| TicketRefusal { user: String::new(), why })?;
     let refused = |why: String| TicketRefusal { user: shown.user.clone(), why };
     let Some(account) = server.host.account(&shown.user) else {
-        return Err(refused("the ticket is good, and there is no such user here".to_owned()));
+        return Err(refused("the ticket is valid, but this server has no such account".to_owned()));
     };
     if !is_name_of(&shown, &account.name) {
         return Err(refused(format!(
-            "the ticket is good, and {:?} is not how the account {} is written; principals of a realm without PACs are other people where they differ in case or spaces",
+            "the ticket is valid, but its principal {:?} differs from the account {}; without a PAC the spelling must match exactly",
             shown.user, account.name
         )));
     }
     if account.caller.identity.uid == 0 && !account.root_by_ticket {
         return Err(refused(format!(
-            "a ticket does not make anybody root; if it is to, set root_by_ticket = true for {} in the users' file",
+            "root may not log on by ticket; to permit it, set root_by_ticket = true for {} in the users file",
             account.name
         )));
     }

@@ -1,7 +1,7 @@
 //! Outgoing frames.
 
 use crate::channel::Channel;
-use crate::limits::{SIGNED_TOGETHER, TRANSMIT_EARLY_BYTES};
+use crate::limits::{SIGNATURES_PER_BATCH, TRANSMIT_EARLY_BYTES};
 use crate::metering::SentList;
 use files::ResidentRange;
 use meter::StageTimes;
@@ -88,7 +88,7 @@ impl Outbox {
     /// The next frame. If it is unsigned, all queued unsigned frames are signed in one batch first.
     pub fn pop(&mut self, stages: &StageTimes) -> Option<Transmit> {
         if self.queue.front()?.unsigned.is_some() {
-            stages.crypto(|| self.sign_together());
+            stages.crypto(|| self.sign_batch());
         }
         let transmit = self.queue.pop_front()?;
         self.bytes -= transmit.length_bytes();
@@ -105,7 +105,8 @@ impl Outbox {
     /// for a full batch.
     pub fn is_worth_sending(&self) -> bool {
         let is_unsigned = self.queue.front().is_some_and(|front| front.unsigned.is_some());
-        self.bytes >= TRANSMIT_EARLY_BYTES && (!is_unsigned || self.queue.len() >= SIGNED_TOGETHER)
+        self.bytes >= TRANSMIT_EARLY_BYTES
+            && (!is_unsigned || self.queue.len() >= SIGNATURES_PER_BATCH)
     }
 
     /// Frees the memory of an empty queue.
@@ -116,7 +117,7 @@ impl Outbox {
     }
 
     /// Signs all unsigned messages, those of one key in one batch.
-    fn sign_together(&mut self) {
+    fn sign_batch(&mut self) {
         while let Some(channel) = self.queue.iter().find_map(|frame| frame.unsigned.clone()) {
             let mut messages = Vec::new();
             for frame in &mut self.queue {

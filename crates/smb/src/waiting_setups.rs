@@ -4,7 +4,7 @@
 use crate::conn::Conn;
 use crate::host::HostTime;
 use crate::limits::{
-    BIND_LOOKS_EVERY, BIND_WAITS, LOGON_WAITS, WAITING_SETUP_BYTES_MAX,
+    BIND_POLL_INTERVAL, BIND_WAIT_MAX, LOGON_WAIT_MAX, WAITING_SETUP_BYTES_MAX,
     WAITING_SETUPS_PER_CONNECTION,
 };
 use crate::logon_throttle::{LogonAttempt, WaitingLogon};
@@ -59,13 +59,13 @@ pub struct WaitingSetup {
     arrival: Option<Arrival>,
     wait: SetupWaitReason,
     /// Time of the next try; none until the preceding one is answered.
-    look: Option<Instant>,
+    next_try: Option<Instant>,
 }
 
 impl WaitingSetup {
     /// When [`Conn::retry_waiting_setups`] is due.
     pub fn due(&self) -> Option<Instant> {
-        self.look
+        self.next_try
     }
 
     fn is_of(&self, session: SessionId) -> bool {
@@ -76,8 +76,9 @@ impl WaitingSetup {
 impl Conn {
     /// Retries the waiting requests that are due.
     pub(crate) fn retry_waiting_setups(&mut self, now: HostTime) {
-        let is_due =
-            |parked: &mut WaitingSetup| parked.look.is_some_and(|look| look <= now.instant);
+        let is_due = |parked: &mut WaitingSetup| {
+            parked.next_try.is_some_and(|next_try| next_try <= now.instant)
+        };
         let due: Vec<WaitingSetup> = self.waiting_setups.extract_if(.., is_due).collect();
         for WaitingSetup { setup, arrival, wait, .. } in due {
             self.arrival = arrival;
@@ -86,10 +87,10 @@ impl Conn {
         self.arrival = None;
     }
 
-    fn park(&mut self, setup: SetupRequest, wait: SetupWaitReason, look: Option<Instant>) {
+    fn park(&mut self, setup: SetupRequest, wait: SetupWaitReason, next_try: Option<Instant>) {
         // Copies the bytes, because the frame would retain its whole receive buffer.
         let setup = SetupRequest { frame: Bytes::copy_from_slice(&setup.frame), ..setup };
-        self.waiting_setups.push(WaitingSetup { setup, arrival: self.arrival, wait, look });
+        self.waiting_setups.push(WaitingSetup { setup, arrival: self.arrival, wait, next_try });
     }
 
     /// True if one more request may wait.
@@ -116,9 +117,10 @@ impl Conn {
 
     /// Makes the next request of the session due, after one was answered.
     pub(crate) fn end_turn(&mut self, session: SessionId, now: HostTime) {
-        let is_next = |parked: &&mut WaitingSetup| parked.is_of(session) && parked.look.is_none();
+        let is_next =
+            |parked: &&mut WaitingSetup| parked.is_of(session) && parked.next_try.is_none();
         if let Some(next) = self.waiting_setups.iter_mut().find(is_next) {
-            next.look = Some(now.instant);
+            next.next_try = Some(now.instant);
         }
     }
 
@@ -139,7 +141,7 @@ impl Conn {
                 let connection = (self.shared.facts.id, &self.failures);
                 let throttle = &self.server.logon_throttle;
                 let place = throttle.wait(early.attempt, connection, now.instant);
-                let until = now.instant + LOGON_WAITS;
+                let until = now.instant + LOGON_WAIT_MAX;
                 place.map(|place| {
                     self.server.stats.logons_delayed.fetch_add(1, Ordering::Relaxed);
                     SetupWaitReason::Password { until, place }
@@ -161,8 +163,8 @@ impl Conn {
         now: HostTime,
     ) -> Option<SetupRequest> {
         let Some(until) = self.room_until(&setup, waited, now) else { return Some(setup) };
-        let look = now.instant + BIND_LOOKS_EVERY;
-        self.park(setup, SetupWaitReason::Room { until }, Some(look));
+        let next_try = now.instant + BIND_POLL_INTERVAL;
+        self.park(setup, SetupWaitReason::Room { until }, Some(next_try));
         None
     }
 
@@ -184,6 +186,6 @@ impl Conn {
         let connections: Vec<u64> = channels.iter().map(|channel| channel.connection).collect();
         let is_asked = !self.waiting_setups.iter().any(is_room)
             && self.server.host.probe_connections(&connections);
-        is_asked.then(|| now.instant + BIND_WAITS)
+        is_asked.then(|| now.instant + BIND_WAIT_MAX)
     }
 }

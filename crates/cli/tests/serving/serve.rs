@@ -95,7 +95,7 @@ fn reload_without_a_user_ends_the_users_session() {
     let users = server.path("users.toml").display().to_string();
     let removed = run(&["user", "remove", "somebody", "--users", &users]);
     assert!(removed.status.success(), "{removed:?}");
-    reload(&server, &config, "there is no such user any more");
+    reload(&server, &config, "the account no longer exists");
     assert_eq!(other.echo(), USER_SESSION_DELETED);
     assert_eq!(client.echo(), SUCCESS, "users of the command line stay");
 }

@@ -10,8 +10,8 @@ use crate::runner::Outcome;
 /// How often time passes for passwords that wait, in one rest.
 const JUDGEMENTS_MAX: u32 = 1000;
 const SECOND: u64 = 1_000_000_000;
-/// See [`smb::limits::RECONNECT_WAITS`].
-const RECONNECT_NANOS: u64 = smb::limits::RECONNECT_WAITS.as_nanos() as u64;
+/// See [`smb::limits::RECONNECT_WAIT_MAX`].
+const RECONNECT_NANOS: u64 = smb::limits::RECONNECT_WAIT_MAX.as_nanos() as u64;
 
 impl World {
     /// Lets all come to rest, looks at it, and lets time pass.

@@ -45,17 +45,17 @@ async fn wait(open: Arc<Open>, next: NextChanges) -> Result<AsyncReply, NtStatus
     match answer {
         WatchAnswer::Changes(changes) => {
             let list = encode(&changes);
-            Ok(waited(NtStatus::SUCCESS, |w| output_buffer_response(w, &list)))
+            Ok(reply_with(NtStatus::SUCCESS, |w| output_buffer_response(w, &list)))
         }
         // Both are success codes. MS-SMB2 3.3.4.4, 3.3.5.10.
-        WatchAnswer::Closed => Ok(waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response)),
-        WatchAnswer::Overflow => Ok(waited(NtStatus::NOTIFY_ENUM_DIR, empty_notify_response)),
+        WatchAnswer::Closed => Ok(reply_with(NtStatus::NOTIFY_CLEANUP, empty_notify_response)),
+        WatchAnswer::Overflow => Ok(reply_with(NtStatus::NOTIFY_ENUM_DIR, empty_notify_response)),
         WatchAnswer::DeletePending => Err(NtStatus::DELETE_PENDING),
     }
 }
 
 /// A response with this body, whose offsets count from the header that is added later.
-fn waited(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> AsyncReply {
+fn reply_with(status: NtStatus, encode: impl FnOnce(&mut Writer<'_>)) -> AsyncReply {
     let mut message = vec![0; Header::LENGTH];
     encode(&mut Writer::with_origin(&mut message, 0));
     let body = message.split_off(Header::LENGTH);
@@ -127,7 +127,7 @@ mod tests {
     /// Microsoft's test suite follows the data offset even of an empty response.
     #[test]
     fn empty_change_response_has_a_valid_data_offset() {
-        let answer = waited(NtStatus::NOTIFY_CLEANUP, empty_notify_response);
+        let answer = reply_with(NtStatus::NOTIFY_CLEANUP, empty_notify_response);
         assert_eq!(answer.body, [9, 0, 72, 0, 0, 0, 0, 0, 0]);
     }
 

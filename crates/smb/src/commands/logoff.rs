@@ -15,7 +15,7 @@ pub async fn logoff(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
         removes && open.writes_through() && durable::detachable_as(open).is_none()
     });
     removing.retain(|open| session.remove_open(open.id).is_ok());
-    request.server.lose_session(session);
+    request.server.disconnect_session(session);
     request.server.close_all_stable(request.files, removing).await?;
     EmptyBody.encode(&mut request.w);
     Ok(Outcome::Done(Reply { logged_off: Some(session.id), ..Reply::default() }))

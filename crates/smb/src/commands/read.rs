@@ -53,13 +53,13 @@ async fn read_open(
     let before = request.w.buffer().len();
     let outcome = read_file(request, file, body).await;
     if let Some(queue) = open.tree.queue() {
-        give_back(queue, request, file, (cost, before), &outcome);
+        refund_unused(queue, request, file, (cost, before), &outcome);
     }
     outcome
 }
 
 /// Refunds the cost of bytes that were not read.
-fn give_back(
+fn refund_unused(
     queue: &ShareQueue,
     request: &mut Request<'_>,
     file: &OpenFile,
@@ -147,12 +147,12 @@ fn read_pipe(
 ) -> Result<Outcome, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     match pipe.read(length)? {
-        Some(answered) => Ok(Outcome::status(put_answer(&mut request.w, &answered))),
-        None => Ok(Outcome::Wait(Box::pin(wait_for_answer(open, length)))),
+        Some(answered) => Ok(Outcome::status(put_pipe_data(&mut request.w, &answered))),
+        None => Ok(Outcome::Wait(Box::pin(wait_for_pipe_data(open, length)))),
     }
 }
 
-async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<AsyncReply, NtStatus> {
+async fn wait_for_pipe_data(open: Arc<Open>, length: usize) -> Result<AsyncReply, NtStatus> {
     let Target::Pipe(pipe) = &open.target else { return Err(NtStatus::INVALID_DEVICE_REQUEST) };
     let answered = match select(pin!(pipe.answer(length)), pin!(open.closed.raised())).await {
         Either::Left((answered, _)) => answered?,
@@ -160,12 +160,12 @@ async fn wait_for_answer(open: Arc<Open>, length: usize) -> Result<AsyncReply, N
     };
     // Offsets in the body count from the header, which is added later.
     let mut message = vec![0; Header::LENGTH];
-    let status = put_answer(&mut Writer::with_origin(&mut message, 0), &answered);
+    let status = put_pipe_data(&mut Writer::with_origin(&mut message, 0), &answered);
     let body = message.split_off(Header::LENGTH);
     Ok(AsyncReply { reply: Reply::with_status(status), body, open: None })
 }
 
-fn put_answer(w: &mut Writer<'_>, (data, more): &PipeData) -> NtStatus {
+fn put_pipe_data(w: &mut Writer<'_>, (data, more): &PipeData) -> NtStatus {
     let response = ReadResponse::begin(w);
     w.bytes(data);
     response.finish(w, data.len() as u32);

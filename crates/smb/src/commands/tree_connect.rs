@@ -4,7 +4,7 @@ use crate::audit;
 use crate::config::Share;
 use crate::dispatch::{Outcome, Reply, Request, malformed};
 use crate::failure_report::report_share_gone;
-use crate::limits::{NAME_LOOKS_EVERY, NAME_WAITS};
+use crate::limits::{NAME_POLL_INTERVAL, NAME_WAIT_MAX};
 use crate::session::SessionUser;
 use crate::tree::AdmittedShare;
 use files::{Access, Volume, VolumeOptions};
@@ -35,7 +35,7 @@ async fn connect(
     body: &TreeConnectRequest<'_>,
 ) -> Result<Outcome, NtStatus> {
     let share = find_share(request, body.path)?;
-    know_host(request, &share).await;
+    await_host_look_up(request, &share).await;
     let counted = request.files.meter().share(&share.name);
     request.related.counted = counted;
     let session = request.session()?;
@@ -43,7 +43,7 @@ async fn connect(
     let admitted = admit(share, counted, &user, request.shared.facts.peer.ip())?;
     let share = &admitted.share;
     // Every eavesdropper knows the keys of a guest or anonymous session.
-    let has_keys = session.sealing.is_some() && session.has_secret();
+    let has_keys = session.sealing.is_some() && session.has_proven_keys();
     if share.encryption_required && !has_keys {
         return Err(NtStatus::ACCESS_DENIED);
     }
@@ -65,11 +65,11 @@ async fn connect(
 
 /// Waits until the look-up of the client's host name is complete, because SMB has no retry status.
 /// A client whose look-up takes too long is refused.
-async fn know_host(request: &Request<'_>, share: &Share) {
+async fn await_host_look_up(request: &Request<'_>, share: &Share) {
     let peer = request.shared.facts.peer.ip();
-    let mut left = NAME_WAITS.as_millis() / NAME_LOOKS_EVERY.as_millis();
+    let mut left = NAME_WAIT_MAX.as_millis() / NAME_POLL_INTERVAL.as_millis();
     while left > 0 && share.admission.admits_host(peer).is_none() {
-        request.server.files.pause(NAME_LOOKS_EVERY).await;
+        request.server.files.pause(NAME_POLL_INTERVAL).await;
         left -= 1;
     }
 }

@@ -190,13 +190,13 @@ impl Server {
             self.reserve_ids_through(id);
             let made = match OpenRecord::decode(bytes) {
                 Ok(record) if record.id == id => self.restore_one(record),
-                Ok(_) => Err("it is another one's".into()),
+                Ok(_) => Err("the record belongs to another open".into()),
                 Err(malformed) => Err(malformed.to_string()),
             };
             match made {
                 Ok(open) => restored.push(open),
                 Err(why) => {
-                    tracing::error!(id, why, "a persistent open cannot be made again");
+                    tracing::error!(id, why, "could not restore a persistent open");
                     drop(self.host.write_open_record(id, None));
                 }
             }
@@ -219,9 +219,9 @@ impl Server {
     fn restore_one(self: &Arc<Self>, record: OpenRecord) -> Result<(Arc<Open>, OpenFacts), String> {
         let config = self.config();
         let share = config.share(&record.share).filter(|s| s.continuously_available);
-        let share = share.ok_or("its share is not continuously available any more")?;
-        let volume = share.volume.as_ref().ok_or("its share has no files")?;
-        let account = self.host.account(&record.owner).ok_or("its user is not there any more")?;
+        let share = share.ok_or("its share is no longer continuously available")?;
+        let volume = share.volume.as_ref().ok_or("its share has no volume")?;
+        let account = self.host.account(&record.owner).ok_or("its account no longer exists")?;
         let forced = share.forced(&account.caller);
         let caller = forced.as_ref().unwrap_or(&account.caller);
         let id = FileId { persistent: record.id, volatile: record.id };
@@ -272,8 +272,8 @@ impl Server {
             durability: Some(durability),
             channel_sequence: 0,
         }));
-        open.set_lock_sequences(LockSequences::of_places(record.lock_sequences));
-        self.persistent.enter(&open).map_err(|_| "there are too many")?;
+        open.set_lock_sequences(LockSequences::from_entries(record.lock_sequences));
+        self.persistent.enter(&open).map_err(|_| "the limit on persistent opens is reached")?;
         self.register_for_replay(&open);
         Ok((open, record.file))
     }
@@ -344,6 +344,6 @@ fn record_of(open: &Open, persistence: &Persistence) -> Option<OpenRecord> {
         share: open.tree.share.name.clone(),
         file: open.file().ok()?.facts(&persistence.identity)?,
         has_lease_v2: open.lease.as_ref().is_some_and(|lease| lease.is_v2),
-        lock_sequences: open.lock_sequences().places(),
+        lock_sequences: open.lock_sequences().entries(),
     })
 }

@@ -3,7 +3,7 @@
 
 use crate::create_guids::Guid;
 use crate::limits::{PERSISTENT_LOCKS_MAX, PERSISTENT_TEXT_BYTES_MAX};
-use crate::lock_sequence::PLACES;
+use crate::lock_sequence::LOCK_SEQUENCE_ENTRIES;
 use files::{
     Access, CacheKey, Caching, FURTHER_PATHS_MAX, FileIdentity, LockKind, OpenAction, OpenFacts,
     Range, RangeLock, Semantics, Share,
@@ -43,7 +43,7 @@ pub struct OpenRecord {
     /// The client requested its lease in version 2.
     pub has_lease_v2: bool,
     /// The completed LOCK requests, if any were counted.
-    pub lock_sequences: Option<[u8; PLACES]>,
+    pub lock_sequences: Option<[u8; LOCK_SEQUENCE_ENTRIES]>,
 }
 
 const DELETE_ON_CLOSE: u8 = 1;
@@ -304,7 +304,7 @@ mod tests {
                 locks: vec![lock(0, LockKind::Exclusive), lock(u64::MAX - 9, LockKind::Shared)],
             },
             has_lease_v2: true,
-            lock_sequences: Some([7; PLACES]),
+            lock_sequences: Some([7; LOCK_SEQUENCE_ENTRIES]),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Binding of connections as channels. MS-SMB2 3.3.5.5.2.
 
 use crate::harness::{ALICE, BOB, Net};
-use smb::limits::BIND_WAITS;
+use smb::limits::BIND_WAIT_MAX;
 use smb::{Dialect, Multichannel};
 use std::sync::atomic::Ordering;
 use wire::crypto::SigningAlgorithm;
@@ -69,7 +69,7 @@ fn waiting_binding_is_refused_when_all_channels_live() {
             break status;
         }
         let look = next.next_look().unwrap();
-        assert!(look <= BIND_WAITS);
+        assert!(look <= BIND_WAIT_MAX);
         next.pass(look);
         looks += 1;
     };

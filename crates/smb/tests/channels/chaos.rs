@@ -28,7 +28,7 @@ impl Random {
 
 /// The role of a connection for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+enum ConnectionRole {
     /// A channel of a session, which may have ended.
     Channel,
     /// A binding in progress, with the keys of that connection.
@@ -37,26 +37,26 @@ enum Part {
 
 struct Connection {
     client: Client,
-    part: Part,
+    part: ConnectionRole,
 }
 
 /// The expected state of a session.
 #[derive(Default)]
-struct Expected {
+struct ExpectedSession {
     channels: usize,
     files: Vec<FileId>,
 }
 
-struct World {
+struct SessionModel {
     net: Net,
     random: Random,
     /// Lost connections stay, because the client still knows their keys.
     connections: Vec<Option<Connection>>,
     keys: Vec<Client>,
-    sessions: BTreeMap<u64, Expected>,
+    sessions: BTreeMap<u64, ExpectedSession>,
 }
 
-impl World {
+impl SessionModel {
     fn new(seed: u64) -> Self {
         Self {
             net: Net::new(),
@@ -75,8 +75,8 @@ impl World {
         };
         let id = connection.client.session;
         let kept = match connection.part {
-            Part::Binding(first) => self.go_on_binding(&mut connection, first),
-            Part::Channel => match self.random.below(12) {
+            ConnectionRole::Binding(first) => self.go_on_binding(&mut connection, first),
+            ConnectionRole::Channel => match self.random.below(12) {
                 0 | 1 => self.cut(&mut connection, true),
                 2 => self.log_off(&mut connection),
                 3 => self.renew(&mut connection),
@@ -100,10 +100,10 @@ impl World {
     fn connect(&mut self) -> Option<Connection> {
         if self.keys.is_empty() || self.random.below(3) == 0 {
             let client = self.net.ready();
-            let expected = Expected { channels: 1, ..Expected::default() };
+            let expected = ExpectedSession { channels: 1, ..ExpectedSession::default() };
             self.sessions.insert(client.session.0, expected);
             self.keys.push(client.twin());
-            return Some(Connection { client, part: Part::Channel });
+            return Some(Connection { client, part: ConnectionRole::Channel });
         }
         // One of the latest sessions.
         let first = self.keys.len() - 1 - self.random.below(self.keys.len().min(4));
@@ -116,7 +116,7 @@ impl World {
         };
         assert_eq!(status, wanted);
         if status == NtStatus::MORE_PROCESSING_REQUIRED {
-            return Some(Connection { client, part: Part::Binding(first) });
+            return Some(Connection { client, part: ConnectionRole::Binding(first) });
         }
         client.cut();
         None
@@ -137,7 +137,7 @@ impl World {
             }
         };
         assert_eq!(status, wanted);
-        connection.part = Part::Channel;
+        connection.part = ConnectionRole::Channel;
         if status == NtStatus::SUCCESS { true } else { self.cut(connection, false) }
     }
 
@@ -210,7 +210,7 @@ impl World {
 fn random_schedules_match_the_session_model() {
     for seed in 0..SEEDS {
         let run = std::panic::catch_unwind(|| {
-            let mut world = World::new(seed);
+            let mut world = SessionModel::new(seed);
             for _ in 0..STEPS {
                 world.step();
                 world.check();

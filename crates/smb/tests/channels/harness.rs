@@ -6,7 +6,7 @@ mod raw;
 pub use raw::app_instance;
 
 use crate::agreement::{self, Agreement};
-use crate::slow::{Carried, Cold, Hands, Slow, Work};
+use crate::slow::{BlockableParts, BlockableWorkers, ColdBackend, DetachedWork, Work};
 use bytes::BytesMut;
 use files::{Caller, Files, Volume, VolumeOptions};
 use futures_util::FutureExt;
@@ -42,12 +42,12 @@ pub const ALICE: &str = "alice";
 pub const BOB: &str = "bob";
 pub const PASSWORD: &str = "a right password";
 
-struct StillHost {
+struct TestHost {
     random: AtomicU64,
     begun: HostTime,
     passed_seconds: Arc<AtomicU64>,
-    carried: Arc<Carried>,
-    doubts: Arc<Doubts>,
+    carried: Arc<DetachedWork>,
+    doubts: Arc<ProbedConnections>,
     tickets: Arc<TicketDesk>,
     has_guest: Arc<AtomicBool>,
 }
@@ -69,9 +69,9 @@ pub struct TicketDesk {
 const TICKET_KEY: [u8; 16] = [9; 16];
 
 #[derive(Debug)]
-struct HeldTicket(Vec<u8>);
+struct TicketAcceptor(Vec<u8>);
 
-impl Ticket for HeldTicket {
+impl Ticket for TicketAcceptor {
     fn first(&self) -> &[u8] {
         &self.0
     }
@@ -83,12 +83,12 @@ impl Ticket for HeldTicket {
 
 /// Connections that the server probes, if probing is possible.
 #[derive(Default)]
-pub struct Doubts {
+pub struct ProbedConnections {
     pub can_ask: AtomicBool,
     pub asked: Mutex<Vec<u64>>,
 }
 
-impl Host for StillHost {
+impl Host for TestHost {
     fn random(&self, out: &mut [u8]) {
         // Distinct numbers.
         out.fill(0);
@@ -187,7 +187,7 @@ pub struct Net {
     now: HostTime,
     passed_seconds: Arc<AtomicU64>,
     next: AtomicU64,
-    pub doubts: Arc<Doubts>,
+    pub doubts: Arc<ProbedConnections>,
     pub tickets: Arc<TicketDesk>,
     /// A guest account exists.
     pub has_guest: Arc<AtomicBool>,
@@ -200,23 +200,24 @@ impl Net {
     }
 
     /// A server without cached data, whose workers can be blocked.
-    pub fn slow() -> (Self, Slow) {
+    pub fn slow() -> (Self, BlockableParts) {
         let memory = memory();
-        Self::over(Arc::new(Cold(memory)))
+        Self::over(Arc::new(ColdBackend(memory)))
     }
 
-    pub fn over(vfs: Arc<dyn Vfs>) -> (Self, Slow) {
+    pub fn over(vfs: Arc<dyn Vfs>) -> (Self, BlockableParts) {
         let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
-        let (hands, carried) = (Arc::new(Hands::default()), Arc::new(Carried::default()));
+        let (hands, carried) =
+            (Arc::new(BlockableWorkers::default()), Arc::new(DetachedWork::default()));
         let carries = carried.clone();
-        let doubts = Arc::<Doubts>::default();
+        let doubts = Arc::<ProbedConnections>::default();
         let tickets = Arc::new(TicketDesk {
             end_time: AtomicU64::new(1_750_000_100),
             ..TicketDesk::default()
         });
         let passed_seconds = Arc::<AtomicU64>::default();
         let has_guest = Arc::<AtomicBool>::default();
-        let host = StillHost {
+        let host = TestHost {
             random: AtomicU64::new(1),
             begun: now,
             passed_seconds: passed_seconds.clone(),
@@ -237,7 +238,7 @@ impl Net {
         let next = AtomicU64::new(1);
         (
             Self { server, share, now, passed_seconds, next, doubts, tickets, has_guest },
-            Slow { hands, carried },
+            BlockableParts { hands, carried },
         )
     }
 
@@ -397,7 +398,7 @@ impl Reply {
 
 /// A CREATE with a CreateGuid.
 #[derive(Clone, Copy)]
-pub struct Named {
+pub struct ReplayableCreate {
     pub guid: [u8; 16],
     /// The replay flag is set.
     pub replays: bool,
@@ -687,7 +688,7 @@ impl Client {
 
     /// Starts a logon or a re-authentication by ticket; the response may be delayed.
     pub fn send_ticket(&mut self, user: &str) -> MessageId {
-        let ticket = HeldTicket(user.as_bytes().to_vec());
+        let ticket = TicketAcceptor(user.as_bytes().to_vec());
         let token = Initiator::with_ticket(Box::new(ticket)).first();
         let key = self.signing.clone();
         self.send_setup(0, key.as_deref(), &token)
@@ -781,7 +782,7 @@ impl Client {
     }
 
     /// Creates a new file with a batch oplock.
-    pub fn send_create_new(&mut self, name: &str, named: Named) -> MessageId {
+    pub fn send_create_new(&mut self, name: &str, named: ReplayableCreate) -> MessageId {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, name);
         put_durable(&mut contexts, named.guid);

@@ -450,9 +450,9 @@ fn app_instance_in_a_reconnect_closes_nothing() {
 }
 
 #[derive(Debug)]
-struct TwoStates;
+struct TwoSnapshots;
 
-impl Snapshots for TwoStates {
+impl Snapshots for TwoSnapshots {
     fn list(&self) -> vfs::Result<Vec<Timestamp>> {
         Ok(vec![Timestamp(1_000_000_000), Timestamp(0)])
     }
@@ -468,7 +468,7 @@ fn snapshots_are_counted_for_a_newer_file() {
     net.reload(|_, share| {
         let volume = share.volume.as_ref().unwrap();
         let options =
-            VolumeOptions { snapshots: Some(Arc::new(TwoStates)), ..VolumeOptions::default() };
+            VolumeOptions { snapshots: Some(Arc::new(TwoSnapshots)), ..VolumeOptions::default() };
         share.volume = Some(Arc::new(Volume { vfs: volume.vfs.clone(), options }));
     });
     let mut client = net.ready();

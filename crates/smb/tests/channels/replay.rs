@@ -1,10 +1,10 @@
 //! CREATEs that are replayed because their channel was lost meanwhile.
 
-use crate::harness::{Named, Net};
+use crate::harness::{Net, ReplayableCreate};
 use wire::ntstatus::NtStatus;
 
-const FIRST: Named = Named { guid: [9; 16], replays: false };
-const AGAIN: Named = Named { guid: [9; 16], replays: true };
+const FIRST: ReplayableCreate = ReplayableCreate { guid: [9; 16], replays: false };
+const AGAIN: ReplayableCreate = ReplayableCreate { guid: [9; 16], replays: true };
 
 /// CreateAction FILE_CREATED. MS-SMB2 2.2.14.
 const CREATED: u32 = 2;
@@ -22,7 +22,7 @@ fn replay_opens_a_file_created_as_the_channel_was_lost() {
     first.cut();
     let id = second.send_create_new("f", AGAIN);
     assert!(second.reply_to(id).is_none(), "the first is at work");
-    assert_eq!(slow.carried.go_on(), 0);
+    assert_eq!(slow.carried.run_detached(), 0);
     let reply = second.reply_to(id).expect("the first has ended");
     assert_eq!((reply.header.status, reply.action()), (NtStatus::SUCCESS, CREATED));
     slow.hands.release();
@@ -40,7 +40,7 @@ fn next_session_replays_a_create_of_a_lost_session() {
     assert!(first.reply_to(id).is_none(), "a worker is at it");
     first.cut();
     slow.hands.work();
-    assert_eq!(slow.carried.go_on(), 0);
+    assert_eq!(slow.carried.run_detached(), 0);
     assert_eq!(net.server.durable.len(), 1, "it waits for its client");
     slow.hands.release();
     let mut next = net.ready();
@@ -65,7 +65,7 @@ fn failed_create_on_a_lost_channel_frees_its_guid() {
     let id = second.send_create_new("f", AGAIN);
     assert!(second.reply_to(id).is_none(), "the first is at work");
     slow.hands.work();
-    assert_eq!(slow.carried.go_on(), 0);
+    assert_eq!(slow.carried.run_detached(), 0);
     slow.hands.release();
     let reply = second.reply_to(id).expect("a reply");
     assert_eq!(reply.header.status, NtStatus::OBJECT_NAME_COLLISION);

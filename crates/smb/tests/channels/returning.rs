@@ -1,6 +1,6 @@
 //! Reconnects that arrive before the server notices the lost connection. MS-SMB2 3.3.5.9.12.
 
-use crate::harness::{BOB, Client, Named, Net};
+use crate::harness::{BOB, Client, Net, ReplayableCreate};
 use wire::ntstatus::NtStatus;
 use wire::smb::FileId;
 
@@ -8,7 +8,7 @@ const GUID: [u8; 16] = *b"a create's guid.";
 
 /// A file with a durable open.
 fn durable(client: &mut Client) -> FileId {
-    let id = client.send_create_new("f", Named { guid: GUID, replays: false });
+    let id = client.send_create_new("f", ReplayableCreate { guid: GUID, replays: false });
     let reply = client.reply_to(id).expect("a reply");
     assert_eq!(reply.header.status, NtStatus::SUCCESS);
     reply.file()

@@ -18,9 +18,9 @@ pub type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Workers that a test can block.
 #[derive(Default)]
-pub struct Hands(Mutex<Option<Vec<Task>>>);
+pub struct BlockableWorkers(Mutex<Option<Vec<Task>>>);
 
-impl Hands {
+impl BlockableWorkers {
     /// Blocks the workers.
     pub fn hold(&self) {
         self.0.lock().unwrap().get_or_insert_default();
@@ -39,7 +39,7 @@ impl Hands {
     }
 }
 
-impl Workers for Hands {
+impl Workers for BlockableWorkers {
     fn run(&self, _: &CallHolder, task: Task) {
         let mut held = self.0.lock().unwrap();
         match &mut *held {
@@ -58,15 +58,15 @@ impl Workers for Hands {
 
 /// Detached work, which no task awaits.
 #[derive(Default)]
-pub struct Carried(Mutex<Vec<Work>>);
+pub struct DetachedWork(Mutex<Vec<Work>>);
 
-impl Carried {
+impl DetachedWork {
     pub fn take(&self, work: Work) {
         self.0.lock().unwrap().push(work);
     }
 
     /// Polls all of it; returns the number of unfinished futures.
-    pub fn go_on(&self) -> usize {
+    pub fn run_detached(&self) -> usize {
         let mut works = std::mem::take(&mut *self.0.lock().unwrap());
         works.retain_mut(|work| work.as_mut().now_or_never().is_none());
         let mut carried = self.0.lock().unwrap();
@@ -77,9 +77,9 @@ impl Carried {
 
 /// A backend without cached data.
 #[derive(Debug)]
-pub struct Cold(pub MemoryVfs);
+pub struct ColdBackend(pub MemoryVfs);
 
-impl Vfs for Cold {
+impl Vfs for ColdBackend {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
         if how.wait == Wait::Never { Err(FsError::WouldBlock) } else { self.0.open(who, path, how) }
     }
@@ -120,7 +120,7 @@ impl Vfs for Cold {
 }
 
 /// The parts of a server that a test can block.
-pub struct Slow {
-    pub hands: Arc<Hands>,
-    pub carried: Arc<Carried>,
+pub struct BlockableParts {
+    pub hands: Arc<BlockableWorkers>,
+    pub carried: Arc<DetachedWork>,
 }

@@ -13,7 +13,7 @@ use wire::ntstatus::NtStatus;
 ///
 /// # Errors
 /// `FILE_FORCED_CLOSED` if the existing open has a later version.
-pub(super) async fn take_over(
+pub(super) async fn close_other_instances(
     request: &Request<'_>,
     tree: &Tree,
     caller: &Caller,

@@ -86,12 +86,13 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
     if let Some(instance) = creating.plan.asked.app_instance {
-        application::take_over(request, &creating.tree, &caller, instance, body.name).await?;
+        application::close_other_instances(request, &creating.tree, &caller, instance, body.name)
+            .await?;
     }
     let plan = creating.take_plan();
     let (creating, begun) = if creating.claim.is_some() {
         match FirstCreate::new(creating, volume.clone(), caller.clone(), plan).await {
-            CreateProgress::Complete(answer) => return answered(request, answer?),
+            CreateProgress::Complete(answer) => return complete_encoded(request, answer?),
             CreateProgress::Waits(creating, waiting) => {
                 let rest = Box::pin(creating.finish_waiting(*waiting));
                 // Another channel can ask for it by its CreateGuid.
@@ -115,10 +116,10 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
             Ok(Outcome::Wait(Box::pin(creating.finish_waiting(waiting))))
         }
         Err(FsError::IsSymlink) => {
-            symlink::stopped(request, &volume, &caller, creating.plan.open).await
+            symlink::respond_at_final_link(request, &volume, &caller, creating.plan.open).await
         }
         Err(FsError::SymlinkMet) => {
-            symlink::met(request, &volume, &caller, creating.plan.open.path).await
+            symlink::respond_at_path_link(request, &volume, &caller, creating.plan.open.path).await
         }
         Err(error) => Err(refusal(request, &creating, &volume, error)),
     }
@@ -140,7 +141,7 @@ async fn settle_path(
 }
 
 /// Completes a CREATE whose response body was encoded separately.
-fn answered(request: &mut Request<'_>, answer: AsyncReply) -> Result<Outcome, NtStatus> {
+fn complete_encoded(request: &mut Request<'_>, answer: AsyncReply) -> Result<Outcome, NtStatus> {
     request.w.bytes(&answer.body);
     request.related.failed = None;
     request.related.open = answer.open;
@@ -292,7 +293,7 @@ impl PendingCreate {
             // The client may reconnect, and replay the CREATE.
             self.server.detach_all(vec![open.clone()]);
         }
-        open.answer_replays();
+        open.allow_replay();
         entered?;
         respond::respond(w, &self.files, &self.plan.asked, &open, &opened);
         Ok((Reply { granted, ..Reply::default() }, open))
@@ -307,7 +308,7 @@ impl PendingCreate {
             }
             None => (None, None),
         };
-        lease.iter().for_each(|lease| lease.note_user(&self.session.user().account.name));
+        lease.iter().for_each(|lease| lease.add_user(&self.session.user().account.name));
         let durability = self.granted_durability(opened);
         let persists = durability.is_some_and(|d| d.kind == DurableKind::Persistent);
         let persistent = self.persistent_charge.take();

@@ -4,7 +4,7 @@ use super::plan::RequestedContexts;
 use super::{client_of, respond};
 use crate::dispatch::{Outcome, Reply, Request};
 use crate::durable::Reconnect;
-use crate::limits::RECONNECT_WAITS;
+use crate::limits::RECONNECT_WAIT_MAX;
 use crate::open::Open;
 use crate::status::status_of;
 use crate::tree::Tree;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use wire::ntstatus::NtStatus;
 
 /// Reconnects an open to this connection. If another connection still has it, waits up to
-/// [`RECONNECT_WAITS`] and a tick for the end of that connection.
+/// [`RECONNECT_WAIT_MAX`] and a tick for the end of that connection.
 ///
 /// # Errors
 /// The errors of [`reattach_open`].
@@ -40,7 +40,7 @@ pub(super) async fn reconnect(
 ///
 /// # Errors
 /// `OBJECT_NAME_NOT_FOUND` if the open does not exist, or is not detached within
-/// [`RECONNECT_WAITS`] and a tick. The other errors of [`Reconnect::check`] are returned at once.
+/// [`RECONNECT_WAIT_MAX`] and a tick. The other errors of [`Reconnect::check`] are returned at once.
 pub(super) async fn wait_for_detach(
     request: &Request<'_>,
     share: &str,
@@ -48,7 +48,7 @@ pub(super) async fn wait_for_detach(
     name: &[u8],
 ) -> Result<(), NtStatus> {
     let (server, session) = (request.server, request.session()?);
-    let until = server.host.instant() + RECONNECT_WAITS;
+    let until = server.host.instant() + RECONNECT_WAIT_MAX;
     loop {
         let elsewhere = server.find_elsewhere(wish.id, session);
         let elsewhere = elsewhere.filter(|open| open.durability().is_some());
@@ -113,7 +113,7 @@ pub(super) fn reattach_open(
     if lasts {
         request.files.set_absence(&file, None);
     }
-    open.answer_replays();
+    open.allow_replay();
     Ok(ReattachedOpen { open, has_unsent_break })
 }
 

@@ -73,7 +73,7 @@ fn contexts(
     }
     if let (Some(lease), Some(asked)) = (&open.lease, &asked.lease) {
         if opened.open.is_directory() {
-            lease.note_directory();
+            lease.set_directory();
         }
         put_context(&mut list, LEASE_CONTEXT, &lease.reply(asked, opened.caching).encode());
     }

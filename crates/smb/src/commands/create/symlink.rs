@@ -15,7 +15,7 @@ use wire::ntstatus::NtStatus;
 ///
 /// # Errors
 /// `STOPPED_ON_SYMLINK` without data if the link was removed meanwhile, or is not readable.
-pub(super) async fn stopped(
+pub(super) async fn respond_at_final_link(
     request: &mut Request<'_>,
     volume: &Arc<Volume>,
     caller: &Arc<Caller>,
@@ -40,25 +40,25 @@ pub(super) async fn stopped(
     let target = read.and_then(|text| link_target(&text));
     let (units, is_relative) = target.map_err(|_| NtStatus::STOPPED_ON_SYMLINK)?;
     let data = Symlink { target: units, is_relative }.error_data(0);
-    Ok(tell(request, &data.ok_or(NtStatus::STOPPED_ON_SYMLINK)?))
+    Ok(stop_on_symlink(request, &data.ok_or(NtStatus::STOPPED_ON_SYMLINK)?))
 }
 
 /// Reports the first link along `path`, for clients that follow links themselves.
 ///
 /// # Errors
 /// `OBJECT_PATH_NOT_FOUND` if the link was removed meanwhile, or cannot be represented.
-pub(super) async fn met(
+pub(super) async fn respond_at_path_link(
     request: &mut Request<'_>,
     volume: &Arc<Volume>,
     caller: &Arc<Caller>,
     path: RelPath,
 ) -> Result<Outcome, NtStatus> {
     let link = request.files.first_link(volume, caller, path).await.map_err(status_of)?;
-    let data = link.as_ref().and_then(reparse::stopped);
-    Ok(tell(request, &data.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?))
+    let data = link.as_ref().and_then(reparse::symlink_error_data);
+    Ok(stop_on_symlink(request, &data.ok_or(NtStatus::OBJECT_PATH_NOT_FOUND)?))
 }
 
-fn tell(request: &mut Request<'_>, data: &[u8]) -> Outcome {
+fn stop_on_symlink(request: &mut Request<'_>, data: &[u8]) -> Outcome {
     request.write_error_data(data);
     request.related.failed = Some(NtStatus::STOPPED_ON_SYMLINK);
     request.related.open = None;

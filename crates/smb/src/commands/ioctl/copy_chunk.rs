@@ -66,7 +66,7 @@ pub(super) async fn copy(
         let copied = if chunk.source_offset.checked_add(length).is_none_or(|end| end > size) {
             Err(NtStatus::INVALID_VIEW_SIZE)
         } else {
-            pay(request, (&source, target), length).await?;
+            admit_copy(request, (&source, target), length).await?;
             let files = request.files;
             let (source_at, target_at) = (chunk.source_offset, chunk.target_offset);
             files.copy_range(to.caller(), (from, source_at), (to, target_at), length).await.map_err(
@@ -86,7 +86,7 @@ pub(super) async fn copy(
 }
 
 /// Waits for the limits of the read and of the write.
-async fn pay(
+async fn admit_copy(
     request: &mut Request<'_>,
     (source, target): (&Open, &Open),
     length: u64,
@@ -114,7 +114,7 @@ async fn copy_file(
     let mut done = 0;
     while done < size {
         let length = (size - done).min(u64::from(COPY_TOTAL_BYTES_MAX));
-        pay(request, (source, target), length).await?;
+        admit_copy(request, (source, target), length).await?;
         let files = request.files;
         files.copy_range(to.caller(), (from, done), (to, done), length).await.map_err(status_of)?;
         done += length;

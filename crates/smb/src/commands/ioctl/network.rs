@@ -37,7 +37,7 @@ pub(super) fn interfaces(
 ) -> Result<IoctlOutput, QueryRefusal> {
     // MS-SMB2 3.3.5.15.11 lets a server refuse connections without multichannel. Windows and Samba
     // answer them, because the client may reconnect with a dialect that has it.
-    if !request.server.config().multichannel.enabled || !is_for_several(request)? {
+    if !request.server.config().multichannel.enabled || !permits_multichannel(request)? {
         // The status of an unserved code on IPC$; on a file the file refuses it.
         let is_ipc = request.tree()?.free_of_charge().share.is_ipc();
         let nobody = NtStatus::FS_DRIVER_REQUIRED;
@@ -56,7 +56,7 @@ pub(super) fn interfaces(
 
 /// True if the class of the request's share permits multichannel. On IPC$ the session's connected
 /// shares decide, and before the first tree connect all configured shares.
-fn is_for_several(request: &mut Request<'_>) -> Result<bool, NtStatus> {
+fn permits_multichannel(request: &mut Request<'_>) -> Result<bool, NtStatus> {
     let tree = request.tree()?.free_of_charge();
     if !tree.share.is_ipc() {
         return Ok(tree.share.has_multichannel());

@@ -10,7 +10,7 @@ use wire::smb::{
 /// malformed request gets an error without data. Requests that wait contain none until they
 /// complete.
 #[must_use]
-pub(crate) fn answer_room(command: Command, message: &[u8]) -> usize {
+pub(crate) fn response_bytes_max(command: Command, message: &[u8]) -> usize {
     let mut r = Reader::new(message);
     if r.skip(Header::LENGTH, "header").is_err() {
         return 0;
@@ -44,11 +44,11 @@ mod tests {
 
     #[test]
     fn response_size_is_bounded_by_the_client_buffer_and_the_frame() {
-        assert_eq!(answer_room(Command::READ, &read(1 << 20)), 1 << 20);
-        assert_eq!(answer_room(Command::READ, &read(u32::MAX)), FRAME_BYTES_MAX);
-        assert_eq!(answer_room(Command::READ, &read(9)[..80]), 0, "malformed");
-        assert_eq!(answer_room(Command::ECHO, &read(9)), 0);
-        assert_eq!(answer_room(Command::READ, b""), 0);
+        assert_eq!(response_bytes_max(Command::READ, &read(1 << 20)), 1 << 20);
+        assert_eq!(response_bytes_max(Command::READ, &read(u32::MAX)), FRAME_BYTES_MAX);
+        assert_eq!(response_bytes_max(Command::READ, &read(9)[..80]), 0, "malformed");
+        assert_eq!(response_bytes_max(Command::ECHO, &read(9)), 0);
+        assert_eq!(response_bytes_max(Command::READ, b""), 0);
     }
 
     #[test]
@@ -58,6 +58,6 @@ mod tests {
         body[24..26].copy_from_slice(&96_u16.to_le_bytes());
         body[26..28].copy_from_slice(&2_u16.to_le_bytes());
         body[28..32].copy_from_slice(&65_536_u32.to_le_bytes());
-        assert_eq!(answer_room(Command::QUERY_DIRECTORY, &message(&body)), 65_536);
+        assert_eq!(response_bytes_max(Command::QUERY_DIRECTORY, &message(&body)), 65_536);
     }
 }
