@@ -138,7 +138,7 @@ impl RequestFiles {
         open.need_unlocked(from, to - from, true)?;
         open.break_readers(&self.context);
         let (node, writer) = (open.node.clone(), caller.clone());
-        let kept = open.save_frozen_times();
+        let saved = open.save_frozen_times();
         let result = if size_bytes < present {
             // Freeing blocks takes long.
             self.offload(move || node.set_size(writer.identity.actor(), size_bytes)).await
@@ -151,7 +151,7 @@ impl RequestFiles {
         }
         open.break_directory(&self.context, &open.path());
         open.note_listed_change(&self.context, caller);
-        open.restore_frozen_times(kept);
+        open.restore_frozen_times(saved);
         Ok(())
     }
 
@@ -171,7 +171,8 @@ impl RequestFiles {
             return self.set_size(caller, open, bytes).await;
         }
         open.break_readers(&self.context);
-        let (kept, frozen) = (open.node.attributes(Wanted::default())?, open.save_frozen_times());
+        let (present, frozen) =
+            (open.node.attributes(Wanted::default())?, open.save_frozen_times());
         open.claim_room(0, bytes)?;
         if bytes > 0 {
             let (node, writer) = (open.node.clone(), caller.clone());
@@ -181,9 +182,9 @@ impl RequestFiles {
             }
         }
         // The data is unchanged, so the change time moves and the write time does not.
-        let modified = TimeChange::Set(kept.modified);
+        let modified = TimeChange::Set(present.modified);
         let changes = AttributeChanges { modified, ..AttributeChanges::default() };
-        open.node.set_attributes(as_owner(caller, &kept).actor(), &changes)?;
+        open.node.set_attributes(as_owner(caller, &present).actor(), &changes)?;
         open.restore_frozen_times(frozen);
         open.note_unreported(open.size_filter());
         open.report_data();
@@ -208,10 +209,10 @@ impl RequestFiles {
         open.need_unlocked(offset, length, true)?;
         open.break_readers(&self.context);
         let (node, writer) = (open.node.clone(), caller.clone());
-        let kept = open.save_frozen_times();
+        let saved = open.save_frozen_times();
         self.offload(move || node.punch_hole(writer.identity.actor(), offset, length)).await?;
         open.note_changed(&self.context, caller);
-        open.restore_frozen_times(kept);
+        open.restore_frozen_times(saved);
         Ok(())
     }
 
@@ -300,14 +301,14 @@ impl RequestFiles {
             // The attribute belongs to the file; streams have holes without it.
             return Ok(());
         }
-        let kept = open.save_frozen_times();
+        let saved = open.save_frozen_times();
         let present = open.node.attributes(WANTED)?;
         let bits = present.dos.bits.unwrap_or(dos::ARCHIVE);
         let bits = if sparse { bits | dos::SPARSE } else { bits & !dos::SPARSE };
         let stored = DosInfo { bits: Some(bits), created: None };
         let changes = AttributeChanges { dos: Some(stored), ..AttributeChanges::default() };
         open.node.set_attributes(dos_authority(&open.caller, &present).actor(), &changes)?;
-        open.restore_frozen_times(kept);
+        open.restore_frozen_times(saved);
         open.report_modified(&self.context, Filter::ATTRIBUTES);
         Ok(())
     }

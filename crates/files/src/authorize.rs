@@ -59,13 +59,14 @@ impl EffectiveSecurity {
 
     /// All rights of a caller other than root.
     fn access(&self, caller: &Caller, execute: ExecuteRule) -> Access {
-        let who = &caller.identity;
+        let identity = &caller.identity;
         match self {
             Self::Stored(descriptor) => acl::maximal_access(descriptor, &caller.token),
             Self::Posix(facts, list) => {
-                let groups: Vec<u32> = who.groups.iter().copied().chain([who.gid]).collect();
-                let access = list.access(facts, (who.uid, &groups), execute);
-                let access = access - withheld_in_sticky(facts, who.uid, execute);
+                let groups: Vec<u32> =
+                    identity.groups.iter().copied().chain([identity.gid]).collect();
+                let access = list.access(facts, (identity.uid, &groups), execute);
+                let access = access - withheld_in_sticky(facts, identity.uid, execute);
                 access | acl::privileges(&caller.token)
             }
         }

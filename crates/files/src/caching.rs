@@ -33,7 +33,7 @@ pub const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(35);
 pub trait CacheHolder: Any + Send + Sync + Debug {
     /// The caching shrinks: at once, or when the client acknowledges, until which others wait.
     /// Called with no lock of the file layer held.
-    fn handle_break(&self, told: &CacheBreak);
+    fn handle_break(&self, cache_break: &CacheBreak);
 
     /// Identity of the client within its protocol. Breaks that the client causes itself are sent
     /// after the response. See [`crate::PendingAnswer`].

@@ -112,21 +112,21 @@ impl RequestContext {
         }
     }
 
-    /// The backend call of `who`, with the arrival order of the request.
-    pub(crate) fn call<'a>(&self, who: Actor<'a>) -> Actor<'a> {
+    /// The backend call of `actor`, with the arrival order of the request.
+    pub(crate) fn call<'a>(&self, actor: Actor<'a>) -> Actor<'a> {
         match &self.0 {
-            Some(_) => who.in_order(self.order()),
-            None => who,
+            Some(_) => actor.in_order(self.order()),
+            None => actor,
         }
     }
 
     /// Sends a break that the request has caused, or defers it until the response is queued if its
     /// own client holds the caching.
-    pub(crate) fn send_break(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
+    pub(crate) fn send_break(&self, holder: Arc<dyn CacheHolder>, cache_break: CacheBreak) {
         count_break(self.0.as_deref());
         match self.0.as_ref().filter(|request| holder.client() == Some(request.client)) {
-            Some(request) => request.defer(holder, told),
-            None => holder.handle_break(&told),
+            Some(request) => request.defer(holder, cache_break),
+            None => holder.handle_break(&cache_break),
         }
     }
 }
@@ -154,13 +154,13 @@ impl Drop for PendingAnswer {
 
 impl Request {
     /// Defers a break, or sends it if the response is queued already.
-    fn defer(&self, holder: Arc<dyn CacheHolder>, told: CacheBreak) {
+    fn defer(&self, holder: Arc<dyn CacheHolder>, cache_break: CacheBreak) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *breaks {
-            Some(breaks) => breaks.push((holder, told)),
+            Some(breaks) => breaks.push((holder, cache_break)),
             None => {
                 drop(breaks);
-                holder.handle_break(&told);
+                holder.handle_break(&cache_break);
             }
         }
     }
@@ -168,9 +168,12 @@ impl Request {
     /// Sends the deferred breaks; `next` replaces them.
     fn send_deferred(&self, next: Option<Breaks>) {
         let mut breaks = self.breaks.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = std::mem::replace(&mut *breaks, next);
+        let deferred = std::mem::replace(&mut *breaks, next);
         drop(breaks);
-        kept.into_iter().flatten().for_each(|(holder, told)| holder.handle_break(&told));
+        deferred
+            .into_iter()
+            .flatten()
+            .for_each(|(holder, cache_break)| holder.handle_break(&cache_break));
     }
 }
 

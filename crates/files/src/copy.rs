@@ -35,7 +35,7 @@ impl RequestFiles {
         if overlaps && length > TURN_BYTES_MAX && source.key() == target.key() {
             return Err(FsError::InvalidParameter);
         }
-        let kept = target.save_frozen_times();
+        let saved = target.save_frozen_times();
         let mut done = 0;
         while done < length {
             let count = (length - done).min(TURN_BYTES_MAX);
@@ -48,7 +48,7 @@ impl RequestFiles {
             done += count;
         }
         target.note_changed(&self.context, caller);
-        target.restore_frozen_times(kept);
+        target.restore_frozen_times(saved);
         Ok(())
     }
 
@@ -66,8 +66,8 @@ impl RequestFiles {
         let (from, to) = (source.node.clone(), target.node.clone());
         let writer = caller.clone();
         self.offload(move || {
-            let who = writer.identity.actor();
-            copy_all(who, (&*to, target_offset), (&*from, source_offset), count)
+            let actor = writer.identity.actor();
+            copy_all(actor, (&*to, target_offset), (&*from, source_offset), count)
         })
         .await
     }
@@ -90,14 +90,14 @@ impl RequestFiles {
         let writer = caller.clone();
         target.break_readers(&self.context);
         let (from, to) = (source.node.clone(), target.node.clone());
-        let kept = target.save_frozen_times();
+        let saved = target.save_frozen_times();
         self.offload(move || {
-            let who = writer.identity.actor();
-            to.clone_range(who, target_offset, &*from, source_offset, length)
+            let actor = writer.identity.actor();
+            to.clone_range(actor, target_offset, &*from, source_offset, length)
         })
         .await?;
         target.note_changed(&self.context, caller);
-        target.restore_frozen_times(kept);
+        target.restore_frozen_times(saved);
         Ok(())
     }
 }
@@ -111,7 +111,7 @@ fn may_copy(source: &OpenFile, target: &OpenFile, rights: Access) -> Result<()> 
 
 /// Copies everything, or fails.
 fn copy_all(
-    who: Actor<'_>,
+    actor: Actor<'_>,
     (to, offset): (&dyn Node, u64),
     (from, source_offset): (&dyn Node, u64),
     length: u64,
@@ -119,8 +119,8 @@ fn copy_all(
     let mut done = 0;
     while done < length {
         let (at, source_at, left) = (offset + done, source_offset + done, length - done);
-        let count = match to.copy_range(who, at, from, source_at, left) {
-            Err(FsError::NotSupported) => copy_piece(who, (to, at), (from, source_at), left),
+        let count = match to.copy_range(actor, at, from, source_at, left) {
+            Err(FsError::NotSupported) => copy_piece(actor, (to, at), (from, source_at), left),
             other => other,
         }?;
         if count == 0 {
@@ -132,7 +132,7 @@ fn copy_all(
 }
 
 fn copy_piece(
-    who: Actor<'_>,
+    actor: Actor<'_>,
     (to, offset): (&dyn Node, u64),
     (from, source_offset): (&dyn Node, u64),
     length: u64,
@@ -140,6 +140,6 @@ fn copy_piece(
     let mut buffer = Vec::new();
     let wanted = length.min(PIECE_BYTES_MAX) as usize;
     let count = from.read(source_offset, wanted, &mut buffer, Wait::Allowed)?;
-    to.write(who, offset, &buffer)?;
+    to.write(actor, offset, &buffer)?;
     Ok(count as u64)
 }

@@ -52,7 +52,7 @@ impl OpenFile {
     }
 }
 
-fn key_of(vfs: &Arc<dyn Vfs>, who: Actor<'_>, directory: &RelPath) -> vfs::Result<FileKey> {
+fn key_of(vfs: &Arc<dyn Vfs>, actor: Actor<'_>, directory: &RelPath) -> vfs::Result<FileKey> {
     let how = OpenHow::looking(Wait::Allowed);
-    vfs.open(who, directory, how).map(|found| found.attributes.key)
+    vfs.open(actor, directory, how).map(|found| found.attributes.key)
 }

@@ -27,8 +27,8 @@ pub(crate) fn break_handles(
         return Ok(());
     }
     let mut held = state.lock(context);
-    let asked = held.grants.break_handles(by);
-    asked.map_err(|refusal| {
+    let result = held.grants.break_handles(by);
+    result.map_err(|refusal| {
         held.refuse_or_wait(state.clone(), refusal, BlockedOperation::NameChange(by))
     })
 }
@@ -54,12 +54,12 @@ impl OpenDescendants {
     ) -> std::result::Result<(), OpenRefusal> {
         if self.0.is_none() {
             let states = table.open_below(open.volume(), directory, open.is_posix());
-            let (kept, used): (Vec<_>, Vec<_>) =
+            let (breakable, used): (Vec<_>, Vec<_>) =
                 states.into_iter().partition(|state| state.view().grants.is_open_by_handles_only());
             if !used.is_empty() && !open.moves_opens_below() {
                 return Err(FsError::AccessDenied.into());
             }
-            self.0 = Some(kept.into());
+            self.0 = Some(breakable.into());
         }
         let queue = self.0.get_or_insert_default();
         while let Some(state) = queue.front() {

@@ -38,8 +38,8 @@ impl Child {
         }
         let entry = self.node.find_stream(METADATA, name, Case::Insensitive).ok()?;
         let mut data = Vec::new();
-        let who = as_granted(&self.caller, &*self.node);
-        self.node.read_stream(who.actor(), &entry.name, 0, length, &mut data).ok()?;
+        let authority = as_granted(&self.caller, &*self.node);
+        self.node.read_stream(authority.actor(), &entry.name, 0, length, &mut data).ok()?;
         Some(data)
     }
 }
@@ -71,8 +71,8 @@ impl RequestFiles {
     pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
         let how = OpenHow { wanted: Wanted::default(), ..LOOK };
         let caller = &open.caller;
-        let who = self.context.call(caller.identity.actor());
-        let found = open.volume().vfs.open(who, &open.path().join(name), how)?;
+        let actor = self.context.call(caller.identity.actor());
+        let found = open.volume().vfs.open(actor, &open.path().join(name), how)?;
         let access = rights_to_opened(open.volume(), caller, &found) - Access::SYSTEM_SECURITY;
         Ok(Child { node: found.node, caller: caller.clone(), access })
     }
@@ -100,10 +100,10 @@ impl RequestFiles {
             ..wanted
         };
         let mut screen = Screen { files: self, open, sink };
-        let who = as_granted(&open.caller, &*open.node);
+        let authority = as_granted(&open.caller, &*open.node);
         let vfs = &open.volume().vfs;
-        let who = self.context.call(who.actor());
-        vfs.list_with_attributes(&*open.node, who, cookie, wanted, &mut screen)
+        let actor = self.context.call(authority.actor());
+        vfs.list_with_attributes(&*open.node, actor, cookie, wanted, &mut screen)
     }
 
     /// The same on a worker, for long listings.
@@ -141,9 +141,9 @@ impl RequestFiles {
             other => return other.map(|attributes| (name.clone(), attributes)),
         }
         let how = OpenHow { case, ..LOOK };
-        let who = as_granted(&open.caller, &*open.node);
+        let authority = as_granted(&open.caller, &*open.node);
         let found =
-            volume.vfs.open(self.context.call(who.actor()), &open.path().join(name), how)?;
+            volume.vfs.open(self.context.call(authority.actor()), &open.path().join(name), how)?;
         let (_, name) = found.path.split().ok_or(FsError::NotFound)?;
         Ok((name.clone(), self.child_attributes(open, &name)?))
     }
@@ -155,8 +155,8 @@ impl RequestFiles {
     /// [`FsError::NotFound`] if the child was removed, or is hidden from a caller that may not read
     /// it.
     pub fn child_attributes(&self, open: &OpenFile, name: &Name) -> Result<Attributes> {
-        let who = as_granted(&open.caller, &*open.node);
-        let child = open.node.child_attributes(who.actor(), name, WANTED)?;
+        let authority = as_granted(&open.caller, &*open.node);
+        let child = open.node.child_attributes(authority.actor(), name, WANTED)?;
         let child = shown(open, name.as_bytes(), child);
         if self.hides(open, name.as_bytes(), &child) {
             return Err(FsError::NotFound);

@@ -152,14 +152,14 @@ fn lock_or_queue(
     match locking? {
         LockOutcome::Granted => Ok(None),
         LockOutcome::Waits(wait) => {
-            let (tell, told): (LockAnswer, _) = oneshot::channel();
-            held.expect_decision(wait, tell);
+            let (sender, receiver): (LockAnswer, _) = oneshot::channel();
+            held.expect_decision(wait, sender);
             Ok(Some(QueuedLock {
                 state: open.state.clone(),
                 open: open.id,
                 wanted,
                 wait,
-                told: Some(told),
+                receiver: Some(receiver),
             }))
         }
     }
@@ -172,14 +172,14 @@ struct QueuedLock {
     wanted: RangeLock,
     wait: WaitId,
     /// Taken once the decision has arrived.
-    told: Option<oneshot::Receiver<std::result::Result<(), LockRefusal>>>,
+    receiver: Option<oneshot::Receiver<std::result::Result<(), LockRefusal>>>,
 }
 
 impl QueuedLock {
     async fn decision(mut self) -> std::result::Result<(), LockRefusal> {
-        let told = self.told.as_mut().expect("taken only below and when dropped");
-        let decided = told.await;
-        self.told = None;
+        let receiver = self.receiver.as_mut().expect("taken only below and when dropped");
+        let decided = receiver.await;
+        self.receiver = None;
         // The sender is dropped only with the file's state.
         decided.unwrap_or(Err(LockRefusal::NotLocked))
     }
@@ -187,7 +187,7 @@ impl QueuedLock {
 
 impl Drop for QueuedLock {
     fn drop(&mut self) {
-        let Some(told) = &mut self.told else { return };
+        let Some(receiver) = &mut self.receiver else { return };
         let mut held = self.state.lock(&RequestContext::SERVER);
         if held.cancel_wait(self.wait) {
             return;
@@ -195,8 +195,8 @@ impl Drop for QueuedLock {
         // The request was decided already. Closing first makes it certain: a decision in the
         // channel is visible, and a later one finds no receiver. The lock is released here in both
         // cases.
-        told.close();
-        let refused = matches!(told.try_recv(), Ok(Some(Err(_))));
+        receiver.close();
+        let refused = matches!(receiver.try_recv(), Ok(Some(Err(_))));
         if !refused {
             // No effect if the open was closed since.
             held.grants.locks.handle_releases(self.open, &[self.wanted]);

@@ -61,13 +61,13 @@ impl NamePatterns {
     }
 
     /// Refuses a path with a matching component as not found, or its creation as denied.
-    pub(crate) fn check(&self, path: &RelPath, makes: bool) -> Result<()> {
+    pub(crate) fn check(&self, path: &RelPath, creates: bool) -> Result<()> {
         if !self.has_any(path) {
             return Ok(());
         }
         match path.split() {
             Some((parent, _)) if self.has_any(&parent) => Err(FsError::PathNotFound),
-            _ if makes => Err(FsError::AccessDenied),
+            _ if creates => Err(FsError::AccessDenied),
             _ => Err(FsError::NotFound),
         }
     }

@@ -76,11 +76,11 @@ pub(crate) async fn offload<T: Send + 'static>(
     holder: &CallHolder,
     call: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let task = Box::new(move || {
         // The requester may have been cancelled.
-        let _ = tell.send(call());
+        let _ = sender.send(call());
     });
     workers.run(holder, task);
-    told.await.unwrap_or(Err(FsError::TooMany))
+    receiver.await.unwrap_or(Err(FsError::TooMany))
 }

@@ -694,8 +694,8 @@ impl OpenFile {
 
     /// Restores the frozen times after the change, with the server's authority. The change may have
     /// taken the file from its owner, and freezing was authorized when it was requested.
-    pub fn restore_frozen_times(&self, kept: Option<FrozenTimesGuard<'_>>) {
-        if kept.is_none() {
+    pub fn restore_frozen_times(&self, saved: Option<FrozenTimesGuard<'_>>) {
+        if saved.is_none() {
             return;
         }
         let frozen = lock(self.frozen());

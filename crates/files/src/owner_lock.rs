@@ -85,7 +85,7 @@ impl RequestFiles {
         owner: LockOwner,
         wanted: RangeLock,
     ) -> Result<()> {
-        let (tell, told): (LockAnswer, _) = oneshot::channel();
+        let (sender, receiver): (LockAnswer, _) = oneshot::channel();
         let waiting = {
             let mut held = open.state.lock(&self.context);
             if !held.grants.is_open(open.id) {
@@ -93,10 +93,10 @@ impl RequestFiles {
             }
             let wait = held.grants.locks.handle_owner_wait(open.id, owner, wanted);
             let wait = wait.map_err(refused)?;
-            held.expect_decision(wait, tell);
+            held.expect_decision(wait, sender);
             QueuedOwnerLock { state: open.state.clone(), wait }
         };
-        let decided = told.await;
+        let decided = receiver.await;
         drop(waiting);
         // The sender is dropped only with the file's state.
         decided.map_or(Err(FsError::RangeNotLocked), |decided| decided.map_err(refused))

@@ -109,14 +109,14 @@ impl RequestFiles {
     ) -> Result<RelPath> {
         let (files, volume, caller) = (self.clone(), volume.clone(), caller.clone());
         let choose = move || {
-            let who = files.context.call(caller.identity.actor());
+            let actor = files.context.call(caller.identity.actor());
             let mut chosen = RelPath::root();
             for (mapped, literal) in path.components() {
                 let with = |name| {
                     let mut path = chosen.clone();
                     path.try_push(name).map(|()| path)
                 };
-                let is_there = |path: &RelPath| has_name(&volume, who, path, case);
+                let is_there = |path: &RelPath| has_name(&volume, actor, path, case);
                 let first = with(mapped)?;
                 let is_literal = mapped != literal && !is_there(&first);
                 let second = with(literal).ok().filter(|path| is_literal && is_there(path));
@@ -132,29 +132,29 @@ impl RequestFiles {
     #[must_use]
     pub fn directory_has_name(&self, directory: &OpenFile, name: &[u8]) -> bool {
         let Ok(name) = Name::new(name) else { return false };
-        let who = self.context.call(directory.caller().identity.actor());
+        let actor = self.context.call(directory.caller().identity.actor());
         match directory.node.child_attributes(METADATA, &name, Wanted::default()) {
             Err(FsError::NotFound) => {}
             _ => return true,
         }
         let path = directory.path().join(&name);
         directory.case() == Case::Insensitive
-            && has_name(directory.volume(), who, &path, Case::Insensitive)
+            && has_name(directory.volume(), actor, &path, Case::Insensitive)
     }
 
     /// Whether `path` exists, by the open's case rule.
     #[must_use]
     pub fn volume_has_name(&self, open: &OpenFile, path: &RelPath) -> bool {
-        let who = self.context.call(open.caller().identity.actor());
-        has_name(open.volume(), who, path, open.case())
+        let actor = self.context.call(open.caller().identity.actor());
+        has_name(open.volume(), actor, path, open.case())
     }
 }
 
 /// Whether the name exists; an inaccessible one counts.
-fn has_name(volume: &Volume, who: Actor<'_>, path: &RelPath, case: Case) -> bool {
+fn has_name(volume: &Volume, actor: Actor<'_>, path: &RelPath, case: Case) -> bool {
     let how = OpenHow { case, ..OpenHow::looking(Wait::Allowed) };
     let missing = [FsError::NotFound, FsError::PathNotFound, FsError::NotDirectory];
-    !volume.vfs.open(who, path, how).is_err_and(|error| missing.contains(&error))
+    !volume.vfs.open(actor, path, how).is_err_and(|error| missing.contains(&error))
 }
 
 #[cfg(test)]

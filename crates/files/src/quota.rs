@@ -28,8 +28,8 @@ impl RequestFiles {
             return Err(FsError::AccessDenied);
         }
         let volume = volume.clone();
-        let who = caller.identity.clone();
-        let get = move |uid| volume.vfs.quota(who.actor(), uid).map(|quota| (uid, quota));
+        let identity = caller.identity.clone();
+        let get = move |uid| volume.vfs.quota(identity.actor(), uid).map(|quota| (uid, quota));
         self.offload(move || users.into_iter().map(get).collect()).await
     }
 
@@ -50,11 +50,11 @@ impl RequestFiles {
             let users = if first <= own { vec![own] } else { Vec::new() };
             return self.quotas(volume, caller, users).await;
         }
-        let (volume, who) = (volume.clone(), caller.identity.clone());
+        let (volume, identity) = (volume.clone(), caller.identity.clone());
         self.offload(move || {
             let (mut quotas, mut next) = (Vec::new(), Some(first));
             while let Some(uid) = next.filter(|_| quotas.len() < count_max) {
-                match volume.vfs.next_quota(who.actor(), uid) {
+                match volume.vfs.next_quota(identity.actor(), uid) {
                     Ok(found) => quotas.push(found),
                     Err(FsError::NotFound) => break,
                     Err(error) => return Err(error),
@@ -81,8 +81,8 @@ impl RequestFiles {
             return Err(FsError::AccessDenied);
         }
         volume.check_changeable()?;
-        let (volume, who) = (volume.clone(), caller.identity.clone());
-        let set = move |(uid, limits)| volume.vfs.set_quota(who.actor(), uid, limits);
+        let (volume, identity) = (volume.clone(), caller.identity.clone());
+        let set = move |(uid, limits)| volume.vfs.set_quota(identity.actor(), uid, limits);
         self.offload(move || limits.into_iter().try_for_each(set)).await
     }
 

@@ -108,8 +108,13 @@ fn check_deletable(
         return Err(FsError::NotEmpty);
     }
     // Refused now: at close no caller receives the error.
-    let (vfs, who) = (&open.volume().vfs, &open.caller.identity);
-    match vfs.open_directory(context.call(who.actor()), &parent, Case::Sensitive, Wait::Allowed) {
+    let (vfs, identity) = (&open.volume().vfs, &open.caller.identity);
+    match vfs.open_directory(
+        context.call(identity.actor()),
+        &parent,
+        Case::Sensitive,
+        Wait::Allowed,
+    ) {
         Ok(found) if forbids(open, &found.opened, attributes) => Err(FsError::AccessDenied),
         _ => Ok(()),
     }
@@ -145,8 +150,8 @@ fn is_empty(context: &RequestContext, open: &OpenFile) -> Result<bool> {
 }
 
 fn look(context: &RequestContext, open: &OpenFile, path: &RelPath, read: bool) -> Result<Opened> {
-    let who = context.call(open.caller.identity.actor());
-    open.volume().vfs.open(who, path, exact(read, true))
+    let actor = context.call(open.caller.identity.actor());
+    open.volume().vfs.open(actor, path, exact(read, true))
 }
 
 fn exact(read: bool, no_follow: bool) -> OpenHow {
@@ -168,15 +173,15 @@ pub(crate) fn carry_out(
     removal: Removal,
     parent_key: Option<ParentKey>,
 ) -> Result<()> {
-    let result = match &removal.doomed {
-        Some(doomed) => unlink(context, doomed, state.present_key()),
+    let result = match &removal.pending {
+        Some(pending) => unlink(context, pending, state.present_key()),
         None => Err(FsError::NotFound),
     };
-    if let (Ok(gone), Some(doomed)) = (&result, &removal.doomed) {
+    if let (Ok(removed), Some(pending)) = (&result, &removal.pending) {
         // The lease survives only if requester and remover use the same key.
-        let except = parent_key.filter(|key| doomed.parent_key == Some(*key));
-        report(context, table, doomed, gone, state.is_directory, except);
-        doomed.name.volume.note_freed();
+        let except = parent_key.filter(|key| pending.parent_key == Some(*key));
+        report(context, table, pending, removed, state.is_directory, except);
+        pending.name.volume.note_freed();
     }
     table.removed(context, state, removal.link);
     result.map(|_| ())
@@ -192,20 +197,20 @@ enum RemovedItem {
 fn report(
     context: &RequestContext,
     table: &Table,
-    doomed: &PendingDelete,
-    gone: &RemovedItem,
+    pending: &PendingDelete,
+    removed: &RemovedItem,
     is_directory: bool,
     except: Option<ParentKey>,
 ) {
-    let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
-    match gone {
+    let (vfs, caller) = (&pending.name.volume.vfs, &pending.caller);
+    match removed {
         RemovedItem::Name(path) => {
             table.break_directory_of(context, vfs, caller, path, except);
             let changes = [(ChangeKind::Removed, path)];
             table.watches.report(vfs, Some(caller), name_filter(is_directory), &changes);
         }
         RemovedItem::Stream(Some(name)) => {
-            let (path, changes) = (doomed.name.path(), [(ChangeKind::RemovedStream, name)]);
+            let (path, changes) = (pending.name.path(), [(ChangeKind::RemovedStream, name)]);
             let (watches, what) = (&table.watches, Filter::STREAM_NAME);
             watches.report_streams(vfs, Some(caller), what, &path, &changes);
         }
@@ -214,30 +219,31 @@ fn report(
 }
 
 /// Removes a name or stream, and returns it.
-fn unlink(context: &RequestContext, doomed: &PendingDelete, key: FileKey) -> Result<RemovedItem> {
-    let (vfs, caller) = (&doomed.name.volume.vfs, &doomed.caller);
-    if let Some(stream) = &doomed.name.stream {
+fn unlink(context: &RequestContext, pending: &PendingDelete, key: FileKey) -> Result<RemovedItem> {
+    let (vfs, caller) = (&pending.name.volume.vfs, &pending.caller);
+    if let Some(stream) = &pending.name.stream {
         return stream.remove(caller).map(RemovedItem::Stream);
     }
-    let mut path = doomed.name.path();
+    let mut path = pending.name.path();
     let mut result = Ok(());
     for _ in 0..REMOVE_TRIES_MAX {
-        let who = context.call(caller.identity.actor());
-        result = match vfs.remove(who, &path, key) {
+        let actor = context.call(caller.identity.actor());
+        result = match vfs.remove(actor, &path, key) {
             Err(FsError::NotFound) => unlink_symlink(context, vfs, caller, &path, key),
-            Err(FsError::AccessDenied) => match directory_to_unlink_in(context, doomed, &path, key)
-            {
-                Some(directory) => vfs.remove_in(
-                    NameActor::Granted(&caller.identity),
-                    ChildName { directory: &*directory.node, path: &path },
-                    Expected { key, is_file_as_seen: false },
-                ),
-                None => Err(FsError::AccessDenied),
-            },
+            Err(FsError::AccessDenied) => {
+                match directory_to_unlink_in(context, pending, &path, key) {
+                    Some(directory) => vfs.remove_in(
+                        NameActor::Granted(&caller.identity),
+                        ChildName { directory: &*directory.node, path: &path },
+                        Expected { key, is_file_as_seen: false },
+                    ),
+                    None => Err(FsError::AccessDenied),
+                }
+            }
             other => other,
         };
         // The name may have been changed since it was read.
-        let now = doomed.name.path();
+        let now = pending.name.path();
         if !matches!(result, Err(FsError::NotFound | FsError::PathNotFound)) || now == path {
             break;
         }
@@ -249,16 +255,16 @@ fn unlink(context: &RequestContext, doomed: &PendingDelete, key: FileKey) -> Res
 /// The directory from which a stored descriptor grants the removal that POSIX refuses.
 fn directory_to_unlink_in(
     context: &RequestContext,
-    doomed: &PendingDelete,
+    pending: &PendingDelete,
     path: &RelPath,
     key: FileKey,
 ) -> Option<Opened> {
-    let (volume, caller) = (&doomed.name.volume, &doomed.caller);
-    let who = context.call(caller.identity.actor());
+    let (volume, caller) = (&pending.name.volume, &pending.caller);
+    let actor = context.call(caller.identity.actor());
     let parent = path.parent()?;
-    let parent = volume.vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed);
+    let parent = volume.vfs.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed);
     let parent = parent.ok()?.opened;
-    let file = volume.vfs.open(who, path, exact(false, true)).ok()?;
+    let file = volume.vfs.open(actor, path, exact(false, true)).ok()?;
     let lets = file.attributes.key == key
         && stored_lets_remove(volume, caller, (&*file.node, &file.attributes), &parent);
     lets.then_some(parent)
@@ -272,11 +278,11 @@ fn unlink_symlink(
     path: &RelPath,
     key: FileKey,
 ) -> Result<()> {
-    let who = context.call(caller.identity.actor());
-    let link = vfs.open(who, path, exact(false, true))?;
-    let target = vfs.open(who, path, exact(false, false))?;
+    let actor = context.call(caller.identity.actor());
+    let link = vfs.open(actor, path, exact(false, true))?;
+    let target = vfs.open(actor, path, exact(false, false))?;
     if link.attributes.kind != FileKind::Symlink || target.attributes.key != key {
         return Err(FsError::NotFound);
     }
-    vfs.remove(who, path, link.attributes.key)
+    vfs.remove(actor, path, link.attributes.key)
 }

@@ -351,10 +351,10 @@ fn move_with_rights(
 
 /// The directory of a path, opened with the caller's rights.
 fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {
-    let who = context.call(open.caller.identity.actor());
+    let actor = context.call(open.caller.identity.actor());
     let (directory, _) = path.split().ok_or(FsError::AccessDenied)?;
     let vfs = &open.volume().vfs;
-    let found = vfs.open_directory(who, &directory, Case::Sensitive, Wait::Allowed)?;
+    let found = vfs.open_directory(actor, &directory, Case::Sensitive, Wait::Allowed)?;
     Ok(found.opened)
 }
 
@@ -405,7 +405,7 @@ fn rename_by(
     match route {
         RenameRoute::Paths => vfs.rename(context.call(user.actor()), from, to, replace),
         RenameRoute::Directories(right, directory, parent) => {
-            let who = match right {
+            let actor = match right {
                 NameAuthority::Own => NameActor::Own(context.call(user.actor())),
                 NameAuthority::Granted => NameActor::Granted(user),
             };
@@ -413,7 +413,7 @@ fn rename_by(
             let to = ChildName { directory: &*parent.node, path: to };
             let moved = open.key();
             let rename = ChildRename { from, moved, to, replace, replaced };
-            vfs.rename_in(who, rename)
+            vfs.rename_in(actor, rename)
         }
     }
 }
@@ -483,24 +483,24 @@ fn link_now(
     let (parent, to) = target_directory(context, table, open, to, into)?;
     check_moved(open, (&open.path(), &to))?;
     let vfs = &open.volume().vfs;
-    let who = context.call(open.caller.identity.actor());
+    let actor = context.call(open.caller.identity.actor());
     let target = match open.is_of_object() && !replace {
         // No lookup: the file system refuses an existing name.
         true => RenameTarget::Free,
         false => target(context, table, open, &open.path(), &parent, &to, replace)?,
     };
     match target {
-        RenameTarget::Free if open.is_of_object() => vfs.link_as_posix(who, &*open.node, &to)?,
-        RenameTarget::Free => vfs.link(who, &*open.node, &to, Replace::Never)?,
+        RenameTarget::Free if open.is_of_object() => vfs.link_as_posix(actor, &*open.node, &to)?,
+        RenameTarget::Free => vfs.link(actor, &*open.node, &to, Replace::Never)?,
         RenameTarget::Itself | RenameTarget::OtherName => return Err(FsError::AlreadyExists.into()),
         RenameTarget::Replaced(spelt, key) if spelt == to => {
-            vfs.link(who, &*open.node, &to, Replace::File)?;
+            vfs.link(actor, &*open.node, &to, Replace::File)?;
             finish_replacement(context, open, &to, key);
         }
         RenameTarget::Replaced(spelt, key) => {
-            vfs.remove(who, &spelt, key)?;
+            vfs.remove(actor, &spelt, key)?;
             finish_replacement(context, open, &spelt, key);
-            vfs.link(who, &*open.node, &to, Replace::File)?;
+            vfs.link(actor, &*open.node, &to, Replace::File)?;
         }
     }
     open.report_name(context, ChangeKind::Added, &to);
@@ -525,8 +525,8 @@ fn target_directory(
     let found = match into {
         // A directory found by handle, so that a symbolic link is none.
         Some(_) => {
-            let who = context.call(open.caller.identity.actor());
-            open.volume().vfs.open_directory(who, &parent, Case::Sensitive, Wait::Allowed)
+            let actor = context.call(open.caller.identity.actor());
+            open.volume().vfs.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed)
         }
         None => look(context, open, &parent).map(KnownOpen::from),
     };
@@ -662,6 +662,6 @@ fn look_for(
     let case = if path.is_root() { Case::Sensitive } else { open.case() };
     let wanted = WANTED;
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };
-    let who = context.call(open.caller.identity.actor());
-    open.volume().vfs.open(who, path, how)
+    let actor = context.call(open.caller.identity.actor());
+    open.volume().vfs.open(actor, path, how)
 }

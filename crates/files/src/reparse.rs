@@ -281,7 +281,7 @@ fn turn_now(
     }
     check_empty(&found)?;
     let passing = parent.join(&Name::new(format!("{PASSING_NAME}{}", open.id.0).into_bytes())?);
-    let made = match successor {
+    let created = match successor {
         Successor::Symlink(target) => vfs.symlink(identity.actor(), &passing, target)?,
         Successor::Special(kind) => {
             let mode = CreationMode::exactly(present.mode & 0o777);
@@ -297,10 +297,10 @@ fn turn_now(
         _ => vfs.rename(identity.actor(), &passing, &path, Replace::File),
     };
     if let Err(error) = result {
-        let _ = vfs.remove(identity.actor(), &passing, made.attributes.key);
+        let _ = vfs.remove(identity.actor(), &passing, created.attributes.key);
         return Err(error);
     }
-    open.redirect_to(made.node);
+    open.redirect_to(created.node);
     open.report_modified(context, Filter::ATTRIBUTES);
     Ok(())
 }

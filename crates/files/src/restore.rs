@@ -93,7 +93,7 @@ impl OpenFile {
         let path = self.path();
         further_paths.retain(|further| *further != path);
         let held = self.state.view();
-        let kept = held.grants.caches.durable_state(self.cache_owner());
+        let cached = held.grants.caches.durable_state(self.cache_owner());
         Some(OpenFacts {
             identity: identity.clone(),
             path,
@@ -103,8 +103,8 @@ impl OpenFile {
             semantics: self.semantics(),
             delete_on_close: self.deletes_on_close(),
             delete_pending: held.grants.is_delete_pending(self.name.link),
-            caching: kept.has,
-            epoch: kept.epoch,
+            caching: cached.has,
+            epoch: cached.epoch,
             cache_key: self.key,
             parent_key: self.parent_key,
             locks: held.grants.locks.of(self.id).collect(),
@@ -213,9 +213,9 @@ impl RequestFiles {
 /// Opens the file of `facts`. Its paths may lead to other files by now; the error is that of the
 /// first.
 fn reopen_file(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Opened> {
-    let who = caller.identity.actor();
+    let actor = caller.identity.actor();
     let open_at = |path: &RelPath| {
-        let opened = volume.vfs.open(who, path, reopen_how(volume, facts))?;
+        let opened = volume.vfs.open(actor, path, reopen_how(volume, facts))?;
         let attributes = &opened.attributes;
         let inode = attributes.key.inode;
         let found = FileIdentity::of(volume, &*opened.node, inode, attributes.born);

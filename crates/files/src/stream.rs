@@ -61,9 +61,9 @@ impl OpenStream {
 
     /// Removes the stream. Returns its name, or none if it had been removed before.
     pub fn remove(&self, caller: &Caller) -> Result<Option<StreamName>> {
-        let who = as_granted(caller, &*self.file);
+        let authority = as_granted(caller, &*self.file);
         match self.reachable() {
-            Ok(name) => self.file.remove_stream(who.actor(), &name).map(|()| Some(name)),
+            Ok(name) => self.file.remove_stream(authority.actor(), &name).map(|()| Some(name)),
             Err(_) => Ok(None),
         }
     }
@@ -223,7 +223,7 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         Err(FsError::NotFound) => None,
         other => Some(other?),
     };
-    let who = as_granted(&open.caller, &*stream.file);
+    let authority = as_granted(&open.caller, &*stream.file);
     let replaced = taken.as_ref().map(|taken| taken.name.clone()).filter(|name| *name != from);
     let how = match taken {
         Some(taken) if taken.name == from => {
@@ -236,13 +236,13 @@ fn rename_now(open: &OpenFile, to: &StreamName, replace: bool) -> Result<()> {
         Some(taken) => {
             check_replaceable(open, &taken)?;
             if taken.name != *to {
-                stream.file.remove_stream(who.actor(), &taken.name)?;
+                stream.file.remove_stream(authority.actor(), &taken.name)?;
             }
             Replace::File
         }
         None => Replace::Never,
     };
-    stream.file.rename_stream(who.actor(), &from, to, how)?;
+    stream.file.rename_stream(authority.actor(), &from, to, how)?;
     *lock(&stream.name) = to.clone();
     let mut changes: Vec<_> =
         replaced.iter().map(|name| (ChangeKind::RemovedStream, name)).collect();
@@ -265,32 +265,32 @@ pub(crate) struct StreamNode {
     pub file: Arc<dyn Node>,
     pub stream: Arc<OpenStream>,
     /// Authority to read and write the stream.
-    pub who: Authority,
+    pub authority: Authority,
     /// See [`vfs::Features::stream_bytes_max`].
     pub bytes_max: u64,
 }
 
 /// Error for a stream that was removed concurrently.
-fn gone(error: FsError) -> FsError {
+fn stale_if_removed(error: FsError) -> FsError {
     if error == FsError::NotFound { FsError::Stale } else { error }
 }
 
 impl StreamNode {
     fn size_bytes(&self) -> Result<u64> {
         let found = self.file.find_stream(METADATA, &self.stream.reachable()?, Case::Sensitive);
-        Ok(found.map_err(gone)?.size_bytes)
+        Ok(found.map_err(stale_if_removed)?.size_bytes)
     }
 
     /// The file that stores the data, if there is one: see [`Node::stream_data`].
     fn data(&self, writes: bool) -> Result<Option<Arc<dyn Node>>> {
         let name = self.stream.reachable()?;
-        self.file.stream_data(self.who.actor(), &name, writes).map_err(gone)
+        self.file.stream_data(self.authority.actor(), &name, writes).map_err(stale_if_removed)
     }
 
     /// Updates the file's times: the backend does not see a write to a stream's data file.
     fn touch(&self) {
         let changes = AttributeChanges { modified: TimeChange::Now, ..Default::default() };
-        if let Err(error) = self.file.set_attributes(self.who.actor(), &changes) {
+        if let Err(error) = self.file.set_attributes(self.authority.actor(), &changes) {
             tracing::debug!(%error, "the time of a change to a stream could not be set");
         }
     }
@@ -317,71 +317,71 @@ impl Node for StreamNode {
         Ok(Attributes { kind, size_bytes, allocated_bytes, dos, ..file })
     }
 
-    fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
-        self.file.set_attributes(who, changes)
+    fn set_attributes(&self, actor: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
+        self.file.set_attributes(actor, changes)
     }
 
     fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize> {
         if wait == Wait::Never {
             return Err(FsError::WouldBlock);
         }
-        let who = &self.who;
+        let authority = &self.authority;
         self.file
-            .read_stream(who.actor(), &self.stream.reachable()?, offset, length, into)
-            .map_err(gone)
+            .read_stream(authority.actor(), &self.stream.reachable()?, offset, length, into)
+            .map_err(stale_if_removed)
     }
 
     fn write(&self, _: Actor<'_>, offset: u64, data: &[u8]) -> Result<()> {
-        let who = &self.who;
+        let authority = &self.authority;
         self.file
-            .write_stream(who.actor(), &self.stream.reachable()?, offset, data)
-            .map_err(gone)?;
+            .write_stream(authority.actor(), &self.stream.reachable()?, offset, data)
+            .map_err(stale_if_removed)?;
         self.touch();
         Ok(())
     }
 
-    fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()> {
+    fn sync(&self, actor: Actor<'_>, data_only: bool) -> Result<()> {
         if let Ok(name) = self.stream.reachable() {
             match self.file.stream_data(SYNC, &name, false) {
-                Ok(Some(data)) => data.sync(who, data_only)?,
+                Ok(Some(data)) => data.sync(actor, data_only)?,
                 // A stream that was removed has no data left.
                 Ok(None) | Err(FsError::NotFound) => {}
                 Err(error) => return Err(error),
             }
         }
         // A stream's data may be stored as an attribute of its file.
-        self.file.sync(who, false)
+        self.file.sync(actor, false)
     }
 
     fn set_size(&self, _: Actor<'_>, size_bytes: u64) -> Result<()> {
-        let who = &self.who;
+        let authority = &self.authority;
         self.file
-            .set_stream_size(who.actor(), &self.stream.reachable()?, size_bytes)
-            .map_err(gone)?;
+            .set_stream_size(authority.actor(), &self.stream.reachable()?, size_bytes)
+            .map_err(stale_if_removed)?;
         self.touch();
         Ok(())
     }
 
-    fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+    fn allocate(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         // A size that can never be stored is refused now.
         if offset.saturating_add(length) > self.bytes_max {
             return Err(FsError::TooLarge);
         }
         match self.data(true)? {
-            Some(data) => data.allocate(who, offset, length),
+            Some(data) => data.allocate(actor, offset, length),
             // An attribute has no allocation of its own.
             None => Ok(()),
         }
     }
 
-    fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
+    fn punch_hole(&self, actor: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         if let Some(data) = self.data(true)? {
-            data.punch_hole(who, offset, length)?;
+            data.punch_hole(actor, offset, length)?;
             self.touch();
             return Ok(());
         }
         let count = self.size_bytes()?.saturating_sub(offset).min(length).min(ZEROS_BYTES_MAX);
-        self.write(who, offset, &vec![0; count as usize])
+        self.write(actor, offset, &vec![0; count as usize])
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>> {
@@ -412,16 +412,16 @@ impl Node for StreamNode {
         Err(FsError::NotSupported)
     }
 
-    fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>> {
-        self.file.xattr_names(who)
+    fn xattr_names(&self, actor: Actor<'_>) -> Result<Vec<XattrName>> {
+        self.file.xattr_names(actor)
     }
 
-    fn xattr(&self, who: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
-        self.file.xattr(who, name)
+    fn xattr(&self, actor: Actor<'_>, name: &XattrName) -> Result<Vec<u8>> {
+        self.file.xattr(actor, name)
     }
 
-    fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
-        self.file.set_xattr(who, name, value)
+    fn set_xattr(&self, actor: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()> {
+        self.file.set_xattr(actor, name, value)
     }
 
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>> {
@@ -432,8 +432,8 @@ impl Node for StreamNode {
         self.file.posix_acl()
     }
 
-    fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
-        self.file.set_security(who, change)
+    fn set_security(&self, actor: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
+        self.file.set_security(actor, change)
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -181,8 +181,8 @@ impl Drop for FileStateGuard<'_> {
         for (answer, result) in answers {
             let _ = answer.send(result);
         }
-        for (holder, told) in breaks {
-            self.context.send_break(holder, told);
+        for (holder, cache_break) in breaks {
+            self.context.send_break(holder, cache_break);
         }
         for waiter in settled {
             let _ = waiter.send(());
@@ -194,16 +194,16 @@ impl FileStateGuard<'_> {
     /// Takes the breaks to send, and drops holders that cache nothing any more.
     fn take_breaks(&mut self) -> Vec<(Arc<dyn CacheHolder>, CacheBreak)> {
         let mut breaks = Vec::new();
-        while let Some(told) = self.grants.caches.poll_break() {
-            if let Ok(at) = self.find_holder(told.owner) {
-                breaks.push((self.holders[at].1.clone(), told));
+        while let Some(cache_break) = self.grants.caches.poll_break() {
+            if let Ok(at) = self.find_holder(cache_break.owner) {
+                breaks.push((self.holders[at].1.clone(), cache_break));
             }
         }
-        while let Some(gone) = self.grants.caches.poll_removed_owner() {
-            if let Ok(at) = self.find_holder(gone) {
+        while let Some(removed_owner) = self.grants.caches.poll_removed_owner() {
+            if let Ok(at) = self.find_holder(removed_owner) {
                 self.holders.remove(at);
             }
-            if let CacheOwner::Key(key) = gone {
+            if let CacheOwner::Key(key) = removed_owner {
                 self.state.keys.release(key);
             }
         }
@@ -275,9 +275,9 @@ impl FileRecord {
     }
 
     /// Records a delete-pending name and its caller.
-    pub fn set_delete_pending(&mut self, doomed: PendingDelete) {
-        self.clear_delete_pending(doomed.name.link);
-        self.pending_deletes.push(doomed);
+    pub fn set_delete_pending(&mut self, pending: PendingDelete) {
+        self.clear_delete_pending(pending.name.link);
+        self.pending_deletes.push(pending);
     }
 
     /// Drops the delete-pending record of a name that was removed or stays.
@@ -293,7 +293,7 @@ impl FileRecord {
     }
 
     fn name(&mut self, volume: &Arc<Volume>, path: &RelPath) -> Arc<OpenName> {
-        // Drops names without opens; `doomed` keeps a delete-pending one alive.
+        // Drops names without opens; `pending_deletes` keeps a delete-pending one.
         self.names.retain(|n| Arc::strong_count(n) > 1);
         let known = self.names.iter().find(|n| n.is(&volume.vfs, path));
         if let Some(name) = known.filter(|n| Arc::ptr_eq(&n.volume, volume)) {
@@ -422,9 +422,9 @@ impl FileRecord {
         number: BreakNumber,
         awaited: BlockedOperation,
     ) -> BreakWait {
-        let (tell, settled) = oneshot::channel();
+        let (waker, settled) = oneshot::channel();
         self.break_waits.retain(|(_, waiter)| !waiter.is_canceled());
-        self.break_waits.push((awaited, tell));
+        self.break_waits.push((awaited, waker));
         BreakWait { state, number, settled }
     }
 
@@ -513,7 +513,7 @@ impl FileState {
 
     /// Whether this name of the file is delete pending.
     pub fn is_delete_pending_at(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
-        self.view().pending_deletes.iter().any(|doomed| doomed.name.is(vfs, path))
+        self.view().pending_deletes.iter().any(|pending| pending.name.is(vfs, path))
     }
 
     /// Whether the file is open in this tree, by any name.
@@ -567,7 +567,7 @@ impl FileState {
 pub(crate) struct Removal {
     pub link: LinkId,
     /// None if no caller requested it, a broken invariant: the name stays then.
-    pub doomed: Option<PendingDelete>,
+    pub pending: Option<PendingDelete>,
 }
 
 /// A registered open.
@@ -836,7 +836,7 @@ impl Table {
             if came_to_be { grants.handle_close(id) } else { grants.handle_withdraw(id) };
         let removal = remove.map(|link| Removal {
             link,
-            doomed: held.pending_deletes.iter().find(|d| d.name.link == link).cloned(),
+            pending: held.pending_deletes.iter().find(|d| d.name.link == link).cloned(),
         });
         end_entry(shard, held, state);
         removal

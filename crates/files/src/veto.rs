@@ -17,7 +17,7 @@ impl Volume {
     /// # Errors
     /// As above; [`FsError::PathNotFound`] below such a name; [`FsError::NotFound`] if the backend
     /// cannot determine the node's path.
-    pub(crate) fn check_reached(&self, opened: &Opened, makes: bool) -> Result<()> {
+    pub(crate) fn check_reached(&self, opened: &Opened, creates: bool) -> Result<()> {
         let veto = &self.options.veto_names;
         let may_be_elsewhere = opened.attributes.kind != FileKind::Symlink;
         if veto.is_empty() || !may_be_elsewhere || !self.features().follows_links {
@@ -25,7 +25,7 @@ impl Volume {
         }
         match self.reached(opened) {
             Some(path) if path == opened.path => Ok(()),
-            Some(path) => veto.check(&path, makes),
+            Some(path) => veto.check(&path, creates),
             None => Err(FsError::NotFound),
         }
     }

@@ -36,14 +36,14 @@ impl RequestFiles {
         open.claim_room(at, data.len() as u64)?;
         open.break_readers(&self.context);
         let kinds = open.write_kinds(at, data.len() as u64);
-        let kept = open.save_frozen_times();
+        let saved = open.save_frozen_times();
         if appends {
             open.node.append(caller.identity.actor(), data)?;
         } else {
             open.node.write(caller.identity.actor(), offset, data)?;
         }
         open.note_written(&self.context, caller, open.kinds_after(kinds));
-        open.restore_frozen_times(kept);
+        open.restore_frozen_times(saved);
         Ok(())
     }
 

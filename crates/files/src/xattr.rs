@@ -30,10 +30,10 @@ impl RequestFiles {
                 return Err(FsError::AccessDenied);
             }
         }
-        let who = as_granted(&open.caller, &*open.node);
+        let authority = as_granted(&open.caller, &*open.node);
         let mut all = Vec::with_capacity(names.len());
         for name in names {
-            match open.node.xattr(who.actor(), &name) {
+            match open.node.xattr(authority.actor(), &name) {
                 Ok(value) => all.push((name, value)),
                 // The attribute was removed since the listing.
                 Err(FsError::NotFound) => {}
@@ -53,8 +53,8 @@ impl RequestFiles {
         open.need_writable()?;
         let names = open.node.xattr_names(open.caller.identity.actor())?;
         let stored = names.iter().find(|n| n.as_bytes().eq_ignore_ascii_case(name.as_bytes()));
-        let who = as_granted(&open.caller, &*open.node);
-        open.node.set_xattr(who.actor(), stored.unwrap_or(name), value)?;
+        let authority = as_granted(&open.caller, &*open.node);
+        open.node.set_xattr(authority.actor(), stored.unwrap_or(name), value)?;
         open.report_modified(&self.context, Filter::EXTENDED_ATTRIBUTES);
         Ok(())
     }

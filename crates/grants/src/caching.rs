@@ -346,7 +346,7 @@ impl Caches {
     /// Takes all caching from an owner that cannot acknowledge, and notifies it.
     pub(crate) fn end_break(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
-        self.breaks.retain(|told| told.owner != owner);
+        self.breaks.retain(|cache_break| cache_break.owner != owner);
         self.queue_break(at, self.holders[at].has, Caching::NONE, false);
         self.settle(at, Caching::NONE);
     }
@@ -468,7 +468,7 @@ impl Caches {
         let at = self.find(owner).map_err(|_| AcknowledgeRefusal::NotBreaking)?;
         let breaking = self.holders[at].breaking.ok_or(AcknowledgeRefusal::NotBreaking)?;
         let is_lease = matches!(owner, CacheOwner::Key(_));
-        if !breaking.asked.contains(keeps) {
+        if !breaking.notified.contains(keeps) {
             if !is_lease {
                 self.settle(at, Caching::NONE);
             }
@@ -486,7 +486,7 @@ impl Caches {
     pub fn handle_return(&mut self, owner: CacheOwner) {
         let Ok(at) = self.find(owner) else { return };
         if self.holders[at].is_delegation {
-            self.breaks.retain(|told| told.owner != owner);
+            self.breaks.retain(|cache_break| cache_break.owner != owner);
             self.settle(at, Caching::NONE);
             self.change(at, |holder| holder.is_delegation = false);
         }
@@ -510,7 +510,7 @@ impl Caches {
         let Ok(at) = self.find(owner) else { return };
         let OwnerCaching { has, breaking, .. } = self.holders[at];
         if let Some(breaking) = breaking {
-            self.queue_break(at, has, breaking.asked, true);
+            self.queue_break(at, has, breaking.notified, true);
         }
     }
 
@@ -523,14 +523,14 @@ impl Caches {
             return;
         }
         self.begun.0 += 1;
-        let asked = (required | Caching::READ) & keeps;
+        let notified = (required | Caching::READ) & keeps;
         let breaking =
-            Some(OutstandingBreak { asked, required, number: self.begun, is_renewed: false });
+            Some(OutstandingBreak { notified, required, number: self.begun, is_renewed: false });
         self.change(at, |holder| {
             holder.has = keeps;
             holder.breaking = breaking;
         });
-        self.queue_break(at, keeps, asked, true);
+        self.queue_break(at, keeps, notified, true);
     }
 
     /// Ends breaks up to `latest` without an acknowledgement. Delegations are left to
@@ -569,7 +569,7 @@ impl Caches {
         holder.opens -= 1;
         holder.non_stat_opens -= u32::from(was_non_stat);
         if holder.opens == 0 {
-            self.breaks.retain(|told| told.owner != owner);
+            self.breaks.retain(|cache_break| cache_break.owner != owner);
             self.remove(at);
         }
     }
@@ -610,7 +610,7 @@ impl Caches {
         if acknowledge {
             self.begun.0 += 1;
             let (number, is_renewed) = (self.begun, false);
-            let breaking = OutstandingBreak { asked: to, required: to, number, is_renewed };
+            let breaking = OutstandingBreak { notified: to, required: to, number, is_renewed };
             self.change(at, |holder| holder.breaking = Some(breaking));
         } else {
             self.settle(at, to);

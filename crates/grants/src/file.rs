@@ -455,9 +455,9 @@ impl FileGrants {
         }
         let link = open.link;
         // POSIX opens do not pin a name. MS-FSA 2.1.5.5 requires the last open.
-        let kept = self.opens.iter().any(|held| held.link == link && !held.posix);
+        let is_pinned = self.opens.iter().any(|held| held.link == link && !held.posix);
         let removes =
-            !kept && self.delete_pending.contains(&link) && !self.in_removal.contains(&link);
+            !is_pinned && self.delete_pending.contains(&link) && !self.in_removal.contains(&link);
         if removes {
             self.in_removal.push(link);
         }

@@ -76,7 +76,7 @@ impl RequestFiles {
             if new.is_device() && !(volume.options.device_nodes && caller.is_root()) {
                 return Err(FsError::PrivilegeNotHeld);
             }
-            let made = directory.create_with_stable_path(&caller, |path| {
+            let created = directory.create_with_stable_path(&caller, |path| {
                 let path = path.join(&name);
                 volume.options.veto_names.check(&path, true)?;
                 if let NewObject::Symlink { target } = &new {
@@ -94,10 +94,10 @@ impl RequestFiles {
                 create(&caller, &directory, &path, &new, is_granted)
             })?;
             let vfs = &volume.vfs;
-            table.break_directory_of(&context, vfs, &caller, &made.path, None);
-            let change = [(ChangeKind::Added, &made.path)];
+            table.break_directory_of(&context, vfs, &caller, &created.path, None);
+            let change = [(ChangeKind::Added, &created.path)];
             table.watches.report(vfs, Some(&caller), name_filter(false), &change);
-            Ok(object_of(volume, made))
+            Ok(object_of(volume, created))
         })
         .await
     }
@@ -132,19 +132,19 @@ fn create(
     is_granted: bool,
 ) -> Result<CreatedObject> {
     let (options, vfs) = (&directory.volume.options, &directory.volume.vfs);
-    let who = caller.identity.actor();
-    let (made, new_child) = match new {
+    let actor = caller.identity.actor();
+    let (created, new_child) = match new {
         NewObject::Symlink { target } => {
-            (vfs.symlink(who, path, target), NewChild::Symlink(target))
+            (vfs.symlink(actor, path, target), NewChild::Symlink(target))
         }
         NewObject::Special { kind, mode } => {
             let mode = mode.unwrap_or(NewMode::exactly(options.file_mode)).at_creation();
             let kind = *kind;
-            (vfs.make_special(who, path, kind, mode), NewChild::Special { kind, mode })
+            (vfs.make_special(actor, path, kind, mode), NewChild::Special { kind, mode })
         }
         NewObject::Directory { .. } => return Err(FsError::InvalidParameter),
     };
-    match made {
+    match created {
         // Created in the authorized directory: the path may lead to another one by now. An ACL does
         // not grant creating a device.
         Err(FsError::AccessDenied) if is_granted && !new.is_device() => {

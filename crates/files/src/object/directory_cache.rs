@@ -56,11 +56,11 @@ impl DirectoryCache {
     /// Evicts a directory that was removed.
     pub fn evict(&self, handle: &NodeHandle) {
         let mut inner = lock(&self.0);
-        let gone = inner.by_handle.remove(handle);
-        if gone.is_some() {
+        let evicted = inner.by_handle.remove(handle);
+        if evicted.is_some() {
             inner.order.retain(|known| known != handle);
         }
         drop(inner);
-        drop(gone);
+        drop(evicted);
     }
 }

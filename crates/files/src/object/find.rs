@@ -123,8 +123,8 @@ impl RequestFiles {
         let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
         let context = self.context.clone();
         self.looked(move |wait| {
-            let who = context.call(caller.identity.actor());
-            look_up_with_attributes(who, &directory, &name, wait)
+            let actor = context.call(caller.identity.actor());
+            look_up_with_attributes(actor, &directory, &name, wait)
         })
         .await
     }
@@ -138,11 +138,11 @@ impl RequestFiles {
         let (caller, directory) = (caller.clone(), directory.clone());
         let context = self.context.clone();
         self.looked(move |wait| {
-            let who = context.call(caller.identity.actor());
+            let actor = context.call(caller.identity.actor());
             directory.with_stable_path(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;
                 let volume = &directory.volume;
-                let found = volume.vfs.open(who, &parent, OpenHow::looking(wait))?;
+                let found = volume.vfs.open(actor, &parent, OpenHow::looking(wait))?;
                 Ok(object_of(volume, found))
             })
         })
@@ -151,7 +151,7 @@ impl RequestFiles {
 }
 
 fn look_up_with_attributes(
-    who: Actor<'_>,
+    actor: Actor<'_>,
     directory: &Object,
     name: &Name,
     wait: Wait,
@@ -160,7 +160,7 @@ fn look_up_with_attributes(
     directory.with_stable_path(|path| {
         let path = path.join(name);
         volume.options.veto_names.check(&path, false)?;
-        let found = volume.vfs.open(who, &path, OpenHow::looking(wait))?;
+        let found = volume.vfs.open(actor, &path, OpenHow::looking(wait))?;
         let attributes = found.attributes;
         Ok((object_of(volume, found), attributes))
     })
@@ -193,8 +193,8 @@ impl Object {
         self.or_known_path(self.volume.vfs.path_since(LOCATE.in_order(order), &*self.node))
     }
 
-    fn or_known_path(&self, told: Result<RelPath>) -> Result<RelPath> {
-        match told {
+    fn or_known_path(&self, reported: Result<RelPath>) -> Result<RelPath> {
+        match reported {
             // Such a backend reaches nodes by path only.
             Err(FsError::NotSupported) => Ok(self.path.clone()),
             other => other,

@@ -103,8 +103,8 @@ impl Files {
             rest.split_last_chunk::<{ Handle::SEAL_BYTES }>().ok_or(FsError::InvalidParameter)?;
         let [FORM, volume @ ..] = *head else { return Err(FsError::InvalidParameter) };
         let volume = VolumeId(u32::from_be_bytes(volume));
-        let made = Handle::new(volume, NodeHandle::new(node)?, self.seal.as_deref());
-        if is_same(&made.bytes, bytes) { Ok(made) } else { Err(FsError::InvalidParameter) }
+        let handle = Handle::new(volume, NodeHandle::new(node)?, self.seal.as_deref());
+        if is_same(&handle.bytes, bytes) { Ok(handle) } else { Err(FsError::InvalidParameter) }
     }
 }
 

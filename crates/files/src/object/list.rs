@@ -215,8 +215,8 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
         known: Option<vfs::NodeHandle>,
     ) -> Option<Handle> {
         let Listing { caller, directory, wish, seal, .. } = &*self.listing;
-        let who = caller.identity.actor();
-        let ask = || directory.volume.vfs.child_handle(who, self.node, name, attributes).ok();
+        let actor = caller.identity.actor();
+        let ask = || directory.volume.vfs.child_handle(actor, self.node, name, attributes).ok();
         let (id, node) = (wish.handles?, known.or_else(ask)?);
         Some(Handle::new(id, node, seal.as_deref()))
     }
@@ -318,13 +318,13 @@ impl<T: ObjectListSink> Listing<T> {
         };
         let (caller, vfs) = (self.caller.clone(), self.directory.volume.vfs.clone());
         let context = self.context.clone();
-        let who = context.call(caller.identity.actor());
+        let actor = context.call(caller.identity.actor());
         let node = match self.node.take() {
             Some(node) => node,
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
                 let known = |sink: &mut ListingSink<'_, T>| {
-                    vfs.list_known(&*node, who, cookie, wanted, sink)
+                    vfs.list_known(&*node, actor, cookie, wanted, sink)
                 };
                 if self.take(&*node, count_max, known)? {
                     return Ok(());
@@ -334,7 +334,7 @@ impl<T: ObjectListSink> Listing<T> {
         };
         let cookie = self.cookie;
         let ask = |sink: &mut ListingSink<'_, T>| {
-            vfs.list_with_attributes(&*node, who, cookie, wanted, sink).map(Some)
+            vfs.list_with_attributes(&*node, actor, cookie, wanted, sink).map(Some)
         };
         self.take(&*node, count_max, ask)?;
         self.node = Some(node);
@@ -368,8 +368,8 @@ impl<T: ObjectListSink> Listing<T> {
         let Object { volume, path, .. } = &self.directory;
         let look = || {
             let path = path.join(name);
-            let who = self.context.call(self.caller.identity.actor());
-            let child = volume.vfs.open(who, &path, OpenHow::looking(Wait::Allowed))?;
+            let actor = self.context.call(self.caller.identity.actor());
+            let child = volume.vfs.open(actor, &path, OpenHow::looking(Wait::Allowed))?;
             Ok::<_, FsError>(rights_to_opened(volume, &self.caller, &child).contains(reads))
         };
         self.caller.is_root()
@@ -398,11 +398,11 @@ impl<T: ObjectListSink> Listing<T> {
     }
 
     /// Opens exactly the authorized node, since its name may refer to another by now.
-    fn open_as(&self, who: Actor<'_>) -> Result<Arc<dyn Node>> {
+    fn open_as(&self, actor: Actor<'_>) -> Result<Arc<dyn Node>> {
         let how = OpenHow { read: true, ..OpenHow::looking(Wait::Allowed) };
         let Object { volume, node, path } = &self.directory;
-        let opened = match volume.vfs.open_node(who, &**node, how) {
-            Err(FsError::NotSupported) => volume.vfs.open(who, path, how)?,
+        let opened = match volume.vfs.open_node(actor, &**node, how) {
+            Err(FsError::NotSupported) => volume.vfs.open(actor, path, how)?,
             other => other?,
         };
         let is_same = opened.attributes.key == node.key();

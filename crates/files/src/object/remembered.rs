@@ -111,8 +111,8 @@ impl Object {
             return None;
         }
         self.volume.options.veto_names.check(path, false).ok()?;
-        let who = context.call(caller.identity.actor());
-        self.volume.vfs.remembered(who, &*self.node, path)
+        let actor = context.call(caller.identity.actor());
+        self.volume.vfs.remembered(actor, &*self.node, path)
     }
 }
 
@@ -126,8 +126,9 @@ fn lets_remove(
 ) -> bool {
     let mut is_refused = false;
     let by_directory = || {
-        let (who, case, wait) = (&caller.identity, Case::Sensitive, Wait::Never);
-        let Ok(known) = volume.vfs.open_directory(context.call(who.actor()), directory, case, wait)
+        let (identity, case, wait) = (&caller.identity, Case::Sensitive, Wait::Never);
+        let Ok(known) =
+            volume.vfs.open_directory(context.call(identity.actor()), directory, case, wait)
         else {
             return Access::NONE;
         };

@@ -71,8 +71,8 @@ impl RequestFiles {
         let (caller, object, name) = (caller.clone(), object.clone(), name.clone());
         self.offload(move || {
             need(&caller, &object, Access::READ_EA)?;
-            let who = as_granted(&caller, &*object.node);
-            object.node.xattr(who.actor(), &name)
+            let authority = as_granted(&caller, &*object.node);
+            object.node.xattr(authority.actor(), &name)
         })
         .await
     }
@@ -115,8 +115,8 @@ impl RequestFiles {
                 }
                 _ => {}
             }
-            let who = as_granted(&caller, &*object.node);
-            object.node.set_xattr(who.actor(), &name, value.as_deref())?;
+            let authority = as_granted(&caller, &*object.node);
+            object.node.set_xattr(authority.actor(), &name, value.as_deref())?;
             drop(turn);
             let path = object.present_path().unwrap_or(RelPath::nameless(object.key()));
             table.break_directory_of(&context, &object.volume.vfs, &caller, &path, None);

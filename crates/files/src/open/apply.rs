@@ -67,8 +67,8 @@ impl NodeInitialiser for RequestInitialiser<'_> {
             }
         }
         if let Some(name) = &opening.plan.stream {
-            let who = as_granted(&opening.caller, &*new.node);
-            new.node.create_stream(who.actor(), name, opening.volume.options.case)?;
+            let authority = as_granted(&opening.caller, &*new.node);
+            new.node.create_stream(authority.actor(), name, opening.volume.options.case)?;
         }
         Ok(initialised)
     }
@@ -109,11 +109,11 @@ impl Opening {
                 let name = self.plan.path.name().ok_or(FsError::AccessDenied)?;
                 let path = directory.path.join(&name);
                 let child = ChildName { directory: &*directory.node, path: &path };
-                let who = NameActor::Granted(&self.caller.identity);
-                let opened = vfs.create_in(who, child, case, how)?;
+                let actor = NameActor::Granted(&self.caller.identity);
+                let opened = vfs.create_in(actor, child, case, how)?;
                 Ok(CreatedNode { opened, granted_in: Some(directory.node.clone()) })
             }
-            (made, _) => Ok(CreatedNode { opened: made?, granted_in: None }),
+            (created, _) => Ok(CreatedNode { opened: created?, granted_in: None }),
         }
     }
 
@@ -153,9 +153,9 @@ impl Opening {
         // that marks its origin (such as Zone.Identifier).
         opened.node.set_size(self.user(), 0)?;
         if !streams.is_empty() {
-            let who = as_granted(&self.caller, &*opened.node);
+            let authority = as_granted(&self.caller, &*opened.node);
             for stream in &streams {
-                opened.node.remove_stream(who.actor(), &stream.name)?;
+                opened.node.remove_stream(authority.actor(), &stream.name)?;
                 let changes = [(ChangeKind::RemovedStream, &stream.name)];
                 self.report_streams(Filter::STREAM_NAME, &opened.path, &changes);
             }
@@ -190,9 +190,11 @@ impl Opening {
         if self.plan.xattrs.is_empty() {
             return Ok(());
         }
-        let who = as_granted(&self.caller, &*opened.node);
+        let authority = as_granted(&self.caller, &*opened.node);
         let mut xattrs = self.plan.xattrs.iter();
-        xattrs.try_for_each(|(name, value)| opened.node.set_xattr(who.actor(), name, Some(value)))
+        xattrs.try_for_each(|(name, value)| {
+            opened.node.set_xattr(authority.actor(), name, Some(value))
+        })
     }
 
     fn creation_mode(&self, is_directory: bool) -> CreationMode {
@@ -222,10 +224,10 @@ impl Opening {
             acl::keep_within(inherited, bits);
         }
         let mut descriptor = match (self.descriptor.clone(), inherited) {
-            (Some(asked), Some(inherited)) if !has_list(&asked) => {
-                Descriptor { owner: asked.owner, group: asked.group, ..inherited }
+            (Some(requested), Some(inherited)) if !has_list(&requested) => {
+                Descriptor { owner: requested.owner, group: requested.group, ..inherited }
             }
-            (Some(asked), _) => asked,
+            (Some(requested), _) => requested,
             (None, inherited) => inherited?,
         };
         if !has_list(&descriptor) {
@@ -256,8 +258,8 @@ pub(super) fn reserve(volume: &Volume, caller: &Caller, opened: &Opened, bytes: 
 }
 
 /// DOS attributes to store with a new node; none if they equal the default.
-fn new_bits(asked: u32, is_directory: bool) -> Option<u32> {
-    let settable = asked & dos::SETTABLE;
+fn new_bits(requested: u32, is_directory: bool) -> Option<u32> {
+    let settable = requested & dos::SETTABLE;
     if is_directory {
         let bits = settable & !dos::ARCHIVE & !dos::TEMPORARY;
         return (bits != 0).then_some(bits | dos::DIRECTORY);

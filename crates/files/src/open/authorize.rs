@@ -97,8 +97,8 @@ impl Opening {
             return Err(FsError::AccessDenied);
         }
         // An overwrite must repeat the hidden and system attributes of the file.
-        let kept = bits & (dos::HIDDEN | dos::SYSTEM);
-        if self.replaces() && !self.is_posix() && kept & !self.plan.dos_bits != 0 {
+        let hidden_or_system = bits & (dos::HIDDEN | dos::SYSTEM);
+        if self.replaces() && !self.is_posix() && hidden_or_system & !self.plan.dos_bits != 0 {
             return Err(FsError::AccessDenied);
         }
         if !self.plan.delete_on_close {
@@ -107,8 +107,8 @@ impl Opening {
         if !granted.contains(Access::DELETE) || self.plan.path.is_root() {
             return Err(FsError::AccessDenied);
         }
-        let is_kept = bits & dos::READONLY != 0 && !self.is_posix();
-        if is_kept || self.volume.is_unchangeable() {
+        let is_undeletable = bits & dos::READONLY != 0 && !self.is_posix();
+        if is_undeletable || self.volume.is_unchangeable() {
             return Err(FsError::CannotDelete);
         }
         // Refused now: at close no caller receives the error.

@@ -78,55 +78,58 @@ impl Opening {
     /// removed: a restart would find it as another caller's file.
     pub(super) fn enter_created(
         &mut self,
-        mut made: UnregisteredNode,
+        mut created: UnregisteredNode,
         version: &TableVersion,
     ) -> Result<OpenAttempt> {
-        let granted = self.granted_to_creator(&made.opened, made.descriptor.as_ref());
+        let granted = self.granted_to_creator(&created.opened, created.descriptor.as_ref());
         // Another client may have opened the node meanwhile; then it stays, and this open loses.
         let entered = match &self.plan.stream {
-            None => self.acquire(&made.opened, granted),
-            Some(_) => self.hold(&made.opened, granted),
+            None => self.acquire(&created.opened, granted),
+            Some(_) => self.hold(&created.opened, granted),
         };
-        match self.locate_created(&mut made, version)? {
+        match self.locate_created(&mut created, version)? {
             NodeLocation::Original => {}
             NodeLocation::Removed => return Ok(OpenAttempt::Lost),
             NodeLocation::Unsettled => {
-                self.unregistered = Some(UnregisteredNode { is_retry: true, ..made });
+                self.unregistered = Some(UnregisteredNode { is_retry: true, ..created });
                 return Ok(OpenAttempt::Lost);
             }
         }
         let ticket = match entered {
             Ok(ticket) => ticket,
             Err(OpenRefusal::Breaking(wait)) => {
-                self.unregistered = Some(UnregisteredNode { is_retry: true, ..made });
+                self.unregistered = Some(UnregisteredNode { is_retry: true, ..created });
                 return Ok(OpenAttempt::Breaking(wait));
             }
-            Err(OpenRefusal::Refused(FsError::DeletePending)) if self.is_of_earlier_file(&made) => {
-                self.unregistered = Some(UnregisteredNode { is_retry: true, ..made });
+            Err(OpenRefusal::Refused(FsError::DeletePending))
+                if self.is_of_earlier_file(&created) =>
+            {
+                self.unregistered = Some(UnregisteredNode { is_retry: true, ..created });
                 return Ok(OpenAttempt::Lost);
             }
             Err(OpenRefusal::Refused(error)) => return Err(error),
         };
         match &self.plan.stream {
-            None => self.finish_created(made, ticket, granted),
-            Some(name) => self.open_new_stream(made, name, ticket, granted),
+            None => self.finish_created(created, ticket, granted),
+            Some(name) => self.open_new_stream(created, name, ticket, granted),
         }
     }
 
     /// Whether the delete-pending file is an earlier one with the same file number. Its name is
     /// gone, and the table drops it soon.
-    fn is_of_earlier_file(&self, made: &UnregisteredNode) -> bool {
-        let known = self.table.find(made.opened.attributes.key);
-        known.is_none_or(|known| !known.is_delete_pending_at(&self.volume.vfs, &made.opened.path))
+    fn is_of_earlier_file(&self, created: &UnregisteredNode) -> bool {
+        let known = self.table.find(created.opened.attributes.key);
+        known
+            .is_none_or(|known| !known.is_delete_pending_at(&self.volume.vfs, &created.opened.path))
     }
 
     fn finish_created(
         &self,
-        made: UnregisteredNode,
+        created: UnregisteredNode,
         ticket: Ticket,
         granted: Access,
     ) -> Result<OpenAttempt> {
-        let opened = made.opened;
+        let opened = created.opened;
         let ticket = ticket.of_new_file(&self.caller);
         let is_directory = opened.attributes.kind == FileKind::Directory;
         let changed = self.shape_data(&opened, is_directory)?;
@@ -144,19 +147,19 @@ impl Opening {
     /// open.
     fn locate_created(
         &self,
-        made: &mut UnregisteredNode,
+        created: &mut UnregisteredNode,
         version: &TableVersion,
     ) -> Result<NodeLocation> {
-        let nothing_moved = version.is_current(&self.table) && !made.is_retry;
+        let nothing_moved = version.is_current(&self.table) && !created.is_retry;
         // Removals are frequent: the link count tells whether they concern this node, without a
         // path lookup.
-        if nothing_moved && !self.lost_its_name(version, &made.opened)? {
+        if nothing_moved && !self.lost_its_name(version, &created.opened)? {
             return Ok(NodeLocation::Original);
         }
         if self.table.epoch().is_none() {
             return Ok(NodeLocation::Unsettled);
         }
-        let opened = &mut made.opened;
+        let opened = &mut created.opened;
         let (vfs, root) =
             (&self.volume.vfs, self.context.call(Actor::server(ServerWork::LocateNode)));
         let how = OpenHow::looking(Wait::Allowed);

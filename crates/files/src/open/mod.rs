@@ -426,8 +426,8 @@ impl Opening {
     /// Runs the stages once, from the current path.
     fn once(&mut self, wait: Wait) -> Result<OpenAttempt> {
         self.refresh_path()?;
-        let makes = self.plan.if_missing == IfMissing::Create;
-        self.volume.options.veto_names.check(&self.plan.path, makes)?;
+        let creates = self.plan.if_missing == IfMissing::Create;
+        self.volume.options.veto_names.check(&self.plan.path, creates)?;
         self.at_path(wait)
     }
 
@@ -438,7 +438,7 @@ impl Opening {
         }
         let version = TableVersion { epoch: self.table.epoch(), removals: self.table.removals() };
         let result = match self.unregistered.take() {
-            Some(made) => self.enter_created(made, &version),
+            Some(created) => self.enter_created(created, &version),
             None => self.find_or_create(wait, &version),
         };
         match result {

@@ -85,13 +85,13 @@ impl Opening {
     }
 
     /// Opens the target in the backend.
-    pub(super) fn open_in_backend(&self, who: Actor<'_>, how: OpenHow) -> Result<Opened> {
+    pub(super) fn open_in_backend(&self, actor: Actor<'_>, how: OpenHow) -> Result<Opened> {
         let OpenOrigin::Object(object) = &self.origin else {
-            return self.volume.vfs.open(who, &self.plan.path, how);
+            return self.volume.vfs.open(actor, &self.plan.path, how);
         };
-        match self.volume.vfs.open_node(who, &*object.node, how) {
+        match self.volume.vfs.open_node(actor, &*object.node, how) {
             Err(FsError::NotSupported) => {
-                let found = self.volume.vfs.open(who, &self.plan.path, how)?;
+                let found = self.volume.vfs.open(actor, &self.plan.path, how)?;
                 let is_same = found.attributes.key == object.key();
                 if is_same { Ok(found) } else { Err(FsError::Stale) }
             }
@@ -100,10 +100,10 @@ impl Opening {
     }
 
     /// As [`Opening::open_in_backend`], with the security information that the backend returns.
-    pub(super) fn open_known(&self, who: Actor<'_>, how: OpenHow) -> Result<KnownOpen> {
+    pub(super) fn open_known(&self, actor: Actor<'_>, how: OpenHow) -> Result<KnownOpen> {
         match self.origin {
-            OpenOrigin::Object(_) => self.open_in_backend(who, how).map(KnownOpen::from),
-            _ => self.volume.vfs.open_known(who, &self.plan.path, how),
+            OpenOrigin::Object(_) => self.open_in_backend(actor, how).map(KnownOpen::from),
+            _ => self.volume.vfs.open_known(actor, &self.plan.path, how),
         }
     }
 

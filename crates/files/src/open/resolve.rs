@@ -44,10 +44,10 @@ impl Opening {
             wait,
         };
         // MAXIMUM_ALLOWED falls back to as much as POSIX allows.
-        let asked = how;
+        let requested = how;
         loop {
             match self.open_known(self.user(), how) {
-                Err(FsError::AccessDenied) if how == asked && (how.read || how.write) => {
+                Err(FsError::AccessDenied) if how == requested && (how.read || how.write) => {
                     match self.resolve_beyond_mode(how, maximum)? {
                         Some(found) => return Ok(found),
                         None if how.write && !needs_write => how.write = false,
@@ -220,9 +220,9 @@ impl Opening {
         Ok(found)
     }
 
-    fn check_reached(&self, opened: &Opened, makes: bool) -> Result<()> {
+    fn check_reached(&self, opened: &Opened, creates: bool) -> Result<()> {
         match self.origin {
-            OpenOrigin::Path => self.volume.check_reached(opened, makes),
+            OpenOrigin::Path => self.volume.check_reached(opened, creates),
             OpenOrigin::Object(_) | OpenOrigin::Name(..) => Ok(()),
         }
     }

@@ -74,15 +74,15 @@ impl Opening {
     /// Opens the stream of a held file that was created with it.
     pub(super) fn open_new_stream(
         &self,
-        made: UnregisteredNode,
+        created: UnregisteredNode,
         name: &StreamName,
         hold: Ticket,
         granted: Access,
     ) -> Result<OpenAttempt> {
         let hold = hold.of_new_file(&self.caller);
-        self.shape_data(&made.opened, false)?;
-        let stored = self.report_new_stream(&made.opened, name);
-        self.enter(made.opened, hold, stored, granted)
+        self.shape_data(&created.opened, false)?;
+        let stored = self.report_new_stream(&created.opened, name);
+        self.enter(created.opened, hold, stored, granted)
     }
 
     /// Checks that the file can have streams and that the open may refer to one.
@@ -168,7 +168,7 @@ impl Opening {
         let stream = ticket.stream().expect("acquired as one");
         let is_directory = file.attributes.kind == FileKind::Directory;
         let node: Arc<dyn Node> = Arc::new(StreamNode {
-            who: as_granted(&self.caller, &*file.node),
+            authority: as_granted(&self.caller, &*file.node),
             file: file.node,
             stream,
             bytes_max: self.volume.vfs.features().stream_bytes_max,

@@ -135,9 +135,9 @@ impl SyncTurn {
             self.key = Some(key);
             let result = sync().inspect_err(|error| self.failures.note(key.file, *error));
             self.key = None;
-            for told in self.syncs.with(self.device, |queue| queue.finish(key)) {
+            for reply in self.syncs.with(self.device, |queue| queue.finish(key)) {
                 // The requester may have disconnected.
-                let _ = told.send(result);
+                let _ = reply.send(result);
             }
         }
         self.is_over = true;
@@ -233,10 +233,10 @@ impl RequestFiles {
     async fn sync_all(&self, calls: impl Iterator<Item = (SyncKey, SyncCall)>) -> Result<()> {
         let mut waits: SmallVec<[oneshot::Receiver<Result<()>>; 2]> = SmallVec::new();
         for (key, call) in calls {
-            let (told, wait) = oneshot::channel();
+            let (reply, wait) = oneshot::channel();
             waits.push(wait);
             let device = key.file.device;
-            let join = |queue: &mut Queue| queue.join(key, &self.holder, call, told);
+            let join = |queue: &mut Queue| queue.join(key, &self.holder, call, reply);
             if self.syncs.with(device, join) {
                 let (syncs, failures) = (self.syncs.clone(), self.disk_failures.clone());
                 let turn = SyncTurn { syncs, failures, device, key: None, is_over: false };

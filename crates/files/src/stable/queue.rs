@@ -363,27 +363,27 @@ mod tests {
             let new = |all, holder| SyncQueue::new(SyncBounds { all, holder });
             let mut queue: SyncQueue<u64, u64, (), usize> =
                 new(1 + draw(3) as usize, 1 + draw(3) as usize);
-            let (mut summoned, mut asked) = (0, Vec::new());
+            let (mut summoned, mut joined) = (0, Vec::new());
             // Time counts steps; a sync in flight has a key and its start.
-            let (mut under_way, mut told): (Vec<(u64, usize)>, Vec<bool>) = Default::default();
+            let (mut under_way, mut served): (Vec<(u64, usize)>, Vec<bool>) = Default::default();
             let finish = |queue: &mut SyncQueue<u64, u64, (), usize>,
                           (key, began): (u64, usize),
-                          asked: &[(u64, usize)],
-                          told: &mut Vec<bool>| {
+                          joined: &[(u64, usize)],
+                          served: &mut Vec<bool>| {
                 for waiter in queue.finish(key) {
-                    assert!(!std::mem::replace(&mut told[waiter], true), "told twice");
-                    assert_eq!(asked[waiter].0, key);
-                    assert!(asked[waiter].1 < began, "seed {seed}");
+                    assert!(!std::mem::replace(&mut served[waiter], true), "served twice");
+                    assert_eq!(joined[waiter].0, key);
+                    assert!(joined[waiter].1 < began, "seed {seed}");
                 }
             };
             for time in 0..40 {
                 match draw(3) {
                     0 => {
                         let key = draw(3);
-                        asked.push((key, time));
-                        told.push(false);
+                        joined.push((key, time));
+                        served.push(false);
                         let holder = draw(3);
-                        summoned += usize::from(queue.join(key, &holder, (), asked.len() - 1));
+                        summoned += usize::from(queue.join(key, &holder, (), joined.len() - 1));
                     }
                     1 if summoned > 0 => {
                         summoned -= 1;
@@ -391,7 +391,7 @@ mod tests {
                     }
                     _ if !under_way.is_empty() => {
                         let one = under_way.swap_remove(draw(under_way.len() as u64) as usize);
-                        finish(&mut queue, one, &asked, &mut told);
+                        finish(&mut queue, one, &joined, &mut served);
                         summoned += 1;
                     }
                     _ => {}
@@ -404,14 +404,14 @@ mod tests {
             while summoned > 0 || !under_way.is_empty() {
                 time += 1;
                 if let Some(one) = under_way.pop() {
-                    finish(&mut queue, one, &asked, &mut told);
+                    finish(&mut queue, one, &joined, &mut served);
                     summoned += 1;
                 } else {
                     summoned -= 1;
                     under_way.extend(queue.next().map(|(key, ())| (key, time)));
                 }
             }
-            assert!(told.iter().all(|told| *told) && queue.is_idle(), "seed {seed}");
+            assert!(served.iter().all(|served| *served) && queue.is_idle(), "seed {seed}");
             assert!(queue.lanes.is_empty() && queue.turns.is_empty(), "seed {seed}");
         }
     }

@@ -20,22 +20,22 @@ impl Watcher {
     /// Registers with the backend. Without support there, the watch lacks external changes.
     pub(super) fn watch_external(self: &Arc<Self>, directory: &dyn Node) {
         let weak: Weak<Self> = Arc::downgrade(self);
-        let tell = move |change: &OutsideChange| {
+        let notify = move |change: &OutsideChange| {
             if let Some(watcher) = weak.upgrade() {
                 watcher.handle_external(change);
             }
         };
-        self.keep(self.name.volume.vfs.watch(ServerWork::Watch, directory, Arc::new(tell)));
+        self.keep(self.name.volume.vfs.watch(ServerWork::Watch, directory, Arc::new(notify)));
         if !self.tree {
             return;
         }
         let weak: Weak<Self> = Arc::downgrade(self);
-        let tell = move |directory: &RelPath, change: &OutsideChange| {
+        let notify = move |directory: &RelPath, change: &OutsideChange| {
             if let Some(watcher) = weak.upgrade() {
                 watcher.handle_external_in(directory, change);
             }
         };
-        self.keep(self.name.volume.vfs.watch_tree(ServerWork::Watch, Arc::new(tell)));
+        self.keep(self.name.volume.vfs.watch_tree(ServerWork::Watch, Arc::new(notify)));
     }
 
     fn keep(&self, watch: vfs::Result<Box<dyn OutsideWatch>>) {

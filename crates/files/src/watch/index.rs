@@ -239,8 +239,9 @@ impl Watches {
         let Some(tree) = trees.get(&address(vfs)) else { return watchers_of };
         for (height, directory) in path.directories().enumerate() {
             let watchers = tree.get(directory).into_iter().flatten();
-            let told = watchers.filter(|w| w.filter.intersects(what) && (w.tree || height == 0));
-            watchers_of.extend(told.map(|watcher| (watcher.clone(), directory)));
+            let matching =
+                watchers.filter(|w| w.filter.intersects(what) && (w.tree || height == 0));
+            watchers_of.extend(matching.map(|watcher| (watcher.clone(), directory)));
         }
         watchers_of
     }

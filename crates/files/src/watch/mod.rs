@@ -256,11 +256,11 @@ impl Watcher {
     }
 
     fn ask(self: &Arc<Self>, room_bytes: usize) -> NextChanges {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let mut guard = lock(&self.state);
         let request = guard.watch.handle_request(room_bytes);
-        guard.waiting.push((request, tell));
-        NextChanges { watcher: self.clone(), request, told: Some(told) }
+        guard.waiting.push((request, sender));
+        NextChanges { watcher: self.clone(), request, receiver: Some(receiver) }
     }
 
     /// Buffers related changes, with paths relative to the directory.
@@ -299,11 +299,11 @@ impl Watcher {
     /// Handles a tick, about once a second.
     pub fn handle_tick(&self) {
         let mut guard = lock(&self.state);
-        let tells = guard.watch.handle_tick();
+        let reports = guard.watch.handle_tick();
         guard.settle_memory();
         drop(guard);
         // Its notices count until the next tick.
-        self.pulse.has_data.fetch_or(tells, Ordering::AcqRel);
+        self.pulse.has_data.fetch_or(reports, Ordering::AcqRel);
         self.settle();
     }
 
@@ -333,8 +333,8 @@ impl Watcher {
         }
         drop(guard);
         let mut untold = false;
-        for (tell, answer) in answers {
-            if let Err(due) = tell.send(answer) {
+        for (sender, answer) in answers {
+            if let Err(due) = sender.send(answer) {
                 self.handle_undelivered(due);
                 untold = true;
             }
@@ -357,15 +357,15 @@ pub struct NextChanges {
     watcher: Arc<Watcher>,
     request: RequestId,
     /// None once the answer has arrived.
-    told: Option<oneshot::Receiver<DueAnswer>>,
+    receiver: Option<oneshot::Receiver<DueAnswer>>,
 }
 
 impl NextChanges {
     /// Waits for the answer.
     pub async fn answer(mut self) -> WatchAnswer {
-        let told = self.told.as_mut().expect("taken only below and when dropped");
-        let answer = told.await;
-        self.told = None;
+        let receiver = self.receiver.as_mut().expect("taken only below and when dropped");
+        let answer = receiver.await;
+        self.receiver = None;
         // The sender is dropped with the watch, which ends with its open.
         answer.map_or(WatchAnswer::Closed, |due| due.answer)
     }
@@ -373,7 +373,7 @@ impl NextChanges {
 
 impl Drop for NextChanges {
     fn drop(&mut self) {
-        let Some(told) = &mut self.told else { return };
+        let Some(receiver) = &mut self.receiver else { return };
         let mut guard = lock(&self.watcher.state);
         guard.waiting.retain(|(id, _)| *id != self.request);
         if guard.watch.handle_cancel(self.request) {
@@ -382,8 +382,8 @@ impl Drop for NextChanges {
         drop(guard);
         // The request was answered already. Closing first decides: either the answer is in the
         // channel or the sender gets it back. The next request receives it in both cases.
-        told.close();
-        if let Ok(Some(due)) = told.try_recv() {
+        receiver.close();
+        if let Ok(Some(due)) = receiver.try_recv() {
             self.watcher.handle_undelivered(due);
             self.watcher.settle();
         }

@@ -147,15 +147,15 @@ impl Watch {
             return true;
         }
         let is_lost = self.deferral == Deferral::Lost;
-        let tells = is_lost || !self.deferred.is_empty();
-        self.data_taken = usize::from(tells);
+        let reports = is_lost || !self.deferred.is_empty();
+        self.data_taken = usize::from(reports);
         if is_lost {
             self.handle_lost();
         } else {
             self.take_deferred();
         }
         self.deferral = Deferral::Fits;
-        tells
+        reports
     }
 
     /// Changes stay deferred while the directory is delete pending, which may be cleared.

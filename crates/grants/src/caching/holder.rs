@@ -6,7 +6,7 @@ use super::{BreakNumber, BreakRequest, CacheOwner, CacheState, Caching};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OutstandingBreak {
     /// Caching that the notification named.
-    pub asked: Caching,
+    pub notified: Caching,
     /// Caching that remains after all steps, if further breaks came meanwhile.
     pub required: Caching,
     pub number: BreakNumber,
