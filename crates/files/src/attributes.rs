@@ -10,8 +10,8 @@ use crate::{Access, Caller, Object, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    AttributeChanges, Attributes, DosInfo, FsError, Node, Result, Space, TimeChange, Timestamp,
-    Wanted,
+    AttributeChanges, AttributeRequest, Attributes, DosInfo, FsError, Node, Result, Space,
+    TimeChange, Timestamp,
 };
 
 /// Change of one time.
@@ -133,7 +133,7 @@ impl RequestFiles {
         size_bytes: u64,
     ) -> Result<()> {
         need_write(open)?;
-        let present = open.node.attributes(Wanted::default())?.size_bytes;
+        let present = open.node.attributes(AttributeRequest::default())?.size_bytes;
         let (from, to) = (present.min(size_bytes), present.max(size_bytes));
         open.need_unlocked(from, to - from, true)?;
         open.break_readers(&self.context);
@@ -166,13 +166,13 @@ impl RequestFiles {
         bytes: u64,
     ) -> Result<()> {
         need_write(open)?;
-        let size = open.node.attributes(Wanted::default())?.size_bytes;
+        let size = open.node.attributes(AttributeRequest::default())?.size_bytes;
         if bytes < size {
             return self.set_size(caller, open, bytes).await;
         }
         open.break_readers(&self.context);
         let (present, frozen) =
-            (open.node.attributes(Wanted::default())?, open.save_frozen_times());
+            (open.node.attributes(AttributeRequest::default())?, open.save_frozen_times());
         open.claim_room(0, bytes)?;
         if bytes > 0 {
             let (node, writer) = (open.node.clone(), caller.clone());
@@ -229,7 +229,7 @@ impl RequestFiles {
         length: u64,
     ) -> Result<bool> {
         need_write(open)?;
-        let size = open.node.attributes(Wanted::default())?.size_bytes;
+        let size = open.node.attributes(AttributeRequest::default())?.size_bytes;
         let from = offset.checked_next_multiple_of(TRIM_BYTES).unwrap_or(u64::MAX);
         let end = offset.saturating_add(length).min(size) / TRIM_BYTES * TRIM_BYTES;
         if from >= end {

@@ -9,8 +9,8 @@ use crate::volume::dos;
 use crate::{Caller, OpenFile, RequestFiles, Volume};
 use acl::{Access, Descriptor, ExecuteRule, OwnerGroup, PosixAcl, PosixFacts};
 use vfs::{
-    Actor, Attributes, Elevated, FileKind, FsError, Identity, KnownSecurity, Node, Opened,
-    Protection, Result, Wanted,
+    Actor, AttributeRequest, Attributes, Elevated, FileKind, FsError, Identity, Node,
+    NodeSecurityCache, OpenedNode, Protection, Result,
 };
 
 /// Security information that decides about a node.
@@ -30,7 +30,7 @@ impl EffectiveSecurity {
     pub(crate) fn known(
         node: &dyn Node,
         attributes: &Attributes,
-        security: Option<&KnownSecurity>,
+        security: Option<&NodeSecurityCache>,
     ) -> Self {
         let descriptor = match security {
             _ if !attributes.stored.descriptor => None,
@@ -47,7 +47,11 @@ impl EffectiveSecurity {
     }
 
     /// POSIX permissions, whatever descriptor is stored.
-    fn posix(node: &dyn Node, attributes: &Attributes, security: Option<&KnownSecurity>) -> Self {
+    fn posix(
+        node: &dyn Node,
+        attributes: &Attributes,
+        security: Option<&NodeSecurityCache>,
+    ) -> Self {
         let list = posix_list(node, attributes, security);
         Self::Posix(facts(attributes), list)
     }
@@ -88,7 +92,7 @@ impl EffectiveSecurity {
 fn posix_list(
     node: &dyn Node,
     attributes: &Attributes,
-    security: Option<&KnownSecurity>,
+    security: Option<&NodeSecurityCache>,
 ) -> PosixAcl {
     const GROUP: u32 = 0o070;
     let of_mode = PosixAcl::of_mode(attributes.mode);
@@ -117,7 +121,7 @@ fn withheld_in_sticky(facts: &PosixFacts, uid: u32, execute: ExecuteRule) -> Acc
 }
 
 /// A node, its attributes, and security information from the time of its open.
-pub(crate) type Subject<'a> = (&'a dyn Node, &'a Attributes, Option<&'a KnownSecurity>);
+pub(crate) type Subject<'a> = (&'a dyn Node, &'a Attributes, Option<&'a NodeSecurityCache>);
 
 /// All rights of `caller` to a node, within the volume's maximum. The parent may grant DELETE, too:
 /// see [`crate::RequestFiles::open`].
@@ -158,7 +162,7 @@ pub(crate) fn rights_to(
 }
 
 /// As [`rights_to`] for an opened node, with [`ExecuteRule::WithRead`].
-pub(crate) fn rights_to_opened(volume: &Volume, caller: &Caller, opened: &Opened) -> Access {
+pub(crate) fn rights_to_opened(volume: &Volume, caller: &Caller, opened: &OpenedNode) -> Access {
     let subject = (&*opened.node, &opened.attributes, None);
     rights_to(volume, caller, subject, ExecuteRule::WithRead)
 }
@@ -183,7 +187,7 @@ impl RequestFiles {
         if needed.is_empty() || caller.identity == open.caller.identity {
             return Ok(());
         }
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         let in_force = EffectiveSecurity::of(&*open.node, &attributes);
         if caller.identity.uid == attributes.uid && !in_force.is_stored() {
             return Ok(());
@@ -225,7 +229,7 @@ pub(crate) fn rights_by_descriptor(
     node: &dyn Node,
 ) -> Result<Option<Access>> {
     let Some(descriptor) = stored(node) else { return Ok(None) };
-    let Attributes { uid, gid, .. } = node.attributes(Wanted::default())?;
+    let Attributes { uid, gid, .. } = node.attributes(AttributeRequest::default())?;
     Ok(Some(allowed(volume, caller, &descriptor.with_names_of(uid, gid))))
 }
 
@@ -261,7 +265,7 @@ pub(crate) fn stored_lets_remove(
     volume: &Volume,
     caller: &Caller,
     (file, attributes): (&dyn Node, &Attributes),
-    parent: &Opened,
+    parent: &OpenedNode,
 ) -> bool {
     EffectiveSecurity::of(file, attributes).lets(volume, caller, Access::DELETE)
         || EffectiveSecurity::of(&*parent.node, &parent.attributes).lets(
@@ -295,7 +299,7 @@ pub(crate) fn allowed_by(
 pub(crate) fn may_add(
     volume: &Volume,
     caller: &Caller,
-    directory: &Opened,
+    directory: &OpenedNode,
     is_directory: bool,
 ) -> Result<Option<Descriptor>> {
     may_add_known(volume, caller, (directory, None), is_directory)
@@ -308,7 +312,7 @@ pub(crate) fn may_add(
 pub(crate) fn may_add_known(
     volume: &Volume,
     caller: &Caller,
-    (directory, security): (&Opened, Option<&KnownSecurity>),
+    (directory, security): (&OpenedNode, Option<&NodeSecurityCache>),
     is_directory: bool,
 ) -> Result<Option<Descriptor>> {
     let node = &*directory.node;
@@ -376,7 +380,7 @@ impl Authority {
     /// The actor of the backend call.
     pub(crate) fn actor(&self) -> Actor<'_> {
         match self.elevated {
-            Some(elevated) => Actor::beyond(&self.identity, elevated),
+            Some(elevated) => Actor::elevate(&self.identity, elevated),
             None => self.identity.actor(),
         }
     }

@@ -5,8 +5,8 @@
 use crate::{RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
-    Actor, Case, FileKind, FsError, Name, Node, OpenHow, RelPath, Result, ServerWork, Vfs, Wait,
-    Wanted,
+    Actor, AttributeRequest, Case, FileKind, FsError, Name, Node, OpenHow, RelPath, Result,
+    ServerWork, Vfs, Wait,
 };
 
 /// Limit of backups that are counted in one share.
@@ -71,7 +71,7 @@ fn open(vfs: &dyn Vfs, path: &RelPath) -> Result<Arc<dyn Node>> {
         read: true,
         write: false,
         case: Case::Sensitive,
-        wanted: Wanted::default(),
+        wanted: AttributeRequest::default(),
         no_follow: true,
         wait: Wait::Allowed,
     };

@@ -13,7 +13,7 @@ use crate::table::{FileState, OpenEntry, OpenRefusal, RegisteredOpen};
 use crate::{Access, CacheState, Caching, OpenFile, RequestFiles, Semantics, Share};
 use grants::{BlockedOperation, CacheKey, CacheOwner, OpenId, OpenWish};
 use std::sync::{Arc, Mutex, PoisonError};
-use vfs::{FileKey, FsError, Result, Wanted};
+use vfs::{AttributeRequest, FileKey, FsError, Result};
 
 /// Key of a client's opens of a file, which identifies the client's own operations.
 #[must_use]
@@ -111,7 +111,7 @@ impl RequestFiles {
     ) -> Result<Option<Delegation>> {
         let key = open.key.filter(|_| !open.is_directory() && open.name.stream.is_none());
         let key = key.ok_or(FsError::InvalidParameter)?;
-        let is_unheard = open.volume().features().changed_unheard;
+        let is_unheard = open.volume().features().misses_remote_changes;
         if is_unheard || !open.granted().contains(delegate.access()) {
             return Ok(None);
         }
@@ -160,7 +160,7 @@ impl RequestFiles {
         key: CacheKey,
         wanted: Caching,
     ) -> std::result::Result<(OpenId, RegisteredOpen), OpenRefusal> {
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         let entry = OpenEntry {
             size_bytes: attributes.size_bytes,
             key: open.state.key,

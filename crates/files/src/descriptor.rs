@@ -6,7 +6,9 @@ use crate::authorize::{
 use crate::watch::Filter;
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use acl::{Descriptor, ExecuteRule, Sid, control};
-use vfs::{AttributeChanges, Attributes, FsError, OwnerChange, Result, SecurityChange, Wanted};
+use vfs::{
+    AttributeChanges, AttributeRequest, Attributes, FsError, OwnerChange, Result, SecurityChange,
+};
 
 /// Parts of a descriptor that a call concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +35,7 @@ impl RequestFiles {
         if parts.sacl {
             open.need_any(Access::SYSTEM_SECURITY)?;
         }
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         let mut found = shown(&*open.node, &attributes);
         let keep = |bits: u16, wanted| if wanted { bits } else { 0 };
         let dacl = control::DACL_PRESENT | control::DACL_AUTO_INHERITED | control::DACL_PROTECTED;
@@ -52,7 +54,7 @@ impl RequestFiles {
     /// # Errors
     /// Errors of the backend.
     pub fn descriptor_unchecked(&self, open: &OpenFile) -> Result<Descriptor> {
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         Ok(shown(&*open.node, &attributes))
     }
 
@@ -77,7 +79,7 @@ impl RequestFiles {
                 open.need_any(right)?;
             }
         }
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         let mut merged = shown(&*open.node, &attributes);
         check_ownership(open, &merged, new, parts)?;
         if parts.owner {
@@ -107,7 +109,7 @@ impl RequestFiles {
     pub fn set_mode(&self, open: &OpenFile, mode: u32) -> Result<()> {
         open.need_writable()?;
         open.need_any(Access::WRITE_DAC)?;
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         let caller = &open.caller;
         let changes = AttributeChanges {
             mode: Some(mode_by(caller, &attributes, mode)),
@@ -145,7 +147,7 @@ impl RequestFiles {
     /// # Errors
     /// Errors of the backend.
     pub fn maximal_access_of(&self, open: &OpenFile, caller: &Caller) -> Result<Access> {
-        let attributes = open.node.attributes(Wanted::default())?;
+        let attributes = open.node.attributes(AttributeRequest::default())?;
         let subject = (&*open.node, &attributes, None);
         let rights = rights_to(open.volume(), caller, subject, ExecuteRule::WithRead);
         Ok(rights - Access::SYSTEM_SECURITY)

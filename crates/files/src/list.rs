@@ -5,8 +5,8 @@ use crate::server_work::{METADATA, WANTED};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
-    Node, OpenHow, Result, ServerWork, StreamName, Wait, Wanted,
+    AttributeRequest, Attributes, Case, DirEntry, EntryChoice, FileKind, FsError, ListSink,
+    ListedEntry, ListingRequest, Name, Node, OpenHow, Result, ServerWork, StreamName, Wait,
 };
 
 /// A directory entry that was opened for a closer look.
@@ -69,7 +69,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::NotFound`] if it was removed, [`FsError::AccessDenied`].
     pub fn look_at_child(&self, open: &OpenFile, name: &Name) -> Result<Child> {
-        let how = OpenHow { wanted: Wanted::default(), ..LOOK };
+        let how = OpenHow { wanted: AttributeRequest::default(), ..LOOK };
         let caller = &open.caller;
         let actor = self.context.call(caller.identity.actor());
         let found = open.volume().vfs.open(actor, &open.path().join(name), how)?;
@@ -86,7 +86,7 @@ impl RequestFiles {
         &self,
         open: &OpenFile,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         if !open.is_directory() {
@@ -94,7 +94,7 @@ impl RequestFiles {
         }
         open.need_any(Access::READ_DATA)?;
         let hides = open.volume().options.hide_unreadable;
-        let wanted = ListWanted {
+        let wanted = ListingRequest {
             attributes: wanted.attributes || hides,
             stored: wanted.stored.or(hides.then_some(ServerWork::Metadata)),
             ..wanted
@@ -114,7 +114,7 @@ impl RequestFiles {
         &self,
         open: Arc<OpenFile>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         mut sink: S,
     ) -> Result<(S, bool)> {
         let files = self.clone();
@@ -223,17 +223,17 @@ struct Screen<'a> {
 }
 
 impl ListSink for Screen<'_> {
-    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+    fn choose(&mut self, name: &[u8], next: u64) -> EntryChoice {
         let veto = &self.open.volume().options.veto_names;
-        if veto.has(name) { Choice::Pass } else { self.sink.choose(name, next) }
+        if veto.has(name) { EntryChoice::Pass } else { self.sink.choose(name, next) }
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         let Some(attributes) = entry.attributes else { return self.sink.put(entry) };
         let shown = shown(self.open, entry.name, attributes);
         if self.files.hides(self.open, entry.name, &shown) {
             return true;
         }
-        self.sink.put(Listed { attributes: Some(shown), ..entry })
+        self.sink.put(ListedEntry { attributes: Some(shown), ..entry })
     }
 }

@@ -16,8 +16,8 @@ use limits::Turns;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{
-    Attributes, Case, FileKey, FileKind, FsError, KnownSecurity, Node, RelPath, Result, StreamName,
-    Timestamp,
+    Attributes, Case, FileKey, FileKind, FsError, Node, NodeSecurityCache, RelPath, Result,
+    StreamName, Timestamp,
 };
 
 /// A larger file is removed on a worker, since freeing its blocks takes long.
@@ -83,7 +83,7 @@ struct RareState {
 struct CachedSecurity {
     changed: Timestamp,
     change: u64,
-    of_it: Arc<KnownSecurity>,
+    of_it: Arc<NodeSecurityCache>,
 }
 
 /// Flag beside the watch kinds: directory leases must break.
@@ -257,14 +257,14 @@ impl OpenFile {
     }
 
     /// Caches security information that holds for these attributes.
-    pub(crate) fn cache_security(&self, at: &Attributes, of_it: Option<Arc<KnownSecurity>>) {
+    pub(crate) fn cache_security(&self, at: &Attributes, of_it: Option<Arc<NodeSecurityCache>>) {
         let known =
             of_it.map(|of_it| CachedSecurity { changed: at.changed, change: at.change, of_it });
         known.map(|known| self.rare().known.set(known));
     }
 
     /// Cached security information, if `present` shows that the file has not changed since.
-    pub(crate) fn cached_security(&self, present: &Attributes) -> Option<&KnownSecurity> {
+    pub(crate) fn cached_security(&self, present: &Attributes) -> Option<&NodeSecurityCache> {
         let known = self.rare.get()?.known.get()?;
         let is_so = known.changed == present.changed && known.change == present.change;
         (is_so && !self.is_replaced()).then_some(&*known.of_it)
@@ -656,13 +656,14 @@ impl OpenFile {
     /// takes long. Breaks are also sent before the remover receives the response, on which its
     /// client may act.
     fn should_remove_on_worker(&self, size_bytes: Option<u64>) -> bool {
-        if self.volume().features().waits {
+        if self.volume().features().always_waits {
             return true;
         }
         if self.kind() != FileKind::File {
             return false;
         }
-        let present = || Some(self.node.attributes(vfs::Wanted::default()).ok()?.size_bytes);
+        let present =
+            || Some(self.node.attributes(vfs::AttributeRequest::default()).ok()?.size_bytes);
         let is_large = || {
             let size_bytes = size_bytes.or_else(present);
             size_bytes.is_some_and(|size_bytes| size_bytes > INLINE_FREE_BYTES_MAX)
@@ -680,7 +681,7 @@ impl OpenFile {
         let mut frozen = lock(self.frozen());
         if frozen.in_flight == 0 {
             // The change time that a client set is stored with the DOS attributes.
-            let wanted = if frozen.changed { WANTED } else { vfs::Wanted::default() };
+            let wanted = if frozen.changed { WANTED } else { vfs::AttributeRequest::default() };
             let present = self.node.attributes(wanted).ok()?;
             frozen.before = TimesBefore {
                 accessed: frozen.accessed.then_some(present.accessed),

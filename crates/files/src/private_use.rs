@@ -9,7 +9,7 @@ use crate::server_work::METADATA;
 use crate::{Caller, OpenFile, RequestFiles, Volume};
 use std::borrow::Cow;
 use std::sync::Arc;
-use vfs::{Actor, Case, FsError, Name, OpenHow, RelPath, Result, Wait, Wanted};
+use vfs::{Actor, AttributeRequest, Case, FsError, Name, OpenHow, RelPath, Result, Wait};
 
 /// First code point for control characters and punctuation.
 pub const CONTROL_BASE: u32 = 0xF000;
@@ -133,7 +133,7 @@ impl RequestFiles {
     pub fn directory_has_name(&self, directory: &OpenFile, name: &[u8]) -> bool {
         let Ok(name) = Name::new(name) else { return false };
         let actor = self.context.call(directory.caller().identity.actor());
-        match directory.node.child_attributes(METADATA, &name, Wanted::default()) {
+        match directory.node.child_attributes(METADATA, &name, AttributeRequest::default()) {
             Err(FsError::NotFound) => {}
             _ => return true,
         }

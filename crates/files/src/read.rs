@@ -3,7 +3,7 @@
 use crate::{Access, OpenFile, RequestFiles};
 use futures_channel::oneshot;
 use std::sync::Arc;
-use vfs::{FsError, Node, Result, Wait, Wanted};
+use vfs::{AttributeRequest, FsError, Node, Result, Wait};
 
 /// A cached range of a file, to be sent without a copy.
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn size_bytes(&self, open: &OpenFile) -> Result<u64> {
-        Ok(open.node.attributes(Wanted::default())?.size_bytes)
+        Ok(open.node.attributes(AttributeRequest::default())?.size_bytes)
     }
 
     /// The range that a read would return, if it is cached and can be sent directly; none if it
@@ -106,7 +106,7 @@ impl RequestFiles {
         if open.node.sendfile_source().is_none() {
             return Ok(None);
         }
-        let size = open.node.attributes(Wanted::default())?.size_bytes;
+        let size = open.node.attributes(AttributeRequest::default())?.size_bytes;
         let left = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         let length_bytes = length.min(left);
         if length_bytes == 0 || !open.node.is_resident(offset, length_bytes) {

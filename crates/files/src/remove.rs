@@ -11,8 +11,8 @@ use crate::watch::{ChangeKind, Filter, name_filter};
 use crate::{Access, Caller, OpenFile, RequestFiles};
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, ChildName, Expected, FileKey, FileKind, FsError, NameActor, OpenHow, Opened,
-    RelPath, Result, StreamName, Vfs, Wait, Wanted,
+    AttributeRequest, Attributes, Case, ChildName, ExpectedChild, FileKey, FileKind, FsError,
+    NameActor, OpenHow, OpenedNode, RelPath, Result, StreamName, Vfs, Wait,
 };
 
 /// Limit of retries after the name was renamed meanwhile.
@@ -31,7 +31,7 @@ impl RequestFiles {
         if delete {
             let ignores = ignore_readonly || open.is_posix();
             let attributes =
-                open.node.attributes(if ignores { Wanted::default() } else { WANTED })?;
+                open.node.attributes(if ignores { AttributeRequest::default() } else { WANTED })?;
             check_deletable(&self.context, open, &attributes, ignores)?;
         }
         self.dispose(open, delete)
@@ -47,7 +47,7 @@ impl RequestFiles {
         delete: bool,
         ignore_readonly: bool,
     ) -> Result<()> {
-        if !open.volume().features().waits {
+        if !open.volume().features().always_waits {
             return self.set_delete(open, delete, ignore_readonly);
         }
         let (files, open) = (self.clone(), open.clone());
@@ -131,7 +131,7 @@ fn check_stream_deletable(open: &OpenFile, file: &Attributes, readonly: bool) ->
     Ok(())
 }
 
-fn forbids(open: &OpenFile, parent: &Opened, child: &Attributes) -> bool {
+fn forbids(open: &OpenFile, parent: &OpenedNode, child: &Attributes) -> bool {
     certainly_unwritable(&open.caller, &parent.attributes, child.uid)
         && !stored_lets_remove(open.volume(), &open.caller, (&*open.node, child), parent)
 }
@@ -149,14 +149,19 @@ fn is_empty(context: &RequestContext, open: &OpenFile) -> Result<bool> {
     }
 }
 
-fn look(context: &RequestContext, open: &OpenFile, path: &RelPath, read: bool) -> Result<Opened> {
+fn look(
+    context: &RequestContext,
+    open: &OpenFile,
+    path: &RelPath,
+    read: bool,
+) -> Result<OpenedNode> {
     let actor = context.call(open.caller.identity.actor());
     open.volume().vfs.open(actor, path, exact(read, true))
 }
 
 fn exact(read: bool, no_follow: bool) -> OpenHow {
     let (case, wait) = (Case::Sensitive, Wait::Allowed);
-    OpenHow { read, write: false, case, wanted: Wanted::default(), no_follow, wait }
+    OpenHow { read, write: false, case, wanted: AttributeRequest::default(), no_follow, wait }
 }
 
 /// Removes a name after its last close; it cannot be opened until this returns. `parent_key` is the
@@ -235,7 +240,7 @@ fn unlink(context: &RequestContext, pending: &PendingDelete, key: FileKey) -> Re
                     Some(directory) => vfs.remove_in(
                         NameActor::Granted(&caller.identity),
                         ChildName { directory: &*directory.node, path: &path },
-                        Expected { key, is_file_as_seen: false },
+                        ExpectedChild { key, is_file_as_seen: false },
                     ),
                     None => Err(FsError::AccessDenied),
                 }
@@ -258,7 +263,7 @@ fn directory_to_unlink_in(
     pending: &PendingDelete,
     path: &RelPath,
     key: FileKey,
-) -> Option<Opened> {
+) -> Option<OpenedNode> {
     let (volume, caller) = (&pending.name.volume, &pending.caller);
     let actor = context.call(caller.identity.actor());
     let parent = path.parent()?;

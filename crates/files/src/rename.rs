@@ -17,8 +17,8 @@ use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Case, ChildName, ChildRename, FileKey, FileKind, FsError, KnownOpen, NameActor, OpenHow,
-    Opened, RelPath, Replace, Result, Wait, Wanted,
+    AttributeRequest, Case, ChildName, ChildRename, FileKey, FileKind, FsError, NameActor, OpenHow,
+    OpenWithSecurity, OpenedNode, RelPath, Replace, Result, Wait,
 };
 
 /// Limit of retries after the new name was created meanwhile.
@@ -153,7 +153,7 @@ impl RequestFiles {
             let (table, open, to) = (self.table.clone(), open.clone(), to.clone());
             let context = self.context.clone();
             let turn = table.rename_turns.clone().lock_owned().await;
-            let is_quick = open.is_of_object() && open.volume().vfs.creates_at_once();
+            let is_quick = open.is_of_object() && open.volume().vfs.creates_without_waiting();
             let call = move || {
                 let _turn = turn;
                 Ok(link_now(&context, &table, &open, (&to, into), replace))
@@ -197,7 +197,7 @@ fn guess_target(
     if open.is_of_object() {
         return if steps.is_taken { TargetGuess::Unknown } else { TargetGuess::Untried };
     }
-    let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
+    let is_plain = !open.is_directory() && open.volume().vfs.creates_without_waiting();
     match is_plain && matches!(look_for(context, open, to, Wait::Never), Err(FsError::NotFound)) {
         true => TargetGuess::Free,
         false => TargetGuess::Unknown,
@@ -207,7 +207,7 @@ fn guess_target(
 /// Whether the rename may run inline: it reads no more from disk than a create does and frees no
 /// blocks. All renames take turns, so a detour over a worker would delay all of them.
 fn moves_at_once(open: &OpenFile, target_guess: TargetGuess) -> bool {
-    let is_plain = !open.is_directory() && open.volume().vfs.creates_at_once();
+    let is_plain = !open.is_directory() && open.volume().vfs.creates_without_waiting();
     is_plain && target_guess != TargetGuess::Unknown
 }
 
@@ -330,7 +330,7 @@ fn need_announced(
 fn move_with_rights(
     context: &RequestContext,
     open: &OpenFile,
-    parent: &Opened,
+    parent: &OpenedNode,
     names: (&RelPath, &RelPath),
     target: &RenameTarget,
 ) -> Result<()> {
@@ -350,7 +350,7 @@ fn move_with_rights(
 }
 
 /// The directory of a path, opened with the caller's rights.
-fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {
+fn directory_of(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<OpenedNode> {
     let actor = context.call(open.caller.identity.actor());
     let (directory, _) = path.split().ok_or(FsError::AccessDenied)?;
     let vfs = &open.volume().vfs;
@@ -364,10 +364,10 @@ fn directory_to_move_from(
     context: &RequestContext,
     open: &OpenFile,
     from: &RelPath,
-    parent: &Opened,
-) -> Option<Opened> {
+    parent: &OpenedNode,
+) -> Option<OpenedNode> {
     let directory = directory_of(context, open, from).ok()?;
-    let attributes = open.node.attributes(Wanted::default()).ok()?;
+    let attributes = open.node.attributes(AttributeRequest::default()).ok()?;
     let file = (&*open.node, &attributes);
     let lets = stored(&*parent.node).is_some()
         && stored_lets_remove(open.volume(), &open.caller, file, &directory);
@@ -381,7 +381,7 @@ enum RenameRoute<'a> {
     Paths,
     /// By open directories that were looked up or authorized: their paths may lead elsewhere by
     /// now.
-    Directories(NameAuthority, &'a Opened, &'a Opened),
+    Directories(NameAuthority, &'a OpenedNode, &'a OpenedNode),
 }
 
 /// Authority for changing names in open directories.
@@ -520,7 +520,7 @@ fn target_directory(
     open: &OpenFile,
     to: &RelPath,
     into: Option<FileKey>,
-) -> RenameStep<(Opened, RelPath)> {
+) -> RenameStep<(OpenedNode, RelPath)> {
     let (parent, name) = to.split().ok_or(FsError::AccessDenied)?;
     let found = match into {
         // A directory found by handle, so that a symbolic link is none.
@@ -528,9 +528,9 @@ fn target_directory(
             let actor = context.call(open.caller.identity.actor());
             open.volume().vfs.open_directory(actor, &parent, Case::Sensitive, Wait::Allowed)
         }
-        None => look(context, open, &parent).map(KnownOpen::from),
+        None => look(context, open, &parent).map(OpenWithSecurity::from),
     };
-    let KnownOpen { opened: found, security } = match found {
+    let OpenWithSecurity { opened: found, security } = match found {
         Err(FsError::NotFound) => Err(FsError::PathNotFound),
         other => other,
     }?;
@@ -601,7 +601,7 @@ fn target(
     table: &Table,
     open: &OpenFile,
     from: &RelPath,
-    parent: &Opened,
+    parent: &OpenedNode,
     to: &RelPath,
     replace: bool,
 ) -> RenameStep<RenameTarget> {
@@ -642,14 +642,14 @@ fn target(
     if let Some(wait) = recalled {
         return Err(OpenRefusal::Breaking(wait));
     }
-    let rights = |node: &Opened| rights_to_opened(open.volume(), &open.caller, node);
+    let rights = |node: &OpenedNode| rights_to_opened(open.volume(), &open.caller, node);
     if !rights(&target).contains(Access::DELETE) && !rights(parent).contains(Access::DELETE_CHILD) {
         return Err(FsError::AccessDenied.into());
     }
     Ok(RenameTarget::Replaced(target.path, key))
 }
 
-fn look(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<Opened> {
+fn look(context: &RequestContext, open: &OpenFile, path: &RelPath) -> Result<OpenedNode> {
     look_for(context, open, path, Wait::Allowed)
 }
 
@@ -658,7 +658,7 @@ fn look_for(
     open: &OpenFile,
     path: &RelPath,
     wait: Wait,
-) -> Result<Opened> {
+) -> Result<OpenedNode> {
     let case = if path.is_root() { Case::Sensitive } else { open.case() };
     let wanted = WANTED;
     let how = OpenHow { read: false, write: false, case, wanted, no_follow: true, wait };

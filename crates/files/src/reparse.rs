@@ -16,8 +16,9 @@ use crate::watch::Filter;
 use crate::{Access, Caller, OpenFile, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, Attributes, Case, CreateHow, CreationMode, DosInfo, FileKind, FsError, Name,
-    Node, OpenHow, Opened, RelPath, Replace, Result, SpecialKind, Wait, Wanted,
+    AttributeChanges, AttributeRequest, Attributes, Case, CreateHow, CreationMode, DosInfo,
+    FileKind, FsError, Name, Node, OpenHow, OpenedNode, RelPath, Replace, Result, SpecialKind,
+    Wait,
 };
 
 /// Prefix of a temporary name until its node replaces the file.
@@ -195,7 +196,7 @@ fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
     match node.kind() {
         FileKind::Symlink => node.read_link(caller.identity.actor()).map(Reparse::Symlink),
         FileKind::Device | FileKind::Fifo | FileKind::Socket => {
-            Ok(Reparse::Special(Box::new(node.attributes(Wanted::default())?)))
+            Ok(Reparse::Special(Box::new(node.attributes(AttributeRequest::default())?)))
         }
         FileKind::File => node.reparse_data(METADATA).map(Reparse::Stored),
         FileKind::Directory => Err(FsError::NotFound),
@@ -213,12 +214,12 @@ pub(crate) fn stands_for_other(node: &dyn Node, attributes: &Attributes) -> bool
     }
 }
 
-fn look(volume: &Volume, caller: &Caller, path: &RelPath, no_follow: bool) -> Result<Opened> {
+fn look(volume: &Volume, caller: &Caller, path: &RelPath, no_follow: bool) -> Result<OpenedNode> {
     let how = OpenHow {
         read: false,
         write: false,
         case: volume.options.case,
-        wanted: Wanted::default(),
+        wanted: AttributeRequest::default(),
         no_follow,
         wait: Wait::Allowed,
     };
@@ -285,7 +286,7 @@ fn turn_now(
         Successor::Symlink(target) => vfs.symlink(identity.actor(), &passing, target)?,
         Successor::Special(kind) => {
             let mode = CreationMode::exactly(present.mode & 0o777);
-            vfs.make_special(identity.actor(), &passing, *kind, mode)?
+            vfs.create_special(identity.actor(), &passing, *kind, mode)?
         }
         Successor::File => make_file(open, &passing)?,
     };
@@ -306,7 +307,7 @@ fn turn_now(
 }
 
 /// Checks that no data would be lost.
-fn check_empty(found: &Opened) -> Result<()> {
+fn check_empty(found: &OpenedNode) -> Result<()> {
     let is_empty = match found.attributes.kind {
         FileKind::Directory => {
             return match found.node.is_empty()? {
@@ -321,7 +322,7 @@ fn check_empty(found: &Opened) -> Result<()> {
     if is_empty { Ok(()) } else { Err(FsError::NotSupported) }
 }
 
-fn make_file(open: &OpenFile, passing: &RelPath) -> Result<Opened> {
+fn make_file(open: &OpenFile, passing: &RelPath) -> Result<OpenedNode> {
     let volume = open.volume();
     let how = CreateHow {
         kind: FileKind::File,

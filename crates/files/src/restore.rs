@@ -11,8 +11,8 @@ use grants::{CacheKey, CacheState, Caching, OpenWish, RangeLock};
 use limits::{Account, Holder};
 use std::sync::Arc;
 use vfs::{
-    Case, FileKind, FsError, Node, NodeHandle, OpenHow, Opened, RelPath, Result, Timestamp, Wait,
-    Wanted,
+    AttributeRequest, Case, FileKind, FsError, Node, NodeHandle, OpenHow, OpenedNode, RelPath,
+    Result, Timestamp, Wait,
 };
 
 /// Identity of a file across a restart. It excludes the device number, which may change when the
@@ -23,14 +23,14 @@ pub struct FileIdentity {
     pub inode: u64,
     /// Creation time, if the file system has one: the inode number may be reused.
     pub born: Option<Timestamp>,
-    /// See [`vfs::Vfs::lasting_id`].
+    /// See [`vfs::Vfs::persistent_id`].
     pub lasting: Option<NodeHandle>,
 }
 
 impl FileIdentity {
     /// Identity of a file of `volume`.
     fn of(volume: &Volume, node: &dyn Node, inode: u64, born: Option<Timestamp>) -> Self {
-        Self { inode, born, lasting: volume.vfs.lasting_id(node) }
+        Self { inode, born, lasting: volume.vfs.persistent_id(node) }
     }
 
     /// Whether both identify one file, as far as both are known.
@@ -212,7 +212,7 @@ impl RequestFiles {
 
 /// Opens the file of `facts`. Its paths may lead to other files by now; the error is that of the
 /// first.
-fn reopen_file(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Opened> {
+fn reopen_file(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<OpenedNode> {
     let actor = caller.identity.actor();
     let open_at = |path: &RelPath| {
         let opened = volume.vfs.open(actor, path, reopen_how(volume, facts))?;
@@ -230,7 +230,8 @@ fn reopen_file(volume: &Volume, caller: &Caller, facts: &OpenFacts) -> Result<Op
     }
     // A local process or another share has renamed it. The kernel may know its path.
     let handle = facts.identity.lasting.as_ref().ok_or(first)?;
-    let located = volume.vfs.find(LOCATE, handle, Wanted::default()).map_err(|_| first)?;
+    let located =
+        volume.vfs.find(LOCATE, handle, AttributeRequest::default()).map_err(|_| first)?;
     if located.path.is_nameless() {
         return Err(first);
     }

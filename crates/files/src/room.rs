@@ -8,7 +8,7 @@ use crate::{OpenFile, Volume};
 use limits::ShareLimits;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use vfs::{FsError, Result, Wanted};
+use vfs::{AttributeRequest, FsError, Result};
 
 /// The furthest end that is charged already, once known.
 pub(crate) type ChargedEnd = OnceLock<AtomicU64>;
@@ -47,7 +47,7 @@ impl OpenFile {
     pub(crate) fn claim_room(&self, offset: u64, length: u64) -> Result<()> {
         let Some((limits, size_bytes)) = self.name.volume.sized() else { return Ok(()) };
         let allocated = || {
-            let attributes = self.node.attributes(Wanted::default());
+            let attributes = self.node.attributes(AttributeRequest::default());
             AtomicU64::new(attributes.map_or(0, |attributes| attributes.allocated_bytes))
         };
         let extent = self.state.extent.get_or_init(allocated);

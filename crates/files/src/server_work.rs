@@ -1,7 +1,7 @@
 //! Backend calls with the server's authority, each with its reason: the kernel would require rights
 //! of the user that are unrelated to the result.
 
-use vfs::{Actor, ServerWork, Wanted};
+use vfs::{Actor, AttributeRequest, ServerWork};
 
 /// Path and handle of a node: search permission on directories above does not matter to an open.
 pub(crate) const LOCATE: Actor<'static> = Actor::server(ServerWork::LocateNode);
@@ -14,4 +14,4 @@ pub(crate) const METADATA: Actor<'static> = Actor::server(ServerWork::Metadata);
 pub(crate) const SYNC: Actor<'static> = Actor::server(ServerWork::Sync);
 
 /// Attributes including DOS attributes and others stored beside a file.
-pub(crate) const WANTED: Wanted = Wanted { dos: Some(ServerWork::Metadata) };
+pub(crate) const WANTED: AttributeRequest = AttributeRequest { dos: Some(ServerWork::Metadata) };

@@ -10,9 +10,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use vfs::{
-    Actor, AttributeChanges, Attributes, Case, DirEntry, DosInfo, FileKey, FileKind, FsError, Name,
-    Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry, StreamName, TimeChange, Wait,
-    Wanted, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, DirEntry, DosInfo, FileKey,
+    FileKind, FsError, Name, Node, PosixAcl, Replace, Result, SecurityChange, StreamEntry,
+    StreamName, TimeChange, Wait, XattrName,
 };
 
 /// Size of the zeros that are written at once over a stream stored as an attribute, which is
@@ -94,7 +94,7 @@ impl RequestFiles {
         open: &OpenFile,
     ) -> Result<(Attributes, Vec<StreamEntry>)> {
         let node = open.name.stream.as_ref().map_or(&open.node, |stream| &stream.file);
-        let attributes = node.attributes(Wanted::default())?;
+        let attributes = node.attributes(AttributeRequest::default())?;
         let known = open.cached_security(&attributes).filter(|_| open.volume().has_streams());
         let streams = match known {
             Some(known) => known.streams(METADATA, &**node),
@@ -305,7 +305,7 @@ impl Node for StreamNode {
         FileKind::File
     }
 
-    fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
+    fn attributes(&self, wanted: AttributeRequest) -> Result<Attributes> {
         let file = self.file.attributes(wanted)?;
         let size_bytes = self.size_bytes()?;
         let mut dos = file.dos;
@@ -404,7 +404,7 @@ impl Node for StreamNode {
         Err(FsError::NotDirectory)
     }
 
-    fn child_attributes(&self, _: Actor<'_>, _: &Name, _: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: Actor<'_>, _: &Name, _: AttributeRequest) -> Result<Attributes> {
         Err(FsError::NotDirectory)
     }
 

@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use vfs::{Attributes, FileKey, FsError, Keyed, Node, RelPath, StreamName, Vfs};
+use vfs::{Attributes, FileKey, FsError, KeyedBuildHasher, Node, RelPath, StreamName, Vfs};
 
 /// Number of shards: a power of two well above the number of cores.
 const SHARDS: usize = 64;
@@ -595,7 +595,7 @@ impl From<FsError> for OpenRefusal {
     }
 }
 
-type Shard = HashMap<FileKey, Arc<FileState>, Keyed>;
+type Shard = HashMap<FileKey, Arc<FileState>, KeyedBuildHasher>;
 
 /// All open files, in shards by key.
 pub(crate) struct Table {

@@ -4,7 +4,7 @@
 
 use crate::Volume;
 use crate::server_work::LOCATE;
-use vfs::{FileKind, FsError, Opened, RelPath, Result};
+use vfs::{FileKind, FsError, OpenedNode, RelPath, Result};
 
 /// Limit of retries while a directory above the node is renamed.
 const TRIES_MAX: usize = 8;
@@ -17,7 +17,7 @@ impl Volume {
     /// # Errors
     /// As above; [`FsError::PathNotFound`] below such a name; [`FsError::NotFound`] if the backend
     /// cannot determine the node's path.
-    pub(crate) fn check_reached(&self, opened: &Opened, creates: bool) -> Result<()> {
+    pub(crate) fn check_reached(&self, opened: &OpenedNode, creates: bool) -> Result<()> {
         let veto = &self.options.veto_names;
         let may_be_elsewhere = opened.attributes.kind != FileKind::Symlink;
         if veto.is_empty() || !may_be_elsewhere || !self.features().follows_links {
@@ -30,7 +30,7 @@ impl Volume {
         }
     }
 
-    fn reached(&self, opened: &Opened) -> Option<RelPath> {
+    fn reached(&self, opened: &OpenedNode) -> Option<RelPath> {
         let look =
             |_| self.vfs.path_of(LOCATE, &*opened.node).ok().filter(|path| !path.is_nameless());
         (0..TRIES_MAX).find_map(look)

@@ -2,7 +2,7 @@
 
 use crate::{Access, Caller, OpenFile, RequestFiles, UnstableObjects};
 use std::sync::Arc;
-use vfs::{FsError, Node, Result, Wanted};
+use vfs::{AttributeRequest, FsError, Node, Result};
 
 /// Offset that stands for the end of the file.
 const APPEND: u64 = u64::MAX;
@@ -30,7 +30,8 @@ impl RequestFiles {
         }
         let appends = offset == APPEND;
         // A recent end of file, which nearly always determines the relevant locks.
-        let end = |node: &dyn Node| node.attributes(Wanted::default()).map(|a| a.size_bytes);
+        let end =
+            |node: &dyn Node| node.attributes(AttributeRequest::default()).map(|a| a.size_bytes);
         let at = if appends { end(&*open.node)? } else { offset };
         open.need_unlocked(at, data.len() as u64, true)?;
         open.claim_room(at, data.len() as u64)?;

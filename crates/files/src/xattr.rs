@@ -5,7 +5,7 @@ use crate::server_work::METADATA;
 use crate::watch::Filter;
 use crate::{Access, OpenFile, RequestFiles};
 use acl::ExecuteRule;
-use vfs::{FsError, Name, Result, Wanted, XattrName};
+use vfs::{AttributeRequest, FsError, Name, Result, XattrName};
 
 impl RequestFiles {
     /// All extended attributes with their values.
@@ -23,7 +23,7 @@ impl RequestFiles {
         }
         if !open.caller.is_root() {
             // A stored descriptor may have granted the right, and have changed since the open.
-            let attributes = open.node.attributes(Wanted::default())?;
+            let attributes = open.node.attributes(AttributeRequest::default())?;
             let subject = (&*open.node, &attributes, None);
             let rights = rights_to(open.volume(), &open.caller, subject, ExecuteRule::WithRead);
             if !rights.contains(Access::READ_EA) {

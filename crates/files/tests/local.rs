@@ -223,7 +223,7 @@ fn local_write_breaks_cached_file() {
         read: true,
         write: false,
         case: vfs::Case::Sensitive,
-        wanted: vfs::Wanted::default(),
+        wanted: vfs::AttributeRequest::default(),
         no_follow: false,
         wait: vfs::Wait::Allowed,
     };

@@ -332,7 +332,7 @@ fn recent_create_is_found_and_removed_in_fewest_calls() {
         kind,
         mode: vfs::CreationMode::exactly(mode),
         dos,
-        wanted: vfs::Wanted::default(),
+        wanted: vfs::AttributeRequest::default(),
         initialiser: None,
     };
     memory.create(Actor::SUPERUSER, &path, vfs::Case::Sensitive, how).unwrap();

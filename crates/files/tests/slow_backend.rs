@@ -18,7 +18,7 @@ const CALL_TAKES: Duration = Duration::from_millis(1);
 const ROUNDS: u64 = 40;
 
 /// Nothing is cached. Every call that may block is counted and delayed, except on an open node,
-/// which a system has in memory, as `vfs::Delayed` models it. The clock advances a second with each
+/// which a system has in memory, as `vfs::DelayedVfs` models it. The clock advances a second with each
 /// reading.
 #[derive(Default)]
 struct Slow {
@@ -227,7 +227,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     let how = vfs::CreateHow::plain(vfs::FileKind::Directory, 0o777);
     let case = vfs::Case::Sensitive;
     inner.create(Actor::SUPERUSER, &path("Dir"), case, how).unwrap();
-    let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::Delayed::new(inner, Arc::new(pause)));
+    let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::DelayedVfs::new(inner, Arc::new(pause)));
     if is_cached {
         // Later than all changes.
         let clock = Clock(Arc::new(|| Timestamp(Quick.now().0 + 1_000_000_000)));

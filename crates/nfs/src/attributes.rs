@@ -249,7 +249,12 @@ pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Ar
 pub const UNSEEN: Bitmap4 = Bitmap4::of(&[attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID]);
 
 /// Writes what is asked for and known of a file that could not be looked at, and why.
-pub fn put_unseen(w: &mut XdrWriter<'_>, requested: Bitmap4, mounted_on: u64, why: NfsStatus) {
+pub fn put_inaccessible(
+    w: &mut XdrWriter<'_>,
+    requested: Bitmap4,
+    mounted_on: u64,
+    why: NfsStatus,
+) {
     let mut a = AttributeWriter::begin(w, requested & UNSEEN);
     a.rdattr_error(w, &why);
     a.mounted_on_fileid(w, &mounted_on);

@@ -12,7 +12,7 @@ use limits::{Exhausted, Holder, Share};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use vfs::Keyed;
+use vfs::KeyedBuildHasher;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
 
 /// An EXCHANGE_ID, as far as it decides which record is meant.
@@ -56,9 +56,9 @@ pub struct Clients {
     lease: Duration,
     next: u32,
     /// By the whole string.
-    owners: HashMap<Vec<u8>, Owner, Keyed>,
+    owners: HashMap<Vec<u8>, Owner, KeyedBuildHasher>,
     /// By the lower half of their ids.
-    ids: HashMap<u32, Record, Keyed>,
+    ids: HashMap<u32, Record, KeyedBuildHasher>,
     /// Those that are not confirmed, of each address from the oldest on.
     unconfirmed: HashMap<Holder, BTreeSet<u32>>,
     unconfirmed_count: usize,

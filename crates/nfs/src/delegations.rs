@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
-use vfs::{FileKey, Keyed};
+use vfs::{FileKey, KeyedBuildHasher};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -23,10 +23,10 @@ pub struct Delegations {
 
 #[derive(Debug, Default)]
 struct State {
-    writers: HashMap<FileKey, Writer, Keyed>,
+    writers: HashMap<FileKey, Writer, KeyedBuildHasher>,
     due: Vec<Due>,
     /// Files of which a delegation was in somebody's way, and until when that counts.
-    cooling: HashMap<FileKey, Instant, Keyed>,
+    cooling: HashMap<FileKey, Instant, KeyedBuildHasher>,
 }
 
 /// Who has a file to write.

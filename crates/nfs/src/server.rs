@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
-use vfs::{FileKey, Keyed, Timestamp, Vfs};
+use vfs::{FileKey, KeyedBuildHasher, Timestamp, Vfs};
 use wire::nfs::{ClientId, NfsStatus, SessionId, Verifier};
 
 /// The server.
@@ -45,7 +45,7 @@ pub struct Server {
     pub(crate) delegations: Arc<Delegations>,
     /// How long requests wait for others.
     pub(crate) patience: Patience,
-    sessions: RwLock<HashMap<SessionId, Arc<Session>, Keyed>>,
+    sessions: RwLock<HashMap<SessionId, Arc<Session>, KeyedBuildHasher>>,
     next_session: AtomicU32,
     /// What clients share, by address.
     pub holdings: Arc<Holdings>,

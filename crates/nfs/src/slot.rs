@@ -7,7 +7,7 @@
 use crate::limits::FINGERPRINT_BYTES;
 use bytes::Bytes;
 use std::hash::{BuildHasher, Hash, Hasher};
-use vfs::Keyed;
+use vfs::KeyedBuildHasher;
 
 /// What tells one request from another that claims to be the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Fingerprint {
     #[must_use]
     pub fn of(operations: &[u8]) -> Self {
         // A client that makes two requests alike deceives itself alone.
-        let mut hasher = Keyed::by(0).build_hasher();
+        let mut hasher = KeyedBuildHasher::by(0).build_hasher();
         operations.len().hash(&mut hasher);
         operations[..operations.len().min(FINGERPRINT_BYTES)].hash(&mut hasher);
         Self(hasher.finish())

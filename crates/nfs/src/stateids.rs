@@ -7,7 +7,7 @@
 use crate::limits::STATES_PER_CLIENT_MAX;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use vfs::{FileKey, Keyed};
+use vfs::{FileKey, KeyedBuildHasher};
 use wire::nfs::{NfsStatus, StateId};
 
 /// An open-owner or lock-owner, as its client names it: up to 1,024 bytes, stored once for a
@@ -97,13 +97,13 @@ pub struct States<O, D> {
     /// In every state id of it: those of other clients and other runs are not found here.
     tag: u32,
     next: u64,
-    states: HashMap<u64, State<O, D>, Keyed>,
-    opens: HashMap<(FileKey, Owner), u64, Keyed>,
-    locks: HashMap<(FileKey, Owner), u64, Keyed>,
+    states: HashMap<u64, State<O, D>, KeyedBuildHasher>,
+    opens: HashMap<(FileKey, Owner), u64, KeyedBuildHasher>,
+    locks: HashMap<(FileKey, Owner), u64, KeyedBuildHasher>,
     /// Those that were not revoked: one a file.
-    delegations: HashMap<FileKey, u64, Keyed>,
+    delegations: HashMap<FileKey, u64, KeyedBuildHasher>,
     /// Files that are being delegated.
-    delegating: HashSet<FileKey, Keyed>,
+    delegating: HashSet<FileKey, KeyedBuildHasher>,
     revoked_count: usize,
     /// Bytes of the owners of all opens and locks.
     owner_bytes: usize,

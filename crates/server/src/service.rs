@@ -740,7 +740,7 @@ fn with_latency(share: &ShareConfig, vfs: Arc<dyn Vfs>) -> Arc<dyn Vfs> {
     }
     let latency = Duration::from_micros(share.backend_latency_us);
     tracing::warn!(share = share.name, ?latency, "backend_latency_us makes this share slow");
-    Arc::new(vfs::Delayed::new(vfs, Arc::new(move || std::thread::sleep(latency))))
+    Arc::new(vfs::DelayedVfs::new(vfs, Arc::new(move || std::thread::sleep(latency))))
 }
 
 fn admission(share: &ShareConfig, names: &Arc<HostNames>) -> Admission {

@@ -235,7 +235,7 @@ impl Surroundings for Environment {
         self.hold_up();
     }
 
-    fn creates_at_once(&self) -> bool {
+    fn creates_without_waiting(&self) -> bool {
         !self.lock().troubles.creates_wait
     }
 }

@@ -7,7 +7,7 @@ use crate::counters::Counters;
 use crate::index::{NameIndex, Spelling, hash_of};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, Keyed, NameChange};
+use vfs::{FileKey, FollowId, KeyedBuildHasher, NameChange};
 
 /// Bytes of a directory beside its names: entries of tables, a place in the queue.
 const DIRECTORY_BYTES: usize = 256;
@@ -74,12 +74,12 @@ pub enum Answer {
 /// All directories that are followed.
 #[derive(Debug)]
 pub struct Directories {
-    hasher: Keyed,
+    hasher: KeyedBuildHasher,
     counters: Arc<Counters>,
     budget_bytes: usize,
     directories_max: usize,
-    by_key: HashMap<FileKey, Directory, Keyed>,
-    by_follow: HashMap<FollowId, FileKey, Keyed>,
+    by_key: HashMap<FileKey, Directory, KeyedBuildHasher>,
+    by_follow: HashMap<FollowId, FileKey, KeyedBuildHasher>,
     /// Whose turn to be given up comes when; may name some that have gone.
     turns: VecDeque<FileKey>,
     bytes: usize,
@@ -90,7 +90,7 @@ pub struct Directories {
 impl Directories {
     pub fn new(
         counters: Arc<Counters>,
-        hasher: Keyed,
+        hasher: KeyedBuildHasher,
         budget_bytes: usize,
         directories_max: usize,
     ) -> Self {
@@ -109,7 +109,7 @@ impl Directories {
     }
 
     /// What makes hashes of names.
-    pub fn hasher(&self) -> &Keyed {
+    pub fn hasher(&self) -> &KeyedBuildHasher {
         &self.hasher
     }
 
@@ -438,7 +438,8 @@ mod tests {
 
     #[test]
     fn a_change_attribute_that_was_seen_before_something_was_told_is_not_noted() {
-        let mut directories = Directories::new(Arc::default(), Keyed::by(1), 1 << 20, 10);
+        let mut directories =
+            Directories::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 10);
         let (key, follow) = (FileKey { device: 1, inode: 2 }, FollowId(3));
         assert_eq!((directories.told_of(key), directories.change_of(key)), (None, None));
         directories.handle_followed(key, follow);

@@ -8,7 +8,7 @@
 //! choose names.
 
 use std::hash::BuildHasher;
-use vfs::{Keyed, Name, fold_case};
+use vfs::{KeyedBuildHasher, Name, fold_case};
 
 /// Bytes of one piece of the arena: places of records are a piece's number and 16 bits.
 const PIECE_BYTES: usize = 1 << 16;
@@ -23,7 +23,7 @@ const WASTE_BYTES_MIN: usize = 4 * PIECE_BYTES;
 
 /// The number of a name, equal for all spellings in another case.
 #[must_use]
-pub fn hash_of(hasher: &Keyed, name: &[u8]) -> u32 {
+pub fn hash_of(hasher: &KeyedBuildHasher, name: &[u8]) -> u32 {
     let mut upper = [0; Name::LENGTH_MAX];
     let folded = match upper.get_mut(..name.len()) {
         // Most are, and need no memory for that.
@@ -239,14 +239,18 @@ mod tests {
     use std::collections::BTreeSet;
 
     struct Both {
-        hasher: Keyed,
+        hasher: KeyedBuildHasher,
         index: NameIndex,
         model: BTreeSet<Vec<u8>>,
     }
 
     impl Both {
         fn new() -> Self {
-            Self { hasher: Keyed::random(), index: NameIndex::default(), model: BTreeSet::new() }
+            Self {
+                hasher: KeyedBuildHasher::random(),
+                index: NameIndex::default(),
+                model: BTreeSet::new(),
+            }
         }
 
         fn add(&mut self, name: &[u8]) {
@@ -306,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_name_costs_well_under_a_hundred_bytes() {
-        let hasher = Keyed::random();
+        let hasher = KeyedBuildHasher::random();
         let mut index = NameIndex::default();
         for number in 0..1_000_000 {
             let name = format!("IMG_{number:08}.jpeg");

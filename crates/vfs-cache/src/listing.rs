@@ -5,8 +5,8 @@ use crate::records::{CHUNK_RECORDS_MAX, Chunk};
 use crate::tree::CachedVfs;
 use std::sync::{MutexGuard, PoisonError};
 use vfs::{
-    Actor, Choice, FsError, Identity, ListSink, ListWanted, Listed, ListingFeed, Node, OpenHow,
-    Opened, Result, ServerWork, Wanted,
+    Actor, AttributeRequest, EntryChoice, FsError, Identity, ListSink, ListedEntry, ListingFeed,
+    ListingRequest, Node, OpenHow, OpenedNode, Result, ServerWork,
 };
 
 /// How a part of a listing ended.
@@ -27,23 +27,28 @@ impl CachedVfs {
         directory: &dyn Node,
         who: Actor<'_>,
         mut cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         loop {
             match self.find_listed(directory, who, cookie, wanted) {
                 Found::Chunk(chunk, at, is_last) => {
-                    match tell(&chunk, at, (directory, who.seen_as(), wanted), sink)? {
+                    match tell(&chunk, at, (directory, who.effective_identity(), wanted), sink)? {
                         Part::Stopped => return Ok(false),
                         Part::Through(_) if is_last => return Ok(true),
                         Part::Through(next) => cookie = next,
                     }
                 }
                 Found::Ask(name, follow) => {
-                    if directory.child_attributes(who, &name, Wanted::default()).is_err() {
+                    if directory.child_attributes(who, &name, AttributeRequest::default()).is_err()
+                    {
                         return directory.list_with_attributes(who, cookie, wanted, sink);
                     }
-                    self.listings().note_searcher(directory.key(), follow, who.seen_as());
+                    self.listings().note_searcher(
+                        directory.key(),
+                        follow,
+                        who.effective_identity(),
+                    );
                 }
                 Found::End(ticket) => {
                     return self.list_and_keep(directory, who, &ticket, cookie, wanted, sink);
@@ -55,7 +60,7 @@ impl CachedVfs {
         }
     }
 
-    /// As [`vfs::Vfs::list_known`].
+    /// As [`vfs::Vfs::list_cached`].
     ///
     /// # Errors
     /// As there.
@@ -64,14 +69,17 @@ impl CachedVfs {
         directory: &dyn Node,
         who: Actor<'_>,
         mut cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         loop {
-            let found =
-                self.fresh_listings().find_for_reader(directory.key(), cookie, who.seen_as());
+            let found = self.fresh_listings().find_for_reader(
+                directory.key(),
+                cookie,
+                who.effective_identity(),
+            );
             let Found::Chunk(chunk, at, is_last) = found else { return Ok(None) };
-            match tell(&chunk, at, (directory, who.seen_as(), wanted), sink)? {
+            match tell(&chunk, at, (directory, who.effective_identity(), wanted), sink)? {
                 Part::Stopped => return Ok(Some(false)),
                 Part::Through(_) if is_last => return Ok(Some(true)),
                 Part::Through(next) => cookie = next,
@@ -88,13 +96,13 @@ impl CachedVfs {
         who: Actor<'_>,
         directory: &dyn Node,
         how: OpenHow,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let key = directory.key();
         // Followed before it is opened, it is heard if that is forbidden afterwards.
         let follow = self.listings().follow_of(key);
         let opened = self.inner.open_node(who, directory, how)?;
         if let Some(follow) = follow {
-            self.listings().note_reader(key, follow, who.seen_as());
+            self.listings().note_reader(key, follow, who.effective_identity());
         }
         Ok(opened)
     }
@@ -132,12 +140,12 @@ impl CachedVfs {
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
     ) -> Found {
         let Some(feed) = self.listing_feed() else { return Found::Nothing };
         let key = directory.key();
         let grows = wanted.attributes && !wanted.few;
-        let found = self.fresh_listings().find(key, cookie, who.seen_as());
+        let found = self.fresh_listings().find(key, cookie, who.effective_identity());
         match found {
             Found::End(_) if !grows => Found::Nothing,
             Found::Nothing if cookie == 0 && grows => {
@@ -154,7 +162,7 @@ impl CachedVfs {
         let key = directory.key();
         // The disk may take its time: not under the lock.
         let change =
-            self.inner.look_at_change(Actor::server(ServerWork::FillCache), directory).ok()?;
+            self.inner.change_attribute(Actor::server(ServerWork::FillCache), directory).ok()?;
         if !self.listings().is_worth_keeping(key, change) {
             return None;
         }
@@ -181,11 +189,12 @@ impl CachedVfs {
         who: Actor<'_>,
         ticket: &Ticket,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         // What is kept is whole: others want what this one does not.
-        let wanted = ListWanted { stored: wanted.stored.or(Some(ServerWork::FillCache)), ..wanted };
+        let wanted =
+            ListingRequest { stored: wanted.stored.or(Some(ServerWork::FillCache)), ..wanted };
         let room_bytes = self.listings().budget_bytes();
         let device = directory.key().device;
         let mut keeping = Keeping {
@@ -202,7 +211,7 @@ impl CachedVfs {
         chunks.push(chunk);
         // Changed while it was listed, it is forgotten by now.
         let is_end = ended && !is_chosen && !has_gap;
-        self.fresh_listings().append(ticket, who.seen_as(), chunks, is_end);
+        self.fresh_listings().append(ticket, who.effective_identity(), chunks, is_end);
         Ok(ended)
     }
 }
@@ -211,16 +220,16 @@ impl CachedVfs {
 fn tell(
     chunk: &Chunk,
     from: usize,
-    (directory, who, wanted): (&dyn Node, &Identity, ListWanted),
+    (directory, who, wanted): (&dyn Node, &Identity, ListingRequest),
     sink: &mut dyn ListSink,
 ) -> Result<Part> {
     for at in from..chunk.len() {
         let Some(entry) = chunk.get(at) else { break };
         let (name, inode, next) = (entry.name, entry.inode, entry.next);
         match sink.choose(name, next) {
-            Choice::Take => {}
-            Choice::Pass => continue,
-            Choice::Stop => return Ok(Part::Stopped),
+            EntryChoice::Take => {}
+            EntryChoice::Pass => continue,
+            EntryChoice::Stop => return Ok(Part::Stopped),
         }
         let look = match (wanted.attributes || wanted.stored.is_some(), entry.attributes) {
             (false, _) => Ok(None),
@@ -228,11 +237,11 @@ fn tell(
             (true, None) => {
                 let name = vfs::Name::new(name).map_err(|_| FsError::Io)?;
                 directory
-                    .child_attributes(who.actor(), &name, Wanted { dos: wanted.stored })
+                    .child_attributes(who.actor(), &name, AttributeRequest { dos: wanted.stored })
                     .map(Some)
             }
         };
-        if !(Listed { name, inode, attributes: None, next }).give(sink, look)? {
+        if !(ListedEntry { name, inode, attributes: None, next }).give(sink, look)? {
             return Ok(Part::Stopped);
         }
     }
@@ -252,7 +261,7 @@ struct Keeping<'a> {
 }
 
 impl Keeping<'_> {
-    fn keep(&mut self, entry: &Listed<'_>) {
+    fn keep(&mut self, entry: &ListedEntry<'_>) {
         self.chunk.push(entry);
         if self.chunk.len() == CHUNK_RECORDS_MAX {
             let full = std::mem::replace(&mut self.chunk, Chunk::of(self.device));
@@ -264,15 +273,16 @@ impl Keeping<'_> {
 }
 
 impl ListSink for Keeping<'_> {
-    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+    fn choose(&mut self, name: &[u8], next: u64) -> EntryChoice {
         let choice = self.sink.choose(name, next);
         // The last one, at which a client has enough, is none.
-        self.has_gap |= (self.is_chosen && choice != Choice::Stop) || choice == Choice::Pass;
-        self.is_chosen |= choice == Choice::Take;
+        self.has_gap |=
+            (self.is_chosen && choice != EntryChoice::Stop) || choice == EntryChoice::Pass;
+        self.is_chosen |= choice == EntryChoice::Take;
         choice
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         self.is_chosen = false;
         let is_taken = self.sink.put(entry);
         if is_taken && !self.has_gap {
@@ -281,8 +291,8 @@ impl ListSink for Keeping<'_> {
         is_taken
     }
 
-    fn put_unseen(&mut self, entry: Listed<'_>, error: FsError) -> bool {
+    fn put_inaccessible(&mut self, entry: ListedEntry<'_>, error: FsError) -> bool {
         // Others may be let look at it, or the same later: it leaves a gap.
-        self.sink.put_unseen(entry, error)
+        self.sink.put_inaccessible(entry, error)
     }
 }

@@ -12,7 +12,7 @@ use crate::records::Chunk;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, Identity, Keyed, Name};
+use vfs::{FileKey, FollowId, Identity, KeyedBuildHasher, Name};
 
 /// Ticks that a listing is kept, whatever its use: the bound of what is not heard.
 const AGE_TICKS_MAX: u8 = 5;
@@ -84,12 +84,12 @@ pub struct Listings {
     counters: Arc<Counters>,
     budget_bytes: usize,
     listings_max: usize,
-    by_key: HashMap<FileKey, Listing, Keyed>,
-    by_follow: HashMap<FollowId, FileKey, Keyed>,
+    by_key: HashMap<FileKey, Listing, KeyedBuildHasher>,
+    by_follow: HashMap<FollowId, FileKey, KeyedBuildHasher>,
     uses: u64,
     bytes: usize,
     unfollow: Vec<FollowId>,
-    hasher: Keyed,
+    hasher: KeyedBuildHasher,
     seen: Box<[Sighting]>,
 }
 
@@ -133,7 +133,7 @@ impl Listing {
 impl Listings {
     pub fn new(
         counters: Arc<Counters>,
-        hasher: Keyed,
+        hasher: KeyedBuildHasher,
         budget_bytes: usize,
         listings_max: usize,
     ) -> Self {
@@ -379,7 +379,7 @@ fn note_user(users: &mut Vec<Identity>, who: &Identity) -> bool {
 mod tests {
     use super::*;
     use crate::records::CHUNK_RECORDS_MAX;
-    use vfs::Listed;
+    use vfs::ListedEntry;
 
     fn chunk_of_falling(count: u64, key: FileKey) -> Chunk {
         let mut chunk = Chunk::of(key.device);
@@ -390,12 +390,12 @@ mod tests {
     fn push_falling(chunk: &mut Chunk, number: u64, count: u64) {
         let name = number.to_string();
         let (inode, next) = (number + 1, count - number);
-        chunk.push(&Listed { name: name.as_bytes(), inode, attributes: None, next });
+        chunk.push(&ListedEntry { name: name.as_bytes(), inode, attributes: None, next });
     }
 
     /// A listing of so many names, whose cookies fall as those of file systems in memory do.
     fn falling(count: u64, key: FileKey, who: &Identity) -> Listings {
-        let mut listings = Listings::new(Arc::default(), Keyed::random(), 1 << 20, 8);
+        let mut listings = Listings::new(Arc::default(), KeyedBuildHasher::random(), 1 << 20, 8);
         let ticket = listings.begin(key, FollowId(1));
         let mut chunks = vec![Chunk::of(key.device)];
         for number in 0..count {
@@ -431,7 +431,7 @@ mod tests {
     #[test]
     fn a_directory_is_worth_keeping_that_was_the_same_when_it_was_listed_last() {
         let key = FileKey { device: 1, inode: 2 };
-        let mut listings = Listings::new(Arc::default(), Keyed::by(1), 1 << 20, 8);
+        let mut listings = Listings::new(Arc::default(), KeyedBuildHasher::by(1), 1 << 20, 8);
         let mut worth = |changes: &[u64]| -> Vec<bool> {
             changes.iter().map(|change| listings.is_worth_keeping(key, *change)).collect()
         };

@@ -6,9 +6,9 @@ use crate::state::{Foreknown, State, parent_of, split};
 use crate::tree::{CachedVfs, Fresh};
 use std::sync::Arc;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, ChildName, DosInfo, FileKey, FileKind, FsError,
-    KnownOpen, Located, Node, NodeHandle, OpenHow, Opened, RelPath, Result, ServerWork, Timestamp,
-    Wait, Wanted,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChildName, DosInfo, FileKey, FileKind,
+    FsError, LocatedNode, Node, NodeHandle, OpenHow, OpenWithSecurity, OpenedNode, RelPath, Result,
+    ServerWork, Timestamp, Wait,
 };
 
 /// How long ago a file must have been changed, in nanoseconds, so that another
@@ -60,7 +60,7 @@ impl CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         let any_case = how.case == Case::Insensitive;
         let exact = OpenHow { case: Case::Sensitive, ..how };
         let mut state = self.stale();
@@ -114,7 +114,7 @@ impl CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         how: OpenHow,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         self.open_any(who, path, OpenHow { case: Case::Sensitive, ..how })
     }
 
@@ -129,7 +129,7 @@ impl CachedVfs {
         path: &RelPath,
         how: &OpenHow,
     ) -> Option<Prior> {
-        if self.inner.features().waits {
+        if self.inner.features().always_waits {
             return None;
         }
         let at = path.as_bytes();
@@ -137,7 +137,7 @@ impl CachedVfs {
         if !how.write && (state.places.facts(at).is_some() || state.places.is_seen_again(at)) {
             return None;
         }
-        let way = state.places.way(parent_of(path), who.seen_as());
+        let way = state.places.way(parent_of(path), who.effective_identity());
         // Files that are read are mostly there; who looks is often about to make something.
         let is_better = if how.read && !how.write {
             way.directory.is_some() && way.is_searcher
@@ -164,16 +164,16 @@ impl CachedVfs {
     ) -> First {
         let any_case = how.case == Case::Insensitive;
         let parent = parent_of(path);
-        let way = state.places.way(parent, who.seen_as());
+        let way = state.places.way(parent, who.effective_identity());
         let (mut path, mut is_there) = (path.clone(), false);
         // To write by what is open already is dearer than a walk in memory.
-        let is_kept_of_use = !how.write || self.inner.features().waits;
+        let is_kept_of_use = !how.write || self.inner.features().always_waits;
         for _ in 0..RESPELLINGS_MAX {
             // Who writes has a descriptor of their own.
             let reads = how.read && !how.write;
             if is_kept_of_use
                 && let Some((node, facts)) =
-                    state.places.find(path.as_bytes(), who.seen_as(), reads)
+                    state.places.find(path.as_bytes(), who.effective_identity(), reads)
             {
                 if let Some(key) = way.directory {
                     state.directories.touch(key);
@@ -182,7 +182,7 @@ impl CachedVfs {
                 return first(path, node, facts);
             }
             if way.is_searcher
-                && let Some(made) = state.kept_made(&path, who.seen_as())
+                && let Some(made) = state.kept_made(&path, who.effective_identity())
             {
                 return First::Made(path, made);
             }
@@ -206,7 +206,8 @@ impl CachedVfs {
             && state.places.is_worth_keeping();
         let Way { directory, is_searcher } = way;
         let looks = is_searcher && !how.read && !how.write;
-        let kept = looks.then(|| state.places.find(parent, who.seen_as(), false)).flatten();
+        let kept =
+            looks.then(|| state.places.find(parent, who.effective_identity(), false)).flatten();
         let is_followed = directory.is_some();
         let is_to_follow = !is_followed && state.places.is_seen_again(parent);
         let learns = is_wanted || !is_searcher;
@@ -225,16 +226,16 @@ impl CachedVfs {
         node: Arc<dyn Node>,
         facts: &Facts,
         how: &OpenHow,
-    ) -> Option<KnownOpen> {
+    ) -> Option<OpenWithSecurity> {
         let asks_dos = how.wanted.dos.filter(|_| !facts.has_dos);
-        match node.attributes(Wanted { dos: asks_dos }) {
+        match node.attributes(AttributeRequest { dos: asks_dos }) {
             Ok(attributes) if facts.are_of(&attributes) => {
                 self.counters.handles.hit();
                 let was_asked = how.wanted.dos.is_some() && facts.has_dos;
                 let of = if was_asked { &facts.attributes } else { &attributes };
                 let Attributes { dos, set_changed, stored, .. } = *of;
                 let attributes = Attributes { dos, set_changed, stored, ..attributes };
-                Some(known(Opened { node, attributes, path: path.clone() }, facts))
+                Some(known(OpenedNode { node, attributes, path: path.clone() }, facts))
             }
             _ => {
                 self.stale().places.drop_kept(path.as_bytes(), &node);
@@ -253,25 +254,30 @@ impl CachedVfs {
         node: &Arc<dyn Node>,
         facts: Facts,
         how: OpenHow,
-    ) -> Option<KnownOpen> {
-        let wanted = Wanted { dos: how.wanted.dos.filter(|_| !facts.has_dos) };
+    ) -> Option<OpenWithSecurity> {
+        let wanted = AttributeRequest { dos: how.wanted.dos.filter(|_| !facts.has_dos) };
         let opened = self.inner.open_node(who, &**node, OpenHow { wanted, ..how }).ok()?;
         if opened.attributes.key != facts.attributes.key || opened.attributes.links == 0 {
             self.stale().places.drop_kept(path.as_bytes(), node);
             return None;
         }
         self.counters.handles.hit();
-        let known = KnownOpen::from(Opened { path: path.clone(), ..opened });
+        let known = OpenWithSecurity::from(OpenedNode { path: path.clone(), ..opened });
         self.with_facts(path, how, Some(facts), known).ok()
     }
 
     /// A directory that is kept, as far as its permissions go: nobody is asked.
-    pub(crate) fn kept_directory(&self, who: Actor<'_>, path: &RelPath) -> Option<KnownOpen> {
-        let (node, facts) = self.fresh(who.order()).kept_directory(who.seen_as(), path)?;
+    pub(crate) fn kept_directory(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+    ) -> Option<OpenWithSecurity> {
+        let (node, facts) =
+            self.fresh(who.order()).kept_directory(who.effective_identity(), path)?;
         self.counters.handles.hit();
         let dos = DosInfo::default();
         let attributes = Attributes { dos, set_changed: None, ..facts.attributes };
-        Some(known(Opened { node, attributes, path: path.clone() }, &facts))
+        Some(known(OpenedNode { node, attributes, path: path.clone() }, &facts))
     }
 
     /// Has the backend open a path as it is spelt, and keeps what that tells.
@@ -281,7 +287,7 @@ impl CachedVfs {
         path: &RelPath,
         how: OpenHow,
         mut prior: Prior,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         let above = || path.parent().unwrap_or_default();
         if prior.is_to_follow && self.establish(who.order(), &above(), how.wait) {
             prior.look = Some(self.fresh(who.order()).places.begin_look(path.as_bytes()));
@@ -294,7 +300,7 @@ impl CachedVfs {
         let result = self.look_or_open(who, path, OpenHow { no_follow: true, ..how }, &prior);
         let result = result.map(|known| known.opened);
         let kind = result.as_ref().ok().map(|opened| opened.attributes.kind);
-        let is_settled = |opened: &Opened| is_settled(&opened.attributes, began);
+        let is_settled = |opened: &OpenedNode| is_settled(&opened.attributes, began);
         let can_be_kept = match kind {
             Some(FileKind::File) => prior.is_wanted && result.as_ref().is_ok_and(is_settled),
             Some(FileKind::Directory) => {
@@ -311,18 +317,18 @@ impl CachedVfs {
         let is_so = state.places.end_look(look);
         let was_let_through = matches!(result, Ok(_) | Err(FsError::NotFound));
         if let (Some((parent, _)), true, true) = (split(path), is_so, was_let_through) {
-            state.places.note_searcher(parent, who.seen_as());
+            state.places.note_searcher(parent, who.effective_identity());
         }
         if kind == Some(FileKind::Symlink) && !how.no_follow {
             drop(state);
-            return self.inner.open_known(who, path, how);
+            return self.inner.open_with_security(who, path, how);
         }
         let opened = result?;
         let facts =
             (can_be_kept && is_so).then(|| self.keep(&mut state, who, &opened, &how, keepsake));
         drop(state);
         let security = facts.map(|facts| facts.security);
-        Ok(KnownOpen { opened, security })
+        Ok(OpenWithSecurity { opened, security })
     }
 
     /// Has the backend open what is not to be kept: what is known of it is not asked for, but
@@ -333,10 +339,10 @@ impl CachedVfs {
         path: &RelPath,
         how: OpenHow,
         prior: Prior,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         let facts = prior.facts.as_ref();
         let is_spared = how.wanted.dos.is_some() && facts.is_some_and(|facts| facts.has_dos);
-        let wanted = Wanted { dos: how.wanted.dos.filter(|_| !is_spared) };
+        let wanted = AttributeRequest { dos: how.wanted.dos.filter(|_| !is_spared) };
         let known = self.look_or_open(who, path, OpenHow { wanted, ..how }, &prior)?;
         self.with_facts(path, how, prior.facts, known)
     }
@@ -349,11 +355,11 @@ impl CachedVfs {
         path: &RelPath,
         how: OpenHow,
         prior: &Prior,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         let child = prior.directory.as_ref().map(|node| ChildName { directory: &**node, path });
-        match child.and_then(|child| self.inner.look_in(who, child, how)) {
-            Some(looked) => looked.map(KnownOpen::from),
-            None => self.inner.open_known(who, path, how),
+        match child.and_then(|child| self.inner.lookup_child(who, child, how)) {
+            Some(looked) => looked.map(OpenWithSecurity::from),
+            None => self.inner.open_with_security(who, path, how),
         }
     }
 
@@ -364,8 +370,8 @@ impl CachedVfs {
         path: &RelPath,
         how: OpenHow,
         facts: Option<Facts>,
-        mut known: KnownOpen,
-    ) -> Result<KnownOpen> {
+        mut known: OpenWithSecurity,
+    ) -> Result<OpenWithSecurity> {
         let is_spared =
             how.wanted.dos.is_some() && facts.as_ref().is_some_and(|facts| facts.has_dos);
         let opened = &mut known.opened;
@@ -393,16 +399,17 @@ impl CachedVfs {
     fn keepsake(
         &self,
         who: Actor<'_>,
-        opened: &Opened,
+        opened: &OpenedNode,
         how: &OpenHow,
     ) -> Option<(Arc<dyn Node>, bool)> {
         if !how.write {
             return Some((opened.node.clone(), how.read));
         }
-        if !self.inner.features().waits {
+        if !self.inner.features().always_waits {
             return None;
         }
-        let look = OpenHow { read: false, write: false, wanted: Wanted::default(), ..*how };
+        let look =
+            OpenHow { read: false, write: false, wanted: AttributeRequest::default(), ..*how };
         self.inner.open_node(who, &*opened.node, look).ok().map(|looked| (looked.node, false))
     }
 
@@ -411,7 +418,7 @@ impl CachedVfs {
         &self,
         state: &mut State,
         who: Actor<'_>,
-        Opened { attributes, path, .. }: &Opened,
+        OpenedNode { attributes, path, .. }: &OpenedNode,
         how: &OpenHow,
         keepsake: Option<(Arc<dyn Node>, bool)>,
     ) -> Facts {
@@ -433,7 +440,7 @@ impl CachedVfs {
         };
         state.places.put_facts(at, facts.clone());
         if let Some((node, reads)) = keepsake {
-            state.places.keep(at, Kept { who: who.seen_as().clone(), reads, node });
+            state.places.keep(at, Kept { who: who.effective_identity().clone(), reads, node });
         }
         state.settle();
         facts
@@ -445,7 +452,7 @@ impl CachedVfs {
         &self,
         who: Actor<'_>,
         handle: &NodeHandle,
-        Located { node, path, .. }: &Located,
+        LocatedNode { node, path, .. }: &LocatedNode,
         told: u64,
     ) {
         if path.is_nameless() || !self.stale().places.is_seen_again(path.as_bytes()) {
@@ -489,11 +496,11 @@ impl CachedVfs {
         self.follow_place(path, look, opened)
     }
 
-    fn follow_place(&self, path: &RelPath, look: u64, opened: Result<Opened>) -> bool {
+    fn follow_place(&self, path: &RelPath, look: u64, opened: Result<OpenedNode>) -> bool {
         let mut state = self.present();
         // Ended in any case.
         let is_so = state.places.end_look(look);
-        let Ok(Opened { node, attributes, .. }) = opened else { return false };
+        let Ok(OpenedNode { node, attributes, .. }) = opened else { return false };
         if !is_so || attributes.kind != FileKind::Directory {
             return false;
         }
@@ -536,6 +543,6 @@ fn is_settled(attributes: &Attributes, began: Timestamp) -> bool {
     began.0 - attributes.changed.0 >= TIME_STEP_NANOS
 }
 
-fn known(opened: Opened, facts: &Facts) -> KnownOpen {
-    KnownOpen { opened, security: Some(facts.security.clone()) }
+fn known(opened: OpenedNode, facts: &Facts) -> OpenWithSecurity {
+    OpenWithSecurity { opened, security: Some(facts.security.clone()) }
 }

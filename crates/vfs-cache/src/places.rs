@@ -11,7 +11,8 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{
-    Attributes, FileKey, FileKind, Identity, Keyed, KnownSecurity, KnownTotals, Node, NodeHandle,
+    Attributes, FileKey, FileKind, Identity, KeyedBuildHasher, Node, NodeHandle, NodeSecurityCache,
+    SecurityCacheTotals,
 };
 
 /// Bytes of a place beside its path: entries of tables and of the queue.
@@ -47,7 +48,7 @@ pub struct Facts {
     /// When it was looked at; with DOS attributes, if they were asked for then.
     pub attributes: Attributes,
     pub has_dos: bool,
-    pub security: Arc<KnownSecurity>,
+    pub security: Arc<NodeSecurityCache>,
 }
 
 impl Facts {
@@ -141,11 +142,11 @@ pub struct Places {
     counters: Arc<Counters>,
     budget_bytes: usize,
     kept_max: usize,
-    by_path: HashMap<Arc<[u8]>, Box<Place>, Keyed>,
+    by_path: HashMap<Arc<[u8]>, Box<Place>, KeyedBuildHasher>,
     /// The same in order: what lies below a directory comes together.
     in_order: BTreeSet<Arc<[u8]>>,
     /// The places that have something [`Found`].
-    by_handle: HashMap<NodeHandle, Arc<[u8]>, Keyed>,
+    by_handle: HashMap<NodeHandle, Arc<[u8]>, KeyedBuildHasher>,
     /// Whose turn to be given up comes when; may name some that have gone.
     turns: VecDeque<Arc<[u8]>>,
     looks: Vec<Look>,
@@ -154,11 +155,11 @@ pub struct Places {
     usefulness: Usefulness,
     bytes: usize,
     /// Of descriptors, lists and streams that were asked for.
-    known: Arc<KnownTotals>,
+    known: Arc<SecurityCacheTotals>,
     /// Closing may take long: not under the lock.
     closing: Vec<Arc<dyn Node>>,
     given_up: Vec<FileKey>,
-    hasher: Keyed,
+    hasher: KeyedBuildHasher,
     /// By slot, the number of the path that was asked for last.
     seen: Box<[u32]>,
 }
@@ -171,7 +172,7 @@ pub fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
 impl Places {
     pub fn new(
         counters: Arc<Counters>,
-        hasher: Keyed,
+        hasher: KeyedBuildHasher,
         budget_bytes: usize,
         kept_max: usize,
     ) -> Self {
@@ -202,13 +203,13 @@ impl Places {
     }
 
     /// What descriptors, lists and streams come to that were asked for.
-    pub fn known(&self) -> &KnownTotals {
+    pub fn known(&self) -> &SecurityCacheTotals {
         &self.known
     }
 
     /// Security of which nothing is known yet.
-    pub fn new_security(&self) -> Arc<KnownSecurity> {
-        Arc::new(KnownSecurity::counted(self.known.clone()))
+    pub fn new_security(&self) -> Arc<NodeSecurityCache> {
+        Arc::new(NodeSecurityCache::counted(self.known.clone()))
     }
 
     pub fn set_budget(&mut self, budget_bytes: usize) {

@@ -10,7 +10,10 @@ use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
-use vfs::{FileKey, FollowId, Identity, Keyed, NameChange, Node, NodeHandle, Opened, Timestamp};
+use vfs::{
+    FileKey, FollowId, Identity, KeyedBuildHasher, NameChange, Node, NodeHandle, OpenedNode,
+    Timestamp,
+};
 
 /// Most names that are known.
 const NAMES_MAX: usize = 8192;
@@ -44,7 +47,7 @@ pub struct Keepsake {
 }
 
 impl Made {
-    fn of(opened: &Opened, keepsake: Option<Keepsake>) -> Self {
+    fn of(opened: &OpenedNode, keepsake: Option<Keepsake>) -> Self {
         let (key, born) = (opened.attributes.key, opened.attributes.born);
         Self { key, born, handle: None, node: Arc::downgrade(&opened.node), keepsake }
     }
@@ -78,7 +81,7 @@ struct Making {
 /// The names that are known. Where all its slots are taken, a name takes that of the oldest.
 #[derive(Debug)]
 pub struct Recent {
-    hasher: Keyed,
+    hasher: KeyedBuildHasher,
     /// Made room for with the first name.
     slots: Vec<Option<Box<Entry>>>,
     slots_max: usize,
@@ -95,7 +98,7 @@ pub struct Recent {
 
 impl Recent {
     /// Nothing is known. So many keepsakes are had at once, of names for which there is room.
-    pub fn new(hasher: Keyed, budget_bytes: usize, keepsakes_max: usize) -> Self {
+    pub fn new(hasher: KeyedBuildHasher, budget_bytes: usize, keepsakes_max: usize) -> Self {
         Self {
             hasher,
             slots: Vec::new(),
@@ -145,7 +148,7 @@ impl Recent {
     }
 
     /// It was made, or not; all that was done since has been told.
-    pub fn end(&mut self, number: u64, opened: Option<&Opened>, keepsake: Option<Keepsake>) {
+    pub fn end(&mut self, number: u64, opened: Option<&OpenedNode>, keepsake: Option<Keepsake>) {
         let Some(at) = self.makings.iter().position(|making| making.number == number) else {
             return;
         };
@@ -272,7 +275,8 @@ mod tests {
     use super::*;
     use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
     use vfs::{
-        Actor, Case, CreateHow, CreationMode, FileKind, Identity, Name, RelPath, Vfs, Wanted,
+        Actor, AttributeRequest, Case, CreateHow, CreationMode, FileKind, Identity, Name, RelPath,
+        Vfs,
     };
 
     const HERE: FollowId = FollowId(7);
@@ -289,10 +293,10 @@ mod tests {
         }
     }
 
-    fn opened() -> Opened {
+    fn opened() -> OpenedNode {
         let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Always));
         let path = RelPath::root().join(&Name::new(*b"name").unwrap());
-        let (kind, mode, dos, wanted) = (FileKind::File, 0o644, None, Wanted::default());
+        let (kind, mode, dos, wanted) = (FileKind::File, 0o644, None, AttributeRequest::default());
         let how =
             CreateHow { kind, mode: CreationMode::exactly(mode), dos, wanted, initialiser: None };
         vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how).unwrap()
@@ -300,7 +304,7 @@ mod tests {
 
     /// What is known after a name was made, while and after which this was told.
     fn is_known(meanwhile: &[NameChange<'_>], after: &[NameChange<'_>]) -> bool {
-        let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
+        let mut recent = Recent::new(KeyedBuildHasher::by(1), 1 << 20, 2);
         let (number, opened) = (recent.begin(HERE, b"name").unwrap(), opened());
         meanwhile.iter().for_each(|change| recent.handle_change(*change));
         recent.end(number, Some(&opened), None);
@@ -334,19 +338,19 @@ mod tests {
 
     #[test]
     fn what_was_not_made_is_not_known() {
-        let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
+        let mut recent = Recent::new(KeyedBuildHasher::by(1), 1 << 20, 2);
         let number = recent.begin(HERE, b"name").unwrap();
         recent.handle_change(ADDED);
         recent.end(number, None, None);
         recent.end(number, Some(&opened()), None);
         assert!(recent.find(HERE, b"name").is_none());
         assert!(recent.begin(HERE, &[b'n'; NAME_LENGTH_MAX + 1]).is_none());
-        assert!(Recent::new(Keyed::by(1), 0, 2).begin(HERE, b"name").is_none());
+        assert!(Recent::new(KeyedBuildHasher::by(1), 0, 2).begin(HERE, b"name").is_none());
     }
 
     #[test]
     fn names_are_bounded_and_forgotten_in_time() {
-        let mut recent = Recent::new(Keyed::by(1), 4 * NAME_BYTES, 2);
+        let mut recent = Recent::new(KeyedBuildHasher::by(1), 4 * NAME_BYTES, 2);
         let opened = opened();
         for number in 0..100 {
             let name = format!("name{number}");
@@ -363,7 +367,7 @@ mod tests {
 
     #[test]
     fn nearly_all_of_half_as_many_names_as_there_are_slots_are_known() {
-        let mut recent = Recent::new(Keyed::by(1), 16 << 20, 2);
+        let mut recent = Recent::new(KeyedBuildHasher::by(1), 16 << 20, 2);
         let (opened, count) = (opened(), recent.slots_max / 2);
         let name = |number: usize| (FollowId(number as u64 % 64), format!("file{number}"));
         for (directory, name) in (0..count).map(name) {
@@ -382,7 +386,7 @@ mod tests {
 
     #[test]
     fn the_latest_names_have_a_keepsake_and_what_is_given_up_is_closed_by_others() {
-        let mut recent = Recent::new(Keyed::by(1), 1 << 20, 2);
+        let mut recent = Recent::new(KeyedBuildHasher::by(1), 1 << 20, 2);
         let opened = opened();
         let make = |recent: &mut Recent, name: &[u8]| {
             let making = recent.begin(HERE, name).unwrap();
@@ -404,7 +408,7 @@ mod tests {
         assert_eq!(recent.take_closing().len(), 1, "it was made anew");
         recent.clear();
         assert_eq!(recent.take_closing().len(), 1);
-        let mut none = Recent::new(Keyed::by(1), 1 << 20, 0);
+        let mut none = Recent::new(KeyedBuildHasher::by(1), 1 << 20, 0);
         make(&mut none, b"a");
         assert!(!has(&mut none, b"a") && none.find(HERE, b"a").is_some());
     }

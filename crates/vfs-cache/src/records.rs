@@ -1,6 +1,8 @@
 //! Entries of a listing in few bytes: some 120 and their names.
 
-use vfs::{Attributes, DosInfo, FileKey, FileKind, Listed, Protection, Stored, Timestamp};
+use vfs::{
+    Attributes, DosInfo, FileKey, FileKind, ListedEntry, MetadataPresence, Protection, Timestamp,
+};
 
 /// Entries of one chunk.
 pub const CHUNK_RECORDS_MAX: usize = 512;
@@ -98,7 +100,7 @@ impl Chunk {
     }
 
     /// Adds an entry.
-    pub fn push(&mut self, entry: &Listed<'_>) {
+    pub fn push(&mut self, entry: &ListedEntry<'_>) {
         self.names.extend_from_slice(entry.name);
         let record = entry.attributes.and_then(|attributes| self.record(entry, &attributes));
         let record = record.unwrap_or(Record { next: entry.next, inode: entry.inode, ..LOOKED_AT });
@@ -136,7 +138,7 @@ impl Chunk {
 
     /// What may be told again: of directories, and of what has several names, not all that
     /// changes it is heard.
-    fn record(&self, entry: &Listed<'_>, attributes: &Attributes) -> Option<Record> {
+    fn record(&self, entry: &ListedEntry<'_>, attributes: &Attributes) -> Option<Record> {
         let Attributes { kind, dos, stored, .. } = *attributes;
         let key = FileKey { device: self.device, inode: entry.inode };
         let is_heard = matches!(kind, FileKind::File | FileKind::Symlink)
@@ -224,7 +226,7 @@ impl Record {
             born: has(HAS_BORN).then(|| time(self.born)),
             dos: DosInfo { bits: has(HAS_BITS).then_some(self.bits), created },
             set_changed: None,
-            stored: Stored {
+            stored: MetadataPresence {
                 xattrs: has(XATTRS),
                 streams: has(STREAMS),
                 descriptor: has(DESCRIPTOR),

@@ -4,8 +4,8 @@
 use crate::recent::{Keepsake, Made};
 use crate::tree::CachedVfs;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, CreateHow, FileKind, KnownOpen, Name, Node, NodeHandle,
-    OpenHow, Opened, RelPath, Result, Wait, Wanted,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, CreateHow, FileKind, Name, Node, NodeHandle,
+    OpenHow, OpenWithSecurity, OpenedNode, RelPath, Result, Wait,
 };
 
 impl CachedVfs {
@@ -16,7 +16,7 @@ impl CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let is_file = how.kind == FileKind::File;
         let making = is_file.then(|| self.begin_making(who.order(), path)).flatten();
         let Some(number) = making else { return self.create_exact(who, path, how) };
@@ -29,12 +29,14 @@ impl CachedVfs {
     }
 
     /// What was made is open for writing, and is not kept so: nobody could execute it meanwhile.
-    fn keepsake_of_made(&self, who: Actor<'_>, opened: &Opened) -> Option<Keepsake> {
-        if !self.inner.features().waits {
+    fn keepsake_of_made(&self, who: Actor<'_>, opened: &OpenedNode) -> Option<Keepsake> {
+        if !self.inner.features().always_waits {
             return None;
         }
         let looked = self.inner.open_node(who, &*opened.node, OpenHow::looking(Wait::Allowed));
-        looked.ok().map(|looked| Keepsake { who: who.seen_as().clone(), node: looked.node })
+        looked
+            .ok()
+            .map(|looked| Keepsake { who: who.effective_identity().clone(), node: looked.node })
     }
 
     /// Opens what was made by a path a moment ago, to which it led as of the latest draining; none
@@ -45,19 +47,19 @@ impl CachedVfs {
         path: &RelPath,
         made: &Made,
         how: OpenHow,
-    ) -> Option<KnownOpen> {
+    ) -> Option<OpenWithSecurity> {
         let node = &made.keepsake.as_ref()?.node;
         let opened = if how.read || how.write {
             self.inner.open_node(who, &**node, how).ok()?
         } else {
             let attributes = node.attributes(how.wanted).ok()?;
-            Opened { node: node.clone(), attributes, path: path.clone() }
+            OpenedNode { node: node.clone(), attributes, path: path.clone() }
         };
         if opened.attributes.key != made.key || opened.attributes.links == 0 {
             return None;
         }
         self.counters.handles.hit();
-        Some(KnownOpen::from(Opened { path: path.clone(), ..opened }))
+        Some(OpenWithSecurity::from(OpenedNode { path: path.clone(), ..opened }))
     }
 
     fn begin_making(&self, order: ArrivalOrder, path: &RelPath) -> Option<u64> {
@@ -129,7 +131,7 @@ impl CachedVfs {
         let mut state = self.freshened(state, who.order());
         let made = state.made(path)?;
         let (key, born, handle) = (made.key, made.born, made.handle.clone()?);
-        let (kept, _) = state.kept_directory(who.seen_as(), &parent)?;
+        let (kept, _) = state.kept_directory(who.effective_identity(), &parent)?;
         let told = state.told();
         drop(state);
         self.counters.handles.hit();
@@ -152,5 +154,5 @@ impl CachedVfs {
 }
 
 fn child_of(directory: &dyn Node, who: Actor<'_>, name: &Name) -> Option<Attributes> {
-    directory.child_attributes(who, name, Wanted::default()).ok()
+    directory.child_attributes(who, name, AttributeRequest::default()).ok()
 }

@@ -4,8 +4,8 @@ use crate::directories::Answer;
 use crate::index::{NameIndex, Spelling, hash_of};
 use crate::tree::CachedVfs;
 use vfs::{
-    Actor, ArrivalOrder, Case, FileKey, FileKind, FsError, Name, Node, OpenHow, Opened, RelPath,
-    Result, ServerWork, Wait, Wanted, has_case,
+    Actor, ArrivalOrder, AttributeRequest, Case, FileKey, FileKind, FsError, Name, Node, OpenHow,
+    OpenedNode, RelPath, Result, ServerWork, Wait, has_case,
 };
 
 /// A path as far as it is known.
@@ -70,7 +70,7 @@ impl CachedVfs {
             other => other,
         };
         match opened {
-            Ok(Opened { attributes, path, .. }) if attributes.kind == FileKind::Directory => {
+            Ok(OpenedNode { attributes, path, .. }) if attributes.kind == FileKind::Directory => {
                 Ok(Place::At(Directory { key: attributes.key, path }))
             }
             Ok(_) | Err(FsError::NotFound | FsError::PathNotFound) => {
@@ -80,12 +80,12 @@ impl CachedVfs {
         }
     }
 
-    fn look(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<Opened> {
+    fn look(&self, who: Actor<'_>, path: &RelPath, wait: Wait) -> Result<OpenedNode> {
         if let Some(kept) = self.kept_directory(who, path) {
             return Ok(kept.opened);
         }
         let (read, write, no_follow) = (false, false, false);
-        let (case, wanted) = (Case::Sensitive, Wanted::default());
+        let (case, wanted) = (Case::Sensitive, AttributeRequest::default());
         let how = OpenHow { read, write, case, wanted, no_follow, wait };
         self.open_exact(who, path, how).map(|known| known.opened)
     }

@@ -7,7 +7,7 @@ use crate::places::{Facts, Places, Way, join};
 use crate::recent::{Made, Recent};
 use crate::tree::CacheOptions;
 use std::sync::Arc;
-use vfs::{FileKey, FollowId, Identity, Keyed, NameChange, Node, RelPath};
+use vfs::{FileKey, FollowId, Identity, KeyedBuildHasher, NameChange, Node, RelPath};
 
 /// Of the budget, what places may take: one part in four, and as much what is listed.
 const PLACES_PART: usize = 4;
@@ -42,7 +42,7 @@ impl State {
     /// Nothing is known. Of the nodes that may be kept open so many are for what was just made.
     pub fn new(
         counters: &Arc<Counters>,
-        hasher: &Keyed,
+        hasher: &KeyedBuildHasher,
         options: CacheOptions,
         keepsakes_max: usize,
     ) -> Self {
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn that_a_directory_is_followed_no_longer_is_seen_by_the_number() {
         let options = CacheOptions { directories_max: 2, ..CacheOptions::default() };
-        let mut state = State::new(&Arc::default(), &Keyed::by(1), options, 0);
+        let mut state = State::new(&Arc::default(), &KeyedBuildHasher::by(1), options, 0);
         follow(&mut state, 1, b"one");
         follow(&mut state, 2, b"two");
         let told = state.told();

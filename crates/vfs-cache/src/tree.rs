@@ -8,14 +8,14 @@ use crate::state::{State, for_listings};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use vfs::freshness::{self, Listener};
+use vfs::freshness::{self, FeedFreshness};
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
-    CreationMode, Expected, Features, FileKey, FileKind, FsError, Keyed, KnownOpen, ListSink,
-    ListWanted, ListingFeed, Located, Name, NameActor, NameLook, NewChild, Node, NodeHandle,
-    OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
-    ServerWork, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Timestamp, Vfs, Wait,
-    Wanted, fold_case,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName,
+    ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
+    Features, FileChangeCallback, FileKey, FileKind, FsError, KeyedBuildHasher, ListSink,
+    ListingFeed, ListingRequest, LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow,
+    OpenWithSecurity, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
+    ServerWork, Space, SpecialKind, Timestamp, TreeChangeCallback, Vfs, Wait, fold_case,
 };
 
 /// Names that can be made at once without waiting for each other by chance.
@@ -66,7 +66,7 @@ pub struct CachedVfs {
     feed: OnceLock<Option<Box<dyn ChangeFeed>>>,
     state: Mutex<State>,
     /// Which requests have heard of all that they have to, of what the feed tells.
-    listener: Listener,
+    freshness: FeedFreshness,
     /// Once listings are to be kept; none if the backend cannot tell of changes.
     pub(crate) listing_feed: OnceLock<Option<Box<dyn ListingFeed>>>,
     /// Never held together with the state.
@@ -83,16 +83,21 @@ impl CachedVfs {
     /// A cache over `inner`, switched on. `clock` tells how old changes are.
     #[must_use]
     pub fn new(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock) -> Self {
-        Self::keyed(inner, options, clock, &Keyed::random())
+        Self::keyed(inner, options, clock, &KeyedBuildHasher::random())
     }
 
     /// The same, where what is kept depends on nothing but what is asked.
     #[must_use]
-    pub fn keyed(inner: Arc<dyn Vfs>, options: CacheOptions, clock: Clock, hasher: &Keyed) -> Self {
+    pub fn keyed(
+        inner: Arc<dyn Vfs>,
+        options: CacheOptions,
+        clock: Clock,
+        hasher: &KeyedBuildHasher,
+    ) -> Self {
         let counters = Arc::<Counters>::default();
         let budget_bytes = options.budget_bytes;
         let keepsakes_max =
-            if inner.features().waits { options.kept_max / KEEPSAKES_PART } else { 0 };
+            if inner.features().always_waits { options.kept_max / KEEPSAKES_PART } else { 0 };
         let state = State::new(&counters, hasher, options, keepsakes_max);
         let listings = Listings::new(
             counters.clone(),
@@ -106,7 +111,7 @@ impl CachedVfs {
             listings: Mutex::new(listings),
             feed: OnceLock::new(),
             state: Mutex::new(state),
-            listener: Listener::default(),
+            freshness: FeedFreshness::default(),
             clock,
             pace: Pace::default(),
             counters,
@@ -192,7 +197,7 @@ impl CachedVfs {
 
     /// The same, of the state as it was left.
     pub(crate) fn freshened<'a>(&'a self, state: Fresh<'a>, order: ArrivalOrder) -> Fresh<'a> {
-        if self.listener.has_heard(order) { state } else { self.heard(state) }
+        if self.freshness.is_fresh_for(order) { state } else { self.heard(state) }
     }
 
     /// The state, with all that was done before this call taken in: for what is to be kept, and
@@ -203,7 +208,7 @@ impl CachedVfs {
 
     fn heard<'a>(&'a self, mut state: Fresh<'a>) -> Fresh<'a> {
         if let Some(Some(feed)) = self.feed.get() {
-            self.listener.listen(|| feed.drain(&mut |change| state.handle_change(change)));
+            self.freshness.refresh(|| feed.drain(&mut |change| state.handle_change(change)));
             while let Some(follow) = state.directories.poll_unfollow() {
                 feed.unfollow(follow);
             }
@@ -248,7 +253,7 @@ impl CachedVfs {
         path: &RelPath,
         how: OpenHow,
         first: FsError,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         if has_no_case(path) {
             return Err(first);
         }
@@ -258,11 +263,11 @@ impl CachedVfs {
             Spelt::Missing(_) if first == FsError::WouldBlock => Err(first),
             Spelt::Missing(error) => Err(error),
             Spelt::Absent(spelt) => self.open_exact(who, &spelt, exact),
-            Spelt::Unknown => self.inner.open_known(who, path, how),
+            Spelt::Unknown => self.inner.open_with_security(who, path, how),
             Spelt::As(spelt) => match self.open_exact(who, &spelt, exact) {
                 // Gone since: whatever is there now, the backend finds.
                 Err(FsError::NotFound | FsError::PathNotFound) if spelt != *path => {
-                    self.inner.open_known(who, path, how)
+                    self.inner.open_with_security(who, path, how)
                 }
                 other => other,
             },
@@ -276,7 +281,7 @@ impl CachedVfs {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         if !self.is_active() {
             return self.make(who, path, case, how);
         }
@@ -296,7 +301,7 @@ impl CachedVfs {
             Spelt::Missing(_) | Spelt::Absent(_) => {
                 let path = parent.join(&name);
                 // To know it for a while is dearer here than to look for it, unless that takes long.
-                if self.inner.features().waits {
+                if self.inner.features().always_waits {
                     self.create_noted(who, &path, how)
                 } else {
                     self.create_exact(who, &path, how)
@@ -313,8 +318,8 @@ impl CachedVfs {
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
-        let _changing = freshness::changing();
+    ) -> Result<OpenedNode> {
+        let _change = freshness::begin_change();
         if case == Case::Sensitive || !self.is_active() {
             return self.inner.create_in(who, child, case, how);
         }
@@ -338,8 +343,8 @@ impl CachedVfs {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
-        let _changing = freshness::changing();
+    ) -> Result<OpenedNode> {
+        let _change = freshness::begin_change();
         self.inner.create(who, path, case, how)
     }
 
@@ -349,11 +354,11 @@ impl CachedVfs {
         who: Actor<'_>,
         path: &RelPath,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let parent = path.parent().and_then(|parent| self.kept_directory(who, &parent));
         if let Some(kept) = parent {
             let child = ChildName { directory: &*kept.opened.node, path };
-            let _changing = freshness::changing();
+            let _change = freshness::begin_change();
             match self.inner.create_in(NameActor::Own(who), child, Case::Sensitive, how) {
                 // It has gone since: the path may lead to another.
                 Err(FsError::NotFound | FsError::PathNotFound) => {}
@@ -369,7 +374,7 @@ impl CachedVfs {
         if let Some(kept) = active.and_then(|parent| self.kept_directory(who, &parent)) {
             let is_made =
                 self.fresh(who.order()).made(path).is_some_and(|made| made.key == expected);
-            let expected = Expected { key: expected, is_file_as_seen: is_made };
+            let expected = ExpectedChild { key: expected, is_file_as_seen: is_made };
             let child = ChildName { directory: &*kept.opened.node, path };
             match self.inner.remove_in(NameActor::Own(who), child, expected) {
                 // It is elsewhere, or was never there.
@@ -387,11 +392,11 @@ impl CachedVfs {
 
     /// Has the backend rename, and takes in what that has changed.
     fn renamed(&self, rename: impl FnOnce() -> Result<()>) -> Result<()> {
-        let (begun, changing) = (self.now(), freshness::changing());
+        let (begun, change) = (self.now(), freshness::begin_change());
         let renamed = rename();
         self.pace.took(begun, self.now());
         // Over, so that the request need not ask again for what is taken in now.
-        drop(changing);
+        drop(change);
         renamed?;
         drop(self.present());
         Ok(())
@@ -466,20 +471,25 @@ impl Drop for Fresh<'_> {
 }
 
 impl Vfs for CachedVfs {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
-        self.open_known(who, path, how).map(|known| known.opened)
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
+        self.open_with_security(who, path, how).map(|known| known.opened)
     }
 
-    fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+    fn open_with_security(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<OpenWithSecurity> {
         if self.is_active() && who.may_resolve_paths() {
             self.open_any(who, path, how)
         } else {
-            self.inner.open_known(who, path, how)
+            self.inner.open_with_security(who, path, how)
         }
     }
 
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
-        self.inner.look_in(who, child, how)
+    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
+        self.inner.lookup_child(who, child, how)
     }
 
     fn open_directory(
@@ -488,7 +498,7 @@ impl Vfs for CachedVfs {
         path: &RelPath,
         case: Case,
         wait: Wait,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         if !self.is_active() || !who.may_resolve_paths() {
             return self.inner.open_directory(who, path, case, wait);
         }
@@ -496,7 +506,8 @@ impl Vfs for CachedVfs {
             return Ok(kept);
         }
         let (read, write, no_follow) = (false, false, false);
-        let how = OpenHow { read, write, case, wanted: Wanted::default(), no_follow, wait };
+        let how =
+            OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
         self.open_any(who, path, how)
     }
 
@@ -506,7 +517,7 @@ impl Vfs for CachedVfs {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let begun = self.now();
         let result = self.create_spelt(who, path, case, how);
         self.pace.took(begun, self.now());
@@ -519,30 +530,30 @@ impl Vfs for CachedVfs {
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let begun = self.now();
         let result = self.create_child(who, child, case, how);
         self.pace.took(begun, self.now());
         result
     }
 
-    fn make_in(
+    fn create_special_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
-    ) -> Result<Opened> {
-        let _changing = freshness::changing();
-        self.inner.make_in(who, child, new)
+    ) -> Result<OpenedNode> {
+        let _change = freshness::begin_change();
+        self.inner.create_special_in(who, child, new)
     }
 
-    fn creates_at_once(&self) -> bool {
-        self.inner.creates_at_once()
-            || (!self.inner.features().waits && self.pace.is_quick(self.now()))
+    fn creates_without_waiting(&self) -> bool {
+        self.inner.creates_without_waiting()
+            || (!self.inner.features().always_waits && self.pace.is_quick(self.now()))
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        let _changing = freshness::changing();
+        let _change = freshness::begin_change();
         self.remove_name(who, path, expected)?;
         self.let_go(path);
         Ok(())
@@ -552,23 +563,23 @@ impl Vfs for CachedVfs {
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
-        expected: Expected,
+        expected: ExpectedChild,
     ) -> Result<()> {
-        let _changing = freshness::changing();
+        let _change = freshness::begin_change();
         self.inner.remove_in(who, child, expected)?;
         self.let_go(child.path);
         Ok(())
     }
 
-    fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
         self.is_active().then(|| self.fresh(order).directories.change_of(directory.key())).flatten()
     }
 
-    fn look_at_change(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+    fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
         let key = directory.key();
         let order = who.order();
         let told = self.is_active().then(|| self.fresh(order).directories.told_of(key)).flatten();
-        let change = self.inner.look_at_change(who, directory)?;
+        let change = self.inner.change_attribute(who, directory)?;
         if let Some(told) = told {
             self.stale().directories.note_change(key, told, change);
         }
@@ -584,17 +595,17 @@ impl Vfs for CachedVfs {
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
-        let _changing = freshness::changing();
+        let _change = freshness::begin_change();
         self.inner.link(who, node, to, replace)
     }
 
     fn link_as_posix(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath) -> Result<()> {
-        let _changing = freshness::changing();
+        let _change = freshness::begin_change();
         self.inner.link_as_posix(who, node, to)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        let _changing = freshness::changing();
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
+        let _change = freshness::begin_change();
         self.inner.symlink(who, path, target)
     }
 
@@ -634,12 +645,16 @@ impl Vfs for CachedVfs {
         &self,
         work: ServerWork,
         directory: &dyn Node,
-        tell: TellOutside,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: ExternalChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         self.inner.watch(work, directory, tell)
     }
 
-    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+    fn watch_tree(
+        &self,
+        work: ServerWork,
+        tell: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         self.inner.watch_tree(work, tell)
     }
 
@@ -648,8 +663,8 @@ impl Vfs for CachedVfs {
         work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
-        tell: TellChanged,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         self.inner.watch_file(work, file, every_write, tell)
     }
 
@@ -657,15 +672,15 @@ impl Vfs for CachedVfs {
         self.inner.handle(who, node)
     }
 
-    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.inner.lasting_id(node)
+    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.inner.persistent_id(node)
     }
 
     fn handle_at(&self, who: Actor<'_>, node: &dyn Node, path: &RelPath) -> Result<NodeHandle> {
         self.handle_of_made(who, node, path)
     }
 
-    fn remembered(
+    fn cached_attributes_and_handle(
         &self,
         who: Actor<'_>,
         directory: &dyn Node,
@@ -684,11 +699,11 @@ impl Vfs for CachedVfs {
         self.inner.child_handle(who, directory, name, child)
     }
 
-    fn knows_handles(&self) -> bool {
+    fn caches_handles(&self) -> bool {
         self.is_active() && !self.stale().recent.is_empty()
     }
 
-    fn known_handles(
+    fn cached_handles(
         &self,
         directory: &dyn Node,
         children: &[(Name, Attributes)],
@@ -696,7 +711,12 @@ impl Vfs for CachedVfs {
         self.handles_of_made(directory, children)
     }
 
-    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    fn find(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         let told = self.is_active().then(|| self.fresh(who.order()).told());
         let located = self.inner.find(who, handle, wanted)?;
         if let Some(told) = told.filter(|_| located.is_certain) {
@@ -705,7 +725,7 @@ impl Vfs for CachedVfs {
         Ok(located)
     }
 
-    fn find_known(
+    fn find_cached(
         &self,
         handle: &NodeHandle,
         order: ArrivalOrder,
@@ -730,22 +750,22 @@ impl Vfs for CachedVfs {
         self.path_by(who, node, |cache| cache.fresh(who.order()))
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         if how.read && node.kind() == FileKind::Directory && self.is_active() {
             return self.open_to_list(who, node, how);
         }
         self.inner.open_node(who, node, how)
     }
 
-    fn make_special(
+    fn create_special(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<Opened> {
-        let _changing = freshness::changing();
-        self.inner.make_special(who, path, kind, mode)
+    ) -> Result<OpenedNode> {
+        let _change = freshness::begin_change();
+        self.inner.create_special(who, path, kind, mode)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
@@ -761,7 +781,7 @@ impl Vfs for CachedVfs {
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         if self.is_active() {
@@ -771,12 +791,12 @@ impl Vfs for CachedVfs {
         }
     }
 
-    fn list_known(
+    fn list_cached(
         &self,
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         if self.is_active() {

@@ -5,10 +5,10 @@ use peak_alloc::PeakAlloc;
 use std::any::Any;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Attributes, Case, ChangeFeed, CreateHow, DirEntry, DosInfo, Features,
-    FileKey, FileKind, FollowId, FsError, Identity, Name, NameChange, Node, OpenHow, Opened,
-    RelPath, Replace, Result, SecurityChange, Space, Stored, Timestamp, Vfs, Wait, Wanted,
-    XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, ChangeFeed, CreateHow, DirEntry,
+    DosInfo, Features, FileKey, FileKind, FollowId, FsError, Identity, MetadataPresence, Name,
+    NameChange, Node, OpenHow, OpenedNode, RelPath, Replace, Result, SecurityChange, Space,
+    Timestamp, Vfs, Wait, XattrName,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -59,7 +59,7 @@ fn attributes(inode: u64) -> Attributes {
         device: None,
         compressed: false,
         protection: vfs::Protection::None,
-        stored: Stored::default(),
+        stored: MetadataPresence::default(),
     }
 }
 
@@ -78,17 +78,17 @@ fn number(path: &RelPath) -> Result<u64> {
 }
 
 impl Vfs for Generated {
-    fn open(&self, _: Actor<'_>, path: &RelPath, _: OpenHow) -> Result<Opened> {
+    fn open(&self, _: Actor<'_>, path: &RelPath, _: OpenHow) -> Result<OpenedNode> {
         let inode = number(path)?;
         let node = Arc::new(GeneratedNode(inode));
-        Ok(Opened { node, attributes: attributes(inode), path: path.clone() })
+        Ok(OpenedNode { node, attributes: attributes(inode), path: path.clone() })
     }
-    fn open_node(&self, _: Actor<'_>, node: &dyn Node, _: OpenHow) -> Result<Opened> {
+    fn open_node(&self, _: Actor<'_>, node: &dyn Node, _: OpenHow) -> Result<OpenedNode> {
         let key = node.key();
         let node = Arc::new(GeneratedNode(key.inode));
-        Ok(Opened { node, attributes: attributes(key.inode), path: RelPath::nameless(key) })
+        Ok(OpenedNode { node, attributes: attributes(key.inode), path: RelPath::nameless(key) })
     }
-    fn create(&self, _: Actor<'_>, _: &RelPath, _: Case, _: CreateHow) -> Result<Opened> {
+    fn create(&self, _: Actor<'_>, _: &RelPath, _: Case, _: CreateHow) -> Result<OpenedNode> {
         Err(FsError::ReadOnly)
     }
     fn remove(&self, _: Actor<'_>, _: &RelPath, _: FileKey) -> Result<()> {
@@ -100,7 +100,7 @@ impl Vfs for Generated {
     fn link(&self, _: Actor<'_>, _: &dyn Node, _: &RelPath, _: Replace) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn symlink(&self, _: Actor<'_>, _: &RelPath, _: &[u8]) -> Result<Opened> {
+    fn symlink(&self, _: Actor<'_>, _: &RelPath, _: &[u8]) -> Result<OpenedNode> {
         Err(FsError::ReadOnly)
     }
     fn space(&self, _: Actor<'_>) -> Result<Space> {
@@ -121,7 +121,7 @@ impl Node for GeneratedNode {
     fn kind(&self) -> FileKind {
         attributes(self.0).kind
     }
-    fn attributes(&self, _: Wanted) -> Result<Attributes> {
+    fn attributes(&self, _: AttributeRequest) -> Result<Attributes> {
         Ok(attributes(self.0))
     }
     fn list(&self, _: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool> {
@@ -168,7 +168,7 @@ impl Node for GeneratedNode {
     fn clone_range(&self, _: Actor<'_>, _: u64, _: &dyn Node, _: u64, _: u64) -> Result<()> {
         Err(FsError::ReadOnly)
     }
-    fn child_attributes(&self, _: Actor<'_>, _: &Name, _: Wanted) -> Result<Attributes> {
+    fn child_attributes(&self, _: Actor<'_>, _: &Name, _: AttributeRequest) -> Result<Attributes> {
         Err(FsError::NotFound)
     }
     fn read_link(&self, _: Actor<'_>) -> Result<Vec<u8>> {
@@ -202,7 +202,7 @@ fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
         read: false,
         write: false,
         case: Case::Insensitive,
-        wanted: Wanted { dos: Some(vfs::ServerWork::Metadata) },
+        wanted: AttributeRequest { dos: Some(vfs::ServerWork::Metadata) },
         no_follow: false,
         wait: Wait::Allowed,
     };
@@ -217,7 +217,7 @@ fn a_walk_through_ten_million_names_takes_no_more_than_the_budget() {
         for file in 0..4 {
             for _ in 0..2 {
                 let at = path(format!("D{directory}/Name of a file {file}"));
-                let known = cached.open_known(who.actor(), &at, how).unwrap();
+                let known = cached.open_with_security(who.actor(), &at, how).unwrap();
                 let security = known
                     .security
                     .map(|s| s.descriptor(&*known.opened.node).unwrap().map(<[u8]>::len));

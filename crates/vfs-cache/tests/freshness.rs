@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use std::sync::Arc;
-use vfs::{Actor, ArrivalOrder, Case, Name, OpenHow, RelPath, Timestamp, Vfs, Wait, Wanted};
+use vfs::{
+    Actor, ArrivalOrder, AttributeRequest, Case, Name, OpenHow, RelPath, Timestamp, Vfs, Wait,
+};
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 use vfs_local::LocalVfs;
 
@@ -12,7 +14,7 @@ fn spelt(cached: &CachedVfs, who: Actor<'_>, name: &str) -> Option<String> {
     let path: RelPath =
         ["Dir", name].into_iter().map(|name| Name::new(name.as_bytes()).unwrap()).collect();
     let (read, write, no_follow) = (false, false, false);
-    let (case, wanted, wait) = (Case::Insensitive, Wanted::default(), Wait::Allowed);
+    let (case, wanted, wait) = (Case::Insensitive, AttributeRequest::default(), Wait::Allowed);
     let how = OpenHow { read, write, case, wanted, no_follow, wait };
     let opened = cached.open(who, &path, how).ok()?;
     Some(String::from_utf8_lossy(opened.path.as_bytes()).into_owned())

@@ -26,7 +26,7 @@ fn listing(cached: &CachedVfs) -> Count {
     counts.into_iter().find(|(kind, _)| *kind == "listings").unwrap().1
 }
 
-fn opened(vfs: &dyn Vfs, at: &str, write: bool) -> vfs::Opened {
+fn opened(vfs: &dyn Vfs, at: &str, write: bool) -> vfs::OpenedNode {
     let how = OpenHow { read: true, write, ..how(Case::Sensitive, Wait::Allowed) };
     vfs.open(Actor::SUPERUSER, &path(at), how).unwrap()
 }
@@ -147,10 +147,13 @@ fn a_listing_is_told_to_those_only_who_may_look_at_what_is_in_the_directory() {
 
 /// What is known of the folder for who has it not open.
 fn known(cached: &CachedVfs, node: &dyn vfs::Node, who: Actor<'_>) -> Option<usize> {
-    let wanted =
-        vfs::ListWanted { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
+    let wanted = vfs::ListingRequest {
+        attributes: true,
+        stored: Some(vfs::ServerWork::Metadata),
+        few: false,
+    };
     let mut sink = Taking { left: 100, cookie: 0, seen: Vec::new() };
-    let ended = cached.list_known(node, who, 0, wanted, &mut sink).unwrap();
+    let ended = cached.list_cached(node, who, 0, wanted, &mut sink).unwrap();
     assert_ne!(ended, Some(false), "there is room for all");
     ended.map(|_| sink.seen.len())
 }

@@ -57,7 +57,7 @@ mod with_room_for_next_to_nothing {
 
 /// A call with an answer of its own, should a backend have none, would be lost on the way.
 #[test]
-fn every_call_of_a_backend_is_handed_on() {
+fn delayed_backend_forwards_every_call() {
     let (backend, cache) = (include_str!("../../vfs/src/lib.rs"), include_str!("../src/tree.rs"));
     let backend = backend.split("pub trait Vfs").nth(1).unwrap().split("\n}").next().unwrap();
     let cache = cache.split("impl Vfs for CachedVfs").nth(1).unwrap();

@@ -21,8 +21,8 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Stat};
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    Attributes, ChildName, ChildRename, CreationMode, Expected, FileKey, FsError, Name, NewChild,
-    Opened, RelPath, Replace, Result, ServerWork, SpecialKind, Wait, Wanted,
+    AttributeRequest, Attributes, ChildName, ChildRename, CreationMode, ExpectedChild, FileKey,
+    FsError, Name, NewChild, OpenedNode, RelPath, Replace, Result, ServerWork, SpecialKind, Wait,
 };
 
 /// Buffer for some entries of a directory that is expected to be empty.
@@ -63,7 +63,7 @@ fn is_directory(stat: &Stat) -> bool {
 }
 
 /// Removes a name if it refers to `expected`.
-pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: Expected) -> Result<()> {
+pub fn unlink(parent: BorrowedFd<'_>, name: &Name, expected: ExpectedChild) -> Result<()> {
     let mut flags = AtFlags::empty();
     if !expected.is_file_as_seen {
         let stat = look((parent, name)).map_err(|e| refusal("remove", e))?;
@@ -210,7 +210,7 @@ pub fn make_other(
     (path, name): (&RelPath, &Name),
     new: NewChild<'_>,
     may_make_devices: bool,
-) -> Result<Opened> {
+) -> Result<OpenedNode> {
     match new {
         NewChild::Symlink(target) => rustix::fs::symlinkat(target, parent, name.as_bytes())
             .map_err(|e| refusal("symlink", e))?,
@@ -239,8 +239,8 @@ pub fn make_other(
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(parent, name.as_bytes(), flags, Mode::empty())
         .map_err(|e| refusal("open what was made", e))?;
-    let (node, attributes) = LocalNode::new(fd, true, false, Wanted::default())?;
-    Ok(Opened { node: Arc::new(node.opened_by(path)), attributes, path: path.clone() })
+    let (node, attributes) = LocalNode::new(fd, true, false, AttributeRequest::default())?;
+    Ok(OpenedNode { node: Arc::new(node.opened_by(path)), attributes, path: path.clone() })
 }
 
 #[cfg(test)]
@@ -256,7 +256,8 @@ mod tests {
         let name = Name::new(&b"d"[..]).unwrap();
         let mode = CreationMode::exactly(0o700);
         let (made, path_only) = make_directory(parent.as_fd(), &name, mode).unwrap();
-        let (node, new) = LocalNode::new(made, path_only, true, Wanted::default()).unwrap();
+        let (node, new) =
+            LocalNode::new(made, path_only, true, AttributeRequest::default()).unwrap();
         assert_eq!(check_new(node.as_fd(), &new), Ok(()));
         let renamed = Attributes { born: Some(Timestamp(new.changed.0 - 1)), ..new };
         assert_eq!(check_new(node.as_fd(), &renamed), Ok(()), "it might as well be a new one");

@@ -17,8 +17,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::sync::Arc;
 use vfs::{
-    Attributes, CreateHow, CreationMode, Expected, FileKind, FsError, Initialisation, Opened,
-    RelPath, Result, ServerWork, Wanted,
+    AttributeRequest, Attributes, CreateHow, CreationMode, ExpectedChild, FileKind, FsError,
+    Initialisation, OpenedNode, RelPath, Result, ServerWork,
 };
 
 /// Mode bits of the owner.
@@ -39,7 +39,7 @@ pub struct NewName<'a> {
 ///
 /// # Errors
 /// As [`vfs::Vfs::create`].
-pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
+pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<OpenedNode> {
     let has_more = how.initialiser.is_some() || how.dos.is_some();
     if how.kind == FileKind::File
         && has_more
@@ -61,7 +61,7 @@ pub fn create(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Opened> {
 
 /// Creates a complete file and links it. `None` if the file system does not support that, or cannot
 /// store a descriptor.
-fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opened>> {
+fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<OpenedNode>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let open = |mode| rustix::fs::openat(at.parent, c".", flags, mode);
     let fd = match create_with(how.mode, open) {
@@ -73,8 +73,8 @@ fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opene
     if let Some(dos) = how.dos {
         node::store_new_dos(fd.as_fd(), false, &dos)?;
     }
-    let (node, attributes) = LocalNode::new(fd, false, true, Wanted::default())?;
-    let nameless = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
+    let (node, attributes) = LocalNode::new(fd, false, true, AttributeRequest::default())?;
+    let nameless = OpenedNode { node: Arc::new(node), attributes, path: at.path.clone() };
     if let Some(initialiser) = how.initialiser
         && initialiser.initialise(&nameless)? == Initialisation::WithoutDescriptor
         && initialiser.replaces_mode()
@@ -92,7 +92,7 @@ fn create_nameless(at: &NewName<'_>, how: &CreateHow<'_>) -> Result<Option<Opene
 
 /// Opens a linked file by its name. The kernel associates no name with the O_TMPFILE descriptor: it
 /// would report changes without a directory, and could not tell the path.
-fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Result<Opened> {
+fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: OpenedNode) -> Result<OpenedNode> {
     let flags =
         OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let open = || rustix::fs::openat(at.parent, at.name.as_bytes(), flags, Mode::empty());
@@ -108,11 +108,11 @@ fn open_linked(at: &NewName<'_>, how: &CreateHow<'_>, nameless: Opened) -> Resul
         && attributes.key == nameless.attributes.key
     {
         let node = Arc::new(node.opened_by(at.path));
-        return Ok(Opened { node, attributes, path: nameless.path });
+        return Ok(OpenedNode { node, attributes, path: nameless.path });
     }
     // The name was removed meanwhile.
     let attributes = nameless.node.attributes(how.wanted)?;
-    Ok(Opened { attributes, ..nameless })
+    Ok(OpenedNode { attributes, ..nameless })
 }
 
 /// Creates a file or directory that is visible before it is complete, possibly with a narrower mode
@@ -121,12 +121,12 @@ fn create_named(
     at: &NewName<'_>,
     how: &CreateHow<'_>,
     mode: CreationMode,
-) -> Result<(Opened, Initialisation)> {
+) -> Result<(OpenedNode, Initialisation)> {
     let (fd, path_only) = open_new(at, how.kind, mode)?;
     let is_initialised = how.initialiser.is_some();
     let is_looked_at = how.kind == FileKind::Directory && (how.dos.is_some() || is_initialised);
     if is_looked_at {
-        let wanted = Wanted::default();
+        let wanted = AttributeRequest::default();
         let found = node::stat(fd.as_fd(), c"", wanted, path_only)?;
         children::check_new(fd.as_fd(), &found)?;
     }
@@ -138,24 +138,24 @@ fn create_named(
         children::check_new(node.as_fd(), &attributes)?;
     }
     let node = node.opened_by(at.path);
-    let opened = Opened { node: Arc::new(node), attributes, path: at.path.clone() };
+    let opened = OpenedNode { node: Arc::new(node), attributes, path: at.path.clone() };
     let Some(initialiser) = how.initialiser else { return Ok((opened, Initialisation::Complete)) };
     // The stored descriptor follows from the requested mode.
     let mode_bits = opened.attributes.mode | how.mode.without_list() & 0o777;
     let shown = Attributes { mode: mode_bits, ..opened.attributes };
-    let initialised = initialiser.initialise(&Opened { attributes: shown, ..opened.clone() });
+    let initialised = initialiser.initialise(&OpenedNode { attributes: shown, ..opened.clone() });
     let stays = match initialised {
         Ok(Initialisation::WithoutDescriptor) => mode == how.mode,
         Ok(Initialisation::Complete) => true,
         Err(_) => false,
     };
     if !stays {
-        let expected = Expected { key: opened.attributes.key, is_file_as_seen: false };
+        let expected = ExpectedChild { key: opened.attributes.key, is_file_as_seen: false };
         let removed = children::unlink(at.parent, at.name, expected);
         return initialised.and_then(|outcome| removed.map(|()| (opened, outcome)));
     }
     let attributes = opened.node.attributes(how.wanted)?;
-    Ok((Opened { attributes, ..opened }, initialised?))
+    Ok((OpenedNode { attributes, ..opened }, initialised?))
 }
 
 /// Creates the name. The flag is true if the descriptor is O_PATH.
@@ -198,9 +198,9 @@ mod tests {
             true
         }
 
-        fn initialise(&self, new: &Opened) -> Result<Initialisation> {
+        fn initialise(&self, new: &OpenedNode) -> Result<Initialisation> {
             let names = std::fs::read_dir(self.folder).unwrap().count();
-            let mode = new.node.attributes(Wanted::default())?.mode;
+            let mode = new.node.attributes(AttributeRequest::default())?.mode;
             assert_eq!(new.attributes.mode, 0o664, "what is stored follows from it");
             self.found.lock().unwrap().push((names, mode));
             if self.outcome != Ok(Initialisation::Complete) {
@@ -249,7 +249,7 @@ mod tests {
 
     fn how<'a>(kind: FileKind, initialiser: &'a Watching<'_>) -> CreateHow<'a> {
         let dos = Some(DosInfo { bits: Some(2), created: None });
-        let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
+        let wanted = AttributeRequest { dos: Some(vfs::ServerWork::Metadata) };
         CreateHow {
             kind,
             mode: CreationMode::exactly(0o664),

@@ -4,7 +4,7 @@
 //! node is on the root's mount. An opened node is verified to lie in the tree: its path as the
 //! kernel reports it is walked from the root, and must lead to that very node. For a node other
 //! than a directory the kernel may know no path, for example after a reboot. Then the result is
-//! marked uncertain ([`Located::is_certain`]), unless the complete file system is served.
+//! marked uncertain ([`LocatedNode::is_certain`]), unless the complete file system is served.
 //!
 //! Otherwise a bounded table holds the last known path of each node, which is walked and verified
 //! in the same way. It follows renames by this process, and does not survive it.
@@ -24,8 +24,8 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use vfs::{
-    Actor, Attributes, FileKey, FsError, Located, Name, Node, NodeHandle, OpenHow, Opened, RelPath,
-    Result, ServerWork, Timestamp, Wait, Wanted,
+    Actor, AttributeRequest, Attributes, FileKey, FsError, LocatedNode, Name, Node, NodeHandle,
+    OpenHow, OpenedNode, RelPath, Result, ServerWork, Timestamp, Wait,
 };
 
 /// Maximum number of nodes in the table of last known paths: some ten megabytes.
@@ -65,12 +65,12 @@ struct Places {
 
 /// The kernel's handle of an open node: inode number and generation, and on btrfs the subvolume. It
 /// contains no device number.
-pub fn lasting_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
+pub fn persistent_id(fd: BorrowedFd<'_>) -> Option<NodeHandle> {
     let (handle, _) = Kernel::of(fd, b"")?;
     handle.encode().ok()
 }
 
-/// Opens the node of a [`lasting_id`] with O_PATH, on the file system of `mount`.
+/// Opens the node of a [`persistent_id`] with O_PATH, on the file system of `mount`.
 ///
 /// # Errors `STALE` if the node no longer exists; `PERM` if the process lacks the capability.
 pub fn open_lasting(mount: BorrowedFd<'_>, id: &[u8]) -> rustix::io::Result<OwnedFd> {
@@ -204,7 +204,7 @@ impl Handles {
             return handle;
         }
         let path = self.path_of(root, who, directory)?.join(name);
-        let found = look(root, &path, Wanted::default())?;
+        let found = look(root, &path, AttributeRequest::default())?;
         if found.key != child.key {
             return Err(FsError::NotFound);
         }
@@ -241,7 +241,7 @@ impl Handles {
 
     /// A handle that is resolved by the node's last known path.
     fn place(&self, node: &LocalNode, path: RelPath) -> Result<NodeHandle> {
-        let born = node.attributes(Wanted::default())?.born.unwrap_or_default();
+        let born = node.attributes(AttributeRequest::default())?.born.unwrap_or_default();
         let mut bytes = vec![PLACE];
         bytes.extend_from_slice(&node.key.device.to_le_bytes());
         bytes.extend_from_slice(&node.key.inode.to_le_bytes());
@@ -256,8 +256,8 @@ impl Handles {
         root: Root<'_>,
         who: Actor<'_>,
         handle: &NodeHandle,
-        wanted: Wanted,
-    ) -> Result<Located> {
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         match handle.as_bytes() {
             [KERNEL, bytes @ ..] => self.find_by_kernel(root, who, bytes, wanted),
             [PLACE, bytes @ ..] => self.find_by_place(root, who, bytes, wanted),
@@ -270,8 +270,8 @@ impl Handles {
         root: Root<'_>,
         who: Actor<'_>,
         bytes: &[u8],
-        wanted: Wanted,
-    ) -> Result<Located> {
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         let handle = Kernel::decode(bytes).ok_or(FsError::InvalidParameter)?;
         if self.mount(root).is_none() {
             return Err(FsError::Stale);
@@ -298,7 +298,7 @@ impl Handles {
             }
         };
         node.is_unheard |= path.is_nameless();
-        Ok(Located { node: Arc::new(node), attributes, path, is_certain })
+        Ok(LocatedNode { node: Arc::new(node), attributes, path, is_certain })
     }
 
     fn find_by_place(
@@ -306,8 +306,8 @@ impl Handles {
         root: Root<'_>,
         who: Actor<'_>,
         bytes: &[u8],
-        wanted: Wanted,
-    ) -> Result<Located> {
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         let (device, rest) = bytes.split_first_chunk().ok_or(FsError::InvalidParameter)?;
         let (inode, born) = rest.split_first_chunk().ok_or(FsError::InvalidParameter)?;
         let born = u64::from_le_bytes(born.try_into().map_err(|_| FsError::InvalidParameter)?);
@@ -323,7 +323,7 @@ impl Handles {
         if node.key != key || attributes.born.unwrap_or_default().0 as u64 != born {
             return Err(FsError::Stale);
         }
-        Ok(Located { node: Arc::new(node), attributes, path, is_certain: true })
+        Ok(LocatedNode { node: Arc::new(node), attributes, path, is_certain: true })
     }
 
     /// The current path of a node.
@@ -425,14 +425,14 @@ fn whereabouts(root: Root<'_>, node: &LocalNode) -> Result<Whereabouts> {
         link => path_of_link(root.fd, link),
     };
     let Some(path) = path else { return Ok(Whereabouts::Elsewhere) };
-    match look(root, &path, Wanted::default()) {
+    match look(root, &path, AttributeRequest::default()) {
         Ok(found) if found.key == node.key => Ok(Whereabouts::At(path)),
         _ => Ok(Whereabouts::Elsewhere),
     }
 }
 
 /// Looks up a path without following a link.
-fn look(root: Root<'_>, path: &RelPath, wanted: Wanted) -> Result<LocalNode> {
+fn look(root: Root<'_>, path: &RelPath, wanted: AttributeRequest) -> Result<LocalNode> {
     let direct = Root { stops_at_links: true, ..root };
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let fd = open_beneath(direct, path.as_bytes(), flags, Mode::empty(), Wait::Allowed)
@@ -445,11 +445,11 @@ fn hold_child(directory: &LocalNode, name: &Name) -> Result<LocalNode> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = rustix::fs::openat(directory.as_fd(), name.as_bytes(), flags, Mode::empty())
         .map_err(|e| refusal("open", e))?;
-    Ok(LocalNode::new(fd, true, false, Wanted::default())?.0)
+    Ok(LocalNode::new(fd, true, false, AttributeRequest::default())?.0)
 }
 
 /// Reopens a node with the thread's current credentials.
-pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
+pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<OpenedNode> {
     let uses = how.read || how.write;
     let is_directory = node.kind() == vfs::FileKind::Directory;
     let open = |flags: OFlags| open_anew(node, is_directory, flags | OFlags::CLOEXEC);
@@ -475,7 +475,7 @@ pub fn open_node(node: &LocalNode, how: &OpenHow) -> Result<Opened> {
     let (mut opened, attributes) = LocalNode::new(fd, path_only, uses, how.wanted)?;
     opened.is_unheard |= node.is_unheard;
     let path = RelPath::nameless(attributes.key);
-    Ok(Opened { node: Arc::new(opened), attributes, path })
+    Ok(OpenedNode { node: Arc::new(opened), attributes, path })
 }
 
 /// Reopens a directory as `.` in itself, which costs a third of the reopen through `/proc`, but
@@ -513,7 +513,7 @@ mod tests {
     }
 
     fn found(vfs: &LocalVfs, handle: &NodeHandle) -> Result<RelPath> {
-        vfs.find(LOCATE, handle, Wanted::default()).map(|found| {
+        vfs.find(LOCATE, handle, AttributeRequest::default()).map(|found| {
             assert!(found.is_certain);
             found.path
         })
@@ -602,7 +602,9 @@ mod tests {
         let listed = || {
             let name = Name::new(&b"f"[..]).unwrap();
             let who = Identity::root();
-            let known = directory.child_attributes(who.actor(), &name, Wanted::default()).unwrap();
+            let known = directory
+                .child_attributes(who.actor(), &name, AttributeRequest::default())
+                .unwrap();
             share.child_handle(Actor::SUPERUSER, &*directory, &name, &known).unwrap()
         };
         let before = listed();

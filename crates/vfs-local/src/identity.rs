@@ -146,7 +146,7 @@ impl Acting {
             Role::User(user) if user.uid != 0 && user.is_valid() => {
                 Self::guard(|thread| thread.become_user(user, Some(Power::Link))).map(Some)
             }
-            Role::User(_) | Role::Beyond(..) | Role::Server(_) => Ok(None),
+            Role::User(_) | Role::Elevated(..) | Role::Server(_) => Ok(None),
         }
     }
 

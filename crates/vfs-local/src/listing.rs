@@ -12,8 +12,8 @@ use rustix::fs::{AtFlags, SeekFrom, StatxFlags};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use vfs::{
-    Actor, Attributes, Choice, DirEntry, FileKind, FsError, ListSink, ListWanted, Listed, Name,
-    Node, Result, ServerWork,
+    Actor, Attributes, DirEntry, EntryChoice, FileKind, FsError, ListSink, ListedEntry,
+    ListingRequest, Name, Node, Result, ServerWork,
 };
 
 /// Buffer for a complete listing, in bytes.
@@ -48,7 +48,7 @@ pub fn with_attributes(
     node: &LocalNode,
     who: Actor<'_>,
     cookie: u64,
-    wanted: ListWanted,
+    wanted: ListingRequest,
     sink: &mut dyn ListSink,
 ) -> Result<bool> {
     let notes = wanted.stored.map(|work| (xattr_notes::Reader::of(node.as_fd()), work));
@@ -59,14 +59,14 @@ pub fn with_attributes(
             return Ok(true);
         }
         match sink.choose(name.to_bytes(), next) {
-            Choice::Take => {}
-            Choice::Pass => return Ok(true),
-            Choice::Stop => return Ok(false),
+            EntryChoice::Take => {}
+            EntryChoice::Pass => return Ok(true),
+            EntryChoice::Stop => return Ok(false),
         }
         let looks = wanted.attributes || wanted.stored.is_some();
         let look = || look_at(node.as_fd(), who, name, notes.as_ref());
         let (name, inode, attributes) = (name.to_bytes(), entry.ino(), None);
-        Listed { name, inode, attributes, next }.give(sink, looks.then(look).transpose())
+        ListedEntry { name, inode, attributes, next }.give(sink, looks.then(look).transpose())
     })
 }
 

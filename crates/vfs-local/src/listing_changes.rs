@@ -105,14 +105,15 @@ mod tests {
     use super::*;
     use crate::LocalVfs;
     use vfs::{
-        Actor, AttributeChanges, Case, Identity, OpenHow, RelPath, TimeChange, Vfs, Wait, Wanted,
+        Actor, AttributeChanges, AttributeRequest, Case, Identity, OpenHow, RelPath, TimeChange,
+        Vfs, Wait,
     };
 
     const LIST: OpenHow = OpenHow {
         read: true,
         write: false,
         case: Case::Sensitive,
-        wanted: Wanted { dos: None },
+        wanted: AttributeRequest { dos: None },
         no_follow: true,
         wait: Wait::Allowed,
     };

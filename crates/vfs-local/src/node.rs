@@ -17,10 +17,10 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use std::sync::{Arc, Mutex, OnceLock};
 use vfs::{
-    Actor, AttributeChanges, Attributes, Case, Device, DirEntry, DosInfo, FileKey, FileKind,
-    FsError, ListSink, ListWanted, Name, Node, OwnerChange, PosixAcl, Protection, RelPath, Replace,
-    Result, SecurityChange, Stored, StreamEntry, StreamName, TimeChange, Timestamp, Wait, Wanted,
-    XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, Case, Device, DirEntry, DosInfo,
+    FileKey, FileKind, FsError, ListSink, ListingRequest, MetadataPresence, Name, Node,
+    OwnerChange, PosixAcl, Protection, RelPath, Replace, Result, SecurityChange, StreamEntry,
+    StreamName, TimeChange, Timestamp, Wait, XattrName,
 };
 
 /// Maximum length of an extended attribute on Linux.
@@ -69,7 +69,7 @@ impl LocalNode {
         fd: OwnedFd,
         path_only: bool,
         readable: bool,
-        wanted: Wanted,
+        wanted: AttributeRequest,
     ) -> Result<(Self, Attributes)> {
         let attributes = stat(fd.as_fd(), c"", wanted, path_only)?;
         if stream_store::is_reserved(fd.as_fd(), path_only, &attributes) {
@@ -80,7 +80,7 @@ impl LocalNode {
 
     /// Wraps a stream's data file, which is open for reading.
     pub fn of_stream(fd: OwnedFd) -> Result<Self> {
-        let attributes = stat(fd.as_fd(), c"", Wanted::default(), false)?;
+        let attributes = stat(fd.as_fd(), c"", AttributeRequest::default(), false)?;
         Ok(Self::of_stat(fd, false, true, &attributes))
     }
 
@@ -158,7 +158,7 @@ impl LocalNode {
         value: Option<&[u8]>,
         flags: XattrFlags,
     ) -> rustix::io::Result<()> {
-        let _telling = (self.telling(), vfs::freshness::changing());
+        let _telling = (self.telling(), vfs::freshness::begin_change());
         match (value, self.path_only) {
             (Some(value), false) => rustix::fs::fsetxattr(&self.fd, name, value, flags),
             (Some(value), true) => rustix::fs::setxattr(self.proc_path(), name, value, flags),
@@ -363,7 +363,7 @@ pub fn set_dos(fd: BorrowedFd<'_>, path_only: bool, value: &[u8]) -> rustix::io:
 pub fn stat(
     fd: BorrowedFd<'_>,
     name: &std::ffi::CStr,
-    wanted: Wanted,
+    wanted: AttributeRequest,
     path_only: bool,
 ) -> Result<Attributes> {
     let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_DONT_SYNC;
@@ -412,7 +412,7 @@ pub fn attributes_of(stat: &rustix::fs::Statx) -> Attributes {
         born: has_birth.then(|| time(stat.stx_btime)),
         dos: DosInfo::default(),
         set_changed: None,
-        stored: Stored::UNKNOWN,
+        stored: MetadataPresence::UNKNOWN,
         device: (kind == FileKind::Device).then(|| Device {
             is_block: rustix::fs::FileType::from_raw_mode(stat.stx_mode.into())
                 == rustix::fs::FileType::BlockDevice,
@@ -455,16 +455,16 @@ impl Node for LocalNode {
         self.kind
     }
 
-    fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
+    fn attributes(&self, wanted: AttributeRequest) -> Result<Attributes> {
         stat(self.fd.as_fd(), c"", wanted, self.path_only)
     }
 
     fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
-        if who.is_withheld(changes) {
+        if who.withholds(changes) {
             return Err(FsError::AccessDenied);
         }
         let _acting = Acting::begin(who)?;
-        let _changing = vfs::freshness::changing();
+        let _change = vfs::freshness::begin_change();
         // The kernel permits setting the access time alone to every reader.
         let alone = changes.accessed != TimeChange::Keep && changes.modified == TimeChange::Keep;
         let _telling = (alone || self.is_unheard).then(Unheard::telling);
@@ -569,7 +569,7 @@ impl Node for LocalNode {
         Ok(())
     }
 
-    fn syncs_at_once(&self) -> bool {
+    fn syncs_without_waiting(&self) -> bool {
         // tmpfs has no device; the check skips file systems with one.
         let has_device = rustix::fs::major(self.key.device) != 0;
         !has_device && *self.of_memory.get_or_init(|| is_of_memory(&self.fd))
@@ -720,13 +720,18 @@ impl Node for LocalNode {
         &self,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         listing::with_attributes(self, who, cookie, wanted, sink)
     }
 
-    fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes> {
+    fn child_attributes(
+        &self,
+        who: Actor<'_>,
+        name: &Name,
+        wanted: AttributeRequest,
+    ) -> Result<Attributes> {
         if stream_store::is_store_name(name.as_bytes()) {
             return Err(FsError::NotFound);
         }
@@ -893,7 +898,7 @@ impl Node for LocalNode {
     }
 
     fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
-        let _changing = vfs::freshness::changing();
+        let _change = vfs::freshness::begin_change();
         let stored = security::store(self, who, change);
         stream_store::record_known_rights(self);
         stored

@@ -175,7 +175,7 @@ mod tests {
     fn other_users_quota_is_refused_without_a_system_call() {
         let folder = std::fs::File::open("/").expect("a directory");
         let (root, user) = (folder.as_fd(), Identity { uid: 4001, gid: 4001, groups: vec![0] });
-        let beyond = Elevated::ALL.map(|elevated| Actor::beyond(&user, elevated));
+        let beyond = Elevated::ALL.map(|elevated| Actor::elevate(&user, elevated));
         for who in beyond.into_iter().chain([user.actor()]) {
             assert_eq!(set(root, who, 4001, QuotaLimits::default()), Err(FsError::AccessDenied));
             assert_eq!(get(root, who, 4002), Err(FsError::AccessDenied));

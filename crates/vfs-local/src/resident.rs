@@ -52,7 +52,7 @@ pub fn is_cached(fd: &OwnedFd, offset: u64, length: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::LocalVfs;
-    use vfs::{Actor, Case, FsError, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+    use vfs::{Actor, AttributeRequest, Case, FsError, Name, OpenHow, RelPath, Vfs, Wait};
 
     #[test]
     fn tmpfs_read_never_blocks_even_without_nowait_support() {
@@ -69,12 +69,13 @@ mod tests {
         let vfs = LocalVfs::open(folder.path()).unwrap();
         let open = |name: &[u8]| {
             let path = RelPath::root().join(&Name::new(name).unwrap());
-            let (case, wait, wanted) = (Case::Sensitive, Wait::Allowed, Wanted::default());
+            let (case, wait, wanted) =
+                (Case::Sensitive, Wait::Allowed, AttributeRequest::default());
             let how = OpenHow { read: true, write: false, case, wanted, no_follow: true, wait };
             vfs.open(Actor::SUPERUSER, &path, how).unwrap().node
         };
         let file = open(b"file");
-        assert!(file.syncs_at_once());
+        assert!(file.syncs_without_waiting());
         for (at, length, found) in
             [(0, 4096, 0..4096), (99_000, 64_000, 99_000..100_000), (100_000, 10, 0..0)]
         {

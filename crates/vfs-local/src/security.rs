@@ -389,7 +389,7 @@ fn as_owner(who: Actor<'_>, owner: u32) -> Actor<'_> {
 
 /// The actor with a power of its own for this part of the change.
 fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
-    who.user().map_or(who, |user| Actor::beyond(user, power))
+    who.user().map_or(who, |user| Actor::elevate(user, power))
 }
 
 /// Stores a descriptor that counts in these states, in Samba's form or packed, or removes it.
@@ -431,7 +431,9 @@ fn is_without_room(errno: Errno) -> bool {
 pub mod tests {
     use super::*;
     use crate::LocalVfs;
-    use vfs::{Case, CreateHow, CreationMode, FileKind, Name, PosixName, RelPath, Vfs, Wanted};
+    use vfs::{
+        AttributeRequest, Case, CreateHow, CreationMode, FileKind, Name, PosixName, RelPath, Vfs,
+    };
 
     pub const OLD: [u8; 20] = [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     pub const NEW: [u8; 20] = [1, 0, 4, 0x90, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -445,7 +447,7 @@ pub mod tests {
     pub fn node(kind: FileKind) -> Option<(tempfile::TempDir, std::sync::Arc<dyn vfs::Node>)> {
         let folder = tempfile::tempdir().unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
-        let (mode, dos, wanted) = (0o640, None, Wanted::default());
+        let (mode, dos, wanted) = (0o640, None, AttributeRequest::default());
         let how =
             CreateHow { kind, mode: CreationMode::exactly(mode), dos, wanted, initialiser: None };
         let path = RelPath::root().join(&Name::new(*b"f").unwrap());
@@ -756,7 +758,7 @@ pub mod tests {
                 ..SecurityChange::default()
             };
             node.set_security(owner.actor(), &change).unwrap();
-            let found = node.attributes(Wanted::default()).unwrap();
+            let found = node.attributes(AttributeRequest::default()).unwrap();
             assert_eq!(found.mode, bits | 0o770, "{kind:?}");
             assert_eq!(node.posix_acl().unwrap(), None);
             assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&NEW[..]));
@@ -779,7 +781,7 @@ pub mod tests {
             permissions: Some(&permissions),
         };
         node.set_security(taker.actor(), &change).unwrap();
-        let found = node.attributes(Wanted::default()).unwrap();
+        let found = node.attributes(AttributeRequest::default()).unwrap();
         assert_eq!((found.uid, found.mode), (1002, 0o770));
         assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&NEW[..]));
     }

@@ -194,7 +194,7 @@ fn time_by_snapper(directory: &OwnedFd, number: &[u8]) -> Option<Timestamp> {
 mod tests {
     use super::*;
     use std::fs;
-    use vfs::{Actor, Case, OpenHow, RelPath, Wanted};
+    use vfs::{Actor, AttributeRequest, Case, OpenHow, RelPath};
 
     fn place(directory: &Path, formats: &[&str]) -> SnapshotPlace {
         SnapshotPlace {
@@ -215,7 +215,7 @@ mod tests {
             read: true,
             write: false,
             case: Case::Sensitive,
-            wanted: Wanted::default(),
+            wanted: AttributeRequest::default(),
             no_follow: false,
             wait: Wait::Allowed,
         };

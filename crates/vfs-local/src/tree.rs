@@ -20,11 +20,11 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use vfs::{
-    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, CreationMode, Expected,
-    Features, FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NameLook,
-    NewChild, Node, NodeHandle, OpenHow, Opened, OutsideWatch, Quota, QuotaLimits, QuotaState,
-    RelPath, Replace, Result, ServerWork, Space, SpecialKind, TellChanged, TellOutside,
-    TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName, ChildRename,
+    CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch, Features,
+    FileChangeCallback, FileKey, FileKind, FsError, ListingFeed, LocatedNode, Name, NameActor,
+    NewChild, Node, NodeHandle, OpenHow, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath,
+    Replace, Result, ServerWork, Space, SpecialKind, TreeChangeCallback, Vfs, Wait,
 };
 
 /// A served directory.
@@ -158,7 +158,7 @@ impl LocalVfs {
         }
     }
 
-    fn open_spelt(&self, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open_spelt(&self, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         match self.open_exact(path, &how) {
             Ok((fd, path_only)) => self.finish(fd, path_only, &how, path.clone()),
             Err(Errno::NOENT) if how.case == Case::Insensitive && !path.is_root() => {
@@ -181,9 +181,15 @@ impl LocalVfs {
         }
     }
 
-    fn finish(&self, fd: OwnedFd, path_only: bool, how: &OpenHow, path: RelPath) -> Result<Opened> {
+    fn finish(
+        &self,
+        fd: OwnedFd,
+        path_only: bool,
+        how: &OpenHow,
+        path: RelPath,
+    ) -> Result<OpenedNode> {
         let (node, attributes) = LocalNode::new(fd, path_only, how.read || how.write, how.wanted)?;
-        Ok(Opened { node: Arc::new(node.opened_by(&path)), attributes, path })
+        Ok(OpenedNode { node: Arc::new(node.opened_by(&path)), attributes, path })
     }
 
     /// The parent directory of a name to create or change, and the name.
@@ -196,7 +202,7 @@ impl LocalVfs {
     }
 
     /// Creates a node other than a file or directory, by path.
-    fn make_other(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<Opened> {
+    fn make_other(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<OpenedNode> {
         let _acting = Acting::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, Case::Sensitive)?;
         let path = spelt.join(&name);
@@ -211,7 +217,7 @@ impl LocalVfs {
         (path, name): (&RelPath, &Name),
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         path.check_length()?;
         if case == Case::Insensitive && resolve::find_spelling(&parent, name.as_bytes()).is_some() {
             return Err(FsError::AlreadyExists);
@@ -237,9 +243,9 @@ fn probe(root: &OwnedFd) -> rustix::io::Result<Features> {
         follows_links: true,
         xattrs,
         stream_bytes_max,
-        changed_unheard: is_changed_unheard(root.as_fd())?,
+        misses_remote_changes: is_changed_unheard(root.as_fd())?,
         noatime: rustix::fs::fstatvfs(root)?.f_flag.contains(StatVfsMountFlags::NOATIME),
-        waits: false,
+        always_waits: false,
         serial,
     })
 }
@@ -260,12 +266,12 @@ fn probe_data(root: &OwnedFd) -> (bool, bool) {
 }
 
 impl Vfs for LocalVfs {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         let _acting = Acting::on_path(who)?;
         self.open_spelt(path, how).map_err(|e| self.refusal(e))
     }
 
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
+    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
         let (parent, name) = children::of(child).ok()?;
         match self.public_looks.look(who, (parent, &name), &how)? {
             Look::Found(fd, _acting) => {
@@ -282,7 +288,7 @@ impl Vfs for LocalVfs {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let _acting = Acting::on_path(who)?;
         let (parent, spelt, name) = self.parent_of(path, case)?;
         self.make(parent.as_fd(), (&spelt.join(&name), &name), case, how)
@@ -294,32 +300,32 @@ impl Vfs for LocalVfs {
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let _acting = Acting::on_names(who)?;
         let (parent, name) = children::of(child)?;
         self.make(parent, (child.path, &name), case, how)
     }
 
-    fn make_in(
+    fn create_special_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let _acting = Acting::on_names(who)?;
         let (parent, name) = children::of(child)?;
         child.path.check_length()?;
         children::make_other(parent, (child.path, &name), new, who.may_make_devices())
     }
 
-    fn creates_at_once(&self) -> bool {
+    fn creates_without_waiting(&self) -> bool {
         false
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         let _acting = Acting::on_path(who)?;
         let (parent, _, name) = self.parent_of(path, Case::Sensitive)?;
-        let expected = Expected { key: expected, is_file_as_seen: false };
+        let expected = ExpectedChild { key: expected, is_file_as_seen: false };
         children::unlink(parent.as_fd(), &name, expected)
     }
 
@@ -327,7 +333,7 @@ impl Vfs for LocalVfs {
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
-        expected: Expected,
+        expected: ExpectedChild,
     ) -> Result<()> {
         let _acting = Acting::on_names(who)?;
         let (parent, name) = children::of(child)?;
@@ -391,7 +397,7 @@ impl Vfs for LocalVfs {
         linked.map_err(|e| refusal_of_name("link", e))
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         self.make_other(who, path, NewChild::Symlink(target))
     }
 
@@ -435,8 +441,8 @@ impl Vfs for LocalVfs {
         self.handles.of_node(self.root(), who, node)
     }
 
-    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        handles::lasting_id(LocalNode::of(node)?.as_fd())
+    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        handles::persistent_id(LocalNode::of(node)?.as_fd())
     }
 
     fn child_handle(
@@ -450,7 +456,12 @@ impl Vfs for LocalVfs {
         self.handles.of_child(self.root(), who, (directory, name), child)
     }
 
-    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    fn find(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         self.handles.find(self.root(), who, handle, wanted)
     }
 
@@ -459,19 +470,19 @@ impl Vfs for LocalVfs {
         self.handles.path_of(self.root(), who, node)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let node = LocalNode::of(node).ok_or(FsError::NotSupported)?;
         let _acting = Acting::begin(who)?;
         handles::open_node(node, &how)
     }
 
-    fn make_special(
+    fn create_special(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.make_other(who, path, NewChild::Special { kind, mode })
     }
 
@@ -479,8 +490,8 @@ impl Vfs for LocalVfs {
         &self,
         work: ServerWork,
         directory: &dyn Node,
-        tell: TellOutside,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: ExternalChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         let node = LocalNode::of(directory).ok_or(FsError::NotSupported)?;
         self.outside()?.watch(work, node, tell)
     }
@@ -490,15 +501,19 @@ impl Vfs for LocalVfs {
         work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
-        tell: TellChanged,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         if LocalNode::of(&**file).is_none_or(LocalNode::is_path_only) {
             return Err(FsError::NotSupported);
         }
         self.outside()?.watch_file(work, file, every_write, tell)
     }
 
-    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+    fn watch_tree(
+        &self,
+        work: ServerWork,
+        tell: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         self.outside()?.watch_tree(work, tell)
     }
 

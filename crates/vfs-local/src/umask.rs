@@ -41,7 +41,10 @@ mod tests {
     use super::*;
     use crate::LocalVfs;
     use std::path::Path;
-    use vfs::{Actor, Case, CreateHow, FileKind, FsError, Name, RelPath, SpecialKind, Vfs, Wanted};
+    use vfs::{
+        Actor, AttributeRequest, Case, CreateHow, FileKind, FsError, Name, RelPath, SpecialKind,
+        Vfs,
+    };
 
     const WITH_UMASK: CreationMode = CreationMode { bits: 0o666, umask: 0o027 };
 
@@ -62,10 +65,10 @@ mod tests {
         let path: RelPath = at.split('/').map(|name| Name::new(name.as_bytes()).unwrap()).collect();
         let opened = match kind {
             FileKind::Fifo => {
-                vfs.make_special(Actor::SUPERUSER, &path, SpecialKind::Fifo, WITH_UMASK)
+                vfs.create_special(Actor::SUPERUSER, &path, SpecialKind::Fifo, WITH_UMASK)
             }
             _ => {
-                let (dos, wanted) = (None, Wanted::default());
+                let (dos, wanted) = (None, AttributeRequest::default());
                 let how = CreateHow { kind, mode: WITH_UMASK, dos, wanted, initialiser: None };
                 vfs.create(Actor::SUPERUSER, &path, Case::Sensitive, how)
             }
@@ -95,7 +98,7 @@ mod tests {
             kind: FileKind::File,
             mode: exact,
             dos: None,
-            wanted: Wanted::default(),
+            wanted: AttributeRequest::default(),
             initialiser: None,
         };
         let at = path.join(&Name::new(*b"exact").unwrap());

@@ -11,7 +11,7 @@
 
 use rustix::fd::BorrowedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use vfs::{Attributes, DosInfo, Stored, Timestamp};
+use vfs::{Attributes, DosInfo, MetadataPresence, Timestamp};
 
 /// Minimum time since the last change of a cached file: the coarsest tick is a second, of ext4 with
 /// small inodes.
@@ -66,7 +66,7 @@ impl Reader {
     }
 
     /// The cached values of a file with these attributes.
-    pub fn find(&self, attributes: &Attributes) -> Option<(DosInfo, Stored)> {
+    pub fn find(&self, attributes: &Attributes) -> Option<(DosInfo, MetadataPresence)> {
         let changed = self.time_of(attributes)?;
         let (part, at) = place(attributes.key.inode);
         let notes = TABLE[part].get()?.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,11 +120,11 @@ impl Note {
         })
     }
 
-    fn read(&self) -> (DosInfo, Stored) {
+    fn read(&self) -> (DosInfo, MetadataPresence) {
         let has = |flag| self.flags & flag != 0;
         let created = (self.created != NONE).then(|| Timestamp(self.created.into()));
         let dos = DosInfo { bits: has(HAS_BITS).then_some(self.bits), created };
-        let stored = Stored {
+        let stored = MetadataPresence {
             xattrs: has(XATTRS),
             streams: has(STREAMS),
             descriptor: has(DESCRIPTOR),
@@ -174,7 +174,7 @@ mod tests {
             born: None,
             dos: DosInfo { bits: Some(2), created: Some(Timestamp(77)) },
             set_changed: None,
-            stored: Stored { streams: true, ..Stored::NOTHING },
+            stored: MetadataPresence { streams: true, ..MetadataPresence::NOTHING },
             device: None,
             compressed: false,
             protection: vfs::Protection::None,

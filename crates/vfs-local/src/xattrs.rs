@@ -12,7 +12,7 @@ use rustix::path::DecInt;
 use std::ffi::CStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vfs::{Attributes, ServerWork, Stored};
+use vfs::{Attributes, MetadataPresence, ServerWork};
 
 /// Buffer for the names of a file's extended attributes. A longer list is not examined.
 const NAMES_BYTES_MAX: usize = 1024;
@@ -72,14 +72,16 @@ pub fn fill_stored(attributes: &mut Attributes, place: Place<'_>, work: ServerWo
 }
 
 /// DOS attributes, and which other values extended attributes hold.
-fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, Stored) {
+fn read_stored(place: Place<'_>, work: ServerWork) -> (StoredDos, MetadataPresence) {
     let mut names = [0u8; NAMES_BYTES_MAX];
     let listed = match place.list(&mut names) {
         Ok(length) => &names[..length],
-        Err(Errno::OPNOTSUPP | Errno::NODATA) => return (StoredDos::default(), Stored::NOTHING),
-        Err(_) => return (read_dos(place, work), Stored::UNKNOWN),
+        Err(Errno::OPNOTSUPP | Errno::NODATA) => {
+            return (StoredDos::default(), MetadataPresence::NOTHING);
+        }
+        Err(_) => return (read_dos(place, work), MetadataPresence::UNKNOWN),
     };
-    let (mut stored, mut has_dos) = (Stored::NOTHING, false);
+    let (mut stored, mut has_dos) = (MetadataPresence::NOTHING, false);
     for full in listed.split(|&byte| byte == 0).filter(|full| !full.is_empty()) {
         has_dos |= full == dos_attributes::NAME.as_bytes();
         stored.xattrs |= users_name(full).is_some();
@@ -254,8 +256,8 @@ mod tests {
         let second = all();
         WITHOUT_AT.store(false, Ordering::Relaxed);
         assert_eq!(first, second);
-        assert_eq!(first[0], (StoredDos::default(), Stored::NOTHING));
-        let marked = Stored { xattrs: true, streams: true, ..Stored::NOTHING };
+        assert_eq!(first[0], (StoredDos::default(), MetadataPresence::NOTHING));
+        let marked = MetadataPresence { xattrs: true, streams: true, ..MetadataPresence::NOTHING };
         assert_eq!(first[1], (info.into(), marked));
         assert_eq!(first[3], first[1]);
         let file = File::open(folder.path().join("marked")).unwrap();

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Case, ChildName, DosInfo, FsError, Identity, Name, Node, OpenHow,
-    RelPath, SecurityChange, ServerWork, StreamName, TimeChange, Timestamp, Vfs, Wait, Wanted,
-    XattrName,
+    Actor, AttributeChanges, AttributeRequest, Case, ChildName, DosInfo, FsError, Identity, Name,
+    Node, OpenHow, RelPath, SecurityChange, ServerWork, StreamName, TimeChange, Timestamp, Vfs,
+    Wait, XattrName,
 };
 use vfs_local::{LocalVfs, keep_identity, rest_without_power};
 
@@ -79,7 +79,7 @@ fn refused_times_leave_dos_attributes_unchanged() {
     // Everybody may store extended attributes, but only the owner may set times.
     set_mode(&at.join("file"), 0o666);
     let file = closed.open("file", READ);
-    let wanted = Wanted { dos: Some(ServerWork::Metadata) };
+    let wanted = AttributeRequest { dos: Some(ServerWork::Metadata) };
     let dos = DosInfo { bits: Some(2), created: Some(Timestamp(5_000_000_000)) };
     let both = AttributeChanges {
         dos: Some(dos),
@@ -119,7 +119,7 @@ fn times_are_set_on_pipes_and_sockets() {
             ..Default::default()
         };
         assert_eq!(node.set_attributes(Actor::SUPERUSER, &changes), Ok(()), "{at}");
-        assert_eq!(node.attributes(Wanted::default()).unwrap().modified, time, "{at}");
+        assert_eq!(node.attributes(AttributeRequest::default()).unwrap().modified, time, "{at}");
     }
 }
 
@@ -155,7 +155,7 @@ fn times_are_set_without_room_for_the_change_time() {
     assert!(node.set_attributes(Actor::SUPERUSER, &alone).is_err(), "it is all that is asked for");
     let both = AttributeChanges { modified: TimeChange::Set(time), ..alone };
     assert_eq!(node.set_attributes(Actor::SUPERUSER, &both), Ok(()));
-    assert_eq!(node.attributes(Wanted::default()).unwrap().modified, time);
+    assert_eq!(node.attributes(AttributeRequest::default()).unwrap().modified, time);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn dos_attributes_survive_concurrent_change_times() {
     std::fs::write(folder.path().join("file"), b"").unwrap();
     let open = || vfs.open(Actor::SUPERUSER, &path("file"), READ).unwrap().node;
     let (one, other) = (open(), open());
-    let wanted = Wanted { dos: Some(ServerWork::Metadata) };
+    let wanted = AttributeRequest { dos: Some(ServerWork::Metadata) };
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -220,21 +220,21 @@ fn calls_without_actor_need_no_permission() {
     let Some(closed) = closed() else { return };
     let (open, looked) = (closed.open("d/f", READ), closed.open("d/f", LOOK));
     let directory = closed.open("d", READ);
-    let id = closed.vfs.lasting_id(&*looked);
+    let id = closed.vfs.persistent_id(&*looked);
     without_power(|| {
         assert_eq!(std::fs::read(closed.folder.path().join("d/f")).unwrap_err().kind(), DENIED);
         for node in [&open, &looked] {
-            assert_eq!(node.attributes(Wanted::default()).unwrap().size_bytes, 4);
+            assert_eq!(node.attributes(AttributeRequest::default()).unwrap().size_bytes, 4);
             let descriptor = node.security_descriptor().unwrap();
             assert_eq!(descriptor.as_deref(), Some(&DESCRIPTOR[..]));
             assert_eq!(node.posix_acl(), Ok(None));
-            assert_eq!(closed.vfs.lasting_id(&**node), id);
+            assert_eq!(closed.vfs.persistent_id(&**node), id);
         }
         let mut data = Vec::new();
         assert_eq!(open.read(0, 9, &mut data, Wait::Allowed), Ok(4));
         assert_eq!(open.next_data(0).unwrap().map(|(start, _)| start), Some(0));
         open.is_resident(0, 4);
-        open.syncs_at_once();
+        open.syncs_without_waiting();
         assert_eq!(directory.is_empty(), Ok(false));
         let mut count = 0;
         directory
@@ -275,7 +275,7 @@ fn reads_use_the_given_actors_credentials() {
         ("streams", &|who| is_let(node.streams(who))),
         ("find_stream", &|who| is_let(node.find_stream(who, &stream, Case::Sensitive))),
         ("sync", &|who| is_let(node.sync(who, false))),
-        ("find", &|who| is_let(vfs.find(who, &handle, Wanted::default()))),
+        ("find", &|who| is_let(vfs.find(who, &handle, AttributeRequest::default()))),
     ];
     let user = stranger();
     for (name, call) in calls {
@@ -296,9 +296,9 @@ fn dos_attributes_are_read_for_the_given_work() {
     let Some(closed) = closed() else { return };
     let looked = closed.open("d/f", LOOK);
     without_power(|| {
-        let wanted = Wanted { dos: Some(ServerWork::Metadata) };
+        let wanted = AttributeRequest { dos: Some(ServerWork::Metadata) };
         assert_eq!(looked.attributes(wanted).unwrap().dos.bits, Some(2));
-        assert_eq!(looked.attributes(Wanted::default()).unwrap().dos.bits, None);
+        assert_eq!(looked.attributes(AttributeRequest::default()).unwrap().dos.bits, None);
     });
 }
 
@@ -372,7 +372,7 @@ impl Graded {
         let path = path(name);
         let child = ChildName { directory: &**directory, path: &path };
         let look = || {
-            self.vfs.look_in(user.actor(), child, how).map(|looked| match looked {
+            self.vfs.lookup_child(user.actor(), child, how).map(|looked| match looked {
                 Err(FsError::NotFound) => false,
                 found => found.is_ok(),
             })
@@ -384,7 +384,7 @@ impl Graded {
 #[test]
 fn public_lookup_changes_no_credentials() {
     let Some(graded) = graded() else { return };
-    let wanted = OpenHow { wanted: Wanted { dos: Some(ServerWork::Metadata) }, ..LOOK };
+    let wanted = OpenHow { wanted: AttributeRequest { dos: Some(ServerWork::Metadata) }, ..LOOK };
     let follow = OpenHow { no_follow: false, ..LOOK };
     without_power(|| {
         let look = |name, how| graded.look(&graded.open, name, how);
@@ -498,7 +498,7 @@ fn setgid_without_exec_survives_group_writes() {
         let changes = AttributeChanges { mode: Some(mode), ..Default::default() };
         file.set_attributes(Actor::SUPERUSER, &changes).unwrap();
     };
-    let mode_left = || file.attributes(Wanted::default()).unwrap().mode;
+    let mode_left = || file.attributes(AttributeRequest::default()).unwrap().mode;
     without_power(|| {
         for (who, mode, left) in
             [(&member, 0o6666, 0o2666), (&member, 0o6676, 0o676), (&other, 0o6666, 0o666)]

@@ -4,7 +4,7 @@
 
 use std::sync::mpsc::{self, TryRecvError};
 use std::sync::{Arc, Mutex};
-use vfs::{Actor, FsError, Name, OpenHow, RelPath, Vfs, Wait, Wanted};
+use vfs::{Actor, AttributeRequest, FsError, Name, OpenHow, RelPath, Vfs, Wait};
 use vfs_local::LocalVfs;
 
 const ROUNDS: usize = 1000;
@@ -37,7 +37,7 @@ fn stale_handle_stays_stale_while_its_inode_is_reused() {
                 .handle(Actor::SUPERUSER, &*vfs.open(Actor::SUPERUSER, &path, how).unwrap().node)
                 .unwrap();
             std::fs::remove_file(folder.path().join("f")).unwrap();
-            match vfs.find(Actor::SUPERUSER, &handle, Wanted::default()) {
+            match vfs.find(Actor::SUPERUSER, &handle, AttributeRequest::default()) {
                 Err(error) => assert_eq!(error, FsError::Stale),
                 // Another process still has it open, for instance a listener of the complete file
                 // system.

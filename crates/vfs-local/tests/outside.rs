@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 use vfs::{
-    Actor, Case, FsError, Identity, Name, OpenHow, OutsideChange, OutsideName, RelPath, ServerWork,
-    Vfs, Wait, Wanted,
+    Actor, AttributeRequest, Case, ExternalChange, ExternalName, FsError, Identity, Name, OpenHow,
+    RelPath, ServerWork, Vfs, Wait,
 };
 use vfs_local::LocalVfs;
 
@@ -26,18 +26,18 @@ fn shell(dir: &std::path::Path, script: &str) {
     assert!(Command::new("sh").arg("-c").arg(script).current_dir(dir).status().unwrap().success());
 }
 
-fn shown(change: &OutsideChange) -> String {
+fn shown(change: &ExternalChange) -> String {
     let text = |name: &Name| String::from_utf8_lossy(name.as_bytes()).into_owned();
-    let one = |sign: &str, name: &OutsideName| {
+    let one = |sign: &str, name: &ExternalName| {
         format!("{sign}{}{}", text(&name.name), if name.is_directory { "/" } else { "" })
     };
     match change {
-        OutsideChange::Added(name) => one("+", name),
-        OutsideChange::AttributesModified(name) => one("~", name),
-        OutsideChange::DataModified(name) => one("!", name),
-        OutsideChange::Lost => "lost".to_owned(),
-        OutsideChange::Removed(name) => one("-", name),
-        OutsideChange::Renamed(from, to) => format!("{}>{}", one("<", from), text(to)),
+        ExternalChange::Added(name) => one("+", name),
+        ExternalChange::AttributesModified(name) => one("~", name),
+        ExternalChange::DataModified(name) => one("!", name),
+        ExternalChange::Lost => "lost".to_owned(),
+        ExternalChange::Removed(name) => one("-", name),
+        ExternalChange::Renamed(from, to) => format!("{}>{}", one("<", from), text(to)),
     }
 }
 
@@ -50,7 +50,7 @@ fn others_are_heard_and_we_are_not() {
         read: true,
         write: false,
         case: Case::Sensitive,
-        wanted: Wanted::default(),
+        wanted: AttributeRequest::default(),
         no_follow: false,
         wait: Wait::Allowed,
     };
@@ -140,7 +140,7 @@ fn others_are_heard_in_a_whole_tree_and_not_beside_it() {
     let (tell, told) = mpsc::channel();
     let watch = vfs.watch_tree(
         ServerWork::Watch,
-        Arc::new(move |directory: &RelPath, change: &OutsideChange| {
+        Arc::new(move |directory: &RelPath, change: &ExternalChange| {
             let at = String::from_utf8_lossy(directory.as_bytes()).into_owned();
             let _ = tell.send(format!("{at}: {}", shown(change)));
         }),
@@ -182,7 +182,7 @@ fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
         read: true,
         write: true,
         case: Case::Sensitive,
-        wanted: Wanted::default(),
+        wanted: AttributeRequest::default(),
         no_follow: false,
         wait: Wait::Allowed,
     };

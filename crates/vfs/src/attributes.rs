@@ -1,25 +1,25 @@
-//! What a node is, apart from its data and its names.
+//! Attributes of a node, apart from its data and its names.
 
 /// Identity of a node: stable while any handle to it is open, equal for every
 /// name of the node, different for different nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileKey {
-    /// The file system.
+    /// File system number.
     pub device: u64,
-    /// The node in it.
+    /// Inode number within the file system.
     pub inode: u64,
 }
 
-/// What kind of node.
+/// Kind of a node, as in `st_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FileKind {
     /// Block or character device.
     Device,
-    /// Holds names.
+    /// Directory.
     Directory,
     /// Named pipe.
     Fifo,
-    /// Holds bytes.
+    /// Regular file.
     File,
     /// UNIX-domain socket.
     Socket,
@@ -31,76 +31,77 @@ pub enum FileKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp(pub i128);
 
-/// Which optional (costlier) parts of [`Attributes`] a caller needs.
+/// Optional, costlier parts of [`Attributes`] that the caller requests, as `statx` has a mask.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Fill [`Attributes::dos`] and [`Attributes::stored`], for this reason: Linux asks whoever
-    /// reads them for the right to read data, and they are shown to all who may look at the node.
+pub struct AttributeRequest {
+    /// Requests [`Attributes::dos`] and [`Attributes::stored`], and gives the reason for the
+    /// server's power: Linux wants read permission on the data for them, while SMB shows them to
+    /// everyone who may stat the node.
     pub dos: Option<crate::ServerWork>,
 }
 
 /// DOS attributes and creation time, as stored beside the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DosInfo {
-    /// FILE_ATTRIBUTE_* bits that were stored (MS-FSCC 2.6), if any were.
+    /// Stored FILE_ATTRIBUTE_* bits (MS-FSCC 2.6); none if the node has none.
     pub bits: Option<u32>,
-    /// The stored creation time, if one was.
+    /// Stored creation time; none if the node has none.
     pub created: Option<Timestamp>,
 }
 
-/// What may be stored beside a node: false only where it is certain that there is none.
+/// Metadata that may be stored beside a node. A flag is false only if the node certainly has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct MetadataPresence {
     /// Users' extended attributes.
     pub xattrs: bool,
     /// Named streams.
     pub streams: bool,
     /// A security descriptor.
     pub descriptor: bool,
-    /// Permissions of named users and groups.
+    /// POSIX access list entries of named users and groups.
     pub posix_acl: bool,
 }
 
-impl Default for Stored {
+impl Default for MetadataPresence {
     fn default() -> Self {
         Self::UNKNOWN
     }
 }
 
-impl Stored {
-    /// Nothing is known to be absent.
+impl MetadataPresence {
+    /// Every kind may be present.
     pub const UNKNOWN: Self =
         Self { xattrs: true, streams: true, descriptor: true, posix_acl: true };
-    /// There is nothing.
+    /// The node certainly has none of them.
     pub const NOTHING: Self =
         Self { xattrs: false, streams: false, descriptor: false, posix_acl: false };
 }
 
-/// Which device a node stands for.
+/// Device that a device node stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// It has blocks, not characters.
+    /// A block device; else a character device.
     pub is_block: bool,
-    /// Which driver.
+    /// Driver number.
     pub major: u32,
-    /// Which of its devices.
+    /// Number within the driver.
     pub minor: u32,
 }
 
 /// Attributes of a node at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// The node.
+    /// Identity of the node.
     pub key: FileKey,
-    /// Its kind.
+    /// Kind of the node.
     pub kind: FileKind,
     /// POSIX permission bits (07777).
     pub mode: u32,
-    /// Owner.
+    /// User id of the owner.
     pub uid: u32,
-    /// Owning group.
+    /// Group id of the owning group.
     pub gid: u32,
-    /// Number of names.
+    /// Number of hard links.
     pub links: u32,
     /// Length in bytes.
     pub size_bytes: u64,
@@ -110,56 +111,59 @@ pub struct Attributes {
     pub accessed: Timestamp,
     /// Last change of the data.
     pub modified: Timestamp,
-    /// Last change of anything.
+    /// Last change of data or metadata (ctime).
     pub changed: Timestamp,
-    /// Another number after every change of anything, as far as the file system tells.
+    /// Change attribute: differs after each change of data or metadata, as far as the file system
+    /// detects it.
     pub change: u64,
-    /// When the node was made, if the file system knows.
+    /// Creation time, if the file system stores one.
     pub born: Option<Timestamp>,
-    /// DOS attributes and creation time; the default where not wanted or not stored.
+    /// DOS attributes and creation time; the default if not requested or not stored.
     pub dos: DosInfo,
-    /// The change time that a client has set, if nothing has changed the node since; none where
-    /// DOS attributes are not wanted. No file system lets its own change time be set.
+    /// Change time that a client has set, if the node has not changed since. None unless DOS
+    /// attributes are requested. The server stores it because no file system lets a caller set
+    /// ctime.
     pub set_changed: Option<Timestamp>,
-    /// What else may be stored beside it; unknown where not wanted.
-    pub stored: Stored,
-    /// Of a [`FileKind::Device`]: which one.
+    /// Presence of further stored metadata; unknown if not requested.
+    pub stored: MetadataPresence,
+    /// Device number of a [`FileKind::Device`].
     pub device: Option<Device>,
-    /// The file system keeps its data compressed, or for a directory that of new files in it.
+    /// The file system compresses the data of this file, or of new files in this directory.
     pub compressed: bool,
-    /// Changes that the file system keeps from everybody, the superuser included.
+    /// Changes that the file system denies to every caller, the superuser included.
     pub protection: Protection,
 }
 
 impl Attributes {
-    /// The change time that clients of SMB are shown. MS-FSA 2.1.1.3.
+    /// Change time that SMB clients see. MS-FSA 2.1.1.3.
     #[must_use]
     pub fn shown_changed(&self) -> Timestamp {
         self.set_changed.unwrap_or(self.changed)
     }
 }
 
-/// Changes that a file system keeps from everybody by a flag of a node. chattr(1).
+/// Changes that a file system denies to every caller by an inode flag. chattr(1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protection {
-    /// Nothing.
+    /// The file system denies no change.
     #[default]
     None,
-    /// A file is opened for writing at its end only; names are not taken out of a directory.
+    /// Append only: the file system permits writes at the end only, and no removal of names from a
+    /// directory.
     AppendOnly,
-    /// Nothing of it is changed.
+    /// Immutable: the file system denies every change.
     Immutable,
 }
 
-/// What to do with one timestamp.
+/// Change of one timestamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeChange {
-    /// Leave it.
+    /// Leaves the timestamp.
     #[default]
     Keep,
-    /// Set it to the present.
+    /// Sets the current time.
     Now,
-    /// Set it to this.
+    /// Sets this time.
     Set(Timestamp),
 }
 
@@ -172,7 +176,7 @@ pub struct OwnerChange {
     pub gid: Option<u32>,
 }
 
-/// Changes to make by [`crate::Node::set_attributes`]; the default changes nothing.
+/// Changes for [`crate::Node::set_attributes`]; the default changes nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChanges {
     /// New permission bits.
@@ -183,33 +187,33 @@ pub struct AttributeChanges {
     pub accessed: TimeChange,
     /// Last change of the data.
     pub modified: TimeChange,
-    /// DOS attributes and creation time to store; merged with what is stored:
-    /// a `None` inside keeps that part.
+    /// DOS attributes and creation time to store. The backend merges them with the stored ones: a
+    /// `None` leaves that part.
     pub dos: Option<DosInfo>,
-    /// The change time to show until the node is changed again: [`Attributes::set_changed`].
-    /// It is stored beside the DOS attributes, and dropped where these cannot be stored.
+    /// Change time to show until the next change of the node: [`Attributes::set_changed`]. The
+    /// backend stores it beside the DOS attributes, and drops it where it cannot store these.
     pub changed: Option<Timestamp>,
 }
 
-/// Size of a file system.
+/// Size of a file system, as `statvfs` reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes in all.
+    /// Total bytes.
     pub total_bytes: u64,
-    /// Bytes free, whoever may use them.
+    /// Free bytes, the reserved ones included.
     pub free_bytes: u64,
     /// Bytes that this user may still write.
     pub available_bytes: u64,
     /// Allocation unit in bytes.
     pub block_bytes: u32,
-    /// Nodes in all; zero where there is no such limit.
+    /// Total inodes; zero if the file system has no such limit.
     pub nodes_total: u64,
-    /// Nodes that may still be made.
+    /// Free inodes.
     pub nodes_free: u64,
 }
 
 impl Space {
-    /// As much of it as a user with this quota may use.
+    /// This space, limited to what the quota leaves the user.
     #[must_use]
     pub fn within(self, quota: &crate::Quota) -> Self {
         let Some(limit) = quota.limits.hard_bytes else { return self };
@@ -228,7 +232,7 @@ mod tests {
     use crate::{Quota, QuotaLimits};
 
     #[test]
-    fn a_user_sees_no_more_space_than_is_left_of_their_quota() {
+    fn space_is_limited_by_the_users_quota() {
         let space =
             Space { total_bytes: 100, free_bytes: 50, available_bytes: 40, ..Space::default() };
         let within = |used_bytes, hard_bytes| {

@@ -1,11 +1,10 @@
-//! The form in which names that differ in case only are equal.
+//! Case folding of names.
 
 use std::borrow::Cow;
 
-/// A name as it is compared where case does not count. Letters are raised one
-/// to one, so that a name never equals one of another length: `ß` stays `ß`.
-/// Letters beyond the basic plane are raised too. Bytes that are not UTF-8 are
-/// compared as they are, ASCII letters among them aside.
+/// Case-folds a name for comparison. Folding maps one letter to one letter, so two names of
+/// different length never become equal: `ß` stays `ß`. Letters beyond the Basic Multilingual Plane
+/// are folded, too. Of a name that is not UTF-8 only the ASCII letters are folded.
 #[must_use]
 pub fn fold_case(name: &[u8]) -> Cow<'_, [u8]> {
     if !has_case(name) {
@@ -19,14 +18,14 @@ pub fn fold_case(name: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Whether another spelling of the name can exist: false only if none can.
+/// Whether another case variant of the name can exist. False only if none can.
 #[must_use]
 pub fn has_case(name: &[u8]) -> bool {
     name.iter().any(|b| b.is_ascii_alphabetic() || !b.is_ascii())
 }
 
 fn upper(c: char) -> char {
-    // The upper case of these is that of another letter: Windows keeps them apart.
+    // The upper case of these letters is that of another letter, which Windows keeps distinct.
     if matches!(c, 'ı' | 'ſ') {
         return c;
     }
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_compared_letter_by_letter() {
+    fn folding_maps_letters_one_to_one() {
         assert_eq!(fold_case(b"ReadMe"), fold_case(b"README"));
         assert_eq!(fold_case("Äöü".as_bytes()), fold_case("äÖÜ".as_bytes()));
         assert_eq!(fold_case("𐐨".as_bytes()), fold_case("𐐀".as_bytes()), "beyond the basic plane");
@@ -52,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn names_without_letters_are_compared_as_they_are() {
+    fn name_without_letters_is_not_folded() {
         assert!(!has_case(b"2024-01-31_#7"));
         assert!(matches!(fold_case(b"123"), Cow::Borrowed(b"123")));
         assert!(has_case("日本".as_bytes()), "may be wrong this way, never the other");

@@ -1,79 +1,79 @@
-//! What happens to names in directories that somebody follows, whoever does it.
+//! Change feeds: every change of names in followed directories, whichever process makes it.
 //!
-//! The outside watches ([`crate::OutsideWatch`]) tell what others do, some time
-//! after they did it. This tells what everyone does, this process too, and it is
-//! asked: whoever has drained it knows of everything that was done before. So it
-//! can be what a cache of names rests on.
+//! An external watch ([`crate::ExternalWatch`]) reports the changes of other processes, some time
+//! after the fact. A feed also reports the changes of this process, and the caller polls it. After
+//! a drain the caller has seen every earlier change, so a cache of names can rely on it.
 
 use crate::{Node, Result, ServerWork};
 use std::fmt;
 
-/// A directory that is followed. Never given to another while the feed lives.
+/// Number of a followed directory. A feed never reuses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FollowId(pub u64);
 
-/// Something that happened.
+/// One change that a feed reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameChange<'a> {
-    /// A name is there that was not, or leads to another node now.
+    /// A name was added, or now refers to another node.
     Added(FollowId, &'a [u8]),
-    /// Owner, permissions or other attributes of what has the name were changed.
+    /// Owner, permissions or other attributes of the node of this name changed.
     Attributes(FollowId, &'a [u8]),
-    /// The directory is gone, or its file system; it is not followed any more.
+    /// The directory or its file system is gone; the feed has stopped following it.
     Ended(FollowId),
-    /// Owner, permissions or other attributes of the directory itself were changed.
+    /// Owner, permissions or other attributes of the directory itself changed.
     Itself(FollowId),
-    /// More happened than could be kept: anything, anywhere.
+    /// The feed lost events: anything may have changed, anywhere.
     Lost,
-    /// A name is gone.
+    /// A name was removed.
     Removed(FollowId, &'a [u8]),
 }
 
-/// Tells what happens in the directories that are followed.
+/// Feed of all changes of names in the followed directories.
 pub trait ChangeFeed: Send + Sync + fmt::Debug {
-    /// Follows a directory from now on; the same one again has the same number. Linux lets only
-    /// those hear who may read it.
+    /// Starts to follow a directory. Following it again returns the same number. Linux permits it
+    /// only to a reader of the directory, hence `work`.
     ///
     /// # Errors
-    /// [`crate::FsError::NotSupported`] where others could change it unheard,
+    /// [`crate::FsError::NotSupported`] if others could change the directory without an event,
     /// [`crate::FsError::TooMany`].
     fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId>;
 
-    /// Follows it no longer; what is still told of it can be passed over.
+    /// Stops following a directory. The caller ignores events that still arrive for it.
     fn unfollow(&self, directory: FollowId);
 
-    /// Tells that anything may have changed, if something else than a change of a name
-    /// made paths lead elsewhere, as a mount does. To be asked about once a second.
-    fn check(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
-        let _ = tell;
+    /// Reports [`NameChange::Lost`] if paths may lead elsewhere by something other than a change of
+    /// a name, such as a mount. The caller polls this about once a second.
+    fn check(&self, report: &mut dyn FnMut(NameChange<'_>)) {
+        let _ = report;
     }
 
-    /// Tells all that was done before this was called and has not been told yet,
-    /// what was done in one directory in the order in which it was done. Never
-    /// waits. `tell` must not call back.
-    fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>));
+    /// Reports every change that was made before this call and has not been reported yet, in order
+    /// within each directory. Never waits. `report` must not call back.
+    fn drain(&self, report: &mut dyn FnMut(NameChange<'_>));
 }
 
-/// Tells when a listing of a directory, with what it says of each file, is not true any more.
+/// Feed of directories whose listing, with the attributes of each entry, has become stale.
 ///
-/// Heard is what is done to names in the directory, to the directory itself, and to files
-/// by way of these names: to a file that has other names, and to what lies within
-/// directories, things may be done that are not heard. Nor is it heard when a file is given
-/// another name elsewhere, or changed through mapped memory until that is let go of; when a
-/// file is read; and what file systems do by themselves (allocation).
+/// The feed detects changes to names in the directory, to the directory itself, and to files by way
+/// of these names. It does not detect:
+///
+/// - changes to a file through another hard link, or within a subdirectory;
+/// - a new hard link elsewhere, reads of a file, and changes that the file system makes by itself
+///   (allocation);
+/// - stores through mapped memory before it is unmapped.
 pub trait ListingFeed: Send + Sync + fmt::Debug {
-    /// Follows a directory until the first change: whoever writes on is not held up by
-    /// more than that.
+    /// Follows a directory until its first change, so that a steady writer costs no more than one
+    /// event.
     ///
     /// # Errors
     /// As [`ChangeFeed::follow`].
     fn follow(&self, work: ServerWork, directory: &dyn Node) -> Result<FollowId>;
 
-    /// Follows it no longer; what is still told of it can be passed over.
+    /// Stops following a directory. The caller ignores events that still arrive for it.
     fn unfollow(&self, directory: FollowId);
 
-    /// Tells which directories were changed before this was called, and are followed no
-    /// longer; none if it may have been any, or all. What this process does is told in any
-    /// case, but for reading. Never waits. `tell` must not call back.
-    fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>));
+    /// Reports the directories that changed before this call, and stops following them; None means
+    /// that any or all may have changed. Reports the changes of this process, too, except reads.
+    /// Never waits. `report` must not call back.
+    fn drain(&self, report: &mut dyn FnMut(Option<FollowId>));
 }

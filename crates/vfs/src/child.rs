@@ -1,44 +1,45 @@
-//! Names in directories that are open, for calls that resolve no path.
+//! Operations on names in open directories, which resolve no path.
 //!
-//! A decision about a directory is made on an open node of it. By the time of the act its path
-//! may lead elsewhere: anybody who may rename or link above it can swap it. A power beyond the
-//! caller's own rights therefore takes these, and never a path.
+//! The server decides about a directory on an open node of it. By the time of the operation the
+//! path may lead elsewhere, because a user who may rename or link above it can swap it. An
+//! operation beyond the caller's own rights therefore takes an open directory, never a path.
 
 use crate::{Actor, FileKey, FsError, Identity, Name, Node, RelPath, Result, SpecialKind};
 
-/// How a rename treats a name that is taken.
+/// Policy of a rename whose target name exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replace {
-    /// Refuse with [`FsError::AlreadyExists`].
+    /// Refuses with [`FsError::AlreadyExists`].
     Never,
-    /// Replace it atomically, if it is a file.
+    /// Replaces a file atomically.
     File,
-    /// Replace it as POSIX has it: a directory takes the place of an empty one, too.
+    /// Replaces as POSIX does: a directory may replace an empty directory, too.
     Any,
 }
 
-/// What a name that is removed is expected to name.
+/// Node that a name to be removed must refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// This node.
+pub struct ExpectedChild {
+    /// Identity of the node.
     pub key: FileKey,
-    /// It is a file, and the name was seen to name it a moment ago: that need not be looked at.
+    /// The caller has just seen that the name refers to this node and that it is a file, so the
+    /// backend need not check again.
     pub is_file_as_seen: bool,
 }
 
-/// Who changes a name in a directory that is open, and by which right. No call that resolves
-/// a path takes one: see the module.
+/// Actor that changes a name in an open directory, and the right by which it may. No call that
+/// resolves a path takes one: see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameActor<'a> {
-    /// With its own rights: one that may resolve paths ([`Actor::may_resolve_paths`]).
+    /// The actor's own rights; it may resolve paths ([`Actor::may_resolve_paths`]).
     Own(Actor<'a>),
-    /// Beyond what POSIX lets the user do: a stored descriptor grants adding, renaming or
-    /// removing the name. What is created belongs to the user. MS-FSA 2.1.5.1.2.1.
+    /// A right beyond POSIX: a stored descriptor lets the user add, rename or remove the name. The
+    /// user owns a created node. MS-FSA 2.1.5.1.2.1.
     Granted(&'a Identity),
 }
 
 impl<'a> NameActor<'a> {
-    /// The actor with its own rights: to it belongs what is created.
+    /// The actor with its own rights, which owns a created node.
     #[must_use]
     pub fn actor(self) -> Actor<'a> {
         match self {
@@ -47,13 +48,13 @@ impl<'a> NameActor<'a> {
         }
     }
 
-    /// Whether POSIX permissions of the directory, and its sticky bit, are not asked.
+    /// Whether the backend skips the POSIX permissions of the directory and its sticky bit.
     #[must_use]
     pub fn is_granted(self) -> bool {
         matches!(self, Self::Granted(_))
     }
 
-    /// Whether it may make device nodes: see [`Actor::may_make_devices`].
+    /// Whether the actor may create device nodes: see [`Actor::may_make_devices`].
     #[must_use]
     pub fn may_make_devices(self) -> bool {
         !self.is_granted() && self.actor().may_make_devices()
@@ -62,7 +63,7 @@ impl<'a> NameActor<'a> {
     /// The actor for a call that resolves a path.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] for a power beyond its own rights.
+    /// [`FsError::NotSupported`] for a right beyond the actor's own.
     pub fn for_path(self) -> Result<Actor<'a>> {
         match self {
             Self::Own(actor) => Ok(actor),
@@ -71,49 +72,49 @@ impl<'a> NameActor<'a> {
     }
 }
 
-/// A name in a directory that is open.
+/// A name in an open directory.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildName<'a> {
-    /// The directory, wherever it is by now.
+    /// The open directory, wherever it now is.
     pub directory: &'a dyn Node,
-    /// The path of the name when the directory was found, for answers and for caches: no more
-    /// of it is looked up than the last component.
+    /// Path of the name when the directory was opened, for replies and caches. The backend looks up
+    /// its last component only.
     pub path: &'a RelPath,
 }
 
 impl ChildName<'_> {
-    /// The name.
+    /// The last component of the path.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] for the root and for what has no name.
+    /// [`FsError::AccessDenied`] for the root and for a nameless node.
     pub fn name(&self) -> Result<Name> {
         self.path.name().ok_or(FsError::AccessDenied)
     }
 }
 
-/// A rename between directories that are open.
+/// A rename between two open directories.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildRename<'a> {
-    /// The present name.
+    /// The current name.
     pub from: ChildName<'a>,
-    /// The node that `from` is expected to name.
+    /// Node that `from` must refer to.
     pub moved: FileKey,
     /// The new name.
     pub to: ChildName<'a>,
-    /// How `to` is taken if it names `replaced`.
+    /// Policy if `to` refers to `replaced`.
     pub replace: Replace,
-    /// The only node that `to` may name; none if it must be free.
+    /// The only node that `to` may refer to; none if the name must be free.
     pub replaced: Option<FileKey>,
 }
 
-/// A new node that is neither a file nor a directory.
+/// A new node that is neither a file nor a directory: a non-regular file by RFC 8881 18.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewChild<'a> {
-    /// A symbolic link with this text.
+    /// A symbolic link with this target.
     Symlink(&'a [u8]),
-    /// A pipe, a socket or a device.
+    /// A FIFO, a socket or a device.
     Special {
-        /// Which.
+        /// Kind of the special node.
         kind: SpecialKind,
         /// POSIX permission bits.
         mode: crate::CreationMode,

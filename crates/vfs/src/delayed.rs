@@ -1,34 +1,34 @@
-//! A backend whose calls take longer, for measurements: what a slow disk would do to
-//! whoever asks it, on a machine that has none.
+//! A backend that delays calls, to measure the effect of a slow disk on a machine without one.
 //!
-//! A call by a path or a handle, and one that changes names, waits once before it is carried
-//! out, and finds nothing in memory: with [`Wait::Never`] it refuses. What an open node is asked
-//! takes no longer, since a system has that in memory, and feeds tell of changes as before.
+//! Each call by path or handle, and each change of a name, waits once before it runs. With
+//! [`Wait::Never`] it is refused, as if nothing were cached. Calls on open nodes and feeds are not
+//! delayed, because a system has their data in memory.
 
 use crate::{
-    Actor, ArrivalOrder, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
-    CreationMode, Expected, Features, FileKey, FsError, KnownOpen, ListSink, ListWanted,
-    ListingFeed, Located, Name, NameActor, NameLook, NewChild, Node, NodeHandle, OpenHow, Opened,
-    OutsideWatch, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
-    SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChangeFeed, ChildLookup, ChildName,
+    ChildRename, CreateHow, CreationMode, ExpectedChild, ExternalChangeCallback, ExternalWatch,
+    Features, FileChangeCallback, FileKey, FsError, ListSink, ListingFeed, ListingRequest,
+    LocatedNode, Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenWithSecurity,
+    OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result, ServerWork, Space,
+    SpecialKind, TreeChangeCallback, Vfs, Wait,
 };
 use std::sync::Arc;
 
-/// See the module.
-pub struct Delayed {
+/// Decorator that delays calls of another backend: see the module.
+pub struct DelayedVfs {
     inner: Arc<dyn Vfs>,
-    /// Waits.
+    /// Waits until the call may run.
     pause: Arc<dyn Fn() + Send + Sync>,
 }
 
-impl std::fmt::Debug for Delayed {
+impl std::fmt::Debug for DelayedVfs {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Delayed").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("DelayedVfs").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
-impl Delayed {
-    /// `pause` returns when a call may go on.
+impl DelayedVfs {
+    /// Wraps `inner`; `pause` returns when a call may run.
     #[must_use]
     pub fn new(inner: Arc<dyn Vfs>, pause: Arc<dyn Fn() + Send + Sync>) -> Self {
         Self { inner, pause }
@@ -43,20 +43,25 @@ impl Delayed {
     }
 }
 
-impl Vfs for Delayed {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+impl Vfs for DelayedVfs {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.look(how.wait)?;
         self.inner.open(who, path, how)
     }
 
-    fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
+    fn open_with_security(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<OpenWithSecurity> {
         self.look(how.wait)?;
-        self.inner.open_known(who, path, how)
+        self.inner.open_with_security(who, path, how)
     }
 
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
-        let opened = self.inner.look_in(who, child, how)?;
-        // Where it finds nothing the path is asked for, which takes its time then.
+    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
+        let opened = self.inner.lookup_child(who, child, how)?;
+        // On None the caller opens the path, which waits instead.
         self.look(how.wait).ok().map(|()| opened)
     }
 
@@ -66,7 +71,7 @@ impl Vfs for Delayed {
         path: &RelPath,
         case: Case,
         wait: Wait,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         self.look(wait)?;
         self.inner.open_directory(who, path, case, wait)
     }
@@ -77,7 +82,7 @@ impl Vfs for Delayed {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         (self.pause)();
         self.inner.create(who, path, case, how)
     }
@@ -88,22 +93,22 @@ impl Vfs for Delayed {
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         (self.pause)();
         self.inner.create_in(who, child, case, how)
     }
 
-    fn make_in(
+    fn create_special_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.make_in(who, child, new)
+        self.inner.create_special_in(who, child, new)
     }
 
-    fn creates_at_once(&self) -> bool {
+    fn creates_without_waiting(&self) -> bool {
         false
     }
 
@@ -116,18 +121,18 @@ impl Vfs for Delayed {
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
-        expected: Expected,
+        expected: ExpectedChild,
     ) -> Result<()> {
         (self.pause)();
         self.inner.remove_in(who, child, expected)
     }
 
-    fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
-        self.inner.known_change(directory, order)
+    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+        self.inner.cached_change_attribute(directory, order)
     }
 
-    fn look_at_change(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
-        self.inner.look_at_change(who, directory)
+    fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+        self.inner.change_attribute(who, directory)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
@@ -150,7 +155,7 @@ impl Vfs for Delayed {
         self.inner.link_as_posix(who, node, to)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         (self.pause)();
         self.inner.symlink(who, path, target)
     }
@@ -191,13 +196,17 @@ impl Vfs for Delayed {
         &self,
         work: ServerWork,
         directory: &dyn Node,
-        tell: TellOutside,
-    ) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch(work, directory, tell)
+        report: ExternalChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
+        self.inner.watch(work, directory, report)
     }
 
-    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch_tree(work, tell)
+    fn watch_tree(
+        &self,
+        work: ServerWork,
+        report: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
+        self.inner.watch_tree(work, report)
     }
 
     fn watch_file(
@@ -205,17 +214,17 @@ impl Vfs for Delayed {
         work: ServerWork,
         file: &Arc<dyn Node>,
         every_write: bool,
-        tell: TellChanged,
-    ) -> Result<Box<dyn OutsideWatch>> {
-        self.inner.watch_file(work, file, every_write, tell)
+        report: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
+        self.inner.watch_file(work, file, every_write, report)
     }
 
     fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
         self.inner.handle(who, node)
     }
 
-    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.inner.lasting_id(node)
+    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.inner.persistent_id(node)
     }
 
     fn child_handle(
@@ -232,39 +241,44 @@ impl Vfs for Delayed {
         self.inner.handle_at(who, node, path)
     }
 
-    fn remembered(
+    fn cached_attributes_and_handle(
         &self,
         _: Actor<'_>,
         _: &dyn Node,
         _: &RelPath,
     ) -> Option<(Attributes, NodeHandle)> {
-        // Nothing is known at once here.
+        // A slow disk has no cached answer.
         None
     }
 
-    fn knows_handles(&self) -> bool {
-        self.inner.knows_handles()
+    fn caches_handles(&self) -> bool {
+        self.inner.caches_handles()
     }
 
-    fn known_handles(
+    fn cached_handles(
         &self,
         directory: &dyn Node,
         children: &[(Name, Attributes)],
     ) -> Vec<Option<NodeHandle>> {
-        self.inner.known_handles(directory, children)
+        self.inner.cached_handles(directory, children)
     }
 
-    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    fn find(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         (self.pause)();
         self.inner.find(who, handle, wanted)
     }
 
-    fn find_known(
+    fn find_cached(
         &self,
         handle: &NodeHandle,
         order: ArrivalOrder,
     ) -> Option<(Arc<dyn Node>, RelPath)> {
-        self.inner.find_known(handle, order)
+        self.inner.find_cached(handle, order)
     }
 
     fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
@@ -275,19 +289,19 @@ impl Vfs for Delayed {
         self.inner.path_since(who, node)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         self.inner.open_node(who, node, how)
     }
 
-    fn make_special(
+    fn create_special(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         (self.pause)();
-        self.inner.make_special(who, path, kind, mode)
+        self.inner.create_special(who, path, kind, mode)
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
@@ -303,25 +317,25 @@ impl Vfs for Delayed {
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         self.inner.list_with_attributes(directory, who, cookie, wanted, sink)
     }
 
-    fn list_known(
+    fn list_cached(
         &self,
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
-        self.inner.list_known(directory, who, cookie, wanted, sink)
+        self.inner.list_cached(directory, who, cookie, wanted, sink)
     }
 
     fn features(&self) -> Features {
-        Features { waits: true, ..self.inner.features() }
+        Features { always_waits: true, ..self.inner.features() }
     }
 }
 
@@ -333,14 +347,14 @@ mod tests {
 
     fn fresh(case: &dyn Fn(&dyn Vfs)) {
         let inner = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
-        case(&Delayed::new(Arc::new(inner), Arc::new(|| {})));
+        case(&DelayedVfs::new(Arc::new(inner), Arc::new(|| {})));
     }
 
     crate::backend_suite!(fresh);
 
-    /// A call with an answer of its own, should a backend have none, would be lost on the way.
+    /// A provided trait method that this decorator does not forward would hide the backend's own.
     #[test]
-    fn every_call_of_a_backend_is_handed_on() {
+    fn delayed_backend_forwards_every_call() {
         let (backend, delayed) = (include_str!("lib.rs"), include_str!("delayed.rs"));
         let backend = backend.split("pub trait Vfs").nth(1).unwrap().split("\n}").next().unwrap();
         let calls = backend.lines().filter_map(|line| line.strip_prefix("    fn "));
@@ -352,22 +366,22 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_wait_is_refused_and_who_does_waits_once() {
+    fn delayed_call_waits_once_or_would_block() {
         let inner = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
         let pauses = Arc::new(AtomicU64::new(0));
         let counted = pauses.clone();
         let pause = Arc::new(move || {
             counted.fetch_add(1, Ordering::Relaxed);
         });
-        let delayed = Delayed::new(Arc::new(inner), pause);
+        let delayed = DelayedVfs::new(Arc::new(inner), pause);
         let (root, who) = (RelPath::root(), Actor::SUPERUSER);
         let open = |wait| delayed.open_directory(who, &root, Case::Sensitive, wait);
         assert_eq!(open(Wait::Never).map(drop), Err(FsError::WouldBlock));
         assert_eq!(pauses.load(Ordering::Relaxed), 0);
         let opened = open(Wait::Allowed).unwrap().opened;
         assert_eq!(pauses.load(Ordering::Relaxed), 1);
-        opened.node.attributes(Wanted::default()).unwrap();
+        opened.node.attributes(AttributeRequest::default()).unwrap();
         assert_eq!(pauses.load(Ordering::Relaxed), 1, "what is open is in memory");
-        assert!(delayed.features().waits && !delayed.creates_at_once());
+        assert!(delayed.features().always_waits && !delayed.creates_without_waiting());
     }
 }

@@ -1,51 +1,50 @@
-//! Why a backend or the file layer refused.
+//! Reasons for which a backend or the file layer refuses a call.
 
 use std::fmt;
 
 /// Result of every backend and file-layer call.
 pub type Result<T> = std::result::Result<T, FsError>;
 
-/// Why the file layer or a backend refused. The set is closed on purpose: each
-/// protocol maps every case in one table, and a new case does not compile
-/// until every table answers it.
+/// Reason of a refusal by the file layer or a backend. The set is closed: each protocol maps every
+/// case in one table, and a new case does not compile until every table has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FsError {
     /// The caller's identity lacks the right.
     AccessDenied,
-    /// The name is taken.
+    /// The name exists.
     AlreadyExists,
-    /// What is kept beside a file's data, such as the names of its streams, takes all the room that
-    /// the file system has for it; or the file system keeps nothing of this kind.
+    /// The file system has no room left for extended attributes of this file, such as stream names,
+    /// or does not store this kind.
     AttributesFull,
-    /// The file, or its directory, cannot be removed: it is in use, read-only, or a mount point.
+    /// The file or its directory cannot be removed: it is in use, read-only, or a mount point.
     CannotDelete,
-    /// The wait was given up at the caller's wish.
+    /// The caller cancelled the wait.
     Cancelled,
-    /// The node will vanish at its last close and may not be opened.
+    /// The node is delete pending and refuses new opens.
     DeletePending,
-    /// The directory, or the file system, is full.
+    /// The directory or the file system is full.
     NoSpace,
-    /// Whose file it is stores as much as they may.
+    /// The owner of the file has reached the quota.
     OverQuota,
     /// The backend failed; the cause was logged where it happened.
     Io,
-    /// A file was needed, a directory was found.
+    /// The call needs a file and found a directory.
     IsDirectory,
-    /// A symbolic link was found that this caller follows itself.
+    /// The call found a symbolic link that this caller follows itself.
     IsSymlink,
     /// A byte-range lock of another owner covers the range (met by READ or WRITE).
     LockConflict,
-    /// A byte-range lock could not be had at once.
+    /// A byte-range lock conflicts and the caller does not wait.
     LockNotGranted,
-    /// The name, or a value, has a form the backend cannot store.
+    /// The name, or a value, has a form that the backend cannot store.
     InvalidName,
-    /// Whom the file was to be given to may not own it, or not by this caller's will.
+    /// The caller may not chown to this owner, or this owner may not own the file.
     InvalidOwner,
     /// The arguments contradict each other.
     InvalidParameter,
     /// A component of the name is longer than the backend stores.
     NameTooLong,
-    /// A directory was needed, something else was found.
+    /// The call needs a directory and found something else.
     NotDirectory,
     /// The directory still has entries.
     NotEmpty,
@@ -57,37 +56,37 @@ pub enum FsError {
     OpenMode,
     /// A component before the last does not exist or is not a directory.
     PathNotFound,
-    /// The caller lacks a privilege, which no file can grant.
+    /// The caller lacks a privilege, which no access list can grant.
     PrivilegeNotHeld,
-    /// No unlock matches: the range was not locked by this owner.
+    /// No lock of this owner matches the range to unlock.
     RangeNotLocked,
-    /// The file system is read-only, or a state that was kept.
+    /// The file system is read-only, or a snapshot.
     ReadOnly,
     /// The share is served read-only.
     ShareReadOnly,
     /// Another open's share mode forbids this access, or this share mode another's access.
     ShareViolation,
-    /// The handle names a file, or the share a directory, that is gone.
+    /// The handle refers to a deleted file, or the share to a deleted directory.
     Stale,
-    /// The node stands for something else, and was not asked for as what it is.
+    /// The node is a reparse point, and the caller did not open it as one.
     ReparsePoint,
     /// A symbolic link leads out of the share.
     SymlinkEscapes,
     /// Too many symbolic links.
     SymlinkLoop,
-    /// A symbolic link is in the path, and clients of the share follow links themselves.
+    /// The path contains a symbolic link, and clients of the share follow links themselves.
     SymlinkMet,
-    /// The file would grow past what the file system stores.
+    /// The file would exceed the file system's size limit.
     TooLarge,
-    /// Somebody who is away for a while has it to themselves; the same again may do later.
+    /// Another client holds the file and is temporarily unreachable; a retry may succeed.
     Unavailable,
-    /// The file has as many names as the file system lets it have.
+    /// The file has reached the file system's limit of hard links.
     TooManyLinks,
-    /// A named limit of this server was reached (opens, locks, descriptors).
+    /// A named limit of this server was reached (opens, locks, file descriptors).
     TooMany,
-    /// The file has as many opens as its share allows of one file at once.
+    /// The file has reached the share's limit of opens on one file.
     TooManyHandles,
-    /// The answer is not in memory; ask again where waiting is allowed.
+    /// The answer is not in memory; retry with [`crate::Wait::Allowed`].
     WouldBlock,
     /// The two names lie on different file systems.
     CrossDevice,
@@ -100,10 +99,10 @@ impl fmt::Display for FsError {
 }
 
 impl FsError {
-    /// Whether of an entry that is refused so the others of a listing are told all the same: it
-    /// is gone, not to be seen, or on a file system that fails.
+    /// Whether a listing omits an entry with this error and continues: the entry is gone, hidden
+    /// from the caller, or on a failing file system.
     #[must_use]
-    pub fn leaves_out_entry(self) -> bool {
+    pub fn omits_entry(self) -> bool {
         matches!(self, Self::NotFound | Self::AccessDenied | Self::Io | Self::Stale)
     }
 }

@@ -1,86 +1,85 @@
-//! What a request has to know of a change feed.
+//! Freshness of a cache that a change feed keeps valid.
 //!
-//! A request has to know of what was changed before it came, not of what is changed while it is
-//! worked on. So each request has a place in the order in which requests come
-//! ([`ArrivalOrder`]), and who keeps what a [`crate::ChangeFeed`] tells remembers up to which place
-//! it has asked ([`Listener`]): it need not ask anew for each question of one request, nor for a
-//! request that had come by then. It asks again after something was changed by this process, for
-//! this request or another: what opens, renames and removals know of each other rests on seeing
-//! what those before them have done. What is done by no request asks each time.
+//! A request must see the changes made before it arrived, but not those made while it runs. So each
+//! request has an arrival number ([`ArrivalOrder`]), and a cache behind a [`crate::ChangeFeed`]
+//! records the arrival up to which it has drained the feed ([`FeedFreshness`]). The cache need not
+//! drain again for the same request, nor for one that had already arrived. It drains again after
+//! this process has changed something, because opens, renames and removals rely on seeing the
+//! effects of earlier ones. Work of no request drains each time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Requests that have come, and questions of no request.
+/// Arrivals so far: requests, and lookups of no request.
 static ARRIVALS: AtomicU64 = AtomicU64::new(0);
 
-/// Changes that this process has made of what feeds tell.
+/// Changes that this process has made to what feeds report.
 static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// The place of a request among all that have come to this process. Requests that were received
+/// Position of a request in the order of arrival in this process. Requests that were received
 /// together may share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ArrivalOrder(u64);
 
 impl ArrivalOrder {
-    /// The next place: all that has been done by now was done before.
+    /// The next position. Every change so far counts as earlier.
     #[must_use]
     pub fn next() -> Self {
         Self(ARRIVALS.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
-    /// The number, to be kept where places are exchanged; see [`ArrivalOrder::of_number`].
+    /// The number, for use outside this process's types; see [`ArrivalOrder::of_number`].
     #[must_use]
     pub fn number(self) -> u64 {
         self.0
     }
 
-    /// The place with the number.
+    /// The position with this number.
     #[must_use]
     pub fn of_number(number: u64) -> Self {
         Self(number)
     }
 }
 
-/// Who keeps what a feed tells, and up to when it has asked. Its methods are called by one
-/// thread at a time: with what is kept locked.
+/// How far a cache has drained its feed. The caller holds the lock of the cache, so one thread at a
+/// time calls these methods.
 #[derive(Debug, Default)]
-pub struct Listener {
-    /// The latest place when it asked last.
+pub struct FeedFreshness {
+    /// The latest arrival at the last drain.
     heard: AtomicU64,
-    /// How many changes had been made then.
+    /// Number of own changes at the last drain.
     changes: AtomicU64,
 }
 
-impl Listener {
-    /// Whether it knows of all that a request with this place has to know of.
+impl FeedFreshness {
+    /// Whether the cache has drained all that a request of this arrival must see.
     #[must_use]
-    pub fn has_heard(&self, order: ArrivalOrder) -> bool {
+    pub fn is_fresh_for(&self, order: ArrivalOrder) -> bool {
         self.heard.load(Ordering::Relaxed) >= order.0
             && self.changes.load(Ordering::Relaxed) == CHANGES.load(Ordering::SeqCst)
     }
 
-    /// Asks for all that has happened.
-    pub fn listen(&self, ask: impl FnOnce()) {
-        // Before it: what is done meanwhile may not be told.
+    /// Drains the feed by `drain`.
+    pub fn refresh(&self, drain: impl FnOnce()) {
+        // Read first: the drain may miss a change that is made meanwhile.
         let heard = ARRIVALS.load(Ordering::SeqCst);
         let changes = CHANGES.load(Ordering::SeqCst);
-        ask();
+        drain();
         self.heard.store(heard, Ordering::Relaxed);
         self.changes.store(changes, Ordering::Relaxed);
     }
 }
 
-/// A change that is being made; it is over, however it ends, when this is dropped.
+/// Guard of a change in progress; its drop counts the change, whatever the outcome.
 #[derive(Debug)]
 #[must_use]
-pub struct Changing(());
+pub struct ChangeGuard(());
 
-/// This process changes something of what feeds tell.
-pub fn changing() -> Changing {
-    Changing(())
+/// Announces that this process changes something that feeds report.
+pub fn begin_change() -> ChangeGuard {
+    ChangeGuard(())
 }
 
-impl Drop for Changing {
+impl Drop for ChangeGuard {
     fn drop(&mut self) {
         CHANGES.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,19 +1,19 @@
-//! What names a node for longer than it is open.
+//! Handles that refer to a node beyond its open.
 
 use crate::{Attributes, FsError, Node, RelPath};
 use std::sync::Arc;
 
-/// A backend's name for a node: it stays when the node is renamed, and when the
-/// server starts again, as far as the backend can; it is never another node's.
-/// For whom it is no secret, nor a proof of anything: it is checked when it comes back.
+/// A backend's persistent handle of a node. It survives renames and, as far as the backend can, a
+/// restart of the server; the backend never reuses it. It is neither secret nor proof of a right:
+/// the server checks each one that a client presents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeHandle(Box<[u8]>);
 
 impl NodeHandle {
-    /// Most bytes that one has: protocols allow 128, some of which are `files`'s.
+    /// Longest handle in bytes: protocols allow 128, of which `files` needs some.
     pub const BYTES_MAX: usize = 96;
 
-    /// Takes bytes, which may be anybody's.
+    /// Takes untrusted bytes.
     ///
     /// # Errors
     /// [`FsError::InvalidParameter`] if there are none, or more than [`NodeHandle::BYTES_MAX`].
@@ -32,28 +32,28 @@ impl NodeHandle {
     }
 }
 
-/// A node that was found by its handle, or where it is now.
+/// A node with its current place.
 #[derive(Clone, Debug)]
-pub struct Located {
-    /// The node, open for looking.
+pub struct LocatedNode {
+    /// The node, opened as with `O_PATH`.
     pub node: Arc<dyn Node>,
     /// Its attributes at that moment.
     pub attributes: Attributes,
-    /// One of its paths at that moment; [`RelPath::nameless`] where none is known, which
-    /// happens to what is no directory.
+    /// One of its paths at that moment; [`RelPath::nameless`] if the backend knows none, which
+    /// happens for non-directories only.
     pub path: RelPath,
-    /// It lies in the tree, or no name at all leads to it any more. Otherwise the
-    /// backend cannot tell, and who has no other proof must take it for gone.
+    /// The node lies in the tree, or has no name at all. If false, the backend cannot tell, and a
+    /// caller without other proof must treat it as gone.
     pub is_certain: bool,
 }
 
-/// A node that is neither file nor directory, as it is to be made.
+/// Kind of a node to create that is neither file, directory nor link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialKind {
     /// A named pipe.
     Fifo,
     /// A UNIX-domain socket.
     Socket,
-    /// A device, which only the superuser makes.
+    /// A device; only the superuser creates one.
     Device(crate::Device),
 }

@@ -1,4 +1,4 @@
-//! On whose behalf a backend call is made.
+//! The identity on whose behalf the server calls a backend.
 
 use crate::freshness::ArrivalOrder;
 
@@ -9,8 +9,8 @@ pub struct Identity {
     pub uid: u32,
     /// Primary group.
     pub gid: u32,
-    /// Supplementary groups, sorted, without the primary one. At most
-    /// [`Identity::GROUPS_MAX`]; the rest is dropped where it is made.
+    /// Supplementary groups, sorted, without the primary one; at most [`Identity::GROUPS_MAX`]. The
+    /// constructor's caller drops the rest.
     pub groups: Vec<u32>,
 }
 
@@ -18,14 +18,14 @@ impl Identity {
     /// Linux's NGROUPS_MAX.
     pub const GROUPS_MAX: usize = 65_536;
 
-    /// The id that the kernel takes for "no change": no user and no group has it.
+    /// The id that the kernel reads as "no change": no user and no group has it.
     pub const INVALID_ID: u32 = u32::MAX;
 
-    /// The id that threads have which act as nobody: no user and no group has it, and it owns
-    /// nothing. It is far from the ids that systems and domains give out.
+    /// The id of threads without any identity. No user and no group has it and it owns nothing; it
+    /// lies far from the ids of systems and domains.
     pub const POWERLESS_ID: u32 = u32::MAX - 2;
 
-    /// The superuser, for tests. The server's own work names its reason: [`ServerWork`].
+    /// The superuser, for tests. The server's own work states its reason: [`ServerWork`].
     #[cfg(any(test, feature = "testing"))]
     #[must_use]
     pub fn root() -> Self {
@@ -38,7 +38,7 @@ impl Identity {
         self.gid == gid || self.groups.binary_search(&gid).is_ok()
     }
 
-    /// Whether a thread can act as this: no id of it is [`Identity::INVALID_ID`] or
+    /// Whether a thread can assume this identity: no id is [`Identity::INVALID_ID`] or
     /// [`Identity::POWERLESS_ID`].
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -53,45 +53,44 @@ impl Identity {
     }
 }
 
-/// Who makes a backend call, and with which place among the requests that have come.
+/// Identity behind a backend call, with the arrival of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor<'a> {
     role: Role<'a>,
-    /// None for what is done by no request.
+    /// None for work of no request.
     order: Option<ArrivalOrder>,
 }
 
-/// As whom a backend call is made: a user with the user's own rights, or one with a power that
-/// is named with its reason.
+/// Authority of a backend call: a user's own rights, or a power with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role<'a> {
-    /// The user; what is created belongs to it.
+    /// The user's own rights; the user owns a created node.
     User(&'a Identity),
-    /// The user, beyond what POSIX permissions let it do; what is created still belongs to it.
-    Beyond(&'a Identity, Elevated),
-    /// The server itself, on behalf of no user. It creates and changes no user's file.
+    /// The user, with a power beyond POSIX permissions; the user still owns a created node.
+    Elevated(&'a Identity, Elevated),
+    /// The server itself, on behalf of no user. It creates no user's file and changes none.
     Server(ServerWork),
 }
 
-/// Sees all names; owns what the server would create for itself, which is nothing.
+/// Identity of server work: it sees all names, and creates nothing.
 static SUPERUSER: Identity = Identity { uid: 0, gid: 0, groups: Vec::new() };
 
 #[cfg(any(test, feature = "testing"))]
 impl Actor<'static> {
-    /// The superuser as a user, for tests that are about something else.
+    /// The superuser as a user, for tests whose subject is something else.
     pub const SUPERUSER: Self = Self::new(Role::User(&SUPERUSER));
 }
 
 impl<'a> Actor<'a> {
-    /// By no request; see [`Actor::in_order`].
+    /// Without a request; see [`Actor::in_order`].
     const fn new(role: Role<'a>) -> Self {
         Self { role, order: None }
     }
 
-    /// The user, beyond what POSIX permissions let it do.
+    /// The user, with a power beyond POSIX permissions.
     #[must_use]
-    pub const fn beyond(user: &'a Identity, reason: Elevated) -> Self {
-        Self::new(Role::Beyond(user, reason))
+    pub const fn elevate(user: &'a Identity, reason: Elevated) -> Self {
+        Self::new(Role::Elevated(user, reason))
     }
 
     /// The server itself.
@@ -100,149 +99,149 @@ impl<'a> Actor<'a> {
         Self::new(Role::Server(work))
     }
 
-    /// The same by the request with this place: it need not know of what others than this
-    /// process have done since.
+    /// This actor with the arrival of its request. The call need not see later changes by other
+    /// processes.
     #[must_use]
     pub const fn in_order(self, order: ArrivalOrder) -> Self {
         Self { order: Some(order), ..self }
     }
 
-    /// As whom the call is made.
+    /// The authority of the call.
     #[must_use]
     pub const fn role(self) -> Role<'a> {
         self.role
     }
 
-    /// The place of the request; for no request the next one.
+    /// The arrival of the request; without a request a new one.
     #[must_use]
     pub fn order(self) -> ArrivalOrder {
         self.order.unwrap_or_else(ArrivalOrder::next)
     }
 
-    /// The user; none if the server acts for itself.
+    /// The user; none for the server itself.
     #[must_use]
     pub fn user(self) -> Option<&'a Identity> {
         match self.role {
-            Role::User(user) | Role::Beyond(user, _) => Some(user),
+            Role::User(user) | Role::Elevated(user, _) => Some(user),
             Role::Server(_) => None,
         }
     }
 
-    /// The user, or the superuser where the server acts for itself: to whom belongs what it
-    /// creates, and whose ids a thread has that makes the call.
+    /// The identity that owns a created node and whose ids the calling thread assumes: the user, or
+    /// the superuser for the server itself.
     #[must_use]
     pub fn creator(self) -> &'a Identity {
-        self.user().unwrap_or(self.seen_as())
+        self.user().unwrap_or(self.effective_identity())
     }
 
     /// The power beyond the user's own rights.
     #[must_use]
     pub fn elevated(self) -> Option<Elevated> {
         match self.role {
-            Role::Beyond(_, elevated) => Some(elevated),
+            Role::Elevated(_, elevated) => Some(elevated),
             Role::User(_) | Role::Server(_) => None,
         }
     }
 
-    /// As whom it sees names: the user, or with any power beyond the user's own rights the
-    /// superuser, who sees all of them. What a cache keeps is kept under this.
+    /// The identity whose view of names applies: the user, or the superuser for every elevated
+    /// call. Caches key their entries by it.
     #[must_use]
-    pub fn seen_as(self) -> &'a Identity {
+    pub fn effective_identity(self) -> &'a Identity {
         match self.role {
             Role::User(user) => user,
-            Role::Beyond(..) | Role::Server(_) => &SUPERUSER,
+            Role::Elevated(..) | Role::Server(_) => &SUPERUSER,
         }
     }
 
-    /// Whether it may make a call that resolves a path. A power that was decided about one node
-    /// must not reach another one to which the path leads by then.
+    /// Whether the actor may resolve paths. A power granted on one node must not reach another to
+    /// which the path now leads.
     #[must_use]
     pub fn may_resolve_paths(self) -> bool {
-        !matches!(self.role, Role::Beyond(..) | Role::Server(ServerWork::OpenChecked))
+        !matches!(self.role, Role::Elevated(..) | Role::Server(ServerWork::OpenChecked))
     }
 
-    /// Whether it may make device nodes: the superuser for itself, and no elevated call.
+    /// Whether the actor may create device nodes: only the superuser as a user.
     #[must_use]
     pub fn may_make_devices(self) -> bool {
         matches!(self.role, Role::User(user) if user.uid == 0)
     }
 
-    /// Whether it may limit what users store: the superuser for itself, and no elevated call.
+    /// Whether the actor may set quotas: only the superuser as a user.
     #[must_use]
     pub fn may_set_quotas(self) -> bool {
         self.may_make_devices()
     }
 
-    /// Whether it may know what each user stores: the superuser and the server.
+    /// Whether the actor may read every user's quota: the superuser and the server.
     #[must_use]
     pub fn may_know_all_quotas(self) -> bool {
         self.may_set_quotas() || matches!(self.role, Role::Server(_))
     }
 
-    /// Whether it may know what the user `uid` stores: everyone knows that of themselves.
+    /// Whether the actor may read the quota of `uid`: each user may read their own.
     #[must_use]
     pub fn may_know_quota_of(self, uid: u32) -> bool {
         self.may_know_all_quotas() || self.creator().uid == uid
     }
 
-    /// Whether POSIX permission bits and access lists are not asked.
+    /// Whether the backend skips POSIX permission bits and access lists.
     #[must_use]
     pub fn overrides_permissions(self) -> bool {
         match self.role {
             Role::User(user) => user.uid == 0,
-            Role::Beyond(user, elevated) => user.uid == 0 || elevated != Elevated::TakeOwnership,
+            Role::Elevated(user, elevated) => user.uid == 0 || elevated != Elevated::TakeOwnership,
             Role::Server(_) => true,
         }
     }
 
-    /// Whether what POSIX reserves for the owner of a file of `uid` is let through: times, and
-    /// permission bits other than set-user-ID and set-group-ID.
+    /// Whether the actor may change what POSIX reserves for the owner of a file of `uid`: times,
+    /// and permission bits except set-user-ID and set-group-ID.
     #[must_use]
     pub fn acts_as_owner_of(self, uid: u32) -> bool {
         match self.role {
             Role::User(user) => user.uid == 0 || user.uid == uid,
-            Role::Beyond(user, elevated) => {
+            Role::Elevated(user, elevated) => {
                 user.uid == 0 || user.uid == uid || elevated != Elevated::TakeOwnership
             }
             Role::Server(_) => true,
         }
     }
 
-    /// Whether these changes of owner, group or mode are withheld from this actor's power,
-    /// whatever reason it names: an elevated call gives nobody set-user-ID or set-group-ID bits,
-    /// and gives a file to nobody but the actor and the actor's own groups.
+    /// Whether this actor may not make these changes of owner, group or mode. An elevated call
+    /// never sets set-user-ID or set-group-ID bits. It gives a file only to the actor and the
+    /// actor's own groups.
     #[must_use]
-    pub fn is_withheld(self, changes: &crate::AttributeChanges) -> bool {
+    pub fn withholds(self, changes: &crate::AttributeChanges) -> bool {
         const SET_IDS: u32 = 0o6000;
         let crate::OwnerChange { uid, gid } = changes.owner;
         let changes_owner = uid.is_some() || gid.is_some();
         match self.role {
             Role::User(_) => false,
             Role::Server(_) => changes_owner || changes.mode.is_some(),
-            Role::Beyond(user, _) if user.uid == 0 => false,
-            Role::Beyond(user, Elevated::TakeOwnership) => {
+            Role::Elevated(user, _) if user.uid == 0 => false,
+            Role::Elevated(user, Elevated::TakeOwnership) => {
                 let is_own = uid.is_none_or(|uid| uid == user.uid);
                 !is_own || gid.is_some_and(|gid| !user.in_group(gid)) || changes.mode.is_some()
             }
-            Role::Beyond(..) => changes_owner || changes.mode.is_some_and(|m| m & SET_IDS != 0),
+            Role::Elevated(..) => changes_owner || changes.mode.is_some_and(|m| m & SET_IDS != 0),
         }
     }
 }
 
-/// Why a user's call on an open node goes beyond POSIX permissions. The caller has decided
-/// before, by a right that a descriptor or an open grants; the set is closed, and none of it
-/// gives a foreign owner or group, set-user-ID or set-group-ID bits, or device nodes. Names
-/// have a power of their own, which no call by a path takes: [`crate::NameActor`].
+/// Reason for which a user's call on an open node exceeds POSIX permissions. The caller has decided
+/// before, by a right that a descriptor or an open grants. The set is closed: no reason gives a
+/// foreign owner or group, set-ID bits, or device nodes. Names have a power of their own, which no
+/// call by path takes: [`crate::NameActor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elevated {
-    /// An open with WRITE_ATTRIBUTES or WRITE_DAC changes times, DOS attributes or permission
-    /// bits, which POSIX reserves for the owner. MS-FSA 2.1.5.15.
+    /// An open with WRITE_ATTRIBUTES or WRITE_DAC changes times, DOS attributes or permission bits,
+    /// which POSIX reserves for the owner. MS-FSA 2.1.5.15.
     Attributes,
-    /// A stored descriptor grants reading or writing what the server keeps in extended
-    /// attributes: users' attributes, named streams, reparse data.
+    /// A stored descriptor grants access to what the server stores in extended attributes: users'
+    /// attributes, named streams, reparse data.
     StoredData,
-    /// A descriptor grants WRITE_OWNER, and the caller takes the file for itself or gives it to
-    /// one of its own groups. MS-FSA 2.1.5.17.
+    /// A descriptor grants WRITE_OWNER, and the caller takes ownership or gives the file to one of
+    /// its own groups. MS-FSA 2.1.5.17.
     TakeOwnership,
 }
 
@@ -251,36 +250,38 @@ impl Elevated {
     pub const ALL: [Self; 3] = [Self::Attributes, Self::StoredData, Self::TakeOwnership];
 }
 
-/// Why the server looks at or opens something for itself. None of it creates or removes a name that
-/// a user sees, or changes an owner, a group, a mode or data of a user's file: it may put them back.
+/// Reason for which the server looks at or opens a node for itself. No reason creates or removes a
+/// visible name, or changes an owner, a group, a mode or data of a user's file, except to restore
+/// the earlier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServerWork {
-    /// What a cache keeps for all users; whom it is shown is decided for each of them.
+    /// Filling a cache that all users share; the cache checks each user's permission on a hit.
     FillCache,
-    /// What a descriptor or an execute permission lets the caller open, once that was checked of
-    /// the very node: it is opened anew, by no path.
+    /// Opening the very node on which the caller's permission was checked, by no path. The
+    /// permission comes from a descriptor or an execute bit.
     OpenChecked,
-    /// Where a node is by now, so that its open is not given for another.
+    /// Locating a node, so that its open is not taken for another's.
     LocateNode,
-    /// A share's own root, for mounts, usage and identification.
+    /// The root of a share, for mounts, usage and identification.
     ShareRoot,
     /// Snapshots of a share.
     Snapshots,
-    /// The times of a file that a client with a write delegation has changed and not sent yet.
+    /// The times of a file that the holder of a write delegation has changed and not sent yet.
     /// RFC 8881 10.4.3.
     DelegatedWrite,
-    /// Making what a request changed survive a loss of power, whoever may read it.
+    /// Making a request's changes survive a power loss, whether or not the caller may read the
+    /// file.
     Sync,
-    /// What the server keeps beside a file: DOS attributes, descriptors, names and lengths of
-    /// streams and extended attributes, verifiers, reparse data. Linux asks for the right to
-    /// read data, and they are shown to all who may look at the file.
+    /// Metadata that the server stores beside a file: DOS attributes, descriptors, names and
+    /// lengths of streams and extended attributes, verifiers, reparse data. Linux wants read
+    /// permission on the data for it, while SMB shows it to everyone who may stat the file.
     Metadata,
-    /// Putting owner, permissions and descriptor back, after a change of which a part failed.
+    /// Restoring owner, permissions and descriptor after a change that failed in part.
     UndoSecurity,
-    /// Files of the backend's own, in which it keeps streams that are too long for an attribute.
-    /// Who may use the stream was asked of its file.
+    /// The backend's own files, which hold streams that are too long for an attribute. The
+    /// permission check was made on the stream's file.
     StreamStore,
-    /// Hearing of changes to a directory or a file. Linux asks for the right to read it; whom the
-    /// server tells of a change is decided for each of them.
+    /// Watching a directory or a file for changes. Linux wants read permission; the server checks
+    /// each recipient of a notification separately.
     Watch,
 }

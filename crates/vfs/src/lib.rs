@@ -1,12 +1,11 @@
-//! What the file layer asks of a place where files are kept.
+//! The interface between the file layer and a storage backend.
 //!
-//! A backend knows names, bytes and attributes. It knows nothing of protocols,
-//! sessions, share modes or leases: those are decided in `files` and `grants`
-//! before a call arrives here. Calls are synchronous; those that may take long
-//! are documented as such, and `files` runs them on a worker.
+//! A backend knows names, bytes and attributes. It knows nothing of protocols, sessions, share
+//! modes or leases: `files` and `grants` decide those before they call. Calls are synchronous. The
+//! documentation marks calls that may take long, and `files` runs them on a worker.
 //!
-//! Names are bytes as the file system has them (UTF-8 by custom). What a
-//! protocol cannot spell is mapped in that protocol's crate.
+//! Names are bytes as the file system stores them (UTF-8 by custom). Each protocol's crate maps the
+//! names that its protocol cannot express.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -15,17 +14,17 @@ mod changes;
 mod child;
 mod delayed;
 mod error;
+mod external;
 mod features;
 pub mod freshness;
 mod handle;
 mod identity;
-mod keyed;
-mod known;
-mod listed;
+mod keyed_hash;
+mod listing;
 #[cfg(any(test, feature = "testing"))]
 pub mod memory;
+mod node_security;
 mod opening;
-mod outside;
 mod path;
 mod quota;
 mod snapshots;
@@ -38,25 +37,26 @@ use std::sync::Arc;
 
 pub use acl::{PosixAcl, PosixName};
 pub use attributes::{
-    AttributeChanges, Attributes, Device, DosInfo, FileKey, FileKind, OwnerChange, Protection,
-    Space, Stored, TimeChange, Timestamp, Wanted,
+    AttributeChanges, AttributeRequest, Attributes, Device, DosInfo, FileKey, FileKind,
+    MetadataPresence, OwnerChange, Protection, Space, TimeChange, Timestamp,
 };
 pub use case::{fold_case, has_case};
 pub use changes::{ChangeFeed, FollowId, ListingFeed, NameChange};
-pub use child::{ChildName, ChildRename, Expected, NameActor, NewChild, Replace};
-pub use delayed::Delayed;
+pub use child::{ChildName, ChildRename, ExpectedChild, NameActor, NewChild, Replace};
+pub use delayed::DelayedVfs;
 pub use error::{FsError, Result};
+pub use external::{
+    ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, FileChangeCallback,
+    TreeChangeCallback,
+};
 pub use features::{Features, SecurityChange};
 pub use freshness::ArrivalOrder;
-pub use handle::{Located, NodeHandle, SpecialKind};
+pub use handle::{LocatedNode, NodeHandle, SpecialKind};
 pub use identity::{Actor, Elevated, Identity, Role, ServerWork};
-pub use keyed::Keyed;
-pub use known::{KnownOpen, KnownSecurity, KnownTotals, NameLook};
-pub use listed::{Choice, ListSink, ListWanted, Listed};
-pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, OpenHow, Opened};
-pub use outside::{
-    OutsideChange, OutsideName, OutsideWatch, TellChanged, TellOutside, TellOutsideIn,
-};
+pub use keyed_hash::KeyedBuildHasher;
+pub use listing::{EntryChoice, ListSink, ListedEntry, ListingRequest};
+pub use node_security::{ChildLookup, NodeSecurityCache, OpenWithSecurity, SecurityCacheTotals};
+pub use opening::{CreateHow, CreationMode, Initialisation, NodeInitialiser, OpenHow, OpenedNode};
 pub use path::{Name, RelPath, XattrName};
 pub use quota::{Quota, QuotaLimits, QuotaState};
 pub use snapshots::Snapshots;
@@ -65,41 +65,41 @@ pub use stream::{StreamEntry, StreamName};
 /// Whether a call may wait for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Answer from memory, or refuse with [`FsError::WouldBlock`].
+    /// Answers from memory, or refuses with [`FsError::WouldBlock`].
     Never,
-    /// Take the time it takes.
+    /// Waits as long as necessary.
     Allowed,
 }
 
-/// How names are compared when a path is resolved.
+/// Comparison of names during path resolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// Byte for byte.
     Sensitive,
-    /// Exact match first, else the name that differs by case only.
+    /// Exact match first, else a name that differs in case only.
     Insensitive,
 }
 
-/// One name in a directory.
+/// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name, without `.` and `..`, which are never listed.
+    /// The name; `.` and `..` are never listed.
     pub name: Name,
-    /// The node's number in its file system.
+    /// Inode number in its file system.
     pub inode: u64,
-    /// The kind, if the directory says it.
+    /// The kind, if the directory stores it.
     pub kind: Option<FileKind>,
-    /// Give this to [`Node::list`] to continue after this entry.
+    /// Cookie for [`Node::list`] to continue after this entry.
     pub next: u64,
 }
 
 /// A tree of files.
 ///
-/// Every call may run concurrently with every other. Paths are relative to the
-/// root and can never leave it, whatever symbolic links they meet. A call that the system may
-/// refuse says who makes it: see [`Node`].
+/// Every call may run concurrently with every other. Paths are relative to the root and never leave
+/// it, whatever symbolic links they contain. Each call that the system may refuse takes its actor:
+/// see [`Node`].
 pub trait Vfs: Send + Sync + std::fmt::Debug {
-    /// Opens an existing node, as `who`. The empty path is the root.
+    /// Opens an existing node as `who`. The empty path is the root.
     ///
     /// # Errors
     /// [`FsError::NotFound`] if only the last component is missing,
@@ -107,27 +107,32 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::AccessDenied`], [`FsError::WouldBlock`] (see [`OpenHow::wait`]),
     /// [`FsError::SymlinkLoop`] / [`FsError::SymlinkEscapes`] / [`FsError::SymlinkMet`]
     /// by the link policy ([`Features::follows_links`]).
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened>;
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode>;
 
-    /// As [`Vfs::open`], with what is known of the node beside.
+    /// As [`Vfs::open`], with the cached security of the node.
     ///
     /// # Errors
     /// As [`Vfs::open`].
-    fn open_known(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<KnownOpen> {
-        self.open(who, path, how).map(KnownOpen::from)
+    fn open_with_security(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        how: OpenHow,
+    ) -> Result<OpenWithSecurity> {
+        self.open(who, path, how).map(OpenWithSecurity::from)
     }
 
-    /// Looks at a name in an open directory, for an actor that is known to be let through it, by rights
-    /// that everybody has or as whom the thread acts already. What it found, or
-    /// [`FsError::NotFound`] or [`FsError::WouldBlock`]; None where that is refused, or for a symbolic
-    /// link that is to be followed: [`Vfs::open`] then says what the actor may.
-    fn look_in(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> NameLook {
+    /// Looks up a name in an open directory, for an actor that is known to have search permission
+    /// on it: everyone has it, or the thread already has the actor's identity. Reports the node,
+    /// [`FsError::NotFound`] or [`FsError::WouldBlock`]. None if the system refuses, or for a
+    /// symbolic link to follow: the caller then uses [`Vfs::open`], which checks permission.
+    fn lookup_child(&self, who: Actor<'_>, child: ChildName<'_>, how: OpenHow) -> ChildLookup {
         let _ = (who, child, how);
         None
     }
 
-    /// Opens a directory for looking at what may be done in it: the attributes are
-    /// right as to its owner and permissions, others may be older.
+    /// Opens a directory in order to check permissions on it. Owner and permissions in the
+    /// attributes are current; other attributes may be older.
     ///
     /// # Errors
     /// As [`Vfs::open`].
@@ -137,15 +142,16 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         path: &RelPath,
         case: Case,
         wait: Wait,
-    ) -> Result<KnownOpen> {
+    ) -> Result<OpenWithSecurity> {
         let (read, write, no_follow) = (false, false, false);
-        let how = OpenHow { read, write, case, wanted: Wanted::default(), no_follow, wait };
-        self.open_known(who, path, how)
+        let how =
+            OpenHow { read, write, case, wanted: AttributeRequest::default(), no_follow, wait };
+        self.open_with_security(who, path, how)
     }
 
-    /// Makes a file or directory, as `who`, exclusively, and opens it for
-    /// reading and writing. With [`Case::Insensitive`] a name differing only
-    /// in case counts as taken; earlier components are resolved by `case`.
+    /// Creates a file or directory as `who`, exclusively, and opens it for reading and writing.
+    /// With [`Case::Insensitive`] a name that differs in case only counts as existing. `case` also
+    /// applies to earlier components.
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`]; [`FsError::PathNotFound`]; [`FsError::AccessDenied`];
@@ -156,56 +162,56 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened>;
+    ) -> Result<OpenedNode>;
 
-    /// As [`Vfs::create`] in a directory that is open, to which `who` is known to be let
-    /// through. No path is resolved, and no link followed.
+    /// As [`Vfs::create`] in an open directory, on which `who` is known to have search permission.
+    /// Resolves no path and follows no link.
     ///
     /// # Errors
-    /// As [`Vfs::create`]; [`FsError::NotFound`] if the directory is gone.
+    /// As [`Vfs::create`]; [`FsError::NotFound`] if the directory is deleted.
     fn create_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.create(who.for_path()?, child.path, case, how)
     }
 
-    /// Makes what is neither a file nor a directory, as [`Vfs::create_in`] does, and opens it
-    /// for looking.
+    /// Creates a node that is neither file nor directory, as [`Vfs::create_in`] does, and opens it
+    /// as with `O_PATH`.
     ///
     /// # Errors
     /// As [`Vfs::create_in`].
-    fn make_in(
+    fn create_special_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         match new {
             NewChild::Symlink(target) => self.symlink(who.for_path()?, child.path, target),
             NewChild::Special { kind, mode } => {
-                self.make_special(who.for_path()?, child.path, kind, mode)
+                self.create_special(who.for_path()?, child.path, kind, mode)
             }
         }
     }
 
     /// Whether [`Vfs::create`] never waits for a disk.
-    fn creates_at_once(&self) -> bool {
+    fn creates_without_waiting(&self) -> bool {
         true
     }
 
-    /// Removes the name `path` (exact spelling), if it still names `expected`.
+    /// Removes the name `path` (exact spelling), if it still refers to `expected`.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if the name is gone or names another node,
-    /// [`FsError::NotEmpty`], [`FsError::AccessDenied`]. May take long for large files.
+    /// [`FsError::NotFound`] if the name is gone or refers to another node, [`FsError::NotEmpty`],
+    /// [`FsError::AccessDenied`]. May take long for large files.
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()>;
 
-    /// As [`Vfs::remove`] in a directory that is open, to which `who` is known to be let
-    /// through. No path is resolved, and no link followed.
+    /// As [`Vfs::remove`] in an open directory, on which `who` is known to have search permission.
+    /// Resolves no path and follows no link.
     ///
     /// # Errors
     /// As [`Vfs::remove`].
@@ -213,54 +219,53 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
-        expected: Expected,
+        expected: ExpectedChild,
     ) -> Result<()> {
         self.remove(who.for_path()?, child.path, expected.key)
     }
 
-    /// The change attribute of a directory before one of its names is changed, if that is known
-    /// without asking: as [`Vfs::look_at_change`] saw it last, while nothing has been done to its
-    /// names since. What else may change it, such as its being moved, is not told.
-    fn known_change(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
+    /// The cached change attribute of a directory, before a change of one of its names: the last
+    /// value of [`Vfs::change_attribute`], while its names are unchanged. Other changes of the
+    /// directory, such as a move, do not invalidate it.
+    fn cached_change_attribute(&self, directory: &dyn Node, order: ArrivalOrder) -> Option<u64> {
         let _ = (directory, order);
         None
     }
 
-    /// The change attribute of a directory, after one of its names was changed.
+    /// Reads the change attribute of a directory after a change of one of its names.
     ///
     /// # Errors
     /// As [`Node::attributes`].
-    fn look_at_change(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
+    fn change_attribute(&self, who: Actor<'_>, directory: &dyn Node) -> Result<u64> {
         let _ = who;
-        directory.attributes(Wanted::default()).map(|attributes| attributes.change)
+        directory.attributes(AttributeRequest::default()).map(|attributes| attributes.change)
     }
 
-    /// Renames `from` (exact spelling) to `to`, atomically. Spelling a name's
-    /// own case anew is a rename too, and never [`FsError::AlreadyExists`].
+    /// Renames `from` (exact spelling) to `to`, atomically. A change of a name's own case is a
+    /// rename too, and never [`FsError::AlreadyExists`].
     ///
     /// # Errors
-    /// As [`Vfs::create`] and [`Vfs::remove`]; [`FsError::IsDirectory`] when a
-    /// directory would be replaced.
+    /// As [`Vfs::create`] and [`Vfs::remove`]; [`FsError::IsDirectory`] if `to` is a directory.
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()>;
 
-    /// As [`Vfs::rename`] between directories that are open, if the names still name what is
-    /// expected. No path is resolved, and no link followed.
+    /// As [`Vfs::rename`] between open directories, if both names still refer to the expected
+    /// nodes. Resolves no path and follows no link.
     ///
     /// # Errors
-    /// As [`Vfs::rename`]; [`FsError::NotFound`] if the present name names another node,
+    /// As [`Vfs::rename`]; [`FsError::NotFound`] if the current name refers to another node,
     /// [`FsError::AlreadyExists`] if the new one does.
     fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
         self.rename(who.for_path()?, rename.from.path, rename.to.path, rename.replace)
     }
 
-    /// Gives `node` the further name `to`.
+    /// Adds the hard link `to` to `node`.
     ///
     /// # Errors
     /// As [`Vfs::create`]; [`FsError::NotSupported`] for directories.
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()>;
 
-    /// As [`Vfs::link`] to a name that is free, by the rules of POSIX alone: whoever may add the name
-    /// may give it to any file. A host may keep its own users from files that they may not write
+    /// As [`Vfs::link`] to a free name, by the rules of POSIX alone: an actor that may add the name
+    /// may link any file. A host may deny its own users links to files that they may not write
     /// (`fs.protected_hardlinks`, proc(5)), which is no rule of the protocol. link(3p).
     ///
     /// # Errors
@@ -269,11 +274,11 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.link(who, node, to, Replace::Never)
     }
 
-    /// Makes a symbolic link whose stored text is `target`.
+    /// Creates a symbolic link with the text `target`.
     ///
     /// # Errors
     /// As [`Vfs::create`].
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened>;
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode>;
 
     /// Size and free space of the root's file system, as `who` may use it.
     ///
@@ -281,8 +286,7 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
     /// [`FsError::Io`] or [`FsError::Stale`] if the root is gone.
     fn space(&self, who: Actor<'_>) -> Result<Space>;
 
-    /// As [`Vfs::space`], of the file system that `node` is in: another one may be mounted below
-    /// the root.
+    /// As [`Vfs::space`], for the file system of `node`: another one may be mounted below the root.
     ///
     /// # Errors
     /// As [`Vfs::space`].
@@ -290,45 +294,45 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.space(who)
     }
 
-    /// What is done about quotas of users; it may change while the tree is served.
+    /// State of user quotas; it may change while the tree is served.
     fn quota_state(&self) -> QuotaState {
         QuotaState::Absent
     }
 
-    /// Whether the system lets nothing be changed here, as on a file system that is mounted
-    /// read-only; it may change while the tree is served.
+    /// Whether the system refuses every change, as on a read-only mount; it may change while the
+    /// tree is served.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// What the user `uid` stores and may store. May take long.
+    /// Usage and limits of the user `uid`. May take long.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] if that is another user than `who`, who may not
-    /// ([`Actor::may_know_quota_of`]); [`FsError::NotSupported`] where there are no quotas.
+    /// [`FsError::AccessDenied`] if `who` may not read them ([`Actor::may_know_quota_of`]);
+    /// [`FsError::NotSupported`] without quotas.
     fn quota(&self, _who: Actor<'_>, _uid: u32) -> Result<Quota> {
         Err(FsError::NotSupported)
     }
 
-    /// The first user from `uid` on of whom something is counted. May take long.
+    /// The first user from `uid` on with an accounted usage. May take long.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if there is none; [`FsError::AccessDenied`] but for the superuser
-    /// and the server; [`FsError::NotSupported`] where there are no quotas.
+    /// [`FsError::NotFound`] if there is none; [`FsError::AccessDenied`] except for the superuser
+    /// and the server; [`FsError::NotSupported`] without quotas.
     fn next_quota(&self, _who: Actor<'_>, _uid: u32) -> Result<(u32, Quota)> {
         Err(FsError::NotSupported)
     }
 
-    /// Limits what a user may store. May take long.
+    /// Sets a user's limits. May take long.
     ///
     /// # Errors
-    /// [`FsError::AccessDenied`] but for the superuser, or if the process may not;
-    /// [`FsError::NotSupported`] where there are no quotas.
+    /// [`FsError::AccessDenied`] except for the superuser, or if the process lacks the right;
+    /// [`FsError::NotSupported`] without quotas.
     fn set_quota(&self, _who: Actor<'_>, _uid: u32, _limits: QuotaLimits) -> Result<()> {
         Err(FsError::NotSupported)
     }
 
-    /// Makes the limits that were set survive a loss of power. Takes long.
+    /// Makes the limits survive a power loss. Takes long.
     ///
     /// # Errors
     /// [`FsError::Io`]: they may be lost.
@@ -336,66 +340,69 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Tells what others than this process do to names in `directory`, which
-    /// is open for listing; not what they do below it. Linux lets only those hear who may read
-    /// it: who is told is decided by the caller.
+    /// Reports the changes that other processes make to names in `directory`, which is open for
+    /// listing; not those below it. Linux permits it to readers only, so the caller decides who
+    /// receives a notification.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
+    /// [`FsError::NotSupported`] if the system has no such events; [`FsError::TooMany`].
     fn watch(
         &self,
         _work: ServerWork,
         _directory: &dyn Node,
-        _tell: TellOutside,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        _report: ExternalChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         Err(FsError::NotSupported)
     }
 
-    /// Tells what others than this process do to names in any directory of the
-    /// tree; but for those that are gone by the time it is heard.
+    /// Reports the changes that other processes make to names anywhere in the tree, except in
+    /// directories that are deleted by the time of the event.
     ///
     /// # Errors
     /// As [`Vfs::watch`].
-    fn watch_tree(&self, work: ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
-        let _ = (work, tell);
+    fn watch_tree(
+        &self,
+        work: ServerWork,
+        report: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
+        let _ = (work, report);
         Err(FsError::NotSupported)
     }
 
-    /// Tells that others than this process changed the data of `file`: with
-    /// `every_write` whenever they do, which makes each write of this process
-    /// to it dearer; else when they close it. What is written through mapped
-    /// memory is told when it is closed only.
+    /// Reports that another process changed the data of `file`. With `every_write` each write is
+    /// reported, which makes each own write to the file costlier; else its close. Stores through
+    /// mapped memory are reported at the close only.
     ///
     /// # Errors
-    /// As [`Vfs::watch`]; [`FsError::NotSupported`] for what is open for looking only.
+    /// As [`Vfs::watch`]; [`FsError::NotSupported`] for a node opened with `O_PATH`.
     fn watch_file(
         &self,
         _work: ServerWork,
         _file: &Arc<dyn Node>,
         _every_write: bool,
-        _tell: TellChanged,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        _report: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         Err(FsError::NotSupported)
     }
 
-    /// What names `node` for longer than it is open.
+    /// The persistent handle of `node`.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where there is no such thing.
+    /// [`FsError::NotSupported`] if the backend has none.
     fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
         let _ = (who, node);
         Err(FsError::NotSupported)
     }
 
-    /// Bytes that tell `node` from every other node that its file system has or had, with the
-    /// number of the node: over a new mount, a restart of the machine and another device number.
-    /// They are for comparison only. None where the file system has no such thing.
-    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+    /// Bytes that, with the inode number, distinguish `node` from every other node that its file
+    /// system has or had, across mounts, restarts and device numbers. For comparison only. None if
+    /// the file system has none.
+    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
         let _ = node;
         None
     }
 
-    /// As [`Vfs::handle`], of a node that was opened or made by this path.
+    /// As [`Vfs::handle`], for a node that was opened or created by this path.
     ///
     /// # Errors
     /// As [`Vfs::handle`].
@@ -404,10 +411,10 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.handle(who, node)
     }
 
-    /// The attributes and the handle of the file at `path` (exact spelling), whose directory this
-    /// is, as `who` may see them: only if both are known for sure and at once, without opening it,
-    /// as of a file that was made a moment ago.
-    fn remembered(
+    /// Cached attributes and handle of the file at `path` (exact spelling) in `directory`, as `who`
+    /// may see them. None unless both are certain without an open, as for a file that was just
+    /// created.
+    fn cached_attributes_and_handle(
         &self,
         who: Actor<'_>,
         directory: &dyn Node,
@@ -417,8 +424,8 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// The handle of the child `name` (exact spelling) of this directory, the link
-    /// itself if it is one, of which these attributes are known.
+    /// The handle of the child `name` (exact spelling) of this directory, of the link itself if it
+    /// is one. The caller has its attributes.
     ///
     /// # Errors
     /// As [`Vfs::handle`]; [`FsError::NotFound`].
@@ -433,15 +440,14 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// Whether handles of files may be known beforehand: then [`Vfs::known_handles`] is worth
-    /// asking.
-    fn knows_handles(&self) -> bool {
+    /// Whether the backend caches handles, so that [`Vfs::cached_handles`] is worth a call.
+    fn caches_handles(&self) -> bool {
         false
     }
 
-    /// The handles of children of this directory, each with its attributes as they were just
-    /// seen, as far as they are known without asking for them: as [`Vfs::child_handle`].
-    fn known_handles(
+    /// The cached handles of children of this directory, given with their current attributes: as
+    /// [`Vfs::child_handle`], without a system call.
+    fn cached_handles(
         &self,
         directory: &dyn Node,
         children: &[(Name, Attributes)],
@@ -450,22 +456,26 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         vec![None; children.len()]
     }
 
-    /// Finds the node of a handle, wherever in the tree it is by now. The handle may be
-    /// anybody's bytes: Linux opens one for the superuser only ([`ServerWork::LocateNode`]), and
-    /// what the caller may do to the node is decided afterwards. What has no name any more, but
-    /// is open still, may be found, too: [`Attributes::links`] says so.
+    /// Finds the node of a handle, wherever in the tree it now is. The bytes are untrusted. Linux
+    /// opens a handle for the superuser only ([`ServerWork::LocateNode`]), so the caller checks
+    /// permission on the node afterwards. A deleted node that is still open may be found, too:
+    /// [`Attributes::links`] is then zero.
     ///
     /// # Errors
-    /// [`FsError::Stale`] if there is no such node in the tree any more;
-    /// [`FsError::InvalidParameter`] for what no handle looks like.
-    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    /// [`FsError::Stale`] if the tree has no such node; [`FsError::InvalidParameter`] for malformed
+    /// bytes.
+    fn find(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         let _ = (who, handle, wanted);
         Err(FsError::NotSupported)
     }
 
-    /// The node of a handle and its path, if both are known without a look: as surely as
-    /// [`Vfs::find`] finds them, and at once.
-    fn find_known(
+    /// The cached node and path of a handle, as reliable as [`Vfs::find`], without a system call.
+    fn find_cached(
         &self,
         handle: &NodeHandle,
         order: ArrivalOrder,
@@ -474,18 +484,17 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         None
     }
 
-    /// Where a node is now: one of its paths, of which none has to be known of what
-    /// is no directory ([`RelPath::nameless`]).
+    /// One current path of a node. For a non-directory it may be [`RelPath::nameless`].
     ///
     /// # Errors
-    /// [`FsError::Stale`] if it has left the tree, or has no name any more.
+    /// [`FsError::Stale`] if the node has left the tree or is deleted.
     fn path_of(&self, who: Actor<'_>, node: &dyn Node) -> Result<RelPath> {
         let _ = (who, node);
         Err(FsError::NotSupported)
     }
 
-    /// As [`Vfs::path_of`], or where it was since the request of `who` came
-    /// ([`Actor::in_order`]): to begin with, not to be sure afterwards that it has not moved.
+    /// As [`Vfs::path_of`], or its path at any time since the request of `who` arrived
+    /// ([`Actor::in_order`]). Fit to start with; no proof that the node has not moved.
     ///
     /// # Errors
     /// As [`Vfs::path_of`].
@@ -493,41 +502,40 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         self.path_of(who, node)
     }
 
-    /// Opens a node anew, as `who`, by no path: that very one, wherever it is. Of `how`
-    /// the path's part does not count, and the answer has none.
+    /// Reopens this very node as `who`, wherever it is, by no path. Ignores the path options of
+    /// `how`, and returns no path.
     ///
     /// # Errors
-    /// As [`Vfs::open`]; [`FsError::Stale`] if it is gone.
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    /// As [`Vfs::open`]; [`FsError::Stale`] if the node is gone.
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let _ = (who, node, how);
         Err(FsError::NotSupported)
     }
 
-    /// Makes a pipe, a socket or a device, exclusively.
+    /// Creates a FIFO, a socket or a device, exclusively.
     ///
     /// # Errors
     /// As [`Vfs::create`].
-    fn make_special(
+    fn create_special(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let _ = (who, path, kind, mode);
         Err(FsError::NotSupported)
     }
 
-    /// Tells what everyone does to names in directories that are followed, with
-    /// certainty as soon as it is asked.
+    /// A feed of all changes of names in followed directories, complete at each drain.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the system does not say; [`FsError::TooMany`].
+    /// [`FsError::NotSupported`] if the system has no such events; [`FsError::TooMany`].
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
         Err(FsError::NotSupported)
     }
 
-    /// Tells when listings have changed.
+    /// A feed of directories whose listing has become stale.
     ///
     /// # Errors
     /// As [`Vfs::change_feed`].
@@ -544,93 +552,92 @@ pub trait Vfs: Send + Sync + std::fmt::Debug {
         directory: &dyn Node,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
         directory.list_with_attributes(who, cookie, wanted, sink)
     }
 
-    /// What is known still of what `directory` lists, as [`Node::list_with_attributes`] tells it:
-    /// to whom it was told before, and who may still open it for listing, which it need not be.
-    /// None if it has to be opened to go on behind what was told.
+    /// The cached listing of `directory`, as [`Node::list_with_attributes`] reports it; the
+    /// directory need not be open for listing. Serves only users who have received it before and
+    /// may still open the directory. None if the caller must open the directory to continue behind
+    /// the cached part.
     ///
     /// # Errors
     /// As [`Node::list_with_attributes`].
-    fn list_known(
+    fn list_cached(
         &self,
         _directory: &dyn Node,
         _who: Actor<'_>,
         _cookie: u64,
-        _wanted: ListWanted,
+        _wanted: ListingRequest,
         _sink: &mut dyn ListSink,
     ) -> Result<Option<bool>> {
         Ok(None)
     }
 
-    /// Whether names are compared by case in the backend itself, whether
-    /// sparse files, reflinks, extended attributes exist: constant per tree.
+    /// Features of the tree. Constant while the tree is served.
     fn features(&self) -> Features;
 }
 
 /// An open file or directory.
 ///
-/// Calls may run concurrently. Rights were checked when it was opened; calls that take an
-/// [`Actor`] are made as that one, and what the system asks of it is asked again. The others are
-/// those of which `cargo xtask tidy` has a list: they look at the open descriptor, for which the
-/// system asks nobody for permission, or at memory.
+/// Calls may run concurrently. The open has checked permissions. A call that takes an [`Actor`]
+/// runs as that actor, and the system checks it again. The other calls are on a list in
+/// `cargo xtask tidy`: they use the open descriptor, for which the system checks no permission, or
+/// memory.
 pub trait Node: Send + Sync + std::fmt::Debug {
-    /// What the node is, for ever: never reused while this handle lives.
+    /// Identity of the node: never reused while this handle lives.
     fn key(&self) -> FileKey;
 
-    /// File, directory, or another kind.
+    /// Kind of the node.
     fn kind(&self) -> FileKind;
 
-    /// Present attributes.
+    /// Current attributes.
     ///
     /// # Errors
     /// [`FsError::Io`].
-    fn attributes(&self, wanted: Wanted) -> Result<Attributes>;
+    fn attributes(&self, wanted: AttributeRequest) -> Result<Attributes>;
 
-    /// Changes attributes, all or (documented by the backend) as many as it could.
+    /// Changes attributes: all, or as many as the backend documents.
     ///
     /// # Errors
     /// [`FsError::AccessDenied`], [`FsError::NoSpace`], [`FsError::ReadOnly`].
     fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()>;
 
-    /// Appends up to `length` bytes at `offset` to `into`, without moving what
-    /// is already there; returns how many: fewer only at the end of the file.
+    /// Appends up to `length` bytes at `offset` to `into`, without moving its content. Returns the
+    /// count, which is smaller only at the end of the file.
     ///
     /// # Errors
     /// [`FsError::WouldBlock`] with nothing appended, [`FsError::IsDirectory`], [`FsError::Io`].
     fn read(&self, offset: u64, length: usize, into: &mut Vec<u8>, wait: Wait) -> Result<usize>;
 
-    /// Writes all of `data` at `offset` or fails. Survives this process being
-    /// killed once it has returned.
+    /// Writes all of `data` at `offset` or fails. After the return the data survives the death of
+    /// this process.
     ///
     /// # Errors
     /// [`FsError::NoSpace`], [`FsError::TooLarge`], [`FsError::Io`].
     fn write(&self, who: Actor<'_>, offset: u64, data: &[u8]) -> Result<()>;
 
-    /// Writes all of `data` behind the end of the file, wherever that is by then:
-    /// nobody else's write comes in between, where the backend says so.
+    /// Writes all of `data` at the current end of the file, atomically where the backend says so.
     ///
     /// # Errors
-    /// As [`Node::write`]. What was written of it by then may stay.
+    /// As [`Node::write`]. A part of the data may stay.
     fn append(&self, who: Actor<'_>, data: &[u8]) -> Result<()> {
-        self.write(who, self.attributes(Wanted::default())?.size_bytes, data)
+        self.write(who, self.attributes(AttributeRequest::default())?.size_bytes, data)
     }
 
-    /// Makes data (and unless `data_only`, attributes) survive power loss: of a directory the
-    /// names in it, too. Takes long. Works for nodes of every kind, however they were opened: what
-    /// is open for looking only is opened anew as `who`.
+    /// Makes data, and attributes unless `data_only`, survive a power loss; for a directory its
+    /// names, too. Takes long. Works for nodes of every kind, however opened: a node opened with
+    /// `O_PATH` is reopened as `who`.
     ///
     /// # Errors
-    /// [`FsError::Io`]: data may be lost, and the caller must be told.
+    /// [`FsError::Io`]: data may be lost, and the caller must report it.
     fn sync(&self, who: Actor<'_>, data_only: bool) -> Result<()>;
 
-    /// Whether [`Node::sync`] waits for nothing, since nothing here survives power loss anyway. A
-    /// hint: false negatives are allowed.
-    fn syncs_at_once(&self) -> bool {
+    /// Whether [`Node::sync`] returns at once, since nothing here survives a power loss. A hint:
+    /// false negatives are allowed.
+    fn syncs_without_waiting(&self) -> bool {
         false
     }
 
@@ -646,8 +653,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::NoSpace`], [`FsError::NotSupported`].
     fn allocate(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()>;
 
-    /// As [`Node::allocate`], and a file that ends before the range's end grows to it, in one
-    /// step: it is never cut, whatever is written meanwhile.
+    /// As [`Node::allocate`]; a file that ends before the range's end also grows to it, in one
+    /// step. A concurrent write never gets truncated.
     ///
     /// # Errors
     /// As [`Node::allocate`]; [`FsError::TooLarge`].
@@ -656,22 +663,21 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// Makes the range read as zeros and frees its space where possible; the
-    /// length of the file stays.
+    /// Zeroes the range and frees its space where possible; the length of the file stays.
     ///
     /// # Errors
     /// [`FsError::NotSupported`], [`FsError::NoSpace`].
     fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()>;
 
-    /// The first range at or after `offset` that holds data, as
-    /// (start, end); none if only a hole is left.
+    /// The first range at or after `offset` with data, as (start, end); none if only a hole
+    /// follows.
     ///
     /// # Errors
     /// [`FsError::Io`].
     fn next_data(&self, offset: u64) -> Result<Option<(u64, u64)>>;
 
-    /// Copies up to `length` bytes from `source`, within the backend where it
-    /// can; returns how many. Takes long.
+    /// Copies up to `length` bytes from `source`, within the backend if possible. Returns the
+    /// count. Takes long.
     ///
     /// # Errors
     /// As [`Node::read`] and [`Node::write`]; [`FsError::NotSupported`] if
@@ -685,12 +691,12 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         length: u64,
     ) -> Result<u64>;
 
-    /// Shares extents of `source` (reflink): all of the range, or nothing. Takes long.
+    /// Shares extents of `source` (reflink): the whole range or nothing. Takes long.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the file system cannot; [`FsError::CrossDevice`] if
-    /// `source` lies elsewhere; [`FsError::InvalidParameter`] for a range that does not
-    /// begin and end with a block (or with the source), or that overlaps its own copy.
+    /// [`FsError::NotSupported`] if the file system cannot; [`FsError::CrossDevice`] if `source`
+    /// lies elsewhere; [`FsError::InvalidParameter`] for a range that is not aligned to blocks (or
+    /// to the source's end), or that overlaps its own copy.
     fn clone_range(
         &self,
         who: Actor<'_>,
@@ -700,46 +706,51 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         length: u64,
     ) -> Result<()>;
 
-    /// Has the file system keep the data of this file, or of files that are made in
-    /// this directory, compressed or not. What reads return is the same.
+    /// Sets whether the file system compresses the data of this file, or of new files in this
+    /// directory. Reads return the same bytes.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where the file system cannot; [`FsError::AccessDenied`].
+    /// [`FsError::NotSupported`] if the file system cannot; [`FsError::AccessDenied`].
     fn set_compressed(&self, who: Actor<'_>, compressed: bool) -> Result<()> {
         let _ = (who, compressed);
         Err(FsError::NotSupported)
     }
 
-    /// Gives entries after `cookie` (0: from the start) to `each`, until it
-    /// returns false or the directory ends. Returns true at the end.
+    /// Passes the entries after `cookie` (0: from the start) to `each`, until it returns false or
+    /// the directory ends. Returns true at the end.
     ///
     /// # Errors
     /// [`FsError::NotDirectory`], [`FsError::Io`].
     fn list(&self, cookie: u64, each: &mut dyn FnMut(DirEntry) -> bool) -> Result<bool>;
 
-    /// As [`Node::list`], with what `wanted` says of each entry that `sink` chooses, as
-    /// `who`: in one pass where the backend can. The sink may call back.
+    /// As [`Node::list`], with the attributes that `wanted` requests of each entry that `sink`
+    /// chooses, as `who`; in one pass if the backend can. The sink may call back.
     ///
     /// # Errors
-    /// As [`Node::list`]; [`FsError::AccessDenied`] if no entry may be looked at.
+    /// As [`Node::list`]; [`FsError::AccessDenied`] if `who` may stat no entry.
     fn list_with_attributes(
         &self,
         who: Actor<'_>,
         cookie: u64,
-        wanted: ListWanted,
+        wanted: ListingRequest,
         sink: &mut dyn ListSink,
     ) -> Result<bool> {
-        listed::list_one_by_one(self, who, cookie, wanted, sink)
+        listing::list_one_by_one(self, who, cookie, wanted, sink)
     }
 
-    /// Attributes of the child `name` (exact spelling) of this directory as `who` may see
-    /// them, of the link itself if it is one.
+    /// Attributes of the child `name` (exact spelling) of this directory as `who` may see them; of
+    /// the link itself if it is one.
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
-    fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes>;
+    fn child_attributes(
+        &self,
+        who: Actor<'_>,
+        name: &Name,
+        wanted: AttributeRequest,
+    ) -> Result<Attributes>;
 
-    /// Whether a directory has no entries.
+    /// Whether the directory has no entries.
     ///
     /// # Errors
     /// [`FsError::NotDirectory`], [`FsError::Io`].
@@ -752,62 +763,60 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Ok(!found)
     }
 
-    /// The text of a symbolic link.
+    /// The target of a symbolic link.
     ///
     /// # Errors
     /// [`FsError::NotSupported`] for other kinds.
     fn read_link(&self, who: Actor<'_>) -> Result<Vec<u8>>;
 
-    /// What the node stands for, as a protocol stored it.
+    /// The reparse data that a client has stored.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if it stands for itself.
+    /// [`FsError::NotFound`] if the node is no reparse point.
     fn reparse_data(&self, who: Actor<'_>) -> Result<Vec<u8>> {
         let _ = who;
         Err(FsError::NotFound)
     }
 
-    /// Stores what the node stands for, or that it stands for itself.
+    /// Stores reparse data, or with `None` removes it.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where none can be stored; [`FsError::NoSpace`],
+    /// [`FsError::NotSupported`] if the backend cannot store it; [`FsError::NoSpace`],
     /// [`FsError::AccessDenied`].
     fn set_reparse_data(&self, who: Actor<'_>, data: Option<&[u8]>) -> Result<()> {
         let _ = (who, data);
         Err(FsError::NotSupported)
     }
 
-    /// What [`Node::set_verifier`] stored. The mode that the file was made with may keep its
-    /// maker from reading it.
+    /// The verifier that [`Node::set_verifier`] stored. Its reader may lack permission by the
+    /// file's mode, hence `who`.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if nothing was.
+    /// [`FsError::NotFound`] if the file has none.
     fn verifier(&self, who: Actor<'_>) -> Result<[u8; 8]> {
         let _ = who;
         Err(FsError::NotFound)
     }
 
-    /// Stores the number by which its maker knows the file again; to be called while the file is
-    /// open for writing. The mode that it was made with may keep its maker from writing it.
+    /// Stores the verifier of an exclusive create, while the file is open for writing. The creator
+    /// may lack permission by the file's mode, hence `who`.
     ///
     /// # Errors
-    /// [`FsError::NoSpace`]. Where it cannot be stored nothing is done.
+    /// [`FsError::NoSpace`]. A backend that cannot store it ignores the call.
     fn set_verifier(&self, who: Actor<'_>, verifier: [u8; 8]) -> Result<()> {
         let _ = (who, verifier);
         Ok(())
     }
 
-    /// Users' extended attributes: names without the `user.` prefix; those
-    /// that store what other calls speak of (DOS attributes, streams,
-    /// descriptors) are not listed.
+    /// Names of users' extended attributes, without the `user.` prefix. Attributes that hold DOS
+    /// attributes, streams or descriptors are not listed.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where none can be stored.
+    /// [`FsError::NotSupported`] if the backend stores none.
     fn xattr_names(&self, who: Actor<'_>) -> Result<Vec<XattrName>>;
 
-    /// Names and lengths of the users' extended attributes of the child `name`
-    /// (exact spelling) of this directory, the link itself if it is one; none
-    /// where that cannot be told.
+    /// Names and lengths of users' extended attributes of the child `name` (exact spelling) of this
+    /// directory; of the link itself if it is one. Empty if `who` may not read them.
     fn child_xattrs(&self, who: Actor<'_>, name: &Name) -> Vec<(XattrName, usize)> {
         let _ = (who, name);
         Vec::new()
@@ -825,8 +834,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// [`FsError::TooLarge`] past the file system's limit, [`FsError::AccessDenied`].
     fn set_xattr(&self, who: Actor<'_>, name: &XattrName, value: Option<&[u8]>) -> Result<()>;
 
-    /// All named streams, in no order. Names and lengths are not data, but Linux asks for the
-    /// right to read data for the lengths.
+    /// All named streams, unordered. Names and lengths are metadata, yet Linux wants read
+    /// permission on the data for the lengths.
     ///
     /// # Errors
     /// [`FsError::Io`], [`FsError::AccessDenied`].
@@ -835,7 +844,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Ok(Vec::new())
     }
 
-    /// The stream called `name`: as [`Node::streams`].
+    /// The stream `name`: as [`Node::streams`].
     ///
     /// # Errors
     /// [`FsError::NotFound`], [`FsError::AccessDenied`].
@@ -844,8 +853,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotFound)
     }
 
-    /// Makes an empty stream, exclusively; with [`Case::Insensitive`] a name
-    /// differing only in case counts as taken.
+    /// Creates an empty stream, exclusively. With [`Case::Insensitive`] a name that differs in case
+    /// only counts as existing.
     ///
     /// # Errors
     /// [`FsError::AlreadyExists`], [`FsError::AccessDenied`], [`FsError::NoSpace`],
@@ -855,11 +864,11 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// Appends up to `length` bytes of the stream `name` (exact spelling, here
-    /// and below) at `offset` to `into`; returns how many. May wait for a disk.
+    /// Appends up to `length` bytes of the stream `name` (exact spelling, here and below) at
+    /// `offset` to `into`. Returns the count. May wait for a disk.
     ///
     /// # Errors
-    /// [`FsError::NotFound`] if there is no such stream any more, [`FsError::AccessDenied`].
+    /// [`FsError::NotFound`] if the stream is gone, [`FsError::AccessDenied`].
     fn read_stream(
         &self,
         who: Actor<'_>,
@@ -875,8 +884,8 @@ pub trait Node: Send + Sync + std::fmt::Debug {
     /// Writes all of `data` at `offset` of the stream `name`, or nothing.
     ///
     /// # Errors
-    /// As [`Node::read_stream`]; [`FsError::NoSpace`]; [`FsError::TooLarge`] if it would grow past
-    /// what can be stored; [`FsError::AttributesFull`].
+    /// As [`Node::read_stream`]; [`FsError::NoSpace`]; [`FsError::TooLarge`] past the backend's
+    /// limit; [`FsError::AttributesFull`].
     fn write_stream(
         &self,
         who: Actor<'_>,
@@ -888,9 +897,9 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// The file that has the data of the stream `name`, for calls that go to data alone; none where
-    /// they are kept beside those of the node. It stays when the stream is renamed. With `writes`
-    /// the actor must be allowed to write the stream, and data may be changed by way of it.
+    /// The backing file of the stream `name`, for calls on data alone; none if the backend stores
+    /// the stream with the node. It survives a rename of the stream. With `writes` the actor needs
+    /// write permission on the stream, and may change data through the file.
     ///
     /// # Errors
     /// As [`Node::read_stream`].
@@ -922,7 +931,7 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// Gives the stream `from` the name `to`.
+    /// Renames the stream `from` to `to`.
     ///
     /// # Errors
     /// As [`Node::read_stream`] and [`Node::create_stream`].
@@ -937,14 +946,14 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Err(FsError::NotSupported)
     }
 
-    /// The stored Windows security descriptor, self-relative, if there is one
-    /// and neither owner nor permissions were changed since by others.
+    /// The stored self-relative Windows security descriptor; none if a local user has changed owner
+    /// or permissions since.
     ///
     /// # Errors
     /// [`FsError::Io`].
     fn security_descriptor(&self) -> Result<Option<Vec<u8>>>;
 
-    /// Permissions of named users and groups; none where the mode says all.
+    /// The POSIX access list; none if the mode expresses all permissions.
     ///
     /// # Errors
     /// [`FsError::Io`].
@@ -952,29 +961,26 @@ pub trait Node: Send + Sync + std::fmt::Debug {
         Ok(None)
     }
 
-    /// Stores a Windows security descriptor together with what POSIX is to
-    /// show of it. Whether the caller may was decided before: this is done
-    /// with the power of the process.
+    /// Stores a Windows security descriptor with its POSIX representation. The caller has checked
+    /// permission: the backend acts with the power of the process.
     ///
     /// # Errors
-    /// [`FsError::NotSupported`] where none can be stored, with nothing
-    /// changed; [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner
-    /// that the process may not set.
+    /// [`FsError::NotSupported`] with nothing changed if the backend stores none;
+    /// [`FsError::NoSpace`]; [`FsError::AccessDenied`] for an owner that the process may not set.
     fn set_security(&self, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()>;
 
-    /// The descriptor to `sendfile` from, if the node is a plain local file
-    /// open for reading.
+    /// The descriptor for `sendfile`, if the node is a plain local file that is open for reading.
     fn sendfile_source(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Whether the whole range is in memory, so that reading it will not wait
-    /// for a disk. A hint: false negatives are allowed.
+    /// Whether the whole range is in the page cache, so that a read will not wait for a disk. A
+    /// hint: false negatives are allowed.
     fn is_resident(&self, offset: u64, length: usize) -> bool {
         let _ = (offset, length);
         false
     }
 
-    /// For backends to recognise their own nodes in [`Node::copy_range`].
+    /// For a backend to recognise its own nodes in [`Node::copy_range`].
     fn as_any(&self) -> &dyn std::any::Any;
 }

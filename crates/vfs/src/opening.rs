@@ -1,118 +1,119 @@
-//! What nodes are opened and made by, and what comes of it.
+//! Options of opens and creations, and their result.
 
-use crate::{Attributes, Case, DosInfo, FileKind, Node, RelPath, Result, Wait, Wanted};
+use crate::{AttributeRequest, Attributes, Case, DosInfo, FileKind, Node, RelPath, Result, Wait};
 use std::sync::Arc;
 
-/// What an open file handle must be able to do.
+/// Options of an open, as `struct open_how` of openat2(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenHow {
-    /// Data will be read (for a directory: it will be listed).
+    /// The caller will read data, or list the directory.
     pub read: bool,
-    /// Data will be written.
+    /// The caller will write data.
     pub write: bool,
-    /// How the path's components are compared.
+    /// Comparison of the path's components.
     pub case: Case,
-    /// Which attributes to return with the node.
-    pub wanted: Wanted,
-    /// Open a final symbolic link itself instead of what it points at.
+    /// Attributes to return with the node.
+    pub wanted: AttributeRequest,
+    /// Open a final symbolic link itself instead of its target.
     pub no_follow: bool,
     /// [`Wait::Never`]: refuse with [`FsError::WouldBlock`] if the path is not in memory.
     pub wait: Wait,
 }
 
 impl OpenHow {
-    /// For a node that is to be looked at only: the one that is called just so, itself.
+    /// Opens the node of exactly this spelling without access to its data, as
+    /// `O_PATH | O_NOFOLLOW`.
     #[must_use]
     pub const fn looking(wait: Wait) -> Self {
-        let (case, wanted) = (Case::Sensitive, Wanted { dos: None });
+        let (case, wanted) = (Case::Sensitive, AttributeRequest { dos: None });
         Self { read: false, write: false, case, wanted, no_follow: true, wait }
     }
 }
 
-/// What to make when a name does not exist.
+/// Options of a creation.
 #[derive(Clone, Copy, Debug)]
 pub struct CreateHow<'a> {
-    /// A file or a directory; other kinds have calls of their own.
+    /// A file or a directory; other kinds have their own calls.
     pub kind: FileKind,
     /// POSIX permission bits of the new node (the process umask is not applied).
     pub mode: CreationMode,
     /// DOS attributes and creation time to store with the new node, if any.
     pub dos: Option<DosInfo>,
-    /// Which attributes to return with the node.
-    pub wanted: Wanted,
-    /// Gives the new node what belongs to it from the beginning, if there is such.
+    /// Attributes to return with the node.
+    pub wanted: AttributeRequest,
+    /// Stores further initial state of the new node, if any.
     pub initialiser: Option<&'a dyn NodeInitialiser>,
 }
 
 impl CreateHow<'_> {
-    /// With exactly these permission bits, and nothing more.
+    /// A creation with exactly these permission bits, and nothing more.
     #[must_use]
     pub fn plain(kind: FileKind, mode: u32) -> Self {
         let mode = CreationMode::exactly(mode);
-        Self { kind, mode, dos: None, wanted: Wanted::default(), initialiser: None }
+        Self { kind, mode, dos: None, wanted: AttributeRequest::default(), initialiser: None }
     }
 }
 
-/// Permission bits of a new node. Where the directory has a default access list, that list limits
-/// them in place of the umask. RFC 8275 4; acl(5).
+/// Permission bits of a new node. A default access list of the directory limits them in place of
+/// the umask. RFC 8275 4; acl(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreationMode {
-    /// The bits asked for.
+    /// The requested bits.
     pub bits: u32,
-    /// The creator's umask: bits that a node does not get below a directory without such a list.
+    /// The creator's umask, which applies if the directory has no default access list.
     pub umask: u32,
 }
 
 impl CreationMode {
-    /// These bits, with no umask beside them.
+    /// Exactly these bits, without a umask.
     #[must_use]
     pub const fn exactly(bits: u32) -> Self {
         Self { bits, umask: 0 }
     }
 
-    /// The bits below a directory without a default list.
+    /// The bits in a directory without a default access list.
     #[must_use]
     pub const fn without_list(self) -> u32 {
         self.bits & !self.umask
     }
 
-    /// As this, with no bits but those of `within`.
+    /// These bits, restricted to `within`.
     #[must_use]
     pub const fn limited_to(self, within: u32) -> Self {
         Self { bits: self.bits & within, ..self }
     }
 }
 
-/// What a new node has beside its name, mode and DOS attributes.
+/// Initial state of a new node beside its name, mode and DOS attributes.
 ///
-/// A loss of power leaves the node without a name, or with all of it. A backend that cannot create
-/// a node without a name keeps everybody but the creator from it until it is complete.
+/// A power loss leaves the node without a name, or complete. A backend that cannot create a
+/// nameless node denies access to everyone but the creator until the node is complete.
 pub trait NodeInitialiser: std::fmt::Debug {
-    /// Whether the security that it stores takes the place of the mode.
+    /// Whether the stored security replaces the mode.
     fn replaces_mode(&self) -> bool;
 
-    /// Stores all of it.
+    /// Stores the initial state.
     ///
     /// # Errors
-    /// Those of the backend: the node is not created then.
-    fn initialise(&self, new: &Opened) -> Result<Initialisation>;
+    /// Those of the backend, which then creates no node.
+    fn initialise(&self, new: &OpenedNode) -> Result<Initialisation>;
 }
 
-/// How a node was initialised.
+/// Outcome of an initialisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initialisation {
-    /// With all that it was to have.
+    /// The node has its whole initial state.
     Complete,
-    /// Without a descriptor, which this node cannot store: its mode is all that there is.
+    /// This node cannot store a descriptor: the mode is its only security.
     WithoutDescriptor,
 }
 
 impl CreateHow<'_> {
-    /// Initialises what a backend has created that nobody else sees before this returns.
+    /// Initialises a created node that no other caller can see before the return.
     ///
     /// # Errors
     /// Those of the initialiser and of [`Node::attributes`].
-    pub fn initialised(&self, mut opened: Opened) -> Result<Opened> {
+    pub fn initialised(&self, mut opened: OpenedNode) -> Result<OpenedNode> {
         if let Some(initialiser) = self.initialiser {
             initialiser.initialise(&opened)?;
             opened.attributes = opened.node.attributes(self.wanted)?;
@@ -121,13 +122,13 @@ impl CreateHow<'_> {
     }
 }
 
-/// A node that was opened or made.
+/// A node that was opened or created.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedNode {
     /// The open node.
     pub node: Arc<dyn Node>,
-    /// Its attributes at that moment, as far as they were wanted.
+    /// Its attributes at that moment, as requested.
     pub attributes: Attributes,
-    /// The path with every component spelt as the backend stores it.
+    /// The path with every component as the backend stores it.
     pub path: RelPath,
 }

@@ -30,7 +30,7 @@ impl Name {
         Self::check_form(bytes)
     }
 
-    /// Checks what has neither a `/` nor a NUL.
+    /// Checks bytes that contain neither `/` nor NUL.
     fn check_form(bytes: &[u8]) -> Result<(), FsError> {
         if bytes.is_empty() || bytes == b"." || bytes == b".." {
             return Err(FsError::InvalidName);
@@ -62,13 +62,13 @@ pub(crate) fn check_label(bytes: &[u8], length_max: usize) -> Result<(), FsError
     if bytes.len() > length_max { Err(FsError::NameTooLong) } else { Ok(()) }
 }
 
-/// The name of an extended attribute of users, without the `user.` of Linux: any bytes but NUL.
+/// Name of a user's extended attribute, without Linux's prefix `user.`: any bytes but NUL.
 /// xattr(7); RFC 8276 5.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct XattrName(Box<[u8]>);
 
 impl XattrName {
-    /// Longest name in bytes: `XATTR_NAME_MAX` without the `user.` that Linux counts.
+    /// Longest name in bytes: `XATTR_NAME_MAX` less the prefix `user.`, which Linux counts.
     pub const LENGTH_MAX: usize = 250;
 
     /// Checks and takes a name.
@@ -101,12 +101,12 @@ impl fmt::Debug for XattrName {
 pub struct RelPath(Vec<u8>);
 
 impl RelPath {
-    /// Longest path in bytes of a name that is created or given: four times as much as one system
-    /// call takes (PATH_MAX), which backends therefore resolve in pieces. A directory that is
-    /// renamed may come to have deeper ones below it, which are reached again by another rename.
+    /// Longest path in bytes of a name that is created or renamed: four times the limit of a system
+    /// call (PATH_MAX), so backends resolve it in pieces. A rename of a directory may make deeper
+    /// paths longer; another rename makes them reachable again.
     pub const LENGTH_MAX: usize = 4 * 4095;
 
-    /// Checks that a name may be given this path.
+    /// Checks that a new name may have this path.
     ///
     /// # Errors
     /// [`FsError::NameTooLong`] past [`RelPath::LENGTH_MAX`].
@@ -120,20 +120,20 @@ impl RelPath {
         Self::default()
     }
 
-    /// The root, with room for a path of so many bytes.
+    /// The root, with capacity for a path of so many bytes.
     #[must_use]
     pub fn with_capacity(bytes: usize) -> Self {
         Self(Vec::with_capacity(bytes))
     }
 
-    /// Stands for the path of a node of which none is known. It leads nowhere, in any
-    /// backend, and is that node's alone.
+    /// Placeholder for the path of a node without a known one. It is unique to the node and leads
+    /// nowhere in any backend.
     #[must_use]
     pub fn nameless(key: FileKey) -> Self {
         Self(format!("\0{:x}.{:x}", key.device, key.inode).into_bytes())
     }
 
-    /// The path that [`RelPath::as_bytes`] said.
+    /// The path of these [`RelPath::as_bytes`].
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
         match bytes {
@@ -142,7 +142,7 @@ impl RelPath {
         }
     }
 
-    /// The path of these components, with `/` between them; the root has none.
+    /// The path of `/`-separated components; the root has none.
     ///
     /// # Errors
     /// As [`Name::new`], of a component.
@@ -169,7 +169,7 @@ impl RelPath {
     /// Appends a component of these bytes.
     ///
     /// # Errors
-    /// As [`Name::new`]; the path is as before then.
+    /// As [`Name::new`]; the path is then unchanged.
     pub fn try_push(&mut self, name: &[u8]) -> Result<(), FsError> {
         Name::check(name)?;
         self.push_checked(name);
@@ -197,20 +197,19 @@ impl RelPath {
         path
     }
 
-    /// The directory this path is in, and its last component; none for the root
-    /// and for what has no name.
+    /// The parent directory and the last component; none for the root and a nameless path.
     #[must_use]
     pub fn split(&self) -> Option<(Self, Name)> {
         self.cut().map(|(parent, name)| (Self(parent.to_vec()), Name(name.into())))
     }
 
-    /// The directory this path is in; see [`RelPath::split`].
+    /// The parent directory; see [`RelPath::split`].
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         self.cut().map(|(parent, _)| Self(parent.to_vec()))
     }
 
-    /// Its last component; see [`RelPath::split`].
+    /// The last component; see [`RelPath::split`].
     #[must_use]
     pub fn name(&self) -> Option<Name> {
         self.cut().map(|(_, name)| Name(name.into()))
@@ -239,8 +238,7 @@ impl RelPath {
             || (self.0.starts_with(&ancestor.0) && self.0.get(ancestor.0.len()) == Some(&b'/'))
     }
 
-    /// This path after `from`, which it is or lies below, was renamed to `to`;
-    /// none if it lies elsewhere.
+    /// This path after a rename of its prefix `from` to `to`; none if it lies elsewhere.
     #[must_use]
     pub fn moved(&self, from: &Self, to: &Self) -> Option<Self> {
         if !self.starts_with(from) || from.is_root() {
@@ -250,8 +248,8 @@ impl RelPath {
         Some(Self([&to.0, rest].concat()))
     }
 
-    /// The path as seen from a directory (see [`RelPath::directories`]); none
-    /// if it is not below it.
+    /// The path relative to a directory (see [`RelPath::directories`]); none if it does not lie
+    /// below.
     #[must_use]
     pub fn below(&self, directory: &[u8]) -> Option<Self> {
         if directory.is_empty() {
@@ -261,8 +259,8 @@ impl RelPath {
         Some(Self(rest.to_vec()))
     }
 
-    /// The directories that the path is in, as their bytes: the nearest
-    /// first, the root (empty) last. None for the root.
+    /// The directories above the path, as bytes: the nearest first, the root (empty) last. None for
+    /// the root.
     pub fn directories(&self) -> impl Iterator<Item = &[u8]> {
         let up = |path: &[u8]| path.iter().rposition(|&b| b == b'/').unwrap_or(0);
         let first = (!self.is_root() && !self.is_nameless()).then(|| &self.0[..up(&self.0)]);
@@ -308,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn path_of_components_is_checked_by_component() {
+    fn path_of_components_checks_each_component() {
         let of = |text: &str| RelPath::of_components(text.as_bytes().to_vec());
         assert_eq!(of("a/bc"), Ok(path("a/bc")));
         for bad in ["", "/a", "a//b", "a/", "a/..", ".", "a\0"] {
@@ -318,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_moves_with_what_it_lies_below() {
+    fn path_moves_with_its_renamed_ancestor() {
         let moved = |at, from, to| path(at).moved(&path(from), &path(to));
         assert_eq!(moved("a/b/c", "a/b", "d"), Some(path("d/c")));
         assert_eq!(moved("a/b", "a/b", "d/e"), Some(path("d/e")));
@@ -327,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_below_whole_components_only() {
+    fn path_is_below_whole_components_only() {
         assert_eq!(path("a/b/c").below(b"a"), Some(path("b/c")));
         assert_eq!(path("a/b").below(b""), Some(path("a/b")));
         assert_eq!(path("ab").below(b"a"), None);

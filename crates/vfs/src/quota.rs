@@ -1,31 +1,31 @@
-//! Limits of what one user may store.
+//! Quotas of users.
 
-/// What a user stores on a file system, and how much it may be.
+/// Usage and limits of one user on a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Stored now, in bytes.
+    /// Usage in bytes.
     pub used_bytes: u64,
     /// The limits.
     pub limits: QuotaLimits,
 }
 
-/// How much a user may store; none for any amount.
+/// Limits of one user; none means unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuotaLimits {
-    /// More is let pass for a while.
+    /// Soft limit in bytes: exceeding it is permitted for a grace period.
     pub soft_bytes: Option<u64>,
-    /// Never more.
+    /// Hard limit in bytes.
     pub hard_bytes: Option<u64>,
 }
 
-/// What a file system does about quotas of users.
+/// State of user quotas on a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuotaState {
-    /// Nothing.
+    /// The file system has no quotas.
     #[default]
     Absent,
-    /// What each stores is counted.
+    /// The file system accounts usage only.
     Counted,
-    /// And nobody may store more than their limit.
+    /// The file system enforces the limits.
     Enforced,
 }

@@ -1,20 +1,21 @@
-//! Trees as they were.
+//! Snapshots of a tree.
 
 use crate::{Result, Timestamp, Vfs};
 use std::sync::Arc;
 
-/// The states of a tree that were kept. Calls may take long.
+/// Snapshots of one tree. Calls may take long.
 pub trait Snapshots: Send + Sync + std::fmt::Debug {
-    /// When they were made, newest first, whole seconds, none twice. Bounded by the backend.
+    /// Creation times, newest first, in whole seconds, without duplicates. The backend bounds the
+    /// count.
     ///
     /// # Errors
-    /// [`crate::FsError::NotFound`] if the place where they are kept is not there,
+    /// [`crate::FsError::NotFound`] if the directory of the snapshots is missing,
     /// [`crate::FsError::Io`].
     fn list(&self) -> Result<Vec<Timestamp>>;
 
-    /// The tree as it was at `at`, one of those listed.
+    /// The snapshot of the time `at`, one of those listed.
     ///
     /// # Errors
-    /// [`crate::FsError::NotFound`] if none was made then, or it has gone.
+    /// [`crate::FsError::NotFound`] if there is no such snapshot any more.
     fn open(&self, at: Timestamp) -> Result<Arc<dyn Vfs>>;
 }

@@ -1,4 +1,4 @@
-//! Named streams: further bytes that a node keeps under names of their own.
+//! Named streams: further data of a node under names of their own.
 
 use crate::FsError;
 use crate::path::check_label;
@@ -39,7 +39,7 @@ impl fmt::Debug for StreamName {
 /// One stream of a node at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamEntry {
-    /// Its name as it is stored.
+    /// Its name as stored.
     pub name: StreamName,
     /// Length in bytes.
     pub size_bytes: u64,

@@ -1,51 +1,51 @@
-//! What requests have heard, in a process of its own: changes are counted for the whole of it.
+//! Freshness of feeds, in a process of its own because changes are counted per process.
 
 use std::sync::{Mutex, PoisonError};
 use vfs::ArrivalOrder;
-use vfs::freshness::{Listener, changing};
+use vfs::freshness::{FeedFreshness, begin_change};
 
-/// Each of these tests counts changes.
+/// Serialises these tests, because each counts changes.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
-fn one_request_hears_once_and_again_after_what_this_process_changes() {
+fn request_drains_once_and_again_after_own_changes() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (one, other) = (Listener::default(), Listener::default());
+    let (one, other) = (FeedFreshness::default(), FeedFreshness::default());
     let request = ArrivalOrder::next();
-    let listen = |listener: &Listener| listener.listen(|| {});
-    assert!(!one.has_heard(request));
-    listen(&one);
-    assert!(one.has_heard(request) && !other.has_heard(request));
-    drop(changing());
-    assert!(!one.has_heard(request));
-    listen(&one);
-    std::thread::spawn(|| drop(changing())).join().unwrap();
-    assert!(!one.has_heard(request), "whichever thread that is");
-    one.listen(|| drop(changing()));
-    assert!(!one.has_heard(request), "also meanwhile");
-    listen(&one);
-    listen(&other);
-    assert!(one.has_heard(request) && other.has_heard(request), "each for itself");
-    assert!(!one.has_heard(ArrivalOrder::next()), "another request, which came later");
+    let refresh = |listener: &FeedFreshness| listener.refresh(|| {});
+    assert!(!one.is_fresh_for(request));
+    refresh(&one);
+    assert!(one.is_fresh_for(request) && !other.is_fresh_for(request));
+    drop(begin_change());
+    assert!(!one.is_fresh_for(request));
+    refresh(&one);
+    std::thread::spawn(|| drop(begin_change())).join().unwrap();
+    assert!(!one.is_fresh_for(request), "whichever thread that is");
+    one.refresh(|| drop(begin_change()));
+    assert!(!one.is_fresh_for(request), "also meanwhile");
+    refresh(&one);
+    refresh(&other);
+    assert!(one.is_fresh_for(request) && other.is_fresh_for(request), "each for itself");
+    assert!(!one.is_fresh_for(ArrivalOrder::next()), "another request, which came later");
 }
 
 #[test]
-fn requests_that_had_come_by_then_need_not_ask_again() {
+fn earlier_requests_need_no_further_drain() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let one = Listener::default();
+    let one = FeedFreshness::default();
     let (first, second) = (ArrivalOrder::next(), ArrivalOrder::next());
-    one.listen(|| {});
+    one.refresh(|| {});
     let later = ArrivalOrder::next();
-    assert!(one.has_heard(first) && one.has_heard(second));
-    assert!(!one.has_heard(later));
-    one.listen(|| {});
-    assert!(one.has_heard(later));
+    assert!(one.is_fresh_for(first) && one.is_fresh_for(second));
+    assert!(!one.is_fresh_for(later));
+    one.refresh(|| {});
+    assert!(one.is_fresh_for(later));
     let meanwhile = ArrivalOrder::next();
-    one.listen(|| {});
-    assert!(one.has_heard(meanwhile));
+    one.refresh(|| {});
+    assert!(one.is_fresh_for(meanwhile));
     let during = std::cell::Cell::new(None);
-    one.listen(|| during.set(Some(ArrivalOrder::next())));
-    assert!(during.get().is_some_and(|order| !one.has_heard(order)), "it came while that asked");
-    drop(changing());
-    assert!(!one.has_heard(first), "something was changed");
+    one.refresh(|| during.set(Some(ArrivalOrder::next())));
+    assert!(during.get().is_some_and(|order| !one.is_fresh_for(order)), "it came while that asked");
+    drop(begin_change());
+    assert!(!one.is_fresh_for(first), "something was changed");
 }

@@ -8,7 +8,7 @@ use crate::context::RequestContext;
 use crate::table::{FileState, lock};
 use grants::{CacheOwner, OpenId};
 use std::sync::{Arc, Weak};
-use vfs::{FileKind, FsError, Node, OutsideChange, OutsideWatch, ServerWork, Vfs};
+use vfs::{ExternalChange, ExternalWatch, FileKind, FsError, Node, ServerWork, Vfs};
 
 /// Owner of external changes, which belong to no open.
 const NOBODY: CacheOwner = CacheOwner::Open(OpenId(0));
@@ -18,7 +18,7 @@ const NOBODY: CacheOwner = CacheOwner::Open(OpenId(0));
 pub(crate) struct ExternalChangeWatch {
     every_write: bool,
     /// Watch that ends on drop.
-    _watch: Box<dyn OutsideWatch>,
+    _watch: Box<dyn ExternalWatch>,
 }
 
 impl FileState {
@@ -44,7 +44,7 @@ impl FileState {
         let work = ServerWork::Watch;
         let watch = match node.kind() {
             FileKind::Directory => {
-                vfs.watch(work, &**node, Arc::new(move |_: &OutsideChange| changed(&weak)))
+                vfs.watch(work, &**node, Arc::new(move |_: &ExternalChange| changed(&weak)))
             }
             _ => vfs.watch_file(work, node, every_write, Arc::new(move || changed(&weak))),
         };

@@ -9,19 +9,19 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use vfs::Keyed;
+use vfs::KeyedBuildHasher;
 
 /// Lease keys of one client: two and a half times the largest known number of open files of a
 /// client, at a hundred bytes each.
 pub const KEYS_PER_CLIENT_MAX: usize = 1 << 18;
 
 /// Files by lease key, of one client.
-type ClientKeys = HashMap<[u8; 16], Weak<FileState>, Keyed>;
+type ClientKeys = HashMap<[u8; 16], Weak<FileState>, KeyedBuildHasher>;
 
 /// Lease keys of all clients.
 #[derive(Debug, Default)]
 pub(crate) struct KeyIndex {
-    clients: Mutex<HashMap<[u8; 16], ClientKeys, Keyed>>,
+    clients: Mutex<HashMap<[u8; 16], ClientKeys, KeyedBuildHasher>>,
     /// Number of directories that clients cache.
     directories: AtomicUsize,
 }

@@ -11,8 +11,8 @@ use crate::{Access, Caller, OpenFile, OpenPlan, RequestFiles, Share};
 use acl::{ExecuteRule, PosixAcl};
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Attributes, DosInfo, Elevated, FileKind, FsError, Node, OwnerChange,
-    RelPath, Result, SecurityChange, ServerWork, Stored, TimeChange, Wanted,
+    Actor, AttributeChanges, AttributeRequest, Attributes, DosInfo, Elevated, FileKind, FsError,
+    MetadataPresence, Node, OwnerChange, RelPath, Result, SecurityChange, ServerWork, TimeChange,
 };
 
 /// Changes to an object's attributes; the default changes nothing.
@@ -49,14 +49,15 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn object_attributes_alone(&self, object: &Object) -> Result<Attributes> {
-        object.node.attributes(Wanted::default())
+        object.node.attributes(AttributeRequest::default())
     }
 
     /// Change attribute of a directory before one of its names changes; see
-    /// [`vfs::Vfs::known_change`].
+    /// [`vfs::Vfs::cached_change_attribute`].
     #[must_use]
     pub fn change_before(&self, directory: &Object) -> u64 {
-        let known = directory.volume.vfs.known_change(&*directory.node, self.context.order());
+        let known =
+            directory.volume.vfs.cached_change_attribute(&*directory.node, self.context.order());
         known.unwrap_or_else(|| self.change_after(directory))
     }
 
@@ -66,7 +67,7 @@ impl RequestFiles {
         directory
             .volume
             .vfs
-            .look_at_change(self.context.call(LOCATE), &*directory.node)
+            .change_attribute(self.context.call(LOCATE), &*directory.node)
             .unwrap_or_default()
     }
 
@@ -91,8 +92,8 @@ impl RequestFiles {
     ) -> Result<Access> {
         // DOS attributes of a directory withhold no rights.
         let is_directory = object.kind() == FileKind::Directory;
-        let wanted = if is_directory { Wanted::default() } else { WANTED };
-        let is_all = |seen: &Attributes| is_directory || seen.stored != Stored::UNKNOWN;
+        let wanted = if is_directory { AttributeRequest::default() } else { WANTED };
+        let is_all = |seen: &Attributes| is_directory || seen.stored != MetadataPresence::UNKNOWN;
         let attributes = match seen.filter(is_all) {
             Some(seen) => seen,
             None => object.node.attributes(wanted)?,
@@ -162,7 +163,7 @@ impl RequestFiles {
         let (caller, object) = (caller.clone(), object.clone());
         let (table, context) = (self.table.clone(), self.context.clone());
         // The object is open, so this reads and writes no more than a create does.
-        let is_quick = object.volume.vfs.creates_at_once();
+        let is_quick = object.volume.vfs.creates_without_waiting();
         let call = move || {
             change(&caller, &object, &changes, lifecycle)?;
             if !table.reports_changes() {
@@ -284,7 +285,7 @@ fn change_checked(
     lifecycle: Lifecycle,
 ) -> Result<()> {
     let node = &object.node;
-    let present = node.attributes(Wanted::default())?;
+    let present = node.attributes(AttributeRequest::default())?;
     check_new_owner(caller, &present, changes.owner)?;
     let is_creator = lifecycle == Lifecycle::Created && is_own(caller, &present);
     if !is_creator && !lets_change(caller, object, &present, &changes) {
@@ -296,7 +297,7 @@ fn change_checked(
         let taken = AttributeChanges { owner, ..AttributeChanges::default() };
         let taker = match confirms_owner(caller, &present, owner) {
             true => caller.identity.actor(),
-            false => Actor::beyond(&caller.identity, Elevated::TakeOwnership),
+            false => Actor::elevate(&caller.identity, Elevated::TakeOwnership),
         };
         match changes.mode {
             None => node.set_attributes(taker, &taken)?,

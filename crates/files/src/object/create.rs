@@ -10,7 +10,8 @@ use crate::{
 };
 use std::sync::Arc;
 use vfs::{
-    ChildName, Expected, FsError, Name, NameActor, NewChild, Opened, RelPath, Result, SpecialKind,
+    ChildName, ExpectedChild, FsError, Name, NameActor, NewChild, OpenedNode, RelPath, Result,
+    SpecialKind,
 };
 
 /// Object to create.
@@ -140,7 +141,7 @@ fn create(
         NewObject::Special { kind, mode } => {
             let mode = mode.unwrap_or(NewMode::exactly(options.file_mode)).at_creation();
             let kind = *kind;
-            (vfs.make_special(actor, path, kind, mode), NewChild::Special { kind, mode })
+            (vfs.create_special(actor, path, kind, mode), NewChild::Special { kind, mode })
         }
         NewObject::Directory { .. } => return Err(FsError::InvalidParameter),
     };
@@ -149,7 +150,8 @@ fn create(
         // not grant creating a device.
         Err(FsError::AccessDenied) if is_granted && !new.is_device() => {
             let child = ChildName { directory: &*directory.node, path };
-            let opened = vfs.make_in(NameActor::Granted(&caller.identity), child, new_child)?;
+            let opened =
+                vfs.create_special_in(NameActor::Granted(&caller.identity), child, new_child)?;
             Ok(CreatedObject { opened, is_granted })
         }
         other => Ok(CreatedObject { opened: other?, is_granted: false }),
@@ -158,16 +160,16 @@ fn create(
 
 /// An object that was just created.
 pub(super) struct CreatedObject {
-    opened: Opened,
+    opened: OpenedNode,
     /// Whether a stored descriptor granted the creation, which POSIX refuses.
     is_granted: bool,
 }
 
 impl Object {
     /// Its current state, for access checks.
-    pub(super) fn opened(&self) -> Result<Opened> {
-        let attributes = self.node.attributes(vfs::Wanted::default())?;
-        Ok(Opened { node: self.node.clone(), attributes, path: self.present_path()? })
+    pub(super) fn opened(&self) -> Result<OpenedNode> {
+        let attributes = self.node.attributes(vfs::AttributeRequest::default())?;
+        Ok(OpenedNode { node: self.node.clone(), attributes, path: self.present_path()? })
     }
 
     /// As [`Object::with_stable_path`], for a creating call: an object created elsewhere is removed.
@@ -175,7 +177,7 @@ impl Object {
         &self,
         caller: &Caller,
         call: impl Fn(&RelPath) -> Result<CreatedObject>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.with_stable_path(|path| {
             let CreatedObject { opened, is_granted } = call(path)?;
             let is_here = self.present_path().as_ref() == Ok(path);
@@ -185,7 +187,7 @@ impl Object {
                     true => vfs.remove_in(
                         NameActor::Granted(user),
                         ChildName { directory: &*self.node, path: &opened.path },
-                        Expected { key, is_file_as_seen: false },
+                        ExpectedChild { key, is_file_as_seen: false },
                     ),
                     false => vfs.remove(user.actor(), &opened.path, key),
                 };

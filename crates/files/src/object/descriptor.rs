@@ -4,7 +4,7 @@ use super::{Object, ObjectOpen, OpenAt};
 use crate::{Access, Ace, Caller, Descriptor, OpenPlan, RequestFiles, SecurityParts, Share};
 use acl::{NamedList, NamedWho, Sid, control};
 use std::sync::Arc;
-use vfs::{FileKind, FsError, Result, Wanted};
+use vfs::{AttributeRequest, FileKind, FsError, Result};
 
 /// The DACL alone.
 const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: true, sacl: false };
@@ -56,7 +56,7 @@ impl RequestFiles {
     /// As [`RequestFiles::object_descriptor`].
     pub async fn object_list(&self, caller: &Arc<Caller>, object: &Object) -> Result<NamedList> {
         let shown = self.object_descriptor(caller, object, LIST).await?;
-        let attributes = object.node.attributes(Wanted::default())?;
+        let attributes = object.node.attributes(AttributeRequest::default())?;
         let has = |bit| shown.control & bit != 0;
         let (is_inherited, is_protected) =
             (has(control::DACL_AUTO_INHERITED), has(control::DACL_PROTECTED));
@@ -81,7 +81,7 @@ impl RequestFiles {
         object: &Object,
         list: &NamedList,
     ) -> Result<()> {
-        let attributes = object.node.attributes(Wanted::default())?;
+        let attributes = object.node.attributes(AttributeRequest::default())?;
         let is_directory = object.kind() == FileKind::Directory;
         let dacl = acl::from_named(&list.entries, attributes.uid, attributes.gid, is_directory);
         let dacl = dacl.ok_or(FsError::TooLarge)?;

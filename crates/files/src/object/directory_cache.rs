@@ -5,7 +5,7 @@
 use crate::table::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
-use vfs::{Keyed, Node, NodeHandle, Vfs};
+use vfs::{KeyedBuildHasher, Node, NodeHandle, Vfs};
 
 /// Maximum of cached directories, and of their descriptors.
 const DIRECTORIES_MAX: usize = 4096;
@@ -23,7 +23,7 @@ pub(crate) struct DirectoryCache(Mutex<DirectoryCacheState>);
 
 #[derive(Debug, Default)]
 struct DirectoryCacheState {
-    by_handle: HashMap<NodeHandle, CachedDirectory, Keyed>,
+    by_handle: HashMap<NodeHandle, CachedDirectory, KeyedBuildHasher>,
     /// Handles in order of insertion.
     order: VecDeque<NodeHandle>,
 }

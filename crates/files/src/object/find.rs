@@ -5,8 +5,8 @@ use crate::server_work::LOCATE;
 use crate::{Caller, RequestFiles, Volume};
 use std::sync::Arc;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, FileKind, FsError, Name, OpenHow, Opened, RelPath, Result,
-    ServerWork, Wait, Wanted,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, FileKind, FsError, Name, OpenHow,
+    OpenedNode, RelPath, Result, ServerWork, Wait,
 };
 
 /// Limit of retries after a directory was moved during an operation.
@@ -45,7 +45,7 @@ impl RequestFiles {
         let (table, is_sealed) = (self.table.clone(), self.seal.is_some());
         let directory_cache = self.directory_cache.clone();
         self.offload(move || {
-            let found = volume.vfs.find(LOCATE, &handle, Wanted::default())?;
+            let found = volume.vfs.find(LOCATE, &handle, AttributeRequest::default())?;
             let known = table.find(found.attributes.key);
             let is_open = known.is_some_and(|state| state.is_open_in(&volume.vfs));
             let is_named = found.attributes.links > 0;
@@ -67,7 +67,7 @@ impl RequestFiles {
     /// The object from a cache, if it still exists.
     fn find_cached(&self, volume: &Arc<Volume>, handle: &Handle) -> Option<Object> {
         let Some(node) = self.directory_cache.find(&volume.vfs, handle.node()) else {
-            let (node, path) = volume.vfs.find_known(handle.node(), self.context.order())?;
+            let (node, path) = volume.vfs.find_cached(handle.node(), self.context.order())?;
             let is_served = volume.options.veto_names.check(&path, false).is_ok();
             return is_served.then(|| Object { volume: volume.clone(), node, path });
         };
@@ -221,6 +221,6 @@ impl Object {
     }
 }
 
-pub(super) fn object_of(volume: &Arc<Volume>, opened: Opened) -> Object {
+pub(super) fn object_of(volume: &Arc<Volume>, opened: OpenedNode) -> Object {
     Object { volume: volume.clone(), node: opened.node, path: opened.path }
 }

@@ -6,8 +6,8 @@ use crate::context::RequestContext;
 use crate::{Access, Caller, RequestFiles};
 use std::sync::Arc;
 use vfs::{
-    Actor, Attributes, Choice, FileKind, FsError, ListSink, ListWanted, Name, Node, OpenHow,
-    Result, ServerWork, Wait,
+    Actor, Attributes, EntryChoice, FileKind, FsError, ListSink, ListingRequest, Name, Node,
+    OpenHow, Result, ServerWork, Wait,
 };
 
 /// A directory entry with its object.
@@ -183,7 +183,7 @@ struct ListingSink<'l, T> {
 impl<'l, T: ObjectListSink> ListingSink<'l, T> {
     fn new(listing: &'l mut Listing<T>, node: &'l dyn Node, count_max: usize) -> Self {
         let batches_handles =
-            listing.wish.handles.is_some() && listing.directory.volume.vfs.knows_handles();
+            listing.wish.handles.is_some() && listing.directory.volume.vfs.caches_handles();
         let (children, places) = (Vec::new(), Vec::new());
         Self { listing, node, count_max, batches_handles, children, places }
     }
@@ -194,7 +194,7 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
             return true;
         }
         let vfs = &self.listing.directory.volume.vfs;
-        let known = vfs.known_handles(self.node, &self.children);
+        let known = vfs.cached_handles(self.node, &self.children);
         let children = std::mem::take(&mut self.children).into_iter().zip(known);
         let places = std::mem::take(&mut self.places);
         for (((name, attributes), known), (cookie, mounted_on)) in children.zip(places) {
@@ -223,22 +223,22 @@ impl<'l, T: ObjectListSink> ListingSink<'l, T> {
 }
 
 impl<T: ObjectListSink> ListSink for ListingSink<'_, T> {
-    fn choose(&mut self, name: &[u8], _: u64) -> Choice {
+    fn choose(&mut self, name: &[u8], _: u64) -> EntryChoice {
         let Listing { directory, wish, count, bytes, .. } = &*self.listing;
         if directory.volume.options.veto_names.has(name) {
-            return Choice::Pass;
+            return EntryChoice::Pass;
         }
         let name_bytes = bytes + name.len();
         let all_bytes = name_bytes.saturating_add((count + 1) * wish.entry_bytes);
         let is_full = name_bytes > wish.name_bytes_max || all_bytes > wish.bytes_max;
         if (is_full && *count > 0) || *count >= self.count_max {
-            Choice::Stop
+            EntryChoice::Stop
         } else {
-            Choice::Take
+            EntryChoice::Take
         }
     }
 
-    fn put(&mut self, entry: vfs::Listed<'_>) -> bool {
+    fn put(&mut self, entry: vfs::ListedEntry<'_>) -> bool {
         let (Ok(name), Some(attributes)) = (Name::new(entry.name), entry.attributes) else {
             return true;
         };
@@ -263,7 +263,7 @@ impl<T: ObjectListSink> ListSink for ListingSink<'_, T> {
         is_taken
     }
 
-    fn put_unseen(&mut self, entry: vfs::Listed<'_>, error: FsError) -> bool {
+    fn put_inaccessible(&mut self, entry: vfs::ListedEntry<'_>, error: FsError) -> bool {
         let Ok(name) = Name::new(entry.name) else { return true };
         if self.listing.directory.volume.options.hide_unreadable {
             return true;
@@ -311,7 +311,7 @@ impl<T: ObjectListSink> Listing<T> {
     /// if its contents are cached.
     fn run(&mut self, count_max: usize) -> Result<()> {
         let count_max = count_max.min(self.wish.count_max);
-        let wanted = ListWanted {
+        let wanted = ListingRequest {
             attributes: true,
             stored: self.wish.stored.then_some(ServerWork::Metadata),
             few: count_max == 1,
@@ -324,7 +324,7 @@ impl<T: ObjectListSink> Listing<T> {
             None => {
                 let (node, cookie) = (self.directory.node.clone(), self.cookie);
                 let known = |sink: &mut ListingSink<'_, T>| {
-                    vfs.list_known(&*node, actor, cookie, wanted, sink)
+                    vfs.list_cached(&*node, actor, cookie, wanted, sink)
                 };
                 if self.take(&*node, count_max, known)? {
                     return Ok(());

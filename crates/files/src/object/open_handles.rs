@@ -6,7 +6,7 @@ use crate::table::lock;
 use crate::{OpenFile, RequestFiles, Volume};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, Weak};
-use vfs::{Attributes, Keyed, NodeHandle, Wanted};
+use vfs::{AttributeRequest, Attributes, KeyedBuildHasher, NodeHandle};
 
 /// Maximum of indexed handles.
 const HANDLES_MAX: usize = 4096;
@@ -17,7 +17,7 @@ pub(crate) struct OpenHandles(Mutex<OpenHandlesState>);
 
 #[derive(Debug, Default)]
 struct OpenHandlesState {
-    by_handle: HashMap<NodeHandle, Weak<OpenFile>, Keyed>,
+    by_handle: HashMap<NodeHandle, Weak<OpenFile>, KeyedBuildHasher>,
     /// Handles in order of insertion.
     order: VecDeque<NodeHandle>,
 }
@@ -57,6 +57,6 @@ impl RequestFiles {
         // Checks the same as a lookup by handle.
         let is_served = || volume.options.veto_names.check(&open.path(), false).is_ok();
         let is_looked_at = is_this && is_served();
-        is_looked_at.then(|| open.node.attributes(Wanted::default()).ok()).flatten()
+        is_looked_at.then(|| open.node.attributes(AttributeRequest::default()).ok()).flatten()
     }
 }

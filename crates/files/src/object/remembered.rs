@@ -1,4 +1,4 @@
-//! Recently created files that the backend remembers ([`vfs::Vfs::remembered`]): lookup and removal
+//! Recently created files that the backend remembers ([`vfs::Vfs::cached_attributes_and_handle`]): lookup and removal
 //! by name without opening them.
 
 use super::{Handle, Object, VolumeId};
@@ -13,7 +13,7 @@ use crate::{Access, Caller, RequestFiles, Share, Volume};
 use acl::ExecuteRule;
 use grants::{CacheOwner, OpenWish};
 use std::sync::Arc;
-use vfs::{Attributes, Case, FileKind, KnownOpen, Name, NodeHandle, RelPath, Result, Wait};
+use vfs::{Attributes, Case, FileKind, Name, NodeHandle, OpenWithSecurity, RelPath, Result, Wait};
 
 impl RequestFiles {
     /// Handle and attributes of the file `name` in `directory`, if the backend knows both without
@@ -112,7 +112,7 @@ impl Object {
         }
         self.volume.options.veto_names.check(path, false).ok()?;
         let actor = context.call(caller.identity.actor());
-        self.volume.vfs.remembered(actor, &*self.node, path)
+        self.volume.vfs.cached_attributes_and_handle(actor, &*self.node, path)
     }
 }
 
@@ -132,7 +132,7 @@ fn lets_remove(
         else {
             return Access::NONE;
         };
-        let KnownOpen { opened, security } = &known;
+        let OpenWithSecurity { opened, security } = &known;
         is_refused = certainly_unwritable(caller, &opened.attributes, attributes.uid);
         let subject = (&*opened.node, &opened.attributes, security.as_deref());
         rights_to(volume, caller, subject, ExecuteRule::WithRead)

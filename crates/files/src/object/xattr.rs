@@ -7,7 +7,7 @@ use crate::watch::{ChangeKind, Filter};
 use crate::{Access, Caller, RequestFiles};
 use acl::ExecuteRule;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use vfs::{FileKey, FsError, RelPath, Result, Wanted, XattrName};
+use vfs::{AttributeRequest, FileKey, FsError, RelPath, Result, XattrName};
 
 /// Number of locks for existence checks of attributes: files that share a lock wait for each other.
 const XATTR_LOCKS: usize = 64;
@@ -131,7 +131,7 @@ impl RequestFiles {
 
 /// Checks that the caller has the right, which a stored descriptor may grant.
 fn need(caller: &Caller, object: &Object, right: Access) -> Result<()> {
-    let attributes = object.node.attributes(Wanted::default())?;
+    let attributes = object.node.attributes(AttributeRequest::default())?;
     let subject = (&*object.node, &attributes, None);
     let rights = rights_to(&object.volume, caller, subject, ExecuteRule::ByBit);
     if rights.contains(right) { Ok(()) } else { Err(FsError::AccessDenied) }

@@ -9,14 +9,14 @@ use crate::{Caller, Volume};
 use acl::{Creator, Descriptor, PosixFacts, Sid, control};
 use std::sync::Arc;
 use vfs::{
-    AttributeChanges, ChildName, CreateHow, CreationMode, DosInfo, FileKind, FsError,
-    Initialisation, NameActor, Node, NodeInitialiser, Opened, OwnerChange, Result, SecurityChange,
-    TimeChange, Wanted,
+    AttributeChanges, AttributeRequest, ChildName, CreateHow, CreationMode, DosInfo, FileKind,
+    FsError, Initialisation, NameActor, Node, NodeInitialiser, OpenedNode, OwnerChange, Result,
+    SecurityChange, TimeChange,
 };
 
 /// A node that was just created.
 pub(super) struct CreatedNode {
-    pub opened: Opened,
+    pub opened: OpenedNode,
     /// Directory whose stored descriptor granted the creation, if POSIX mode bits refused it.
     pub granted_in: Option<Arc<dyn Node>>,
 }
@@ -40,7 +40,7 @@ impl NodeInitialiser for RequestInitialiser<'_> {
         self.descriptor.is_some()
     }
 
-    fn initialise(&self, new: &Opened) -> Result<Initialisation> {
+    fn initialise(&self, new: &OpenedNode) -> Result<Initialisation> {
         let Self { opening, descriptor } = self;
         let mut initialised = Initialisation::Complete;
         if let Some(descriptor) = descriptor {
@@ -80,7 +80,7 @@ impl Opening {
     pub(super) fn create_node(
         &self,
         is_directory: bool,
-        granted_in: Option<&Opened>,
+        granted_in: Option<&OpenedNode>,
         descriptor: Option<&Descriptor>,
     ) -> Result<CreatedNode> {
         let dos = new_bits(self.plan.dos_bits, is_directory)
@@ -97,7 +97,7 @@ impl Opening {
             // A POSIX caller requests no DOS attributes, and a new file has only those it is given.
             wanted: match dos.is_some() || is_initialised || !self.is_posix() {
                 true => WANTED,
-                false => Wanted::default(),
+                false => AttributeRequest::default(),
             },
             initialiser: if is_initialised { Some(&initialiser) } else { None },
         };
@@ -119,7 +119,7 @@ impl Opening {
 
     /// Applies the requested allocation and compression to a new file. Returns whether its
     /// attributes may have changed.
-    pub(super) fn shape_data(&self, opened: &Opened, is_directory: bool) -> Result<bool> {
+    pub(super) fn shape_data(&self, opened: &OpenedNode, is_directory: bool) -> Result<bool> {
         let expands = self.plan.uncompressed && opened.attributes.compressed;
         if expands {
             opened.node.set_compressed(self.user(), false)?;
@@ -133,7 +133,7 @@ impl Opening {
     }
 
     /// Truncates an existing file by POSIX rules: streams, DOS and extended attributes stay.
-    pub(super) fn truncate(&self, opened: &Opened) -> Result<()> {
+    pub(super) fn truncate(&self, opened: &OpenedNode) -> Result<()> {
         opened.node.set_size(self.user(), 0)?;
         let present = &opened.attributes;
         // A write sets the archive attribute.
@@ -144,7 +144,7 @@ impl Opening {
 
     /// Truncates an existing file, removes its streams and sets the attributes of a new file.
     /// MS-FSA 2.1.5.1.2.
-    pub(super) fn overwrite(&self, opened: &Opened) -> Result<()> {
+    pub(super) fn overwrite(&self, opened: &OpenedNode) -> Result<()> {
         let present = &opened.attributes;
         let bits = new_bits(self.plan.dos_bits, false).or(present.dos.bits.map(|_| dos::ARCHIVE));
         // Reads the streams first, so that nothing changes if they are out of reach.
@@ -168,7 +168,7 @@ impl Opening {
 
     /// Sets times, DOS attributes and extended attributes of a truncated file, and reserves its
     /// allocation.
-    fn initialise_truncated(&self, opened: &Opened, bits: Option<u32>) -> Result<()> {
+    fn initialise_truncated(&self, opened: &OpenedNode, bits: Option<u32>) -> Result<()> {
         let present = &opened.attributes;
         let changes = AttributeChanges {
             // The backend does not change the times when it truncates an empty file.
@@ -186,7 +186,7 @@ impl Opening {
         }
     }
 
-    fn set_xattrs(&self, opened: &Opened) -> Result<()> {
+    fn set_xattrs(&self, opened: &OpenedNode) -> Result<()> {
         if self.plan.xattrs.is_empty() {
             return Ok(());
         }
@@ -248,7 +248,12 @@ fn has_list(descriptor: &Descriptor) -> bool {
 }
 
 /// Reserves space, where the backend can, within the share's remaining size.
-pub(super) fn reserve(volume: &Volume, caller: &Caller, opened: &Opened, bytes: u64) -> Result<()> {
+pub(super) fn reserve(
+    volume: &Volume,
+    caller: &Caller,
+    opened: &OpenedNode,
+    bytes: u64,
+) -> Result<()> {
     volume.claim_room(bytes)?;
     match opened.node.allocate(caller.identity.actor(), 0, bytes) {
         // Allocation is advisory where the file system cannot reserve.

@@ -9,11 +9,11 @@ use crate::authorize::{
 use crate::shown_link::leads_to_directory;
 use crate::volume::dos;
 use acl::{Access, Descriptor, ExecuteRule};
-use vfs::{FileKind, FsError, Identity, KnownOpen, Opened, Result, Wait};
+use vfs::{FileKind, FsError, Identity, OpenWithSecurity, OpenedNode, Result, Wait};
 
 impl Opening {
     /// Checks that the node is of the requested kind.
-    pub(super) fn check_kind(&self, opened: &Opened) -> Result<()> {
+    pub(super) fn check_kind(&self, opened: &OpenedNode) -> Result<()> {
         let OpenPlan { kind: wished, no_follow, .. } = &self.plan;
         let kind = opened.attributes.kind;
         let is_directory = kind == FileKind::Directory;
@@ -89,7 +89,12 @@ impl Opening {
     }
 
     /// Checks the DOS attributes read-only, hidden and system. MS-FSA 2.1.5.1.2.
-    pub(super) fn check_bits(&self, opened: &Opened, granted: Access, wait: Wait) -> Result<()> {
+    pub(super) fn check_bits(
+        &self,
+        opened: &OpenedNode,
+        granted: Access,
+        wait: Wait,
+    ) -> Result<()> {
         let attributes = &opened.attributes;
         let bits = attributes.dos.bits.unwrap_or(0);
         let writes = self.replaces() || self.desired.intersects(WRITES);
@@ -127,14 +132,18 @@ impl Opening {
     ///
     /// # Errors
     /// [`FsError::WouldBlock`] if the directory is not cached, with [`Wait::Never`].
-    pub(super) fn parent_lets_delete(&self, child: Option<&Opened>, wait: Wait) -> Result<bool> {
+    pub(super) fn parent_lets_delete(
+        &self,
+        child: Option<&OpenedNode>,
+        wait: Wait,
+    ) -> Result<bool> {
         let mut would_block = false;
         let (volume, caller) = (&*self.volume, &*self.caller);
         let by_parent = || {
             let parent = self.parent_within(wait);
             would_block = matches!(parent, Err(FsError::WouldBlock));
             let Ok(parent) = parent else { return Access::NONE };
-            let KnownOpen { opened, security } = &parent;
+            let OpenWithSecurity { opened, security } = &parent;
             // Without a child, the answer must hold for a child of any other user.
             let owner = child.map_or(Identity::INVALID_ID, |child| child.attributes.uid);
             if certainly_unwritable(caller, &opened.attributes, owner)
@@ -159,7 +168,7 @@ impl Opening {
     pub(super) fn authorize_create(
         &self,
         is_directory: bool,
-    ) -> Result<(Opened, Option<Descriptor>)> {
+    ) -> Result<(OpenedNode, Option<Descriptor>)> {
         let plan = &self.plan;
         self.volume.check_changeable()?;
         if plan.delete_on_close && plan.dos_bits & dos::READONLY != 0 {
@@ -175,7 +184,7 @@ impl Opening {
             return Err(FsError::PrivilegeNotHeld);
         }
         let parent = self.parent()?;
-        let Opened { attributes, path, .. } = &parent.opened;
+        let OpenedNode { attributes, path, .. } = &parent.opened;
         if self.table.is_directory_delete_pending(attributes.key, &self.volume.vfs, path) {
             return Err(FsError::DeletePending);
         }
@@ -187,7 +196,7 @@ impl Opening {
     /// Rights of the creator: all that it requested, whatever the file inherits.
     pub(super) fn granted_to_creator(
         &self,
-        opened: &Opened,
+        opened: &OpenedNode,
         descriptor: Option<&Descriptor>,
     ) -> Access {
         let named = self.desired - Access::MAXIMUM_ALLOWED;

@@ -7,11 +7,11 @@ use crate::server_work::WANTED;
 use crate::table::OpenRefusal;
 use crate::watch::{ChangeKind, name_filter};
 use acl::{Access, Descriptor};
-use vfs::{Actor, FileKind, FsError, OpenHow, Opened, Result, ServerWork, Wait};
+use vfs::{Actor, FileKind, FsError, OpenHow, OpenedNode, Result, ServerWork, Wait};
 
 /// A created file or directory whose open is not registered yet.
 pub(super) struct UnregisteredNode {
-    pub opened: Opened,
+    pub opened: OpenedNode,
     /// Descriptor that is stored with it.
     pub descriptor: Option<Descriptor>,
     /// Whether an earlier try to register the open lost a race.

@@ -32,8 +32,8 @@ use grants::{CacheState, Caching, OpenId, Share};
 use origin::OpenOrigin;
 use std::sync::Arc;
 use vfs::{
-    Attributes, Case, CreationMode, FileKind, FsError, OpenHow, Opened, RelPath, Result,
-    StreamName, Wait, Wanted, XattrName,
+    AttributeRequest, Attributes, Case, CreationMode, FileKind, FsError, OpenHow, OpenedNode,
+    RelPath, Result, StreamName, Wait, XattrName,
 };
 
 /// Limit of retries after a race with another creator, remover or renamer.
@@ -364,7 +364,9 @@ impl Opening {
         caller: &Arc<Caller>,
         mut plan: OpenPlan,
     ) -> Result<Self> {
-        if let Some(cache) = plan.caching.as_mut().filter(|_| volume.features().changed_unheard) {
+        if let Some(cache) =
+            plan.caching.as_mut().filter(|_| volume.features().misses_remote_changes)
+        {
             cache.wanted = Caching::NONE;
         }
         let decode =
@@ -474,7 +476,7 @@ impl Opening {
             (Some(found), None) => self.open_existing(found, wait, version),
             (Some(found), Some(name)) => self.open_stream(found, name, version),
             // However fast the lookup was, creating may wait for the file system's journal.
-            (None, None) if wait == Wait::Never && !self.creates_at_once() => {
+            (None, None) if wait == Wait::Never && !self.creates_without_waiting() => {
                 Err(FsError::WouldBlock)
             }
             (None, None) => match self.create(version) {
@@ -530,7 +532,7 @@ impl Opening {
     /// Whether the path may lead elsewhere by now. Call it after the open is entered and before the
     /// file is changed, while the open can still be withdrawn. Renames and removals see the open
     /// from then on.
-    fn lost_its_path(&self, version: &TableVersion, opened: &Opened) -> Result<bool> {
+    fn lost_its_path(&self, version: &TableVersion, opened: &OpenedNode) -> Result<bool> {
         if !version.is_current(&self.table) || self.has_moved() {
             return Ok(true);
         }
@@ -539,11 +541,11 @@ impl Opening {
 
     /// Whether the name was removed before the open was entered, when the remover could not see the
     /// open.
-    fn lost_its_name(&self, version: &TableVersion, opened: &Opened) -> Result<bool> {
+    fn lost_its_name(&self, version: &TableVersion, opened: &OpenedNode) -> Result<bool> {
         if self.table.removals() == version.removals {
             return Ok(false);
         }
-        let links = opened.node.attributes(Wanted::default())?.links;
+        let links = opened.node.attributes(AttributeRequest::default())?.links;
         // On some file systems a directory's link count includes its subdirectories.
         let is_directory = opened.attributes.kind == FileKind::Directory;
         Ok(if is_directory { links == 0 } else { links < opened.attributes.links })
@@ -621,7 +623,7 @@ impl Opening {
         Ok(OpenAttempt::Opened(result))
     }
 
-    fn entry<'a>(&'a self, opened: &'a Opened) -> OpenEntry<'a> {
+    fn entry<'a>(&'a self, opened: &'a OpenedNode) -> OpenEntry<'a> {
         let attributes = &opened.attributes;
         let is_directory = attributes.kind == FileKind::Directory;
         OpenEntry {
@@ -636,7 +638,7 @@ impl Opening {
 
     fn acquire(
         &self,
-        opened: &Opened,
+        opened: &OpenedNode,
         granted: Access,
     ) -> std::result::Result<Ticket, OpenRefusal> {
         // Truncation counts as a write, whatever rights the open keeps.
@@ -662,7 +664,7 @@ impl Opening {
     fn finish(
         &self,
         ticket: Ticket,
-        opened: Opened,
+        opened: OpenedNode,
         attributes: Attributes,
         granted: Access,
         action: OpenAction,
@@ -730,7 +732,7 @@ impl Opening {
         self.plan.if_missing == IfMissing::Create
             && self.plan.stream.is_none()
             && self.is_posix()
-            && (wait == Wait::Allowed || self.creates_at_once())
+            && (wait == Wait::Allowed || self.creates_without_waiting())
     }
 
     /// Whether the open only serves a POSIX removal of its name.
@@ -745,15 +747,15 @@ impl Opening {
     }
 
     /// Whether creation is quick enough to run inline.
-    fn creates_at_once(&self) -> bool {
+    fn creates_without_waiting(&self) -> bool {
         self.plan.allocation_bytes.unwrap_or(0) <= INLINE_CUT_BYTES_MAX
-            && self.volume.vfs.creates_at_once()
+            && self.volume.vfs.creates_without_waiting()
     }
 
     /// Whether the share mode would block opens that NFS clients may reclaim after a restart.
     /// Reclaimed opens are assumed to deny nothing: that is unknown before they come, and hardly
     /// any client denies.
-    fn blocks_reclaim(&self, opened: &Opened) -> bool {
+    fn blocks_reclaim(&self, opened: &OpenedNode) -> bool {
         let data = Share(Share::READ.0 | Share::WRITE.0);
         matches!(self.origin, OpenOrigin::Path)
             && opened.attributes.kind == FileKind::File

@@ -6,8 +6,8 @@ use crate::object::Object;
 use crate::server_work::METADATA;
 use crate::{IfExists, OpenAt};
 use vfs::{
-    Actor, ChildName, Expected, FsError, KnownOpen, Name, NameActor, OpenHow, Opened, RelPath,
-    Result,
+    Actor, ChildName, ExpectedChild, FsError, Name, NameActor, OpenHow, OpenWithSecurity,
+    OpenedNode, RelPath, Result,
 };
 
 /// Origin of a plan's path.
@@ -85,7 +85,7 @@ impl Opening {
     }
 
     /// Opens the target in the backend.
-    pub(super) fn open_in_backend(&self, actor: Actor<'_>, how: OpenHow) -> Result<Opened> {
+    pub(super) fn open_in_backend(&self, actor: Actor<'_>, how: OpenHow) -> Result<OpenedNode> {
         let OpenOrigin::Object(object) = &self.origin else {
             return self.volume.vfs.open(actor, &self.plan.path, how);
         };
@@ -95,28 +95,32 @@ impl Opening {
                 let is_same = found.attributes.key == object.key();
                 if is_same { Ok(found) } else { Err(FsError::Stale) }
             }
-            other => Ok(Opened { path: self.plan.path.clone(), ..other? }),
+            other => Ok(OpenedNode { path: self.plan.path.clone(), ..other? }),
         }
     }
 
     /// As [`Opening::open_in_backend`], with the security information that the backend returns.
-    pub(super) fn open_known(&self, actor: Actor<'_>, how: OpenHow) -> Result<KnownOpen> {
+    pub(super) fn open_with_security(
+        &self,
+        actor: Actor<'_>,
+        how: OpenHow,
+    ) -> Result<OpenWithSecurity> {
         match self.origin {
-            OpenOrigin::Object(_) => self.open_in_backend(actor, how).map(KnownOpen::from),
-            _ => self.volume.vfs.open_known(actor, &self.plan.path, how),
+            OpenOrigin::Object(_) => self.open_in_backend(actor, how).map(OpenWithSecurity::from),
+            _ => self.volume.vfs.open_with_security(actor, &self.plan.path, how),
         }
     }
 
     /// Whether an earlier transmission of this very exclusive create made the file. RFC 8881
     /// 18.16.3.
-    pub(super) fn is_replayed_create(&self, opened: &Opened) -> bool {
+    pub(super) fn is_replayed_create(&self, opened: &OpenedNode) -> bool {
         let Some(verifier) = self.with.verifier else { return false };
         self.plan.if_exists == IfExists::Fail && opened.node.verifier(METADATA) == Ok(verifier)
     }
 
     /// Whether `directory` is the target directory, where a handle and not only a path identifies
     /// it.
-    pub(super) fn is_target_directory(&self, directory: &Opened) -> bool {
+    pub(super) fn is_target_directory(&self, directory: &OpenedNode) -> bool {
         match &self.origin {
             OpenOrigin::Name(meant, _) => meant.key() == directory.attributes.key,
             OpenOrigin::Path | OpenOrigin::Object(_) => true,
@@ -130,7 +134,7 @@ impl Opening {
             Some(directory) => vfs.remove_in(
                 NameActor::Granted(&self.caller.identity),
                 ChildName { directory: &**directory, path },
-                Expected { key, is_file_as_seen: false },
+                ExpectedChild { key, is_file_as_seen: false },
             ),
             None => vfs.remove(self.user(), path, key),
         };

@@ -7,15 +7,15 @@ use crate::server_work::WANTED;
 use acl::{Access, ExecuteRule};
 use std::sync::Arc;
 use vfs::{
-    Actor, FileKind, FsError, KnownOpen, KnownSecurity, OpenHow, Opened, Result, ServerWork, Wait,
-    Wanted,
+    Actor, AttributeRequest, FileKind, FsError, NodeSecurityCache, OpenHow, OpenWithSecurity,
+    OpenedNode, Result, ServerWork, Wait,
 };
 
 /// An existing node.
 pub(super) struct ResolvedNode {
-    pub opened: Opened,
+    pub opened: OpenedNode,
     /// Security information that the backend returned with the node.
-    pub security: Option<Arc<KnownSecurity>>,
+    pub security: Option<Arc<NodeSecurityCache>>,
     /// Whether the handle can read data, or list.
     pub reads: bool,
     /// Whether the handle can write data.
@@ -39,14 +39,14 @@ impl Opening {
             read: looks && (maximum || needs_read),
             write: looks && !self.volume.is_unchangeable() && (maximum || needs_write),
             case: self.case(),
-            wanted: if self.removes_by_directory { Wanted::default() } else { WANTED },
+            wanted: if self.removes_by_directory { AttributeRequest::default() } else { WANTED },
             no_follow: self.plan.no_follow || self.is_posix(),
             wait,
         };
         // MAXIMUM_ALLOWED falls back to as much as POSIX allows.
         let requested = how;
         loop {
-            match self.open_known(self.user(), how) {
+            match self.open_with_security(self.user(), how) {
                 Err(FsError::AccessDenied) if how == requested && (how.read || how.write) => {
                     match self.resolve_beyond_mode(how, maximum)? {
                         Some(found) => return Ok(found),
@@ -67,7 +67,7 @@ impl Opening {
                 }
                 Err(FsError::AccessDenied) if how.write => return self.resolve_to_add(how),
                 other => {
-                    let KnownOpen { opened, security } = other?;
+                    let OpenWithSecurity { opened, security } = other?;
                     return Ok(ResolvedNode {
                         opened,
                         security,
@@ -128,7 +128,7 @@ impl Opening {
     }
 
     /// Whether the right to execute permits reading the file.
-    pub(super) fn reads_by_executing(&self, found: &Opened, rights: Access) -> bool {
+    pub(super) fn reads_by_executing(&self, found: &OpenedNode, rights: Access) -> bool {
         !matches!(self.origin, OpenOrigin::Path)
             && found.attributes.kind == FileKind::File
             && rights.contains(Access::EXECUTE)
@@ -181,25 +181,25 @@ impl Opening {
 
     /// Opens exactly the inspected node, with the authority of the process. Its path may lead to a
     /// pipe or a device by now, which must not be opened.
-    fn open_seen(&self, seen: &Opened, how: OpenHow) -> Result<Opened> {
+    fn open_seen(&self, seen: &OpenedNode, how: OpenHow) -> Result<OpenedNode> {
         let server = self.context.call(Actor::server(ServerWork::OpenChecked));
         let opened = match self.volume.vfs.open_node(server, &*seen.node, how) {
             Err(FsError::NotSupported) => return Err(FsError::AccessDenied),
             other => other?,
         };
-        Ok(Opened { path: seen.path.clone(), ..opened })
+        Ok(OpenedNode { path: seen.path.clone(), ..opened })
     }
 
     /// Opens the directory that contains the name.
     ///
     /// # Errors
     /// [`FsError::PathNotFound`]; [`FsError::AccessDenied`] for the root, which is in none.
-    pub(super) fn parent(&self) -> Result<KnownOpen> {
+    pub(super) fn parent(&self) -> Result<OpenWithSecurity> {
         self.parent_within(Wait::Allowed)
     }
 
     /// As [`Opening::parent`]; with [`Wait::Never`] it may fail with [`FsError::WouldBlock`].
-    pub(super) fn parent_within(&self, wait: Wait) -> Result<KnownOpen> {
+    pub(super) fn parent_within(&self, wait: Wait) -> Result<OpenWithSecurity> {
         let parent = self.plan.path.parent().ok_or(FsError::AccessDenied)?;
         let vfs = &self.volume.vfs;
         let found = vfs.open_directory(self.user(), &parent, self.case(), wait);
@@ -220,7 +220,7 @@ impl Opening {
         Ok(found)
     }
 
-    fn check_reached(&self, opened: &Opened, creates: bool) -> Result<()> {
+    fn check_reached(&self, opened: &OpenedNode, creates: bool) -> Result<()> {
         match self.origin {
             OpenOrigin::Path => self.volume.check_reached(opened, creates),
             OpenOrigin::Object(_) | OpenOrigin::Name(..) => Ok(()),

@@ -13,7 +13,7 @@ use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
 use acl::Access;
 use std::sync::Arc;
-use vfs::{FileKind, FsError, Node, Opened, Result, StreamName, Wait};
+use vfs::{FileKind, FsError, Node, OpenedNode, Result, StreamName, Wait};
 
 /// A stream that existed or was just created.
 struct ResolvedStream {
@@ -95,7 +95,7 @@ impl Opening {
     }
 
     /// Checks the DOS attributes, which belong to the file.
-    fn check_stream_bits(&self, host: &Opened, granted: Access, is_new: bool) -> Result<()> {
+    fn check_stream_bits(&self, host: &OpenedNode, granted: Access, is_new: bool) -> Result<()> {
         let file = &host.attributes;
         let bits = file.dos.bits.unwrap_or(0);
         let is_readonly = bits & dos::READONLY != 0 && file.kind == FileKind::File;
@@ -116,7 +116,7 @@ impl Opening {
     }
 
     /// Checks that a stream may be added to an existing file, which counts as writing to it.
-    fn check_may_add(&self, file: &Opened) -> Result<()> {
+    fn check_may_add(&self, file: &OpenedNode) -> Result<()> {
         self.volume.check_changeable()?;
         let rights = rights_to_opened(&self.volume, &self.caller, file);
         if rights.contains(Access::WRITE_DATA) { Ok(()) } else { Err(FsError::AccessDenied) }
@@ -126,19 +126,19 @@ impl Opening {
     /// stream is open.
     pub(super) fn hold(
         &self,
-        file: &Opened,
+        file: &OpenedNode,
         granted: Access,
     ) -> std::result::Result<Ticket, OpenRefusal> {
         Ticket::hold(self, &self.entry(file), granted)
     }
 
-    fn create_stream(&self, file: &Opened, name: &StreamName) -> Result<ResolvedStream> {
+    fn create_stream(&self, file: &OpenedNode, name: &StreamName) -> Result<ResolvedStream> {
         let case = self.volume.options.case;
         file.node.create_stream(as_granted(&self.caller, &*file.node).actor(), name, case)?;
         Ok(self.report_new_stream(file, name))
     }
 
-    fn report_new_stream(&self, file: &Opened, name: &StreamName) -> ResolvedStream {
+    fn report_new_stream(&self, file: &OpenedNode, name: &StreamName) -> ResolvedStream {
         let changes = [(ChangeKind::AddedStream, name)];
         self.report_streams(Filter::STREAM_NAME, &file.path, &changes);
         ResolvedStream { name: name.clone(), is_new: true }
@@ -147,7 +147,7 @@ impl Opening {
     /// Runs the last stages for an existing stream; lost if the stream has been removed again.
     fn enter(
         &self,
-        file: Opened,
+        file: OpenedNode,
         hold: Ticket,
         stored: ResolvedStream,
         granted: Access,
@@ -173,7 +173,7 @@ impl Opening {
             stream,
             bytes_max: self.volume.vfs.features().stream_bytes_max,
         });
-        let opened = Opened { node, attributes: file.attributes, path: file.path };
+        let opened = OpenedNode { node, attributes: file.attributes, path: file.path };
         let action = match self.settle_stream(&opened, &stored) {
             Err(FsError::Stale) => return Ok(OpenAttempt::Lost),
             other => other?,
@@ -191,7 +191,7 @@ impl Opening {
     }
 
     /// Truncates and reserves as requested.
-    fn settle_stream(&self, opened: &Opened, stored: &ResolvedStream) -> Result<OpenAction> {
+    fn settle_stream(&self, opened: &OpenedNode, stored: &ResolvedStream) -> Result<OpenAction> {
         let is_new = stored.is_new;
         let replaces = self.replaces() && !is_new;
         if replaces {

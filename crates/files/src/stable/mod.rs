@@ -194,7 +194,7 @@ impl RequestFiles {
             (*key, Box::new(move || synced.sync(SYNC, false)))
         };
         self.after_local_leases(|| {
-            let changed = unstable.0.iter().filter(|(_, node)| !node.syncs_at_once());
+            let changed = unstable.0.iter().filter(|(_, node)| !node.syncs_without_waiting());
             let calls: SmallVec<[(SyncKey, SyncCall); 2]> = changed.map(call_of).collect();
             self.sync_all(calls.into_iter())
         })

@@ -11,7 +11,7 @@ use crate::{Caller, OpenFile};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use vfs::Wanted;
+use vfs::AttributeRequest;
 
 /// Reports of one open between two ticks: those that a watch takes at once, and one that it defers,
 /// which precedes changes of other kinds.
@@ -138,7 +138,8 @@ impl OpenFile {
         // Read before the size.
         let length_changes = self.state.length_changes.load(Ordering::Acquire);
         let end = offset.saturating_add(length_bytes);
-        let size = || self.node.attributes(Wanted::default()).map(|present| present.size_bytes);
+        let size =
+            || self.node.attributes(AttributeRequest::default()).map(|present| present.size_bytes);
         let may_grow = !self.is_watched() || size().map_or(true, |size| end > size);
         let (all, size) = (self.data_filter(), self.size_filter());
         WriteKinds { all, size, may_grow, length_changes }

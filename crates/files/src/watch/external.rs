@@ -4,7 +4,7 @@ use super::index::{may_list_in, may_list_lately};
 use super::{Change, ChangeKind, Filter, Watcher, name_filter};
 use crate::table::lock;
 use std::sync::{Arc, Weak};
-use vfs::{FsError, Name, Node, OutsideChange, OutsideName, OutsideWatch, RelPath, ServerWork};
+use vfs::{ExternalChange, ExternalName, ExternalWatch, FsError, Name, Node, RelPath, ServerWork};
 
 /// The backend does not report which attribute changed.
 const ANY_ATTRIBUTES: Filter = Filter(
@@ -20,7 +20,7 @@ impl Watcher {
     /// Registers with the backend. Without support there, the watch lacks external changes.
     pub(super) fn watch_external(self: &Arc<Self>, directory: &dyn Node) {
         let weak: Weak<Self> = Arc::downgrade(self);
-        let notify = move |change: &OutsideChange| {
+        let notify = move |change: &ExternalChange| {
             if let Some(watcher) = weak.upgrade() {
                 watcher.handle_external(change);
             }
@@ -30,7 +30,7 @@ impl Watcher {
             return;
         }
         let weak: Weak<Self> = Arc::downgrade(self);
-        let notify = move |directory: &RelPath, change: &OutsideChange| {
+        let notify = move |directory: &RelPath, change: &ExternalChange| {
             if let Some(watcher) = weak.upgrade() {
                 watcher.handle_external_in(directory, change);
             }
@@ -38,7 +38,7 @@ impl Watcher {
         self.keep(self.name.volume.vfs.watch_tree(ServerWork::Watch, Arc::new(notify)));
     }
 
-    fn keep(&self, watch: vfs::Result<Box<dyn OutsideWatch>>) {
+    fn keep(&self, watch: vfs::Result<Box<dyn ExternalWatch>>) {
         match watch {
             Ok(watch) => lock(&self.external_watches).push(watch),
             Err(FsError::NotSupported) => {}
@@ -56,7 +56,7 @@ impl Watcher {
     }
 
     /// Handles an external change in the directory itself.
-    fn handle_external(&self, change: &OutsideChange) {
+    fn handle_external(&self, change: &ExternalChange) {
         match seen(change, &RelPath::root()) {
             None => self.handle_lost(),
             Some((what, changes)) if self.filter.intersects(what) => self.take(what, changes),
@@ -66,7 +66,7 @@ impl Watcher {
 
     /// Handles an external change in a directory of the volume, which may lie below the watched
     /// one.
-    fn handle_external_in(&self, directory: &RelPath, change: &OutsideChange) {
+    fn handle_external_in(&self, directory: &RelPath, change: &ExternalChange) {
         let own = self.name.path();
         let Some(below) = directory.below(own.as_bytes()) else { return };
         let Some((what, changes)) = seen(change, &below) else { return };
@@ -97,18 +97,18 @@ impl Watcher {
 }
 
 /// Filter and changes of an external change in `directory`; none if changes were lost.
-fn seen(change: &OutsideChange, directory: &RelPath) -> Option<(Filter, Vec<Change>)> {
+fn seen(change: &ExternalChange, directory: &RelPath) -> Option<(Filter, Vec<Change>)> {
     let change_of = |kind, name: &Name| Change { kind, path: directory.join(name), stream: None };
-    let one = |kind, of: &OutsideName| vec![change_of(kind, &of.name)];
+    let one = |kind, of: &ExternalName| vec![change_of(kind, &of.name)];
     Some(match change {
-        OutsideChange::Added(of) => (name_filter(of.is_directory), one(ChangeKind::Added, of)),
-        OutsideChange::AttributesModified(of) => (ANY_ATTRIBUTES, one(ChangeKind::Modified, of)),
-        OutsideChange::DataModified(of) => {
+        ExternalChange::Added(of) => (name_filter(of.is_directory), one(ChangeKind::Added, of)),
+        ExternalChange::AttributesModified(of) => (ANY_ATTRIBUTES, one(ChangeKind::Modified, of)),
+        ExternalChange::DataModified(of) => {
             (Filter::SIZE | Filter::LAST_WRITE, one(ChangeKind::Modified, of))
         }
-        OutsideChange::Lost => return None,
-        OutsideChange::Removed(of) => (name_filter(of.is_directory), one(ChangeKind::Removed, of)),
-        OutsideChange::Renamed(from, to) => {
+        ExternalChange::Lost => return None,
+        ExternalChange::Removed(of) => (name_filter(of.is_directory), one(ChangeKind::Removed, of)),
+        ExternalChange::Renamed(from, to) => {
             let pair = [
                 change_of(ChangeKind::RenamedFrom, &from.name),
                 change_of(ChangeKind::RenamedTo, to),

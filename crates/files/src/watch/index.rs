@@ -12,7 +12,7 @@ use crate::{Access, Caller};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use vfs::{Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait, Wanted};
+use vfs::{AttributeRequest, Case, FsError, OpenHow, RelPath, Result, StreamName, Vfs, Wait};
 
 /// Watches of one tree, by the path of their directory.
 type Tree = HashMap<Box<[u8]>, Vec<Arc<Watcher>>>;
@@ -295,7 +295,7 @@ pub(super) fn may_list_in(watcher: &Watcher, directory: &RelPath) -> bool {
         read: true,
         write: false,
         case: Case::Sensitive,
-        wanted: Wanted::default(),
+        wanted: AttributeRequest::default(),
         no_follow: true,
         wait: Wait::Allowed,
     };

@@ -26,7 +26,7 @@ use state::{RequestId, Watch};
 use std::ops::BitOr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
-use vfs::{FsError, OutsideWatch, RelPath, Result, StreamName};
+use vfs::{ExternalWatch, FsError, RelPath, Result, StreamName};
 
 pub(crate) use charge::WatchLedgers;
 pub use charge::{WATCHES_MAX, WATCHES_PER_DIRECTORY_MAX};
@@ -236,7 +236,7 @@ pub(crate) struct Watcher {
     /// Charge for the watch itself.
     charge: Share,
     /// Backend watches for external changes in the directory and below it.
-    external_watches: Mutex<Vec<Box<dyn OutsideWatch>>>,
+    external_watches: Mutex<Vec<Box<dyn ExternalWatch>>>,
 }
 
 impl Watcher {

@@ -9,7 +9,8 @@ use files::{
 };
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, FsError, Identity, OwnerChange, SecurityChange, SpecialKind, Wanted,
+    Actor, AttributeChanges, AttributeRequest, FsError, Identity, OwnerChange, SecurityChange,
+    SpecialKind,
 };
 
 const OWNER: u32 = 6000;
@@ -63,7 +64,7 @@ fn put(served: &Served, at: &str, list: &PosixAcl) {
     // An ACL adds no x bit to files.
     node.set_attributes(root.actor(), &AttributeChanges { mode, ..AttributeChanges::default() })
         .unwrap();
-    let is = node.attributes(Wanted::default()).unwrap();
+    let is = node.attributes(AttributeRequest::default()).unwrap();
     assert_eq!((is.uid, is.gid, is.mode & 0o777), (OWNER, GROUP, list.mode()));
     if !list.named.is_empty() {
         assert_eq!(node.posix_acl().unwrap().as_ref(), Some(list));

@@ -403,11 +403,11 @@ fn directory_listing_continues_after_cookie() {
 struct Taking(Vec<(String, vfs::Attributes)>);
 
 impl vfs::ListSink for Taking {
-    fn choose(&mut self, name: &[u8], _: u64) -> vfs::Choice {
-        if name == b"passed" { vfs::Choice::Pass } else { vfs::Choice::Take }
+    fn choose(&mut self, name: &[u8], _: u64) -> vfs::EntryChoice {
+        if name == b"passed" { vfs::EntryChoice::Pass } else { vfs::EntryChoice::Take }
     }
 
-    fn put(&mut self, entry: vfs::Listed<'_>) -> bool {
+    fn put(&mut self, entry: vfs::ListedEntry<'_>) -> bool {
         let name = String::from_utf8_lossy(entry.name).into_owned();
         self.0.push((name, entry.attributes.unwrap()));
         true
@@ -425,8 +425,11 @@ fn listing_attributes_agree_with_open() {
     }
     let open = served.open("d", READ);
     let mut sink = Taking::default();
-    let wanted =
-        vfs::ListWanted { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
+    let wanted = vfs::ListingRequest {
+        attributes: true,
+        stored: Some(vfs::ServerWork::Metadata),
+        few: false,
+    };
     assert_eq!(served.files.list_with_attributes(&open, 0, wanted, &mut sink), Ok(true));
     let names: Vec<&str> = sink.0.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names.len(), 2, "{names:?}");

@@ -16,11 +16,11 @@ use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::time::Duration;
 use tempfile::TempDir;
 use vfs::{
-    Actor, ArrivalOrder, Attributes, Case, ChildName, ChildRename, CreateHow, CreationMode,
-    Expected, Features, FileKey, FsError, Identity, Located, Name, NameActor, NewChild, Node,
-    NodeHandle, OpenHow, Opened, OutsideChange, OutsideWatch, Quota, QuotaLimits, QuotaState,
-    RelPath, Replace, Result, Space, SpecialKind, TellChanged, TellOutside, TellOutsideIn, Vfs,
-    Wait, Wanted, XattrName,
+    Actor, ArrivalOrder, AttributeRequest, Attributes, Case, ChildName, ChildRename, CreateHow,
+    CreationMode, ExpectedChild, ExternalChange, ExternalChangeCallback, ExternalWatch, Features,
+    FileChangeCallback, FileKey, FsError, Identity, LocatedNode, Name, NameActor, NewChild, Node,
+    NodeHandle, OpenHow, OpenedNode, Quota, QuotaLimits, QuotaState, RelPath, Replace, Result,
+    Space, SpecialKind, TreeChangeCallback, Vfs, Wait, XattrName,
 };
 use vfs_local::LocalVfs;
 
@@ -86,11 +86,11 @@ pub struct Hooked {
     /// Number of opens by name, including refused ones.
     pub opens: AtomicU64,
     /// Receivers of external changes in directories.
-    outside: Mutex<Vec<(TellOutside, Weak<()>)>>,
+    outside: Mutex<Vec<(ExternalChangeCallback, Weak<()>)>>,
     /// The same for files, with whether they receive every write.
-    outside_files: Mutex<Vec<(TellChanged, bool, Weak<()>)>>,
+    outside_files: Mutex<Vec<(FileChangeCallback, bool, Weak<()>)>>,
     /// The same for whole trees.
-    outside_trees: Mutex<Vec<(TellOutsideIn, Weak<()>)>>,
+    outside_trees: Mutex<Vec<(TreeChangeCallback, Weak<()>)>>,
     /// Quotas of users; none without quota support.
     pub quotas: Mutex<Option<BTreeMap<u32, Quota>>>,
     /// Whether the disk fails to sync quotas.
@@ -107,7 +107,7 @@ pub struct Hooked {
 #[derive(Debug)]
 struct Told(#[allow(dead_code)] Arc<()>);
 
-impl OutsideWatch for Told {}
+impl ExternalWatch for Told {}
 
 impl std::fmt::Debug for Hooked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -125,7 +125,7 @@ impl Hooked {
 }
 
 impl Vfs for Hooked {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         let mut opened = self.local.open(who, path, how)?;
         opened.attributes.key.device += self.device_shift.load(Ordering::Relaxed);
@@ -139,7 +139,7 @@ impl Vfs for Hooked {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.step_in(At::BeforeCreate, path)?;
         let made = self.local.create(who, path, case, how)?;
         self.step_in(At::AfterCreate, path)?;
@@ -152,24 +152,24 @@ impl Vfs for Hooked {
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.step_in(At::BeforeCreate, child.path)?;
         let made = self.local.create_in(who, child, case, how)?;
         self.step_in(At::AfterCreate, child.path)?;
         Ok(made)
     }
 
-    fn make_in(
+    fn create_special_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.step_in(At::BeforeMake, child.path)?;
-        self.local.make_in(who, child, new)
+        self.local.create_special_in(who, child, new)
     }
 
-    fn creates_at_once(&self) -> bool {
+    fn creates_without_waiting(&self) -> bool {
         !self.makes_slowly.load(Ordering::Relaxed)
     }
 
@@ -182,7 +182,7 @@ impl Vfs for Hooked {
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
-        expected: Expected,
+        expected: ExpectedChild,
     ) -> Result<()> {
         self.step_in(At::BeforeRemove, child.path)?;
         self.local.remove_in(who, child, expected)
@@ -208,7 +208,7 @@ impl Vfs for Hooked {
         self.local.link_as_posix(who, node, to)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         self.step_in(At::BeforeMake, path)?;
         self.local.symlink(who, path, target)
     }
@@ -257,8 +257,8 @@ impl Vfs for Hooked {
         &self,
         _: vfs::ServerWork,
         directory: &dyn Node,
-        tell: TellOutside,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: ExternalChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         assert!(directory.kind() == vfs::FileKind::Directory);
         let told = Arc::new(());
         self.outside.lock().unwrap().push((tell, Arc::downgrade(&told)));
@@ -270,14 +270,18 @@ impl Vfs for Hooked {
         _: vfs::ServerWork,
         _: &Arc<dyn Node>,
         every_write: bool,
-        tell: TellChanged,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         let told = Arc::new(());
         self.outside_files.lock().unwrap().push((tell, every_write, Arc::downgrade(&told)));
         Ok(Box::new(Told(told)))
     }
 
-    fn watch_tree(&self, _: vfs::ServerWork, tell: TellOutsideIn) -> Result<Box<dyn OutsideWatch>> {
+    fn watch_tree(
+        &self,
+        _: vfs::ServerWork,
+        tell: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         let told = Arc::new(());
         self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&told)));
         Ok(Box::new(Told(told)))
@@ -287,8 +291,8 @@ impl Vfs for Hooked {
         self.local.handle(who, node)
     }
 
-    fn lasting_id(&self, node: &dyn Node) -> Option<NodeHandle> {
-        self.local.lasting_id(node)
+    fn persistent_id(&self, node: &dyn Node) -> Option<NodeHandle> {
+        self.local.persistent_id(node)
     }
 
     fn child_handle(
@@ -301,7 +305,12 @@ impl Vfs for Hooked {
         self.local.child_handle(who, directory, name, child)
     }
 
-    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    fn find(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         self.local.find(who, handle, wanted)
     }
 
@@ -309,21 +318,21 @@ impl Vfs for Hooked {
         self.local.path_of(who, node)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let opened = self.local.open_node(who, node, how)?;
         self.step_in(At::AfterOpen, &opened.path)?;
         Ok(opened)
     }
 
-    fn make_special(
+    fn create_special(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.step_in(At::BeforeMake, path)?;
-        self.local.make_special(who, path, kind, mode)
+        self.local.create_special(who, path, kind, mode)
     }
 
     fn features(&self) -> Features {
@@ -495,12 +504,12 @@ impl Served {
         self.look(at, false).is_some()
     }
 
-    pub fn look(&self, at: &str, read: bool) -> Option<Opened> {
+    pub fn look(&self, at: &str, read: bool) -> Option<OpenedNode> {
         let how = OpenHow {
             read,
             write: false,
             case: Case::Sensitive,
-            wanted: Wanted { dos: Some(vfs::ServerWork::Metadata) },
+            wanted: AttributeRequest { dos: Some(vfs::ServerWork::Metadata) },
             no_follow: true,
             wait: Wait::Allowed,
         };
@@ -541,16 +550,16 @@ impl Served {
     }
 
     /// Reports an external change to every directory watch.
-    pub fn somebody_did(&self, change: &OutsideChange) {
+    pub fn somebody_did(&self, change: &ExternalChange) {
         let watches = self.vfs.outside.lock().unwrap();
         let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
-        let told: Vec<TellOutside> = alive.map(|(tell, _)| tell.clone()).collect();
+        let told: Vec<ExternalChangeCallback> = alive.map(|(tell, _)| tell.clone()).collect();
         drop(watches);
         told.iter().for_each(|tell| tell(change));
     }
 
     /// Reports an external change in a directory to every tree watch.
-    pub fn somebody_did_in(&self, directory: &str, change: &OutsideChange) {
+    pub fn somebody_did_in(&self, directory: &str, change: &ExternalChange) {
         let watches = self.vfs.outside_trees.lock().unwrap();
         let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
         alive.for_each(|(tell, _)| tell(&path(directory), change));
@@ -560,7 +569,7 @@ impl Served {
     pub fn somebody_wrote(&self, and_closed: bool) {
         let mut watches = self.vfs.outside_files.lock().unwrap();
         watches.retain(|(_, _, told)| told.strong_count() > 0);
-        let told: Vec<TellChanged> = watches
+        let told: Vec<FileChangeCallback> = watches
             .iter()
             .filter(|(_, every_write, _)| and_closed || *every_write)
             .map(|(tell, ..)| tell.clone())

@@ -252,8 +252,8 @@ fn local_change_breaks_directory_lease() {
     let client = Arc::new(Client::default());
     let kept = served.try_open(leased(plan("d", READ), 1, None, &client)).unwrap();
     assert_eq!((kept.caching.has, served.outside_watch_count()), (RH, 1));
-    let new = vfs::OutsideName { name: name("new"), is_directory: false };
-    served.somebody_did(&vfs::OutsideChange::Added(new));
+    let new = vfs::ExternalName { name: name("new"), is_directory: false };
+    served.somebody_did(&vfs::ExternalChange::Added(new));
     assert_eq!(client.told(), [(RH, Caching::NONE)]);
     served.close(kept.open);
     assert_eq!(served.outside_watch_count(), 0);

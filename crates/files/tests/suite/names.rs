@@ -220,9 +220,9 @@ fn vetoed_names_are_not_reported_to_watches() {
     };
     let asked = served.files.next_changes(&root, &wish, &crate::watch::somebody()).unwrap();
     let of =
-        |name: &str| vfs::OutsideName { name: crate::harness::name(name), is_directory: false };
-    served.somebody_did(&vfs::OutsideChange::Added(of("a.tmp")));
-    served.somebody_did(&vfs::OutsideChange::Added(of("a.txt")));
+        |name: &str| vfs::ExternalName { name: crate::harness::name(name), is_directory: false };
+    served.somebody_did(&vfs::ExternalChange::Added(of("a.tmp")));
+    served.somebody_did(&vfs::ExternalChange::Added(of("a.txt")));
     let Some(WatchAnswer::Changes(changes)) = asked.answer().now_or_never() else {
         panic!("it is told of one change");
     };

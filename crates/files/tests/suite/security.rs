@@ -4,7 +4,7 @@ use crate::harness::*;
 use acl::{Ace, AceKind, control};
 use files::{Access, Descriptor, OpenPlan, SecurityParts, Sid};
 use std::os::unix::fs::PermissionsExt;
-use vfs::{Case, FsError, Identity, OpenHow, Vfs, Wait, Wanted};
+use vfs::{AttributeRequest, Case, FsError, Identity, OpenHow, Vfs, Wait};
 
 const LIST: SecurityParts = SecurityParts { owner: false, group: false, dacl: true, sacl: false };
 const OWNER: SecurityParts = SecurityParts { owner: true, group: false, dacl: false, sacl: false };
@@ -279,7 +279,7 @@ fn mode_follows_acl_and_new_mode_drops_it() {
                     read: true,
                     write: false,
                     case: Case::Sensitive,
-                    wanted: Wanted::default(),
+                    wanted: AttributeRequest::default(),
                     no_follow: false,
                     wait: Wait::Allowed,
                 },

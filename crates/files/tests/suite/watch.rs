@@ -9,7 +9,7 @@ use files::{
 use futures_util::FutureExt;
 use limits::Holder;
 use std::sync::Arc;
-use vfs::{FsError, OutsideChange, OutsideName, StreamName, Timestamp};
+use vfs::{ExternalChange, ExternalName, FsError, StreamName, Timestamp};
 
 pub const EVERYTHING: Filter = Filter(u32::MAX);
 const NAMES: Filter = Filter(Filter::FILE_NAME.0 | Filter::DIRECTORY_NAME.0);
@@ -454,18 +454,18 @@ fn failed_create_is_reported_as_added_and_removed() {
 fn local_changes_are_reported_to_directory_watch() {
     let served = serve();
     served.put_directory("d");
-    let of = |text: &str| OutsideName { name: name(text), is_directory: false };
+    let of = |text: &str| ExternalName { name: name(text), is_directory: false };
     let (inner, root) = (served.watch("d", NAMES, true), served.watch("d", Filter::SIZE, false));
     assert_eq!(served.outside_watch_count(), 2);
-    served.somebody_did(&OutsideChange::Added(of("a")));
-    served.somebody_did(&OutsideChange::Renamed(of("a"), name("b")));
-    served.somebody_did(&OutsideChange::DataModified(of("b")));
-    served.somebody_did(&OutsideChange::Removed(of("b")));
+    served.somebody_did(&ExternalChange::Added(of("a")));
+    served.somebody_did(&ExternalChange::Renamed(of("a"), name("b")));
+    served.somebody_did(&ExternalChange::DataModified(of("b")));
+    served.somebody_did(&ExternalChange::Removed(of("b")));
     assert_eq!(inner.told(), "+a <a >b -b");
     assert_eq!(root.told(), "!b");
     let waits = inner.ask().answer();
-    served.somebody_did(&OutsideChange::AttributesModified(of("c")));
-    served.somebody_did(&OutsideChange::Lost);
+    served.somebody_did(&ExternalChange::AttributesModified(of("c")));
+    served.somebody_did(&ExternalChange::Lost);
     assert_eq!(now(waits), WatchAnswer::Overflow);
     served.close(inner.open.clone());
     assert_eq!(served.outside_watch_count(), 1, "a watch ends with its open");
@@ -533,19 +533,19 @@ fn local_changes_below_are_reported_to_tree_watch() {
     let served = serve();
     served.put_directory("d");
     served.put_directory("d/sub");
-    let of = |text: &str| OutsideName { name: name(text), is_directory: false };
+    let of = |text: &str| ExternalName { name: name(text), is_directory: false };
     let (tree, flat) = (served.watch("d", NAMES, true), served.watch("d", NAMES, false));
     let (root, sizes) = (served.watch("", NAMES, true), served.watch("", Filter::SIZE, true));
     assert_eq!(served.outside_tree_count(), 3);
-    served.somebody_did_in("d/sub", &OutsideChange::Added(of("a")));
-    served.somebody_did_in("d/sub", &OutsideChange::Renamed(of("a"), name("b")));
-    served.somebody_did_in("d/sub", &OutsideChange::DataModified(of("b")));
-    served.somebody_did_in("dust", &OutsideChange::Added(of("c")));
+    served.somebody_did_in("d/sub", &ExternalChange::Added(of("a")));
+    served.somebody_did_in("d/sub", &ExternalChange::Renamed(of("a"), name("b")));
+    served.somebody_did_in("d/sub", &ExternalChange::DataModified(of("b")));
+    served.somebody_did_in("dust", &ExternalChange::Added(of("c")));
     assert_eq!(tree.told(), "+sub/a <sub/a >sub/b");
     assert_eq!(root.told(), "+d/sub/a <d/sub/a >d/sub/b");
     assert_eq!(sizes.told(), "!d/sub/b");
     // The directory's own watch reports this.
-    served.somebody_did_in("d", &OutsideChange::Added(of("a")));
+    served.somebody_did_in("d", &ExternalChange::Added(of("a")));
     assert_eq!(tree.told(), "");
     assert_eq!(flat.told(), "");
     drop((tree, flat, root, sizes));
@@ -563,7 +563,7 @@ fn local_changes_in_unlistable_directory_are_hidden() {
     served.put_directory("private");
     let bob = user(4002, 4002);
     let (root, others) = (served.watch("", NAMES, true), served.watch_as(&bob, "", NAMES, true));
-    let secret = OutsideName { name: name("secret"), is_directory: false };
-    served.somebody_did_in("private", &OutsideChange::Added(secret));
+    let secret = ExternalName { name: name("secret"), is_directory: false };
+    served.somebody_did_in("private", &ExternalChange::Added(secret));
     assert_eq!((root.told().as_str(), others.told().as_str()), ("+private/secret", ""));
 }

@@ -9,7 +9,7 @@ use files::{
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{DosInfo, OutsideChange, OutsideName, StreamName, TimeChange, Timestamp};
+use vfs::{DosInfo, ExternalChange, ExternalName, StreamName, TimeChange, Timestamp};
 
 fn write(served: &Served, open: &Arc<OpenFile>, offset: u64, data: &[u8]) {
     served.files.write(open.caller(), open, offset, data).unwrap();
@@ -165,7 +165,7 @@ fn watch_without_list_right_costs_one_lookup_a_tick() {
     };
     assert_eq!(grow(0), (String::new(), 1));
     assert_eq!(grow(1), (String::new(), 0));
-    let wrote = OutsideChange::DataModified(OutsideName { name: name("g"), is_directory: false });
+    let wrote = ExternalChange::DataModified(ExternalName { name: name("g"), is_directory: false });
     served.somebody_did_in("private", &wrote);
     assert_eq!(grow(2), (String::new(), 0), "what was found counts for local writers, too");
     let set_mode = |mode| {
@@ -222,7 +222,7 @@ fn busy_local_writer_costs_a_few_answers_between_two_ticks() {
     let served = serve();
     served.put_directory("d");
     let watched = served.watch("d", Filter::SIZE, false);
-    let wrote = OutsideChange::DataModified(OutsideName { name: name("f"), is_directory: false });
+    let wrote = ExternalChange::DataModified(ExternalName { name: name("f"), is_directory: false });
     let mut answers = 0;
     for _ in 0..100 {
         served.somebody_did(&wrote);
@@ -390,16 +390,16 @@ fn each_nfs_change_is_reported_as_its_kind() {
 fn each_local_change_is_reported_as_its_kind() {
     let served = serve();
     let kinds = Kinds::of(&served);
-    let of = |text: &str, is_directory| OutsideName { name: name(text), is_directory };
+    let of = |text: &str, is_directory| ExternalName { name: name(text), is_directory };
     let attributes = "attributes[!f] write[!f] access[!f] creation[!f] ea[!f] security[!f]";
     for (change, expected) in [
-        (OutsideChange::Added(of("f", false)), "name[+f]"),
-        (OutsideChange::Added(of("d", true)), "directory[+d]"),
-        (OutsideChange::DataModified(of("f", false)), "size[!f] write[!f]"),
-        (OutsideChange::AttributesModified(of("f", false)), attributes),
-        (OutsideChange::Renamed(of("f", false), name("g")), "name[<f >g]"),
-        (OutsideChange::Removed(of("g", false)), "name[-g]"),
-        (OutsideChange::Removed(of("d", true)), "directory[-d]"),
+        (ExternalChange::Added(of("f", false)), "name[+f]"),
+        (ExternalChange::Added(of("d", true)), "directory[+d]"),
+        (ExternalChange::DataModified(of("f", false)), "size[!f] write[!f]"),
+        (ExternalChange::AttributesModified(of("f", false)), attributes),
+        (ExternalChange::Renamed(of("f", false), name("g")), "name[<f >g]"),
+        (ExternalChange::Removed(of("g", false)), "name[-g]"),
+        (ExternalChange::Removed(of("d", true)), "directory[-d]"),
     ] {
         served.somebody_did(&change);
         assert_eq!(kinds.hear(), expected, "{change:?}");

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, AttributeChanges, Case, CreateHow, FileKey, FileKind, OpenHow, RelPath, Vfs, Wait,
-    Wanted,
+    Actor, AttributeChanges, AttributeRequest, Case, CreateHow, FileKey, FileKind, OpenHow,
+    RelPath, Vfs, Wait,
 };
 use wire::codec::{Writer, put_utf16};
 use wire::fscc::{FILE_NON_DIRECTORY_FILE, FILE_OPEN};
@@ -85,7 +85,7 @@ impl Facts {
             read: true,
             write: false,
             case: Case::Sensitive,
-            wanted: Wanted { dos: Some(vfs::ServerWork::Metadata) },
+            wanted: AttributeRequest { dos: Some(vfs::ServerWork::Metadata) },
             no_follow: true,
             wait: Wait::Allowed,
         };

@@ -14,7 +14,10 @@ use files::{
     Access as Rights, Caller, NamedAce, NamedList, NamedWho, NewMode, Object, ObjectChanges,
 };
 use std::sync::Arc;
-use vfs::{Attributes, DosInfo, Features, FileKey, FileKind, Space, Stored, TimeChange, Timestamp};
+use vfs::{
+    Attributes, DosInfo, Features, FileKey, FileKind, MetadataPresence, Space, TimeChange,
+    Timestamp,
+};
 use wire::nfs::acl::AclFlags;
 use wire::nfs::attributes::{Attributes as Named, Fattr, FsId, ModeMasked, SetTime, attribute};
 use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, VerifyArgs};
@@ -135,7 +138,7 @@ pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
         device: None,
         compressed: false,
         protection: vfs::Protection::None,
-        stored: Stored::default(),
+        stored: MetadataPresence::default(),
     };
     let access = Rights::FILE_READ | Rights::FILE_EXECUTE;
     let everyone = NamedAce { allows: true, flags: 0, access, who: NamedWho::Everyone };

@@ -4,7 +4,7 @@
 //! little that stands before them in the answer: a long listing is never in memory twice.
 
 use super::attributes::{around, fsid, mount_point, shown_pseudo};
-use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_unseen};
+use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_inaccessible};
 use crate::compound::{Answer, Run};
 use crate::config::{Export, HostVerdict};
 use crate::limits::{
@@ -360,7 +360,7 @@ impl ObjectListSink for Entries {
         let why = if needs_a_look { status } else { NfsStatus::OK };
         let cookie = entry.cookie.saturating_add(COOKIE_FIRST);
         self.put_with(cookie, entry.name.as_bytes(), |w| {
-            put_unseen(w, requested, entry.mounted_on, why);
+            put_inaccessible(w, requested, entry.mounted_on, why);
         })
     }
 }

@@ -4,8 +4,8 @@ use super::Op;
 use super::side::{Answer, Side, either};
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Case, CreateHow, DosInfo, FileKind, FsError, Identity, Node, OpenHow,
-    RelPath, Replace, TimeChange, Timestamp, Vfs, Wait, Wanted,
+    Actor, AttributeChanges, AttributeRequest, Case, CreateHow, DosInfo, FileKind, FsError,
+    Identity, Node, OpenHow, RelPath, Replace, TimeChange, Timestamp, Vfs, Wait,
 };
 
 impl Side {
@@ -69,7 +69,7 @@ impl Side {
             read: false,
             write,
             case: Case::Sensitive,
-            wanted: Wanted::default(),
+            wanted: AttributeRequest::default(),
             no_follow: true,
             wait: Wait::Allowed,
         };

@@ -7,7 +7,7 @@ use files::{
     RequestedKind, SecurityParts, Semantics, Share, Sid, TimeSetting,
 };
 use std::sync::Arc;
-use vfs::{Attributes, Choice, ListSink, ListWanted, Listed, RelPath, Timestamp};
+use vfs::{Attributes, EntryChoice, ListSink, ListedEntry, ListingRequest, RelPath, Timestamp};
 
 type Told = Result<Answer, Answer>;
 
@@ -141,7 +141,7 @@ impl Side {
                 let plan = OpenPlan { kind, ..plan(at, Access::READ_DATA) };
                 self.with(user, plan, |side, open| {
                     let mut taking = Taking { count_max: *first, cookie: 0, taken: Vec::new() };
-                    let wanted = ListWanted {
+                    let wanted = ListingRequest {
                         attributes: true,
                         stored: Some(vfs::ServerWork::Metadata),
                         few: false,
@@ -215,11 +215,11 @@ struct Taking {
 }
 
 impl ListSink for Taking {
-    fn choose(&mut self, _: &[u8], _: u64) -> Choice {
-        if self.taken.len() < self.count_max { Choice::Take } else { Choice::Stop }
+    fn choose(&mut self, _: &[u8], _: u64) -> EntryChoice {
+        if self.taken.len() < self.count_max { EntryChoice::Take } else { EntryChoice::Stop }
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         let Some(attributes) = entry.attributes else { return false };
         self.taken.push((entry.name.to_vec(), attributes));
         self.cookie = entry.next;

@@ -11,7 +11,9 @@ use futures_util::FutureExt;
 use std::future::Future;
 use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
-use vfs::{ArrivalOrder, Attributes, DosInfo, FsError, Identity, Keyed, Stored, Vfs};
+use vfs::{
+    ArrivalOrder, Attributes, DosInfo, FsError, Identity, KeyedBuildHasher, MetadataPresence, Vfs,
+};
 use vfs_cache::{CacheOptions, CachedVfs};
 
 /// What somebody is told.
@@ -54,7 +56,7 @@ impl Side {
             kept_max: random.pick(&[1, 3, 1000]),
         };
         let backend = tree(around);
-        let hasher = Keyed::by(random.next());
+        let hasher = KeyedBuildHasher::by(random.next());
         let cache = Arc::new(CachedVfs::keyed(backend.clone(), options, clock, &hasher));
         Self::over(backend, cache.clone(), Some(cache))
     }
@@ -129,7 +131,7 @@ pub fn now<T>(work: impl Future<Output = vfs::Result<T>>) -> Result<T, Answer> {
 
 /// What is left at its default or not, as it comes.
 pub fn without_stored(attributes: Attributes) -> Attributes {
-    Attributes { dos: DosInfo::default(), stored: Stored::UNKNOWN, ..attributes }
+    Attributes { dos: DosInfo::default(), stored: MetadataPresence::UNKNOWN, ..attributes }
 }
 
 /// An answer, whichever way it came about.

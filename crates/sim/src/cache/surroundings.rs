@@ -5,7 +5,7 @@ use crate::random::Random;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use vfs::Timestamp;
-use vfs::memory::{Event, Hearing, Surroundings};
+use vfs::memory::{FeedDelivery, FeedEvent, Surroundings};
 use vfs_cache::Clock;
 
 /// The steps in which the tree tells time, as Linux's at 250 Hz.
@@ -53,22 +53,22 @@ impl Surroundings for Around {
         Timestamp((BEGIN_NANOS + nanos / STEP_NANOS * STEP_NANOS).into())
     }
 
-    fn hearing(&self, event: Event) -> Hearing {
+    fn delivery(&self, event: FeedEvent) -> FeedDelivery {
         let is_of_fault = match self.fault {
-            Some(Fault::Added) => event == Event::Added,
-            Some(Fault::Attributes) => event == Event::Attributes,
-            Some(Fault::Removed) => event == Event::Removed,
-            Some(Fault::Listing) => event == Event::Listing,
-            Some(Fault::Unfollowed) => event == Event::Followed,
+            Some(Fault::Added) => event == FeedEvent::Added,
+            Some(Fault::Attributes) => event == FeedEvent::Attributes,
+            Some(Fault::Removed) => event == FeedEvent::Removed,
+            Some(Fault::Listing) => event == FeedEvent::Listing,
+            Some(Fault::Unfollowed) => event == FeedEvent::Followed,
             None => false,
         };
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         if is_of_fault && random.percent(SWALLOWED_PERCENT) {
-            Hearing::Swallowed
-        } else if event != Event::Followed && random.next() % 1000 < self.overflows {
-            Hearing::Overflows
+            FeedDelivery::Dropped
+        } else if event != FeedEvent::Followed && random.next() % 1000 < self.overflows {
+            FeedDelivery::Overflows
         } else {
-            Hearing::Told
+            FeedDelivery::Delivered
         }
     }
 }

@@ -5,7 +5,7 @@ use files::Caller;
 use std::sync::Arc;
 use std::time::Duration;
 use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
-use vfs::{Actor, AttributeChanges, Case, Identity, OpenHow, RelPath, Vfs, Wait, Wanted};
+use vfs::{Actor, AttributeChanges, AttributeRequest, Case, Identity, OpenHow, RelPath, Vfs, Wait};
 use wire::codec::{Writer, put_utf16};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
@@ -321,7 +321,7 @@ fn valid_data_length_needs_root_and_equals_the_size() {
         read: false,
         write: false,
         case: Case::Sensitive,
-        wanted: Wanted::default(),
+        wanted: AttributeRequest::default(),
         no_follow: false,
         wait: Wait::Allowed,
     };

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, Case, CreateHow, Features, FileKey, FsError, Node, OpenHow, Opened, RelPath, Replace,
-    Result, Space, Vfs, Wait,
+    Actor, Case, CreateHow, Features, FileKey, FsError, Node, OpenHow, OpenedNode, RelPath,
+    Replace, Result, Space, Vfs, Wait,
 };
 
 type Task = Box<dyn FnOnce() + Send>;
@@ -80,7 +80,7 @@ impl DetachedWork {
 pub struct ColdBackend(pub MemoryVfs);
 
 impl Vfs for ColdBackend {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         if how.wait == Wait::Never { Err(FsError::WouldBlock) } else { self.0.open(who, path, how) }
     }
 
@@ -90,7 +90,7 @@ impl Vfs for ColdBackend {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.0.create(who, path, case, how)
     }
 
@@ -106,7 +106,7 @@ impl Vfs for ColdBackend {
         self.0.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         self.0.symlink(who, path, target)
     }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use vfs::{
-    Actor, Attributes, Case, Delayed, DosInfo, FileKey, FileKind, FsError, Identity, KnownOpen,
-    OpenHow, Opened, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
+    Actor, Attributes, Case, DelayedVfs, DosInfo, FileKey, FileKind, FsError, Identity, OpenHow,
+    OpenWithSecurity, OpenedNode, RelPath, Replace, Result, SecurityChange, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -194,9 +194,10 @@ type Seen = (RelPath, Attributes, Option<Vec<u8>>);
 fn seen(vfs: &dyn Vfs, who: Actor<'_>, place: &str, read: bool) -> std::result::Result<Seen, bool> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
     // Without the right to search, why it is not found is of no consequence.
-    let known =
-        vfs.open_known(who, &path(place), how).map_err(|e| who.seen_as().uid == 0 || !is_no(e))?;
-    let KnownOpen { opened: Opened { node, attributes, path }, security } = known;
+    let known = vfs
+        .open_with_security(who, &path(place), how)
+        .map_err(|e| who.effective_identity().uid == 0 || !is_no(e))?;
+    let OpenWithSecurity { opened: OpenedNode { node, attributes, path }, security } = known;
     let descriptor = match security {
         Some(security) => security.descriptor(&*node).unwrap().map(<[u8]>::to_vec),
         None => node.security_descriptor().unwrap(),
@@ -222,7 +223,7 @@ fn listed(vfs: &dyn Vfs, who: Actor<'_>, place: &str) -> Option<Vec<Entry>> {
         assert!(
             seen[1] == seen[0] && seen[2] == seen[0],
             "{place} as {}: {seen:?}",
-            who.seen_as().uid
+            who.effective_identity().uid
         );
         seen.swap_remove(0)
     })
@@ -290,7 +291,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         open_to_all(folder.path());
         let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
-        let slow = Arc::new(Delayed::new(local.clone(), Arc::new(|| {})));
+        let slow = Arc::new(DelayedVfs::new(local.clone(), Arc::new(|| {})));
         hunt(local, &steps, &|| over(slow.clone(), CacheOptions::default()));
     }
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use vfs::memory::MemoryVfs;
 use vfs::{
-    Actor, ArrivalOrder, AttributeChanges, Case, Delayed, DosInfo, FileKind, Identity, Node,
-    OpenHow, Replace, Vfs, Wait, Wanted,
+    Actor, ArrivalOrder, AttributeChanges, AttributeRequest, Case, DelayedVfs, DosInfo, FileKind,
+    Identity, Node, OpenHow, Replace, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 use vfs_local::LocalVfs;
@@ -19,7 +19,7 @@ fn settle() {
     std::thread::sleep(Duration::from_millis(60));
 }
 
-fn open(vfs: &dyn Vfs, at: &str, read: bool) -> vfs::Result<vfs::Opened> {
+fn open(vfs: &dyn Vfs, at: &str, read: bool) -> vfs::Result<vfs::OpenedNode> {
     let how = OpenHow { read, ..how(Case::Insensitive, Wait::Allowed) };
     vfs.open(Actor::SUPERUSER, &path(at), how)
 }
@@ -71,7 +71,7 @@ fn who_opens_to_write_is_told_of_attributes_as_they_are() {
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
     let local = LocalVfs::open(folder.path()).unwrap();
     let open = |vfs: &dyn Vfs, write| {
-        let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
+        let wanted = AttributeRequest { dos: Some(vfs::ServerWork::Metadata) };
         let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
         vfs.open(Actor::SUPERUSER, &path("file"), how).unwrap()
     };
@@ -99,9 +99,9 @@ fn who_writes_to_what_is_known_is_told_what_others_asked_for() {
     std::fs::write(folder.path().join("file"), b"").unwrap();
     let cached = over(Arc::new(LocalVfs::open(folder.path()).unwrap()), CacheOptions::default());
     let security = |write| {
-        let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
+        let wanted = AttributeRequest { dos: Some(vfs::ServerWork::Metadata) };
         let how = OpenHow { read: true, write, wanted, ..how(Case::Sensitive, Wait::Allowed) };
-        cached.open_known(Actor::SUPERUSER, &path("file"), how).unwrap().security
+        cached.open_with_security(Actor::SUPERUSER, &path("file"), how).unwrap().security
     };
     settle();
     let asked = (0..3).filter_map(|_| security(false)).next_back().unwrap();
@@ -311,8 +311,10 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
     let cached = over(local.clone(), CacheOptions::default());
     let handle =
         local.handle(Actor::SUPERUSER, &*open(&*local, "d/f", false).unwrap().node).unwrap();
-    let known = || cached.find_known(&handle, ArrivalOrder::next()).map(|(_, path)| path);
-    let find = || cached.find(Actor::SUPERUSER, &handle, Wanted::default()).map(|found| found.path);
+    let known = || cached.find_cached(&handle, ArrivalOrder::next()).map(|(_, path)| path);
+    let find = || {
+        cached.find(Actor::SUPERUSER, &handle, AttributeRequest::default()).map(|found| found.path)
+    };
     assert_eq!((known(), find().unwrap()), (None, path("d/f")));
     assert_eq!(known(), None, "asked for once is not worth keeping");
     assert_eq!((find().unwrap(), known()), (path("d/f"), Some(path("d/f"))));
@@ -327,7 +329,7 @@ fn what_is_known_by_a_handle_is_found_at_once_while_its_path_leads_to_it() {
         std::fs::rename(at("d"), at("e")).unwrap();
         assert_eq!((known(), find().unwrap()), (None, path("e/g")), "the directory above");
         (0..2).for_each(|_| drop(find()));
-        let node = Arc::downgrade(&cached.find_known(&handle, ArrivalOrder::next()).unwrap().0);
+        let node = Arc::downgrade(&cached.find_cached(&handle, ArrivalOrder::next()).unwrap().0);
         std::fs::remove_file(at("e/g")).unwrap();
         std::fs::write(at("e/g"), b"another file").unwrap();
         assert_eq!((known(), node.upgrade().map(drop)), (None, None), "nor is it kept open");
@@ -345,7 +347,7 @@ fn what_was_just_made_is_opened_again_without_asking_a_backend_that_takes_long()
         counted.fetch_add(1, Ordering::Relaxed);
     });
     let local = Arc::new(LocalVfs::open(folder.path()).unwrap());
-    let slow = Arc::new(Delayed::new(local, pause));
+    let slow = Arc::new(DelayedVfs::new(local, pause));
     let cached = over(slow, CacheOptions { kept_max: 16, ..CacheOptions::default() });
     let asks = |vfs: &CachedVfs, name: &str, read| {
         let before = pauses.load(Ordering::Relaxed);
@@ -387,24 +389,25 @@ fn what_is_known_by_a_handle_is_closed_after_a_moment() {
     let options = CacheOptions { kept_max: 10, ..CacheOptions::default() };
     let cached = over(local.clone(), options);
     let handle = local.handle(Actor::SUPERUSER, &*open(&*local, "f", false).unwrap().node).unwrap();
-    let find = || cached.find(Actor::SUPERUSER, &handle, Wanted::default()).unwrap();
+    let find = || cached.find(Actor::SUPERUSER, &handle, AttributeRequest::default()).unwrap();
     (0..2).for_each(|_| drop(find()));
     (0..5).for_each(|_| cached.tick());
-    assert!(cached.find_known(&handle, ArrivalOrder::next()).is_some(), "and is used again");
+    assert!(cached.find_cached(&handle, ArrivalOrder::next()).is_some(), "and is used again");
     (0..6).for_each(|_| cached.tick());
-    assert!(cached.find_known(&handle, ArrivalOrder::next()).is_none());
+    assert!(cached.find_cached(&handle, ArrivalOrder::next()).is_none());
     (0..2).for_each(|_| drop(find()));
-    assert!(cached.find_known(&handle, ArrivalOrder::next()).is_some());
+    assert!(cached.find_cached(&handle, ArrivalOrder::next()).is_some());
     for number in 0..10 {
         let name = format!("other{number}");
         std::fs::write(folder.path().join(&name), b"").unwrap();
         let other =
             local.handle(Actor::SUPERUSER, &*open(&*local, &name, false).unwrap().node).unwrap();
-        (0..2)
-            .for_each(|_| drop(cached.find(Actor::SUPERUSER, &other, Wanted::default()).unwrap()));
+        (0..2).for_each(|_| {
+            drop(cached.find(Actor::SUPERUSER, &other, AttributeRequest::default()).unwrap())
+        });
     }
     assert!(
-        cached.find_known(&handle, ArrivalOrder::next()).is_none(),
+        cached.find_cached(&handle, ArrivalOrder::next()).is_none(),
         "no more is kept than may be"
     );
     cached.set_enabled(false);
@@ -455,9 +458,13 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
     // Followed from when something is made in it.
     make(&cached, "dir/file", FileKind::File).unwrap();
     let directory = open(&cached, "dir", true).unwrap().node;
-    let now = || local.look_at_change(Actor::SUPERUSER, &*directory).unwrap();
-    assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), None, "nobody has looked");
-    assert_eq!(cached.look_at_change(Actor::SUPERUSER, &*directory), Ok(now()));
+    let now = || local.change_attribute(Actor::SUPERUSER, &*directory).unwrap();
+    assert_eq!(
+        cached.cached_change_attribute(&*directory, ArrivalOrder::next()),
+        None,
+        "nobody has looked"
+    );
+    assert_eq!(cached.change_attribute(Actor::SUPERUSER, &*directory), Ok(now()));
     let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     let (who, file) = (Identity::root(), path("dir/made"));
     let key = || open(&cached, "dir/made", false).unwrap().node.key();
@@ -472,15 +479,23 @@ fn the_change_attribute_of_a_directory_is_known_while_nothing_is_done_to_it_or_i
     for (number, done) in done.iter().enumerate() {
         let before = now();
         assert_eq!(
-            cached.known_change(&*directory, ArrivalOrder::next()),
+            cached.cached_change_attribute(&*directory, ArrivalOrder::next()),
             Some(before),
             "{number}"
         );
         // The kernel's clock goes in steps.
         std::thread::sleep(Duration::from_millis(20));
         done();
-        assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), None, "{number}");
-        assert_ne!(cached.look_at_change(Actor::SUPERUSER, &*directory), Ok(before), "{number}");
-        assert_eq!(cached.known_change(&*directory, ArrivalOrder::next()), Some(now()), "{number}");
+        assert_eq!(
+            cached.cached_change_attribute(&*directory, ArrivalOrder::next()),
+            None,
+            "{number}"
+        );
+        assert_ne!(cached.change_attribute(Actor::SUPERUSER, &*directory), Ok(before), "{number}");
+        assert_eq!(
+            cached.cached_change_attribute(&*directory, ArrivalOrder::next()),
+            Some(now()),
+            "{number}"
+        );
     }
 }

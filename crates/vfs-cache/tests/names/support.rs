@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{
-    Actor, Attributes, Case, ChangeFeed, Choice, CreateHow, Features, FileKey, FileKind, FollowId,
-    FsError, ListSink, ListWanted, Listed, ListingFeed, Name, NameChange, Node, OpenHow, Opened,
-    RelPath, Replace, Result, Space, Timestamp, Vfs, Wait, Wanted,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, CreateHow, EntryChoice, Features,
+    FileKey, FileKind, FollowId, FsError, ListSink, ListedEntry, ListingFeed, ListingRequest, Name,
+    NameChange, Node, OpenHow, OpenedNode, RelPath, Replace, Result, Space, Timestamp, Vfs, Wait,
 };
 use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
@@ -42,7 +42,7 @@ pub fn in_memory() -> (Arc<MemoryVfs>, Clock) {
 }
 
 pub fn how(case: Case, wait: Wait) -> OpenHow {
-    let wanted = Wanted { dos: Some(vfs::ServerWork::Metadata) };
+    let wanted = AttributeRequest { dos: Some(vfs::ServerWork::Metadata) };
     OpenHow { read: false, write: false, case, wanted, no_follow: false, wait }
 }
 
@@ -80,11 +80,11 @@ pub struct Taking {
 }
 
 impl ListSink for Taking {
-    fn choose(&mut self, _: &[u8], _: u64) -> Choice {
-        if self.left == 0 { Choice::Stop } else { Choice::Take }
+    fn choose(&mut self, _: &[u8], _: u64) -> EntryChoice {
+        if self.left == 0 { EntryChoice::Stop } else { EntryChoice::Take }
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         self.left -= 1;
         self.cookie = entry.next;
         self.seen.push((Name::new(entry.name).unwrap(), entry.inode, entry.attributes));
@@ -95,7 +95,7 @@ impl ListSink for Taking {
 /// All that a directory lists, so many entries at once.
 pub fn list_all(vfs: &dyn Vfs, directory: &dyn Node, who: Actor<'_>, piece: usize) -> Vec<Entry> {
     let wanted =
-        ListWanted { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
+        ListingRequest { attributes: true, stored: Some(vfs::ServerWork::Metadata), few: false };
     let mut sink = Taking { left: piece, cookie: 0, seen: Vec::new() };
     for _ in 0..1_000_000 {
         sink.left = piece;
@@ -175,7 +175,7 @@ impl<V: Vfs> Counting<V> {
 }
 
 impl<V: Vfs> Vfs for Counting<V> {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.count(how.case);
         let opened = self.inner.open(who, path, how)?;
         if how.read && opened.attributes.kind == FileKind::Directory {
@@ -184,7 +184,7 @@ impl<V: Vfs> Vfs for Counting<V> {
         Ok(opened)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         if how.read && node.kind() == FileKind::Directory {
             self.listings.fetch_add(1, Ordering::Relaxed);
         }
@@ -197,7 +197,7 @@ impl<V: Vfs> Vfs for Counting<V> {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         self.count(case);
         self.inner.create(who, path, case, how)
     }
@@ -214,7 +214,7 @@ impl<V: Vfs> Vfs for Counting<V> {
         self.inner.link(who, node, to, replace)
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
         self.inner.symlink(who, path, target)
     }
 

@@ -137,7 +137,7 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
     }
     let one = user(54_321);
     let begin = |power| match power {
-        Power::Node(elevated) => Acting::begin(Actor::beyond(&one, elevated)),
+        Power::Node(elevated) => Acting::begin(Actor::elevate(&one, elevated)),
         Power::Names => Acting::on_names(NameActor::Granted(&one)),
         Power::Link => Acting::on_link(one.actor()).map(Option::unwrap),
     };
@@ -157,7 +157,7 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
 #[test]
 fn power_to_link_is_of_users_without_another_power() {
     let one = user(54_321);
-    let others = Elevated::ALL.map(|elevated| Actor::beyond(&one, elevated));
+    let others = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
     let server = Actor::server(ServerWork::Metadata);
     for actor in others.into_iter().chain([Actor::SUPERUSER, server]) {
         assert!(Acting::on_link(actor).unwrap().is_none(), "{actor:?}");
@@ -167,7 +167,7 @@ fn power_to_link_is_of_users_without_another_power() {
 #[test]
 fn power_resolves_no_path() {
     let (one, before) = (user(54_321), of_thread());
-    let powers = Elevated::ALL.map(|elevated| Actor::beyond(&one, elevated));
+    let powers = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
     for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
         assert_eq!(Acting::on_path(actor).err(), Some(FsError::AccessDenied), "{actor:?}");
         assert_eq!(of_thread(), before);
@@ -261,7 +261,7 @@ fn write_to_open_file_is_made_without_power_but_for_root() {
         };
         let one = user(54_321);
         assert_eq!(mode_after(one.actor()), (Identity::POWERLESS_ID, 0o777));
-        let elevated = Actor::beyond(&one, Elevated::StoredData);
+        let elevated = Actor::elevate(&one, Elevated::StoredData);
         assert_eq!(mode_after(elevated), (Identity::POWERLESS_ID, 0o777));
         assert_eq!(mode_after(Actor::SUPERUSER), (0, 0o6777));
     });

@@ -5,7 +5,7 @@ use crate::node::LocalNode;
 use rustix::io::Errno;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
-use vfs::{FsError, Node, OutsideWatch, Result, ServerWork, TellChanged};
+use vfs::{ExternalWatch, FileChangeCallback, FsError, Node, Result, ServerWork};
 
 /// A file that is marked.
 pub(super) struct WatchedFile {
@@ -18,7 +18,7 @@ pub(super) struct WatchedFile {
 struct FileWatcher {
     number: u64,
     mask: u64,
-    tell: TellChanged,
+    tell: FileChangeCallback,
 }
 
 impl std::fmt::Debug for WatchedFile {
@@ -29,7 +29,7 @@ impl std::fmt::Debug for WatchedFile {
 
 impl WatchedFile {
     /// Who is told of one of these events.
-    pub fn tells(&self, what: u64) -> impl Iterator<Item = TellChanged> {
+    pub fn tells(&self, what: u64) -> impl Iterator<Item = FileChangeCallback> {
         let told = self.watches.iter().filter(move |watch| watch.mask & what != 0);
         told.map(|watch| watch.tell.clone())
     }
@@ -44,7 +44,7 @@ struct FileWatch {
     work: ServerWork,
 }
 
-impl OutsideWatch for FileWatch {}
+impl ExternalWatch for FileWatch {}
 
 impl Drop for FileWatch {
     fn drop(&mut self) {
@@ -80,8 +80,8 @@ impl Source {
         work: ServerWork,
         node: &Arc<dyn Node>,
         every_write: bool,
-        tell: TellChanged,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: FileChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         let file = LocalNode::of(&**node).ok_or(FsError::NotSupported)?;
         let handle = handle_of(file.as_fd())?;
         let mask = libc::FAN_CLOSE_WRITE | if every_write { libc::FAN_MODIFY } else { 0 };

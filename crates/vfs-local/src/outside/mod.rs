@@ -29,8 +29,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vfs::{
-    FsError, Name, OutsideChange, OutsideName, OutsideWatch, RelPath, Result, ServerWork,
-    TellOutside, TellOutsideIn,
+    ExternalChange, ExternalChangeCallback, ExternalName, ExternalWatch, FsError, Name, RelPath,
+    Result, ServerWork, TreeChangeCallback,
 };
 
 /// Bytes read from the group at once: some dozens of events.
@@ -103,7 +103,7 @@ impl Directories {
 /// Who watches the whole tree.
 #[derive(Default)]
 struct Trees {
-    watches: Vec<(u64, TellOutsideIn)>,
+    watches: Vec<(u64, TreeChangeCallback)>,
     /// What the file system is marked with, while there are any.
     mask: u64,
 }
@@ -117,7 +117,7 @@ impl std::fmt::Debug for Trees {
 struct Directory {
     fd: OwnedFd,
     mask: u64,
-    watches: Vec<(u64, TellOutside)>,
+    watches: Vec<(u64, ExternalChangeCallback)>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -136,7 +136,7 @@ struct Watch {
     work: ServerWork,
 }
 
-impl OutsideWatch for Watch {}
+impl ExternalWatch for Watch {}
 
 impl Drop for Watch {
     fn drop(&mut self) {
@@ -197,8 +197,8 @@ impl Source {
         &self,
         work: ServerWork,
         directory: &LocalNode,
-        tell: TellOutside,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: ExternalChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         let _acting = Acting::server(work)?;
         let fd = directory.as_fd();
         let handle = handle_of(fd)?;
@@ -223,8 +223,8 @@ impl Source {
     pub fn watch_tree(
         &self,
         work: ServerWork,
-        tell: TellOutsideIn,
-    ) -> Result<Box<dyn OutsideWatch>> {
+        tell: TreeChangeCallback,
+    ) -> Result<Box<dyn ExternalWatch>> {
         let _acting = Acting::server(work)?;
         let root = self.shared.root.as_fd();
         if place_of(root, &handle_of(root)?) != Some(RelPath::root()) {
@@ -298,11 +298,11 @@ impl Shared {
         if event.overflowed {
             let directories = self.lock();
             let all = directories.by_handle.values().flat_map(|d| &d.watches);
-            let tells: Vec<TellOutside> = all.map(|(_, tell)| tell.clone()).collect();
+            let tells: Vec<ExternalChangeCallback> = all.map(|(_, tell)| tell.clone()).collect();
             let files = directories.files.values().flat_map(|file| file.tells(u64::MAX));
             let files: Vec<_> = files.collect();
             drop(directories);
-            tells.iter().for_each(|tell| tell(&OutsideChange::Lost));
+            tells.iter().for_each(|tell| tell(&ExternalChange::Lost));
             files.iter().for_each(|tell| tell());
             return;
         }
@@ -320,7 +320,7 @@ impl Shared {
         // The thread's own work, for all watches. Those who are told may look at files as
         // somebody else.
         let Ok(_acting) = Acting::server(ServerWork::Watch) else { return };
-        let named = |name| OutsideName { name, is_directory: event.is_directory };
+        let named = |name| ExternalName { name, is_directory: event.is_directory };
         for (handle, happening) in event.happenings() {
             let Some((handle, happening)) = self.with_name(handle, happening) else { continue };
             if happening.is_of_store() {
@@ -368,7 +368,7 @@ impl Shared {
         let directories = self.lock();
         let known = directories.by_handle.get(handle);
         let watches = known.iter().flat_map(|d| &d.watches).map(|(_, tell)| tell.clone()).collect();
-        let trees: Vec<TellOutsideIn> =
+        let trees: Vec<TreeChangeCallback> =
             directories.trees.watches.iter().map(|(_, tell)| tell.clone()).collect();
         let marked = known.and_then(|d| fcntl_dupfd_cloexec(&d.fd, 0).ok());
         drop(directories);
@@ -396,9 +396,9 @@ impl Shared {
 /// Who hears of a happening.
 struct Hearers {
     /// Who watches the directory itself.
-    watches: Vec<TellOutside>,
+    watches: Vec<ExternalChangeCallback>,
     /// Who watches the tree that it may be in.
-    trees: Vec<TellOutsideIn>,
+    trees: Vec<TreeChangeCallback>,
     /// Where the directory is, if somebody watches the tree and it is in it.
     place: Option<RelPath>,
     /// Whether the name is there now.
@@ -410,10 +410,10 @@ struct Hearers {
 fn changes(
     happening: Happening,
     exists: bool,
-    named: &dyn Fn(Name) -> OutsideName,
-) -> Vec<OutsideChange> {
+    named: &dyn Fn(Name) -> ExternalName,
+) -> Vec<ExternalChange> {
     let (name, added, removed, attributes, data) = match happening {
-        Happening::Renamed { from, to } => return vec![OutsideChange::Renamed(named(from), to)],
+        Happening::Renamed { from, to } => return vec![ExternalChange::Renamed(named(from), to)],
         Happening::Itself => return Vec::new(),
         Happening::Names { name, added, removed, attributes, data } => {
             (name, added, removed, attributes, data)
@@ -422,19 +422,19 @@ fn changes(
     let name = named(name);
     let mut changes = Vec::new();
     if removed && exists {
-        changes.push(OutsideChange::Removed(name.clone()));
+        changes.push(ExternalChange::Removed(name.clone()));
     }
     if added {
-        changes.push(OutsideChange::Added(name.clone()));
+        changes.push(ExternalChange::Added(name.clone()));
     }
     if attributes {
-        changes.push(OutsideChange::AttributesModified(name.clone()));
+        changes.push(ExternalChange::AttributesModified(name.clone()));
     }
     if data {
-        changes.push(OutsideChange::DataModified(name.clone()));
+        changes.push(ExternalChange::DataModified(name.clone()));
     }
     if removed && !exists {
-        changes.push(OutsideChange::Removed(name));
+        changes.push(ExternalChange::Removed(name));
     }
     changes
 }

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn what_came_and_went_is_told_in_the_order_that_fits() {
-    use OutsideChange::{Added, DataModified, Removed};
-    let named = |name| OutsideName { name, is_directory: false };
+    use ExternalChange::{Added, DataModified, Removed};
+    let named = |name| ExternalName { name, is_directory: false };
     let name = Name::new(&b"f"[..]).unwrap();
     let [added, modified, removed] =
         [Added, DataModified, Removed].map(|change| change(named(name.clone())));

@@ -28,7 +28,7 @@ mod roots;
 mod sweep;
 
 use crate::errors::refusal;
-use crate::handles::lasting_id;
+use crate::handles::persistent_id;
 use crate::identity::as_server;
 use crate::node::LocalNode;
 use crate::posix_acl::PermissionState;
@@ -574,7 +574,7 @@ fn record_of(file: BorrowedFd<'_>) -> rustix::io::Result<Option<Record>> {
 }
 
 fn handle_of(fd: BorrowedFd<'_>) -> Vec<u8> {
-    lasting_id(fd).map(|handle| handle.as_bytes().to_vec()).unwrap_or_default()
+    persistent_id(fd).map(|handle| handle.as_bytes().to_vec()).unwrap_or_default()
 }
 
 fn remove_file(store: BorrowedFd<'_>, id: StoredId) {

@@ -20,7 +20,7 @@ use rustix::fs::{FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
 use std::mem::MaybeUninit;
-use vfs::Wanted;
+use vfs::AttributeRequest;
 
 /// Maximum number of directories still to be searched: some hundred megabytes of paths.
 const DIRECTORIES_MAX: usize = 1 << 20;
@@ -175,7 +175,7 @@ impl Search<'_> {
         }
         let failed = |_| Errno::IO;
         let (node, attributes) =
-            LocalNode::new(open()?, true, false, Wanted::default()).map_err(failed)?;
+            LocalNode::new(open()?, true, false, AttributeRequest::default()).map_err(failed)?;
         if node.key.device != self.device || attributes.links == 0 {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use super::{
     StoredFile, is_regular, key_of, lock_streams, open_file, open_listable, record_of, restored,
     roots,
 };
-use crate::handles::{lasting_id, open_lasting};
+use crate::handles::{open_lasting, persistent_id};
 use crate::identity::as_server;
 use crate::node::LocalNode;
 use crate::streams;
@@ -34,7 +34,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use vfs::{FileKey, Name, ServerWork, Wanted};
+use vfs::{AttributeRequest, FileKey, Name, ServerWork};
 
 /// Maximum number of hosts whose removal is noticed at once: some ten megabytes. The daily scan
 /// finds the rest.
@@ -524,7 +524,7 @@ pub(super) fn state_of(
         Ok(None) => return Some((FileState::Restored, None)),
         Err(_) => return Some((FileState::Unknown, None)),
     };
-    let own = lasting_id(file.as_fd());
+    let own = persistent_id(file.as_fd());
     if own.is_some_and(|own| own.as_bytes() != record.own_handle) {
         return Some((FileState::Restored, Some(record)));
     }
@@ -545,7 +545,8 @@ fn state_by_host(
     record: &Record,
     refresh: Refresh,
 ) -> FileState {
-    let Ok((node, attributes)) = LocalNode::new(host, true, false, Wanted::default()) else {
+    let Ok((node, attributes)) = LocalNode::new(host, true, false, AttributeRequest::default())
+    else {
         return FileState::Unknown;
     };
     let _lock = lock_streams(node.key);
@@ -628,7 +629,7 @@ pub(super) enum HostState {
 /// Looks up the file that a record refers to.
 pub(super) fn host_state(store: BorrowedFd<'_>, record: &Record) -> HostState {
     match open_host(store, record) {
-        Ok(host) => match LocalNode::new(host, true, false, Wanted::default()) {
+        Ok(host) => match LocalNode::new(host, true, false, AttributeRequest::default()) {
             Ok((node, _)) if Host::of(&node) == record.host => HostState::Present,
             _ => HostState::Unknown,
         },

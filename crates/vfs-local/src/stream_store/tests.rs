@@ -14,8 +14,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vfs::{
-    Actor, AttributeChanges, Case, ChildName, CreateHow, Identity, Name, Node, OpenHow,
-    OwnerChange, RelPath, Replace, StreamName, Vfs, Wait, Wanted, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Case, ChildName, CreateHow, Identity, Name, Node,
+    OpenHow, OwnerChange, RelPath, Replace, StreamName, Vfs, Wait, XattrName,
 };
 
 /// Longer than any extended attribute of Linux.
@@ -322,7 +322,7 @@ fn restored_file_adopts_its_restored_stream() {
     // Its store would be scanned, too.
     drop(folder);
     let share = Share::open(other);
-    if lasting_id(std::fs::File::open(&restored).unwrap().as_fd()).is_none() {
+    if persistent_id(std::fs::File::open(&restored).unwrap().as_fd()).is_none() {
         return; // No handles here.
     }
     sweep::look_at_all(&mut sweep::Breaks::default());
@@ -368,14 +368,14 @@ fn store_is_unreachable_by_name_link_and_handle() {
     names.sort();
     assert_eq!(names, [b"d", b"f", b"l"]);
     let store = Name::new(NAME.as_bytes()).unwrap();
-    let look = root.child_attributes(WHO, &store, Wanted::default());
+    let look = root.child_attributes(WHO, &store, AttributeRequest::default());
     assert_eq!(look.map(|_| ()), Err(FsError::NotFound));
     let store_path = path(NAME);
     let child = ChildName { directory: &*root, path: &store_path };
     let how = CreateHow::plain(FileKind::Directory, 0o755);
     let created = share.vfs.create(WHO, &store_path, Case::Insensitive, how);
     assert_eq!(created.map(|_| ()), Err(FsError::AccessDenied));
-    assert!(share.vfs.look_in(WHO, child, OpenHow::looking(Wait::Allowed)).is_none());
+    assert!(share.vfs.lookup_child(WHO, child, OpenHow::looking(Wait::Allowed)).is_none());
     for inside in ["d/new", "d/NEW"] {
         let how = CreateHow::plain(FileKind::File, 0o644);
         let created = share.vfs.create(WHO, &path(inside), Case::Insensitive, how);
@@ -392,9 +392,12 @@ fn store_is_unreachable_by_name_link_and_handle() {
     let over = share.vfs.rename(WHO, &path("f"), &store_path, Replace::Any);
     assert_eq!(over, Err(FsError::AccessDenied));
     let file = std::fs::File::open(&share.files()[0]).unwrap();
-    if let Some(handle) = lasting_id(file.as_fd()) {
-        let found =
-            share.vfs.find(Actor::server(ServerWork::LocateNode), &handle, Wanted::default());
+    if let Some(handle) = persistent_id(file.as_fd()) {
+        let found = share.vfs.find(
+            Actor::server(ServerWork::LocateNode),
+            &handle,
+            AttributeRequest::default(),
+        );
         assert_eq!(found.map(|_| ()), Err(FsError::Stale));
     }
 }

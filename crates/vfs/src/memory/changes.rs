@@ -1,28 +1,28 @@
-//! What happens to names, for those who follow directories.
+//! Change feeds of a tree in memory.
 
 use super::inode::Inode;
 use super::node::MemoryNode;
 use super::state::State;
-use super::{Event, Hearing, MemoryVfs, Shared};
+use super::{FeedDelivery, FeedEvent, MemoryVfs, SharedTree};
 use crate::{ChangeFeed, FileKind, FollowId, FsError, Name, NameChange, Node, Result, ServerWork};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Changes that are kept for one who does not ask, as a kernel has a limit.
+/// Changes that a feed retains between drains. A kernel has such a limit, too.
 const CHANGES_MAX: usize = 4096;
 
-/// What happened to one name, or to its directory.
+/// Kind of a change to a name, or to its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Happened {
+pub(super) enum ChangeKind {
     Added,
     Attributes,
     Removed,
 }
 
-/// In which directory; one without a name is of the directory itself.
-type Change = (u64, Option<Name>, Happened);
+/// Directory, name and kind. A change without a name is of the directory itself.
+type Change = (u64, Option<Name>, ChangeKind);
 
-/// One who follows directories.
+/// State of one feed.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
     directories: BTreeSet<u64>,
@@ -30,7 +30,7 @@ pub(super) struct Follower {
     has_lost: bool,
 }
 
-/// All who follow directories.
+/// All live feeds of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Followers(Vec<Weak<Mutex<Follower>>>);
 
@@ -39,8 +39,8 @@ impl Followers {
         self.0.is_empty()
     }
 
-    pub(super) fn tell(&mut self, directory: u64, name: Option<&Name>, happened: Happened) {
-        drop(crate::freshness::changing());
+    pub(super) fn notify(&mut self, directory: u64, name: Option<&Name>, kind: ChangeKind) {
+        drop(crate::freshness::begin_change());
         self.0.retain(|follower| {
             let Some(follower) = follower.upgrade() else { return false };
             let mut follower = lock(&follower);
@@ -51,7 +51,7 @@ impl Followers {
                 follower.changes.clear();
                 follower.has_lost = true;
             }
-            follower.changes.push_back((directory, name.cloned(), happened));
+            follower.changes.push_back((directory, name.cloned(), kind));
             true
         });
     }
@@ -63,7 +63,7 @@ fn lock(follower: &Mutex<Follower>) -> MutexGuard<'_, Follower> {
 
 /// Lock order: the tree, then this.
 struct MemoryChanges {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTree>,
     follower: Arc<Mutex<Follower>>,
 }
 
@@ -82,44 +82,45 @@ impl MemoryVfs {
 }
 
 impl State {
-    /// Attributes of a node were changed: told by its name, and of itself. Of a file with
-    /// several names systems tell the one that it was found by, which may be another.
-    pub(super) fn tell_attributes(&mut self, number: u64) {
+    /// Reports a change of a node's attributes, by its name and for itself. A file with several
+    /// names gets no event by name: a system reports only the name that the change used, which may
+    /// be another.
+    pub(super) fn notify_attributes(&mut self, number: u64) {
         if self.followers.is_empty() {
             return;
         }
-        let mut told = vec![(number, None)];
-        let is_heard = |inode: &Inode| inode.links == 1 || inode.kind() == FileKind::Directory;
-        let is_heard = self.inodes.get(&number).is_some_and(is_heard);
-        for (directory, inode) in self.inodes.iter().filter(|_| is_heard) {
+        let mut delivered = vec![(number, None)];
+        let is_reported = |inode: &Inode| inode.links == 1 || inode.kind() == FileKind::Directory;
+        let is_reported = self.inodes.get(&number).is_some_and(is_reported);
+        for (directory, inode) in self.inodes.iter().filter(|_| is_reported) {
             if let super::inode::Body::Directory(names) = &inode.body {
                 let of_it = names.names().filter(|(_, to)| *to == number);
-                told.extend(of_it.map(|(name, _)| (*directory, Some(name.clone()))));
+                delivered.extend(of_it.map(|(name, _)| (*directory, Some(name.clone()))));
             }
         }
-        for (directory, name) in told {
-            self.followers.tell(directory, name.as_ref(), Happened::Attributes);
+        for (directory, name) in delivered {
+            self.followers.notify(directory, name.as_ref(), ChangeKind::Attributes);
         }
     }
 }
 
 impl MemoryChanges {
-    /// What is told of changes; whether too many came for that.
-    fn heard(&self, changes: VecDeque<Change>) -> (VecDeque<Change>, bool) {
-        let mut told = VecDeque::new();
+    /// The changes to deliver, and whether the feed overflows.
+    fn filter_delivered(&self, changes: VecDeque<Change>) -> (VecDeque<Change>, bool) {
+        let mut delivered = VecDeque::new();
         for change in changes {
             let event = match change.2 {
-                Happened::Added => Event::Added,
-                Happened::Attributes => Event::Attributes,
-                Happened::Removed => Event::Removed,
+                ChangeKind::Added => FeedEvent::Added,
+                ChangeKind::Attributes => FeedEvent::Attributes,
+                ChangeKind::Removed => FeedEvent::Removed,
             };
-            match self.shared.around.hearing(event) {
-                Hearing::Told => told.push_back(change),
-                Hearing::Overflows => return (VecDeque::new(), true),
-                Hearing::Swallowed => {}
+            match self.shared.around.delivery(event) {
+                FeedDelivery::Delivered => delivered.push_back(change),
+                FeedDelivery::Overflows => return (VecDeque::new(), true),
+                FeedDelivery::Dropped => {}
             }
         }
-        (told, false)
+        (delivered, false)
     }
 }
 
@@ -135,26 +136,26 @@ impl ChangeFeed for MemoryChanges {
     fn unfollow(&self, directory: FollowId) {
         let mut follower = lock(&self.follower);
         follower.directories.remove(&directory.0);
-        // A number may be followed anew: what was before is none of its business.
+        // The number may be followed again, and must not report events of its earlier use.
         follower.changes.retain(|(of, ..)| *of != directory.0);
     }
 
-    fn drain(&self, tell: &mut dyn FnMut(NameChange<'_>)) {
+    fn drain(&self, report: &mut dyn FnMut(NameChange<'_>)) {
         let mut follower = lock(&self.follower);
         let changes = std::mem::take(&mut follower.changes);
         let has_lost = std::mem::take(&mut follower.has_lost);
         drop(follower);
-        let (changes, overflows) = self.heard(changes);
+        let (changes, overflows) = self.filter_delivered(changes);
         if has_lost || overflows {
-            tell(NameChange::Lost);
+            report(NameChange::Lost);
         }
-        for (directory, name, happened) in &changes {
+        for (directory, name, kind) in &changes {
             let directory = FollowId(*directory);
-            tell(match (name.as_ref().map(Name::as_bytes), happened) {
+            report(match (name.as_ref().map(Name::as_bytes), kind) {
                 (None, _) => NameChange::Itself(directory),
-                (Some(name), Happened::Added) => NameChange::Added(directory, name),
-                (Some(name), Happened::Attributes) => NameChange::Attributes(directory, name),
-                (Some(name), Happened::Removed) => NameChange::Removed(directory, name),
+                (Some(name), ChangeKind::Added) => NameChange::Added(directory, name),
+                (Some(name), ChangeKind::Attributes) => NameChange::Attributes(directory, name),
+                (Some(name), ChangeKind::Removed) => NameChange::Removed(directory, name),
             });
         }
     }

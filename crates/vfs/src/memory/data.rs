@@ -1,4 +1,4 @@
-//! Bytes of a file in memory: blocks, and holes between them.
+//! Sparse data of a file in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 /// Allocation unit in bytes.
 pub(super) const BLOCK_BYTES: u64 = 4096;
 
-/// What a disk writes whole or not at all.
+/// Unit that a disk writes atomically.
 const SECTOR_BYTES: u64 = 512;
 const SECTORS: u64 = BLOCK_BYTES / SECTOR_BYTES;
 
-/// Longest file in bytes, as ext4 has it.
+/// Longest file in bytes, as on ext4.
 pub(super) const SIZE_BYTES_MAX: u64 = 16 << 40;
 
 /// A sparse array of bytes.
@@ -20,8 +20,8 @@ pub(super) struct Data {
     size_bytes: u64,
 }
 
-/// The parts of `offset..offset + length`, each within one block, as
-/// (block number, start in the block, bytes).
+/// Splits `offset..offset + length` at block boundaries into (block number, start in the block,
+/// bytes).
 fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset + length;
     let mut at = offset;
@@ -36,8 +36,8 @@ fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)>
     })
 }
 
-/// The blocks that a range is in. Clients may name terabytes: who can looks at the blocks that are
-/// there, not at each in turn.
+/// The blocks of a range. A client may request terabytes, so callers visit the allocated blocks,
+/// not each block of the range.
 fn touched(offset: u64, length: u64) -> Option<RangeInclusive<u64>> {
     let last = (offset + length).checked_sub(1).filter(|_| length > 0)?;
     Some(offset / BLOCK_BYTES..=last / BLOCK_BYTES)
@@ -48,12 +48,12 @@ impl Data {
         self.size_bytes
     }
 
-    /// Bytes of the blocks that are there.
+    /// Bytes of the allocated blocks.
     pub(super) fn allocated_bytes(&self) -> u64 {
         self.blocks.len() as u64 * BLOCK_BYTES
     }
 
-    /// Bytes of the blocks that the range would add.
+    /// Bytes that allocating the range would add.
     pub(super) fn missing_bytes(&self, offset: u64, length: u64) -> u64 {
         let Some(touched) = touched(offset, length) else { return 0 };
         let all = touched.end() - touched.start() + 1;
@@ -87,14 +87,14 @@ impl Data {
         self.size_bytes = self.size_bytes.max(end);
     }
 
-    /// Makes the blocks of the range be there.
+    /// Allocates the blocks of the range.
     pub(super) fn allocate(&mut self, offset: u64, length: u64) {
         for (block, ..) in pieces(offset, length) {
             self.block(block);
         }
     }
 
-    /// Makes the range read as zeros; whole blocks go.
+    /// Zeroes the range and frees whole blocks.
     pub(super) fn punch_hole(&mut self, offset: u64, length: u64) {
         let Some(touched) = touched(offset, length) else { return };
         let present: Vec<u64> = self.blocks.range(touched).map(|(block, _)| *block).collect();
@@ -120,7 +120,7 @@ impl Data {
         self.size_bytes = size_bytes;
     }
 
-    /// The first range of blocks that are there at or after `offset`, cut to the file.
+    /// The first range of allocated blocks at or after `offset`, cut to the file.
     pub(super) fn next_data(&self, offset: u64) -> Option<(u64, u64)> {
         let (first, _) = self.blocks.range(offset / BLOCK_BYTES..).next()?;
         let start = (first * BLOCK_BYTES).max(offset);
@@ -134,9 +134,9 @@ impl Data {
         Some((start, (end * BLOCK_BYTES).min(self.size_bytes)))
     }
 
-    /// What is on a disk after power was lost: of every sector either what was
-    /// written back (`self`) or what was in memory (`newer`), as `takes` says;
-    /// the length goes with the sectors of number `u64::MAX`.
+    /// Content of the disk after a power loss: each sector is either the one written back (`self`)
+    /// or the one in memory (`newer`), as `takes` decides. Sector number `u64::MAX` stands for the
+    /// length.
     pub(super) fn mixed(&self, newer: &Self, mut takes: impl FnMut(u64) -> bool) -> Self {
         let size_bytes = if takes(u64::MAX) { newer.size_bytes } else { self.size_bytes };
         let mut mixed = self.clone();
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_survive_across_blocks_and_holes_read_as_zero() {
+    fn data_spans_blocks_and_holes_read_as_zeros() {
         let mut data = Data::default();
         data.write(BLOCK_BYTES * 3 - 2, b"abcd");
         let mut read = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_and_what_a_range_lacks_are_found_however_long_it_is() {
+    fn holes_of_huge_ranges_are_found_at_once() {
         let mut data = Data::default();
         data.set_size(SIZE_BYTES_MAX);
         for block in [0, 2, 1 << 30] {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sector_is_old_or_new_as_a_whole() {
+    fn sector_is_old_or_new_as_a_whole() {
         let (mut old, mut new) = (Data::default(), Data::default());
         old.write(0, &[1; 1024]);
         new.write(0, &[2; 2048]);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_does_not_come_back() {
+    fn truncated_data_does_not_come_back() {
         let mut data = Data::default();
         data.write(0, &[7; 100]);
         data.set_size(10);

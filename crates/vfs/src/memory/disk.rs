@@ -1,4 +1,4 @@
-//! What would survive a loss of power.
+//! Simulated disk: the state that survives a power loss.
 
 use super::data::Data;
 use super::inode::{Body, Directory, Facts, Inode};
@@ -14,10 +14,10 @@ pub(super) struct Change {
     pub(super) to: Option<u64>,
 }
 
-/// What has been written back.
+/// Everything that has been written back.
 #[derive(Default)]
 pub(super) struct Disk {
-    /// Facts of any node, and the data of files.
+    /// Facts of each node, and the data of files.
     nodes: BTreeMap<u64, (Facts, Data)>,
     names: BTreeMap<(u64, Name), u64>,
     /// Changes of names that are in memory only, in order.
@@ -25,7 +25,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// A disk on which everything there is has been written.
+    /// A disk to which the whole tree has been written.
     pub(super) fn of(state: &State) -> Self {
         let mut disk = Self::default();
         for (number, inode) in &state.inodes {
@@ -42,13 +42,13 @@ impl Disk {
         self.nodes.insert(number, (inode.facts.clone(), data));
     }
 
-    /// Whether a node may be found again.
+    /// Whether recovery may find the node.
     pub(super) fn mentions(&self, number: u64) -> bool {
         self.names.values().any(|to| *to == number)
             || self.journal.iter().flatten().any(|change| change.to == Some(number))
     }
 
-    /// Writes the first `count` changes of names.
+    /// Commits the first `count` transactions of the journal.
     fn commit(&mut self, count: usize) -> Vec<u64> {
         let changes: Vec<Change> = self.journal.drain(..count).flatten().collect();
         let mut touched = Vec::new();
@@ -63,7 +63,7 @@ impl Disk {
     }
 }
 
-/// Brings a node and all names to disk.
+/// Writes a node and all names to disk.
 pub(super) fn sync(state: &mut State, number: u64) -> Result<()> {
     let State { disk, inodes, .. } = state;
     let Some(disk) = disk else { return Ok(()) };
@@ -75,7 +75,7 @@ pub(super) fn sync(state: &mut State, number: u64) -> Result<()> {
     Ok(())
 }
 
-/// Writes back some of what is in memory only.
+/// Writes back some of the unwritten changes.
 pub(super) fn write_back(state: &mut State, takes: &mut dyn FnMut() -> bool) {
     let State { disk, inodes, .. } = state;
     let Some(disk) = disk else { return };
@@ -93,14 +93,14 @@ pub(super) fn write_back(state: &mut State, takes: &mut dyn FnMut() -> bool) {
     touched.into_iter().for_each(|number| state.forget(number));
 }
 
-/// The tree that is found when power is back.
+/// The tree after recovery from a power loss.
 pub(super) fn recovered(mut lost: State, takes: &mut dyn FnMut() -> bool) -> State {
     let mut disk = lost.disk.take().expect("only a tree with a disk loses power");
     let count = disk.journal.iter().take_while(|_| takes()).count();
     disk.commit(count);
     let mut found = BTreeMap::new();
     for (number, inode) in &lost.inodes {
-        // Never written: the node is there, with nothing in it.
+        // A node that was never written is recovered empty.
         let (facts, older) =
             disk.nodes.remove(number).unwrap_or_else(|| (inode.facts.clone(), Data::default()));
         let body = match &inode.body {

@@ -1,15 +1,16 @@
-//! Nodes by their numbers, which are never used again: handles.
+//! Handles of nodes: inode numbers, which a tree never reuses.
 
 use super::inode::{Body, Right};
 use super::node::MemoryNode;
 use super::state::{ROOT, State};
 use super::{Call, MemoryVfs};
 use crate::{
-    Actor, FileKind, FsError, Located, NodeHandle, OpenHow, Opened, RelPath, Result, Wait, Wanted,
+    Actor, AttributeRequest, FileKind, FsError, LocatedNode, NodeHandle, OpenHow, OpenedNode,
+    RelPath, Result, Wait,
 };
 use std::sync::Arc;
 
-/// For a node that is to be looked at only.
+/// Opens a node without access to its data, as `O_PATH`.
 const LOOK: OpenHow = OpenHow::looking(Wait::Allowed);
 
 impl MemoryVfs {
@@ -18,7 +19,11 @@ impl MemoryVfs {
         NodeHandle::new([serial, number.to_le_bytes()].concat())
     }
 
-    pub(super) fn find_handle(&self, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
+    pub(super) fn find_handle(
+        &self,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
         let (serial, number) =
             handle.as_bytes().split_first_chunk().ok_or(FsError::InvalidParameter)?;
         let number = <[u8; 8]>::try_from(number).map_err(|_| FsError::InvalidParameter)?;
@@ -36,7 +41,7 @@ impl MemoryVfs {
             };
             let (node, attributes) =
                 MemoryNode::new(&self.shared, state, number, &OpenHow { wanted, ..LOOK });
-            Ok(Located { node: Arc::new(node), attributes, path, is_certain: true })
+            Ok(LocatedNode { node: Arc::new(node), attributes, path, is_certain: true })
         })
     }
 
@@ -60,7 +65,12 @@ impl MemoryVfs {
         Ok(names.into_iter().rev().collect())
     }
 
-    pub(super) fn open_number(&self, who: Actor<'_>, number: u64, how: OpenHow) -> Result<Opened> {
+    pub(super) fn open_number(
+        &self,
+        who: Actor<'_>,
+        number: u64,
+        how: OpenHow,
+    ) -> Result<OpenedNode> {
         self.shared.call(Call::Open(how.wait), |state| {
             let inode = state.inode(number)?;
             let is_file = inode.kind() == FileKind::File;
@@ -72,7 +82,7 @@ impl MemoryVfs {
             }
             let path = RelPath::nameless(self.shared.key(number));
             let (node, attributes) = MemoryNode::new(&self.shared, state, number, &how);
-            Ok(Opened { node: Arc::new(node), attributes, path })
+            Ok(OpenedNode { node: Arc::new(node), attributes, path })
         })
     }
 }

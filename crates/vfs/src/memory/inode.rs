@@ -1,13 +1,13 @@
-//! One node in memory, and the names in a directory.
+//! One node in memory, and the names of a directory.
 
 use super::data::{BLOCK_BYTES, Data};
 use crate::{
-    Actor, Attributes, DosInfo, FileKey, FileKind, Name, Role, SpecialKind, Stored, Timestamp,
-    XattrName, fold_case,
+    Actor, Attributes, DosInfo, FileKey, FileKind, MetadataPresence, Name, Role, SpecialKind,
+    Timestamp, XattrName, fold_case,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A permission that POSIX knows.
+/// A POSIX permission.
 #[derive(Clone, Copy)]
 pub(super) enum Right {
     Read = 4,
@@ -15,7 +15,7 @@ pub(super) enum Right {
     Search = 1,
 }
 
-/// What is in a node.
+/// Content of a node.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
     Directory(Directory),
@@ -24,7 +24,7 @@ pub(super) enum Body {
     Special(SpecialKind),
 }
 
-/// What is known of a node beside its content and its names.
+/// Metadata of a node, apart from its content and its names.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) mode: u32,
@@ -33,20 +33,20 @@ pub(super) struct Facts {
     pub(super) accessed: Timestamp,
     pub(super) modified: Timestamp,
     pub(super) changed: Timestamp,
-    /// How often anything was changed.
+    /// Number of changes so far.
     pub(super) changes: u64,
     pub(super) verifier: Option<[u8; 8]>,
     pub(super) born: Timestamp,
     pub(super) dos: DosInfo,
-    /// A change time that was set, and how often anything had been changed then.
+    /// Change time that a client has set, and the number of changes at that moment.
     pub(super) set_changed: Option<(Timestamp, u64)>,
     pub(super) xattrs: BTreeMap<XattrName, Vec<u8>>,
-    pub(super) descriptor: Option<Kept>,
+    pub(super) descriptor: Option<StoredDescriptor>,
 }
 
-/// A descriptor, and what owner, group and mode were when it was stored.
+/// A descriptor, with owner, group and mode at the time it was stored.
 #[derive(Clone, Debug)]
-pub(super) struct Kept {
+pub(super) struct StoredDescriptor {
     descriptor: Vec<u8>,
     beside: (u32, u32, u32),
 }
@@ -54,7 +54,7 @@ pub(super) struct Kept {
 #[derive(Clone, Debug)]
 pub(super) struct Inode {
     pub(super) links: u32,
-    /// Handles that are open: the node lives on without a name.
+    /// Open handles, which keep a deleted node alive.
     pub(super) opens: u32,
     pub(super) facts: Facts,
     pub(super) body: Body,
@@ -79,7 +79,7 @@ impl Facts {
         }
     }
 
-    /// Something was changed.
+    /// Records a change of data or metadata.
     pub(super) fn change(&mut self, now: Timestamp) {
         self.changed = now;
         self.changes += 1;
@@ -89,15 +89,16 @@ impl Facts {
         (self.uid, self.gid, self.mode)
     }
 
-    /// The descriptor, unless something was changed beside it.
+    /// The descriptor, unless owner, group or mode have changed since.
     pub(super) fn descriptor(&self) -> Option<Vec<u8>> {
-        let kept = self.descriptor.as_ref().filter(|kept| kept.beside == self.beside())?;
-        Some(kept.descriptor.clone())
+        let stored = self.descriptor.as_ref().filter(|stored| stored.beside == self.beside())?;
+        Some(stored.descriptor.clone())
     }
 
     pub(super) fn keep_descriptor(&mut self, descriptor: Option<&[u8]>) {
         let beside = self.beside();
-        self.descriptor = descriptor.map(|bytes| Kept { descriptor: bytes.to_vec(), beside });
+        self.descriptor =
+            descriptor.map(|bytes| StoredDescriptor { descriptor: bytes.to_vec(), beside });
     }
 }
 
@@ -148,7 +149,7 @@ impl Inode {
                 .set_changed
                 .filter(|(_, changes)| dos && *changes == facts.changes)
                 .map(|(time, _)| time),
-            stored: Stored::UNKNOWN,
+            stored: MetadataPresence::UNKNOWN,
             device: match &self.body {
                 Body::Special(SpecialKind::Device(device)) => Some(*device),
                 _ => None,
@@ -159,7 +160,7 @@ impl Inode {
     }
 
     pub(super) fn grants(&self, who: Actor<'_>, right: Right) -> bool {
-        let user = who.seen_as();
+        let user = who.effective_identity();
         let shift = if user.uid == self.facts.uid {
             6
         } else if user.in_group(self.facts.gid) {
@@ -167,7 +168,7 @@ impl Inode {
         } else {
             0
         };
-        // Nobody looks at the mode of a symbolic link.
+        // The mode of a symbolic link does not restrict access.
         let is_link = matches!(self.body, Body::Symlink(_));
         is_link || who.overrides_permissions() || (self.facts.mode >> shift) & right as u32 != 0
     }
@@ -176,9 +177,9 @@ impl Inode {
         who.acts_as_owner_of(self.facts.uid)
     }
 
-    /// Takes set-user-ID and set-group-ID bits away as a change of data does. A directory has
-    /// them for another purpose, and so has a file that its group may not execute, from which only
-    /// callers outside that group take the latter.
+    /// Clears set-user-ID and set-group-ID bits, as Linux does on a write. On a directory they have
+    /// another meaning. Without group execution set-group-ID marks mandatory locking, and only
+    /// callers outside the group clear it.
     pub(super) fn drop_set_ids(&mut self, who: Actor<'_>) {
         let keeps = matches!(who.role(), Role::User(user) if user.uid == 0);
         if !keeps && self.kind() == FileKind::File {
@@ -189,18 +190,18 @@ impl Inode {
         }
     }
 
-    /// The data changed.
+    /// Records a change of data.
     pub(super) fn touch(&mut self, now: Timestamp) {
         self.facts.modified = now;
         self.facts.change(now);
     }
 }
 
-/// Names, found by spelling, by case-folded spelling, and in the order in
-/// which they were made (which is the order they are listed in).
+/// Names by spelling, by case-folded spelling, and in order of creation, which is the listing
+/// order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
-    /// The directory that this one is in; itself for the root.
+    /// Parent directory; the root is its own.
     pub(super) parent: u64,
     names: BTreeMap<Name, Place>,
     order: BTreeMap<u64, Name>,
@@ -227,8 +228,8 @@ impl Directory {
         self.names.get(name).map(|place| place.inode)
     }
 
-    /// The name as stored, and its node: exactly, else by case; of several,
-    /// the first in byte order.
+    /// The stored name and its node: an exact match, else one that differs in case; of several the
+    /// first in byte order.
     pub(super) fn find(&self, name: &Name, insensitive: bool) -> Option<(Name, u64)> {
         if let Some(place) = self.names.get(name) {
             return Some((name.clone(), place.inode));
@@ -241,7 +242,7 @@ impl Directory {
         Some((spelt.clone(), self.names[spelt].inode))
     }
 
-    /// Adds or redirects a name.
+    /// Adds a name, or lets it refer to another node.
     pub(super) fn insert(&mut self, name: &Name, inode: u64) {
         self.remove(name);
         self.last_cookie += 1;
@@ -264,13 +265,13 @@ impl Directory {
         }
     }
 
-    /// Entries after `cookie`: their own cookie, name and node.
+    /// Entries after `cookie`: cookie, name and node of each.
     pub(super) fn after(&self, cookie: u64) -> impl Iterator<Item = (u64, &Name, u64)> {
         let from = cookie.saturating_add(1);
         self.order.range(from..).map(|(next, name)| (*next, name, self.names[name].inode))
     }
 
-    /// All names and their nodes.
+    /// All names with their nodes.
     pub(super) fn names(&self) -> impl Iterator<Item = (&Name, u64)> {
         self.names.iter().map(|(name, place)| (name, place.inode))
     }

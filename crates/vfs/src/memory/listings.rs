@@ -1,21 +1,21 @@
-//! When listings have changed, told by comparing them with what they were.
+//! Listing feed of a tree in memory: compares each followed directory with its last snapshot.
 
 use super::node::MemoryNode;
 use super::state::State;
-use super::{Event, Hearing, MemoryVfs, Shared};
+use super::{FeedDelivery, FeedEvent, MemoryVfs, SharedTree};
 use crate::{Attributes, FileKind, FollowId, FsError, ListingFeed, Name, Node, Result, ServerWork};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a directory that is followed was, itself and by name: of directories in it, and
-/// of what has other names, nothing is heard but that they are there.
+/// State of a followed directory and its entries. A subdirectory or a file with several names
+/// counts by its presence only, because a system reports no changes of it here.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct ListingSnapshot {
     itself: (u32, u32, u32),
     children: Vec<(Name, u64, Option<Attributes>)>,
 }
 
-impl Seen {
+impl ListingSnapshot {
     fn of(state: &State, number: u64) -> Option<Self> {
         let facts = &state.inodes.get(&number)?.facts;
         let itself = (facts.mode, facts.uid, facts.gid);
@@ -30,15 +30,15 @@ impl Seen {
 }
 
 #[derive(Debug, Default)]
-struct Followed {
+struct FollowedListings {
     next: u64,
-    by_id: BTreeMap<u64, (u64, Option<Seen>)>,
+    by_id: BTreeMap<u64, (u64, Option<ListingSnapshot>)>,
 }
 
 /// Lock order: the tree, then this.
 struct MemoryListings {
-    shared: Arc<Shared>,
-    followed: Mutex<Followed>,
+    shared: Arc<SharedTree>,
+    followed: Mutex<FollowedListings>,
 }
 
 impl std::fmt::Debug for MemoryListings {
@@ -54,7 +54,7 @@ impl MemoryVfs {
 }
 
 impl MemoryListings {
-    fn followed(&self) -> MutexGuard<'_, Followed> {
+    fn followed(&self) -> MutexGuard<'_, FollowedListings> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,16 +62,16 @@ impl MemoryListings {
 impl ListingFeed for MemoryListings {
     fn follow(&self, _work: ServerWork, directory: &dyn Node) -> Result<FollowId> {
         let node = MemoryNode::of(directory, &self.shared).ok_or(FsError::NotSupported)?;
-        let is_deaf = self.shared.around.hearing(Event::Followed) == Hearing::Swallowed;
+        let is_deaf = self.shared.around.delivery(FeedEvent::Followed) == FeedDelivery::Dropped;
         let state = self.shared.state();
-        let seen = Seen::of(&state, node.number).ok_or(FsError::NotSupported)?;
+        let snapshot = ListingSnapshot::of(&state, node.number).ok_or(FsError::NotSupported)?;
         let mut followed = self.followed();
         followed.next += 1;
         let id = followed.next;
         if is_deaf {
             return Ok(FollowId(id));
         }
-        followed.by_id.insert(id, (node.number, Some(seen)));
+        followed.by_id.insert(id, (node.number, Some(snapshot)));
         Ok(FollowId(id))
     }
 
@@ -79,22 +79,23 @@ impl ListingFeed for MemoryListings {
         self.followed().by_id.remove(&directory.0);
     }
 
-    fn drain(&self, tell: &mut dyn FnMut(Option<FollowId>)) {
+    fn drain(&self, report: &mut dyn FnMut(Option<FollowId>)) {
         let state = self.shared.state();
-        let changed =
-            |_: &u64, (number, seen): &mut (u64, Option<Seen>)| Seen::of(&state, *number) != *seen;
+        let changed = |_: &u64, (number, snapshot): &mut (u64, Option<ListingSnapshot>)| {
+            ListingSnapshot::of(&state, *number) != *snapshot
+        };
         let mut followed = self.followed();
         let changed: Vec<u64> = followed.by_id.extract_if(.., changed).map(|(id, _)| id).collect();
         drop(followed);
         drop(state);
         for id in changed {
-            match self.shared.around.hearing(Event::Listing) {
-                Hearing::Told => tell(Some(FollowId(id))),
-                Hearing::Overflows => {
+            match self.shared.around.delivery(FeedEvent::Listing) {
+                FeedDelivery::Delivered => report(Some(FollowId(id))),
+                FeedDelivery::Overflows => {
                     self.followed().by_id.clear();
-                    tell(None);
+                    report(None);
                 }
-                Hearing::Swallowed => {}
+                FeedDelivery::Dropped => {}
             }
         }
     }

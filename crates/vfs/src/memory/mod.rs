@@ -1,13 +1,11 @@
 //! Backend: a tree in memory, for tests and simulation.
 //!
-//! Its clock and its failures are handed in ([`Surroundings`]), and it can lose
-//! power: what was not synced is then there or not, sector by sector, as one
-//! asks it. Names are kept as a journalling file system keeps them: what
-//! survives is what a prefix of all changes left, and a sync of any node
-//! brings the whole journal to disk.
+//! The caller provides its clock and its failures ([`Surroundings`]). A tree can lose power: each
+//! unsynced sector then survives or not, as the caller decides. Names behave as on a journalling
+//! file system: a prefix of all changes survives, and a sync of any node writes the whole journal.
 //!
-//! Lock order: one mutex for the whole tree; no call into the surroundings
-//! while it is held, except to read the clock.
+//! Lock order: one mutex for the whole tree. The tree does not call the surroundings while it holds
+//! the mutex, except to read the clock.
 
 mod changes;
 mod data;
@@ -20,14 +18,14 @@ mod resolve;
 mod state;
 mod tree;
 
-use crate::{Attributes, FsError, Result, Timestamp, Wait, Wanted};
+use crate::{AttributeRequest, Attributes, FsError, Result, Timestamp, Wait};
 use disk::Disk;
 use inode::Body;
 use state::{ROOT, State};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A call, as far as its surroundings may care.
+/// A call, with the details that surroundings may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Call {
@@ -49,73 +47,73 @@ pub enum Call {
     Xattr,
 }
 
-/// What a feed tells of.
+/// Kind of an event of a feed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A name came.
+pub enum FeedEvent {
+    /// A name was added.
     Added,
-    /// Attributes of what has a name, or of a directory itself, were changed.
+    /// Attributes of a named node, or of a directory itself, changed.
     Attributes,
-    /// A listing is to be followed.
+    /// A feed starts to follow a listing.
     Followed,
-    /// A listing is not what it was.
+    /// A listing became stale.
     Listing,
-    /// A name went.
+    /// A name was removed.
     Removed,
 }
 
-/// What becomes of an event.
+/// Delivery of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hearing {
-    /// It is told.
-    Told,
-    /// It is lost with all others, which is told.
+pub enum FeedDelivery {
+    /// The feed reports the event.
+    Delivered,
+    /// The feed overflows: it loses all events and reports that.
     Overflows,
-    /// It is lost, and nobody knows. No system may do that: for tests of tests.
-    Swallowed,
+    /// The feed loses the event in silence. No real system may do that; tests of tests do.
+    Dropped,
 }
 
-/// What becomes of a call.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is carried out.
+    /// The call runs.
     Runs,
-    /// It fails and changes nothing.
+    /// The call fails and changes nothing.
     Fails(FsError),
     /// A write fails after so many bytes; any other call fails.
     Tears(FsError, usize),
 }
 
-/// What is around the backend: time, and what goes wrong. May be called from
-/// any thread; calls may take as long as they like.
+/// Environment of the backend: its clock and its failures. Any thread may call it, and a call may
+/// block.
 pub trait Surroundings: Send + Sync {
-    /// The time.
+    /// Current time.
     fn now(&self) -> Timestamp;
 
-    /// A call begins.
+    /// Called before each call.
     fn before(&self, call: Call) -> Fate {
         let _ = call;
         Fate::Runs
     }
 
-    /// A call has been carried out and has not returned yet.
+    /// Called when a call has run, before it returns.
     fn after(&self, call: Call) {
         let _ = call;
     }
 
-    /// Somebody who follows what happens is to be told of something.
-    fn hearing(&self, event: Event) -> Hearing {
+    /// Called for each event that a feed would report.
+    fn delivery(&self, event: FeedEvent) -> FeedDelivery {
         let _ = event;
-        Hearing::Told
+        FeedDelivery::Delivered
     }
 
-    /// See [`crate::Vfs::creates_at_once`].
-    fn creates_at_once(&self) -> bool {
+    /// See [`crate::Vfs::creates_without_waiting`].
+    fn creates_without_waiting(&self) -> bool {
         true
     }
 }
 
-/// A clock that stands still unless it is moved; nothing goes wrong.
+/// Surroundings without failures, whose clock moves only on request.
 #[derive(Debug, Default)]
 pub struct StillClock(AtomicU64);
 
@@ -128,22 +126,22 @@ impl StillClock {
 
 impl Surroundings for StillClock {
     fn now(&self) -> Timestamp {
-        // Some time in 2025.
+        // A moment in June 2025.
         Timestamp(1_750_000_000_000_000_000 + i128::from(self.0.load(Ordering::Relaxed)))
     }
 }
 
-/// How a tree is made.
+/// Options of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryOptions {
-    /// Bytes that all files together may hold.
+    /// Capacity in bytes for all files together.
     pub capacity_bytes: u64,
-    /// What is not synced can be lost by [`MemoryVfs::lose_power`].
+    /// Unsynced data can be lost by [`MemoryVfs::lose_power`].
     pub has_disk: bool,
-    /// The file system's number.
+    /// File system number.
     pub serial: u64,
-    /// [`crate::Attributes::change`] counts: else it is the time of the change, which
-    /// may be the same after another one, as with most file systems.
+    /// [`crate::Attributes::change`] is a counter; else it is the change time, which may repeat, as
+    /// on most file systems.
     pub counts_changes: bool,
 }
 
@@ -160,7 +158,7 @@ impl Default for MemoryOptions {
 
 /// A tree in memory.
 pub struct MemoryVfs {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTree>,
 }
 
 impl std::fmt::Debug for MemoryVfs {
@@ -169,23 +167,23 @@ impl std::fmt::Debug for MemoryVfs {
     }
 }
 
-struct Shared {
+struct SharedTree {
     options: MemoryOptions,
     around: Arc<dyn Surroundings>,
     state: Mutex<State>,
 }
 
 impl MemoryVfs {
-    /// An empty tree whose root belongs to the superuser, open to all.
+    /// An empty tree. The superuser owns the root, which is open to all.
     #[must_use]
     pub fn new(options: MemoryOptions, around: Arc<dyn Surroundings>) -> Self {
         let mut state = State::new(around.now());
         state.disk = options.has_disk.then(|| Disk::of(&state));
-        Self { shared: Arc::new(Shared { options, around, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(SharedTree { options, around, state: Mutex::new(state) }) }
     }
 
-    /// The process dies: the tree as the kernel would keep it. This one fails
-    /// every call from now on and changes nothing any more.
+    /// Kills the process. Returns the tree as the kernel retains it; the old one fails every
+    /// further call.
     #[must_use]
     pub fn kill(&self, around: Arc<dyn Surroundings>) -> Self {
         let mut state = self.shared.state();
@@ -195,9 +193,9 @@ impl MemoryVfs {
         Self { shared: self.shared.with(kept, around) }
     }
 
-    /// The machine loses power: the tree as it is found on disk. `takes` says
-    /// of everything that was not synced whether it had been written back.
-    /// This one fails every call from now on, as after [`MemoryVfs::kill`].
+    /// Cuts the power. Returns the tree as recovered from disk; `takes` decides for each unsynced
+    /// change whether it had been written back. The old one fails every further call, as after
+    /// [`MemoryVfs::kill`].
     ///
     /// # Panics
     /// If the tree has no disk.
@@ -212,19 +210,18 @@ impl MemoryVfs {
         Self { shared: self.shared.with(disk::recovered(lost, takes), around) }
     }
 
-    /// What the system does at its leisure: writes back some of what is not
-    /// on disk, as `takes` says.
+    /// Writes back some of the dirty state, as `takes` decides.
     pub fn write_back(&self, takes: &mut dyn FnMut() -> bool) {
         disk::write_back(&mut self.shared.state(), takes);
     }
 
-    /// Number of handles that are open.
+    /// Number of open handles.
     #[must_use]
     pub fn open_count(&self) -> u64 {
         self.shared.state().inodes.values().map(|inode| u64::from(inode.opens)).sum()
     }
 
-    /// All files with their paths and contents, past rights and failures.
+    /// All files with paths and contents, without permission checks and failures.
     #[must_use]
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         let state = self.shared.state();
@@ -252,13 +249,18 @@ impl MemoryVfs {
     }
 }
 
-impl Shared {
+impl SharedTree {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A node's attributes, as clients of the backend see them.
-    fn attributes(&self, state: &State, number: u64, wanted: Wanted) -> Result<Attributes> {
+    /// Attributes of a node, as callers of the backend see them.
+    fn attributes(
+        &self,
+        state: &State,
+        number: u64,
+        wanted: AttributeRequest,
+    ) -> Result<Attributes> {
         let attributes = state.inode(number)?.attributes(self.key(number), wanted.dos.is_some());
         let change = match self.options.counts_changes {
             true => attributes.change,
@@ -271,7 +273,7 @@ impl Shared {
         Arc::new(Self { options: self.options, around, state: Mutex::new(state) })
     }
 
-    /// Carries a call out, unless something goes wrong.
+    /// Runs a call, unless the surroundings let it fail.
     fn call<T>(&self, call: Call, run: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         match self.around.before(call) {
             Fate::Runs => self.carry_out(call, run),

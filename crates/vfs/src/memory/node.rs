@@ -1,24 +1,25 @@
-//! Open files and directories.
+//! Open nodes of a tree in memory.
 
 use super::data::{BLOCK_BYTES, Data, SIZE_BYTES_MAX};
 use super::inode::{Body, Inode, Right};
 use super::state::State;
-use super::{Call, Fate, Shared, disk};
+use super::{Call, Fate, SharedTree, disk};
 use crate::{
-    Actor, AttributeChanges, Attributes, DirEntry, DosInfo, FileKey, FileKind, FsError, Name, Node,
-    OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait, Wanted, XattrName,
+    Actor, AttributeChanges, AttributeRequest, Attributes, DirEntry, DosInfo, FileKey, FileKind,
+    FsError, Name, Node, OpenHow, Result, SecurityChange, ServerWork, TimeChange, Timestamp, Wait,
+    XattrName,
 };
 use std::sync::Arc;
 
-/// Largest extended attribute, as Linux has it.
+/// Longest extended attribute in bytes, as on Linux.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
 
-/// Whether the caller may was decided before.
+/// The caller has checked permission.
 const METADATA: Actor<'_> = Actor::server(ServerWork::Metadata);
 
 /// An open node.
 pub(super) struct MemoryNode {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTree>,
     pub(super) number: u64,
     kind: FileKind,
     readable: bool,
@@ -40,14 +41,14 @@ impl Drop for MemoryNode {
     }
 }
 
-impl Shared {
+impl SharedTree {
     pub(super) fn key(&self, number: u64) -> FileKey {
         FileKey { device: self.options.serial, inode: number }
     }
 
-    /// Whether so many more bytes fit.
+    /// Checks that so many more bytes fit.
     fn need_space(&self, state: &State, more_bytes: u64) -> Result<()> {
-        // What is there already can be changed however full the disk is.
+        // Overwriting needs no space, however full the disk is.
         let fits = more_bytes == 0 || state.has_room(more_bytes, self.options.capacity_bytes);
         if fits { Ok(()) } else { Err(FsError::NoSpace) }
     }
@@ -55,7 +56,7 @@ impl Shared {
 
 impl MemoryNode {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedTree>,
         state: &mut State,
         number: u64,
         how: &OpenHow,
@@ -70,13 +71,13 @@ impl MemoryNode {
         (node, attributes)
     }
 
-    /// The node behind the trait, if it is of this tree.
-    pub(super) fn of<'a>(node: &'a dyn Node, shared: &Arc<Shared>) -> Option<&'a Self> {
+    /// The node behind the trait object, if it belongs to this tree.
+    pub(super) fn of<'a>(node: &'a dyn Node, shared: &Arc<SharedTree>) -> Option<&'a Self> {
         let node: &Self = node.as_any().downcast_ref()?;
         Arc::ptr_eq(&node.shared, shared).then_some(node)
     }
 
-    /// Runs a call on the node's data.
+    /// Runs a call on the data of an open file.
     fn on_data<T>(
         &self,
         call: Call,
@@ -149,13 +150,13 @@ impl MemoryNode {
             }
             run(inode, now)?;
             inode.facts.change(now);
-            state.tell_attributes(self.number);
+            state.notify_attributes(self.number);
             Ok(())
         })
     }
 }
 
-/// As Linux has it of extended attributes of users: reading them takes the right to read data.
+/// Checks read permission on the data, which Linux wants for users' extended attributes.
 fn readable<'a>(inode: &'a Inode, who: Actor<'_>) -> Result<&'a Inode> {
     if inode.grants(who, Right::Read) { Ok(inode) } else { Err(FsError::AccessDenied) }
 }
@@ -181,15 +182,15 @@ impl Node for MemoryNode {
         self.kind
     }
 
-    fn attributes(&self, wanted: Wanted) -> Result<Attributes> {
+    fn attributes(&self, wanted: AttributeRequest) -> Result<Attributes> {
         self.shared
             .call(Call::Attributes, |state| self.shared.attributes(state, self.number, wanted))
     }
 
     fn set_attributes(&self, who: Actor<'_>, changes: &AttributeChanges) -> Result<()> {
-        let user = who.seen_as();
+        let user = who.effective_identity();
         let gives_away = changes.owner.uid.is_some_and(|uid| uid != user.uid) && user.uid != 0;
-        if gives_away || who.is_withheld(changes) {
+        if gives_away || who.withholds(changes) {
             return Err(FsError::AccessDenied);
         }
         self.change_facts(who, Call::SetAttributes, |inode, now| {
@@ -203,7 +204,7 @@ impl Node for MemoryNode {
                     created: dos.created.or(facts.dos.created),
                 };
             }
-            // Setting it is the change that follows.
+            // The change that stores it counts as one, too.
             facts.set_changed = changes.changed.map(|time| (time, facts.changes + 1));
             set_time(&mut facts.accessed, changes.accessed, now);
             set_time(&mut facts.modified, changes.modified, now);
@@ -235,7 +236,7 @@ impl Node for MemoryNode {
 
     fn set_size(&self, who: Actor<'_>, size_bytes: u64) -> Result<()> {
         need_size(Some(size_bytes))?;
-        let grows = self.attributes(Wanted::default())?.size_bytes < size_bytes;
+        let grows = self.attributes(AttributeRequest::default())?.size_bytes < size_bytes;
         self.on_data(Call::SetSize { grows }, true, |state| {
             self.change(who, state, |data| data.set_size(size_bytes))
         })
@@ -251,7 +252,7 @@ impl Node for MemoryNode {
 
     fn punch_hole(&self, who: Actor<'_>, offset: u64, length: u64) -> Result<()> {
         self.on_data(Call::Punch, true, |state| {
-            // Beyond the end nothing is there to be freed.
+            // Beyond the end the file has nothing to free.
             let end = offset.saturating_add(length).min(self.data(state)?.size_bytes());
             let length = end.saturating_sub(offset);
             self.change(who, state, |data| data.punch_hole(offset, length))
@@ -292,13 +293,14 @@ impl Node for MemoryNode {
         source_offset: u64,
         length: u64,
     ) -> Result<()> {
-        // Blocks are copied, by the rules of file systems that share them.
+        // Copies blocks, by the alignment rules of file systems that share them.
         let node = Self::of(source, &self.shared).ok_or(FsError::CrossDevice)?;
-        let size = source.attributes(Wanted::default())?.size_bytes;
+        let size = source.attributes(AttributeRequest::default())?.size_bytes;
         let end = source_offset.checked_add(length).ok_or(FsError::InvalidParameter)?;
         let aligned = |n: u64| n.is_multiple_of(BLOCK_BYTES);
         let tail = end == size
-            && offset.saturating_add(length) >= self.attributes(Wanted::default())?.size_bytes;
+            && offset.saturating_add(length)
+                >= self.attributes(AttributeRequest::default())?.size_bytes;
         let whole = aligned(offset) && aligned(source_offset) && (aligned(end) || tail);
         let overlaps = node.number == self.number && offset.abs_diff(source_offset) < length;
         if !whole || overlaps || end > size {
@@ -314,7 +316,7 @@ impl Node for MemoryNode {
         if !self.readable {
             return Err(FsError::OpenMode);
         }
-        // Taken out first: whoever is told may call back.
+        // Collected before the callback, which may call the backend again.
         let entries = self.shared.call(Call::List, |state| {
             let directory = state.directory(self.number).ok_or(FsError::NotDirectory)?;
             let entry = |(next, name, inode): (u64, &Name, u64)| {
@@ -326,7 +328,12 @@ impl Node for MemoryNode {
         Ok(entries.into_iter().all(each))
     }
 
-    fn child_attributes(&self, who: Actor<'_>, name: &Name, wanted: Wanted) -> Result<Attributes> {
+    fn child_attributes(
+        &self,
+        who: Actor<'_>,
+        name: &Name,
+        wanted: AttributeRequest,
+    ) -> Result<Attributes> {
         self.shared.call(Call::Attributes, |state| {
             if !state.inode(self.number)?.grants(who, Right::Search) {
                 return Err(FsError::AccessDenied);
@@ -404,14 +411,15 @@ impl Node for MemoryNode {
                 && !who.creator().actor().acts_as_owner_of(inode.facts.uid)
                 && inode.kind() == FileKind::File
             {
-                // Whatever they mark now: the new permissions may let the group execute.
+                // The bits go whatever their present meaning: the new permissions may let the group
+                // execute.
                 inode.facts.mode &= !0o6000;
             }
             let facts = &mut inode.facts;
             facts.uid = change.owner.uid.unwrap_or(facts.uid);
             facts.gid = change.owner.gid.unwrap_or(facts.gid);
             if let Some(permissions) = change.permissions {
-                // Nobody can be named here: they count as others.
+                // The tree stores no access list: named users count as others.
                 let mode = permissions.mode_without_names();
                 facts.mode = facts.mode & 0o7000 | mode;
             }

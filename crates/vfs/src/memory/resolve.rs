@@ -1,33 +1,33 @@
-//! From a path to a node, without leaving the tree.
+//! Path resolution within the tree.
 
 use super::inode::{Body, Right};
 use super::state::{ROOT, State};
 use crate::{Actor, Case, FsError, Name, RelPath, Result};
 
-/// Symbolic links met on one path, as Linux has it.
+/// Limit of symbolic links on one path, as on Linux.
 const LINKS_MAX: u32 = 40;
 
-/// How a path is resolved.
+/// Options of a path resolution.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
+pub(super) struct Resolution<'a> {
     pub(super) who: Actor<'a>,
     pub(super) case: Case,
-    /// A symbolic link at the end is what is looked for.
+    /// Opens a final symbolic link itself.
     pub(super) no_follow: bool,
 }
 
 impl State {
-    /// The node at `path`, and the path as it is spelt.
-    pub(super) fn resolve(&self, path: &RelPath, way: Way<'_>) -> Result<(u64, RelPath)> {
+    /// The node at `path`, and the path as stored.
+    pub(super) fn resolve(&self, path: &RelPath, how: Resolution<'_>) -> Result<(u64, RelPath)> {
         let (mut at, mut spelt, mut links) = (ROOT, RelPath::root(), 0);
         let mut components = path.components().peekable();
         while let Some(component) = components.next() {
             let is_last = components.peek().is_none();
             let missing = if is_last { FsError::NotFound } else { FsError::PathNotFound };
-            let (name, number) = self.look_up(at, component, way)?.ok_or(missing)?;
-            let follows = !(is_last && way.no_follow);
-            at = match follows.then(|| self.follow(at, number, &mut links, way)).transpose() {
-                // Where a link should lead is missing.
+            let (name, number) = self.look_up(at, component, how)?.ok_or(missing)?;
+            let follows = !(is_last && how.no_follow);
+            at = match follows.then(|| self.follow(at, number, &mut links, how)).transpose() {
+                // A link with a missing target counts as a missing name.
                 Err(FsError::NotFound) => return Err(missing),
                 followed => followed?.unwrap_or(number),
             };
@@ -36,15 +36,15 @@ impl State {
         Ok((at, spelt))
     }
 
-    /// The directory that a name is in, with its path as spelt, and the name.
+    /// The directory of a name, its path as stored, and the name.
     pub(super) fn resolve_parent(
         &self,
         path: &RelPath,
-        way: Way<'_>,
+        how: Resolution<'_>,
     ) -> Result<(u64, RelPath, Name)> {
         let (parent, name) = path.split().ok_or(FsError::AccessDenied)?;
-        let way = Way { no_follow: false, ..way };
-        let (number, spelt) = self.resolve(&parent, way).map_err(|error| match error {
+        let how = Resolution { no_follow: false, ..how };
+        let (number, spelt) = self.resolve(&parent, how).map_err(|error| match error {
             FsError::NotFound => FsError::PathNotFound,
             other => other,
         })?;
@@ -54,16 +54,21 @@ impl State {
         Ok((number, spelt, name))
     }
 
-    fn look_up(&self, at: u64, component: &[u8], way: Way<'_>) -> Result<Option<(Name, u64)>> {
+    fn look_up(
+        &self,
+        at: u64,
+        component: &[u8],
+        how: Resolution<'_>,
+    ) -> Result<Option<(Name, u64)>> {
         let directory = self.directory(at).ok_or(FsError::PathNotFound)?;
-        if !self.inode(at)?.grants(way.who, Right::Search) {
+        if !self.inode(at)?.grants(how.who, Right::Search) {
             return Err(FsError::AccessDenied);
         }
-        Ok(directory.find(&Name::new(component)?, way.case == Case::Insensitive))
+        Ok(directory.find(&Name::new(component)?, how.case == Case::Insensitive))
     }
 
-    /// Where a node leads to that was found in the directory `at`.
-    fn follow(&self, at: u64, number: u64, links: &mut u32, way: Way<'_>) -> Result<u64> {
+    /// Follows a node found in the directory `at`, if it is a link.
+    fn follow(&self, at: u64, number: u64, links: &mut u32, how: Resolution<'_>) -> Result<u64> {
         let Body::Symlink(target) = &self.inode(number)?.body else { return Ok(number) };
         *links += 1;
         if *links > LINKS_MAX {
@@ -73,16 +78,16 @@ impl State {
             return Err(FsError::SymlinkEscapes);
         }
         let mut at = at;
-        // What a link says is taken literally, as the kernel takes it.
-        let way = Way { case: Case::Sensitive, ..way };
+        // A link's text is case-sensitive, as in the kernel.
+        let how = Resolution { case: Case::Sensitive, ..how };
         for component in target.split(|b| *b == b'/') {
             at = match component {
                 b"" | b"." => at,
                 b".." if at == ROOT => return Err(FsError::SymlinkEscapes),
                 b".." => self.directory(at).ok_or(FsError::PathNotFound)?.parent,
                 name => {
-                    let (_, found) = self.look_up(at, name, way)?.ok_or(FsError::NotFound)?;
-                    self.follow(at, found, links, way)?
+                    let (_, found) = self.look_up(at, name, how)?.ok_or(FsError::NotFound)?;
+                    self.follow(at, found, links, how)?
                 }
             };
         }

@@ -1,26 +1,26 @@
-//! The tree: nodes by number, and the names that lead to them.
+//! State of the tree: nodes by number, and their names.
 
 use super::MemoryOptions;
-use super::changes::{Followers, Happened};
+use super::changes::{ChangeKind, Followers};
 use super::disk::{Change, Disk};
 use super::inode::{Body, Directory, Facts, Inode};
 use crate::{Actor, FsError, Name, Result, ServerWork, Timestamp};
 use std::collections::BTreeMap;
 
-/// Number of the root.
+/// Inode number of the root.
 pub(super) const ROOT: u64 = 1;
 
 pub(super) struct State {
     pub(super) inodes: BTreeMap<u64, Inode>,
     pub(super) now: Timestamp,
-    /// What would survive a loss of power, where that is simulated.
+    /// The simulated disk, if the tree can lose power.
     pub(super) disk: Option<Disk>,
-    /// The process this belonged to has gone.
+    /// The process of this tree is dead.
     pub(super) is_dead: bool,
-    /// Who is told what happens to names.
+    /// Feeds to notify of changes to names.
     pub(super) followers: Followers,
     next: u64,
-    /// Changes of names by the present call: all of them survive, or none.
+    /// Changes of names by the current call: recovery finds all of them or none.
     transaction: Vec<Change>,
 }
 
@@ -39,7 +39,7 @@ impl State {
         Self { is_dead: true, inodes: BTreeMap::new(), ..Self::new(Timestamp::default()) }
     }
 
-    /// What was found on a disk.
+    /// The tree as recovered from disk.
     pub(super) fn restored(lost: &Self, inodes: BTreeMap<u64, Inode>) -> Self {
         Self { inodes, next: lost.next, ..Self::new(lost.now) }
     }
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// Whether so many bytes more fit on a disk of this size; free of cost if it has no end.
+    /// Whether so many more bytes fit. An endless disk needs no count.
     pub(super) fn has_room(&self, more_bytes: u64, capacity_bytes: u64) -> bool {
         capacity_bytes == MemoryOptions::ENDLESS_BYTES
             || self.used_bytes().saturating_add(more_bytes) <= capacity_bytes
@@ -69,7 +69,7 @@ impl State {
         self.inodes.values().map(Inode::allocated_bytes).sum()
     }
 
-    /// Enters a new node that has no name yet.
+    /// Adds a node without a name.
     pub(super) fn add(&mut self, facts: Facts, body: Body) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -77,7 +77,7 @@ impl State {
         number
     }
 
-    /// Lets a name lead to another node, or nowhere.
+    /// Lets a name refer to another node, or removes it.
     pub(super) fn set_name(&mut self, directory: u64, name: &Name, to: Option<u64>) {
         let now = self.now;
         let Some(Inode { body: Body::Directory(names), facts, .. }) =
@@ -92,8 +92,8 @@ impl State {
         }
         facts.modified = now;
         facts.change(now);
-        let happened = if to.is_some() { Happened::Added } else { Happened::Removed };
-        self.followers.tell(directory, Some(name), happened);
+        let kind = if to.is_some() { ChangeKind::Added } else { ChangeKind::Removed };
+        self.followers.notify(directory, Some(name), kind);
         self.transaction.push(Change { directory, name: name.clone(), to });
         if let Some(number) = to {
             self.link(directory, number);
@@ -127,7 +127,7 @@ impl State {
         inode.facts.change(now);
         inode.links -= 1;
         if matches!(inode.body, Body::Directory(_)) {
-            // Only its own `.` is left, unless another name has just been given.
+            // With only `.` left the directory is deleted, unless it has just got another name.
             if inode.links == 1 {
                 inode.links = 0;
             }
@@ -145,7 +145,7 @@ impl State {
         self.forget(number);
     }
 
-    /// Every handle has gone.
+    /// Closes every handle.
     pub(super) fn close_all(&mut self) {
         let numbers: Vec<u64> = self.inodes.keys().copied().collect();
         for number in numbers {
@@ -156,7 +156,7 @@ impl State {
         }
     }
 
-    /// Frees a node that nothing leads to, also not on disk.
+    /// Frees a node without name, handle or mention on disk.
     pub(super) fn forget(&mut self, number: u64) {
         let unused = self.inodes.get(&number).is_some_and(|i| i.links == 0 && i.opens == 0);
         let mentioned = self.transaction.iter().any(|change| change.to == Some(number))
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// The present call has ended: what it did to names is one change.
+    /// Ends the current call: its changes of names are one transaction.
     pub(super) fn end_transaction(&mut self) {
         if self.transaction.is_empty() {
             return;

@@ -1,9 +1,9 @@
-//! The suite, and what only this backend can do.
+//! The backend suite, and the features of this backend alone.
 
 use super::*;
 use crate::{
-    Actor, AttributeChanges, Case, CreateHow, FileKind, Identity, Node, OwnerChange, RelPath,
-    Replace, SecurityChange, Vfs, Wanted,
+    Actor, AttributeChanges, AttributeRequest, Case, CreateHow, FileKind, Identity, Node,
+    OwnerChange, RelPath, Replace, SecurityChange, Vfs,
 };
 use acl::PosixAcl;
 
@@ -42,7 +42,7 @@ fn lose(vfs: &MemoryVfs, written_back: bool) -> MemoryVfs {
 }
 
 #[test]
-fn what_was_synced_survives_a_loss_of_power_and_the_rest_may() {
+fn synced_data_survives_power_loss_and_the_rest_may() {
     for written_back in [false, true] {
         let vfs = with_disk();
         let synced = make(&vfs, "synced");
@@ -65,7 +65,7 @@ fn what_was_synced_survives_a_loss_of_power_and_the_rest_may() {
 }
 
 #[test]
-fn a_sync_brings_all_names_to_disk_and_frees_what_is_gone() {
+fn sync_commits_all_names_and_frees_deleted_nodes() {
     let vfs = with_disk();
     let (gone, kept) = (make(&vfs, "gone"), make(&vfs, "kept"));
     kept.sync(Actor::SUPERUSER, false).unwrap();
@@ -80,7 +80,7 @@ fn a_sync_brings_all_names_to_disk_and_frees_what_is_gone() {
 }
 
 #[test]
-fn a_rename_is_lost_whole_or_not_at_all() {
+fn rename_is_lost_whole_or_not_at_all() {
     let vfs = with_disk();
     let (a, b) = (make(&vfs, "a"), make(&vfs, "b"));
     a.write(Actor::SUPERUSER, 0, b"a").unwrap();
@@ -92,7 +92,7 @@ fn a_rename_is_lost_whole_or_not_at_all() {
 }
 
 #[test]
-fn the_death_of_the_process_loses_nothing_that_was_written() {
+fn process_death_loses_no_written_data() {
     let vfs = with_disk();
     let (a, b) = (make(&vfs, "a"), make(&vfs, "b"));
     a.write(Actor::SUPERUSER, 0, b"abc").unwrap();
@@ -104,7 +104,7 @@ fn the_death_of_the_process_loses_nothing_that_was_written() {
 }
 
 #[test]
-fn a_full_disk_refuses_what_is_new_and_takes_what_is_there() {
+fn full_disk_refuses_growth_and_takes_overwrites() {
     let options = MemoryOptions { capacity_bytes: 8192, ..MemoryOptions::default() };
     let vfs = MemoryVfs::new(options, Arc::new(StillClock::default()));
     let node = make(&vfs, "a");
@@ -116,9 +116,9 @@ fn a_full_disk_refuses_what_is_new_and_takes_what_is_there() {
     assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 4096]), Ok(()));
 }
 
-struct Tearing;
+struct TornWriteSurroundings;
 
-impl Surroundings for Tearing {
+impl Surroundings for TornWriteSurroundings {
     fn now(&self) -> crate::Timestamp {
         crate::Timestamp(5)
     }
@@ -133,19 +133,19 @@ impl Surroundings for Tearing {
 }
 
 #[test]
-fn a_call_fails_as_its_surroundings_say() {
-    let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(Tearing));
+fn call_fails_as_surroundings_decide() {
+    let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(TornWriteSurroundings));
     let node = make(&vfs, "a");
     assert_eq!(node.write(Actor::SUPERUSER, 0, &[1; 10]), Err(FsError::NoSpace));
     assert_eq!(node.sync(Actor::SUPERUSER, false), Err(FsError::Io));
     assert_eq!(vfs.files(), [("a".into(), vec![1; 4])]);
-    assert_eq!(node.attributes(Wanted::default()).unwrap().modified, crate::Timestamp(5));
+    assert_eq!(node.attributes(AttributeRequest::default()).unwrap().modified, crate::Timestamp(5));
 }
 
-/// Permissions that somebody else than the owner may change take the bits away, also one that
-/// marks nothing yet: what is granted may make it a set-group-ID program.
+/// A change of permissions by a caller other than the owner clears the set-ID bits. That includes a
+/// bit without effect yet: the new permissions could make the file a set-group-ID program.
 #[test]
-fn permissions_by_another_take_set_id_bits_away() {
+fn permissions_by_non_owner_clear_set_id_bits() {
     let vfs = MemoryVfs::new(MemoryOptions::default(), Arc::new(StillClock::default()));
     let node = make(&vfs, "f");
     let owner = OwnerChange { uid: Some(7), gid: Some(8) };
@@ -158,5 +158,5 @@ fn permissions_by_another_take_set_id_bits_away() {
     let permissions = PosixAcl { owner: 7, group: 5, others: 4, ..PosixAcl::default() };
     let change = SecurityChange { permissions: Some(&permissions), ..Default::default() };
     node.set_security(member.actor(), &change).unwrap();
-    assert_eq!(node.attributes(Wanted::default()).unwrap().mode, 0o754);
+    assert_eq!(node.attributes(AttributeRequest::default()).unwrap().mode, 0o754);
 }

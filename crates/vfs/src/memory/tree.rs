@@ -1,39 +1,44 @@
-//! Names: opening, making, removing, renaming, linking.
+//! Operations on names: open, create, remove, rename, link.
 
 use super::inode::{Body, Directory, Facts, Right};
 use super::node::MemoryNode;
-use super::resolve::Way;
+use super::resolve::Resolution;
 use super::state::State;
 use super::{Call, MemoryVfs, data};
 use crate::{
-    Actor, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow, CreationMode, Expected,
-    Features, FileKey, FileKind, FsError, ListingFeed, Located, Name, NameActor, NewChild, Node,
-    NodeHandle, OpenHow, Opened, RelPath, Replace, Result, Space, SpecialKind, Vfs, Wait, Wanted,
+    Actor, AttributeRequest, Attributes, Case, ChangeFeed, ChildName, ChildRename, CreateHow,
+    CreationMode, ExpectedChild, Features, FileKey, FileKind, FsError, ListingFeed, LocatedNode,
+    Name, NameActor, NewChild, Node, NodeHandle, OpenHow, OpenedNode, RelPath, Replace, Result,
+    Space, SpecialKind, Vfs, Wait,
 };
 use std::sync::Arc;
 
-fn exact(who: Actor<'_>) -> Way<'_> {
-    Way { who, case: Case::Sensitive, no_follow: true }
+fn exact(who: Actor<'_>) -> Resolution<'_> {
+    Resolution { who, case: Case::Sensitive, no_follow: true }
 }
 
 impl MemoryVfs {
-    fn opened(&self, state: &mut State, number: u64, how: &OpenHow, path: RelPath) -> Opened {
+    fn opened(&self, state: &mut State, number: u64, how: &OpenHow, path: RelPath) -> OpenedNode {
         let (node, attributes) = MemoryNode::new(&self.shared, state, number, how);
-        Opened { node: Arc::new(node), attributes, path }
+        OpenedNode { node: Arc::new(node), attributes, path }
     }
 
-    /// Makes by a path what is neither file nor directory.
-    fn make_at(&self, who: Actor<'_>, path: &RelPath, new: NewChild<'_>) -> Result<Opened> {
+    /// Creates a node by path that is neither file nor directory.
+    fn create_special_at(
+        &self,
+        who: Actor<'_>,
+        path: &RelPath,
+        new: NewChild<'_>,
+    ) -> Result<OpenedNode> {
         let new = new_body(NameActor::Own(who), new)?;
         self.shared.call(Call::Create, |state| {
-            let at = Spot::at(state, path, exact(who))?;
-            self.make_other(state, NameActor::Own(who), at, new)
+            let at = EntryLocation::at(state, path, exact(who))?;
+            self.create_special_entry(state, NameActor::Own(who), at, new)
         })
     }
 
-    /// Makes what is neither file nor directory.
-    /// Completes what was created, or removes it.
-    fn initialised(&self, created: Opened, how: CreateHow<'_>) -> Result<Opened> {
+    /// Initialises a created node, or removes it.
+    fn initialised(&self, created: OpenedNode, how: CreateHow<'_>) -> Result<OpenedNode> {
         let (path, key) = (created.path.clone(), created.attributes.key);
         let initialised = how.initialised(created);
         if initialised.is_err() {
@@ -42,57 +47,57 @@ impl MemoryVfs {
         initialised
     }
 
-    fn make_other(
+    fn create_special_entry(
         &self,
         state: &mut State,
         who: NameActor<'_>,
-        at: Spot,
+        at: EntryLocation,
         (mode, body): (u32, Body),
-    ) -> Result<Opened> {
-        may_change(state, who, at.parent, None)?;
+    ) -> Result<OpenedNode> {
+        check_may_change(state, who, at.parent, None)?;
         let facts = Facts::new(who.actor(), mode, None, state.now);
-        let number = self.enter(state, at.parent, &at.name, facts, body)?;
+        let number = self.add_entry(state, at.parent, &at.name, facts, body)?;
         let how = OpenHow::looking(Wait::Allowed);
         Ok(self.opened(state, number, &how, at.path))
     }
 
-    /// Makes a file or directory.
-    fn make(
+    /// Creates a file or directory.
+    fn create_entry(
         &self,
         state: &mut State,
         who: NameActor<'_>,
-        at: Spot,
+        at: EntryLocation,
         (case, how): (Case, CreateHow<'_>),
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let insensitive = case == Case::Insensitive;
         let taken = state.directory(at.parent).and_then(|d| d.find(&at.name, insensitive));
         if taken.is_some() {
             return Err(FsError::AlreadyExists);
         }
-        may_change(state, who, at.parent, None)?;
+        check_may_change(state, who, at.parent, None)?;
         let body = match how.kind {
             FileKind::File => Body::File(data::Data::default()),
             FileKind::Directory => Body::Directory(Directory::within(at.parent)),
             _ => return Err(FsError::NotSupported),
         };
         let facts = Facts::new(who.actor(), how.mode.without_list(), how.dos, state.now);
-        let number = self.enter(state, at.parent, &at.name, facts, body)?;
+        let number = self.add_entry(state, at.parent, &at.name, facts, body)?;
         let (wanted, wait) = (how.wanted, Wait::Allowed);
         let how = OpenHow { read: true, write: true, case, wanted, no_follow: true, wait };
         Ok(self.opened(state, number, &how, at.path))
     }
 
-    /// Removes a name that leads to `expected`.
+    /// Removes a name that refers to `expected`.
     fn unlink(
         &self,
         state: &mut State,
         who: NameActor<'_>,
-        at: &Spot,
+        at: &EntryLocation,
         expected: FileKey,
     ) -> Result<()> {
         let number = at.child(state).filter(|n| self.shared.key(*n) == expected);
         let number = number.ok_or(FsError::NotFound)?;
-        may_change(state, who, at.parent, Some(number))?;
+        check_may_change(state, who, at.parent, Some(number))?;
         if state.directory(number).is_some_and(|d| !d.is_empty()) {
             return Err(FsError::NotEmpty);
         }
@@ -100,8 +105,13 @@ impl MemoryVfs {
         Ok(())
     }
 
-    /// The place of a name in a directory that is open.
-    fn spot_in(&self, state: &State, who: NameActor<'_>, child: ChildName<'_>) -> Result<Spot> {
+    /// Location of a name in an open directory.
+    fn location_in(
+        &self,
+        state: &State,
+        who: NameActor<'_>,
+        child: ChildName<'_>,
+    ) -> Result<EntryLocation> {
         if !who.actor().may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
@@ -110,12 +120,12 @@ impl MemoryVfs {
         match state.inode(parent)? {
             inode if inode.kind() != FileKind::Directory => Err(FsError::PathNotFound),
             inode if inode.links == 0 => Err(FsError::NotFound),
-            _ => Ok(Spot { parent, name, path }),
+            _ => Ok(EntryLocation { parent, name, path }),
         }
     }
 
-    /// Enters what is new under a name that is free.
-    fn enter(
+    /// Adds a node under a free name.
+    fn add_entry(
         &self,
         state: &mut State,
         parent: u64,
@@ -135,7 +145,7 @@ impl MemoryVfs {
     }
 }
 
-/// The mode and the contents of what is neither file nor directory.
+/// Mode and content of a new node that is neither file nor directory.
 fn new_body(who: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
     match new {
         NewChild::Symlink(target) => Ok((0o777, Body::Symlink(target.to_vec()))),
@@ -146,17 +156,17 @@ fn new_body(who: NameActor<'_>, new: NewChild<'_>) -> Result<(u32, Body)> {
     }
 }
 
-/// A name in a directory.
-struct Spot {
+/// Location of a directory entry.
+struct EntryLocation {
     parent: u64,
     name: Name,
-    /// The path of the name, spelt as it is stored.
+    /// Path of the name as stored.
     path: RelPath,
 }
 
-impl Spot {
-    /// By a path.
-    fn at(state: &State, path: &RelPath, way: Way<'_>) -> Result<Self> {
+impl EntryLocation {
+    /// Resolves a path.
+    fn at(state: &State, path: &RelPath, way: Resolution<'_>) -> Result<Self> {
         if !way.who.may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
@@ -165,14 +175,19 @@ impl Spot {
         Ok(Self { parent, name, path })
     }
 
-    /// What has the name.
+    /// The node of the name.
     fn child(&self, state: &State) -> Option<u64> {
         state.directory(self.parent)?.get(&self.name)
     }
 }
 
-/// Whether `who` may change the names in a directory, and this one of them.
-fn may_change(state: &State, who: NameActor<'_>, directory: u64, child: Option<u64>) -> Result<()> {
+/// Checks that `who` may change names in the directory, and this child.
+fn check_may_change(
+    state: &State,
+    who: NameActor<'_>,
+    directory: u64,
+    child: Option<u64>,
+) -> Result<()> {
     const STICKY: u32 = 0o1000;
     if who.is_granted() {
         return Ok(());
@@ -205,22 +220,22 @@ fn lies_below(state: &State, mut directory: u64, number: u64) -> bool {
 fn rename(
     state: &mut State,
     who: NameActor<'_>,
-    (from, to): (&Spot, &Spot),
+    (from, to): (&EntryLocation, &EntryLocation),
     replace: Replace,
 ) -> Result<()> {
     let number = from.child(state).ok_or(FsError::NotFound)?;
     let replaced = to.child(state);
-    may_change(state, who, from.parent, Some(number))?;
-    may_change(state, who, to.parent, replaced)?;
+    check_may_change(state, who, from.parent, Some(number))?;
+    check_may_change(state, who, to.parent, replaced)?;
     let is_directory = state.directory(number).is_some();
     if is_directory && lies_below(state, to.parent, number) {
         return Err(FsError::AccessDenied);
     }
     match replaced {
         Some(_) if replace == Replace::Never => return Err(FsError::AlreadyExists),
-        // Two names of one node: POSIX leaves both.
+        // A rename between two links of one node does nothing. rename(3p).
         Some(other) if other == number => return Ok(()),
-        Some(other) if replace == Replace::Any => may_replace(state, other, is_directory)?,
+        Some(other) if replace == Replace::Any => check_may_replace(state, other, is_directory)?,
         Some(other) if state.directory(other).is_some() => return Err(FsError::IsDirectory),
         Some(_) if is_directory => return Err(FsError::AccessDenied),
         _ => {}
@@ -230,8 +245,8 @@ fn rename(
     Ok(())
 }
 
-/// Whether POSIX lets a directory, or something else, take the place of `other`.
-fn may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
+/// Checks that POSIX lets a directory, or another node, replace `other`.
+fn check_may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
     match (state.directory(other), is_directory) {
         (Some(directory), true) if !directory.is_empty() => Err(FsError::NotEmpty),
         (Some(_), false) => Err(FsError::IsDirectory),
@@ -241,12 +256,12 @@ fn may_replace(state: &State, other: u64, is_directory: bool) -> Result<()> {
 }
 
 impl Vfs for MemoryVfs {
-    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<Opened> {
+    fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         if !who.may_resolve_paths() {
             return Err(FsError::AccessDenied);
         }
         self.shared.call(Call::Open(how.wait), |state| {
-            let way = Way { who, case: how.case, no_follow: how.no_follow };
+            let way = Resolution { who, case: how.case, no_follow: how.no_follow };
             let (number, spelt) = state.resolve(path, way)?;
             let inode = state.inode(number)?;
             let is_file = inode.kind() == FileKind::File;
@@ -266,10 +281,10 @@ impl Vfs for MemoryVfs {
         path: &RelPath,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let created = self.shared.call(Call::Create, |state| {
-            let at = Spot::at(state, path, Way { who, case, no_follow: true })?;
-            self.make(state, NameActor::Own(who), at, (case, how))
+            let at = EntryLocation::at(state, path, Resolution { who, case, no_follow: true })?;
+            self.create_entry(state, NameActor::Own(who), at, (case, how))
         })?;
         self.initialised(created, how)
     }
@@ -280,34 +295,34 @@ impl Vfs for MemoryVfs {
         child: ChildName<'_>,
         case: Case,
         how: CreateHow<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let created = self.shared.call(Call::Create, |state| {
-            let at = self.spot_in(state, who, child)?;
-            self.make(state, who, at, (case, how))
+            let at = self.location_in(state, who, child)?;
+            self.create_entry(state, who, at, (case, how))
         })?;
         self.initialised(created, how)
     }
 
-    fn make_in(
+    fn create_special_in(
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
         new: NewChild<'_>,
-    ) -> Result<Opened> {
+    ) -> Result<OpenedNode> {
         let new = new_body(who, new)?;
         self.shared.call(Call::Create, |state| {
-            let at = self.spot_in(state, who, child)?;
-            self.make_other(state, who, at, new)
+            let at = self.location_in(state, who, child)?;
+            self.create_special_entry(state, who, at, new)
         })
     }
 
-    fn creates_at_once(&self) -> bool {
-        self.shared.around.creates_at_once()
+    fn creates_without_waiting(&self) -> bool {
+        self.shared.around.creates_without_waiting()
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
-            let at = Spot::at(state, path, exact(who))?;
+            let at = EntryLocation::at(state, path, exact(who))?;
             self.unlink(state, NameActor::Own(who), &at, expected)
         })
     }
@@ -316,17 +331,17 @@ impl Vfs for MemoryVfs {
         &self,
         who: NameActor<'_>,
         child: ChildName<'_>,
-        expected: Expected,
+        expected: ExpectedChild,
     ) -> Result<()> {
         self.shared.call(Call::Remove, |state| {
-            let at = self.spot_in(state, who, child)?;
+            let at = self.location_in(state, who, child)?;
             self.unlink(state, who, &at, expected.key)
         })
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
         self.shared.call(Call::Rename, |state| {
-            let at = |path| Spot::at(state, path, exact(who));
+            let at = |path| EntryLocation::at(state, path, exact(who));
             let (from, to) = (at(from)?, at(to)?);
             rename(state, NameActor::Own(who), (&from, &to), replace)
         })
@@ -334,8 +349,8 @@ impl Vfs for MemoryVfs {
 
     fn rename_in(&self, who: NameActor<'_>, change: ChildRename<'_>) -> Result<()> {
         self.shared.call(Call::Rename, |state| {
-            let from = self.spot_in(state, who, change.from)?;
-            let to = self.spot_in(state, who, change.to)?;
+            let from = self.location_in(state, who, change.from)?;
+            let to = self.location_in(state, who, change.to)?;
             let key = |number| self.shared.key(number);
             if from.child(state).map(key) != Some(change.moved) {
                 return Err(FsError::NotFound);
@@ -355,7 +370,7 @@ impl Vfs for MemoryVfs {
             return Err(FsError::NotSupported);
         }
         self.shared.call(Call::Link, |state| {
-            let at = Spot::at(state, to, exact(who))?;
+            let at = EntryLocation::at(state, to, exact(who))?;
             let taken = at.child(state);
             if taken.is_some() && replace == Replace::Never {
                 return Err(FsError::AlreadyExists);
@@ -364,24 +379,24 @@ impl Vfs for MemoryVfs {
                 return Err(FsError::IsDirectory);
             }
             let inode = state.inode(node.number)?;
-            // What has no name any more does not get a new one.
+            // A deleted node gets no new name.
             if inode.links == 0 {
                 return Err(FsError::NotFound);
             }
-            // As Linux by default: a further name could be replaced or watched by its maker.
-            // proc_sys_fs(5), protected_hardlinks.
+            // Linux denies this by default, because the link's creator could replace or watch the
+            // file. proc_sys_fs(5), protected_hardlinks.
             let may_use = inode.grants(who, Right::Read) && inode.grants(who, Right::Write);
             if !inode.owned_by(who) && !may_use {
                 return Err(FsError::AccessDenied);
             }
-            may_change(state, NameActor::Own(who), at.parent, taken)?;
+            check_may_change(state, NameActor::Own(who), at.parent, taken)?;
             state.set_name(at.parent, &at.name, Some(node.number));
             Ok(())
         })
     }
 
-    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<Opened> {
-        self.make_at(who, path, NewChild::Symlink(target))
+    fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
+        self.create_special_at(who, path, NewChild::Symlink(target))
     }
 
     fn space(&self, _who: Actor<'_>) -> Result<Space> {
@@ -414,8 +429,13 @@ impl Vfs for MemoryVfs {
         self.handle_of(child.key.inode)
     }
 
-    fn find(&self, who: Actor<'_>, handle: &NodeHandle, wanted: Wanted) -> Result<Located> {
-        // As Linux has it: open_by_handle_at(2).
+    fn find(
+        &self,
+        who: Actor<'_>,
+        handle: &NodeHandle,
+        wanted: AttributeRequest,
+    ) -> Result<LocatedNode> {
+        // As Linux: open_by_handle_at(2).
         if !who.overrides_permissions() {
             return Err(FsError::AccessDenied);
         }
@@ -427,19 +447,19 @@ impl Vfs for MemoryVfs {
         self.place_of(node.number)
     }
 
-    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<Opened> {
+    fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let node = MemoryNode::of(node, &self.shared).ok_or(FsError::CrossDevice)?;
         self.open_number(who, node.number, how)
     }
 
-    fn make_special(
+    fn create_special(
         &self,
         who: Actor<'_>,
         path: &RelPath,
         kind: SpecialKind,
         mode: CreationMode,
-    ) -> Result<Opened> {
-        self.make_at(who, path, NewChild::Special { kind, mode })
+    ) -> Result<OpenedNode> {
+        self.create_special_at(who, path, NewChild::Special { kind, mode })
     }
 
     fn change_feed(&self) -> Result<Box<dyn ChangeFeed>> {
@@ -460,8 +480,8 @@ impl Vfs for MemoryVfs {
             xattrs: true,
             stream_bytes_max: 0,
             noatime: false,
-            changed_unheard: false,
-            waits: false,
+            misses_remote_changes: false,
+            always_waits: false,
             serial,
         }
     }

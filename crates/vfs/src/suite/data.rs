@@ -1,4 +1,4 @@
-//! What is in files.
+//! Tests of file data.
 
 use super::*;
 use crate::FsError;
@@ -11,7 +11,7 @@ fn read(node: &dyn Node, offset: u64, length: usize) -> Vec<u8> {
     bytes.split_off(6)
 }
 
-pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
+pub fn data_reads_back_at_its_offset(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"hello");
     node.write(root(), 4096, b"far").unwrap();
     node.write(root(), 1, b"E").unwrap();
@@ -21,8 +21,8 @@ pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
     assert_eq!(read(&*node, 4099, 10), b"");
     assert_eq!(read(&*node, u64::MAX >> 2, 10), b"");
     assert_eq!(read(&*node, 0, 0), b"");
-    assert_eq!(node.attributes(Wanted::default()).unwrap().size_bytes, 4099);
-    // In memory or not: refused with nothing appended, or the same bytes.
+    assert_eq!(node.attributes(AttributeRequest::default()).unwrap().size_bytes, 4099);
+    // The backend refuses with nothing appended, or returns the same bytes.
     let mut bytes = Vec::new();
     match node.read(0, 5, &mut bytes, Wait::Never) {
         Ok(5) => assert_eq!(bytes, b"hEllo"),
@@ -33,7 +33,7 @@ pub fn bytes_are_read_where_they_were_written(vfs: &dyn Vfs) {
     assert_eq!(content_at(vfs, "a").unwrap().len(), 4099);
 }
 
-pub fn cutting_and_growing_leave_zeros(vfs: &dyn Vfs) {
+pub fn truncate_and_growth_leave_zeros(vfs: &dyn Vfs) {
     let node = file(vfs, "a", &[7; 5000]);
     node.set_size(root(), 10).unwrap();
     assert_eq!(content(&*node), [7; 10]);
@@ -54,7 +54,7 @@ pub fn holes_read_as_zeros_and_are_not_data(vfs: &dyn Vfs) {
         other => other.unwrap(),
     }
     assert_eq!(read(&*node, FAR + 4094, 4), [0, 0, 2, 2]);
-    let size = || node.attributes(Wanted::default()).unwrap().size_bytes;
+    let size = || node.attributes(AttributeRequest::default()).unwrap().size_bytes;
     assert_eq!(size(), FAR + 8192);
     node.punch_hole(root(), FAR + 4096, 1 << 30).unwrap();
     assert_eq!(size(), FAR + 8192, "a hole never makes a file longer");
@@ -65,23 +65,23 @@ pub fn holes_read_as_zeros_and_are_not_data(vfs: &dyn Vfs) {
     if vfs.features().sparse {
         assert!(end < FAR, "{end}");
         assert_eq!(node.next_data(end).unwrap(), None);
-        assert!(node.attributes(Wanted::default()).unwrap().allocated_bytes < FAR);
+        assert!(node.attributes(AttributeRequest::default()).unwrap().allocated_bytes < FAR);
     }
 }
 
-pub fn reserved_space_changes_neither_length_nor_content(vfs: &dyn Vfs) {
+pub fn allocate_changes_neither_length_nor_content(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
     match node.allocate(root(), 0, 1 << 20) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
     }
-    let attributes = node.attributes(Wanted::default()).unwrap();
+    let attributes = node.attributes(AttributeRequest::default()).unwrap();
     assert_eq!(attributes.size_bytes, 3);
     assert!(attributes.allocated_bytes >= 1 << 20);
     assert_eq!(content(&*node), b"abc");
 }
 
-pub fn a_file_grows_to_the_end_of_what_is_reserved_and_is_never_cut(vfs: &dyn Vfs) {
+pub fn allocate_and_grow_extends_and_never_truncates(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
     match node.allocate_and_grow(root(), 1, 9) {
         Err(FsError::NotSupported) => return,
@@ -90,10 +90,10 @@ pub fn a_file_grows_to_the_end_of_what_is_reserved_and_is_never_cut(vfs: &dyn Vf
     assert_eq!(content(&*node), b"abc\0\0\0\0\0\0\0");
     node.write(root(), 20, b"d").unwrap();
     node.allocate_and_grow(root(), 0, 5).unwrap();
-    assert_eq!(node.attributes(Wanted::default()).unwrap().size_bytes, 21);
+    assert_eq!(node.attributes(AttributeRequest::default()).unwrap().size_bytes, 21);
 }
 
-pub fn bytes_can_be_copied_between_files(vfs: &dyn Vfs) {
+pub fn copy_range_copies_between_files(vfs: &dyn Vfs) {
     let source = file(vfs, "a", &[&[1; 5000][..], &[2; 5000]].concat());
     let target = file(vfs, "b", &[3; 10]);
     let (mut from, mut left) = (4990, 20);
@@ -111,7 +111,7 @@ pub fn bytes_can_be_copied_between_files(vfs: &dyn Vfs) {
     );
 }
 
-pub fn blocks_are_shared_whole_or_not_at_all(vfs: &dyn Vfs) {
+pub fn clone_shares_whole_blocks_or_nothing(vfs: &dyn Vfs) {
     let bytes = [&[1; 4096][..], &[2; 4096], &[3; 100]].concat();
     let source = file(vfs, "a", &bytes);
     let target = file(vfs, "b", &[4; 4096 * 3]);
@@ -120,7 +120,7 @@ pub fn blocks_are_shared_whole_or_not_at_all(vfs: &dyn Vfs) {
         assert_eq!(cloned, Err(FsError::NotSupported));
         return;
     }
-    // What ends with the source may end within a block only where the target ends too.
+    // A range up to the source's end may be unaligned only if the target ends with it.
     assert_eq!(cloned, Err(FsError::InvalidParameter));
     target.set_size(root(), 4096 * 2 + 100).unwrap();
     target.clone_range(root(), 4096, &*source, 4096, 4096 + 100).unwrap();
@@ -134,14 +134,14 @@ pub fn blocks_are_shared_whole_or_not_at_all(vfs: &dyn Vfs) {
     assert_eq!(source.clone_range(root(), 0, &*source, 0, 4096), Err(FsError::InvalidParameter));
 }
 
-pub fn what_is_not_open_for_it_is_neither_read_nor_written(vfs: &dyn Vfs) {
+pub fn access_beyond_the_open_mode_is_refused(vfs: &dyn Vfs) {
     file(vfs, "a", b"abc");
     let open = |at, read, write| vfs.open(root(), &path(at), OpenHow { read, write, ..HOW });
     let looks = open("a", false, false).unwrap().node;
     let mut bytes = Vec::new();
     assert_eq!(looks.read(0, 3, &mut bytes, Wait::Allowed), Err(FsError::OpenMode));
     assert_eq!(looks.write(root(), 0, b"x"), Err(FsError::OpenMode));
-    assert_eq!(looks.attributes(Wanted::default()).unwrap().size_bytes, 3);
+    assert_eq!(looks.attributes(AttributeRequest::default()).unwrap().size_bytes, 3);
     let reads = open("a", true, false).unwrap().node;
     assert_eq!(reads.write(root(), 0, b"x"), Err(FsError::OpenMode));
     assert_eq!(content(&*reads), b"abc");
@@ -153,12 +153,12 @@ pub fn what_is_not_open_for_it_is_neither_read_nor_written(vfs: &dyn Vfs) {
     assert_eq!(bytes, b"");
 }
 
-pub fn a_file_that_is_open_lives_on_without_a_name(vfs: &dyn Vfs) {
+pub fn open_file_survives_removal_of_its_name(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"abc");
     vfs.remove(root(), &path("a"), node.key()).unwrap();
     node.write(root(), 3, b"def").unwrap();
     assert_eq!(content(&*node), b"abcdef");
-    assert_eq!(node.attributes(Wanted::default()).unwrap().links, 0);
+    assert_eq!(node.attributes(AttributeRequest::default()).unwrap().links, 0);
     let other = file(vfs, "a", b"new");
     assert_ne!(other.key(), node.key());
     assert_eq!(content(&*node), b"abcdef");

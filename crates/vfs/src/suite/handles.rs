@@ -1,11 +1,11 @@
-//! Nodes by what names them for longer than they are open.
+//! Tests of persistent handles.
 
 use super::*;
 use crate::{FsError, NodeHandle, Replace, SpecialKind};
 
 const LOOK: OpenHow = OpenHow { read: false, write: false, no_follow: true, ..HOW };
 
-/// The node's handle; none where the backend has none.
+/// The node's handle; none if the backend has none.
 fn handle(vfs: &dyn Vfs, at: &str) -> Option<NodeHandle> {
     let found = vfs.open(root(), &path(at), LOOK).unwrap();
     match vfs.handle(root(), &*found.node) {
@@ -15,14 +15,14 @@ fn handle(vfs: &dyn Vfs, at: &str) -> Option<NodeHandle> {
 }
 
 fn found_at(vfs: &dyn Vfs, handle: &NodeHandle) -> Result<RelPath> {
-    vfs.find(root(), handle, Wanted::default()).map(|found| {
+    vfs.find(root(), handle, AttributeRequest::default()).map(|found| {
         assert!(found.is_certain);
         assert_eq!(found.node.key(), found.attributes.key);
         found.path
     })
 }
 
-pub fn a_handle_finds_its_node_wherever_it_is(vfs: &dyn Vfs) {
+pub fn handle_finds_its_node_after_renames(vfs: &dyn Vfs) {
     directory(vfs, "d");
     file(vfs, "d/f", b"x");
     vfs.symlink(root(), &path("d/l"), b"f").unwrap();
@@ -37,15 +37,15 @@ pub fn a_handle_finds_its_node_wherever_it_is(vfs: &dyn Vfs) {
     for (known, at) in handles.iter().zip(["e", "g", "e/l"]) {
         assert_eq!(found_at(vfs, known), Ok(path(at)));
         assert_eq!(handle(vfs, at).as_ref(), Some(known), "it keeps its handle");
-        let node = vfs.find(root(), known, Wanted::default()).unwrap().node;
+        let node = vfs.find(root(), known, AttributeRequest::default()).unwrap().node;
         assert_eq!(vfs.path_of(root(), &*node), Ok(path(at)));
     }
-    let node = vfs.find(root(), &handles[0], Wanted::default()).unwrap().node;
+    let node = vfs.find(root(), &handles[0], AttributeRequest::default()).unwrap().node;
     vfs.rename(root(), &path("e"), &path("elsewhere"), Replace::Never).unwrap();
     assert_eq!(vfs.path_of(root(), &*node), Ok(path("elsewhere")), "it is open and has moved");
 }
 
-pub fn a_handle_of_what_is_gone_finds_nothing(vfs: &dyn Vfs) {
+pub fn handle_of_deleted_node_is_stale(vfs: &dyn Vfs) {
     for (at, kind) in [("f", FileKind::File), ("d", FileKind::Directory)] {
         let key = make(vfs, at, kind).unwrap().node.key();
         let Some(handle) = handle(vfs, at) else { return };
@@ -56,7 +56,7 @@ pub fn a_handle_of_what_is_gone_finds_nothing(vfs: &dyn Vfs) {
     }
 }
 
-pub fn other_bytes_are_no_handles(vfs: &dyn Vfs) {
+pub fn malformed_handle_is_refused(vfs: &dyn Vfs) {
     file(vfs, "f", b"x");
     let Some(good) = handle(vfs, "f") else { return };
     let good = good.as_bytes();
@@ -66,21 +66,22 @@ pub fn other_bytes_are_no_handles(vfs: &dyn Vfs) {
         let mut bytes = good.to_vec();
         for flip in [1, 0x80, 0xFF] {
             bytes[at] = good[at] ^ flip;
-            // It may be the handle of another node of the tree, and of none beside.
+            // The bytes may happen to be the handle of another node of the tree, but of no node
+            // outside.
             if let Ok(found) =
-                vfs.find(root(), &NodeHandle::new(&*bytes).unwrap(), Wanted::default())
+                vfs.find(root(), &NodeHandle::new(&*bytes).unwrap(), AttributeRequest::default())
             {
                 assert!(["", "f"].map(path).contains(&found.path), "{found:?} by {bytes:?}");
             }
         }
         if at > 0 {
             let cut = NodeHandle::new(&good[..at]).unwrap();
-            assert!(vfs.find(root(), &cut, Wanted::default()).is_err(), "{at} bytes");
+            assert!(vfs.find(root(), &cut, AttributeRequest::default()).is_err(), "{at} bytes");
         }
     }
 }
 
-pub fn what_is_listed_has_the_handle_that_it_has_itself(vfs: &dyn Vfs) {
+pub fn listed_entry_has_the_handle_of_its_node(vfs: &dyn Vfs) {
     directory(vfs, "d");
     directory(vfs, "d/d");
     file(vfs, "d/f", b"");
@@ -88,12 +89,13 @@ pub fn what_is_listed_has_the_handle_that_it_has_itself(vfs: &dyn Vfs) {
     let parent = vfs.open(root(), &path("d"), LOOK).unwrap().node;
     for child in ["d", "f", "l"] {
         let Some(own) = handle(vfs, &format!("d/{child}")) else { return };
-        let known = parent.child_attributes(root(), &name(child), Wanted::default()).unwrap();
+        let known =
+            parent.child_attributes(root(), &name(child), AttributeRequest::default()).unwrap();
         assert_eq!(vfs.child_handle(root(), &*parent, &name(child), &known), Ok(own));
     }
 }
 
-pub fn a_node_is_opened_anew_by_no_path(vfs: &dyn Vfs) {
+pub fn open_node_needs_no_path(vfs: &dyn Vfs) {
     file(vfs, "f", b"before");
     let node = vfs.open(root(), &path("f"), LOOK).unwrap().node;
     let both = OpenHow { no_follow: true, ..HOW };
@@ -113,8 +115,8 @@ pub fn a_node_is_opened_anew_by_no_path(vfs: &dyn Vfs) {
     assert_eq!(listed.node.is_empty(), Ok(true));
 }
 
-pub fn special_nodes_are_seen_as_what_they_are(vfs: &dyn Vfs) {
-    let make = |at, kind| vfs.make_special(root(), &path(at), kind, CreationMode::exactly(0o640));
+pub fn special_nodes_report_their_kind(vfs: &dyn Vfs) {
+    let make = |at, kind| vfs.create_special(root(), &path(at), kind, CreationMode::exactly(0o640));
     let fifo = match make("fifo", SpecialKind::Fifo) {
         Err(FsError::NotSupported) => return,
         other => other.unwrap(),
@@ -123,7 +125,7 @@ pub fn special_nodes_are_seen_as_what_they_are(vfs: &dyn Vfs) {
     assert_eq!(make("fifo", SpecialKind::Socket).unwrap_err(), FsError::AlreadyExists);
     let socket = make("socket", SpecialKind::Socket).unwrap();
     assert_eq!(socket.attributes.kind, FileKind::Socket);
-    // What Linux has for overlays: no device, so that anybody may make it.
+    // The whiteout of overlayfs: it is no device, so every user may create it.
     let device = crate::Device { is_block: false, major: 0, minor: 0 };
     match make("device", SpecialKind::Device(device)) {
         Err(FsError::AccessDenied) => {}
@@ -131,7 +133,7 @@ pub fn special_nodes_are_seen_as_what_they_are(vfs: &dyn Vfs) {
     }
 }
 
-pub fn a_directory_takes_the_place_of_an_empty_one_where_posix_is_asked_for(vfs: &dyn Vfs) {
+pub fn posix_rename_replaces_an_empty_directory(vfs: &dyn Vfs) {
     directory(vfs, "a");
     directory(vfs, "b");
     file(vfs, "f", b"");
@@ -147,7 +149,7 @@ pub fn a_directory_takes_the_place_of_an_empty_one_where_posix_is_asked_for(vfs:
     assert_eq!(content_at(vfs, "f").unwrap(), b"g");
 }
 
-pub fn who_made_a_file_is_remembered(vfs: &dyn Vfs) {
+pub fn verifier_of_creator_reads_back(vfs: &dyn Vfs) {
     if !vfs.features().xattrs {
         return;
     }
@@ -160,9 +162,9 @@ pub fn who_made_a_file_is_remembered(vfs: &dyn Vfs) {
     assert_eq!(node.xattr_names(root()).unwrap(), [], "it is not the user's");
 }
 
-pub fn every_change_has_another_number(vfs: &dyn Vfs) {
+pub fn every_change_has_a_new_change_attribute(vfs: &dyn Vfs) {
     let node = file(vfs, "f", b"");
-    let change = || node.attributes(Wanted::default()).unwrap().change;
+    let change = || node.attributes(AttributeRequest::default()).unwrap().change;
     let mut before = change();
     let mut must_differ = |what: &str| {
         let now = change();
@@ -178,8 +180,8 @@ pub fn every_change_has_another_number(vfs: &dyn Vfs) {
     must_differ("another name");
 }
 
-/// A path of 6,000 bytes: Linux takes 4,095 at once.
-pub fn paths_longer_than_a_system_call_takes_lead_to_their_nodes(vfs: &dyn Vfs) {
+/// A path of 6,000 bytes: one system call takes 4,095.
+pub fn path_longer_than_path_max_is_resolved(vfs: &dyn Vfs) {
     const LEVELS: usize = 30;
     let names = |count| [vec!["top".to_owned()], vec!["n".repeat(200); count]].concat();
     let at = |count| names(count).join("/");

@@ -1,14 +1,14 @@
-//! Names: making, finding, listing, renaming, removing, links.
+//! Tests of names: create, open, list, rename, remove, link.
 
 use super::*;
 use crate::{
-    AttributeChanges, Attributes, ChildName, ChildRename, Choice, DosInfo, Elevated, Expected,
-    FileKey, FsError, ListSink, ListWanted, Listed, NameActor, NewChild, OwnerChange, Replace,
-    ServerWork, SpecialKind,
+    AttributeChanges, Attributes, ChildName, ChildRename, DosInfo, Elevated, EntryChoice,
+    ExpectedChild, FileKey, FsError, ListSink, ListedEntry, ListingRequest, NameActor, NewChild,
+    OwnerChange, Replace, ServerWork, SpecialKind,
 };
 use std::collections::BTreeSet;
 
-fn insensitive(vfs: &dyn Vfs, at: &str) -> Result<Opened> {
+fn insensitive(vfs: &dyn Vfs, at: &str) -> Result<OpenedNode> {
     vfs.open(root(), &path(at), OpenHow { case: Case::Insensitive, ..HOW })
 }
 
@@ -16,7 +16,7 @@ fn rename(vfs: &dyn Vfs, from: &str, to: &str, replace: Replace) -> Result<()> {
     vfs.rename(root(), &path(from), &path(to), replace)
 }
 
-pub fn a_name_is_made_once(vfs: &dyn Vfs) {
+pub fn create_of_existing_name_is_refused(vfs: &dyn Vfs) {
     let made = make(vfs, "a", FileKind::File).unwrap();
     assert_eq!(made.path, path("a"));
     assert_eq!(made.attributes.kind, FileKind::File);
@@ -29,13 +29,13 @@ pub fn a_name_is_made_once(vfs: &dyn Vfs) {
     assert!(vfs.create(root(), &path("A"), Case::Sensitive, how).is_ok());
 }
 
-pub fn names_are_found_by_case_only_where_that_is_wanted(vfs: &dyn Vfs) {
+pub fn insensitive_lookup_finds_other_case_on_request(vfs: &dyn Vfs) {
     directory(vfs, "Dir");
     let node = file(vfs, "Dir/Name", b"x");
     assert_eq!(open(vfs, "Dir/NAME").unwrap_err(), FsError::NotFound);
     let found = insensitive(vfs, "dIR/nAME").unwrap();
     assert_eq!((found.node.key(), found.path), (node.key(), path("Dir/Name")));
-    // An exact name goes first.
+    // An exact match takes precedence.
     let other = file(vfs, "Dir/NAME", b"y");
     assert_eq!(insensitive(vfs, "dir/NAME").unwrap().node.key(), other.key());
     assert_eq!(insensitive(vfs, "dir/Name").unwrap().node.key(), node.key());
@@ -46,7 +46,7 @@ pub fn names_are_found_by_case_only_where_that_is_wanted(vfs: &dyn Vfs) {
     assert_eq!(made.path, path("Dir/new"), "the directory as it is spelt");
 }
 
-pub fn a_missing_name_and_a_missing_directory_are_told_apart(vfs: &dyn Vfs) {
+pub fn missing_name_and_missing_directory_differ(vfs: &dyn Vfs) {
     file(vfs, "file", b"");
     directory(vfs, "d");
     for case in [Case::Sensitive, Case::Insensitive] {
@@ -61,7 +61,7 @@ pub fn a_missing_name_and_a_missing_directory_are_told_apart(vfs: &dyn Vfs) {
     assert_eq!(make(vfs, "file/x", FileKind::Directory).unwrap_err(), FsError::PathNotFound);
 }
 
-pub fn a_name_is_removed_only_while_it_names_what_is_expected(vfs: &dyn Vfs) {
+pub fn remove_of_unexpected_node_is_refused(vfs: &dyn Vfs) {
     let old = file(vfs, "a", b"old").key();
     rename(vfs, "a", "b", Replace::Never).unwrap();
     let new = file(vfs, "a", b"new");
@@ -73,7 +73,7 @@ pub fn a_name_is_removed_only_while_it_names_what_is_expected(vfs: &dyn Vfs) {
     assert_eq!(content_at(vfs, "b").unwrap(), b"old");
 }
 
-pub fn a_directory_with_entries_is_not_removed(vfs: &dyn Vfs) {
+pub fn nonempty_directory_is_not_removed(vfs: &dyn Vfs) {
     let key = directory(vfs, "d").key();
     let inner = file(vfs, "d/x", b"").key();
     assert_eq!(vfs.remove(root(), &path("d"), key), Err(FsError::NotEmpty));
@@ -83,7 +83,7 @@ pub fn a_directory_with_entries_is_not_removed(vfs: &dyn Vfs) {
     assert_eq!(vfs.remove(root(), &path("d"), key), Ok(()));
 }
 
-pub fn the_root_is_not_removed_nor_renamed(vfs: &dyn Vfs) {
+pub fn root_is_neither_removed_nor_renamed(vfs: &dyn Vfs) {
     let key = open(vfs, "").unwrap().node.key();
     assert_eq!(vfs.remove(root(), &path(""), key), Err(FsError::AccessDenied));
     assert_eq!(rename(vfs, "", "x", Replace::Never), Err(FsError::AccessDenied));
@@ -91,7 +91,7 @@ pub fn the_root_is_not_removed_nor_renamed(vfs: &dyn Vfs) {
     assert_eq!(rename(vfs, "y", "", Replace::File), Err(FsError::AccessDenied));
 }
 
-pub fn a_rename_replaces_a_file_only_if_asked_and_never_a_directory(vfs: &dyn Vfs) {
+pub fn rename_replaces_file_on_request_and_no_directory(vfs: &dyn Vfs) {
     file(vfs, "a", b"a");
     file(vfs, "b", b"b");
     directory(vfs, "d");
@@ -114,7 +114,7 @@ pub fn a_rename_replaces_a_file_only_if_asked_and_never_a_directory(vfs: &dyn Vf
     assert_eq!(open(vfs, "a").unwrap_err(), FsError::NotFound);
 }
 
-pub fn a_spelling_can_be_changed(vfs: &dyn Vfs) {
+pub fn rename_changes_case_of_a_name(vfs: &dyn Vfs) {
     let key = file(vfs, "name", b"x").key();
     assert_eq!(rename(vfs, "name", "NAME", Replace::Never), Ok(()));
     assert_eq!(open(vfs, "name").unwrap_err(), FsError::NotFound);
@@ -123,7 +123,7 @@ pub fn a_spelling_can_be_changed(vfs: &dyn Vfs) {
     assert_eq!(open(vfs, "NAME").unwrap().node.key(), key);
 }
 
-pub fn a_rename_moves_a_directory_with_what_is_in_it(vfs: &dyn Vfs) {
+pub fn rename_moves_directory_with_its_content(vfs: &dyn Vfs) {
     directory(vfs, "from");
     directory(vfs, "to");
     let inner = file(vfs, "from/x", b"x");
@@ -132,11 +132,11 @@ pub fn a_rename_moves_a_directory_with_what_is_in_it(vfs: &dyn Vfs) {
     assert_eq!(rename(vfs, "from", "to/inside", Replace::Never), Ok(()));
     assert_eq!(open(vfs, "to/inside/x").unwrap().node.key(), inner.key());
     assert_eq!(open(vfs, "from/x").unwrap_err(), FsError::PathNotFound);
-    // File systems that count subdirectories count this one.
+    // A file system that counts subdirectories counts this one.
     assert!(links() == before + 1 || before == 1);
 }
 
-pub fn a_rename_never_puts_a_directory_into_itself(vfs: &dyn Vfs) {
+pub fn rename_of_directory_into_itself_is_refused(vfs: &dyn Vfs) {
     directory(vfs, "d");
     directory(vfs, "d/e");
     assert!(rename(vfs, "d", "d/x", Replace::Never).is_err());
@@ -144,7 +144,7 @@ pub fn a_rename_never_puts_a_directory_into_itself(vfs: &dyn Vfs) {
     assert!(open(vfs, "d/e").is_ok());
 }
 
-pub fn a_hard_link_is_the_same_file(vfs: &dyn Vfs) {
+pub fn hard_link_is_the_same_file(vfs: &dyn Vfs) {
     let node = file(vfs, "a", b"1");
     vfs.link(root(), &*node, &path("b"), Replace::Never).unwrap();
     let other = open(vfs, "b").unwrap();
@@ -163,7 +163,7 @@ pub fn a_hard_link_is_the_same_file(vfs: &dyn Vfs) {
     assert_eq!(linked, Err(FsError::NotSupported));
 }
 
-pub fn a_link_is_followed_unless_it_is_what_is_wanted(vfs: &dyn Vfs) {
+pub fn symlink_is_followed_unless_no_follow(vfs: &dyn Vfs) {
     directory(vfs, "d");
     let node = file(vfs, "d/x", b"x");
     let link = vfs.symlink(root(), &path("link"), b"d/x").unwrap();
@@ -180,12 +180,12 @@ pub fn a_link_is_followed_unless_it_is_what_is_wanted(vfs: &dyn Vfs) {
     assert_eq!(taken.unwrap_err(), FsError::AlreadyExists);
     vfs.symlink(root(), &path("dangling"), b"nowhere").unwrap();
     assert_eq!(open(vfs, "dangling").unwrap_err(), FsError::NotFound);
-    // Removing the link leaves what it points at.
+    // Removing the link leaves its target.
     vfs.remove(root(), &path("link"), link.node.key()).unwrap();
     assert_eq!(content_at(vfs, "d/x").unwrap(), b"x");
 }
 
-pub fn a_link_that_leads_out_or_in_circles_is_refused(vfs: &dyn Vfs) {
+pub fn escaping_or_looping_symlink_is_refused(vfs: &dyn Vfs) {
     vfs.symlink(root(), &path("out"), b"../etc").unwrap();
     vfs.symlink(root(), &path("absolute"), b"/etc").unwrap();
     vfs.symlink(root(), &path("circle"), b"circle").unwrap();
@@ -196,7 +196,7 @@ pub fn a_link_that_leads_out_or_in_circles_is_refused(vfs: &dyn Vfs) {
     assert!(make(vfs, "out/x", FileKind::File).is_err());
 }
 
-pub fn a_directory_lists_each_name_once_whatever_pieces_it_is_read_in(vfs: &dyn Vfs) {
+pub fn listing_in_pieces_has_each_name_once(vfs: &dyn Vfs) {
     let node = directory(vfs, "d");
     let names: BTreeSet<String> = (0..100).map(|n| format!("name{n}")).collect();
     names.iter().for_each(|n| drop(make(vfs, &format!("d/{n}"), FileKind::File)));
@@ -229,29 +229,29 @@ pub fn a_directory_lists_each_name_once_whatever_pieces_it_is_read_in(vfs: &dyn 
     }
     let file = file(vfs, "f", b"");
     assert_eq!(file.list(0, &mut |_| true).unwrap_err(), FsError::NotDirectory);
-    let child = node.child_attributes(root(), &name("sub"), Wanted::default()).unwrap();
+    let child = node.child_attributes(root(), &name("sub"), AttributeRequest::default()).unwrap();
     assert_eq!(child.kind, FileKind::Directory);
-    let missing = node.child_attributes(root(), &name("SUB"), Wanted::default());
+    let missing = node.child_attributes(root(), &name("SUB"), AttributeRequest::default());
     assert_eq!(missing.unwrap_err(), FsError::NotFound);
 }
 
-/// Takes up to so many names, but for those it passes over.
-struct Taking {
+/// Sink that takes up to `left` entries and skips one name.
+struct LimitedSink {
     left: usize,
     cookie: u64,
     seen: Vec<(String, Option<Attributes>)>,
 }
 
-impl ListSink for Taking {
-    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+impl ListSink for LimitedSink {
+    fn choose(&mut self, name: &[u8], next: u64) -> EntryChoice {
         if name == b"passed" {
             self.cookie = next;
-            return Choice::Pass;
+            return EntryChoice::Pass;
         }
-        if self.left == 0 { Choice::Stop } else { Choice::Take }
+        if self.left == 0 { EntryChoice::Stop } else { EntryChoice::Take }
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         self.left -= 1;
         self.cookie = entry.next;
         self.seen.push((String::from_utf8_lossy(entry.name).into(), entry.attributes));
@@ -259,7 +259,7 @@ impl ListSink for Taking {
     }
 }
 
-pub fn entries_are_listed_with_what_a_look_at_each_would_tell(vfs: &dyn Vfs) {
+pub fn listed_attributes_equal_those_of_stat(vfs: &dyn Vfs) {
     let node = directory(vfs, "d");
     for n in 0..40 {
         let file = file(vfs, &format!("d/{n}"), &vec![b'x'; n]);
@@ -269,10 +269,11 @@ pub fn entries_are_listed_with_what_a_look_at_each_would_tell(vfs: &dyn Vfs) {
     directory(vfs, "d/sub");
     vfs.symlink(root(), &path("d/link"), b"1").unwrap();
     file(vfs, "d/passed", b"");
-    let wanted = ListWanted { attributes: true, stored: Some(ServerWork::Metadata), few: false };
+    let wanted =
+        ListingRequest { attributes: true, stored: Some(ServerWork::Metadata), few: false };
     for (piece, few) in [(1, true), (7, false), (1000, false), (1000, false)] {
-        let mut sink = Taking { left: 0, cookie: 0, seen: Vec::new() };
-        let wanted = ListWanted { few, ..wanted };
+        let mut sink = LimitedSink { left: 0, cookie: 0, seen: Vec::new() };
+        let wanted = ListingRequest { few, ..wanted };
         let rounds = (0..200).take_while(|_| {
             sink.left = piece;
             let cookie = sink.cookie;
@@ -284,17 +285,19 @@ pub fn entries_are_listed_with_what_a_look_at_each_would_tell(vfs: &dyn Vfs) {
             let look = node.child_attributes(
                 root(),
                 &name(&at),
-                Wanted { dos: Some(ServerWork::Metadata) },
+                AttributeRequest { dos: Some(ServerWork::Metadata) },
             );
             assert_eq!(attributes, Some(look.unwrap()), "{at}");
         }
     }
-    let mut sink = Taking { left: 1000, cookie: 0, seen: Vec::new() };
-    assert!(vfs.list_with_attributes(&*node, root(), 0, ListWanted::default(), &mut sink).unwrap());
+    let mut sink = LimitedSink { left: 1000, cookie: 0, seen: Vec::new() };
+    assert!(
+        vfs.list_with_attributes(&*node, root(), 0, ListingRequest::default(), &mut sink).unwrap()
+    );
     assert_eq!(sink.seen.len(), 42, "names alone");
 }
 
-pub fn entries_are_looked_at_as_who_lists(vfs: &dyn Vfs) {
+pub fn listing_stats_entries_as_its_caller(vfs: &dyn Vfs) {
     let [owner, other] = [54_321, 54_322].map(|id| Identity { uid: id, gid: id, groups: vec![] });
     let node = directory(vfs, "d");
     file(vfs, "d/a", b"");
@@ -307,45 +310,50 @@ pub fn entries_are_looked_at_as_who_lists(vfs: &dyn Vfs) {
     if node.set_attributes(root(), &change).is_err() {
         return; // The process may not give files away.
     }
-    let wanted = ListWanted { attributes: true, stored: Some(ServerWork::Metadata), few: false };
+    let wanted =
+        ListingRequest { attributes: true, stored: Some(ServerWork::Metadata), few: false };
     for who in [owner.actor(), root()] {
-        // The thread acts as somebody who may not.
+        // The thread now has an identity without permission.
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
-        let mut sink = Taking { left: 9, cookie: 0, seen: Vec::new() };
+        let mut sink = LimitedSink { left: 9, cookie: 0, seen: Vec::new() };
         vfs.list_with_attributes(&*node, who, 0, wanted, &mut sink).unwrap();
         assert_eq!(sink.seen.len(), 1);
         assert!(vfs.open(other.actor(), &path("d/a"), HOW).is_err());
         assert!(
-            node.child_attributes(who, &name("a"), Wanted { dos: Some(ServerWork::Metadata) })
-                .is_ok()
+            node.child_attributes(
+                who,
+                &name("a"),
+                AttributeRequest { dos: Some(ServerWork::Metadata) }
+            )
+            .is_ok()
         );
     }
-    // Whoever has the directory open, and may not pass through it.
-    let mut sink = Unseen::default();
+    // This user has the directory open but lacks search permission on it.
+    let mut sink = InaccessibleSink::default();
     assert!(vfs.list_with_attributes(&*node, other.actor(), 0, wanted, &mut sink).unwrap());
     assert_eq!(sink.0, [("a".to_owned(), FsError::AccessDenied)], "its name is told");
 }
 
-/// Takes what may not be looked at.
+/// Sink of entries whose stat fails.
 #[derive(Default)]
-struct Unseen(Vec<(String, FsError)>);
+struct InaccessibleSink(Vec<(String, FsError)>);
 
-impl ListSink for Unseen {
-    fn choose(&mut self, _: &[u8], _: u64) -> Choice {
-        Choice::Take
+impl ListSink for InaccessibleSink {
+    fn choose(&mut self, _: &[u8], _: u64) -> EntryChoice {
+        EntryChoice::Take
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         panic!("{entry:?}");
     }
 
-    fn put_unseen(&mut self, entry: Listed<'_>, error: FsError) -> bool {
+    fn put_inaccessible(&mut self, entry: ListedEntry<'_>, error: FsError) -> bool {
         self.0.push((String::from_utf8_lossy(entry.name).into(), error));
         true
     }
 }
 
-pub fn a_node_has_one_key_by_all_its_names(vfs: &dyn Vfs) {
+pub fn node_has_one_key_by_all_its_names(vfs: &dyn Vfs) {
     let a = file(vfs, "a", b"");
     let b = file(vfs, "b", b"");
     assert_ne!(a.key(), b.key());
@@ -362,7 +370,7 @@ const NEW_FILE: CreateHow = CreateHow {
     kind: FileKind::File,
     mode: CreationMode::exactly(0o644),
     dos: None,
-    wanted: Wanted { dos: None },
+    wanted: AttributeRequest { dos: None },
     initialiser: None,
 };
 
@@ -384,19 +392,19 @@ pub fn child_calls_stay_in_open_directory_after_swap(vfs: &dyn Vfs) {
     let taken = |case, at| vfs.create_in(who, at, case, NEW_FILE).unwrap_err();
     assert_eq!(taken(Case::Insensitive, by_case), FsError::AlreadyExists);
     assert_eq!(taken(Case::Sensitive, new), FsError::AlreadyExists);
-    let made = vfs.make_in(who, link, NewChild::Symlink(b"new")).unwrap();
+    let made = vfs.create_special_in(who, link, NewChild::Symlink(b"new")).unwrap();
     assert_eq!(made.node.read_link(root()).unwrap(), b"new");
     let fifo = NewChild::Special { kind: SpecialKind::Fifo, mode: CreationMode::exactly(0o600) };
-    assert_eq!(vfs.make_in(who, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
+    assert_eq!(vfs.create_special_in(who, pipe, fifo).unwrap().attributes.kind, FileKind::Fifo);
     let device = crate::Device { is_block: false, major: 1, minor: 3 };
     let device =
         NewChild::Special { kind: SpecialKind::Device(device), mode: CreationMode::exactly(0o600) };
-    assert_eq!(vfs.make_in(who, moved, device).unwrap_err(), FsError::AccessDenied);
+    assert_eq!(vfs.create_special_in(who, moved, device).unwrap_err(), FsError::AccessDenied);
     let (replace, replaced) = (Replace::Never, None);
     let rename = ChildRename { from: present, moved: old, to: moved, replace, replaced };
     vfs.rename_in(who, rename).unwrap();
     assert_eq!(content_at(vfs, "away/moved").unwrap(), b"d/old");
-    let expected = Expected { key: old, is_file_as_seen: false };
+    let expected = ExpectedChild { key: old, is_file_as_seen: false };
     vfs.remove_in(who, moved, expected).unwrap();
     let names = |node: &dyn Node| {
         let mut names = BTreeSet::new();
@@ -417,7 +425,8 @@ pub fn child_calls_spare_unexpected_nodes(vfs: &dyn Vfs) {
     let at = |path| ChildName { directory: &*directory, path };
     let user = user();
     let who = NameActor::Granted(&user);
-    let remove = |path, key| vfs.remove_in(who, at(path), Expected { key, is_file_as_seen: false });
+    let remove =
+        |path, key| vfs.remove_in(who, at(path), ExpectedChild { key, is_file_as_seen: false });
     assert_eq!(remove(&path_a, b), Err(FsError::NotFound));
     assert_eq!(remove(&root_path, a), Err(FsError::AccessDenied));
     let rename = |moved, replace, replaced: Option<FileKey>| {
@@ -435,11 +444,11 @@ pub fn child_calls_spare_unexpected_nodes(vfs: &dyn Vfs) {
     assert!(directory.is_empty().unwrap());
 }
 
-pub fn powers_resolve_no_path(vfs: &dyn Vfs) {
+pub fn elevated_calls_resolve_no_path(vfs: &dyn Vfs) {
     let directory = directory(vfs, "d");
     let node = file(vfs, "d/f", b"");
     let user = user();
-    let powers = Elevated::ALL.map(|elevated| Actor::beyond(&user, elevated));
+    let powers = Elevated::ALL.map(|elevated| Actor::elevate(&user, elevated));
     for who in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
         let (present, new) = (path("d/f"), path("d/new"));
         let child = ChildName { directory: &*directory, path: &new };
@@ -453,7 +462,8 @@ pub fn powers_resolve_no_path(vfs: &dyn Vfs) {
             vfs.rename(who, &present, &new, Replace::Never),
             vfs.link(who, &*node, &new, Replace::Never),
             vfs.symlink(who, &new, b"f").map(drop),
-            vfs.make_special(who, &new, SpecialKind::Fifo, CreationMode::exactly(0o600)).map(drop),
+            vfs.create_special(who, &new, SpecialKind::Fifo, CreationMode::exactly(0o600))
+                .map(drop),
         ];
         assert_eq!(refused, [Err(FsError::AccessDenied); 9], "{who:?}");
     }

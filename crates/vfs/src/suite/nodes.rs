@@ -1,4 +1,4 @@
-//! What is known of a node beside its names and its data.
+//! Tests of attributes and other metadata.
 
 use super::*;
 use crate::{
@@ -10,12 +10,12 @@ fn change(node: &dyn Node, changes: AttributeChanges) -> Result<()> {
     node.set_attributes(root(), &changes)
 }
 
-pub fn attributes_that_are_set_are_read_back(vfs: &dyn Vfs) {
+pub fn attributes_read_back_as_set(vfs: &dyn Vfs) {
     directory(vfs, "d");
     file(vfs, "d/f", b"x");
     let (accessed, modified) = (Timestamp(1_000_000_000_000_000_000), Timestamp(-1_000_000_000));
     for at in ["d", "d/f"] {
-        // A handle that is only for looking is enough.
+        // A handle without access to data suffices.
         let how = OpenHow { read: false, write: false, ..HOW };
         let node = vfs.open(root(), &path(at), how).unwrap().node;
         let (set_accessed, set_modified) = (TimeChange::Set(accessed), TimeChange::Set(modified));
@@ -46,29 +46,37 @@ pub fn dos_attributes_are_merged(vfs: &dyn Vfs) {
         kind: FileKind::File,
         mode: CreationMode::exactly(0o644),
         dos,
-        wanted: Wanted { dos: Some(crate::ServerWork::Metadata) },
+        wanted: AttributeRequest { dos: Some(crate::ServerWork::Metadata) },
         initialiser: None,
     };
     let made = vfs.create(root(), &path("a"), Case::Sensitive, how).unwrap();
     assert_eq!(Some(made.attributes.dos), dos);
     let set = |dos| change(&*made.node, AttributeChanges { dos: Some(dos), ..Default::default() });
     set(DosInfo { bits: None, created }).unwrap();
-    let now =
-        || made.node.attributes(Wanted { dos: Some(crate::ServerWork::Metadata) }).unwrap().dos;
+    let now = || {
+        made.node
+            .attributes(AttributeRequest { dos: Some(crate::ServerWork::Metadata) })
+            .unwrap()
+            .dos
+    };
     assert_eq!(now(), DosInfo { bits: Some(0x22), created });
     set(DosInfo { bits: Some(1), created: None }).unwrap();
     assert_eq!(now(), DosInfo { bits: Some(1), created });
-    let unwanted = made.node.attributes(Wanted::default()).unwrap().dos;
+    let unwanted = made.node.attributes(AttributeRequest::default()).unwrap().dos;
     assert_eq!(unwanted, DosInfo::default());
     let parent = open(vfs, "").unwrap().node;
     let child = parent
-        .child_attributes(root(), &name("a"), Wanted { dos: Some(crate::ServerWork::Metadata) })
+        .child_attributes(
+            root(),
+            &name("a"),
+            AttributeRequest { dos: Some(crate::ServerWork::Metadata) },
+        )
         .unwrap();
     assert_eq!(child.dos, now());
     assert_eq!(made.node.xattr_names(root()).unwrap(), [], "they are not the user's");
 }
 
-pub fn set_change_time_is_shown_until_the_next_change(vfs: &dyn Vfs) {
+pub fn set_change_time_holds_until_the_next_change(vfs: &dyn Vfs) {
     if !vfs.features().xattrs {
         return;
     }
@@ -91,20 +99,20 @@ pub fn set_change_time_is_shown_until_the_next_change(vfs: &dyn Vfs) {
         assert_ne!(shown().changed, set, "the tree's own is not the client's");
         if at == "d/f" {
             let parent = open(vfs, "d").unwrap().node;
-            let wanted = Wanted { dos: Some(crate::ServerWork::Metadata) };
+            let wanted = AttributeRequest { dos: Some(crate::ServerWork::Metadata) };
             let child = parent.child_attributes(root(), &name("f"), wanted).unwrap();
             assert_eq!(child.set_changed, Some(set));
         }
-        let unwanted = node.attributes(Wanted::default()).unwrap();
+        let unwanted = node.attributes(AttributeRequest::default()).unwrap();
         assert_eq!(unwanted.set_changed, None);
-        // A change within the same tick of a file system's clock is not told from it.
+        // A change within the same tick of the file system's clock is not detected.
         std::thread::sleep(std::time::Duration::from_millis(25));
         change(&*node, AttributeChanges { mode: Some(0o700), ..Default::default() }).unwrap();
         assert_eq!((shown().set_changed, shown().dos), (None, DosInfo { bits, created }), "{at}");
     }
 }
 
-pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
+pub fn xattrs_are_stored_listed_and_removed(vfs: &dyn Vfs) {
     if !vfs.features().xattrs {
         return;
     }
@@ -130,7 +138,7 @@ pub fn extended_attributes_are_kept_listed_and_removed(vfs: &dyn Vfs) {
     }
 }
 
-pub fn extended_attributes_have_any_name_that_linux_lets_them_have(vfs: &dyn Vfs) {
+pub fn xattr_takes_any_name_that_linux_takes(vfs: &dyn Vfs) {
     if !vfs.features().xattrs {
         return;
     }
@@ -159,7 +167,7 @@ pub fn extended_attributes_have_any_name_that_linux_lets_them_have(vfs: &dyn Vfs
     }
 }
 
-// The header of a self-relative descriptor, and what only its owner reads.
+// The header of a self-relative descriptor, and a tail that only its owner interprets.
 const DESCRIPTOR: [u8; 23] =
     [1, 0, 4, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0, 0, 0, 9, 9, 9];
 
@@ -168,7 +176,7 @@ fn store(node: &dyn Node, permissions: Option<&PosixAcl>) -> Result<()> {
     node.set_security(root(), &SecurityChange { descriptor, permissions, ..Default::default() })
 }
 
-pub fn descriptors_are_kept_as_they_are(vfs: &dyn Vfs) {
+pub fn descriptor_reads_back_unchanged(vfs: &dyn Vfs) {
     for node in [file(vfs, "a", b""), directory(vfs, "d")] {
         assert_eq!(node.security_descriptor().unwrap(), None);
         match store(&*node, None) {
@@ -181,13 +189,13 @@ pub fn descriptors_are_kept_as_they_are(vfs: &dyn Vfs) {
     }
 }
 
-pub fn a_descriptor_counts_until_others_change_the_permissions(vfs: &dyn Vfs) {
+pub fn descriptor_is_void_after_a_change_of_permissions(vfs: &dyn Vfs) {
     for node in [file(vfs, "a", b""), directory(vfs, "d")] {
         let permissions = PosixAcl { owner: 7, group: 4, others: 1, ..PosixAcl::default() };
         if store(&*node, Some(&permissions)) == Err(FsError::NotSupported) {
             return;
         }
-        let mode = |node: &dyn Node| node.attributes(Wanted::default()).unwrap().mode;
+        let mode = |node: &dyn Node| node.attributes(AttributeRequest::default()).unwrap().mode;
         assert_eq!(mode(&*node), 0o741, "local users see what it grants");
         assert!(node.security_descriptor().unwrap().is_some());
         change(&*node, AttributeChanges { mode: Some(0o740), ..Default::default() }).unwrap();
@@ -197,7 +205,7 @@ pub fn a_descriptor_counts_until_others_change_the_permissions(vfs: &dyn Vfs) {
     }
 }
 
-pub fn a_user_may_do_what_the_mode_says(vfs: &dyn Vfs) {
+pub fn user_access_follows_the_mode(vfs: &dyn Vfs) {
     const USER: u32 = 54_321;
     let user = Identity { uid: USER, gid: USER, groups: vec![54_322] };
     let top = open(vfs, "").unwrap().node;

@@ -100,7 +100,7 @@ mod tests {
             born: None,
             dos: vfs::DosInfo { bits, created: None },
             set_changed: None,
-            stored: vfs::Stored::UNKNOWN,
+            stored: vfs::MetadataPresence::UNKNOWN,
             device: None,
             compressed: false,
             protection: vfs::Protection::None,

@@ -10,7 +10,10 @@ use crate::status::status_of;
 use files::private_use::{TRAILING_DOT, TRAILING_SPACE, mapped_name};
 use files::{OpenFile, RequestFiles};
 use std::sync::Arc;
-use vfs::{Attributes, Choice, FsError, ListSink, ListWanted, Listed, Name, RelPath, ServerWork};
+use vfs::{
+    Attributes, EntryChoice, FsError, ListSink, ListedEntry, ListingRequest, Name, RelPath,
+    ServerWork,
+};
 use wire::fscc::{
     DirectoryClass, DirectoryRecord, put_directory_record, put_posix_directory_record,
 };
@@ -101,13 +104,13 @@ impl EntryEncoder {
     }
 
     /// The attributes that each entry needs.
-    pub fn wanted(&self) -> ListWanted {
+    pub fn wanted(&self) -> ListingRequest {
         let needs = match self.shape {
             EntryFormat::Windows(class) => class.needs_attributes(),
             EntryFormat::Posix => true,
         };
         let stored = needs.then_some(ServerWork::Metadata);
-        ListWanted { attributes: needs, stored, few: self.single }
+        ListingRequest { attributes: needs, stored, few: self.single }
     }
 
     fn is_done(&self) -> bool {
@@ -275,29 +278,29 @@ fn matches_at_end(scan: &mut DirectoryScan, name: &mut [u16]) -> bool {
 }
 
 impl ListSink for EntryEncoder {
-    fn choose(&mut self, name: &[u8], next: u64) -> Choice {
+    fn choose(&mut self, name: &[u8], next: u64) -> EntryChoice {
         if self.is_done() {
-            return Choice::Stop;
+            return EntryChoice::Stop;
         }
         if let Some(left) = &mut self.names_left {
             // The shown form may need a search through the whole directory, so a worker continues.
             if mapped_name(name).is_some() {
-                return Choice::Stop;
+                return EntryChoice::Stop;
             }
             match left.checked_sub(1) {
                 Some(less) => *left = less,
-                None => return Choice::Stop,
+                None => return EntryChoice::Stop,
             }
         }
         self.set_shown_name(name);
         if self.matches_pattern() {
-            return Choice::Take;
+            return EntryChoice::Take;
         }
         self.scan.cookie = next;
-        Choice::Pass
+        EntryChoice::Pass
     }
 
-    fn put(&mut self, entry: Listed<'_>) -> bool {
+    fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         let placed = self.put_record(Some(entry.name), entry.attributes.as_ref());
         if placed {
             self.scan.cookie = entry.next;

@@ -78,7 +78,7 @@ fn retired_inner_share_stream_is_found_and_removed() {
         });
         store_files() == 0
     });
-    assert!(is_gone || lasting_id(std::fs::File::open(&inner_root).unwrap().as_fd()).is_none());
+    assert!(is_gone || persistent_id(std::fs::File::open(&inner_root).unwrap().as_fd()).is_none());
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn restored(files: &[(&str, u32)]) -> Option<Backup> {
     let original = share.root.join("f");
     std::fs::set_permissions(&original, mode(0o600)).unwrap();
     let store_file = share.files().remove(0);
-    let (handles, _) = (lasting_id(std::fs::File::open(&original).unwrap().as_fd())?, ());
+    let (handles, _) = (persistent_id(std::fs::File::open(&original).unwrap().as_fd())?, ());
     assert!(!handles.as_bytes().is_empty());
     // As after the daily scan, which records the file's current rights.
     sweep::look_at_all(&mut sweep::Breaks::default());
@@ -68,7 +68,7 @@ fn stream_restored_beside_its_existing_host_is_an_error() {
     let Some((_folder, share)) = share() else { return };
     let data = bytes(LONG, 22);
     let node = share.put("f", &data);
-    if lasting_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
+    if persistent_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
         return;
     }
     let beside = tempfile::tempdir().unwrap();

@@ -27,7 +27,7 @@ fn removed(seed: u8) -> Option<Removed> {
     }
     let data = bytes(LONG, seed);
     drop(share.put("f", &data));
-    lasting_id(std::fs::File::open(root.join("f")).unwrap().as_fd())?;
+    persistent_id(std::fs::File::open(root.join("f")).unwrap().as_fd())?;
     restore(&root.join("f"), &beside.join("f"), "user.DosStream.s:$DATA");
     std::fs::remove_file(root.join("f")).unwrap();
     let name = share.files().remove(0);

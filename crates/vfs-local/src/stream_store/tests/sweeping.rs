@@ -75,7 +75,7 @@ fn daily_scan_records_rights_changed_locally() {
         std::os::unix::fs::chown(share.root.join("f"), Some(4001), Some(4002)).unwrap();
     }
     let (store, id) = opened(&share);
-    if lasting_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
+    if persistent_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
         return;
     }
     let state = sweep::state_of(&store, id, Refresh::Record).map(|(state, _)| state);
@@ -93,7 +93,7 @@ fn file_restored_after_local_removal_has_its_stream() {
     let data = bytes(LONG, 36);
     drop(share.put("f", &data));
     drop(share.put("gone", &data));
-    if lasting_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
+    if persistent_id(std::fs::File::open(share.root.join("f")).unwrap().as_fd()).is_none() {
         return;
     }
     let backup = tempfile::tempdir().unwrap();
@@ -120,7 +120,7 @@ fn full_scan_yields_to_pending_removals() {
         drop(share.put(&format!("f{number}"), &bytes(LONG, 37)));
     }
     let known = share.files();
-    if lasting_id(std::fs::File::open(&known[0]).unwrap().as_fd()).is_none() {
+    if persistent_id(std::fs::File::open(&known[0]).unwrap().as_fd()).is_none() {
         return;
     }
     // The sweeping thread, or the scan of a concurrent test, may be faster.
@@ -149,7 +149,7 @@ fn orphan_mark_is_cleared_when_the_host_is_found() {
     let node = share.put("f", &bytes(LONG, 40));
     let (store, id) = opened(&share);
     let file = std::fs::File::open(share.files().remove(0)).unwrap();
-    if lasting_id(file.as_fd()).is_none() {
+    if persistent_id(file.as_fd()).is_none() {
         return;
     }
     // A scan could not load the host's inode.
@@ -208,7 +208,7 @@ fn inventory_counts_streams_without_changes() {
     let length = LONG as u64;
     drop(share.put("kept", &bytes(LONG, 39)));
     let kept = share.files().remove(0);
-    if lasting_id(std::fs::File::open(&kept).unwrap().as_fd()).is_none() {
+    if persistent_id(std::fs::File::open(&kept).unwrap().as_fd()).is_none() {
         return;
     }
     let restored = share.root.join(NAME).join("0".repeat(32));

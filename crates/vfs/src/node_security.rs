@@ -1,59 +1,57 @@
-//! What is known of a node beside its attributes, when it is opened.
+//! Cached security and streams of an opened node.
 
-use crate::{Actor, Node, Opened, PosixAcl, Result, StreamEntry};
+use crate::{Actor, Node, OpenedNode, PosixAcl, Result, StreamEntry};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Bytes of the longest list of streams that is remembered.
+/// Bytes of the longest list of streams that is cached.
 const STREAMS_BYTES_MAX: usize = 16 * 1024;
 
-/// An open, and what is known with it.
+/// An open node, with its cached security.
 #[derive(Clone, Debug)]
-pub struct KnownOpen {
-    /// The open.
-    pub opened: Opened,
-    /// Its security and streams as they are now, if they may be known without asking the
-    /// node.
-    pub security: Option<Arc<KnownSecurity>>,
+pub struct OpenWithSecurity {
+    /// The open node.
+    pub opened: OpenedNode,
+    /// Current security and streams, if a cache can provide them without a call to the node.
+    pub security: Option<Arc<NodeSecurityCache>>,
 }
 
-impl From<Opened> for KnownOpen {
-    fn from(opened: Opened) -> Self {
+impl From<OpenedNode> for OpenWithSecurity {
+    fn from(opened: OpenedNode) -> Self {
         Self { opened, security: None }
     }
 }
 
-/// What a look at a name in an open directory has shown, if it was worth trying:
-/// [`crate::Vfs::look_in`].
-pub type NameLook = Option<Result<Opened>>;
+/// Outcome of [`crate::Vfs::lookup_child`]; None if the caller must open the path instead.
+pub type ChildLookup = Option<Result<OpenedNode>>;
 
-/// What all that is known comes to.
+/// Counters over all [`NodeSecurityCache`] of one cache.
 #[derive(Debug, Default)]
-pub struct KnownTotals {
-    /// Bytes that it takes.
+pub struct SecurityCacheTotals {
+    /// Bytes in use.
     pub bytes: AtomicUsize,
-    /// Lists of streams that were known.
+    /// Lists of streams served from the cache.
     pub stream_hits: AtomicU64,
-    /// Lists of streams that a node was asked for.
+    /// Lists of streams read from the node.
     pub stream_misses: AtomicU64,
 }
 
-/// A node's security and streams at one time. They are asked of the node when they are
-/// needed first, and known to all who share this then.
+/// Security and streams of a node at one time. The first user of each part reads it from the node;
+/// every sharer then has it.
 #[derive(Debug, Default)]
-pub struct KnownSecurity {
+pub struct NodeSecurityCache {
     descriptor: OnceLock<Option<Vec<u8>>>,
     posix_acl: OnceLock<Option<PosixAcl>>,
     streams: OnceLock<Vec<StreamEntry>>,
     bytes: AtomicUsize,
-    totals: Arc<KnownTotals>,
+    totals: Arc<SecurityCacheTotals>,
 }
 
-impl KnownSecurity {
-    /// Nothing is known yet. Bytes that are taken are added to `totals`, and
-    /// subtracted once nobody shares this.
+impl NodeSecurityCache {
+    /// An empty one. It adds its bytes to `totals`, and subtracts them when the last sharer drops
+    /// it.
     #[must_use]
-    pub fn counted(totals: Arc<KnownTotals>) -> Self {
+    pub fn counted(totals: Arc<SecurityCacheTotals>) -> Self {
         let mut known = Self::default();
         known.totals = totals;
         known
@@ -103,7 +101,7 @@ impl KnownSecurity {
         let asked = node.streams(who)?;
         let of = |entry: &StreamEntry| size_of::<StreamEntry>() + entry.name.as_bytes().len();
         let bytes = asked.iter().map(of).sum();
-        // Long lists are not worth the room.
+        // Long lists are not worth the memory.
         if bytes <= STREAMS_BYTES_MAX && self.streams.set(asked.clone()).is_ok() {
             self.count(bytes);
         }
@@ -116,7 +114,7 @@ impl KnownSecurity {
     }
 }
 
-impl Drop for KnownSecurity {
+impl Drop for NodeSecurityCache {
     fn drop(&mut self) {
         self.totals.bytes.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
