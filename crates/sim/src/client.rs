@@ -1,5 +1,4 @@
-//! A client: one connection after the other, requests under way together, and
-//! a close look at every reply.
+//! An SMB client: successive connections, concurrent requests, and checks of every response.
 
 use crate::environment::PASSWORD;
 use crate::history::History;
@@ -14,7 +13,7 @@ use wire::smb::{Command, Dialect, FileId, Flags, Header, SessionId, TreeId};
 
 mod replies;
 
-/// Credits that a client does not let the server exceed.
+/// Maximum number of credits that the client accepts.
 const CREDITS_MAX: u32 = 8192;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +25,12 @@ enum Phase {
     Ready,
 }
 
-/// What a message was sent for.
+/// Purpose of a message.
 #[derive(Clone, Debug)]
 enum Purpose {
     SetUp,
     Echo,
-    /// An oplock is given back.
+    /// Acknowledgment of an oplock break.
     Acknowledge,
     Asked(Request),
 }
@@ -41,13 +40,13 @@ struct Outstanding {
     purpose: Purpose,
     command: Command,
     credits: u16,
-    /// Its id, once an interim reply has told it.
+    /// Its async id, once an interim response has reported it.
     async_id: Option<u64>,
 }
 
 /// The client's end of one connection.
 pub struct Client {
-    /// Number of the session: one for each connection of a run.
+    /// Session number, unique per connection of a run.
     pub session: u32,
     random: Random,
     is_signed: bool,
@@ -63,18 +62,18 @@ pub struct Client {
     outstanding: BTreeMap<u64, Outstanding>,
     opens: BTreeMap<OpId, FileId>,
     failed: BTreeMap<OpId, NtStatus>,
-    /// Opens of which it keeps everything to itself.
+    /// Opens with an exclusive or batch oplock.
     exclusive: BTreeSet<OpId>,
-    /// Oplocks that it was told to give back, and to which level.
+    /// Oplock breaks to acknowledge, with the remaining level.
     breaks: VecDeque<(FileId, u8)>,
-    /// Opens that have come to be since this was asked last.
+    /// Opens created since the last query.
     opened: Vec<OpId>,
     input: VecDeque<u8>,
     answered: u64,
 }
 
 impl Client {
-    /// A connection that has said nothing yet.
+    /// A connection that has sent nothing yet.
     #[must_use]
     pub fn new(session: u32, mut random: Random) -> Self {
         Self {
@@ -101,13 +100,13 @@ impl Client {
         }
     }
 
-    /// Whether it can ask for operations.
+    /// True if it can send operations.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready
     }
 
-    /// Whether its next message of the set-up can be sent.
+    /// True if the next message of the set-up can be sent.
     #[must_use]
     pub fn has_set_up_to_do(&self) -> bool {
         !self.is_ready() && self.outstanding.is_empty()
@@ -118,35 +117,35 @@ impl Client {
         self.opens.keys().copied()
     }
 
-    /// Opens of which it keeps everything to itself, by what it knows.
+    /// Opens with an exclusive or batch oplock, as far as the client knows.
     pub fn exclusive(&self) -> impl Iterator<Item = OpId> {
         self.exclusive.iter().copied()
     }
 
-    /// Opens that use data and have come to be since this was asked last.
+    /// Takes the opens with data access that were created since the last query.
     pub fn take_opened(&mut self) -> Vec<OpId> {
         std::mem::take(&mut self.opened)
     }
 
-    /// Whether it has an oplock to give back.
+    /// True if it has an oplock break to acknowledge.
     #[must_use]
     pub fn has_breaks(&self) -> bool {
         !self.breaks.is_empty()
     }
 
-    /// Replies that were right.
+    /// Number of correct responses.
     #[must_use]
     pub fn answered(&self) -> u64 {
         self.answered
     }
 
-    /// Credits that it may spend.
+    /// Available credits.
     #[must_use]
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// Requests whose answers are missing.
+    /// Requests in flight.
     pub fn unanswered(&self) -> impl Iterator<Item = Option<&Request>> {
         self.outstanding.values().map(|o| match &o.purpose {
             Purpose::Asked(request) => Some(request),
@@ -154,7 +153,7 @@ impl Client {
         })
     }
 
-    /// The next frame of the set-up.
+    /// Encodes the next frame of the set-up.
     pub fn set_up(&mut self) -> Vec<u8> {
         let (command, body) = match self.phase {
             Phase::Negotiate => (Command::NEGOTIATE, messages::negotiate(self.is_signed)),
@@ -182,14 +181,14 @@ impl Client {
         frame
     }
 
-    /// An ECHO.
+    /// Encodes an ECHO.
     pub fn echo(&mut self) -> Vec<u8> {
         let body = messages::empty();
         let message = Message { command: Command::ECHO, body, is_related: false };
         self.frame(vec![(message, Purpose::Echo)])
     }
 
-    /// Gives an oplock back; nothing if the client would rather be silent.
+    /// Encodes an oplock break acknowledgment; `None` if the client chooses to be silent.
     pub fn acknowledge(&mut self) -> Option<Vec<u8>> {
         let (file, level) = self.breaks.pop_front()?;
         if self.random.percent(10) {
@@ -204,7 +203,7 @@ impl Client {
         Some(self.frame(vec![(message, Purpose::Acknowledge)]))
     }
 
-    /// Requests in one frame: related to each other, or not.
+    /// Encodes requests into one frame, related or not.
     pub fn ask(&mut self, requests: Vec<Request>, related: bool) -> Vec<u8> {
         let mut parts = Vec::new();
         for (at, request) in requests.into_iter().enumerate() {
@@ -226,7 +225,7 @@ impl Client {
         self.frame(parts)
     }
 
-    /// Cancels a request that waits, if there is one: its number, and the frame.
+    /// Encodes the cancellation of a waiting request, if there is one, with its number.
     pub fn cancel(&mut self) -> Option<(OpId, Vec<u8>)> {
         let waiting = self.outstanding.iter().find_map(|(id, o)| match &o.purpose {
             Purpose::Asked(Request { id: op, op: Op::Lock { waits: true, .. }, .. }) => {
@@ -249,7 +248,7 @@ impl Client {
         Some((op, framed(bytes)))
     }
 
-    /// Credits that a frame of so many requests takes; false if there are fewer.
+    /// Reserves the credits of a frame with `count` requests; false if they do not suffice.
     #[must_use]
     pub fn can_ask(&self, count: usize) -> bool {
         self.credits as usize >= count
@@ -277,7 +276,7 @@ impl Client {
         }
     }
 
-    /// Puts messages into one frame and notes what is expected for them.
+    /// Puts messages into one frame and records the expected responses.
     fn frame(&mut self, parts: Vec<(Message, Purpose)>) -> Vec<u8> {
         let (count, mut frame) = (parts.len(), Vec::new());
         for (at, (message, purpose)) in parts.into_iter().enumerate() {
@@ -308,10 +307,9 @@ impl Client {
         framed(frame)
     }
 
-    /// Takes bytes of the server and looks at each reply that is complete.
+    /// Receives bytes of the server and checks each complete response.
     ///
-    /// # Errors
-    /// What is wrong with a reply.
+    /// # Errors A description of a faulty response.
     pub fn receive(&mut self, bytes: &[u8], history: &mut History) -> Result<(), String> {
         self.input.extend(bytes);
         loop {

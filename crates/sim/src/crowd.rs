@@ -1,5 +1,5 @@
-//! Many clients of one server, each served to its end before the next: for
-//! figures of scale, not for what may go wrong.
+//! Many clients of one server, each served to its end before the next. For measurements of scale,
+//! not for finding errors.
 
 use crate::channels::{Event, Link, Purpose, Role};
 use crate::environment::{Environment, Troubles};
@@ -16,19 +16,19 @@ use wire::smb::{
     SessionId, put_context,
 };
 
-/// Files of one directory.
+/// Files per directory.
 const FOLDER_FILES: u32 = 500;
 
-/// What a client asks for with CREATE.
+/// Parameters of a CREATE.
 #[derive(Clone, Copy, Debug)]
 pub struct Wish {
-    /// Number of the file.
+    /// File number.
     pub file: u32,
-    /// The key of the lease.
+    /// Lease key.
     pub key: u64,
-    /// 1 reads, 2 handles, 4 writes; none without a lease.
+    /// Lease state: 1 read, 2 handle, 4 write caching; `None` without a lease.
     pub lease: Option<u8>,
-    /// FILE_SHARE_*.
+    /// `FILE_SHARE_*` bits.
     pub share: u32,
 }
 
@@ -39,10 +39,9 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// A server, and so many clients with a session each.
+    /// Creates a server and `count` clients with a session each.
     ///
-    /// # Errors
-    /// If one is refused.
+    /// # Errors A logon is refused.
     pub fn new(count: usize) -> Result<Self, String> {
         let mut random = Random::new(1);
         let environment = Environment::new(random.fork(), Troubles::default(), Instant::now(), 0);
@@ -67,10 +66,9 @@ impl Crowd {
         Ok(crowd)
     }
 
-    /// Makes files, without asking the server.
+    /// Creates files directly in the backend.
     ///
-    /// # Errors
-    /// If they cannot be made.
+    /// # Errors A file cannot be created.
     pub fn make_files(&self, count: u32) -> Result<(), String> {
         let make = |path: &str, kind| {
             let how = CreateHow::plain(kind, 0o777);
@@ -89,7 +87,7 @@ impl Crowd {
         Ok(())
     }
 
-    /// A client asks for a file; see [`Crowd::serve`].
+    /// A client sends a CREATE; see [`Crowd::serve`].
     pub fn ask_open(&mut self, client: usize, wish: Wish) {
         let mut contexts = Vec::new();
         if let Some(state) = wish.lease {
@@ -113,23 +111,22 @@ impl Crowd {
         self.clients[client].ask(Command::CREATE, &body, Purpose::Ask(0), 0, false);
     }
 
-    /// A client closes a file.
+    /// A client sends a CLOSE.
     pub fn ask_close(&mut self, client: usize, file_id: FileId) {
         let request = CloseRequest { flags: 0, file_id };
         let body = messages::body(|w| request.encode(w));
         self.clients[client].ask(Command::CLOSE, &body, Purpose::Ask(0), 0, false);
     }
 
-    /// A client gives back a lease, but for `keeps`.
+    /// A client acknowledges a lease break, retaining `keeps`.
     pub fn acknowledge(&mut self, client: usize, key: u64, keeps: u8) {
         let body = messages::lease_acknowledgment(key_of(key), keeps);
         self.clients[client].ask(Command::OPLOCK_BREAK, &body, Purpose::Ask(0), 0, false);
     }
 
-    /// Lets the server go on with what it has of a client's, and hears it.
+    /// Serves a client's requests, and collects its messages.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors A description of the failure.
     pub fn serve(&mut self, client: usize) -> Result<Heard, String> {
         let mut heard = Heard::default();
         let link = &mut self.clients[client];
@@ -161,18 +158,18 @@ impl Crowd {
         Ok(heard)
     }
 
-    /// A little time passes.
+    /// Advances time a little.
     pub fn pass(&mut self) {
         self.process.environment.advance(1_000_000);
     }
 }
 
-/// What a client has heard.
+/// The messages that a client has received.
 #[derive(Debug, Default)]
 pub struct Heard {
-    /// Replies, and the open's id where one was made.
+    /// Responses, each with the id of a new open.
     pub replies: Vec<(NtStatus, Option<FileId>)>,
-    /// Requests to give something back.
+    /// Number of break notifications.
     pub notices: usize,
 }
 

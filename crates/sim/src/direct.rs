@@ -1,5 +1,5 @@
-//! A client that knows files by handles and asks the file layer itself, as NFS does:
-//! beside those of SMB, held to the same model.
+//! A client that addresses files by handle and calls the file layer directly, like the NFS server
+//! does. It runs beside the SMB clients and is judged by the same model.
 
 use crate::model::{Answer, CELL_BYTES, CELLS_MAX, Cells, NAMES, Op, OpId, Request, kinds};
 use crate::process::Process;
@@ -18,11 +18,11 @@ use vfs::{FsError, Name};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 
-/// An answer, and the open that comes with it.
+/// An answer, and the resulting open.
 type Answered = (Answer, Option<Arc<OpenFile>>);
 type Work = Pin<Box<dyn Future<Output = Answered> + Send>>;
 
-/// An operation that is under way.
+/// An operation in flight.
 pub struct Running {
     request: Request,
     work: Work,
@@ -30,7 +30,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Goes on as far as it can; what it is if it has not ended.
+    /// Polls the operation; returns it if it has not finished.
     pub fn go_on(mut self) -> (Request, Result<Answered, Self>) {
         self.flag.lower();
         let waker = Waker::from(self.flag.clone());
@@ -42,18 +42,18 @@ impl Running {
     }
 }
 
-/// The client. It has one operation under way at most.
+/// The client. It has at most one operation in flight.
 pub struct Direct {
-    /// Its number among the sessions.
+    /// Its session number.
     pub session: u32,
     at: Place,
     opens: BTreeMap<OpId, Arc<OpenFile>>,
     running: Option<Running>,
-    /// A fiber works for it.
+    /// A fiber is executing its operation.
     pub is_served: bool,
 }
 
-/// What it works on.
+/// The context of its operations.
 #[derive(Clone)]
 struct Place {
     files: RequestFiles,
@@ -68,30 +68,30 @@ impl Direct {
         Self { session, at, opens: BTreeMap::new(), running: None, is_served: false }
     }
 
-    /// Whether it can ask for something.
+    /// True if it can start an operation.
     pub fn is_idle(&self) -> bool {
         !self.is_served && self.running.is_none()
     }
 
-    /// Whether what it asked for can go on.
+    /// True if its operation can continue.
     pub fn can_go_on(&self) -> bool {
         self.running.as_ref().is_some_and(|running| running.flag.is_raised())
     }
 
-    /// What goes on in a fiber now.
+    /// Takes the operation to continue it in a fiber.
     pub fn take(&mut self) -> Option<Running> {
         let running = self.running.take();
         self.is_served = running.is_some();
         running
     }
 
-    /// It has to wait.
+    /// The operation has to wait.
     pub fn put_back(&mut self, running: Running) {
         self.is_served = false;
         self.running = Some(running);
     }
 
-    /// An operation has ended.
+    /// An operation has finished.
     pub fn end(&mut self, request: &Request, open: Option<Arc<OpenFile>>) {
         self.is_served = false;
         if let Some(open) = open {
@@ -99,7 +99,7 @@ impl Direct {
         }
     }
 
-    /// What it asks for next.
+    /// Draws the next operation.
     pub fn ask(&mut self, id: OpId, names: u8, random: &mut Random) -> Request {
         let opens: Vec<OpId> = self.opens.keys().copied().collect();
         let op = match opens.is_empty() || random.percent(30) {
@@ -213,11 +213,11 @@ async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) ->
     (result.map_or_else(refused, |()| Answer::Status(NtStatus::SUCCESS.0)), None)
 }
 
-/// What was done. MS-SMB2 2.2.14.
+/// Create action. MS-SMB2 2.2.14.
 const OPENED: u32 = 1;
 const CREATED: u32 = 2;
 
-/// In the model's words.
+/// Converts an error to the model's terms.
 fn refused(error: FsError) -> Answer {
     let status = match error {
         FsError::AccessDenied => NtStatus::ACCESS_DENIED,

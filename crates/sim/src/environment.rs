@@ -1,7 +1,7 @@
-//! What is around the server: time, randomness, workers, a disk that fails.
+//! The server's environment: time, randomness, workers, and a failing disk.
 //!
-//! Each run of the simulated process has one of its own: what a dead process
-//! still does on parked fibers reaches nothing of the next one.
+//! Each simulated process has its own environment, so that the parked fibers of a dead process
+//! cannot affect its successor.
 
 use crate::channels::Journal;
 use crate::fibers::park;
@@ -20,40 +20,40 @@ use vfs::memory::{Call, Fate, Surroundings};
 use vfs::{FsError, Identity, Timestamp, Wait};
 use wire::ntlm::NtHash;
 
-/// Every simulated user's password.
+/// Password of every simulated user.
 pub const PASSWORD: &str = "simulated";
 
-/// How often what goes wrong, in percent.
+/// Probabilities of failures, in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Troubles {
-    /// A backend call is held up, before or after it is carried out.
+    /// A backend call is suspended, before or after its execution.
     pub park: u32,
-    /// What should be in memory is not.
+    /// Cached data is reported as absent.
     pub would_block: u32,
     /// A write, a sync, a read or a creation fails.
     pub fail: u32,
-    /// What is made is made by a worker, as on a disk. No percentage.
+    /// A worker performs creations, as on a disk. Not a percentage.
     pub creates_wait: bool,
 }
 
-/// Work that goes on without its connection.
+/// Work that continues without its connection.
 pub type Carried = (BoxFuture<'static, ()>, Arc<Flag>);
 
 /// A call for a worker.
 pub struct Task {
-    /// The connection that it is for.
+    /// The connection on whose behalf it runs.
     pub owner: usize,
-    /// How likely it is to be next.
+    /// Its weight as the next action.
     pub weight: u32,
     /// The call.
     pub run: Box<dyn FnOnce() + Send>,
 }
 
-/// One run of the simulated process, from outside.
+/// The environment of one simulated process.
 pub struct Environment {
     state: Mutex<State>,
     base: Instant,
-    /// As whom everybody works.
+    /// The identity of all work.
     pub caller: Arc<Caller>,
 }
 
@@ -63,18 +63,18 @@ struct State {
     nanos: u64,
     owner: usize,
     tasks: Vec<Task>,
-    /// When whom to wake.
+    /// Wake-up times of sleepers.
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
-    /// Where opens that outlive the process are written down.
+    /// Journal of opens that survive the process.
     journal: Option<Arc<Journal>>,
-    /// Work that nobody awaits.
+    /// Detached work.
     carried: Vec<Carried>,
-    /// All users are one.
+    /// All users have the same identity.
     is_confused: bool,
 }
 
 impl Environment {
-    /// A process that starts after so many nanoseconds of the whole run.
+    /// Creates the environment of a process that starts at this time of the run, in nanoseconds.
     #[must_use]
     pub fn new(random: Random, troubles: Troubles, base: Instant, nanos: u64) -> Arc<Self> {
         let identity = Identity { uid: 1000, gid: 1000, groups: Vec::new() };
@@ -96,32 +96,32 @@ impl Environment {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Nothing goes wrong any more.
+    /// Ends all failures.
     pub fn calm(&self) {
         self.lock().troubles = Troubles::default();
     }
 
-    /// Opens outlive the process from now on, and CREATEs their connection.
+    /// Makes opens survive the process, and CREATEs survive their connection.
     pub fn keep_opens_in(&self, journal: Arc<Journal>) {
         self.lock().journal = Some(journal);
     }
 
-    /// The process is dead: nothing of it is written down any more.
+    /// Detaches the journal of a dead process.
     pub fn forget_journal(&self) {
         self.lock().journal = None;
     }
 
-    /// Whoever logs on is taken for the same user.
+    /// Gives all users the same identity.
     pub fn confuse_users(&self) {
         self.lock().is_confused = true;
     }
 
-    /// Work that nobody awaits, and that has come up since this was asked last.
+    /// Takes the detached work since the last query.
     pub fn take_carried(&self) -> Vec<Carried> {
         std::mem::take(&mut self.lock().carried)
     }
 
-    /// Whether the first who sleeps is to be woken within so many nanoseconds.
+    /// True if the first sleeper wakes within this time, in nanoseconds.
     pub fn sleeps_less_than(&self, nanos: u64) -> bool {
         let mut state = self.lock();
         state.sleepers.retain(|(_, tell)| !tell.is_canceled());
@@ -129,45 +129,45 @@ impl Environment {
         state.sleepers.iter().any(|(due, _)| *due < end)
     }
 
-    /// Says for which connection work is done next.
+    /// Sets the connection on whose behalf work is done next.
     pub fn set_owner(&self, owner: usize) {
         self.lock().owner = owner;
     }
 
-    /// Time passes.
+    /// Advances time.
     pub fn advance(&self, nanos: u64) {
         self.lock().nanos += nanos;
         self.wake();
     }
 
-    /// Nanoseconds since the run began.
+    /// Time of the run, in nanoseconds.
     pub fn nanos(&self) -> u64 {
         self.lock().nanos
     }
 
-    /// The weights of the calls that wait for a worker.
+    /// Weights of the queued worker calls.
     pub fn task_weights(&self) -> Vec<u32> {
         self.lock().tasks.iter().map(|task| task.weight).collect()
     }
 
-    /// Whether a call of this connection waits for a worker.
+    /// True if a worker call of this connection is queued.
     pub fn has_task_of(&self, owner: usize) -> bool {
         self.lock().tasks.iter().any(|task| task.owner == owner)
     }
 
-    /// Takes one of the calls that wait.
+    /// Takes one of the queued calls.
     pub fn take_task(&self, at: usize) -> Task {
         self.lock().tasks.remove(at)
     }
 
-    /// Whether somebody sleeps who would be missed.
+    /// True if a sleeper exists whose receiver still waits.
     pub fn has_sleepers(&self) -> bool {
         let mut state = self.lock();
         state.sleepers.retain(|(_, tell)| !tell.is_canceled());
         !state.sleepers.is_empty()
     }
 
-    /// Lets time pass until the first who sleeps is woken.
+    /// Advances time to the first sleeper's wake-up.
     pub fn sleep_in(&self) {
         let mut state = self.lock();
         if let Some(due) = state.sleepers.iter().map(|(due, _)| *due).min() {
@@ -185,7 +185,7 @@ impl Environment {
         state.sleepers = later;
         drop(state);
         for (_, tell) in due {
-            // Whoever has stopped listening needs no telling.
+            // A sleeper whose receiver is gone needs no wake-up.
             let _ = tell.send(());
         }
     }
@@ -254,7 +254,7 @@ impl Workers for Environment {
         let due = state.nanos + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         state.sleepers.push((due, tell));
         Box::pin(async move {
-            // Who tells nothing has died.
+            // The sender of a dead process is dropped.
             let _ = told.await;
         })
     }
@@ -268,7 +268,7 @@ impl Host for Environment {
 
     fn now(&self) -> HostTime {
         let nanos = self.lock().nanos;
-        // Some time in 2025.
+        // A time in 2025.
         let wall = Timestamp(1_750_000_000_000_000_000 + i128::from(nanos));
         HostTime { instant: self.base + Duration::from_nanos(nanos), wall }
     }

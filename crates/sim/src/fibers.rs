@@ -1,7 +1,7 @@
-//! Work that can be held up in the middle: threads of which one runs at a time.
+//! Fibers: suspendable work on threads, of which one runs at a time.
 //!
-//! Whoever starts or resumes a fiber waits until it parks or is done, so which
-//! thread runs is decided in one place, and a run can be repeated.
+//! The caller that starts or resumes a fiber waits until it parks or ends. So one place decides
+//! which thread runs, and a run is repeatable.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,22 +10,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// A fiber that takes longer, without parking, waits for another: somebody
-/// holds a lock while parked in a backend call.
+/// A fiber that runs longer without parking is stuck: another fiber parked in a backend call holds
+/// a lock.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 
-/// Number of a fiber that has parked.
+/// Id of a parked fiber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FiberId(pub u64);
 
-/// How a turn of a fiber ended.
+/// Result of running a fiber.
 #[derive(Debug)]
 pub enum Turn<T> {
-    /// It goes on when it is resumed.
+    /// The fiber has parked, and continues when it is resumed.
     Parked(FiberId),
-    /// It has ended.
+    /// The fiber has ended.
     Done(T),
-    /// It has panicked, saying this, or did not come back.
+    /// The fiber has panicked with this message, or is stuck.
     Failed(String),
 }
 
@@ -51,7 +51,7 @@ thread_local! {
     static PARK: RefCell<Option<Park>> = const { RefCell::new(None) };
 }
 
-/// Holds the present fiber up until it is resumed; nothing on other threads.
+/// Parks the current fiber until it is resumed; does nothing on other threads.
 pub fn park() {
     let park = PARK.with_borrow_mut(Option::take);
     if let Some(park) = park {
@@ -60,7 +60,7 @@ pub fn park() {
     }
 }
 
-/// All fibers: those that are parked, and threads without work.
+/// All fibers: parked ones, and idle threads.
 pub struct Fibers<T> {
     idle: Vec<Thread<T>>,
     parked: BTreeMap<FiberId, Thread<T>>,
@@ -121,7 +121,7 @@ impl<T: Send + 'static> Thread<T> {
             let taken = std::rc::Rc::new(taken);
             let (waits, tells) = (taken.clone(), told.clone());
             let park = move || {
-                // Where nobody resumes any more, the run is over.
+                // If nothing resumes the fiber any more, the run is over.
                 let _ = tells.send(Event::Parked);
                 if waits.recv().is_err() {
                     std::thread::park();
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fiber_goes_on_where_it_parked() {
+    fn resumed_fiber_continues_where_it_parked() {
         let mut fibers = Fibers::default();
         let work = |n: u32| {
             Box::new(move || {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_reported_and_costs_one_thread() {
+    fn fiber_panic_is_reported_and_ends_one_thread() {
         let mut fibers: Fibers<()> = Fibers::default();
         let Turn::Failed(what) = fibers.start(Box::new(|| panic!("as {}", "asked"))) else {
             panic!("it fails")

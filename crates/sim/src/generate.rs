@@ -1,4 +1,4 @@
-//! What a run is like, and what its clients ask for.
+//! Draws the plan of a run, and the requests of its clients.
 
 use crate::client::Client;
 use crate::environment::Troubles;
@@ -6,26 +6,26 @@ use crate::model::{CELLS_MAX, Cells, NAMES, Op, OpId, Request, Rules, kinds};
 use crate::random::Random;
 use wire::fscc;
 
-/// What a run is like: drawn from its seed.
+/// Parameters of a run, drawn from its seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Clients that are connected at once.
+    /// Number of concurrent clients.
     pub clients: usize,
-    /// Operations in all.
+    /// Total number of operations.
     pub operations: u32,
-    /// Operations under way at once.
+    /// Maximum number of operations in flight.
     pub pending_max: usize,
-    /// How many of the names are used.
+    /// Number of names used.
     pub names: u8,
-    /// What goes wrong around the server.
+    /// Failures of the environment.
     pub troubles: Troubles,
-    /// How often a connection is cut, in ten thousand steps.
+    /// Probability per step that a connection is cut, in 1/10,000.
     pub cuts: u32,
-    /// How often the process dies, in ten thousand steps.
+    /// Probability per step that the process dies, in 1/10,000.
     pub deaths: u32,
-    /// How often power is lost, in ten thousand steps.
+    /// Probability per step of a power failure, in 1/10,000.
     pub losses: u32,
-    /// There is a client that knows files by handles, too.
+    /// Adds a client that addresses files by handle.
     pub direct: bool,
 }
 
@@ -44,7 +44,7 @@ impl Plan {
         Self {
             clients: 1 + random.below(4),
             operations: 60 + random.next() as u32 % 120,
-            // What can fail can happen in more ways.
+            // Failures multiply the possible states.
             pending_max: if fails { 3 } else { 2 + random.below(4) },
             names: 1 + random.small(NAMES.len() as u8),
             troubles,
@@ -55,14 +55,14 @@ impl Plan {
         }
     }
 
-    /// What the model must reckon with.
+    /// The events that the model must allow.
     #[must_use]
     pub fn rules(&self) -> Rules {
         Rules { failures: self.troubles.fail > 0, power: self.losses > 0 }
     }
 }
 
-/// What a client asks for next, in one frame, and whether it is related.
+/// Draws the next requests of a client, in one frame, and whether they are related.
 pub fn requests(
     plan: &Plan,
     random: &mut Random,
@@ -74,7 +74,7 @@ pub fn requests(
     let opens: Vec<OpId> = client.opens().collect();
     let related = match random.below(12) {
         0 => {
-            // All about a file that is opened for it.
+            // All requests refer to the file that the first one opens.
             let share = share(random);
             let access = kinds::READ | kinds::WRITE;
             ops.push(Op::Create {
@@ -98,7 +98,7 @@ pub fn requests(
             false
         }
     };
-    // A request in the middle of a chain does not wait for others.
+    // A related request in the middle does not wait for others.
     let count = ops.len();
     let mut requests = Vec::new();
     for (at, mut op) in ops.into_iter().enumerate() {
@@ -126,7 +126,7 @@ fn cells(random: &mut Random) -> Cells {
     Cells { at, count: 1 + random.small(3.min(CELLS_MAX - at)) }
 }
 
-/// One of few ranges, so that the same are met again.
+/// Draws one of few ranges, so that ranges recur.
 fn range(random: &mut Random) -> Cells {
     Cells { at: random.pick(&[0, 0, 2, 4]), count: random.pick(&[1, 2]) }
 }
@@ -161,13 +161,13 @@ fn single(plan: &Plan, random: &mut Random, opens: &[OpId]) -> Op {
     }
 }
 
-/// Something about the content of a file.
+/// Draws an operation on the contents of a file.
 fn on_open(plan: &Plan, random: &mut Random, open: OpId) -> Op {
     let cells = cells(random);
     let (exclusive, waits) = (random.percent(60), random.percent(50));
-    // Flushes matter where power can be lost.
+    // Flushes matter in runs with power failures.
     let flush = if plan.losses > 0 { 3 } else { 1 };
-    // Runs in which much is locked, too.
+    // Runs on few names use more locks.
     let locks = if plan.names <= 2 { 6 } else { 2 };
     let weights = [6, 6, locks + 1, locks, 1, flush];
     match random.weighted(weights.into_iter()) {

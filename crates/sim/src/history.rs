@@ -1,42 +1,42 @@
-//! Whether what was answered can have come about: the operations under way
-//! are tried in every order, and what cannot be is dropped.
+//! Decides whether the replies are possible: tries the operations in flight in every order, and
+//! drops impossible states.
 //!
-//! Just-in-time linearization: all possible states are kept, and an operation
-//! is put into its place no earlier than some answer needs it there.
+//! Just-in-time linearization: the history retains all possible states, and executes an operation
+//! no earlier than some reply requires.
 
 use crate::model::{Answer, File, Op, OpId, Progress, Request, Rules, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// States tried at one answer. Beyond it the run is no longer judged.
+/// Maximum number of states per reply. Beyond it the run is no longer judged.
 const TRIED_MAX: usize = 60_000;
 
-/// One way in which it may have been.
+/// One possible state.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct World {
     state: State,
     progress: BTreeMap<OpId, Progress>,
 }
 
-/// What has happened so far.
+/// The history of a run.
 pub struct History {
     rules: Rules,
     worlds: BTreeSet<World>,
     pending: BTreeMap<OpId, Request>,
-    /// Sessions whose connection is gone and whose opens are being closed.
+    /// Sessions whose connection is lost and whose opens are being closed.
     ending: BTreeSet<u32>,
     said: Vec<String>,
-    /// There were too many possibilities: nothing is judged any more.
+    /// The judgement stopped, because too many states were possible.
     pub gave_up: bool,
-    /// The most states that were tried at one answer.
+    /// Maximum number of states tried for one reply.
     pub tried_max: usize,
 }
 
-/// What cannot have come about.
+/// An impossible reply.
 #[derive(Debug)]
-pub struct Impossible(pub String);
+pub struct Contradiction(pub String);
 
 impl History {
-    /// The history of a tree without files.
+    /// The history of an empty tree.
     #[must_use]
     pub fn new(rules: Rules) -> Self {
         let world = World { state: State::default(), progress: BTreeMap::new() };
@@ -51,30 +51,29 @@ impl History {
         }
     }
 
-    /// Number of operations that have not been answered.
+    /// Number of operations in flight.
     #[must_use]
     pub fn pending_count(&self) -> usize {
         self.pending.len()
     }
 
-    /// An operation is asked for.
+    /// An operation is requested.
     pub fn ask(&mut self, request: Request) {
         self.change(|world| drop(world.progress.insert(request.id, Progress::New)));
         self.pending.insert(request.id, request);
     }
 
-    /// The cancellation of an operation is asked for.
+    /// The cancellation of an operation is requested.
     pub fn cancel(&mut self, id: OpId) {
         if let Some(request) = self.pending.get_mut(&id) {
             request.is_cancelled = true;
         }
     }
 
-    /// An operation has been answered.
+    /// An operation was answered.
     ///
-    /// # Errors
-    /// [`Impossible`] if no order of what is under way allows it.
-    pub fn answer(&mut self, id: OpId, answer: &Answer) -> Result<(), Impossible> {
+    /// # Errors [`Contradiction`] if no order of the operations in flight allows the answer.
+    pub fn answer(&mut self, id: OpId, answer: &Answer) -> Result<(), Contradiction> {
         self.said.push(format!("has {id}: {answer:x?}"));
         let said = format!("{:?} was answered {answer:x?}", self.pending.get(&id));
         self.settle(&said, |world| match world.progress.get(&id) {
@@ -89,16 +88,15 @@ impl History {
         Ok(())
     }
 
-    /// What has been answered since this was asked last, for a log.
+    /// Takes the replies since the last query, for a log.
     pub fn take_said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
 
-    /// An operation failed because the one before it did, and was never begun.
+    /// An operation failed unexecuted, because its predecessor failed.
     ///
-    /// # Errors
-    /// [`Impossible`] if it must have been.
-    pub fn withdraw(&mut self, id: OpId) -> Result<(), Impossible> {
+    /// # Errors [`Contradiction`] if it must have been executed.
+    pub fn withdraw(&mut self, id: OpId) -> Result<(), Contradiction> {
         self.pending.remove(&id);
         self.settle("withdrawn", |world| {
             let mut world = world.clone();
@@ -106,23 +104,22 @@ impl History {
         })
     }
 
-    /// The connection of a session has gone: its opens are closed from now on.
+    /// The connection of a session is lost; its opens are closed from now on.
     pub fn begin_end(&mut self, session: u32) {
         self.ending.insert(session);
     }
 
-    /// Nothing runs for that session any more.
+    /// No work of the session is left.
     ///
-    /// # Errors
-    /// [`Impossible`] never, as long as opens can be closed.
-    pub fn end(&mut self, session: u32) -> Result<(), Impossible> {
+    /// # Errors [`Contradiction`] never, as long as opens can be closed.
+    pub fn end(&mut self, session: u32) -> Result<(), Contradiction> {
         let requests: Vec<OpId> =
             self.pending.values().filter(|r| r.session == session).map(|r| r.id).collect();
-        // Another session that ends may have a removal to do yet.
+        // Another ending session may still have a delete pending.
         let several = self.ending.len() > 1;
-        // What was under way for it may have happened or not.
+        // Its operations in flight may have been executed or not.
         self.settle_all("end of a session", |world| {
-            // What another's CLOSE or end is about to remove.
+            // Files that another CLOSE or ending session is about to remove.
             let removing = |file| {
                 let at = |p: &Progress| matches!(p, Progress::At(2, f) if *f == file);
                 world.progress.iter().any(|(id, p)| at(p) && !requests.contains(id))
@@ -140,11 +137,10 @@ impl History {
         Ok(())
     }
 
-    /// The process has died and left this behind.
+    /// The process died and left this tree.
     ///
-    /// # Errors
-    /// [`Impossible`] if an answered operation is not in it.
-    pub fn kill(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Impossible> {
+    /// # Errors [`Contradiction`] if an answered operation is missing from the tree.
+    pub fn kill(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Contradiction> {
         let said = format!("the process died and left {image:?}");
         self.settle_all(&said, |world| {
             let mut state = world.state.clone();
@@ -156,11 +152,10 @@ impl History {
         Ok(())
     }
 
-    /// The machine has lost power, and this was found.
+    /// The machine lost power and left this tree.
     ///
-    /// # Errors
-    /// [`Impossible`] if what was made durable is not in it.
-    pub fn lose_power(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Impossible> {
+    /// # Errors [`Contradiction`] if durable data is missing from the tree.
+    pub fn lose_power(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Contradiction> {
         let said = format!("power was lost and {image:?} found");
         self.settle_all(&said, |world| {
             let promises = world.state.files.values().filter_map(|file| file.durable.as_ref());
@@ -179,16 +174,15 @@ impl History {
         Ok(())
     }
 
-    /// All clients have gone, and this is left.
+    /// All clients are gone and left this tree.
     ///
-    /// # Errors
-    /// [`Impossible`] if it should be something else.
-    pub fn finish(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Impossible> {
+    /// # Errors [`Contradiction`] if the tree is not a possible one.
+    pub fn finish(&mut self, image: &BTreeMap<u8, Vec<u8>>) -> Result<(), Contradiction> {
         let said = format!("at the end there is {image:?}");
         self.settle(&said, |world| (world.state.image() == *image).then(|| world.clone()))
     }
 
-    /// The file that an open is of, if that is certain.
+    /// The file of an open, if it is certain.
     #[must_use]
     pub fn file_of(&self, open: OpId) -> Option<OpId> {
         let mut files = self.worlds.iter().map(|w| w.state.opens.get(&open).map(|o| o.file));
@@ -196,14 +190,13 @@ impl History {
         files.all(|file| file == Some(first)).then_some(first)
     }
 
-    /// Whether an open, if it is there for certain, uses the content of its file.
+    /// True if a certain open accesses the contents of its file.
     #[must_use]
     pub fn uses_data(&self, open: OpId) -> bool {
         self.worlds.iter().all(|w| w.state.opens.get(&open).is_some_and(|o| o.access != 0))
     }
 
-    /// Whether a request may have to wait for ever, as things are: a lock that
-    /// another holds.
+    /// True if a request may wait indefinitely for another client's lock.
     #[must_use]
     pub fn may_wait(&self, id: OpId) -> bool {
         let Some(request) = self.pending.get(&id) else { return false };
@@ -219,7 +212,7 @@ impl History {
             })
     }
 
-    /// The states that are possible, for a report.
+    /// Describes the possible states, for a report.
     #[must_use]
     pub fn describe(&self) -> String {
         let pending: Vec<String> = self.pending.values().map(|r| format!("  {r:?}\n")).collect();
@@ -240,21 +233,21 @@ impl History {
             .collect();
     }
 
-    /// Keeps what reaches the goal, by as few steps as it takes.
+    /// Retains the states that reach the goal with the fewest steps.
     fn settle(
         &mut self,
         said: &str,
         goal: impl Fn(&World) -> Option<World>,
-    ) -> Result<(), Impossible> {
+    ) -> Result<(), Contradiction> {
         self.search(said, false, goal)
     }
 
-    /// Keeps all that reaches the goal, by any steps.
+    /// Retains all states that reach the goal with any steps.
     fn settle_all(
         &mut self,
         said: &str,
         goal: impl Fn(&World) -> Option<World>,
-    ) -> Result<(), Impossible> {
+    ) -> Result<(), Contradiction> {
         self.search(said, true, goal)
     }
 
@@ -263,7 +256,7 @@ impl History {
         said: &str,
         goes_on: bool,
         goal: impl Fn(&World) -> Option<World>,
-    ) -> Result<(), Impossible> {
+    ) -> Result<(), Contradiction> {
         if self.gave_up {
             return Ok(());
         }
@@ -290,7 +283,7 @@ impl History {
         }
         self.tried_max = self.tried_max.max(seen.len());
         if reached.is_empty() {
-            return Err(Impossible(format!("impossible: {said}\n{}", self.describe())));
+            return Err(Contradiction(format!("impossible: {said}\n{}", self.describe())));
         }
         self.worlds = reached;
         Ok(())

@@ -1,16 +1,15 @@
-//! Deterministic simulation: the real `smb` and `files` over a backend in
-//! memory, with clients, network, workers, time, failures and crashes that
-//! all follow from one seed.
+//! Deterministic simulation: the real `smb` and `files` crates over an in-memory backend. One seed
+//! determines clients, network, workers, time, failures and crashes.
 //!
-//! One thread runs at a time, and every choice is drawn from the seed: who is
-//! next, which call is held up in the middle, what fails, what is cut. What
-//! clients are told is held against a model that knows nothing of the server
-//! ([`model`]): every answer must be one that some order of the operations
-//! under way allows ([`history`]). A run that fails is repeated by its seed.
+//! One thread runs at a time, and the seed draws every choice: the next actor, the suspended
+//! backend calls, the failures and the lost connections. A model without knowledge of the server
+//! ([`model`]) judges the replies: each must be one that some order of the operations in flight
+//! allows ([`history`]). The seed repeats a failing run.
 //!
-//! Further worlds have other clients: of SMB with many channels ([`channels`]), of NFS with
-//! several connections ([`sessions`]), and of both protocols on the same files ([`both`]), where a
-//! referee is told what each certainly knows, and finds what cannot be together.
+//! Further worlds have other clients: SMB clients with many channels ([`channels`]), NFS clients
+//! with several connections ([`sessions`]), and clients of both protocols on the same files
+//! ([`both`]). There a referee records what each client certainly knows, and detects
+//! contradictions.
 #![forbid(unsafe_code)]
 
 pub mod both;
@@ -35,27 +34,27 @@ mod world;
 use std::time::Instant;
 use world::World;
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Steps that were made.
+    /// Number of steps.
     pub steps: u64,
-    /// Replies that were received and right.
+    /// Number of correct replies received.
     pub answered: u64,
-    /// Most states that were tried for one reply.
+    /// Maximum number of states tried for one reply.
     pub tried_max: usize,
-    /// There were too many possibilities to judge it to its end.
+    /// The judgement stopped early, because too many states were possible.
     pub gave_up: bool,
 }
 
-/// A run that went wrong.
+/// A failed run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Repeats it.
+    /// Seed that repeats the run.
     pub seed: u64,
-    /// What is wrong.
+    /// Description of the failure.
     pub what: String,
-    /// What the run is like, and what happened last in it.
+    /// The plan of the run and its last events.
     pub log: String,
 }
 
@@ -67,10 +66,9 @@ impl std::fmt::Display for Failure {
 
 /// Runs one seed.
 ///
-/// # Errors
-/// [`Failure`]: what cannot be, has been.
+/// # Errors [`Failure`]: the clients observed a contradiction.
 pub fn run(seed: u64) -> Result<Report, Box<Failure>> {
-    // Only differences to it matter.
+    // Only differences to this instant matter.
     let base = Instant::now();
     let failed = |what, log| Box::new(Failure { seed, what, log });
     let mut world = World::new(seed, base).map_err(|what| failed(what, String::new()))?;

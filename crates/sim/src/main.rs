@@ -1,5 +1,5 @@
-//! `sim [COUNT] [FIRST] [files|channels|schedules|cache|sessions|both]`: runs seeds, of all
-//! kinds if none is named, and stops at the first that goes wrong.
+//! `sim [COUNT] [FIRST] [files|channels|schedules|cache|sessions|both]`: runs seeds, of all kinds
+//! by default, and stops at the first failure.
 #![forbid(unsafe_code)]
 
 use sim::channels::Counts;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// What kinds of runs have come to.
+/// Totals of the runs of one kind.
 #[derive(Default)]
 struct Sum {
     steps: u64,

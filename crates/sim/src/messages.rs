@@ -1,5 +1,4 @@
-//! Requests as bytes, and what replies say. MS-SMB2 2.2, written without the
-//! server's decoders.
+//! Encodes requests and decodes responses without the server's decoders. MS-SMB2 2.2.
 
 use crate::model::{CELL_BYTES, Cells, NAMES, Op, Request, kinds};
 use hmac::{Hmac, KeyInit, Mac};
@@ -10,18 +9,18 @@ use wire::ntlm::NtHash;
 use wire::smb::{CloseRequest, Command, CreateRequest, FileId, Flags, Header, MessageId};
 use wire::smb::{ReadRequest, SessionId, TreeId, WriteRequest};
 
-/// A message that is not framed yet.
+/// An unframed message.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// What it asks for.
+    /// Command.
     pub command: Command,
-    /// What follows the header.
+    /// The body behind the header.
     pub body: Vec<u8>,
-    /// It is about what the one before it was about.
+    /// The request is related to the previous one.
     pub is_related: bool,
 }
 
-/// The UTF-16LE form.
+/// Encodes text as UTF-16LE.
 #[must_use]
 pub fn utf16(text: &str) -> Vec<u8> {
     text.encode_utf16().flat_map(u16::to_le_bytes).collect()
@@ -51,7 +50,7 @@ pub fn header(command: Command, id: u64, credits: u16) -> Header {
     }
 }
 
-/// What an encoder writes.
+/// The bytes that an encoder writes.
 #[must_use]
 pub fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -59,7 +58,7 @@ pub fn encoded(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     bytes
 }
 
-/// A body by the wire's encoder, whose offsets count from the header.
+/// A body from the wire crate's encoder, whose offsets count from the header.
 pub fn body(encode: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut bytes = vec![0; Header::LENGTH];
     encode(&mut Writer::with_origin(&mut bytes, 0));
@@ -94,7 +93,7 @@ pub fn negotiate(is_signed: bool) -> Vec<u8> {
     })
 }
 
-/// SESSION_SETUP around a security token.
+/// SESSION_SETUP with a security token.
 #[must_use]
 pub fn session_setup(token: &[u8]) -> Vec<u8> {
     body(|w| {
@@ -112,13 +111,13 @@ pub fn session_setup(token: &[u8]) -> Vec<u8> {
 /// 128, NTLM2, ALWAYS_SIGN, NTLM, TARGET, UNICODE.
 const NTLM_FLAGS: u32 = 0x2008_8205;
 
-/// The first token of NTLM, without SPNEGO around it.
+/// The NTLM NEGOTIATE token, without SPNEGO.
 #[must_use]
 pub fn ntlm_negotiate() -> Vec<u8> {
     [&b"NTLMSSP\0\x01\0\0\0"[..], &NTLM_FLAGS.to_le_bytes(), &[0; 16]].concat()
 }
 
-/// The answer to a challenge, and the session key that follows from it.
+/// The NTLM AUTHENTICATE token for a challenge, and the session key.
 #[must_use]
 pub fn ntlm_authenticate(user: &str, password: &str, challenge: &[u8]) -> (Vec<u8>, [u8; 16]) {
     let hash = NtHash::of_password(password).ntowf_v2(user, "");
@@ -154,7 +153,7 @@ pub fn tree_connect(share: &str) -> Vec<u8> {
     })
 }
 
-/// CANCEL, ECHO and their like.
+/// The body of CANCEL, ECHO and similar requests.
 #[must_use]
 pub fn empty() -> Vec<u8> {
     vec![4, 0, 0, 0]
@@ -168,8 +167,7 @@ fn length(cells: Cells) -> u32 {
     u32::from(cells.count) * CELL_BYTES as u32
 }
 
-/// A request of the model as a message; `file` is the open it is about, and
-/// `quirk` chooses among forms that mean the same.
+/// Encodes a request of the model. `file` is its open, and `quirk` selects among equivalent forms.
 #[must_use]
 pub fn message(request: &Request, file: FileId, quirk: u64) -> Message {
     let (command, body) = match request.op {
@@ -224,7 +222,7 @@ pub fn message(request: &Request, file: FileId, quirk: u64) -> Message {
     Message { command, body, is_related: false }
 }
 
-/// OPLOCK_BREAK: what is kept to oneself is given back, down to a level.
+/// OPLOCK_BREAK acknowledgment, retaining a level.
 #[must_use]
 pub fn oplock_break(file: FileId, level: u8) -> Vec<u8> {
     body(|w| {
@@ -235,7 +233,7 @@ pub fn oplock_break(file: FileId, level: u8) -> Vec<u8> {
     })
 }
 
-/// OPLOCK_BREAK for a lease: all but `state` is given back. MS-SMB2 2.2.24.2.
+/// Lease break acknowledgment, retaining `state`. MS-SMB2 2.2.24.2.
 #[must_use]
 pub fn lease_acknowledgment(key: [u8; 16], state: u8) -> Vec<u8> {
     body(|w| {
@@ -250,8 +248,8 @@ pub fn lease_acknowledgment(key: [u8; 16], state: u8) -> Vec<u8> {
 fn create(op: &Op, quirk: u64) -> Vec<u8> {
     let Op::Create { name, access, share, disposition, doomed } = *op else { return Vec::new() };
     let name = NAMES[usize::from(name)];
-    // Names have no case. What may be made is always spelt alike: two spellings
-    // made at once are two files, as long as no index of names forbids it.
+    // Names are case-insensitive. A request that may create a file always uses the same spelling.
+    // Concurrent creations with two spellings give two files, unless a name index prevents that.
     let makes = ![fscc::FILE_OPEN, fscc::FILE_OVERWRITE].contains(&disposition);
     let respelt = !makes && quirk.is_multiple_of(4);
     let name = utf16(&if respelt { name.to_uppercase() } else { name.to_owned() });
@@ -284,7 +282,7 @@ fn lock(file: FileId, cells: Cells, flags: u32) -> Vec<u8> {
     })
 }
 
-/// SET_INFO that gives an open file another name.
+/// SET_INFO that renames an open file.
 #[must_use]
 pub fn rename(file: FileId, to: &str, replace: bool) -> Vec<u8> {
     let name = utf16(to);

@@ -1,8 +1,8 @@
-//! What a file server must do, said in a few pages without looking at one.
+//! A small reference model of a file server, independent of the implementation.
 //!
-//! A file is a few cells, a cell is a number; names are numbers too. Every
-//! operation is a few steps that happen at once each, so that operations under
-//! way together can be tried in every order ([`crate::history`]).
+//! A file consists of a few cells, each holding a number; names are numbers, too. Every operation
+//! is a sequence of atomic steps, so that concurrent operations can be tried in every order
+//! ([`crate::history`]).
 
 use std::collections::BTreeMap;
 use wire::fscc;
@@ -13,20 +13,20 @@ mod steps;
 
 pub use locks::Lock;
 
-/// The names there are. The directory is there from the beginning.
+/// All names. The directory exists from the start.
 pub const NAMES: [&str; 5] = ["a", "b", "c", "d\\a", "d\\b"];
-/// Bytes of one cell: what a disk writes whole.
+/// Length of one cell, which a disk writes atomically.
 pub const CELL_BYTES: usize = 512;
-/// Cells of a file.
+/// Maximum number of cells per file.
 pub const CELLS_MAX: u8 = 8;
 
-/// Sessions from this number on are of clients that know files by handles.
+/// Session numbers from here on belong to clients by handle.
 pub const DIRECT_SESSIONS: u32 = 1 << 20;
 
-/// Number of an operation. The one that made a file or an open is its number too.
+/// Number of an operation. It also identifies the file or open that the operation created.
 pub type OpId = u32;
 
-/// What an open may be used for, and what it lets others do: bits.
+/// Access and share bits of an open.
 #[allow(missing_docs)]
 pub mod kinds {
     pub const READ: u8 = 1;
@@ -35,7 +35,7 @@ pub mod kinds {
     pub const ALL: u8 = 7;
 }
 
-/// What is asked for.
+/// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs)]
 pub enum Op {
@@ -52,7 +52,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The open that it is about; none for a CREATE.
+    /// The open that it refers to; `None` for a CREATE.
     #[must_use]
     pub fn open(&self) -> Option<OpId> {
         match *self {
@@ -70,17 +70,17 @@ impl Op {
     }
 }
 
-/// Some cells of a file.
+/// A range of cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cells {
-    /// The first.
+    /// First cell.
     pub at: u8,
-    /// How many: not zero.
+    /// Number of cells, nonzero.
     pub count: u8,
 }
 
 impl Cells {
-    /// The first one behind them.
+    /// End of the range, exclusive.
     #[must_use]
     pub fn end(self) -> u8 {
         self.at + self.count
@@ -91,22 +91,22 @@ impl Cells {
     }
 }
 
-/// How it is answered.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Answer {
-    /// Anything would do: nobody can know.
+    /// Any answer is possible.
     Any,
-    /// A failure that was made to happen.
+    /// An injected failure.
     Broken,
-    /// What was read.
+    /// The data of a read.
     Cells(Vec<u8>),
-    /// Opened, and what was done for it.
+    /// Opened, with the create action.
     Opened(u32),
-    /// A status and nothing else.
+    /// A bare status.
     Status(NtStatusCode),
 }
 
-/// A status, in an order.
+/// A status code, with an order.
 pub type NtStatusCode = u32;
 
 impl Answer {
@@ -118,7 +118,7 @@ impl Answer {
         Self::refused(NtStatus::SUCCESS)
     }
 
-    /// Whether what the model says allows what was received.
+    /// True if the model's answer allows the received one.
     #[must_use]
     pub fn allows(&self, received: &Self) -> bool {
         let broken = [NtStatus::DISK_FULL.0, NtStatus::UNEXPECTED_IO_ERROR.0];
@@ -130,18 +130,18 @@ impl Answer {
     }
 }
 
-/// An operation that somebody has asked for.
+/// A requested operation.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Its number; what it writes follows from it.
+    /// Its number, which determines the data that it writes.
     pub id: OpId,
-    /// The session it belongs to.
+    /// Its session.
     pub session: u32,
-    /// What is asked for.
+    /// The operation.
     pub op: Op,
-    /// The operation that must be done before, in a chain.
+    /// Its predecessor in a chain of related requests.
     pub after: Option<OpId>,
-    /// Its cancellation has been asked for.
+    /// Its cancellation was requested.
     pub is_cancelled: bool,
 }
 
@@ -153,51 +153,51 @@ impl Request {
     }
 }
 
-/// How far an operation has come.
+/// Progress of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Progress {
-    /// Nothing has happened yet.
+    /// No step is executed yet.
     New,
-    /// So many steps have been done, and it is about this file.
+    /// This many steps are executed, on this file.
     At(u8, OpId),
-    /// All that is left is to receive this answer.
+    /// Only the answer is left to be received.
     Done(Answer),
 }
 
-/// The files and what is held on them.
+/// Files, opens and locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
-    /// Files by the operation that made them.
+    /// Files, by the operation that created them.
     pub files: BTreeMap<OpId, File>,
-    /// Opens by the operation that made them.
+    /// Opens, by the operation that created them.
     pub opens: BTreeMap<OpId, Open>,
 }
 
 /// A file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct File {
-    /// What is in it.
+    /// Contents.
     pub cells: Vec<u8>,
-    /// Its name; none once it has been removed.
+    /// Name; `None` once it was removed.
     pub name: Option<u8>,
-    /// The name vanishes with the last open.
+    /// Delete pending: the last close removes the name.
     pub is_doomed: bool,
-    /// Ranges that are locked, in order of their values.
+    /// Byte-range locks, sorted.
     pub locks: Vec<Lock>,
-    /// What was promised to survive, where losses of power are simulated.
+    /// Guaranteed state after a power failure, in runs with such failures.
     pub durable: Option<Durable>,
 }
 
-/// What a file had when it was last made durable, and what has changed since.
+/// State of a file at its last sync, and its changes since then.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Durable {
-    /// What was in it.
+    /// Contents.
     pub cells: Vec<u8>,
-    /// Names it has had since; none if it was removed.
+    /// Names since then; `None` for a removal.
     pub names: Vec<Option<u8>>,
-    /// Cells that were written, and with what.
+    /// Cells written since then, with their values.
     pub written: Vec<(Cells, u8)>,
-    /// The least size it has had since.
+    /// Minimum size since then.
     pub size_min: u8,
 }
 
@@ -206,24 +206,24 @@ pub struct Durable {
 pub struct Open {
     /// The file.
     pub file: OpId,
-    /// Whose it is.
+    /// Its session.
     pub session: u32,
     /// See [`kinds`].
     pub access: u8,
     /// See [`kinds`].
     pub share: u8,
-    /// The file is doomed when it is closed.
+    /// Delete on close.
     pub dooms: bool,
-    /// A CLOSE has taken it from its owner; what it holds is held a little longer.
+    /// A CLOSE has removed it from its owner, and its locks and share mode remain for a moment.
     pub is_closing: bool,
 }
 
-/// What can happen beside what is asked for.
+/// Events other than the requested operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// Calls of the backend fail now and then.
+    /// Backend calls can fail.
     pub failures: bool,
-    /// Losses of power are simulated.
+    /// Power failures occur.
     pub power: bool,
 }
 
@@ -242,7 +242,7 @@ impl State {
         self.opens_of(file).next().is_some()
     }
 
-    /// Whether an open with this access and share mode cannot be had.
+    /// True if an open with this access and share mode is a sharing violation.
     fn conflicts(&self, file: OpId, access: u8, share: u8) -> bool {
         self.opens_of(file).any(|(_, open)| {
             open.access != 0
@@ -261,12 +261,12 @@ impl State {
         }
     }
 
-    /// Whether an open keeps its file's name: those of clients that know handles do not.
+    /// True if an open retains its file's name; opens of clients by handle do not.
     fn is_kept(&self, file: OpId) -> bool {
         self.opens_of(file).any(|(_, open)| open.session < DIRECT_SESSIONS)
     }
 
-    /// Ends what an open holds. True if its file must be removed now.
+    /// Releases the locks and share mode of an open. True if its file must be removed now.
     fn release(&mut self, id: OpId) -> bool {
         let Some(open) = self.opens.remove(&id) else { return false };
         let left = self.is_kept(open.file);
@@ -276,7 +276,7 @@ impl State {
         file.is_doomed && file.name.is_some() && !left
     }
 
-    /// Removes a file that is doomed and not open; what becomes of its name.
+    /// Removes a delete-pending file without opens.
     fn unlink(&mut self, id: OpId) {
         let is_open = self.is_kept(id);
         let Some(file) = self.files.get_mut(&id) else { return };
@@ -288,8 +288,7 @@ impl State {
         self.files.remove(&id);
     }
 
-    /// Steps towards the end of a session: each of its opens may go, each
-    /// file that it leaves doomed may be removed.
+    /// Possible steps of an ending session: closing an open, or removing a delete-pending file.
     #[must_use]
     pub fn end_session(&self, session: u32) -> Vec<Self> {
         let mut after = Vec::new();
@@ -306,19 +305,19 @@ impl State {
         after
     }
 
-    /// Whether nothing of a session is left.
+    /// True if nothing of a session is left.
     #[must_use]
     pub fn is_rid_of(&self, session: u32) -> bool {
         self.opens.values().all(|open| open.session != session)
     }
 
-    /// Files that are doomed and not open.
+    /// Delete-pending files without opens.
     pub fn removable(&self) -> impl Iterator<Item = OpId> {
         let doomed = self.files.iter().filter(|(id, f)| f.is_doomed && !self.is_kept(**id));
         doomed.map(|(id, _)| *id)
     }
 
-    /// The process is gone, and with it all that was held.
+    /// The process died; all opens and locks are gone.
     pub fn kill(&mut self) {
         self.opens.clear();
         self.files.retain(|_, file| file.name.is_some());
@@ -328,7 +327,7 @@ impl State {
         }
     }
 
-    /// What can be seen from below: names and contents.
+    /// Names and contents as the backend shows them.
     #[must_use]
     pub fn image(&self) -> BTreeMap<u8, Vec<u8>> {
         let named = self.files.values().filter_map(|f| Some((f.name?, f.cells.clone())));
@@ -376,7 +375,7 @@ impl File {
 }
 
 impl Durable {
-    /// Whether what was found after a loss of power keeps the promise.
+    /// True if the tree after a power failure keeps the guarantee.
     #[must_use]
     pub fn is_kept(&self, image: &BTreeMap<u8, Vec<u8>>) -> bool {
         self.names.iter().any(|name| match name {
@@ -398,12 +397,12 @@ impl Durable {
     }
 }
 
-/// Whether a disposition replaces what is there.
+/// True if a disposition replaces an existing file.
 fn replaces(disposition: u32) -> bool {
     [fscc::FILE_SUPERSEDE, fscc::FILE_OVERWRITE, fscc::FILE_OVERWRITE_IF].contains(&disposition)
 }
 
-/// Whether a disposition makes what is not there.
+/// True if a disposition creates a missing file.
 fn creates(disposition: u32) -> bool {
     ![fscc::FILE_OPEN, fscc::FILE_OVERWRITE].contains(&disposition)
 }

@@ -1,4 +1,4 @@
-//! The server's process: what dies and is started again.
+//! The server process, which can die and be restarted.
 
 use crate::environment::Environment;
 use files::{Files, Volume, VolumeOptions};
@@ -10,13 +10,13 @@ use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs};
 use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 
-/// One life of the process.
+/// One server process.
 pub struct Process {
-    /// What is around it.
+    /// Its environment.
     pub environment: Arc<Environment>,
-    /// Where its files are.
+    /// Its backend.
     pub vfs: Arc<MemoryVfs>,
-    /// The file layer, and what is served: for clients that ask it directly.
+    /// The file layer and the share, for direct clients.
     pub files: Arc<Files>,
     pub volume: Arc<Volume>,
     server: Arc<Server>,
@@ -25,8 +25,7 @@ pub struct Process {
 impl Process {
     /// The first process, over a new tree.
     ///
-    /// # Errors
-    /// If the tree cannot be made.
+    /// # Errors The tree cannot be created.
     pub fn first(environment: Arc<Environment>, has_disk: bool) -> Result<Self, String> {
         let capacity_bytes = MemoryOptions::ENDLESS_BYTES;
         let options = MemoryOptions { has_disk, capacity_bytes, ..MemoryOptions::default() };
@@ -40,7 +39,7 @@ impl Process {
         Ok(Self::over(tree.kill(environment.clone()), environment))
     }
 
-    /// A process over what another left.
+    /// A process over the tree of its predecessor.
     #[must_use]
     pub fn over(vfs: MemoryVfs, environment: Arc<Environment>) -> Self {
         let vfs = Arc::new(vfs);
@@ -72,7 +71,7 @@ impl Process {
         Self { environment, vfs, files, volume, server }
     }
 
-    /// A new connection.
+    /// Accepts a connection.
     #[must_use]
     pub fn accept(&self, number: u32) -> Conn {
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -80,27 +79,26 @@ impl Process {
         Conn::new(self.server.clone(), ConnFacts { id: u64::from(number), peer, local })
     }
 
-    /// Makes the opens again that were written down.
+    /// Restores opens from their journal records.
     pub fn restore(&self, records: &BTreeMap<u64, Vec<u8>>) {
         self.server.restore(records);
     }
 
-    /// What the server does about once a second.
+    /// The server's periodic work, about once a second.
     pub fn tick(&self) -> impl FnOnce() + Send + use<> {
         let (server, now) = (self.server.clone(), Host::now(&*self.environment));
         move || server.handle_tick(now)
     }
 
-    /// The server at this moment.
+    /// Current snapshot of the server.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.server.snapshot()
     }
 
-    /// Whether all that clients held is gone with them.
+    /// Checks that all state of the clients is gone.
     ///
-    /// # Errors
-    /// What is still held.
+    /// # Errors A description of the leftovers.
     pub fn check_nothing_held(&self) -> Result<(), String> {
         let held = [
             ("files in the table", self.server.files.open_file_count() as u64),

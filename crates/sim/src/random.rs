@@ -1,11 +1,11 @@
-//! Random numbers from a seed: SplitMix64, which is short and good enough.
+//! Pseudo-random numbers from a seed: SplitMix64.
 
-/// A stream of numbers.
+/// A random number stream.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream that belongs to a seed.
+    /// The stream of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -20,27 +20,27 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not zero.
+    /// A number below `end`, which must be nonzero.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 
-    /// As [`Random::below`], for small numbers.
+    /// Like [`Random::below`], for small numbers.
     pub fn small(&mut self, end: u8) -> u8 {
         u8::try_from(self.below(usize::from(end))).unwrap_or(0)
     }
 
-    /// True in so many cases of a hundred.
+    /// True with this probability, in percent.
     pub fn percent(&mut self, chance: u32) -> bool {
         self.next() % 100 < u64::from(chance)
     }
 
-    /// One of `from`, which is not empty.
+    /// An element of `from`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())]
     }
 
-    /// The place of one of `weights`, whose sum is not zero.
+    /// Index of one of `weights`, whose sum must be nonzero.
     pub fn weighted(&mut self, weights: impl Iterator<Item = u32> + Clone) -> usize {
         let mut left = self.next() % u64::from(weights.clone().sum::<u32>());
         for (at, weight) in weights.enumerate() {
@@ -52,7 +52,7 @@ impl Random {
         0
     }
 
-    /// A stream of its own.
+    /// Splits off an independent stream.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }

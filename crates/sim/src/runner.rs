@@ -1,39 +1,39 @@
-//! Whose turn it is within the server: fibers that are held up, calls of workers, and
-//! work that goes on without its connection. The worlds of both protocols have one.
+//! Scheduler of the work within the server: suspended fibers, worker calls, and detached work. The
+//! worlds of both protocols share it.
 
 use crate::environment::{Carried, Environment};
 use crate::fibers::{FiberId, Fibers, Turn};
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
 
-/// What a turn was for. `S` is the serving end of a connection.
+/// Result of a turn. `S` is the server's end of a connection.
 pub enum Outcome<S> {
-    /// A connection's step; why the connection must go, if it must.
+    /// A connection's step; an error if the connection must be closed.
     Stepped(u32, Box<S>, Result<(), String>),
-    /// Work that nobody awaits; what is left of it.
+    /// Detached work; its remainder, if it has not ended.
     Carried(Option<Carried>),
-    /// A worker's call, or the end of a connection.
+    /// A worker call, or the end of a connection.
     Over,
 }
 
-/// What can go on.
+/// Work that can continue.
 #[derive(Clone, Copy, Debug)]
 pub enum Next {
-    /// What was held up in the middle.
+    /// A suspended fiber.
     Resume(FiberId),
-    /// A worker's call.
+    /// A worker call.
     Work(usize),
-    /// Work that was woken.
+    /// Detached work that was woken.
     Carry(usize),
 }
 
-/// The connection whose turn has ended, with its serving end; none of other turns.
+/// The connection whose step has ended, with its server end; `None` for other turns.
 pub type Stepped<S> = Option<(u32, Box<S>)>;
 
 /// See the module.
 pub struct Runner<S> {
     fibers: Fibers<Outcome<S>>,
-    /// Each with the connection on whose behalf it runs.
+    /// Parked fibers, each with the connection on whose behalf it runs.
     parked: BTreeMap<FiberId, u32>,
     carried: Vec<Carried>,
 }
@@ -45,12 +45,12 @@ impl<S> Default for Runner<S> {
 }
 
 impl<S: Send + 'static> Runner<S> {
-    /// Takes over what was begun since.
+    /// Collects work that was started meanwhile.
     pub fn collect(&mut self, environment: &Environment) {
         self.carried.extend(environment.take_carried());
     }
 
-    /// All that can go on, each with how likely it is to be next.
+    /// All work that can continue, with its weight as the next action.
     pub fn nexts(&self, environment: &Environment) -> Vec<(u32, Next)> {
         let mut nexts: Vec<_> = self.parked.keys().map(|id| (10, Next::Resume(*id))).collect();
         let tasks = environment.task_weights();
@@ -60,10 +60,9 @@ impl<S: Send + 'static> Runner<S> {
         nexts
     }
 
-    /// Lets one of them go on.
+    /// Continues one of them.
     ///
-    /// # Errors
-    /// It has panicked, or is stuck.
+    /// # Errors The work has panicked, or is stuck.
     pub fn go_on(&mut self, environment: &Environment, next: Next) -> Result<Stepped<S>, String> {
         match next {
             Next::Resume(id) => {
@@ -91,10 +90,9 @@ impl<S: Send + 'static> Runner<S> {
         }
     }
 
-    /// Begins something on behalf of a connection.
+    /// Starts work on behalf of a connection.
     ///
-    /// # Errors
-    /// It has panicked, or is stuck; the server wants a connection to go.
+    /// # Errors The work has panicked or is stuck, or the server closes a connection.
     pub fn start(
         &mut self,
         environment: &Environment,
@@ -125,10 +123,9 @@ impl<S: Send + 'static> Runner<S> {
         }
     }
 
-    /// Lets what still runs of a dead process run out: it reaches nothing.
+    /// Runs the work of a dead process to its end; its effects are discarded.
     ///
-    /// # Errors
-    /// It does not end.
+    /// # Errors The work does not end.
     pub fn bury(&mut self) -> Result<(), String> {
         for id in std::mem::take(&mut self.parked).into_keys() {
             match self.fibers.resume(id) {

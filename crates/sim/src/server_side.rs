@@ -1,5 +1,5 @@
-//! The serving end of one connection: what the server's task does around a
-//! [`Conn`], with bytes in and bytes out instead of a socket.
+//! The server's end of one SMB connection: the connection task around a [`Conn`], with bytes in and
+//! out instead of a socket.
 
 use bytes::BytesMut;
 use futures_util::FutureExt;
@@ -11,45 +11,44 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 use wire::wiretap::Wiretap;
 
-/// Bytes of answers beyond which no more is read. Small, so that slow readers
-/// matter.
+/// Length of queued output beyond which no frame is read. Small, so that slow readers matter.
 const OUTPUT_BYTES_MAX: usize = 4096;
-/// Jobs beyond which no more is read.
+/// Number of jobs beyond which no frame is read.
 const JOBS_MAX: usize = 16;
-/// Bytes of the direct-TCP prefix.
+/// Length of the direct-TCP prefix.
 const PREFIX: usize = 4;
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The frame in front is taken, and its job polled for the first time.
+    /// Takes the first frame, and polls its job for the first time.
     Frame,
-    /// A job that was woken is polled.
+    /// Polls a woken job.
     Job(usize),
-    /// What the client is told unasked is sent.
+    /// Sends an unsolicited message to the client.
     Notice,
-    /// What waited for a time is tried again.
+    /// Retries work whose timeout has expired.
     Timeout,
 }
 
-/// Whether work can go on.
+/// Whether work was woken.
 #[derive(Debug, Default)]
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    /// Of work that was not begun.
+    /// The flag of work that has not started.
     #[must_use]
     pub fn raised() -> Arc<Self> {
         Arc::new(Self(AtomicBool::new(true)))
     }
 
-    /// Whether it can.
+    /// True if the work was woken.
     #[must_use]
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 
-    /// It goes on now.
+    /// Lowers the flag before the work continues.
     pub fn lower(&self) {
         self.0.store(false, Ordering::Release);
     }
@@ -61,35 +60,36 @@ impl Wake for Flag {
     }
 }
 
-/// The serving end of a connection.
+/// The server's end of a connection.
 pub struct ServerSide {
-    // Dropped in this order, as by the server: jobs hold files, which the end
-    // of a session in `conn` closes.
+    // Dropped in the same order as in the server: jobs hold files, which the end of a session in
+    // `conn` closes.
     jobs: Vec<(Job, Arc<Flag>)>,
     conn: Conn,
-    /// Bytes that have arrived.
+    /// Received bytes.
     pub input: VecDeque<u8>,
     /// Bytes to send.
     pub output: VecDeque<u8>,
-    /// Listens to all that is sent.
+    /// Observes all sent frames.
     wiretap: Option<Wiretap>,
 }
 
 impl ServerSide {
-    /// The end of a connection that was just accepted.
+    /// The end of a newly accepted connection.
     #[must_use]
     pub fn new(conn: Conn) -> Self {
         let (input, output) = Default::default();
         Self { jobs: Vec::new(), conn, input, output, wiretap: Some(Wiretap::default()) }
     }
 
-    /// The same without the wiretap, which remembers every message: for what measures memory.
+    /// Like [`ServerSide::new`] without the wiretap, which retains every message: for memory
+    /// measurements.
     #[must_use]
     pub fn without_wiretap(conn: Conn) -> Self {
         Self { wiretap: None, ..Self::new(conn) }
     }
 
-    /// All that could be done next.
+    /// All possible next steps.
     #[must_use]
     pub fn steps(&self, now: Instant) -> Vec<Step> {
         let woken =
@@ -107,7 +107,7 @@ impl ServerSide {
         steps
     }
 
-    /// When something that waits for a time is to be tried again.
+    /// The next time at which waiting work must be retried.
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         self.conn.poll_timeout()
@@ -122,10 +122,9 @@ impl ServerSide {
         Some(u32::from_be_bytes(prefix.try_into().ok()?) as usize)
     }
 
-    /// Does one step.
+    /// Performs one step.
     ///
-    /// # Errors
-    /// [`Close`]: the connection must go.
+    /// # Errors [`Close`]: the connection must be closed.
     pub fn step(&mut self, step: Step, now: HostTime) -> Result<(), Close> {
         match step {
             Step::Frame => self.take_frame(now)?,
@@ -183,7 +182,7 @@ impl ServerSide {
     fn send(&mut self, frame: &[u8]) {
         let wiretap = self.wiretap.as_mut();
         if let Some(Err(reuse)) = wiretap.map(|wiretap| wiretap.observe(&frame[PREFIX..])) {
-            // The fiber reports it with the seed.
+            // The fiber reports the panic with the seed.
             panic!("{reuse}");
         }
         self.output.extend(frame);

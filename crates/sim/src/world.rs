@@ -1,4 +1,4 @@
-//! One run: clients, connections, the server's process, and who is next.
+//! One run: clients, connections, the server process, and the choice of the next action.
 
 use crate::client::Client;
 use crate::direct::{Direct, Running};
@@ -16,34 +16,34 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::memory::MemoryVfs;
 
-/// Steps after which a run should have come to rest.
+/// Maximum number of steps of a run.
 const STEPS_MAX: u64 = 200_000;
 
-/// What a turn of a fiber was for.
+/// Result of a fiber's turn.
 pub enum Outcome {
-    /// A connection's step; whether the connection must go.
+    /// A connection's step; an error if the connection must be closed.
     Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
-    /// A step of the client that knows handles: what it asked for has ended, or waits.
+    /// A step of the direct client: its operation has finished, or waits.
     Answered(Request, Answer, Option<Arc<OpenFile>>),
     Waits(Running),
-    /// A worker's call, or the end of a connection.
+    /// A worker call, or the end of a connection.
     Over,
 }
 
-/// A connection, from both ends.
+/// A connection, with both ends.
 struct Link {
     client: Client,
-    /// The server's end, unless a fiber has it.
+    /// The server's end, unless a fiber owns it.
     side: Option<Box<ServerSide>>,
-    /// Bytes on their way to the server.
+    /// Bytes in flight to the server.
     on_the_way: VecDeque<u8>,
-    /// How fast requests travel, answers travel, and the server serves.
+    /// Weights of request delivery, response delivery and service.
     weights: [u32; 3],
-    /// The network has lost it.
+    /// The network has dropped it.
     is_cut: bool,
 }
 
-/// What can be next.
+/// A possible next action.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Ask(u32),
@@ -60,15 +60,15 @@ enum Action {
 
 /// A run.
 pub struct World {
-    /// What it is like.
+    /// Its parameters.
     pub plan: Plan,
-    /// What has been answered, and whether it can be.
+    /// The history of requests and replies.
     pub history: History,
-    /// The last things that happened.
+    /// The last events.
     pub log: VecDeque<String>,
-    /// Steps made.
+    /// Number of steps.
     pub steps: u64,
-    /// Replies that were right.
+    /// Number of correct replies.
     pub answered: u64,
     random: Random,
     base: Instant,
@@ -76,22 +76,21 @@ pub struct World {
     fibers: Fibers<Outcome>,
     parked: BTreeMap<FiberId, (u32, u32)>,
     links: BTreeMap<u32, Link>,
-    /// The client that knows files by handles, if there is one.
+    /// The direct client, if there is one.
     direct: Option<Direct>,
-    /// Sessions whose connection is gone and that are not cleared away yet.
+    /// Sessions whose connection is lost and whose state is not released yet.
     ending: Vec<u32>,
     next_session: u32,
     next_op: OpId,
     asks: bool,
-    /// Somebody was waited for in vain: what clients keep is not certain any more.
+    /// A break timeout has expired, so the clients' caches are no longer certain.
     slept: bool,
 }
 
 impl World {
-    /// The run of a seed, at its beginning.
+    /// The initial state of a seed's run.
     ///
-    /// # Errors
-    /// If the tree cannot be set up.
+    /// # Errors The tree cannot be created.
     pub fn new(seed: u64, base: Instant) -> Result<Self, String> {
         let mut random = Random::new(seed);
         let plan = Plan::of(seed, &mut random);
@@ -118,16 +117,15 @@ impl World {
         })
     }
 
-    /// Runs to the end and checks what is left.
+    /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         while self.next_op < self.plan.operations {
             self.connect();
             self.trouble()?;
             if !self.advance()? {
-                // All wait for each other's locks.
+                // All clients wait for each other's locks.
                 self.cut_one()?;
             }
         }
@@ -149,7 +147,7 @@ impl World {
         self.log.push_back(format!("{:>6} {what}", self.steps));
     }
 
-    /// Sees to it that all clients are there.
+    /// Connects the missing clients.
     fn connect(&mut self) {
         while self.links.len() < self.plan.clients {
             let session = self.next_session;
@@ -167,7 +165,7 @@ impl World {
         }
     }
 
-    /// Lets something happen to the whole of it, seldom.
+    /// Injects a crash with a low probability.
     fn trouble(&mut self) -> Result<(), String> {
         let dice = self.random.next() as u32 % 10_000;
         let Plan { cuts, deaths, losses, .. } = self.plan;
@@ -182,7 +180,7 @@ impl World {
         }
     }
 
-    /// Does one of the things that can be next; false if there is none.
+    /// Performs one of the possible actions; false if there is none.
     fn advance(&mut self) -> Result<bool, String> {
         self.steps += 1;
         if self.steps > STEPS_MAX {
@@ -316,7 +314,7 @@ impl World {
         )
     }
 
-    /// What it asked for has ended.
+    /// The direct client's operation has finished.
     fn take_answer(
         &mut self,
         request: &Request,
@@ -324,7 +322,7 @@ impl World {
         open: Option<Arc<OpenFile>>,
     ) -> Result<(), String> {
         let Some(direct) = self.direct.as_mut().filter(|d| d.session == request.session) else {
-            // It is gone, and whatever came of it goes too.
+            // The client is gone, so the resulting open is closed.
             return self.start(
                 request.session,
                 Box::new(move || {
@@ -344,7 +342,7 @@ impl World {
         if has_opened { self.check_exclusive(request.id) } else { Ok(()) }
     }
 
-    /// The client that knows handles goes, in the middle of whatever it does.
+    /// Disconnects the direct client, regardless of its operation in flight.
     fn end_direct(&mut self) -> Result<(), String> {
         let Some(direct) = self.direct.take() else { return Ok(()) };
         let session = direct.session;
@@ -389,8 +387,7 @@ impl World {
         opened.into_iter().try_for_each(|open| self.check_exclusive(open))
     }
 
-    /// Whoever keeps everything of a file to himself has been asked before
-    /// another one opens it.
+    /// Checks that an exclusive cache was broken before another client opened the file.
     fn check_exclusive(&self, open: OpId) -> Result<(), String> {
         let file = self.history.file_of(open).filter(|_| self.history.uses_data(open));
         if file.is_none() || self.slept || self.history.gave_up {
@@ -464,7 +461,7 @@ impl World {
                         direct.put_back(running);
                         Ok(())
                     }
-                    // Withdrawn, wherever it is in the middle of.
+                    // The operation is cancelled at any point.
                     None => self.start(
                         owner,
                         Box::new(move || {
@@ -491,7 +488,7 @@ impl World {
         }
     }
 
-    /// The server notices that a connection is gone.
+    /// The server notices the loss of a connection.
     fn end_side(&mut self, session: u32, side: Box<ServerSide>) -> Result<(), String> {
         self.links.remove(&session);
         self.start(
@@ -503,7 +500,7 @@ impl World {
         )
     }
 
-    /// Cuts a connection, wherever it is in the middle of.
+    /// Cuts a connection at any point.
     fn cut_one(&mut self) -> Result<(), String> {
         if self.direct.is_some() && self.random.percent(30) {
             return self.end_direct();
@@ -511,7 +508,7 @@ impl World {
         let whole: Vec<u32> =
             self.links.iter().filter(|(_, link)| !link.is_cut).map(|(s, _)| *s).collect();
         if whole.is_empty() {
-            // Their ends are held up.
+            // The ends of the connections are suspended.
             return self.advance().map(|_| ());
         }
         let session = self.random.pick(&whole);
@@ -522,7 +519,7 @@ impl World {
         link.is_cut = true;
         match link.side.take() {
             Some(side) => self.end_side(session, side)?,
-            // A fiber has it, and finds out.
+            // A fiber owns it, and notices the loss.
             None => {
                 link.on_the_way.clear();
             }
@@ -530,7 +527,7 @@ impl World {
         self.clear_away()
     }
 
-    /// Notes which sessions nothing runs for any more.
+    /// Records the sessions without any work left.
     fn clear_away(&mut self) -> Result<(), String> {
         let ending = std::mem::take(&mut self.ending);
         for session in ending {
@@ -547,7 +544,7 @@ impl World {
         Ok(())
     }
 
-    /// The process dies, or the machine, and is started again.
+    /// The process dies or the machine loses power, and the server is restarted.
     fn die(&mut self, with_power: bool) -> Result<(), String> {
         self.note(if with_power { "power is lost".into() } else { "the process dies".into() });
         let old = &self.process;
@@ -569,7 +566,7 @@ impl World {
         judged.map_err(|i| i.0)
     }
 
-    /// Lets what still runs of a dead process run out: it reaches nothing.
+    /// Runs the fibers of a dead process to their end; their effects are discarded.
     fn bury(&mut self) -> Result<(), String> {
         self.process.environment.calm();
         let parked = std::mem::take(&mut self.parked);
@@ -586,7 +583,7 @@ impl World {
         Ok(())
     }
 
-    /// What was not answered must wait for another.
+    /// Checks that every unanswered request waits for another client.
     fn check_unanswered(&self) -> Result<(), String> {
         if self.direct.as_ref().is_some_and(|direct| !direct.is_idle()) {
             return Err(format!("who knows handles is not answered\n{}", self.history.describe()));
@@ -605,7 +602,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is held once all clients are gone.
+    /// Checks that nothing is held once all clients are gone.
     fn check_rest(&mut self) -> Result<(), String> {
         let found = image(&self.process.vfs)?;
         self.history.finish(&found).map_err(|i| i.0)?;
@@ -613,7 +610,7 @@ impl World {
     }
 }
 
-/// The tree as the model sees it.
+/// The tree in the model's terms.
 fn image(vfs: &MemoryVfs) -> Result<BTreeMap<u8, Vec<u8>>, String> {
     let mut image = BTreeMap::new();
     for (path, bytes) in vfs.files() {

@@ -1,12 +1,12 @@
-//! The cache of metadata tells nobody what is not so; `cargo xtask sim --kind cache` runs
-//! more. What is printed with a failure repeats it.
+//! The metadata cache is never stale; `cargo xtask sim --kind cache` runs more seeds. The seed
+//! printed with a failure repeats it.
 
 use sim::cache::{Fault, run};
 use std::collections::BTreeMap;
 
 /// Seeds of one test.
 const SEEDS: u64 = 1000;
-/// Seeds within which what is done wrong on purpose must be found.
+/// Maximum number of seeds until a deliberate fault must be detected.
 const FAULT_SEEDS: u64 = 1000;
 
 fn run_all(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
@@ -25,21 +25,21 @@ fn run_all(seeds: std::ops::Range<u64>) -> BTreeMap<&'static str, u64> {
 }
 
 #[test]
-fn what_is_told_from_memory_is_what_would_have_been_found() {
+fn cached_results_equal_uncached_ones() {
     let hits = run_all(0..SEEDS);
-    // What is never told from memory is not looked at either; the tree has no streams.
+    // A kind without hits would go untested; the tree has no streams.
     for (kind, hits) in hits.into_iter().filter(|(kind, _)| *kind != "streams") {
         assert!(hits > SEEDS, "{kind}: {hits}");
     }
 }
 
 #[test]
-fn what_else_is_told_from_memory_is_what_would_have_been_found() {
+fn cached_results_equal_uncached_ones_for_more_seeds() {
     run_all(1_000_000..1_000_000 + SEEDS);
 }
 
 #[test]
-fn a_seed_repeats_a_run_of_the_cache_in_every_step() {
+fn cache_seed_repeats_its_run() {
     for seed in 0..20 {
         assert_eq!(run(seed, None), run(seed, None));
     }
@@ -55,26 +55,26 @@ fn assert_found(fault: Fault) {
 }
 
 #[test]
-fn a_new_name_that_is_not_heard_would_be_found() {
+fn simulation_detects_a_dropped_add_event() {
     assert_found(Fault::Added);
 }
 
 #[test]
-fn permissions_whose_change_is_not_heard_would_be_found() {
+fn simulation_detects_a_dropped_permission_event() {
     assert_found(Fault::Attributes);
 }
 
 #[test]
-fn a_path_that_is_not_forgotten_when_it_is_renamed_would_be_found() {
+fn simulation_detects_a_stale_path_after_a_rename() {
     assert_found(Fault::Removed);
 }
 
 #[test]
-fn a_listing_that_is_not_forgotten_would_be_found() {
+fn simulation_detects_a_stale_listing() {
     assert_found(Fault::Listing);
 }
 
 #[test]
-fn a_listing_without_a_mark_would_be_found() {
+fn simulation_detects_an_unwatched_listing() {
     assert_found(Fault::Unfollowed);
 }

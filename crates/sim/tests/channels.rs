@@ -1,12 +1,12 @@
-//! Clients of several channels, whose opens outlive connections and the server;
-//! `cargo xtask sim` runs more. What is printed with a failure repeats it.
+//! SMB clients with several channels, whose opens survive connections and the server; `cargo xtask
+//! sim` runs more seeds. The seed printed with a failure repeats it.
 
 use sim::channels::{Counts, Fault, run};
 
 /// Seeds of the two kinds of runs.
 const SEEDS: u64 = 5000;
 const SCHEDULES: u64 = 200;
-/// Seeds within which what is done wrong on purpose must be found.
+/// Maximum number of seeds until a deliberate fault must be detected.
 const FAULT_SEEDS: u64 = 4000;
 
 fn run_all(seeds: std::ops::Range<u64>, is_about_channels: bool) -> Counts {
@@ -24,21 +24,21 @@ fn run_all(seeds: std::ops::Range<u64>, is_about_channels: bool) -> Counts {
 }
 
 #[test]
-fn no_two_clients_are_told_what_cannot_be_together() {
+fn multichannel_clients_see_consistent_state() {
     let counts = run_all(0..SEEDS / 2, false);
-    // What does not happen is not looked at either.
+    // An event that never happens would go untested.
     for (name, count) in counts.named() {
         assert!(count > 4, "{name}: {count}");
     }
 }
 
 #[test]
-fn no_two_other_clients_are_told_what_cannot_be_together() {
+fn multichannel_clients_stay_consistent_for_more_seeds() {
     run_all(SEEDS / 2..SEEDS, false);
 }
 
 #[test]
-fn any_schedule_of_binding_cutting_logging_off_and_sending_again_leaves_what_clients_know() {
+fn any_channel_schedule_preserves_what_clients_know() {
     let counts = run_all(0..SCHEDULES, true);
     let counted = [
         counts.bound,
@@ -52,9 +52,9 @@ fn any_schedule_of_binding_cutting_logging_off_and_sending_again_leaves_what_cli
     assert!(counted.iter().all(|count| *count > 50), "{counts:?}");
 }
 
-/// Of what is asked for late, of answers that come late, of names that are forgotten.
+/// Seeds with late requests, late replies and dropped CreateGuids.
 #[test]
-fn what_was_once_judged_wrong_and_was_right_is_not_again() {
+fn former_false_alarms_pass() {
     for (seed, is_about_channels) in
         [(2539, false), (439, true), (689, true), (1347, true), (1541, true), (1972, true)]
     {
@@ -63,15 +63,15 @@ fn what_was_once_judged_wrong_and_was_right_is_not_again() {
 }
 
 #[test]
-fn a_seed_repeats_a_run_in_every_step() {
+fn seed_repeats_its_run_in_every_step() {
     for (seed, is_about_channels) in [(3, false), (71, false), (5, true)] {
         let again = run(seed, is_about_channels, None);
         assert_eq!(run(seed, is_about_channels, None), again);
     }
 }
 
-/// A run with a fault is judged wrong by the judge of such faults; in other runs another judge may
-/// see what follows from it first, as a lock that is granted since its holder was forgotten.
+/// Checks that a run with a fault fails for this reason. In other runs a consequence may be
+/// detected first, for instance a lock that is granted because its holder was dropped.
 fn assert_found(fault: Fault, why: &str) {
     let is_found = (0..FAULT_SEEDS)
         .any(|seed| run(seed, false, Some(fault)).is_err_and(|found| found.what.contains(why)));
@@ -79,46 +79,46 @@ fn assert_found(fault: Fault, why: &str) {
 }
 
 #[test]
-fn two_holders_of_a_cache_would_be_found() {
+fn simulation_detects_two_cache_holders() {
     assert_found(Fault::Acknowledge, "caching:");
 }
 
 #[test]
-fn a_break_that_nobody_hears_would_be_found() {
+fn simulation_detects_an_ignored_break() {
     assert_found(Fault::Notice, "caching:");
 }
 
 #[test]
-fn share_modes_that_are_not_kept_would_be_found() {
+fn simulation_detects_violated_share_modes() {
     assert_found(Fault::Share, "share modes:");
 }
 
 #[test]
-fn two_holders_of_a_range_would_be_found() {
+fn simulation_detects_two_lock_holders() {
     assert_found(Fault::Lock, "locks:");
 }
 
 #[test]
-fn a_lost_write_would_be_found() {
+fn simulation_detects_a_lost_write() {
     assert_found(Fault::Write, "data:");
 }
 
 #[test]
-fn an_open_given_to_another_user_would_be_found() {
+fn simulation_detects_an_open_given_to_another_user() {
     assert_found(Fault::User, "users:");
 }
 
 #[test]
-fn a_persistent_open_that_does_not_come_back_would_be_found() {
+fn simulation_detects_a_lost_persistent_open() {
     assert_found(Fault::Journal, "persistence:");
 }
 
 #[test]
-fn a_create_that_is_carried_out_twice_would_be_found() {
+fn simulation_detects_a_create_executed_twice() {
     assert_found(Fault::Replay, "");
 }
 
 #[test]
-fn a_refused_binding_that_costs_a_channel_would_be_found() {
+fn simulation_detects_a_channel_lost_to_a_refused_bind() {
     assert_found(Fault::Bind, "");
 }

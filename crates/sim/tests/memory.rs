@@ -1,5 +1,5 @@
-//! What an open under a lease costs, counted by the allocator: alone in this
-//! file, for it counts all that the process has.
+//! Memory of an open under a lease, counted by the allocator. A test binary of its own, because the
+//! allocator counts the complete process.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use peak_alloc::PeakAlloc;
@@ -13,9 +13,9 @@ const OPENS: u32 = 100_000;
 const BYTES_MAX: usize = 2048;
 
 #[test]
-fn a_hundred_thousand_opens_under_leases_cost_two_kibibytes_each_at_most() {
+fn opens_under_leases_cost_at_most_two_kib_each() {
     let mut crowd = Crowd::new(1).unwrap();
-    // The files themselves are the backend's.
+    // The files themselves belong to the backend.
     crowd.make_files(OPENS).unwrap();
     let before = ALLOCATOR.current_usage();
     for file in 0..OPENS {

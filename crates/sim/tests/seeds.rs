@@ -1,6 +1,6 @@
 //! A bounded number of seeds; `cargo xtask sim` runs more.
 
-/// Seeds of one test: both together take some ten seconds.
+/// Seeds per test: both tests together take some ten seconds.
 const SEEDS: u64 = 120;
 
 fn run(from: u64) {
@@ -12,17 +12,17 @@ fn run(from: u64) {
 }
 
 #[test]
-fn what_clients_are_told_can_have_come_about() {
+fn replies_are_linearizable() {
     run(0);
 }
 
 #[test]
-fn what_other_clients_are_told_can_have_come_about() {
+fn replies_are_linearizable_for_more_seeds() {
     run(1_000_000);
 }
 
 #[test]
-fn a_seed_repeats_a_run_in_every_step() {
+fn seed_repeats_its_run_in_every_step() {
     for seed in [3, 71, 261] {
         assert_eq!(sim::run(seed), sim::run(seed));
     }

@@ -1,15 +1,15 @@
-//! NFS clients with several connections to one session; `cargo xtask sim --kind sessions` runs
-//! more. What is printed with a failure repeats it.
+//! NFS clients with several connections per session; `cargo xtask sim --kind sessions` runs more
+//! seeds. The seed printed with a failure repeats it.
 
 use sim::sessions::{Counts, Fault, run};
 
 /// Seeds of one run.
 const SEEDS: u64 = 400;
-/// Seeds within which what is done wrong on purpose must be found.
+/// Maximum number of seeds until a deliberate fault must be detected.
 const FAULT_SEEDS: u64 = 500;
 
 #[test]
-fn each_request_happens_once_whatever_connections_are_lost() {
+fn requests_execute_once_despite_lost_connections() {
     let mut counts = Counts::default();
     for seed in 0..SEEDS {
         match run(seed, None) {
@@ -19,21 +19,21 @@ fn each_request_happens_once_whatever_connections_are_lost() {
             }
         }
     }
-    // What does not happen is not looked at either.
+    // An event that never happens would go untested.
     for (name, count) in counts.named() {
         assert!(count > 2, "{name}: {count}");
     }
 }
 
 #[test]
-fn a_seed_repeats_a_run_in_every_step() {
+fn seed_repeats_its_run_in_every_step() {
     for seed in [3, 71] {
         let again = run(seed, None);
         assert_eq!(run(seed, None), again);
     }
 }
 
-/// Runs with a fault are judged wrong, some for this reason.
+/// Checks that runs with a fault fail, some of them for this reason.
 fn assert_found(fault: Fault, why: &str) {
     let failures = (0..FAULT_SEEDS).filter_map(|seed| run(seed, Some(fault)).err());
     let mut others = Vec::new();
@@ -46,26 +46,26 @@ fn assert_found(fault: Fault, why: &str) {
 }
 
 #[test]
-fn a_server_that_keeps_no_answers_would_be_found() {
+fn simulation_detects_a_missing_reply_cache() {
     assert_found(Fault::Again, "once:");
 }
 
 #[test]
-fn slots_beyond_what_was_agreed_would_be_found() {
+fn simulation_detects_excess_slots() {
     assert_found(Fault::Slots, "sessions:");
 }
 
 #[test]
-fn a_backchannel_that_stays_lost_would_be_found() {
+fn simulation_detects_a_lost_backchannel() {
     assert_found(Fault::Deaf, "backchannel:");
 }
 
 #[test]
-fn two_holders_of_a_delegation_would_be_found() {
+fn simulation_detects_two_delegation_holders() {
     assert_found(Fault::GiveBack, "delegations:");
 }
 
 #[test]
-fn who_goes_on_with_what_it_lost_while_it_was_away_would_be_found() {
+fn simulation_detects_use_of_revoked_state() {
     assert_found(Fault::Hold, "delegations:");
 }

@@ -1,4 +1,4 @@
-//! A thousand clients keep something of one file when somebody needs all of it.
+//! A thousand clients cache one file when another client opens it exclusively.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use sim::crowd::{Crowd, Wish};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use wire::ntstatus::NtStatus;
 
 const HOLDERS: usize = 1000;
-/// Only a hang takes so long; what it takes is printed.
+/// Only a hang takes this long; the test prints the actual time.
 const HANG: Duration = Duration::from_secs(60);
 const READ_AND_HANDLE: u8 = 3;
 
-/// All hold leases, somebody opens the file for itself alone, and each is asked;
-/// how it ends, and how long that takes.
+/// All clients hold leases, another client opens the file exclusively, and each lease is broken.
+/// Returns the status of the open, and its duration.
 fn storm(closes: bool) -> (NtStatus, Duration) {
     let mut crowd = Crowd::new(HOLDERS + 1).unwrap();
     crowd.make_files(1).unwrap();
@@ -43,7 +43,7 @@ fn storm(closes: bool) -> (NtStatus, Duration) {
 }
 
 #[test]
-fn a_thousand_holders_of_leases_are_asked_and_answer_and_the_open_goes_on() {
+fn exclusive_open_breaks_a_thousand_leases() {
     for (closes, status) in [(true, NtStatus::SUCCESS), (false, NtStatus::SHARING_VIOLATION)] {
         let (ended, took) = storm(closes);
         assert_eq!(ended, status);

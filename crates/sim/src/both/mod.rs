@@ -1,9 +1,10 @@
-//! Clients of SMB and of NFS on the same files, over their wire messages: leases and delegations,
-//! share modes and what opens deny, locked ranges, data, names.
+//! SMB and NFS clients on the same files, by wire messages: leases and delegations, share modes and
+//! denials, byte-range locks, data and names.
 //!
-//! The referee knows nothing of the server. It is told what clients of either protocol were
-//! certainly told, and finds what cannot be together. From time to time all comes to rest: then
-//! both protocols list the same, everything was answered, and whoever had to hear of something has.
+//! The referee knows nothing of the server. It records what clients of either protocol know for
+//! certain, and detects contradictions. From time to time the run quiesces. Then both protocols
+//! must list the same files, every request must be answered, and every due notification must have
+//! arrived.
 
 mod names;
 mod posix;
@@ -20,49 +21,49 @@ use crate::random::Random;
 use crate::{Failure, Report};
 use std::time::Instant;
 
-/// Something that the simulation does wrong on purpose, to show that it would be found.
+/// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// What an open over SMB denies to others is not what was sent.
+    /// The referee's record of an SMB open's share mode differs from the message.
     Share,
-    /// Leases are acknowledged and used all the same.
+    /// An SMB client acknowledges a lease break, but continues to use its cache.
     Acknowledge,
-    /// Delegations are given back and used all the same.
+    /// An NFS client returns a delegation, but continues to use it.
     GiveBack,
-    /// Ranges are unlocked over NFS and relied on all the same.
+    /// An NFS client unlocks a range, but continues to rely on the lock.
     Unlock,
-    /// Other values are written over NFS than are noted.
+    /// An NFS client writes a value other than the recorded one.
     Write,
-    /// Names that are removed over NFS are taken to be there still.
+    /// The names' record retains a name that an NFS client removed.
     Remove,
-    /// Watchers do not hear of what they watch.
+    /// SMB clients ignore CHANGE_NOTIFY responses.
     Watch,
-    /// One open of NFS stays in the end.
+    /// One NFS open stays open at the end.
     Close,
-    /// The two protocols do not know of each other: each has a file layer of its own.
+    /// Each protocol has a file layer of its own, so that they do not see each other's state.
     Apart,
 }
 
-/// What a run is like.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Clients of SMB.
+    /// Number of SMB clients.
     pub windows: usize,
-    /// Clients of NFS.
+    /// Number of NFS clients.
     pub posix: usize,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Names of files, in one directory.
+    /// Number of file names, in one directory.
     pub names: u8,
-    /// How often a backend call is held up in the middle, in percent.
+    /// Probability that a backend call is suspended, in percent.
     pub park: u32,
-    /// How often what should be in memory is not, in percent.
+    /// Probability that cached data is reported as absent, in percent.
     pub would_block: u32,
-    /// What is made is made by a worker, as on a disk.
+    /// A worker performs creations, as on a disk.
     pub creates_wait: bool,
-    /// How often all comes to rest, in ten thousand steps.
+    /// Probability of quiescence per step, in 1/10,000.
     pub rests: u32,
-    /// How likely who was asked to give something back is to do it next.
+    /// Weight of the client's answer to a break or recall as the next action.
     pub haste: u32,
     /// See [`Fault`].
     pub fault: Option<Fault>,
@@ -87,20 +88,20 @@ impl Plan {
 
 macro_rules! counts {
     ($($(#[$meta:meta])* $field:ident: $name:literal;)*) => {
-        /// What has happened.
+        /// Event counters.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counts {
             $($(#[$meta])* pub $field: u64,)*
         }
 
         impl Counts {
-            /// All of them, with their names.
+            /// All counters with their names.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($name, self.$field),)*]
             }
 
-            /// The sum with another run's.
+            /// Adds another run's counters.
             pub fn add(&mut self, other: &Self) {
                 $(self.$field += other.$field;)*
             }
@@ -109,7 +110,7 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Answers.
+    /// Replies.
     answered: "answered";
     /// Opens over SMB.
     windows_opened: "opened by SMB";
@@ -119,38 +120,37 @@ counts! {
     leased: "leases";
     /// Delegations over NFS.
     delegated: "delegations";
-    /// Delegations that were asked back while an open of SMB waited.
+    /// Delegations recalled while an SMB open waited.
     recalled: "recalled for SMB";
-    /// Leases that were broken while an open of NFS waited.
+    /// Leases broken while an NFS open waited.
     broken: "broken for NFS";
-    /// Opens of SMB that were refused with an open of NFS in the way.
+    /// SMB opens refused because of an NFS open.
     windows_refused: "opens refused for NFS";
-    /// Opens of NFS that were refused with an open of SMB in the way.
+    /// NFS opens refused because of an SMB open.
     posix_refused: "opens refused for SMB";
-    /// Locks of SMB that were refused with a lock of NFS in the way, or the reverse.
+    /// Locks refused because of the other protocol's lock.
     lock_refused: "locks refused for the other";
-    /// Reads and writes that were refused for a lock of the other protocol.
+    /// Reads and writes refused because of the other protocol's lock.
     data_refused: "data refused for the other";
-    /// Reads of what the other protocol has written.
+    /// Reads of data that the other protocol wrote.
     exchanged: "read from the other";
-    /// Names that were changed.
+    /// Renames.
     renamed: "names changed";
-    /// Answers that a name is not there.
+    /// Replies that a name does not exist.
     missed: "names missed";
-    /// Files that went when who had them open closed them.
+    /// Files deleted on close.
     doomed: "deleted on close";
-    /// What watchers were told.
+    /// Change notifications.
     notified: "notified";
-    /// Watchers that were told since an NFS client had changed a name.
+    /// Change notifications after a change by an NFS client.
     notified_of_nfs: "notified of NFS";
-    /// All came to rest.
+    /// Quiescent states.
     rested: "rested";
 }
 
 /// Runs one seed.
 ///
-/// # Errors
-/// [`Failure`]: what cannot be, has been.
+/// # Errors [`Failure`]: the clients observed a contradiction.
 pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Counts), Box<Failure>> {
     let mut random = Random::new(seed);
     let plan = Plan::of(fault, &mut random);

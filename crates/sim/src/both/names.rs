@@ -1,34 +1,34 @@
-//! What is certain of the names in the one directory, from what clients were told.
+//! Certain knowledge of the names in the one directory, derived from the clients' replies.
 //!
-//! A name is certain while nobody has asked for a change of it whose answer is missing. Who is
-//! answered one that was alone at work knows what is there afterwards.
+//! A name is certain while no change of it is in flight. The reply to a change without a concurrent
+//! change determines the name's state.
 
-/// What has a name.
+/// State of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing.
+    /// The name does not exist.
     Absent,
-    /// The file of this number.
+    /// The name refers to the file with this number.
     Present(u32),
 }
 
-/// What a change has left.
+/// State of a name after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// What was there before.
+    /// Unchanged.
     Same,
-    /// This.
+    /// This state.
     Is(State),
-    /// Nobody can tell.
+    /// Unknown.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Fact {
     state: Option<State>,
-    /// Changes that are not answered.
+    /// Number of changes in flight.
     busy: u32,
-    /// The step in which one was asked for or answered last.
+    /// The last step in which a change was requested or answered.
     touched: u64,
 }
 
@@ -37,7 +37,7 @@ struct Fact {
 pub struct Names(Vec<Fact>);
 
 impl Names {
-    /// So many names, of which nothing is known.
+    /// A number of names in an unknown state.
     pub fn new(count: u8) -> Self {
         Self(vec![Fact::default(); usize::from(count)])
     }
@@ -47,26 +47,26 @@ impl Names {
         0..u8::try_from(self.0.len()).unwrap_or(u8::MAX)
     }
 
-    /// A change of a name is asked for.
+    /// A change of a name was requested.
     pub fn begin(&mut self, name: u8, now: u64) {
         let fact = &mut self.0[usize::from(name)];
         fact.busy += 1;
         fact.touched = now;
     }
 
-    /// What has a name, if that is certain and has been since it was asked for.
+    /// The state of a name, if it is certain and has been since the step `asked`.
     pub fn certain(&self, name: u8, asked: u64) -> Option<State> {
         let fact = &self.0[usize::from(name)];
         fact.state.filter(|_| fact.busy == 0 && fact.touched < asked)
     }
 
-    /// What had a name when a change of it began that has been alone since.
+    /// The state of a name before a change that has had no concurrent change.
     pub fn before(&self, name: u8, began: u64) -> Option<State> {
         let fact = &self.0[usize::from(name)];
         fact.state.filter(|_| fact.busy == 1 && fact.touched == began)
     }
 
-    /// A change that began then has ended.
+    /// The change that began in that step has ended.
     pub fn end(&mut self, name: u8, began: u64, now: u64, after: After) {
         let fact = &mut self.0[usize::from(name)];
         let was_alone = fact.busy == 1 && fact.touched == began;
@@ -79,10 +79,9 @@ impl Names {
         }
     }
 
-    /// A change that began then has found this.
+    /// The change that began in that step has found this state.
     ///
-    /// # Errors
-    /// If it was certain that something else was there.
+    /// # Errors The name was certainly in another state.
     pub fn found(&self, name: u8, began: u64, state: State) -> Result<(), String> {
         match self.before(name, began) {
             Some(known) if known != state => {
@@ -92,10 +91,9 @@ impl Names {
         }
     }
 
-    /// Somebody was told what has a name.
+    /// A client observed the state of a name.
     ///
-    /// # Errors
-    /// If it is certain that something else has.
+    /// # Errors The name is certainly in another state.
     pub fn observe(&mut self, name: u8, asked: u64, state: State) -> Result<(), String> {
         let fact = &mut self.0[usize::from(name)];
         if fact.busy > 0 || fact.touched >= asked {
@@ -118,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_a_certain_name_must_be_so() {
+    fn observation_must_match_a_certain_name() {
         let mut names = Names::new(2);
         names.observe(0, 1, State::Present(3)).unwrap();
         names.observe(0, 2, State::Present(3)).unwrap();
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_changes_at_once_nothing_is_certain() {
+    fn concurrent_name_changes_leave_no_certainty() {
         let mut names = Names::new(1);
         names.observe(0, 1, State::Absent).unwrap();
         names.begin(0, 2);

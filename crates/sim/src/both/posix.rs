@@ -1,4 +1,4 @@
-//! A client of NFS: its session, its opens and delegations, and what it sends.
+//! An NFS client: its session, opens and delegations, and the requests that it sends.
 
 use super::setup::{DIRECTORY, name_of};
 use super::windows::{Pending, Status};
@@ -22,21 +22,21 @@ use wire::nfs::{
 
 /// Slots of a session.
 pub const SLOTS: u32 = 4;
-/// Slots of a callback channel.
+/// Slots of the backchannel.
 const CALLBACK_SLOTS: usize = 16;
 
-/// Whether and how an open makes its file.
+/// Create mode of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It must be there.
+    /// The file must exist.
     Open,
-    /// It is made if it is missing.
+    /// Creates the file if it is absent.
     OpenIf,
-    /// It must be missing.
+    /// The file must not exist.
     Make,
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Op {
@@ -58,49 +58,49 @@ pub enum Op {
 /// An open.
 #[derive(Clone, Debug)]
 pub struct Open {
-    /// By which name.
+    /// Name of the file.
     pub name: u8,
-    /// To read, to write.
+    /// Share access: read, write.
     pub access: u8,
-    /// What others may not do.
+    /// Share deny.
     pub deny: u8,
     /// See [`How`].
     pub how: How,
-    /// The wish for a delegation.
+    /// The delegation want.
     pub want: ShareAccess,
-    /// What is known of it.
+    /// State as the client knows it.
     pub status: Status,
-    /// What the server calls it.
+    /// State id of the open.
     pub state_id: StateId,
     /// Its file.
     pub object: Option<FileHandle>,
-    /// Its ranges, by cell.
+    /// Locked ranges, by cell.
     pub locks: BTreeMap<u8, LockStatus>,
-    /// What the server calls them together.
+    /// State id of the locks.
     pub lock_id: Option<StateId>,
-    /// One is asked for, or given back.
+    /// A LOCK or LOCKU is in flight.
     pub is_locking: bool,
 }
 
 /// A delegation.
 #[derive(Clone, Copy, Debug)]
 pub struct Delegation {
-    /// Of which file, by the simulation's number.
+    /// The file, by the simulation's number.
     pub file: u32,
-    /// The same by the server's.
+    /// File handle.
     pub object: FileHandle,
-    /// What the server calls it.
+    /// State id of the delegation.
     pub state_id: StateId,
-    /// It was asked back.
+    /// The server has recalled it.
     pub is_asked: bool,
 }
 
-/// A slot, as its client knows it.
+/// A slot, as the client knows it.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// The number of the latest request.
+    /// Sequence id of the latest request.
     pub sequence: u32,
-    /// What is not answered, and the number of its call.
+    /// The request in flight, and its transaction id.
     pub under_way: Option<(u32, Pending<Op>)>,
 }
 
@@ -111,26 +111,26 @@ pub struct Posix {
     pub number: usize,
     /// Its session.
     pub session: Option<SessionId>,
-    /// It may ask for more.
+    /// RECLAIM_COMPLETE has succeeded.
     pub is_complete: bool,
     /// Its slots.
     pub slots: Vec<Slot>,
-    /// What it has open.
+    /// Its opens.
     pub opens: BTreeMap<u32, Open>,
-    /// Delegations that it has.
+    /// Its delegations.
     pub delegations: BTreeMap<[u8; 12], Delegation>,
-    /// Delegations that are being given back, or were.
+    /// Delegations that it returns or has returned.
     pub given_back: BTreeMap<[u8; 12], Delegation>,
-    /// Calls that bind a connection.
+    /// Transaction ids of BIND_CONN_TO_SESSION requests.
     pub bindings: BTreeSet<u32>,
-    /// The number of the latest callback of each slot.
+    /// Sequence id of the latest callback per slot.
     pub callbacks: [u32; CALLBACK_SLOTS],
-    /// What was listed last.
+    /// The last listing.
     pub listed: Vec<Entry>,
 }
 
 impl Posix {
-    /// One that has said nothing.
+    /// A client that has sent nothing yet.
     pub fn new(number: usize) -> Self {
         Self {
             number,
@@ -146,22 +146,22 @@ impl Posix {
         }
     }
 
-    /// Who keeps what is delegated of a file.
+    /// The owner of the cache under a delegation of the file.
     pub fn owner(&self, file: u32) -> Owner {
         Owner::Key(self.number, file as u8)
     }
 
-    /// A slot that is not in use.
+    /// A free slot.
     pub fn free_slot(&self) -> Option<usize> {
         self.slots.iter().position(|slot| slot.under_way.is_none())
     }
 
-    /// What is not answered.
+    /// Requests in flight.
     pub fn under_way(&self) -> impl Iterator<Item = &Pending<Op>> {
         self.slots.iter().filter_map(|slot| slot.under_way.as_ref()).map(|(_, pending)| pending)
     }
 
-    /// The request of a slot as a record; `value` is what is written.
+    /// Encodes the request of a slot as a record; `value` is the data of a write.
     pub fn request(&self, at: usize, op: Op, xid: u32, value: u64) -> Option<Bytes> {
         let sequence = SequenceArgs {
             session_id: self.session?,
@@ -230,7 +230,7 @@ impl Posix {
         Some(record(xid, &[way, &opening].concat()))
     }
 
-    /// A request about a file that is open, or delegated.
+    /// Encodes a request on an open or delegated file.
     fn on_object(&self, sequence: SequenceArgs, op: Op, xid: u32, value: u64) -> Option<Bytes> {
         let data = value.to_le_bytes();
         let offset = |cell: u8| u64::from(cell) * CELL_BYTES;

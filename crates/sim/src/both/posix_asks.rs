@@ -1,4 +1,4 @@
-//! What clients of NFS ask for.
+//! Requests of NFS clients.
 
 use super::Fault;
 use super::posix::{How, Op, Open};
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use wire::nfs::StateId;
 use wire::nfs::ops::{ChannelFromClient, ShareAccess};
 
-/// Opens of one client.
+/// Maximum number of opens per client.
 const OPENS_MAX: usize = 4;
 
 impl World {
-    /// What a connection says first: who its client is, or what it is for, if that matters.
+    /// Sends the first request of a connection: EXCHANGE_ID, or BIND_CONN_TO_SESSION if needed.
     pub(super) fn introduce(&mut self, machine: usize, link: &mut PosixLink) {
         let number = self.posix[machine].number;
         let Some(session) = self.posix[machine].session else {
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    /// A client asks for something.
+    /// Lets a client send a request.
     pub(super) fn ask_posix(&mut self, machine: usize) {
         if let Some(op) = self.choose_posix(machine) {
             self.begin_posix(machine, op);
@@ -120,7 +120,7 @@ impl World {
         })
     }
 
-    /// Gives back what was asked for.
+    /// Returns a recalled delegation.
     pub(super) fn give_back(&mut self, machine: usize) {
         let own = &self.posix[machine].delegations;
         let asked = own.iter().find(|(_, one)| one.is_asked).map(|(id, _)| *id);
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// A delegation is not relied on any more.
+    /// Stops relying on a delegation, and builds its return.
     pub(super) fn end_delegation(&mut self, machine: usize, id: [u8; 12]) -> Option<Op> {
         let own = &mut self.posix[machine];
         let delegation = own.delegations.remove(&id)?;
@@ -140,7 +140,7 @@ impl World {
         Some(Op::GiveBack { id })
     }
 
-    /// Asks for something, if a slot is free.
+    /// Sends a request, if a slot is free.
     pub(super) fn begin_posix(&mut self, machine: usize, op: Op) {
         let (xid, now) = (self.number(), self.steps);
         let Some(at) = self.posix[machine].free_slot() else { return };
@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// The open that it is about.
+/// The open that a request refers to.
 fn open_of(op: Op) -> Option<u32> {
     match op {
         Op::Open { open }

@@ -1,4 +1,4 @@
-//! What clients of NFS are told, and whether it can be so.
+//! Checks the replies and callbacks that NFS clients receive.
 
 use super::Fault;
 use super::names::{After, State};
@@ -24,7 +24,7 @@ use wire::nfs::{Fattr, FileHandle, NfsStatus, NfsTime, OperationNumber, StateId}
 const UNITS_TO_1970: i64 = 116_444_736_000_000_000;
 
 impl World {
-    /// A client takes what has come by a connection.
+    /// A client receives the records on a connection.
     pub(super) fn receive_posix(&mut self, number: u32) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
         let Some(record) = link.side.as_mut().and_then(|side| side.output.pop_front()) else {
@@ -156,7 +156,7 @@ impl World {
                     self.counts.posix_refused += u64::from(by_smb);
                     self.referee.refused_share(number, asked)?;
                 }
-                // What it has made another may have opened before it did.
+                // Another client may have opened the new file before its creator's reply arrived.
                 if known == Some(State::Absent) && !makes {
                     return Err(format!("names: {name} is denied, and is not there"));
                 }
@@ -389,7 +389,7 @@ impl World {
             Some(State::Present(file)) => file,
             _ => UNKNOWN,
         };
-        // What is open as Windows has it goes when it is closed.
+        // A file with SMB opens is deleted on the last close.
         if self.referee.may_be_open(file, |one| !self.of_posix.contains(&one)) {
             let others = self.names.all().filter(|other| *other != name);
             others.for_each(|other| self.names.begin(other, now));
@@ -416,7 +416,7 @@ impl World {
             NfsStatus::DELAY,
             NfsStatus::FILE_OPEN,
             NfsStatus::SHARE_DENIED,
-            // Another has the file open whose name it is to have.
+            // An SMB client has the target file open.
             NfsStatus::ACCESS,
         ];
         expect(status, &refused, "rename")?;
@@ -442,7 +442,8 @@ impl World {
         Ok(())
     }
 
-    /// Who has watched for certain since before this was asked for must be told.
+    /// Records the notification that is due to each client whose watch has certainly existed since
+    /// before the request.
     fn owe_watchers(&mut self, asked: u64, what: &str) {
         for windows in &mut self.windows {
             if matches!(windows.watch, Watch::Sure(since) if since < asked) {
@@ -476,7 +477,7 @@ impl World {
         Ok(())
     }
 
-    /// A client is called back.
+    /// A client receives a callback.
     fn called_back(
         &mut self,
         machine: usize,
@@ -530,7 +531,7 @@ impl World {
     }
 }
 
-/// The name of state whatever was done with it since.
+/// The state id with sequence number 0, which matches any.
 fn current(state_id: StateId) -> StateId {
     StateId { seqid: 0, ..state_id }
 }
@@ -540,7 +541,7 @@ fn units(time: NfsTime) -> u64 {
     (units + UNITS_TO_1970).cast_unsigned()
 }
 
-/// The number in the next result, which is of GETATTR.
+/// The file id in the next result, that of a GETATTR.
 fn file_id(results: &mut CompoundResults<'_>) -> Result<u64, String> {
     skip_to(results, OperationNumber::GETATTR)?;
     let attributes: Fattr<'_> = results.reader().get().map_err(unreadable)?;

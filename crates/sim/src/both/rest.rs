@@ -1,4 +1,4 @@
-//! All comes to rest: what both protocols show is the same, and nobody waits for anything.
+//! Quiescence: both protocols show the same state, and no request waits.
 
 use super::Fault;
 use super::names::State;
@@ -12,14 +12,14 @@ use crate::runner::Outcome;
 const SECOND: u64 = 1_000_000_000;
 
 impl World {
-    /// What is asked for before anything else: the directory is opened over SMB.
+    /// Sends the initial requests: the SMB clients open the directory.
     pub(super) fn begin_all(&mut self) {
         for machine in 0..self.windows.len() {
             self.begin_windows(machine, WindowsOp::Directory);
         }
     }
 
-    /// Lets all come to rest, looks at it, and lets time pass.
+    /// Quiesces the run, checks its state, and advances time.
     pub(super) fn rest(&mut self) -> Result<(), String> {
         self.note(|| "all comes to rest".into());
         self.counts.rested += 1;
@@ -42,7 +42,7 @@ impl World {
         self.tick()
     }
 
-    /// The server looks at its clock.
+    /// Runs the server's periodic work.
     fn tick(&mut self) -> Result<(), String> {
         let (smb, nfs) = (self.servers.smb.clone(), self.servers.nfs.clone());
         let now = smb::Host::now(&*self.servers.environment);
@@ -72,7 +72,7 @@ impl World {
         Ok(())
     }
 
-    /// Who was to be told of a name that changed was; who watches still, does for certain now.
+    /// Checks that all due notifications have arrived. Watches that still exist become certain.
     fn check_watches(&mut self) -> Result<(), String> {
         for (number, machine) in self.windows.iter_mut().enumerate() {
             match &machine.watch {
@@ -86,7 +86,7 @@ impl World {
         Ok(())
     }
 
-    /// Everyone has listed the same.
+    /// Checks that all clients have listed the same entries.
     fn check_listed(&self) -> Result<(), String> {
         let by_smb = self.windows.iter().map(|machine| &machine.listed);
         let lists = by_smb.chain(self.posix.iter().map(|machine| &machine.listed));
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// What is in the files is what may be, and what clients rely on.
+    /// Checks that the files hold possible contents, and what clients have cached.
     fn check_content(&self) -> Result<(), String> {
         let files = self.servers.vfs.files();
         for name in self.names.all() {
@@ -121,10 +121,9 @@ impl World {
         Ok(())
     }
 
-    /// Everyone closes what they have, and then nothing is left.
+    /// Closes everything, and checks that nothing is left.
     ///
-    /// # Errors
-    /// What is left.
+    /// # Errors A description of the leftovers.
     pub(super) fn end(&mut self) -> Result<(), String> {
         for machine in 0..self.windows.len() {
             let open: Vec<u32> = self.windows[machine].handles.keys().copied().collect();

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use vfs::memory::{MemoryOptions, MemoryVfs};
 use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 
-/// The directory that all work in.
+/// The common directory of all clients.
 pub const DIRECTORY: &str = "d";
-/// How long a client of NFS that says nothing keeps what it has.
+/// Lease time of NFS clients.
 const LEASE: Duration = Duration::from_secs(90);
-/// Names that are there from the beginning.
+/// Number of names that exist initially.
 const NAMES_MADE: u8 = 2;
 
 /// A name in the directory.
@@ -30,23 +30,22 @@ pub fn number_of(name: &str) -> Option<u8> {
     name.strip_prefix('f')?.parse().ok()
 }
 
-/// The server of both protocols.
+/// The servers of both protocols.
 pub struct Servers {
-    /// What is around it.
+    /// Their environment.
     pub environment: Arc<Environment>,
-    /// Where its files are.
+    /// Their backend.
     pub vfs: Arc<MemoryVfs>,
-    /// The side of SMB.
+    /// The SMB server.
     pub smb: Arc<smb::Server>,
-    /// The side of NFS.
+    /// The NFS server.
     pub nfs: Arc<nfs::Server>,
 }
 
 impl Servers {
-    /// A server over a new tree.
+    /// Creates servers over a new tree.
     ///
-    /// # Errors
-    /// If the tree cannot be made.
+    /// # Errors The tree cannot be created.
     pub fn new(plan: &Plan, random: &mut Random, base: Instant) -> Result<Self, String> {
         let Plan { park, would_block, creates_wait, .. } = *plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
@@ -93,7 +92,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         id: VolumeId(7),
         name: SHARE.to_vec(),
         volume: volume.clone(),
-        // All are the user that clients of SMB are, too: this is not about rights.
+        // All NFS clients act as the SMB clients' user, because permissions are not under test.
         terms: ExportTerms { read_only: false, squash: Squash::All, anonymous: (1000, 1000) },
         clients: Vec::new(),
         hosts: Arc::new(Anyone),

@@ -1,4 +1,4 @@
-//! A client of SMB: its one connection, its opens and leases, and what it sends.
+//! An SMB client: its one connection, its opens and leases, and the requests that it sends.
 
 use super::setup::{DIRECTORY, name_of};
 use super::world::Entry;
@@ -20,55 +20,55 @@ const OF_NAMES: u32 = 1;
 /// FileIdBothDirectoryInformation.
 const LISTING_CLASS: u8 = 37;
 
-/// What is known of an open. Both protocols' clients have it.
+/// State of an open as its client knows it, for clients of both protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Asked for.
+    /// The open is requested.
     Opening,
-    /// There.
+    /// The open exists.
     Open,
-    /// Its end is asked for.
+    /// The close is requested.
     Closing,
 }
 
 /// An open.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    /// By which name.
+    /// Name of the file.
     pub name: u8,
     /// See [`kinds`].
     pub access: u8,
     /// See [`kinds`].
     pub share: u8,
-    /// The key of its lease, and what was wished.
+    /// Lease key, and the requested lease state.
     pub lease: Option<(u8, u8)>,
-    /// The open that has the same key, and perhaps another file by now.
+    /// Another open with the same key, whose file may have been renamed meanwhile.
     pub beside: Option<u32>,
-    /// FILE_OPEN and its like.
+    /// Create disposition.
     pub disposition: u32,
-    /// The file goes with it.
+    /// Delete on close.
     pub dooms: bool,
-    /// What the server calls it.
+    /// The server's file id.
     pub id: FileId,
-    /// What is known of it.
+    /// State as the client knows it.
     pub status: Status,
-    /// Its ranges, by cell.
+    /// Locked ranges, by cell.
     pub locks: BTreeMap<u8, LockStatus>,
 }
 
 impl Handle {
-    /// Who keeps what is kept by it.
+    /// The owner of the cache under this open.
     pub fn owner(&self, machine: usize, number: u32) -> Owner {
         self.lease.map_or(Owner::Handle(number), |(key, _)| Owner::Key(machine, key))
     }
 
-    /// Whether it may make a file.
+    /// True if the request may create a file.
     pub fn makes(&self) -> bool {
         self.disposition != fscc::FILE_OPEN
     }
 }
 
-/// What is asked for.
+/// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Op {
@@ -87,45 +87,45 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether it opens a file.
+    /// True if it opens a file.
     pub fn creates(self) -> bool {
         matches!(self, Self::Create { .. })
     }
 }
 
-/// Something that is not answered.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub struct Pending<T> {
-    /// What.
+    /// The request.
     pub op: T,
-    /// Since which step.
+    /// The step in which it was sent.
     pub asked: u64,
-    /// Locks that must keep it from being done, if they are held all the while.
+    /// Locks that must prevent it, if they are held throughout.
     pub held: Vec<usize>,
 }
 
-/// A lease that breaks, as its client was told.
+/// A lease break, as its client received it.
 #[derive(Clone, Debug)]
 pub struct Break {
-    /// Its key.
+    /// Lease key.
     pub key: u8,
-    /// What the client will keep.
+    /// Lease state that the client will retain.
     pub keeps: u8,
-    /// What was open under it then. Once all of that is closed the lease has ended by itself, and
-    /// another may have its key.
+    /// The opens under the lease at that time. When all of them are closed the lease ends, and its
+    /// key may be reused.
     pub under: Vec<u32>,
 }
 
-/// Whether it watches the directory.
+/// State of a client's directory watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watch {
-    /// It does not.
+    /// No watch.
     None,
-    /// It has asked to.
+    /// The watch is requested.
     Asked,
-    /// The server knows, since all was at rest at this step.
+    /// The server has certainly registered it, since the quiescent state at this step.
     Sure(u64),
-    /// It must be told of this.
+    /// A notification of this change is due.
     Owed(String),
 }
 
@@ -133,27 +133,27 @@ pub enum Watch {
 pub struct Windows {
     /// Its connection.
     pub link: Link,
-    /// What it has open.
+    /// Its opens.
     pub handles: BTreeMap<u32, Handle>,
     /// The latest epoch of each lease.
     pub epochs: BTreeMap<u8, u16>,
-    /// Leases to acknowledge.
+    /// Lease breaks to acknowledge.
     pub acknowledgments: VecDeque<Break>,
-    /// Those that were acknowledged, by the number of the request.
+    /// Acknowledged lease breaks, by request number.
     pub acknowledged: BTreeMap<u32, Break>,
-    /// What is not answered, by number.
+    /// Requests in flight, by number.
     pub pending: BTreeMap<u32, Pending<Op>>,
     /// Its open of the directory.
     pub directory: Option<FileId>,
     /// See [`Watch`].
     pub watch: Watch,
-    /// What was listed last.
+    /// The last listing.
     pub listed: Vec<Entry>,
     next_key: u8,
 }
 
 impl Windows {
-    /// One that has said nothing.
+    /// A client that has sent nothing yet.
     pub fn new(number: usize, random: &mut Random) -> Self {
         let dialect = random.pick(&[Dialect::Smb302, Dialect::Smb311]);
         let client = (dialect, [number as u8 + 1; 16], format!("user{number}"));
@@ -171,7 +171,7 @@ impl Windows {
         }
     }
 
-    /// A key that none of its opens has.
+    /// A lease key that none of its opens uses.
     fn new_key(&mut self) -> u8 {
         loop {
             self.next_key = self.next_key.wrapping_add(1);
@@ -190,17 +190,17 @@ impl Windows {
         self.handles.iter().filter(move |(_, h)| is_open(h)).map(|(number, _)| *number)
     }
 
-    /// Whether any open of it is under a lease.
+    /// True if an open is under the lease.
     pub fn uses_key(&self, key: u8) -> bool {
         self.under(key).next().is_some()
     }
 
-    /// Whether the lease is there still that was told to break.
+    /// True if the lease of this break still exists.
     pub fn has_still(&self, told: &Break) -> bool {
         self.under(told.key).any(|handle| told.under.contains(&handle))
     }
 
-    /// A new open, as it will be asked for.
+    /// Draws the parameters of a new open.
     pub fn wish(&mut self, names: u8, random: &mut Random) -> Handle {
         let name = random.small(names);
         let mut access = random.pick(&[1, 2, 3, 3, 3, 5, 7]);
@@ -238,7 +238,7 @@ impl Windows {
         Handle { name, access, share, lease, beside, disposition, dooms, id, status, locks }
     }
 
-    /// CREATE for an open.
+    /// Encodes the CREATE of an open.
     pub fn create(&self, handle: &Handle) -> Vec<u8> {
         let mut contexts = Vec::new();
         if let Some((key, state)) = handle.lease {
@@ -265,7 +265,7 @@ impl Windows {
         messages::body(|w| request.encode(w))
     }
 
-    /// What is asked for, as a message; `value` is what is written.
+    /// Encodes a request; `value` is the data of a write.
     pub fn message(&self, op: Op, value: u64) -> Option<(Command, Vec<u8>)> {
         let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
         let id = |handle: u32| self.handles.get(&handle).map(|h| h.id);

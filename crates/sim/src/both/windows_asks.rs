@@ -1,4 +1,4 @@
-//! What clients of SMB ask for.
+//! Requests of SMB clients.
 
 use super::Fault;
 use super::windows::{Break, Handle, Op, Pending, Status, Watch};
@@ -8,11 +8,11 @@ use crate::channels::machine::{CELLS, LockStatus};
 use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
 use wire::smb::Command;
 
-/// Opens of one client.
+/// Maximum number of opens per client.
 const HANDLES_MAX: usize = 4;
 
 impl World {
-    /// A client asks for something.
+    /// Lets a client send a request.
     pub(super) fn ask_windows(&mut self, machine: usize) {
         if let Some(op) = self.choose_windows(machine) {
             self.begin_windows(machine, op);
@@ -71,7 +71,7 @@ impl World {
         })
     }
 
-    /// Asks for something, by a number.
+    /// Sends a request; returns its number.
     pub(super) fn begin_windows(&mut self, machine: usize, op: Op) -> u32 {
         let (number, now) = (self.number(), self.steps);
         let mut held = Vec::new();
@@ -94,7 +94,7 @@ impl World {
                 self.referee.doubt_lock(handle, cell, Standing::Possible);
                 self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
             }
-            // What the file is called by then nobody knows.
+            // The file may have any name by then.
             Op::Rename { .. } => self.names.all().for_each(|name| self.names.begin(name, now)),
             Op::Watch => self.windows[machine].watch = Watch::Asked,
             _ => {}
@@ -168,7 +168,7 @@ impl World {
         }
     }
 
-    /// A lease is given back.
+    /// Acknowledges a lease break.
     pub(super) fn acknowledge(&mut self, machine: usize) {
         let Some(told) = self.windows[machine].acknowledgments.pop_front() else { return };
         let Break { key, keeps, .. } = told;
@@ -180,7 +180,7 @@ impl World {
     }
 }
 
-/// The open that it is about.
+/// The open that a request refers to.
 pub(super) fn handle_of(op: Op) -> Option<u32> {
     match op {
         Op::Create { handle }

@@ -1,4 +1,4 @@
-//! What clients of SMB are told, and whether it can be so.
+//! Checks the responses and notifications that SMB clients receive.
 
 use super::Fault;
 use super::names::{After, State};
@@ -14,7 +14,7 @@ use wire::ntstatus::NtStatus;
 use wire::smb::{LEASE_BREAK_IN_PROGRESS, Lease};
 
 impl World {
-    /// A client takes what has come.
+    /// A client receives the bytes of its connection.
     pub(super) fn receive_windows(&mut self, machine: usize) -> Result<(), String> {
         let link = &mut self.windows[machine].link;
         let Some(side) = &mut link.side else { return Ok(()) };
@@ -128,7 +128,7 @@ impl World {
         self.windows[machine].handles.remove(&number);
         self.referee.doubt(number, Standing::Gone(self.steps));
         if handle.dooms {
-            // Nothing went with it.
+            // The open deleted no file.
             self.close_doom(number);
         } else if handle.makes() {
             let was_absent = self.names.before(handle.name, asked) == Some(State::Absent);
@@ -175,11 +175,12 @@ impl World {
                     self.counts.windows_refused += u64::from(by_nfs > 0);
                     self.referee.refused_share(number, asked)?;
                 }
-                // What it has made another may have opened before it did.
+                // Another client may have opened the new file before its creator's response
+                // arrived.
                 return Ok(known != Some(State::Absent) || handle.makes());
             }
             NtStatus::DELETE_PENDING => return Ok(self.was_doomed(asked)),
-            // A key names one file of its client.
+            // A lease key is bound to one file per client.
             NtStatus::INVALID_PARAMETER => {
                 let file = handle.beside.and_then(|one| Some(self.referee.open(one)?.file));
                 return Ok(file.is_some_and(|file| known != Some(State::Present(file))));
@@ -249,7 +250,7 @@ impl World {
         let later = v2.epoch.wrapping_sub(*known).cast_signed();
         let is_breaking = lease.flags & LEASE_BREAK_IN_PROGRESS != 0;
         if is_breaking && later > 0 {
-            // The notice is on its way.
+            // The break notification is in flight.
             self.referee.distrust(owner);
         } else if !is_breaking && later >= 0 {
             let is_asked = self.referee.cache(owner).is_some_and(|c| c.breaking.is_some());
@@ -258,7 +259,7 @@ impl World {
             }
             *known = v2.epoch;
             if later > 1 {
-                // Something was told that has not arrived: what was read is not kept.
+                // A break notification has not arrived yet, so data read now is not cached.
                 self.referee.distrust(owner);
             }
             self.counts.leased += u64::from(lease.state != 0);
@@ -274,7 +275,7 @@ impl World {
         status == NtStatus::SUCCESS
     }
 
-    /// Files that go with an open do so now.
+    /// Completes the pending deletes of a closed open.
     fn close_doom(&mut self, number: u32) {
         for doom in &mut self.dooms {
             if let Doom::Handle { handle, is_closed, .. } = doom
@@ -308,7 +309,7 @@ impl World {
                 let held = pending.held.iter().filter_map(|at| self.referee.still_held(*at));
                 let by_nfs = held.filter(|holder| self.of_posix.contains(holder)).count();
                 self.counts.data_refused += u64::from(by_nfs > 0);
-                // One's own shared lock is in the way of a write.
+                // The client's own shared lock prevents a write.
                 return self.referee.refused_lock(handle, cell, asked, writes).map(|()| true);
             }
             NtStatus::SUCCESS if writes => {
@@ -384,7 +385,7 @@ impl World {
                 }
                 !replace
             }
-            // Whoever has one of the two open is in the way, or its name has gone.
+            // An open of either file prevents it, or the name no longer exists.
             NtStatus::ACCESS_DENIED | NtStatus::SHARING_VIOLATION => true,
             NtStatus::OBJECT_NAME_NOT_FOUND => {
                 let mut all = self.names.all();
@@ -415,7 +416,7 @@ impl World {
         Ok(())
     }
 
-    /// All names are those that were listed.
+    /// Checks that the listed entries are all names.
     pub(super) fn hear_entries(&mut self, entries: &[Entry], asked: u64) -> Result<(), String> {
         for name in self.names.all() {
             let entry = entries.iter().find(|entry| number_of(&entry.name) == Some(name));
@@ -444,7 +445,7 @@ impl World {
     }
 }
 
-/// The entries of a listing. MS-FSCC 2.4.21.
+/// Decodes the entries of a listing. MS-FSCC 2.4.21.
 fn read_list(message: &[u8]) -> Option<Vec<Entry>> {
     let number = |bytes: &[u8], at: usize, length: usize| -> Option<u64> {
         let mut value = [0; 8];

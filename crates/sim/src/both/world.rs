@@ -1,4 +1,4 @@
-//! The world of one run: clients of both protocols, the server, and what happens next.
+//! The world of a run: clients of both protocols, the server, and the choice of the next action.
 
 use super::names::{After, Names, State};
 use super::posix::{Op as PosixOp, Posix};
@@ -17,53 +17,54 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-/// Steps within which all must come to rest.
+/// Maximum number of steps to quiescence.
 const REST_STEPS_MAX: u64 = 50_000;
-/// What happened last is told of a run that fails.
+/// Number of events in the log of a failed run.
 const LOG_MAX: usize = 2000;
-/// Files that a run may come to know.
+/// Maximum number of files in a run.
 const FILES_MAX: usize = 250;
 
 /// A file in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its number.
+    /// File id.
     pub id: u64,
-    /// Its bytes.
+    /// Size, in bytes.
     pub size: u64,
-    /// When its data changed, and it: in units of 100 nanoseconds since 1601.
+    /// Last write and change time, in units of 100 nanoseconds since 1601.
     pub times: [u64; 2],
 }
 
-/// The serving end of a connection, while a fiber has it.
+/// The server's end of a connection, while a fiber owns it.
 pub enum End {
-    /// Of SMB.
+    /// Of an SMB connection.
     Windows(Box<ServerSide>),
-    /// Of NFS.
+    /// Of an NFS connection.
     Posix(Box<Side>),
 }
 
-/// A connection of a client of NFS.
+/// A connection of an NFS client.
 pub struct PosixLink {
-    /// Whose, among those of NFS.
+    /// Number among the NFS clients.
     pub machine: usize,
     /// See [`Standing`].
     pub standing: Standing,
-    /// Records on the way to the server.
+    /// Records in flight to the server.
     pub on_the_way: VecDeque<Bytes>,
-    /// Its other end; none while a fiber has it.
+    /// The server's end; `None` while a fiber owns it.
     pub side: Option<Box<Side>>,
     weights: [u32; 3],
 }
 
-/// A file that is to go.
+/// A pending delete.
 pub enum Doom {
-    /// It was opened so: with that open, or with the last one. Names are touched since `began`.
+    /// Delete on close: with this open, or with the file's last one. Its name may change from
+    /// `began` on.
     Handle { began: u64, handle: u32, file: Option<u32>, is_closed: bool },
-    /// Its name was removed over NFS while somebody may have it open as Windows has it: with the
-    /// last of these. The name is touched since `asked`, all others since `began`.
+    /// A removal over NFS while SMB opens may exist: with the last of these opens. The name may
+    /// change from `asked` on, all other names from `began` on.
     Name { began: u64, name: u8, asked: u64, file: u32 },
 }
 
@@ -86,13 +87,13 @@ enum Action {
 
 /// See the module.
 pub struct World {
-    /// What the run is like.
+    /// Parameters of the run.
     pub plan: Plan,
-    /// What has happened.
+    /// Event counters.
     pub counts: Counts,
-    /// The last things that happened.
+    /// The last events.
     pub log: VecDeque<String>,
-    /// Steps made.
+    /// Number of steps.
     pub steps: u64,
     pub(super) random: Random,
     pub(super) servers: Servers,
@@ -102,11 +103,11 @@ pub struct World {
     pub(super) referee: Referee,
     pub(super) names: Names,
     pub(super) dooms: Vec<Doom>,
-    /// When something was removed last, or the last doom ended.
+    /// The last step in which a removal was requested, or a pending delete ended.
     pub(super) doomed_until: u64,
-    /// The server's numbers of files, each at the place that is the simulation's.
+    /// The server's file ids, indexed by the simulation's file numbers.
     files: Vec<u64>,
-    /// Opens of NFS, and values that were written over it.
+    /// NFS opens, and values that were written over NFS.
     pub(super) of_posix: BTreeSet<u32>,
     runner: Runner<End>,
     next: u32,
@@ -114,10 +115,9 @@ pub struct World {
 }
 
 impl World {
-    /// The run of a seed, at its beginning.
+    /// The initial state of a seed's run.
     ///
-    /// # Errors
-    /// If the tree cannot be made.
+    /// # Errors The tree cannot be created.
     pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
         let servers = Servers::new(&plan, &mut random, base)?;
         let windows = (0..plan.windows).map(|number| Windows::new(number, &mut random)).collect();
@@ -144,15 +144,14 @@ impl World {
         })
     }
 
-    /// Runs to the end and checks what is left.
+    /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         (0..self.windows.len()).for_each(|machine| self.connect_windows(machine));
         (0..self.posix.len()).for_each(|machine| self.connect_posix(machine));
         self.settle()?;
-        // A further connection each, for some: requests go by either.
+        // Some NFS clients use a second connection; requests take either.
         for machine in 0..self.posix.len() {
             if self.random.percent(50) {
                 self.connect_posix(machine);
@@ -185,8 +184,7 @@ impl World {
 
     /// The simulation's number of a file.
     ///
-    /// # Errors
-    /// If there are too many.
+    /// # Errors Too many files.
     pub(super) fn file_of(&mut self, id: u64) -> Result<u32, String> {
         let place = self.files.iter().position(|known| *known == id).unwrap_or_else(|| {
             self.files.push(id);
@@ -198,19 +196,19 @@ impl World {
         Ok(place as u32)
     }
 
-    /// Whether a file is not known from before.
+    /// True if the file is new to the simulation.
     pub(super) fn is_new(&self, id: u64) -> bool {
         !self.files.contains(&id)
     }
 
-    /// Nobody relies on what does not go with what another has.
+    /// Checks that no client relies on a delegation that conflicts with another client's state.
     pub(super) fn check_delegations(&self) -> Result<(), String> {
         let first = self.plan.windows;
         self.referee
             .check_delegations(|owner| matches!(owner, Owner::Key(machine, _) if machine >= first))
     }
 
-    /// Locks that were held all the while did not keep somebody from what was done.
+    /// Checks that no lock was held throughout that should have prevented the operation.
     pub(super) fn check_held(
         &self,
         held: &[usize],
@@ -224,7 +222,7 @@ impl World {
         }
     }
 
-    /// Files that were to go are gone, once nobody has them open.
+    /// Ends pending deletes whose file nobody has open.
     pub(super) fn sweep_dooms(&mut self) {
         let (referee, of_posix) = (&self.referee, &self.of_posix);
         let is_over = |doom: &Doom| match *doom {
@@ -259,7 +257,7 @@ impl World {
         self.counts.doomed += 1;
     }
 
-    /// Whether a file was to go, or may have been, at any time since.
+    /// True if the file had, or may have had, a pending delete at any time since that step.
     pub(super) fn was_doomed(&self, since: u64) -> bool {
         let removes = |p: &Pending<PosixOp>| matches!(p.op, PosixOp::Remove { .. });
         let is_removed = self.posix.iter().any(|posix| posix.under_way().any(removes));
@@ -289,7 +287,7 @@ impl World {
         self.links.insert(number, link);
     }
 
-    /// Goes on until nothing can be done without asking for more.
+    /// Advances until no action is possible without a new request.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let end = self.steps + REST_STEPS_MAX;
         let asks = std::mem::replace(&mut self.asks, false);
@@ -302,7 +300,7 @@ impl World {
         Ok(())
     }
 
-    /// Does one of the things that can be next; false if there is none.
+    /// Performs one of the possible actions; false if there is none.
     fn advance(&mut self) -> Result<bool, String> {
         self.steps += 1;
         self.servers.environment.advance(self.random.next() % 200_000);

@@ -1,15 +1,15 @@
-//! What is done, drawn from the seed.
+//! Draws the operations from the seed.
 
 use super::{Op, Step, Who};
 use crate::random::Random;
 use vfs::{Name, RelPath};
 
-/// Few names, so that they meet; in several cases.
+/// Few names in different cases, so that operations collide.
 const NAMES: [&str; 6] = ["a", "A", "b", "B", "c\u{e4}", "C\u{c4}"];
 const DEPTH_MAX: usize = 3;
 const TARGETS: [&str; 4] = ["a", "b/a", "../A", "none"];
 const MODES: [u32; 5] = [0o777, 0o755, 0o700, 0o711, 0o644];
-/// What is kept by steps: opens of users by paths, handles of users by handles.
+/// Retained objects: opens of users by path, and handles of users by handle.
 pub const SLOTS: usize = 4;
 const STEPS_MIN: usize = 30;
 const STEPS_MORE: usize = 120;
@@ -18,11 +18,11 @@ const BUDGETS: [usize; 4] = [600, 6_000, 30_000, 1 << 20];
 /// Draws steps.
 pub struct Generator {
     random: Random,
-    /// Paths that were used lately are used again: what is asked for once is not kept.
+    /// Recently used paths, which are used again: data requested once is not cached.
     recent: Vec<RelPath>,
-    /// Of a hundred steps, how many are a local process's.
+    /// Percentage of steps by a local process.
     local_percent: u32,
-    /// In how many of a hundred steps time passes.
+    /// Percentage of steps in which time passes.
     wait_percent: usize,
 }
 
@@ -33,7 +33,7 @@ impl Generator {
         Self { random, recent: Vec::new(), local_percent, wait_percent }
     }
 
-    /// How many steps the run has.
+    /// Number of steps of the run.
     pub fn steps(&mut self) -> u64 {
         (STEPS_MIN + self.random.below(STEPS_MORE)) as u64
     }
@@ -52,7 +52,7 @@ impl Generator {
         path
     }
 
-    /// A directory that may be there: often the root.
+    /// A directory that may exist; often the root.
     fn directory(&mut self) -> RelPath {
         match self.path().split() {
             Some((parent, _)) if self.random.percent(80) => parent,
@@ -65,7 +65,7 @@ impl Generator {
         if self.random.percent(50) { Who::Paths(user) } else { Who::Handles(user) }
     }
 
-    /// What is done next.
+    /// Draws the next step.
     pub fn step(&mut self) -> Step {
         match self.random.below(100) {
             chance if chance < self.wait_percent => {
@@ -112,7 +112,7 @@ impl Generator {
         }
     }
 
-    /// What is asked after a step.
+    /// Draws a query after a step.
     pub fn question(&mut self) -> Step {
         let op = match self.random.below(10) {
             0..5 => Op::Stat { at: self.path() },
@@ -123,7 +123,7 @@ impl Generator {
         Step::Do(self.user(), op)
     }
 
-    /// All there may be, asked for twice: once what is kept, and once more when it is.
+    /// All queries, each twice: the first fills the cache, and the second uses it.
     pub fn everything(&mut self) -> Vec<Step> {
         let names: Vec<RelPath> = (0..NAMES.len()).map(|n| RelPath::from_iter([name(n)])).collect();
         let below = |at: &RelPath| (0..NAMES.len()).map(|n| at.join(&name(n))).collect::<Vec<_>>();

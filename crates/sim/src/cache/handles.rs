@@ -1,4 +1,4 @@
-//! A user who comes by handles, as NFS's do: names byte for byte, one after the other.
+//! A user by handle, like an NFS client: case-sensitive names, looked up one by one.
 
 use super::Op;
 use super::side::{Answer, Side, either, now, without_stored};
@@ -34,7 +34,7 @@ impl Side {
         })
     }
 
-    /// What is called so, looked up name by name.
+    /// Looks up a path name by name.
     fn found(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<Object, Answer> {
         let mut object = now(self.files.root_object(&self.volume))?;
         let mut left = at.clone();
@@ -49,7 +49,7 @@ impl Side {
         Ok(object)
     }
 
-    /// The directory of a name.
+    /// The directory of a name, and the name.
     fn place(&self, caller: &Arc<Caller>, at: &RelPath) -> Result<(Object, Name), Answer> {
         let (parent, name) = at.split().ok_or(FsError::InvalidParameter)?;
         Ok((self.found(caller, &parent)?, name))
@@ -183,7 +183,7 @@ impl Side {
         })
     }
 
-    /// Handles stay what they are, whatever becomes of the names.
+    /// Queries retained handles, which stay valid across renames.
     fn held_by_handle(&mut self, caller: &Arc<Caller>, op: &Op) -> Told {
         match op {
             Op::Hold { at, slot, .. } => {

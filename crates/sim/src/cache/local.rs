@@ -1,4 +1,4 @@
-//! A process on the server's machine, which changes the tree and asks nobody.
+//! A process on the server's machine, which changes the tree directly.
 
 use super::Op;
 use super::side::{Answer, Side, either};

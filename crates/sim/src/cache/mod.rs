@@ -1,11 +1,10 @@
-//! The cache of metadata (`vfs-cache`), never stale: two users by paths as SMB has them and
-//! by handles as NFS has them, and a local writer who asks nobody.
+//! The metadata cache (`vfs-cache`) is never stale: two users by path (like SMB) and by handle
+//! (like NFS), and a local process that changes the tree directly.
 //!
-//! Everything is done twice, over a tree in memory with the cache and over one without it
-//! ([`side`]): every answer must be the same, attribute by attribute. The tree tells time in
-//! steps, as file systems do, and its feeds lose everything now and then, as queues
-//! do that overflow. So all that is judged is whether what is told from memory
-//! is what would have been found.
+//! Every operation runs twice, over an in-memory tree with the cache and over one without it
+//! ([`side`]), and all results must be equal, attribute by attribute. The tree's clock has ticks,
+//! as in file systems, and its change feeds sometimes overflow like queues. So the comparison
+//! decides only whether a cached result equals an uncached one.
 
 mod generate;
 mod handles;
@@ -22,33 +21,33 @@ use std::collections::VecDeque;
 use surroundings::Around;
 use vfs::RelPath;
 
-/// Something that the simulation does wrong on purpose, to show that it would be found.
+/// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// A name that came is not heard.
+    /// The feed omits an added name.
     Added,
-    /// Changed attributes, owners and permissions are not heard.
+    /// The feed omits a change of attributes, owner or permissions.
     Attributes,
-    /// A name that went, or was renamed, is not heard.
+    /// The feed omits a removed or renamed name.
     Removed,
-    /// The change of a listing is not heard.
+    /// The feed omits the change of a listing.
     Listing,
-    /// A listing is kept without being followed.
+    /// A listing is cached without a watch.
     Unfollowed,
 }
 
-/// Who does something.
+/// The actor of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
-    /// One of two users, by paths.
+    /// One of two users, by path.
     Paths(usize),
-    /// The same, by handles.
+    /// The same users, by handle.
     Handles(usize),
     /// A process on the server's machine.
     Local,
 }
 
-/// What can be asked for, in whatever way.
+/// An operation, in any addressing mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Make {
@@ -102,7 +101,7 @@ pub(crate) enum Op {
         at: RelPath,
         first: usize,
     },
-    /// Opens and keeps the open in one of few places, or finds and keeps a handle.
+    /// Opens a file and retains the open in one of few slots, or looks up and retains a handle.
     Hold {
         at: RelPath,
         slot: usize,
@@ -132,23 +131,22 @@ pub(crate) enum Step {
         nanos: u64,
         ticks: bool,
     },
-    /// The cache is switched off or on.
+    /// Switches the cache on or off.
     Switch(bool),
     Budget(usize),
 }
 
-/// Steps that are remembered for a log.
+/// Number of steps in the log.
 const LOG_STEPS: usize = 60;
-/// Questions after each step.
+/// Queries after each step.
 const QUESTIONS: usize = 3;
 
-/// What a cache was good for: answers from what was kept, by kind of that.
+/// Cache hits by kind.
 pub type Hits = Vec<(&'static str, u64)>;
 
-/// Runs one seed; with a fault it must fail.
+/// Runs one seed. With a fault the run must fail.
 ///
-/// # Errors
-/// [`Failure`]: what was told is not so.
+/// # Errors [`Failure`]: a cached result was stale.
 pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Hits), Box<Failure>> {
     let mut random = Random::new(seed ^ 0xCAC4E);
     let around = Around::new(random.fork(), fault);
@@ -162,7 +160,7 @@ pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Hits), Box<Failur
         let step = generator.step();
         let mut request: Vec<Step> = (0..QUESTIONS).map(|_| generator.question()).collect();
         if matches!(step, Step::Do(Who::Paths(_) | Who::Handles(_), _)) {
-            // Asked for together with what follows: nothing else is done in between.
+            // The step belongs to the following request: no other step comes between.
             request.insert(0, step);
         } else {
             end = run.step(&step, &around);
@@ -195,7 +193,8 @@ struct Run {
 }
 
 impl Run {
-    /// Steps of one request, which need not be told anew of what was done before it came.
+    /// Runs the steps of one request. They need not observe changes that happened before the
+    /// request, as a cache may serve one request from one state.
     fn request(&mut self, steps: &[Step], around: &Around) -> Result<(), String> {
         self.cached.begin_request();
         let result = steps.iter().try_for_each(|step| self.step(step, around));

@@ -1,4 +1,4 @@
-//! A user who comes by paths, as SMB's do: names in any case, opens that are closed.
+//! A user by path, like an SMB client: case-insensitive names, and opens that are closed.
 
 use super::Op;
 use super::side::{Answer, Side, either, now};
@@ -39,7 +39,7 @@ impl Side {
         now(self.files.open(&self.volume, &self.callers[user], plan))
     }
 
-    /// Opens, does something, and closes.
+    /// Opens a file, operates on it, and closes it.
     fn with<T>(
         &self,
         user: usize,
@@ -108,7 +108,7 @@ impl Side {
         self.with(user, plan, |side, open| Ok(side.files.set_basic(open, change)?))
     }
 
-    /// A descriptor that lets everyone but one do anything.
+    /// A descriptor that grants everything to everyone but one user.
     fn deny(&self, user: usize, at: &RelPath, denied: usize) -> Result<(), Answer> {
         let everyone = files::Ace {
             kind: files::AceKind::Allow,
@@ -207,7 +207,7 @@ impl Side {
     }
 }
 
-/// Takes so many entries.
+/// Accepts a limited number of entries.
 struct Taking {
     count_max: usize,
     cookie: u64,

@@ -1,4 +1,4 @@
-//! A file layer over a tree in memory, with the cache in between or without it.
+//! A file layer over an in-memory tree, with or without the cache in between.
 
 use super::surroundings::Around;
 use super::{Hits, Step, Who, generate};
@@ -16,27 +16,27 @@ use vfs::{
 };
 use vfs_cache::{CacheOptions, CachedVfs};
 
-/// What somebody is told.
+/// Result of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
     Refused(FsError),
-    /// It would wait for others.
+    /// The operation would wait for another client.
     Waits,
-    /// Attributes as they were opened and as they are, what may be done, the descriptor.
+    /// Attributes at the open and now, the granted access, and the descriptor.
     Seen(Box<(Attributes, Attributes, Access, Option<Descriptor>)>),
     Data(Vec<u8>),
     Listed(Vec<(Vec<u8>, Attributes)>),
 }
 
-/// Everything that is done is done on two of these.
+/// One of the two file layers on which every operation runs.
 pub struct Side {
     pub files: RequestFiles,
     pub volume: Arc<Volume>,
     pub backend: Arc<MemoryVfs>,
     cache: Option<Arc<CachedVfs>>,
     pub callers: [Arc<Caller>; 2],
-    /// Opens that are kept by those who come by paths, handles by the others.
+    /// Retained opens of users by path, and handles of users by handle.
     pub held: [Option<Arc<OpenFile>>; generate::SLOTS],
     pub handles: [Option<Handle>; generate::SLOTS],
 }
@@ -47,7 +47,7 @@ impl Side {
         Self::over(backend.clone(), backend, None)
     }
 
-    /// With a cache of some size.
+    /// Creates a side with a cache of random size.
     pub fn cached(around: Arc<Around>, random: &mut Random) -> Self {
         let clock = around.clock();
         let options = CacheOptions {
@@ -73,25 +73,25 @@ impl Side {
         Self { files, volume, backend, cache, callers: [user(1000), user(1001)], held, handles }
     }
 
-    /// Answers of the cache from what was kept.
+    /// Cache hits.
     pub fn hits(&self) -> Hits {
         let counts = self.cache.iter().flat_map(|cache| cache.counts());
         counts.map(|(kind, count)| (kind, count.hits)).collect()
     }
 
-    /// Begins a request, which has come now: the steps until its end are done by it.
+    /// Starts a request that arrives now; it covers the steps until its end.
     pub fn begin_request(&mut self) {
         let order = ArrivalOrder::next();
         let context = RequestContext::new(Protocol::Smb, [0; 16], None, order);
         self.files = self.files.for_request(&context, CallHolder::Server);
     }
 
-    /// Ends the request: the steps from now on are done by none.
+    /// Ends the request.
     pub fn end_request(&mut self) {
         self.files = self.files.for_server();
     }
 
-    /// Does something.
+    /// Performs a step.
     pub fn step(&mut self, step: &Step) -> Answer {
         match (step, &self.cache) {
             (Step::Do(Who::Paths(user), op), _) => self.by_path(*user, op),
@@ -121,7 +121,8 @@ fn tree(around: Arc<Around>) -> Arc<MemoryVfs> {
     Arc::new(MemoryVfs::new(options, around))
 }
 
-/// Nobody else is under way: what does not end at once waits for an open that is kept.
+/// Runs an operation to its end. No other operation is in flight, so it can only wait for a
+/// retained open.
 pub fn now<T>(work: impl Future<Output = vfs::Result<T>>) -> Result<T, Answer> {
     match work.now_or_never() {
         Some(result) => result.map_err(Answer::Refused),
@@ -129,12 +130,12 @@ pub fn now<T>(work: impl Future<Output = vfs::Result<T>>) -> Result<T, Answer> {
     }
 }
 
-/// What is left at its default or not, as it comes.
+/// Removes fields that are at their default or not, depending on the access path.
 pub fn without_stored(attributes: Attributes) -> Attributes {
     Attributes { dos: DosInfo::default(), stored: MetadataPresence::UNKNOWN, ..attributes }
 }
 
-/// An answer, whichever way it came about.
+/// A result, successful or not.
 pub fn either(answer: Result<Answer, Answer>) -> Answer {
     answer.unwrap_or_else(|refused| refused)
 }

@@ -1,4 +1,4 @@
-//! Time, and what becomes of what feeds tell.
+//! Time, and the delivery of change events.
 
 use super::Fault;
 use crate::random::Random;
@@ -8,16 +8,16 @@ use vfs::Timestamp;
 use vfs::memory::{FeedDelivery, FeedEvent, Surroundings};
 use vfs_cache::Clock;
 
-/// The steps in which the tree tells time, as Linux's at 250 Hz.
+/// Tick of the tree's clock, as on Linux with 250 Hz.
 const STEP_NANOS: u64 = 4_000_000;
-/// Some time in 2025.
+/// A time in 2025.
 const BEGIN_NANOS: u64 = 1_750_000_000_000_000_000;
-/// Of a thousand events, how many meet a full queue, in some runs.
+/// Probabilities that an event overflows the queue, in 1/1000, of which a run draws one.
 const OVERFLOWS: [u64; 4] = [0, 0, 10, 100];
-/// Of a hundred events of the kind that a fault is about, how many are not heard.
+/// Percentage of events of the fault's kind that are dropped.
 const SWALLOWED_PERCENT: u32 = 50;
 
-/// Of both trees.
+/// Environment of both trees.
 pub struct Around {
     nanos: AtomicU64,
     random: Mutex<Random>,
@@ -32,7 +32,7 @@ impl Around {
         Arc::new(Self { nanos, random, fault, overflows })
     }
 
-    /// Time passes.
+    /// Advances time.
     pub fn advance(&self, nanos: u64) {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What machines ask for, and how it is sent, once or again.
+//! Requests of client machines, and their retransmission.
 
 use super::Fault;
 use super::link::{Flaw, Purpose, Role};
@@ -11,17 +11,17 @@ use super::world::{Pending, World};
 use crate::messages;
 use wire::smb::{Command, FileId};
 
-/// Opens of one machine.
+/// Maximum number of opens per machine.
 const HANDLES_MAX: usize = 6;
-/// Channels that a client makes: one more than it gets.
+/// Number of channels that a client tries to create: one more than the server grants.
 const CHANNELS_MAX: usize = 5;
-/// How often a request is sent again before its client gives up.
+/// Number of transmissions before the client gives up.
 const SENT_MAX: u32 = 12;
-/// Steps before it is sent again.
+/// Steps before a retransmission.
 const AGAIN_AFTER: u64 = 15;
 
 impl World {
-    /// A machine asks for something.
+    /// Lets a machine send a request.
     pub(super) fn ask(&mut self, machine: usize) {
         let Some(session) = &self.machines[machine].session else {
             self.log_on(machine);
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Binds, ends, authenticates anew.
+    /// Binds or ends a channel, or re-authenticates.
     fn ask_about_channels(&mut self, machine: usize) {
         let Some(link) = self.pick_link(machine) else { return };
         match self.random.below(12) {
@@ -82,7 +82,7 @@ impl World {
         if self.links.values().filter(own).count() >= CHANNELS_MAX {
             return;
         }
-        // Whoever binds knows the session's own key: that of its first channel.
+        // A binding client knows the session's key, that of its first channel.
         let Some(key) = self.keys.get(&self.links[&first].session.0).cloned() else { return };
         let flaws = [Flaw::OtherUser, Flaw::Password, Flaw::Unsigned, Flaw::WrongKey];
         let is_confused = self.plan.fault == Some(Fault::User);
@@ -96,7 +96,7 @@ impl World {
         self.note(format!("{machine} binds {link}, {flaw:?}"));
     }
 
-    /// What to do with files.
+    /// Chooses a file operation.
     fn choose(&mut self, machine: usize) -> Option<Op> {
         let away: Vec<u32> =
             self.machines[machine].with_status(Status::Away).map(|h| h.number).collect();
@@ -156,7 +156,7 @@ impl World {
         })
     }
 
-    /// Another machine's open, whose user this one is not, or whose lease.
+    /// An operation on another machine's open, with another user or lease.
     fn choose_theft(&mut self, machine: usize) -> Option<Op> {
         let user = self.machines[machine].user.clone();
         let others = self.machines.iter().filter(|m| m.number != machine);
@@ -240,7 +240,7 @@ impl World {
         self.referee.open(op.handle()).map_or(u32::MAX, |open| open.file)
     }
 
-    /// Sends a request by one of its session's channels.
+    /// Sends a request on one of its session's channels.
     pub(super) fn send(&mut self, number: u32, replays: bool) {
         let Some(Pending { machine, op, .. }) = self.pending.get(&number).cloned() else { return };
         let Some(link) = self.pick_link(machine) else {
@@ -307,20 +307,20 @@ impl World {
         own.message(op, number.into())
     }
 
-    /// Sends a request again that was lost, or that the server could not answer yet.
+    /// Retransmits a request that was lost, or that the server could not answer yet.
     pub(super) fn send_again(&mut self, machine: usize) {
         let steps = self.steps;
         let again = &mut self.machines[machine].again;
         let Some(at) = again.iter().position(|(due, _)| *due <= steps) else { return };
         let Some((_, number)) = again.remove(at) else { return };
         let Some(Pending { op, .. }) = self.pending.get(&number) else { return };
-        // Neither reading twice nor coming back twice is known to the protocol.
+        // The protocol has no replay of READ and of a reconnect.
         let is_known = !matches!(op, Op::Read { .. } | Op::Reconnect { .. } | Op::Steal { .. });
         self.counts.replayed += 1;
         self.send(number, is_known);
     }
 
-    /// A request is to be sent again; false if that was done often enough.
+    /// Schedules a retransmission; false if the limit is reached.
     pub(super) fn again(&mut self, number: u32, later: bool) -> bool {
         let Some(pending) = self.pending.get(&number) else { return false };
         if pending.sent >= SENT_MAX {
@@ -331,7 +331,7 @@ impl World {
         true
     }
 
-    /// What was broken is given back.
+    /// Acknowledges an oplock or lease break.
     pub(super) fn send_back(&mut self, machine: usize, link: u32, what: &Acknowledgment) {
         let honest = self.plan.fault != Some(Fault::Acknowledge);
         let body = match *what {
@@ -358,7 +358,7 @@ impl World {
         self.sent_back.push((link, machine, what.clone()));
     }
 
-    /// Whether an open can be asked for again after its session was lost.
+    /// True if an open can be reconnected after its session was lost.
     pub(super) fn can_return(handle: &Handle) -> bool {
         handle.is_durable
             && handle.file < ENTRIES

@@ -1,4 +1,4 @@
-//! What outlives the server beside its files: the records of persistent opens.
+//! The journal of persistent opens, which survives the server beside its files.
 
 use futures_channel::oneshot;
 use futures_util::future::BoxFuture;
@@ -10,7 +10,7 @@ type Change = (u64, Option<Vec<u8>>, oneshot::Sender<bool>);
 /// Records, and changes that are not durable yet.
 pub struct Journal {
     state: Mutex<State>,
-    /// For the checkers' sake: nothing is written down in truth.
+    /// Fault injection: the journal discards all changes.
     forgets: bool,
 }
 
@@ -21,24 +21,24 @@ struct State {
 }
 
 impl Journal {
-    /// An empty one, which may only pretend.
+    /// An empty journal, which may discard all changes.
     pub fn new(forgets: bool) -> Self {
         Self { state: Mutex::default(), forgets }
     }
 
-    /// As [`smb::Host::write_open_record`].
+    /// Like [`smb::Host::write_open_record`].
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
         let (tell, told) = oneshot::channel();
         self.lock().queue.push((id, record, tell));
         Box::pin(async move { told.await.unwrap_or(false) })
     }
 
-    /// Whether somebody waits for it.
+    /// True if a change is queued.
     pub fn has_work(&self) -> bool {
         !self.lock().queue.is_empty()
     }
 
-    /// Makes all that is queued durable, and says so.
+    /// Makes all queued changes durable, and confirms them.
     pub fn write(&self) {
         let queue = {
             let mut state = self.lock();
@@ -49,12 +49,12 @@ impl Journal {
             queue
         };
         for (_, _, tell) in queue {
-            // Whoever has gone needs no telling.
+            // A requester that is gone needs no confirmation.
             let _ = tell.send(true);
         }
     }
 
-    /// The process dies; of what is queued some was written, in order.
+    /// The process dies; a prefix of the queued changes was written.
     pub fn die(&self, mut count: usize) -> BTreeMap<u64, Vec<u8>> {
         let mut state = self.lock();
         let queue = std::mem::take(&mut state.queue);

@@ -1,6 +1,5 @@
-//! One connection of a client, from both ends: its set-up as a session's first
-//! channel or as a further one, keys, and what it is waiting for.
-//! MS-SMB2 3.2.4.2, 3.2.5.3.
+//! One connection of a client, with both ends: its set-up as the first or a further channel of a
+//! session, its keys, and the requests in flight. MS-SMB2 3.2.4.2, 3.2.5.3.
 
 use crate::environment::PASSWORD;
 use crate::messages;
@@ -13,30 +12,30 @@ use wire::ntstatus::NtStatus;
 use wire::smb::negotiate::{NegotiateRequest, SIGNING_ENABLED, capabilities, context};
 use wire::smb::{Command, Dialect, Flags, Header, SessionId, SessionSetupRequest, TreeId};
 
-/// Credits that are asked for with each request.
+/// Credits that each request asks for.
 const CREDITS_ASKED: u16 = 16;
 
-/// What is wrong with an attempt to bind.
+/// A defect of a binding attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// Nothing.
+    /// None.
     None,
-    /// The last message is another user's.
+    /// The last message belongs to another user.
     OtherUser,
     /// The password is wrong.
     Password,
-    /// It is not signed.
+    /// The message is unsigned.
     Unsigned,
-    /// It is signed with a key that is not the session's.
+    /// The signature uses a key other than the session's.
     WrongKey,
 }
 
-/// What a connection is to become.
+/// Purpose of a connection.
 #[derive(Clone, Debug)]
 pub enum Role {
-    /// The first channel of a session, in place of one that was lost.
+    /// First channel of a session, which replaces a lost one.
     New(SessionId),
-    /// A further channel: of the session with this key and tree.
+    /// Further channel of the session with this key and tree.
     Binds(SessionId, TreeId, Arc<SigningKey>, Flaw),
 }
 
@@ -47,59 +46,59 @@ enum Phase {
     Authenticate,
     Connect,
     Ready,
-    /// Refused: it is of no use any more.
+    /// Refused, and of no further use.
     Failed,
 }
 
-/// What a message was sent for.
+/// Purpose of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The set-up.
+    /// Connection set-up.
     SetUp,
-    /// The session is authenticated anew; with the right password.
+    /// First message of a re-authentication; true with the correct password.
     RenewBegin(bool),
-    /// The second half of that.
+    /// Second message of a re-authentication.
     RenewEnd(bool),
-    /// The end of the session.
+    /// LOGOFF.
     LogOff,
-    /// Something is given back.
+    /// Acknowledgment of a break.
     Acknowledge,
     /// An operation, by its number.
     Ask(u32),
 }
 
-/// What came of the server's bytes.
+/// An event from the server's bytes.
 #[derive(Debug)]
 pub enum Event {
-    /// The set-up has ended; `NtStatus::SUCCESS` if well.
+    /// The set-up has ended, with `NtStatus::SUCCESS` or an error.
     SetUp(NtStatus),
-    /// A challenge has come for a renewal.
+    /// The challenge of a re-authentication has arrived.
     RenewGoesOn(bool),
-    /// A final reply.
+    /// A final response.
     Reply(Purpose, NtStatus, Vec<u8>),
-    /// What nobody asked for.
+    /// An unsolicited message.
     Notice(Vec<u8>),
 }
 
 /// A connection.
 pub struct Link {
-    /// Whose.
+    /// Its machine.
     pub machine: usize,
-    /// What it is to become.
+    /// Its purpose.
     pub role: Role,
     /// The session.
     pub session: SessionId,
     /// The tree.
     pub tree: TreeId,
-    /// The server's end, unless a fiber has it.
+    /// The server's end, unless a fiber owns it.
     pub side: Option<Box<ServerSide>>,
-    /// Bytes on their way to the server.
+    /// Bytes in flight to the server.
     pub on_the_way: VecDeque<u8>,
-    /// How fast requests travel, answers travel, and the server serves.
+    /// Weights of request delivery, response delivery and service.
     pub weights: [u32; 3],
-    /// The network has lost it.
+    /// The network has dropped it.
     pub is_cut: bool,
-    /// The client believes it to be dead; the server does not know.
+    /// The client has given it up, and the server does not know.
     pub is_given_up: bool,
     dialect: Dialect,
     guid: [u8; 16],
@@ -116,7 +115,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A connection that has said nothing yet.
+    /// A connection that has sent nothing yet.
     pub fn new(machine: usize, role: Role, client: (Dialect, [u8; 16], String)) -> Self {
         let (dialect, guid, user) = client;
         let (session, tree) = match &role {
@@ -148,22 +147,22 @@ impl Link {
         }
     }
 
-    /// The key that further channels are bound with, on the first one.
+    /// The key for binding further channels, on the first channel.
     pub fn key(&self) -> Option<Arc<SigningKey>> {
         self.key.clone()
     }
 
-    /// Whether requests can be sent, and their replies be believed.
+    /// True if the connection can send requests, and its responses count.
     pub fn is_ready(&self) -> bool {
         self.phase == Phase::Ready && !self.is_given_up && !self.is_cut
     }
 
-    /// Whether the server has taken it into its session.
+    /// True if the server has added it to its session.
     pub fn is_channel(&self) -> bool {
         matches!(self.phase, Phase::Connect | Phase::Ready)
     }
 
-    /// Whether its next message of the set-up can be sent.
+    /// True if the next message of the set-up can be sent.
     pub fn has_set_up_to_do(&self) -> bool {
         !matches!(self.phase, Phase::Ready | Phase::Failed)
             && self.outstanding.is_empty()
@@ -171,18 +170,18 @@ impl Link {
             && !self.is_given_up
     }
 
-    /// Whether there are credits for one more request.
+    /// True if the credits suffice for another request.
     pub fn can_ask(&self) -> bool {
         self.is_ready() && self.credits > 1
     }
 
-    /// Whether an authentication is under way.
+    /// True while an authentication is in progress.
     pub fn is_renewing(&self) -> bool {
         let renews = |p: &Purpose| matches!(p, Purpose::RenewBegin(_) | Purpose::RenewEnd(_));
         self.outstanding.values().any(|(purpose, _)| renews(purpose))
     }
 
-    /// What is not answered.
+    /// Requests in flight.
     pub fn unanswered(&self) -> impl Iterator<Item = Purpose> + '_ {
         self.outstanding.values().map(|(purpose, _)| *purpose)
     }
@@ -238,7 +237,7 @@ impl Link {
         self.send(Command::SESSION_SETUP, &body, Purpose::SetUp, |_| {}, key.as_deref());
     }
 
-    /// Authenticates the session anew.
+    /// Re-authenticates the session.
     pub fn renew(&mut self, purpose: Purpose) {
         let token = match purpose {
             Purpose::RenewBegin(_) => messages::ntlm_negotiate(),
@@ -253,7 +252,7 @@ impl Link {
         self.send(Command::SESSION_SETUP, &body, purpose, |_| {}, key.as_deref());
     }
 
-    /// Sends a request of a session that is set up.
+    /// Sends a request of an established session.
     pub fn ask(
         &mut self,
         command: Command,
@@ -264,7 +263,7 @@ impl Link {
     ) {
         let key = self.key.clone();
         let header = |header: &mut Header| {
-            // MS-SMB2 2.2.1.2: ChannelSequence stands where replies have the status.
+            // MS-SMB2 2.2.1.2: ChannelSequence occupies the status field of requests.
             header.status = NtStatus(u32::from(sequence));
             if replays {
                 header.flags = header.flags | Flags::REPLAY;
@@ -318,10 +317,9 @@ impl Link {
         self.key = Some(Arc::new(SigningKey::new(SigningAlgorithm::AesCmac, &key)));
     }
 
-    /// Takes bytes of the server.
+    /// Receives bytes of the server.
     ///
-    /// # Errors
-    /// What is wrong with a reply.
+    /// # Errors A description of a faulty response.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Event>, String> {
         self.input.extend(bytes);
         let mut events = Vec::new();
@@ -366,12 +364,12 @@ impl Link {
         }
     }
 
-    /// What a session's requests are answered with is signed by the channel's key.
+    /// Checks that a session's responses are signed with the channel's key.
     fn check_signature(&self, header: &Header, message: &[u8]) -> Result<(), String> {
         let Some(key) = self.key.as_ref().filter(|_| self.phase == Phase::Ready) else {
             return Ok(());
         };
-        // That the session is gone is told by whoever is left to.
+        // A server without the session has no key to sign this status with.
         let must = header.status != NtStatus::USER_SESSION_DELETED;
         let is_signed = header.flags.contains(Flags::SIGNED);
         if (must && !is_signed) || (is_signed && !key.verify(message)) {
@@ -421,7 +419,8 @@ fn challenge(message: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 fn negotiate(dialect: Dialect, client_guid: [u8; 16]) -> Vec<u8> {
-    // SHA-512 without salt; AES-GMAC, which a session with channels does not get, and AES-CMAC.
+    // SHA-512 without salt; AES-GMAC, which a session with several channels does not get, and
+    // AES-CMAC.
     let (preauth, signing) = ([1, 0, 0, 0, 1, 0], [2, 0, 2, 0, 1, 0]);
     let request = NegotiateRequest {
         security_mode: SIGNING_ENABLED,

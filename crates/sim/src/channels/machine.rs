@@ -1,5 +1,4 @@
-//! A client machine: its session, what it has open, what it keeps, and what it
-//! has asked for.
+//! A client machine: its session, opens, caches and requests.
 
 use super::referee::{HandleNumber, Owner, kinds, rights};
 use crate::messages;
@@ -11,43 +10,43 @@ use wire::smb::{
     LEASE_CONTEXT, Lease, LeaseV2, ReadRequest, SessionId, WriteRequest, put_context,
 };
 
-/// Bytes of a cell: one value.
+/// Length of a cell, which holds one value.
 pub const CELL_BYTES: u64 = 8;
-/// Cells of a file that are used.
+/// Number of cells used per file.
 pub const CELLS: u8 = 4;
-/// The file that is the directory.
+/// Number of the directory.
 pub const DIRECTORY: u32 = 8;
-/// Files from this number on are in the directory, and made once.
+/// Files from this number on are in the directory, and are created once.
 pub const ENTRIES: u32 = 100;
-/// How long an open waits for its client, if nothing else is asked for.
+/// Default time that an open waits for its client.
 pub const KEPT_NANOS: u64 = 60_000_000_000;
 
-/// Which oplock or lease an open asks for.
+/// Requested oplock or lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheWish {
     /// None.
     None,
     /// An oplock of this level.
     Oplock(u8),
-    /// A lease under a key, with so much; keys of even number are of version 2.
+    /// A lease with this key and state. Leases with even keys are of version 2.
     Lease(u8, u8),
 }
 
-/// How an open is to outlive its connection.
+/// Requested durability of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DurableWish {
-    /// Not at all.
+    /// None.
     None,
-    /// As of version 1.
+    /// A durable handle of version 1.
     V1,
-    /// As of version 2, by the name of its CREATE.
+    /// A durable handle of version 2, with its CreateGuid.
     V2([u8; 16]),
-    /// And the server.
+    /// A persistent handle, with its CreateGuid.
     Persistent([u8; 16]),
 }
 
 impl DurableWish {
-    /// The name of the CREATE.
+    /// The CreateGuid.
     pub fn guid(self) -> Option<[u8; 16]> {
         match self {
             Self::None | Self::V1 => None,
@@ -56,31 +55,31 @@ impl DurableWish {
     }
 }
 
-/// What a client knows of an open.
+/// State of an open as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Asked for.
+    /// The open is requested.
     Opening,
-    /// There.
+    /// The open exists.
     Open,
-    /// Its connection is lost; it may be asked for.
+    /// Its connection is lost; it may be reconnected.
     Away,
-    /// It is asked for again.
+    /// The reconnect is requested.
     Returning,
-    /// About to be closed.
+    /// The close is about to be requested.
     Closing,
-    /// Nothing certain: it is not used any more.
+    /// Unknown; the client does not use it any more.
     Lost,
 }
 
-/// A range that a client has asked for.
+/// State of a byte-range lock as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockStatus {
-    /// An answer is missing.
+    /// The reply is outstanding.
     Asked,
-    /// It has it.
+    /// Held.
     Held,
-    /// Nobody knows: it is not asked for again.
+    /// Unknown; the client does not request it again.
     Unknown,
 }
 
@@ -89,64 +88,64 @@ pub enum LockStatus {
 pub struct Handle {
     /// Its number.
     pub number: HandleNumber,
-    /// Of which file.
+    /// The file.
     pub file: u32,
     /// See [`kinds`].
     pub access: u8,
     /// See [`kinds`].
     pub share: u8,
-    /// Its id, once it is known.
+    /// File id, once known.
     pub id: FileId,
-    /// What was wished.
+    /// Requested oplock or lease.
     pub cache: CacheWish,
-    /// What was wished.
+    /// Requested durability.
     pub durable: DurableWish,
-    /// It outlives its connection.
+    /// The handle is durable.
     pub is_durable: bool,
-    /// It outlives the server.
+    /// The handle is persistent.
     pub is_persistent: bool,
-    /// Which session of its machine it belongs to.
+    /// Number of its session on the machine.
     pub session: u32,
-    /// What is known of it.
+    /// State as the client knows it.
     pub status: Status,
-    /// Since when its client is away, in nanoseconds.
+    /// Start of the client's absence, in nanoseconds.
     pub away_since: u64,
-    /// Its ranges, by cell.
+    /// Byte-range locks, by cell.
     pub locks: BTreeMap<u8, LockStatus>,
-    /// The last number of a LOCK request, by cell.
+    /// Latest lock sequence number, by cell.
     pub sequences: [u8; CELLS as usize],
 }
 
 /// A session, as its client sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
-    /// Which of its machine's.
+    /// Number on its machine.
     pub number: u32,
     /// Its id.
     pub id: SessionId,
     /// See MS-SMB2 3.2.1.2, ChannelSequence.
     pub sequence: u16,
-    /// It was asked to end.
+    /// LOGOFF was sent.
     pub is_ending: bool,
-    /// Opens that it may have without their client knowing.
+    /// Opens that it may have without the client's knowledge.
     pub unknown_opens: usize,
 }
 
-/// A lease that a client has asked for.
+/// A lease that a client has requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LeaseKnown {
-    /// The latest epoch that was told.
+    /// The latest epoch received.
     pub epoch: u16,
-    /// The latest step at which a break was told.
+    /// The step of the latest break notification.
     pub told: u64,
 }
 
-/// Something to give back.
+/// A break to acknowledge.
 #[derive(Clone, Debug)]
 pub enum Acknowledgment {
-    /// An oplock, down to a level.
+    /// An oplock, and the level to retain.
     Oplock(FileId, u8),
-    /// A lease, but for this.
+    /// A lease, and the state to retain.
     Lease(u8, u8),
 }
 
@@ -154,31 +153,31 @@ pub enum Acknowledgment {
 pub struct Machine {
     /// Its number.
     pub number: usize,
-    /// What it calls itself.
+    /// ClientGuid.
     pub guid: [u8; 16],
-    /// Whose it is.
+    /// User name.
     pub user: String,
-    /// What it speaks.
+    /// Dialect.
     pub dialect: Dialect,
     /// Its session.
     pub session: Option<Session>,
-    /// How many sessions it has had.
+    /// Number of sessions so far.
     pub sessions: u32,
-    /// The last session's id.
+    /// Id of the previous session.
     pub previous: SessionId,
-    /// What it has open.
+    /// Its opens.
     pub handles: BTreeMap<HandleNumber, Handle>,
     /// Its leases, by key.
     pub leases: BTreeMap<u8, LeaseKnown>,
-    /// What it has to give back.
+    /// Breaks to acknowledge.
     pub acknowledgments: VecDeque<Acknowledgment>,
-    /// Oplocks that were broken before their CREATE was answered.
+    /// Oplock breaks that arrived before their CREATE's response.
     pub early: BTreeMap<u64, u8>,
-    /// Operations to be sent again, and not before which step.
+    /// Operations to retransmit, each with its earliest step.
     pub again: VecDeque<(u64, u32)>,
 }
 
-/// What is asked of the server.
+/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Op {
@@ -193,7 +192,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The open that it is about.
+    /// The open that it refers to.
     pub fn handle(self) -> HandleNumber {
         match self {
             Self::Create { handle }
@@ -209,7 +208,7 @@ impl Op {
 }
 
 impl Handle {
-    /// Who keeps what is kept by it.
+    /// The owner of the cache under this open.
     pub fn owner(&self, machine: usize) -> Owner {
         match self.cache {
             CacheWish::Lease(key, _) => Owner::Key(machine, key),
@@ -219,14 +218,14 @@ impl Handle {
 }
 
 impl Machine {
-    /// A machine that has not said anything.
+    /// A machine that has sent nothing yet.
     pub fn new(number: usize, random: &mut Random) -> Self {
         let mut guid = [number as u8 + 1; 16];
         guid[0] = 0xC0;
         Self {
             number,
             guid,
-            // The first two are one user's.
+            // The first two machines have the same user.
             user: format!("user{}", number.saturating_sub(1)),
             dialect: random.pick(&[Dialect::Smb302, Dialect::Smb311]),
             session: None,
@@ -240,26 +239,26 @@ impl Machine {
         }
     }
 
-    /// The opens with this status, of the present session or of any.
+    /// The opens in this state, of all sessions.
     pub fn with_status(&self, status: Status) -> impl Iterator<Item = &Handle> {
         self.handles.values().filter(move |handle| handle.status == status)
     }
 
-    /// The open of this session with that id, if it is there: a server that was started again gives
-    /// ids anew, also that of an open that is away or lost.
+    /// The current session's open with that id. A restarted server assigns ids again, including
+    /// that of an absent or lost open.
     pub fn with_id(&self, id: FileId) -> Option<HandleNumber> {
         let is_there = |h: &Handle| matches!(h.status, Status::Open | Status::Closing);
         let is_it = |h: &&Handle| h.id == id && h.session == self.sessions && is_there(h);
         self.handles.values().find(is_it).map(|h| h.number)
     }
 
-    /// Whether any open of it is under a lease.
+    /// True if an open is under the lease.
     pub fn uses_key(&self, key: u8) -> bool {
         let is_of = |h: &Handle| matches!(h.cache, CacheWish::Lease(k, _) if k == key);
         self.with_status(Status::Open).any(is_of)
     }
 
-    /// A new open, as it will be asked for.
+    /// Draws the parameters of a new open.
     pub fn wish(&self, number: HandleNumber, entry: u32, files: u8, random: &mut Random) -> Handle {
         let file = match random.below(20) {
             0 => DIRECTORY,
@@ -284,7 +283,7 @@ impl Machine {
             share = random.small(8);
         }
         if file == DIRECTORY {
-            // Of version 2 only.
+            // Directory leases require version 2.
             (access, share) = (kinds::READ, kinds::ALL);
             durable = DurableWish::None;
             cache = CacheWish::Lease(DIRECTORY as u8 * 2, rights::READ | rights::HANDLE);
@@ -309,7 +308,7 @@ impl Machine {
         }
     }
 
-    /// CREATE for an open: to make it, or to come back for it.
+    /// Encodes the CREATE of an open: to create it, or to reconnect to it.
     pub fn create(&self, handle: &Handle, client: &Self, comes_back: bool) -> Vec<u8> {
         let mut contexts = Vec::new();
         let lease = match handle.cache {
@@ -348,7 +347,7 @@ impl Machine {
         messages::body(|w| request.encode(w))
     }
 
-    /// An operation on an open as a message.
+    /// Encodes an operation on an open.
     pub fn message(&self, op: Op, value: u64) -> Option<(Command, Vec<u8>)> {
         let handle = self.handles.get(&op.handle())?;
         let offset = |cell: u8| u64::from(cell) * CELL_BYTES;
@@ -413,7 +412,7 @@ fn put_durable(contexts: &mut Vec<u8>, handle: &Handle, comes_back: bool) {
     }
 }
 
-/// A lease's key on the wire.
+/// Lease key on the wire.
 pub fn lease_key(key: u8) -> [u8; 16] {
     let mut bytes = [0x4C; 16];
     bytes[0] = key;
@@ -428,7 +427,7 @@ fn name_of(file: u32) -> String {
     }
 }
 
-/// LOCK of one cell.
+/// Encodes a LOCK of one cell.
 pub fn lock(file: FileId, offset: u64, flags: u32, sequence: u32) -> Vec<u8> {
     messages::body(|w| {
         w.u16(48);
@@ -442,7 +441,7 @@ pub fn lock(file: FileId, offset: u64, flags: u32, sequence: u32) -> Vec<u8> {
     })
 }
 
-/// What an oplock's level lets a client keep.
+/// Caching rights of an oplock level.
 pub fn rights_of_level(level: u8) -> u8 {
     match level {
         1 => rights::READ,
@@ -452,25 +451,25 @@ pub fn rights_of_level(level: u8) -> u8 {
     }
 }
 
-/// What the reply to a CREATE says. MS-SMB2 2.2.14.
+/// Contents of a CREATE response. MS-SMB2 2.2.14.
 #[derive(Clone, Debug)]
 pub struct Created {
     /// The open's id.
     pub id: FileId,
-    /// The oplock's level.
+    /// Oplock level.
     pub level: u8,
     /// The lease.
     pub lease: Option<Lease>,
-    /// It outlives its connection; and the server.
+    /// The handle is durable; and true if persistent.
     pub durable: Option<bool>,
-    /// The number of its file.
+    /// File id on disk.
     pub file: Option<u64>,
-    /// Whether it was there, or was made.
+    /// True if the file was created, false if it existed.
     pub was_made: bool,
 }
 
 impl Created {
-    /// Reads a reply, written without the server's decoders but for contexts.
+    /// Decodes a response, without the server's decoders except for the contexts.
     pub fn decode(message: &[u8]) -> Option<Self> {
         let number = |at: usize| {
             let bytes = message.get(at..at + 8)?;

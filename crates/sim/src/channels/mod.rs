@@ -1,10 +1,9 @@
-//! Clients of several channels: caches, lost connections, requests sent again,
-//! opens that outlive their connection and the server.
+//! SMB clients with several channels: caches, lost connections, retransmissions, and opens that
+//! survive their connection and the server.
 //!
-//! Where [`crate::model`] knows every state that files can be in, here is much
-//! more under way, and a [`referee`] holds what clients know for certain against
-//! each other. From time to time all comes to rest, and what the server has is
-//! held against what its clients have.
+//! Unlike [`crate::model`], which tracks every possible state of the files, a [`referee`] compares
+//! what clients know for certain. From time to time the run quiesces, and the server's state is
+//! compared with the clients' knowledge.
 
 mod asks;
 mod journal;
@@ -24,56 +23,55 @@ pub(crate) use journal::Journal;
 pub(crate) use link::{Event, Link, Purpose, Role};
 pub use world::Counts;
 
-/// Something that the simulation does wrong on purpose, to show that it would
-/// be found.
+/// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The server is told that something was given back which a client still uses.
+    /// A client acknowledges a break, but continues to use its cache.
     Acknowledge,
-    /// Clients are told of changes in vain.
+    /// Clients ignore break notifications.
     Notice,
-    /// Opens share more than their programs believe.
+    /// Opens have a wider share mode than the referee records.
     Share,
-    /// Ranges are locked elsewhere.
+    /// Locks are taken at other offsets.
     Lock,
-    /// Data is written elsewhere.
+    /// Data is written at other offsets.
     Write,
-    /// All users are one.
+    /// All users have the same identity.
     User,
-    /// The journal forgets.
+    /// The journal discards all records.
     Journal,
-    /// A CREATE that is sent again is another one.
+    /// A retransmitted CREATE has a new CreateGuid.
     Replay,
     /// A refused binding costs the session a channel.
     Bind,
 }
 
-/// What a run is like.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Client machines.
+    /// Number of client machines.
     pub machines: usize,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Files, beside the directory.
+    /// Number of files, without the directory.
     pub files: u8,
-    /// How often a backend call is held up in the middle, in percent.
+    /// Probability that a backend call is suspended, in percent.
     pub park: u32,
-    /// How often what should be in memory is not, in percent.
+    /// Probability that cached data is reported as absent, in percent.
     pub would_block: u32,
-    /// What is made is made by a worker, as on a disk: with odd seeds.
+    /// A worker performs creations, as on a disk: with odd seeds.
     pub creates_wait: bool,
-    /// How often who is asked to give something back is silent, in percent.
+    /// Probability that a client does not answer a break, in percent.
     pub silent: u32,
-    /// How often a channel is cut or given up, in ten thousand steps.
+    /// Probability per step that a channel is cut or given up, in 1/10,000.
     pub cuts: u32,
-    /// How often all of a machine's are.
+    /// Probability per step that a machine loses all channels, in 1/10,000.
     pub losses: u32,
-    /// How often the server dies.
+    /// Probability per step that the server dies, in 1/10,000.
     pub deaths: u32,
-    /// How often all comes to rest, and time passes.
+    /// Probability of quiescence per step, in 1/10,000.
     pub rests: u32,
-    /// Only channels matter: binding, cutting, logging off, authenticating anew.
+    /// The run only covers channels: binding, loss, logoff and re-authentication.
     pub is_about_channels: bool,
     /// See [`Fault`].
     pub fault: Option<Fault>,
@@ -106,8 +104,7 @@ impl Plan {
 
 /// Runs one seed.
 ///
-/// # Errors
-/// [`Failure`]: what cannot be, has been.
+/// # Errors [`Failure`]: the clients observed a contradiction.
 pub fn run(
     seed: u64,
     is_about_channels: bool,

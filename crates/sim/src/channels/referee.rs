@@ -1,12 +1,12 @@
-//! What must never be seen by clients together, whatever the server does
-//! inside: told what they know for certain, it finds what cannot be.
+//! Detects contradictions between what different clients know for certain, independently of the
+//! server's implementation.
 //!
-//! Knows nothing of messages. Certain is what a client was told and has not
-//! given up since; possible is what it may still have without knowing.
+//! The referee knows no messages. A client's state is certain from the reply that grants it until
+//! the client gives it up. It is possible while the client may still have it unknowingly.
 
 use std::collections::BTreeMap;
 
-/// What an open is used for, what it lets others do: bits.
+/// Access and share bits of an open.
 #[allow(missing_docs, reason = "the names say it")]
 pub mod kinds {
     pub const READ: u8 = 1;
@@ -14,7 +14,7 @@ pub mod kinds {
     pub const ALL: u8 = 7;
 }
 
-/// What may be kept to oneself, as leases have it: bits.
+/// Caching rights, as in leases.
 #[allow(missing_docs, reason = "the names say it")]
 pub mod rights {
     pub const READ: u8 = 1;
@@ -22,41 +22,42 @@ pub mod rights {
     pub const WRITE: u8 = 4;
 }
 
-/// Number of an open, as the simulation counts them.
+/// Number of an open in the simulation.
 pub type HandleNumber = u32;
 
-/// The file of an open whose client has not been told which it is.
+/// The file of an open whose client does not know the file yet.
 pub const UNKNOWN: u32 = u32::MAX;
 
-/// Who keeps something to itself.
+/// Owner of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owner {
-    /// One open, by an oplock.
+    /// One open, with an oplock.
     Handle(HandleNumber),
-    /// A client, by the key of a lease.
+    /// A client's lease key.
     Key(usize, u8),
 }
 
-/// How sure it is that something is there.
+/// Certainty that an open or lock exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Its client uses it.
     Certain,
-    /// Its client is away, and it is kept against everyone.
+    /// Its client is absent, and the server must preserve it.
     Kept,
-    /// It may be there.
+    /// It may exist.
     Possible,
-    /// It has gone, at this step.
+    /// It ended in this step.
     Gone(u64),
 }
 
 impl Standing {
-    /// Nobody may have what does not go with it.
+    /// True if no conflicting state may exist.
     fn excludes(self) -> bool {
         matches!(self, Self::Certain | Self::Kept)
     }
 
-    /// What is only possible does not become certain by doubt, nor comes back.
+    /// The certainty after doubt: a possible state does not become certain, and a gone one does not
+    /// return.
     fn doubted(self, standing: Self) -> Self {
         match (self, standing) {
             (Self::Gone(_), _) | (Self::Possible, Self::Kept) => self,
@@ -64,7 +65,7 @@ impl Standing {
         }
     }
 
-    /// It may have been there at some time since.
+    /// True if it may have existed at some time since the step.
     fn may_be_since(self, step: u64) -> bool {
         !matches!(self, Self::Gone(gone) if gone < step)
     }
@@ -73,15 +74,15 @@ impl Standing {
 /// One open.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenFact {
-    /// Of which file.
+    /// The file.
     pub file: u32,
-    /// Whose caches do not disturb it.
+    /// The owner whose caches do not conflict with it.
     pub owner: Owner,
     /// See [`kinds`].
     pub access: u8,
     /// See [`kinds`].
     pub share: u8,
-    /// Whether it is there.
+    /// Certainty of its existence.
     pub standing: Standing,
 }
 
@@ -91,30 +92,30 @@ impl OpenFact {
     }
 }
 
-/// What an owner keeps of a file.
+/// An owner's cache of a file.
 #[derive(Clone, Debug)]
 pub struct CacheFact {
-    /// Of which file.
+    /// The file.
     pub file: u32,
     /// See [`rights`].
     pub rights: u8,
-    /// Its client can rely on it.
+    /// The client can rely on it.
     pub is_certain: bool,
-    /// When it was known last to be so much.
+    /// The last step in which the rights were confirmed.
     pub since: u64,
-    /// It was asked to keep no more than this, and has not answered.
+    /// Rights that a pending break leaves.
     pub breaking: Option<u8>,
-    /// When it may have been asked for that, in nanoseconds.
+    /// Earliest time of that break, in nanoseconds.
     asked_nanos: u64,
-    /// It must still be told of this.
+    /// A break for this reason is due.
     owed: Option<String>,
-    /// What was read and is kept, by cell.
+    /// Cached values, by cell.
     cells: BTreeMap<u8, u64>,
-    /// Until when own writes of a cell were under way.
+    /// End of the client's own writes in flight, by cell.
     unsure: BTreeMap<u8, u64>,
 }
 
-/// A range that is locked.
+/// A byte-range lock.
 #[derive(Clone, Copy, Debug)]
 struct LockFact {
     handle: HandleNumber,
@@ -124,7 +125,7 @@ struct LockFact {
     standing: Standing,
 }
 
-/// A value that was, or may have been, written.
+/// A value that was or may have been written.
 #[derive(Clone, Copy, Debug)]
 struct WriteFact {
     value: u64,
@@ -132,7 +133,7 @@ struct WriteFact {
     answered: Option<u64>,
 }
 
-/// What clients know. Every method that can find something wrong says what.
+/// What clients know. Methods that detect a contradiction return its description.
 #[derive(Debug, Default)]
 pub struct Referee {
     opens: BTreeMap<HandleNumber, OpenFact>,
@@ -142,24 +143,24 @@ pub struct Referee {
 }
 
 impl Referee {
-    /// A CREATE is asked for.
+    /// An open is requested.
     pub fn ask_open(&mut self, handle: HandleNumber, fact: OpenFact) {
         self.opens.insert(handle, fact);
     }
 
-    /// The open, if it was ever asked for.
+    /// The open, if it was requested.
     pub fn open(&self, handle: HandleNumber) -> Option<&OpenFact> {
         self.opens.get(&handle)
     }
 
-    /// Which file was opened is known once it is.
+    /// The file of an open becomes known.
     pub fn turns_out(&mut self, handle: HandleNumber, file: u32, owner: Owner) {
         if let Some(open) = self.opens.get_mut(&handle) {
             (open.file, open.owner) = (file, owner);
         }
     }
 
-    /// Whether anybody of those may have a file open, or any file if it is not known which.
+    /// True if an open for which `counts` holds may be of the file, or of an unknown file.
     pub fn may_be_open(&self, file: u32, counts: impl Fn(HandleNumber) -> bool) -> bool {
         self.opens.iter().any(|(number, open)| {
             let is_it = [open.file, UNKNOWN].contains(&file) || open.file == UNKNOWN;
@@ -167,7 +168,7 @@ impl Referee {
         })
     }
 
-    /// Opens that are there for certain and do not go with this one.
+    /// Certain opens that conflict with this one.
     pub fn in_the_way(&self, handle: HandleNumber) -> impl Iterator<Item = HandleNumber> + '_ {
         let fact = self.opens.get(&handle).copied();
         let is_it = move |other: &OpenFact| {
@@ -177,10 +178,9 @@ impl Referee {
         self.opens.iter().filter(move |(n, o)| **n != handle && is_it(o)).map(|(n, _)| *n)
     }
 
-    /// Who reads by a delegation is alone with those who read, too, and let it.
+    /// Checks that a read delegation coexists with readers only, which deny nothing.
     ///
-    /// # Errors
-    /// If somebody writes, or denies reading.
+    /// # Errors Another open writes, or denies reading.
     pub fn check_delegations(&self, is_one: impl Fn(Owner) -> bool) -> Result<(), String> {
         for (owner, cache) in self.caches.iter().filter(|(owner, _)| is_one(**owner)) {
             let disturbs = |open: &&OpenFact| {
@@ -198,18 +198,16 @@ impl Referee {
         Ok(())
     }
 
-    /// An open is not under a lease any more.
+    /// An open is no longer under a lease.
     pub fn leave_key(&mut self, handle: HandleNumber) {
         if let Some(open) = self.opens.get_mut(&handle) {
             open.owner = Owner::Handle(handle);
         }
     }
 
-    /// An open is there for certain.
+    /// An open certainly exists.
     ///
-    /// # Errors
-    /// If another is there for certain that does not go with it, or somebody keeps
-    /// all of the file to itself.
+    /// # Errors A conflicting open certainly exists, or another owner caches the file exclusively.
     pub fn confirm(&mut self, handle: HandleNumber, standing: Standing) -> Result<(), String> {
         let Some(fact) = self.opens.get_mut(&handle) else { return Ok(()) };
         fact.standing = standing;
@@ -234,7 +232,7 @@ impl Referee {
         }
     }
 
-    /// An open is not certain any more, nor is what came with it.
+    /// An open is no longer certain, nor is its state.
     pub fn doubt(&mut self, handle: HandleNumber, standing: Standing) {
         let Some(open) = self.opens.get_mut(&handle) else { return };
         open.standing = open.standing.doubted(standing);
@@ -247,10 +245,9 @@ impl Referee {
         }
     }
 
-    /// Somebody was refused because of share modes.
+    /// An open was refused with a sharing violation.
     ///
-    /// # Errors
-    /// If nothing can have been in the way since it was asked.
+    /// # Errors No conflicting open can have existed since the request.
     pub fn refused_share(&self, handle: HandleNumber, asked: u64) -> Result<(), String> {
         let Some(fact) = self.opens.get(&handle) else { return Ok(()) };
         let in_the_way = |(number, other): (&HandleNumber, &OpenFact)| {
@@ -265,13 +262,12 @@ impl Referee {
         Err(format!("share modes: {handle} was refused although nothing is in the way"))
     }
 
-    /// An owner was told that it has so much.
+    /// An owner received these caching rights.
     ///
-    /// # Errors
-    /// If that does not go with what another has for certain, or it is of another file while
-    /// its owner has the first one open.
+    /// # Errors The rights conflict with another's certain state, or the key is bound to another
+    /// file that is still open.
     pub fn grant(&mut self, owner: Owner, file: u32, has: u8, now: u64) -> Result<(), String> {
-        // A key that nothing is open under any more may come to be that of another file.
+        // A lease key without opens may be bound to another file.
         if let Some(before) = self.caches.get(&owner).map(|cache| cache.file)
             && before != file
         {
@@ -308,13 +304,13 @@ impl Referee {
         Ok(())
     }
 
-    /// What an owner has, if anything is known of it.
+    /// An owner's cache, if it is known.
     pub fn cache(&self, owner: Owner) -> Option<&CacheFact> {
         self.caches.get(&owner)
     }
 
-    /// An owner was told to keep no more than `to`, and is to answer or not: within
-    /// its time, which began at `asked_nanos` or later.
+    /// An owner received a break to the rights `to`. `answers` is the earliest start of its time to
+    /// answer; `None` if it need not answer.
     pub fn tell(&mut self, owner: Owner, to: u8, answers: Option<u64>) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
         cache.owed = None;
@@ -328,7 +324,7 @@ impl Referee {
         cache.breaking = Some(to);
     }
 
-    /// An owner has read a cell, and keeps it if it may.
+    /// An owner has read a cell, and caches the value if it may.
     pub fn keep(&mut self, owner: Owner, cell: u8, value: u64, asked: u64) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
         let may = cache.is_certain && cache.rights & rights::READ != 0 && cache.since < asked;
@@ -338,7 +334,7 @@ impl Referee {
         }
     }
 
-    /// An owner writes a cell itself, and does not know more until then.
+    /// An owner writes a cell; its cached value is uncertain until then.
     pub fn write_own(&mut self, owner: Owner, cell: u8, until: u64) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             cache.cells.remove(&cell);
@@ -346,10 +342,9 @@ impl Referee {
         }
     }
 
-    /// Nothing is under way any more, and this is in a file.
+    /// Compares a file's contents with the caches while no request is in flight.
     ///
-    /// # Errors
-    /// If somebody relies on something else.
+    /// # Errors A cached value differs.
     pub fn check_kept(&self, file: u32, found: impl Fn(u8) -> u64) -> Result<(), String> {
         let relies = |cache: &&CacheFact| {
             cache.file == file
@@ -368,7 +363,7 @@ impl Referee {
         Ok(())
     }
 
-    /// An owner gives back all but `keeps`.
+    /// An owner gives up all rights except `keeps`.
     pub fn give_back(&mut self, owner: Owner, keeps: u8) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             cache.rights &= keeps;
@@ -377,27 +372,27 @@ impl Referee {
         }
     }
 
-    /// An owner cannot rely on anything any more.
+    /// An owner can no longer rely on its cache.
     pub fn distrust(&mut self, owner: Owner) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             (cache.is_certain, cache.breaking, cache.owed) = (false, None, None);
         }
     }
 
-    /// An owner was told things of which it does not know what came first.
+    /// An owner received messages whose order it does not know.
     pub fn confuse(&mut self, owner: Owner) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             (cache.is_certain, cache.owed) = (false, None);
         }
     }
 
-    /// Nothing is kept by an owner any more.
+    /// An owner's cache has ended.
     pub fn forget(&mut self, owner: Owner) {
         self.caches.remove(&owner);
     }
 
-    /// Who was asked by then and has not answered may have lost what it has, if that is
-    /// since somebody waits for it. Others may have begun to wait later.
+    /// Owners that have not answered a break sent by then may have lost their cache, from the time
+    /// when a waiter exists. Other waiters may come later.
     pub fn doubt_silent(&mut self, asked_until_nanos: u64) {
         let is_late = |cache: &&mut CacheFact| {
             cache.breaking.is_some() && cache.asked_nanos <= asked_until_nanos
@@ -405,26 +400,26 @@ impl Referee {
         self.caches.values_mut().filter(is_late).for_each(|cache| cache.is_certain = false);
     }
 
-    /// Those who were asked and have not answered have had their time.
+    /// The owners that have not answered have exceeded their time.
     pub fn time_out(&mut self) -> usize {
         let silent = self.caches.values_mut().filter(|cache| cache.breaking.is_some());
         silent.map(|cache| (cache.is_certain, cache.breaking) = (false, None)).count()
     }
 
-    /// Whether somebody who keeps something of a file was asked and has not answered.
+    /// True if a break of a cache of the file is outstanding.
     pub fn is_breaking(&self, file: u32) -> bool {
         self.caches.values().any(|cache| cache.file == file && cache.breaking.is_some())
     }
 
-    /// Whether an open of a file is kept for a client that is away.
+    /// True if an open of the file is preserved for an absent client.
     pub fn is_kept(&self, file: u32) -> bool {
         self.opens
             .values()
             .any(|o| o.file == file && matches!(o.standing, Standing::Kept | Standing::Possible))
     }
 
-    /// `by` has changed a file, asked for at that step: who relied on it all the
-    /// while must hear of it.
+    /// `by` changed a file, as requested in that step: every owner that cached it throughout is due
+    /// a break.
     pub fn owe(&mut self, by: Owner, file: u32, asked: u64, what: &str) {
         let others = self.caches.iter_mut().filter(|(owner, _)| **owner != by);
         for (_, cache) in others {
@@ -435,10 +430,9 @@ impl Referee {
         }
     }
 
-    /// Nothing is under way any more.
+    /// Checks that all due breaks have arrived.
     ///
-    /// # Errors
-    /// If somebody was not told.
+    /// # Errors A break has not arrived.
     pub fn check_told(&self) -> Result<(), String> {
         match self.caches.iter().find_map(|(owner, cache)| Some((owner, cache.owed.as_ref()?))) {
             Some((owner, what)) => Err(format!("caching: {owner:?} was not told of {what}")),
@@ -446,17 +440,16 @@ impl Referee {
         }
     }
 
-    /// A lock is asked for.
+    /// A lock is requested.
     pub fn ask_lock(&mut self, handle: HandleNumber, at: u8, is_exclusive: bool) {
         let file = self.opens.get(&handle).map_or(u32::MAX, |open| open.file);
         let standing = Standing::Possible;
         self.locks.push(LockFact { handle, file, at, is_exclusive, standing });
     }
 
-    /// A lock is held for certain.
+    /// A lock is certainly held.
     ///
-    /// # Errors
-    /// If another is held that does not go with it.
+    /// # Errors A conflicting lock is held.
     pub fn confirm_lock(&mut self, handle: HandleNumber, at: u8) -> Result<(), String> {
         let own = |lock: &&mut LockFact| lock.handle == handle && lock.at == at;
         let Some(lock) = self.locks.iter_mut().rfind(own) else { return Ok(()) };
@@ -474,7 +467,7 @@ impl Referee {
         }
     }
 
-    /// A lock is not certain any more, or has gone.
+    /// A lock is no longer certain, or has ended.
     pub fn doubt_lock(&mut self, handle: HandleNumber, at: u8, standing: Standing) {
         let own = |lock: &&mut LockFact| lock.handle == handle && lock.at == at;
         let live = |lock: &&mut LockFact| !matches!(lock.standing, Standing::Gone(_));
@@ -483,8 +476,7 @@ impl Referee {
         }
     }
 
-    /// Locks by others that are held for certain, and keep an open from reading a range, or from
-    /// writing it: each by its place.
+    /// Other clients' certain locks that prevent an open's read or write, by index.
     pub fn held_against(&self, handle: HandleNumber, at: u8, writes: bool) -> Vec<usize> {
         let file = self.opens.get(&handle).map_or(UNKNOWN, |open| open.file);
         let is_it = |lock: &LockFact| {
@@ -497,15 +489,14 @@ impl Referee {
         locks.map(|(place, _)| place).collect()
     }
 
-    /// The open of a lock, if it is held for certain still.
+    /// The open of a lock, if the lock is still certain.
     pub fn still_held(&self, place: usize) -> Option<HandleNumber> {
         self.locks.get(place).filter(|l| l.standing.excludes()).map(|l| l.handle)
     }
 
-    /// A lock was refused, or what it forbids; `own` ones may be in the way, too.
+    /// A lock, or an operation that a lock prevents, was refused; `own` locks may conflict, too.
     ///
-    /// # Errors
-    /// If nothing can have been in the way.
+    /// # Errors No conflicting lock can have existed.
     pub fn refused_lock(
         &self,
         handle: HandleNumber,
@@ -525,7 +516,7 @@ impl Referee {
         Err(format!("locks: {handle} was refused {at} although nobody holds it"))
     }
 
-    /// A write is asked for. Its value is its own.
+    /// A write is requested. Its value is unique.
     pub fn ask_write(&mut self, file: u32, cell: u8, value: u64, asked: u64) {
         let write = WriteFact { value, asked, answered: None };
         self.writes.entry((file, cell)).or_default().push(write);
@@ -539,10 +530,9 @@ impl Referee {
         }
     }
 
-    /// A cell was found to hold `value`, or nothing yet.
+    /// A cell held `value`, or was empty.
     ///
-    /// # Errors
-    /// If a write that was acknowledged before it was asked for is not in it.
+    /// # Errors The value misses a write that was acknowledged before the request.
     pub fn read(
         &self,
         file: u32,
@@ -556,7 +546,7 @@ impl Referee {
         let found = writes.iter().find(|write| write.value == value);
         let began = match found {
             Some(write) if write.asked <= now => write.answered,
-            // As it was made.
+            // The initial value.
             None if value == 0 => Some(0),
             _ => return Err(format!("data: {value} was read, which nobody wrote")),
         };
@@ -589,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn two_opens_that_do_not_go_together_are_found() {
+    fn conflicting_opens_are_detected() {
         assert!(two(kinds::ALL).confirm(2, Standing::Certain).is_ok());
         assert!(two(kinds::READ).confirm(2, Standing::Certain).unwrap_err().contains("share"));
         let mut kept = two(kinds::READ);
@@ -600,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_without_a_reason_is_found() {
+    fn refusal_without_a_conflict_is_detected() {
         let mut referee = two(kinds::READ);
         assert!(referee.refused_share(2, 5).is_ok());
         referee.doubt(1, Standing::Gone(4));
@@ -609,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn two_who_keep_what_only_one_can_are_found() {
+    fn two_exclusive_caches_are_detected() {
         for (first, second, goes) in [(7, 1, false), (7, 0, true), (3, 3, true), (1, 7, false)] {
             let mut referee = Referee::default();
             referee.grant(Owner::Key(0, 1), 9, first, 1).unwrap();
@@ -633,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn who_relied_on_data_that_has_changed_and_is_not_told_is_found() {
+    fn missing_break_after_a_change_is_detected() {
         let mut referee = Referee::default();
         referee.grant(Owner::Key(0, 1), 9, 1, 5).unwrap();
         referee.owe(Owner::Key(0, 1), 9, 6, "its own");
@@ -646,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn who_relies_on_what_is_not_there_any_more_is_found() {
+    fn stale_cached_data_is_detected() {
         let mut referee = Referee::default();
         let owner = Owner::Key(0, 1);
         referee.grant(owner, 9, 1, 5).unwrap();
@@ -666,11 +656,11 @@ mod tests {
     }
 
     #[test]
-    fn who_may_have_been_silent_for_too_long_may_have_lost_it_and_nobody_else() {
+    fn only_silent_owners_may_lose_their_cache() {
         let mut referee = two(kinds::ALL);
         referee.grant(Owner::Key(0, 1), 9, 7, 5).unwrap();
         referee.tell(Owner::Key(0, 1), 3, Some(100));
-        // Told once more: its time began before.
+        // A repeated break does not restart its time.
         referee.tell(Owner::Key(0, 1), 3, Some(200));
         let file = referee.open(1).unwrap().file;
         let owner = Owner::Handle(1);
@@ -684,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn two_locks_that_do_not_go_together_and_one_that_stays_are_found() {
+    fn conflicting_and_leftover_locks_are_detected() {
         let mut referee = two(kinds::ALL);
         referee.confirm(2, Standing::Certain).unwrap();
         referee.ask_lock(1, 3, false);
@@ -698,7 +688,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_beside_a_delegation_to_read_is_found() {
+    fn writer_beside_a_read_delegation_is_detected() {
         let mut referee = two(kinds::ALL);
         referee.confirm(2, Standing::Certain).unwrap();
         referee.grant(Owner::Key(5, 0), 0, rights::READ, 1).unwrap();
@@ -710,7 +700,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_from_reading_is_held_until_it_is_given_back() {
+    fn exclusive_lock_prevents_reads_until_unlocked() {
         let mut referee = two(kinds::ALL);
         referee.confirm(2, Standing::Certain).unwrap();
         referee.ask_lock(1, 3, false);
@@ -724,7 +714,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_write_is_found_and_one_under_way_may_be_seen_or_not() {
+    fn lost_write_is_detected_but_write_in_flight_is_optional() {
         let mut referee = Referee::default();
         referee.ask_write(0, 0, 11, 1);
         for seen in [0, 11] {

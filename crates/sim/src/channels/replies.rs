@@ -1,4 +1,4 @@
-//! What replies and notices mean for who hears them.
+//! Handles the responses and notifications that clients receive.
 
 use super::Fault;
 use super::link::{Event, Flaw, Purpose, Role};
@@ -58,7 +58,7 @@ impl World {
         if status == NtStatus::SUCCESS {
             return;
         }
-        // It came too late: the server has taken all.
+        // The acknowledgment was too late: the server had revoked everything.
         match what {
             Acknowledgment::Lease(key, _) => self.referee.distrust(Owner::Key(machine, key)),
             Acknowledgment::Oplock(file, _) => {
@@ -190,16 +190,15 @@ impl World {
         }
     }
 
-    /// A CREATE that was answered twice was answered alike, unless its open was used in
-    /// between.
+    /// Checks that a replayed CREATE gets an equal response, unless its open was used in between.
     fn check_equal(&mut self, id: u32, status: NtStatus, body: &[u8]) -> Result<(), String> {
         let Some(Answered { handle, body: first }) = self.created.get(&id) else { return Ok(()) };
-        // Once its client has used the open, the name of its CREATE is forgotten.
+        // Once the client has used the open, the server drops the CreateGuid. MS-SMB2 3.3.5.9.10.
         if status != NtStatus::SUCCESS || self.used.contains(handle) {
             return Ok(());
         }
         self.counts.answered_twice += 1;
-        // Level, action and id; times and sizes may have changed since.
+        // Level, action and id; times and sizes may have changed meanwhile.
         let shown = |body: &[u8]| {
             (body.get(4..8).map(<[u8]>::to_vec), body.get(64..80).map(<[u8]>::to_vec))
         };
@@ -237,7 +236,7 @@ impl World {
                 self.forget_open(id, pending.machine, handle);
                 Ok(true)
             }
-            // The first is under way, or was lost with the server.
+            // The first CREATE is in flight, or was lost with the server.
             NtStatus::FILE_NOT_AVAILABLE | NtStatus::DUPLICATE_OBJECTID if is_repeated => {
                 if !self.again(id, true) {
                     self.lose_op(id);
@@ -256,14 +255,14 @@ impl World {
         }
     }
 
-    /// What was answered by a channel that was given up is answered alike by another.
+    /// Checks that a replay on another channel gets a response equal to that on a given-up channel.
     fn take_equal(&mut self, id: u32, pending: &Pending, message: &[u8]) -> Result<(), String> {
         let Some(handle) = self.machines[pending.machine].handles.get(&pending.op.handle()) else {
             return Ok(());
         };
         let body = message.get(Header::LENGTH..).unwrap_or_default().to_vec();
         let is_named = handle.durable.guid().is_some();
-        // Of an oplock the second answer tells what is asked for, as Samba's does.
+        // The replay's response reports the requested oplock level, as in Samba.
         let is_alike = !matches!(handle.cache, CacheWish::Oplock(_));
         let touches = self.touches.get(&handle.file).copied().unwrap_or_default();
         if is_named {
@@ -280,7 +279,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether something was asked of a file before, and may have been done at any time since.
+    /// True if an earlier request on the file may have been executed at any time since.
     fn is_being_touched(&self, file: u32) -> bool {
         self.pending.values().filter(|p| self.file_of(p.op) == file).count() > 1
     }
@@ -306,7 +305,7 @@ impl World {
             handle.is_persistent = durable == Some(true);
         }
         if lease.is_none() && matches!(handle.cache, CacheWish::Lease(..)) {
-            // It was lost with the server.
+            // The oplock was lost with the server.
             handle.cache = CacheWish::None;
             self.referee.leave_key(number);
         }
@@ -326,7 +325,7 @@ impl World {
 
     fn take_oplock(&mut self, pending: &Pending, handle: &Handle, level: u8) -> Result<(), String> {
         let early = self.machines[pending.machine].early.remove(&handle.id.volatile);
-        // A CREATE that is sent again is told the level that it asks for.
+        // The response to a replayed CREATE reports the requested oplock level.
         let is_repeated = pending.sent > 1 && matches!(pending.op, Op::Create { .. });
         let owner = Owner::Handle(handle.number);
         self.note(format!(
@@ -365,7 +364,7 @@ impl World {
         let known = self.machines[machine].leases.entry(key).or_default();
         let is_breaking = lease.flags & LEASE_BREAK_IN_PROGRESS != 0;
         let Some(v2) = lease.v2 else {
-            // Without an epoch nobody knows what came first.
+            // Without an epoch the order of the messages is unknown.
             if others || known.told >= pending.asked || is_breaking {
                 self.referee.distrust(owner);
                 return Ok(());
@@ -374,7 +373,7 @@ impl World {
         };
         let later = v2.epoch.wrapping_sub(known.epoch).cast_signed();
         if is_breaking && later > 0 {
-            // The notice is on its way.
+            // The break notification is in flight.
             self.referee.distrust(owner);
         } else if !is_breaking && later >= 0 {
             let is_asked = self.referee.cache(owner).is_some_and(|c| c.breaking.is_some());
@@ -383,11 +382,12 @@ impl World {
             }
             known.epoch = v2.epoch;
             if later > 1 {
-                // Something was told that has not arrived: what was read is not kept.
+                // A break notification has not arrived yet, so data read now is not cached.
                 self.referee.distrust(owner);
             }
-            // Only a later epoch gives more than is known. A notice may have this epoch, too: of
-            // a lease that ended before this one began, and whose answer ended this one's break.
+            // Only a later epoch grants more than the known rights. A break notification may have
+            // the same epoch: that of a lease that ended before this one began, and whose end also
+            // ended its break.
             let known = self.referee.cache(owner).filter(|_| later == 0);
             let has = lease.state as u8 & known.map_or(u8::MAX, |cache| cache.rights);
             return self.referee.grant(owner, handle.file, has, self.steps);
@@ -478,10 +478,10 @@ impl World {
             }
             NtStatus::END_OF_FILE if !writes => self.referee.read(file, cell, 0, asked, now)?,
             NtStatus::FILE_LOCK_CONFLICT => {
-                // One's own shared lock is, of a write.
+                // The client's own shared lock prevents a write.
                 self.referee.refused_lock(number, cell, asked, writes)?;
             }
-            // It came after others of a later sequence; or another of it is under way.
+            // A later channel sequence was received, or another transmission is in flight.
             NtStatus::FILE_NOT_AVAILABLE if writes => {
                 let sequence = self.machines[pending.machine].session.as_ref();
                 if sequence.is_none_or(|session| session.sequence == 0) {
@@ -518,7 +518,7 @@ impl World {
             NtStatus::LOCK_NOT_GRANTED if locks => {
                 self.referee.refused_lock(number, cell, pending.asked, false)?;
                 if is_repeated {
-                    // The first may still come.
+                    // The first response may still arrive.
                     Some(LockStatus::Unknown)
                 } else {
                     self.referee.doubt_lock(number, cell, gone);
@@ -538,7 +538,7 @@ impl World {
         Ok(true)
     }
 
-    /// Something is to be given back. MS-SMB2 2.2.23.
+    /// Handles a break notification. MS-SMB2 2.2.23.
     fn handle_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
         let Notice { file, to, lease } = Notice::read(message)?;
         self.counts.breaks += 1;
@@ -603,7 +603,7 @@ impl World {
         }
     }
 
-    /// The session of that id, if it is some machine's.
+    /// The machine of a session, if it still has it.
     pub(super) fn machine_of(&self, session: SessionId) -> Option<usize> {
         let has =
             |m: &&super::machine::Machine| m.session.as_ref().is_some_and(|s| s.id == session);
@@ -611,21 +611,20 @@ impl World {
     }
 }
 
-/// What is to be given back. MS-SMB2 2.2.23.
+/// A break notification. MS-SMB2 2.2.23.
 pub(crate) struct Notice {
-    /// The open, if it is an oplock.
+    /// The open, for an oplock.
     pub file: FileId,
-    /// What is left: a level, or rights of a lease.
+    /// Remaining oplock level, or lease state.
     pub to: u8,
-    /// Key and epoch of a lease, and whether an answer is waited for.
+    /// Lease key, epoch, and whether the server awaits an acknowledgment.
     pub lease: Option<([u8; 16], u16, bool)>,
 }
 
 impl Notice {
-    /// Reads the message.
+    /// Decodes the message.
     ///
-    /// # Errors
-    /// If it is short.
+    /// # Errors The message is short.
     pub(crate) fn read(message: &[u8]) -> Result<Self, String> {
         let short = || "a short notice".to_owned();
         let mut r = Reader::new(message.get(Header::LENGTH..).ok_or_else(short)?);
@@ -648,7 +647,7 @@ impl Notice {
     }
 }
 
-/// The value of the cell that was read. MS-SMB2 2.2.20.
+/// The value in a READ response. MS-SMB2 2.2.20.
 pub(crate) fn read_value(message: &[u8]) -> Option<u64> {
     let offset = usize::from(*message.get(66)?);
     let bytes = message.get(offset..offset + 8)?;

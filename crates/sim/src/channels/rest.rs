@@ -1,5 +1,4 @@
-//! All comes to rest: what the server has is what its clients have; and time
-//! passes.
+//! Quiescence: the server's state matches its clients' knowledge. Then time advances.
 
 use super::link::Purpose;
 use super::machine::{CELL_BYTES, CELLS, DIRECTORY, DurableWish, Handle, KEPT_NANOS, Op, Status};
@@ -7,14 +6,14 @@ use super::referee::{Owner, Referee, Standing};
 use super::world::World;
 use crate::runner::Outcome;
 
-/// How often time passes for passwords that wait, in one rest.
+/// Maximum number of time steps per quiescent state to let delayed password checks finish.
 const JUDGEMENTS_MAX: u32 = 1000;
 const SECOND: u64 = 1_000_000_000;
 /// See [`smb::limits::RECONNECT_WAIT_MAX`].
 const RECONNECT_NANOS: u64 = smb::limits::RECONNECT_WAIT_MAX.as_nanos() as u64;
 
 impl World {
-    /// Lets all come to rest, looks at it, and lets time pass.
+    /// Quiesces the run, checks its state, and advances time.
     pub(super) fn rest(&mut self, goes_on: bool) -> Result<(), String> {
         self.note("all comes to rest".into());
         self.counts.rested += 1;
@@ -22,7 +21,7 @@ impl World {
             self.links.iter().filter(|(_, l)| l.is_given_up).map(|(n, _)| *n).collect();
         given_up.into_iter().try_for_each(|link| self.cut(link))?;
         self.settle()?;
-        // Who comes for what another connection has waits a while for the end of that.
+        // A reconnect to another connection's open waits for the end of that connection.
         if self.pending.values().any(|pending| matches!(pending.op, Op::Steal { .. })) {
             self.pass(RECONNECT_NANOS);
         }
@@ -40,7 +39,7 @@ impl World {
         Ok(())
     }
 
-    /// Passwords that follow wrong ones are judged late: time passes until all are.
+    /// Advances time until all password checks that follow failed ones are finished.
     fn wait_for_judgements(&mut self) -> Result<(), String> {
         for _ in 0..JUDGEMENTS_MAX {
             let sides = self.links.values().filter_map(|link| link.side.as_ref());
@@ -52,7 +51,7 @@ impl World {
         Err("passwords wait that are never judged".into())
     }
 
-    /// The server looks at its clock.
+    /// Runs the server's periodic work.
     fn tick(&mut self) -> Result<(), String> {
         let tick = self.process.tick();
         self.start(0, move || {
@@ -69,7 +68,7 @@ impl World {
             self.note(format!("{silent} did not answer in time"));
         }
         self.pass(seconds * SECOND);
-        // Several times together may be as long.
+        // Several short advances may add up to a long one.
         self.last_leap = self.nanos();
         self.referee.doubt_silent(self.last_leap.saturating_sub(34 * SECOND));
         if self.random.percent(50) { self.tick() } else { Ok(()) }
@@ -88,7 +87,7 @@ impl World {
         self.process.environment.advance(nanos);
     }
 
-    /// What cannot be there any more is forgotten.
+    /// Drops state that can no longer exist.
     fn sweep(&mut self) {
         let now = self.nanos();
         let steps = self.steps;
@@ -98,7 +97,7 @@ impl World {
                 let is_old = Some(handle.session) != present;
                 let is_waiting = matches!(handle.status, Status::Away | Status::Lost) && is_old;
                 let is_over = now > handle.away_since + KEPT_NANOS + SECOND;
-                // Who has not heard the answer does not know.
+                // A client without the response does not know whether its open is durable.
                 let lasts = handle.is_durable || handle.durable != DurableWish::None;
                 !is_waiting || (lasts && !is_over)
             };
@@ -113,7 +112,7 @@ impl World {
         }
     }
 
-    /// What is not answered waits for somebody who is silent, or away.
+    /// Checks that every unanswered request waits for a silent or absent client.
     fn check_unanswered(&self) -> Result<(), String> {
         for (number, link) in &self.links {
             for purpose in link.unanswered() {
@@ -132,7 +131,7 @@ impl World {
         Ok(())
     }
 
-    /// Sessions, channels and opens are those that clients know.
+    /// Compares sessions, channels and opens with the clients' knowledge.
     fn check_sessions(&self) -> Result<(), String> {
         let sessions = self.process.snapshot().sessions;
         let expected = self.machines.iter().filter(|m| m.session.is_some()).count();
@@ -170,10 +169,9 @@ impl World {
         Ok(())
     }
 
-    /// All clients go for good, and nothing is left but what they wrote.
+    /// Disconnects all clients, and checks that only written data is left.
     ///
-    /// # Errors
-    /// What is left, or lost.
+    /// # Errors A description of leftovers or lost data.
     pub(super) fn end(&mut self) -> Result<(), String> {
         for machine in 0..self.machines.len() {
             self.lose_all(machine, Standing::Possible)?;
@@ -193,7 +191,7 @@ impl World {
         self.process.check_nothing_held()
     }
 
-    /// Looks at each file, and what is in its cells.
+    /// Visits each file with the values of its cells.
     fn each_file(
         &self,
         look: impl Fn(&Referee, u32, &dyn Fn(u8) -> u64) -> Result<(), String>,

@@ -1,5 +1,4 @@
-//! What goes wrong: channels that are cut or given up, machines that lose all
-//! of them, a server that dies.
+//! Failures: lost or given-up channels, machines that lose all channels, a server that dies.
 
 use super::machine::{DurableWish, KEPT_NANOS, LockStatus, Op, Status};
 use super::referee::{Owner, Standing};
@@ -7,7 +6,7 @@ use super::world::{World, environment};
 use crate::process::Process;
 
 impl World {
-    /// Lets something happen, seldom.
+    /// Injects a failure with a low probability.
     pub(super) fn trouble(&mut self) -> Result<(), String> {
         let dice = self.random.next() as u32 % 10_000;
         let super::Plan { cuts, losses, deaths, rests, .. } = self.plan;
@@ -26,7 +25,7 @@ impl World {
         }
     }
 
-    /// A channel is cut; or its client believes so.
+    /// Cuts a channel, or lets its client give it up.
     fn lose_one(&mut self) -> Result<(), String> {
         let live = |l: &super::link::Link| !l.is_cut && !l.is_given_up;
         let links: Vec<u32> = self.links.iter().filter(|(_, l)| live(l)).map(|(n, _)| *n).collect();
@@ -38,7 +37,7 @@ impl World {
         self.lose(number, gives_up)
     }
 
-    /// The client goes on without a connection.
+    /// The client continues without a connection.
     pub(super) fn lose(&mut self, number: u32, gives_up: bool) -> Result<(), String> {
         let Some(link) = self.links.get(&number) else { return Ok(()) };
         let (machine, was_given_up) = (link.machine, link.is_given_up);
@@ -75,13 +74,13 @@ impl World {
             .any(|l| l.machine == machine && l.is_ready() && Some(l.session) == session)
     }
 
-    /// The server finds out that a connection is gone.
+    /// The server notices the loss of a connection.
     pub(super) fn cut(&mut self, number: u32) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
         link.is_cut = true;
         match link.side.take() {
             Some(side) => self.end_side(number, side),
-            // A fiber has it, and finds out.
+            // A fiber owns it, and notices the loss.
             None => {
                 link.on_the_way.clear();
                 Ok(())
@@ -89,7 +88,7 @@ impl World {
         }
     }
 
-    /// What was under way by a channel is sent again by another one.
+    /// Retransmits the requests in flight of a lost channel on another channel.
     fn go_on_elsewhere(&mut self, machine: usize, number: u32, gives_up: bool) {
         if let Some(session) = &mut self.machines[machine].session {
             session.sequence = session.sequence.wrapping_add(1);
@@ -104,8 +103,8 @@ impl World {
             let is_named = self.is_named(op);
             let makes = matches!(self.pending[&op].op, Op::Create { .. });
             if makes && (!is_named || gives_up) {
-                // The server may make it without anybody knowing; twice, if what
-                // was believed to be lost comes after the client has used its open.
+                // The server may create an open unknown to its client. It may create two, if the
+                // first transmission arrives after the client has used its open.
                 self.add_unknown_open(machine);
             }
             if makes && !is_named {
@@ -131,7 +130,7 @@ impl World {
         handle.is_some_and(|handle| handle.durable.guid().is_some())
     }
 
-    /// Nobody will know what came of a request.
+    /// The outcome of a request becomes unknowable.
     pub(super) fn lose_op(&mut self, number: u32) {
         let Some(pending) = self.pending.remove(&number) else { return };
         let (machine, handle) = (pending.machine, pending.op.handle());
@@ -149,7 +148,7 @@ impl World {
         }
     }
 
-    /// It may have come back, and wait anew.
+    /// The open may have been reconnected, and may wait anew.
     fn lose_return(&mut self, machine: usize, handle: u32) {
         let now = self.nanos();
         self.referee.doubt(handle, Standing::Possible);
@@ -158,7 +157,7 @@ impl World {
         }
     }
 
-    /// A session is about to end: nothing of it is certain any more.
+    /// A session is about to end, so its state is no longer certain.
     pub(super) fn end_session_soon(&mut self, machine: usize, kept: Standing) {
         if let Some(session) = &mut self.machines[machine].session {
             session.is_ending = true;
@@ -166,7 +165,7 @@ impl World {
         self.distrust(machine, kept);
     }
 
-    /// What a machine has is kept for it, if that was promised, or may be gone.
+    /// A machine's state is preserved if the server promised that, else it may be gone.
     fn distrust(&mut self, machine: usize, kept: Standing) {
         let handles = self.machines[machine].handles.values();
         let present: Vec<(u32, bool)> = handles
@@ -181,7 +180,7 @@ impl World {
         }
     }
 
-    /// A machine has no connection any more, or no session.
+    /// A machine has lost all connections, or its session.
     pub(super) fn lose_all(&mut self, machine: usize, kept: Standing) -> Result<(), String> {
         self.distrust(machine, kept);
         let own = |l: &super::link::Link| l.machine == machine && !l.is_cut;
@@ -200,11 +199,11 @@ impl World {
         let lost: Vec<u32> = self.pending.iter().filter(|(_, p)| own(p)).map(|(n, _)| *n).collect();
         self.machines[machine].again.clear();
         for number in lost {
-            // Its name is good for another session, too.
+            // A CREATE with a CreateGuid is also valid in another session.
             let makes = matches!(self.pending[&number].op, Op::Create { .. });
             if makes && self.is_named(number) && self.random.percent(60) {
                 if let Some(pending) = self.pending.get_mut(&number) {
-                    // To another session it is answered with another id.
+                    // In another session the response has another id.
                     pending.unheard = None;
                 }
                 self.again(number, false);
@@ -228,7 +227,7 @@ impl World {
         self.sent_back.retain(|(_, of, _)| *of != number);
     }
 
-    /// The process dies and is started again.
+    /// The server process dies and is restarted.
     fn die(&mut self) -> Result<(), String> {
         self.note("the process dies".into());
         self.counts.died += 1;
@@ -248,7 +247,7 @@ impl World {
         Ok(())
     }
 
-    /// What does not outlive the server is gone; what may begins to wait anew.
+    /// Ends state that does not survive the server. The rest waits for its clients anew.
     fn settle_fates(&mut self, nanos: u64) {
         let steps = self.steps;
         for machine in &mut self.machines {
@@ -273,7 +272,7 @@ impl World {
         }
     }
 
-    /// Lets what still runs of a dead process run out: it reaches nothing.
+    /// Runs the fibers of a dead process to their end; their effects are discarded.
     fn bury(&mut self) -> Result<(), String> {
         self.process.environment.calm();
         self.process.environment.forget_journal();
@@ -282,7 +281,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether an open that was promised to wait must still do so.
+    /// True if the server must still preserve an open.
     pub(super) fn must_wait(&self, handle: &super::machine::Handle) -> bool {
         let margin = KEPT_NANOS / 20;
         handle.is_persistent && self.nanos() < handle.away_since + KEPT_NANOS - margin

@@ -1,4 +1,4 @@
-//! One run: machines, connections, the server's process, and who is next.
+//! One run: machines, connections, the server's process, and the choice of the next action.
 
 use super::journal::Journal;
 use super::link::{Link, Role};
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire::crypto::SigningKey;
 
-/// Steps of one way to rest.
+/// Maximum number of steps to quiescence.
 const REST_STEPS_MAX: u64 = 20_000;
-/// Who sleeps longer than this sleeps until somebody has been waited for in vain.
+/// Longer sleeps are break timeouts, which end only after all other work.
 const NAP_NANOS: u64 = 1_000_000_000;
 
-/// How often what has happened.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub struct Counts {
@@ -45,7 +45,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Each by its name.
+    /// All counters with their names.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 18] {
         [
@@ -70,7 +70,7 @@ impl Counts {
         ]
     }
 
-    /// Adds those of another run.
+    /// Adds another run's counters.
     pub fn add(&mut self, other: &Self) {
         let Self { answered, opened, breaks, silent, bound, refused_binds, .. } = other;
         self.answered += answered;
@@ -94,35 +94,35 @@ impl Counts {
     }
 }
 
-/// A request that is not answered.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub struct Pending {
-    /// Whose.
+    /// Its machine.
     pub machine: usize,
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// When it was asked for first.
+    /// The step of its first transmission.
     pub asked: u64,
-    /// By which connection it was sent last.
+    /// The connection of its last transmission.
     pub link: u32,
-    /// How often it was sent.
+    /// Number of transmissions.
     pub sent: u32,
-    /// How often its file was touched before.
+    /// Number of earlier operations on its file.
     pub touches: u64,
-    /// The reply by a connection that was given up.
+    /// The response on a connection that the client had given up.
     pub unheard: Option<Vec<u8>>,
 }
 
-/// The first answer to a named CREATE.
+/// The first response to a CREATE with a CreateGuid.
 #[derive(Debug)]
 pub struct Answered {
-    /// The open that came of it.
+    /// The resulting open.
     pub handle: HandleNumber,
     /// The message without its header.
     pub body: Vec<u8>,
 }
 
-/// What can be next.
+/// A possible next action.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     SetUp(u32),
@@ -139,15 +139,15 @@ enum Action {
 
 /// A run.
 pub struct World {
-    /// What it is like.
+    /// Its parameters.
     pub plan: Plan,
-    /// What clients know of each other without knowing it.
+    /// Compares the clients' knowledge.
     pub referee: Referee,
-    /// The last things that happened.
+    /// The last events.
     pub log: VecDeque<String>,
-    /// Steps made.
+    /// Number of steps.
     pub steps: u64,
-    /// What has happened.
+    /// Event counters.
     pub counts: Counts,
     pub(super) random: Random,
     pub(super) base: Instant,
@@ -157,27 +157,26 @@ pub struct World {
     pub(super) machines: Vec<Machine>,
     pub(super) links: BTreeMap<u32, Link>,
     pub(super) pending: BTreeMap<u32, Pending>,
-    /// The keys of sessions' first channels, by session.
+    /// Keys of the sessions' first channels.
     pub(super) keys: BTreeMap<u64, Arc<SigningKey>>,
-    /// What was given back and not answered: by which connection, whose.
+    /// Acknowledgments in flight: connection, machine, contents.
     pub(super) sent_back: Vec<(u32, usize, Acknowledgment)>,
-    /// Named CREATEs that were answered.
+    /// CREATEs with a CreateGuid that were answered.
     pub(super) created: BTreeMap<u32, Answered>,
-    /// Opens that something was asked of.
+    /// Opens that were used.
     pub(super) used: BTreeSet<HandleNumber>,
-    /// When much time passed last.
+    /// Time of the last long advance.
     pub(super) last_leap: u64,
     pub(super) touches: BTreeMap<u32, u64>,
-    /// The next number of anything that has one.
+    /// Next number of any object.
     pub(super) next: u32,
     pub(super) asks: bool,
 }
 
 impl World {
-    /// The run of a seed, at its beginning.
+    /// The initial state of a seed's run.
     ///
-    /// # Errors
-    /// If the tree cannot be set up.
+    /// # Errors The tree cannot be created.
     pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
         let journal = Arc::new(Journal::new(plan.fault == Some(Fault::Journal)));
         let environment = environment(&plan, &mut random, base, 0, &journal);
@@ -208,10 +207,9 @@ impl World {
         })
     }
 
-    /// Runs to the end and checks what is left.
+    /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
         while self.steps < self.plan.steps {
             self.trouble()?;
@@ -239,7 +237,7 @@ impl World {
         self.process.environment.nanos()
     }
 
-    /// A new connection of a machine.
+    /// Creates a connection of a machine.
     pub(super) fn connect(&mut self, machine: usize, role: Role) -> u32 {
         let number = self.number();
         let Machine { dialect, guid, user, .. } = &self.machines[machine];
@@ -250,7 +248,7 @@ impl World {
         number
     }
 
-    /// Goes on until nothing can be done without asking for more, or waiting long.
+    /// Advances until no action is possible without a new request or a long wait.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let end = self.steps + REST_STEPS_MAX;
         self.asks = false;
@@ -263,7 +261,7 @@ impl World {
         Ok(())
     }
 
-    /// Does one of the things that can be next; false if there is none.
+    /// Performs one of the possible actions; false if there is none.
     fn advance(&mut self) -> Result<bool, String> {
         self.steps += 1;
         self.process.environment.advance(self.random.next() % 200_000);
@@ -342,7 +340,7 @@ impl World {
         }
     }
 
-    /// The connections that a machine can send requests by.
+    /// The connections on which a machine can send requests.
     pub(super) fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
         let session = self.machines[machine].session.as_ref().map(|session| session.id);
         let is_ready = move |link: &Link| {
@@ -415,7 +413,7 @@ impl World {
         }
     }
 
-    /// The server notices that a connection is gone.
+    /// The server notices the loss of a connection.
     pub(super) fn end_side(&mut self, number: u32, side: Box<ServerSide>) -> Result<(), String> {
         self.links.remove(&number);
         self.start(number, move || {
@@ -425,7 +423,7 @@ impl World {
     }
 }
 
-/// The surroundings of one life of the process.
+/// The environment of one server process.
 pub(super) fn environment(
     plan: &Plan,
     random: &mut Random,

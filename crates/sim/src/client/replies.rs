@@ -1,4 +1,4 @@
-//! What is right about a reply.
+//! Checks of SMB responses.
 
 use super::*;
 
@@ -45,14 +45,14 @@ impl Client {
         match expected.purpose {
             Purpose::SetUp => self.take_set_up(header, message),
             Purpose::Echo if header.status == NtStatus::SUCCESS => Ok(()),
-            // Closed meanwhile, or too late.
+            // The open was closed meanwhile, or the acknowledgment was late.
             Purpose::Acknowledge => Ok(()),
             Purpose::Echo => Err(format!("ECHO failed: {header:?}")),
             Purpose::Asked(request) => self.take_answer(&request, header, message, history),
         }
     }
 
-    /// An oplock is to be given back. MS-SMB2 2.2.23.1.
+    /// Handles an oplock break notification. MS-SMB2 2.2.23.1.
     fn take_break(&mut self, header: &Header, message: &[u8]) -> Result<(), String> {
         if header.status != NtStatus::SUCCESS || header.credits != 0 {
             return Err(format!("not a notice: {header:?}"));
@@ -63,7 +63,7 @@ impl Client {
         let file = FileId { persistent, volatile };
         let open = self.opens.iter().find(|(_, known)| **known == file).map(|(open, _)| *open);
         match open {
-            // Level II goes without being given back.
+            // A level II oplock breaks without an acknowledgment.
             Some(open) if !self.exclusive.contains(&open) => Ok(()),
             _ => {
                 self.breaks.push_back((file, level));
@@ -75,7 +75,8 @@ impl Client {
     fn check_signature(&self, header: &Header, message: &[u8]) -> Result<(), String> {
         let Some(key) = &self.signing else { return Ok(()) };
         if header.status == NtStatus::PENDING {
-            // Its signature would share a nonce with that of the final reply. MS-SMB2 3.3.4.1.1.
+            // A signed interim response would share its nonce with the final response. MS-SMB2
+            // 3.3.4.1.1.
             let is_bare = !header.flags.contains(Flags::SIGNED) && header.signature == [0; 16];
             return if is_bare { Ok(()) } else { Err(format!("signed: {header:?}")) };
         }
@@ -85,8 +86,7 @@ impl Client {
         Err(format!("the signature is missing or wrong: {header:?}"))
     }
 
-    /// A request costs one credit and gets what it asked for, at least one,
-    /// once.
+    /// Checks that a request costs one credit and gets what it asked for, at least one, once.
     fn check_credits(&mut self, header: &Header, expected: &Outstanding) -> Result<(), String> {
         let due = if expected.async_id.is_some() { 0 } else { expected.credits.max(1) };
         self.credits += u32::from(header.credits);
@@ -129,7 +129,7 @@ impl Client {
         message: &[u8],
         history: &mut History,
     ) -> Result<(), String> {
-        // The CREATE before it failed, so it did too, and was not begun.
+        // The preceding CREATE failed, so the operation failed unexecuted.
         let before = request.op.open().and_then(|open| self.failed.get(&open)).copied();
         if let Some(status) = before {
             if status != header.status {
@@ -158,7 +158,7 @@ impl Client {
     }
 }
 
-/// What a final reply says.
+/// Decodes the outcome of a final response.
 fn answer_of(request: &Request, status: NtStatus, message: &[u8]) -> Result<Answer, String> {
     if status != NtStatus::SUCCESS {
         return Ok(Answer::Status(status.0));

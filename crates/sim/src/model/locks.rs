@@ -2,26 +2,26 @@
 
 use super::{Cells, File, OpId};
 
-/// A range that is locked.
+/// A locked range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lock {
-    /// By which open.
+    /// Its open.
     pub open: OpId,
-    /// Which cells.
+    /// Its cells.
     pub cells: Cells,
-    /// Against reading too.
+    /// Exclusive lock.
     pub exclusive: bool,
 }
 
 impl File {
-    /// Whether a lock cannot be had now.
+    /// True if a lock conflicts with the present ones.
     #[must_use]
     pub fn is_locked_against(&self, wanted: &Lock) -> bool {
         self.locks.iter().any(|held| {
             held.cells.overlaps(wanted.cells)
                 && match (held.exclusive, wanted.exclusive) {
                     (false, false) => false,
-                    // One may put a shared lock over one's own exclusive one.
+                    // An open may take a shared lock over its own exclusive one.
                     (true, false) => held.open != wanted.open,
                     (_, true) => true,
                 }
@@ -33,7 +33,7 @@ impl File {
         self.locks.sort_unstable();
     }
 
-    /// Gives back one lock of just this range: an exclusive one first.
+    /// Unlocks one lock of exactly this range, an exclusive one first.
     pub(super) fn unlock(&mut self, open: OpId, cells: Cells) -> bool {
         let of =
             |exclusive| self.locks.iter().position(|held| *held == Lock { open, cells, exclusive });
@@ -52,7 +52,7 @@ impl File {
         !self.locks.iter().any(|l| l.open != open && l.exclusive && l.cells.overlaps(cells))
     }
 
-    /// One's own shared locks forbid it too.
+    /// An open's own shared locks prevent writes, too.
     pub(super) fn may_write(&self, open: OpId, cells: Cells) -> bool {
         cells.count == 0
             || !self

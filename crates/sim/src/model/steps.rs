@@ -7,7 +7,7 @@ use super::{
 use wire::fscc;
 use wire::ntstatus::NtStatus;
 
-/// What may follow.
+/// Possible next states.
 type After = Vec<(State, Progress)>;
 
 fn done(state: &State, answer: Answer) -> After {
@@ -22,7 +22,7 @@ fn then(state: State, stage: u8, file: OpId) -> After {
     vec![(state, Progress::At(stage, file))]
 }
 
-/// What changes with a file, and success.
+/// Changes a file, and succeeds.
 fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> After {
     let mut state = state.clone();
     state.with_file(file, run);
@@ -30,7 +30,7 @@ fn change(state: &State, file: OpId, run: impl FnOnce(&mut File)) -> After {
 }
 
 impl State {
-    /// All that the next step of a request may lead to; nothing if it must wait.
+    /// All possible results of a request's next step; empty if it must wait.
     #[must_use]
     pub fn step(&self, request: &Request, progress: &Progress, rules: Rules) -> After {
         let (stage, file) = match progress {
@@ -51,7 +51,7 @@ impl State {
         }
     }
 
-    /// The first step on an open that is there: rights, and what is checked at once.
+    /// The first step on an existing open: access checks.
     fn begin(&self, request: &Request, open: &Open, rules: Rules) -> After {
         let file = open.file;
         let Some(content) = self.files.get(&file) else { return done(self, Answer::Any) };
@@ -129,7 +129,7 @@ impl State {
     }
 
     fn read(&self, file: OpId, cells: Cells) -> Answer {
-        // Closed and removed meanwhile: its content is nobody's any more.
+        // The file was closed and removed meanwhile, so the contents are undefined.
         let Some(file) = self.files.get(&file) else { return Answer::Any };
         let range = usize::from(cells.at)..usize::from(cells.end()).min(file.cells.len());
         match file.cells.get(range) {
@@ -169,7 +169,7 @@ impl State {
         }
     }
 
-    /// Stage 1 waits; stage 2 has the lock, and may have to give it back.
+    /// Stage 1 waits; stage 2 holds the lock, and may have to release it.
     fn wait_for_lock(&self, request: &Request, stage: u8, file: OpId) -> After {
         let Op::Lock { open, lock, exclusive, .. } = request.op else { return Vec::new() };
         let wanted = Lock { open, cells: lock, exclusive };
@@ -205,7 +205,7 @@ impl State {
         let forbids =
             |(id, o): (OpId, &Open)| id != open && o.access != 0 && o.share & kinds::DELETE == 0;
         if !self.opens.contains_key(&open) {
-            // Closed by its own client meanwhile, and perhaps removed.
+            // The client closed the open meanwhile, and the file may be removed.
             let mut after = refused(self, NtStatus::FILE_DELETED);
             after.extend(refused(self, NtStatus::OBJECT_NAME_NOT_FOUND));
             return after;
@@ -230,7 +230,7 @@ impl State {
         done(&state, Answer::success())
     }
 
-    /// Stage 1 ends what the open holds; stage 2 removes the file.
+    /// Stage 1 releases the open; stage 2 removes the file.
     fn close(&self, open: OpId, stage: u8, file: OpId) -> After {
         let mut state = self.clone();
         if stage == 1 {
@@ -243,8 +243,7 @@ impl State {
         done(&state, Answer::success())
     }
 
-    /// Stage 1 enters the open of a file that was made for it; stage 2 cuts
-    /// a file that is replaced.
+    /// Stage 1 adds the open of a newly created file; stage 2 truncates a replaced file.
     fn create(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> After {
         let Op::Create { name, access, disposition, doomed, .. } = request.op else {
             return Vec::new();
@@ -273,9 +272,8 @@ impl State {
         }
     }
 
-    /// Others may have been faster than who made the file: it is opened, and
-    /// its maker may have to ask them for what they keep of it; or it is gone.
-    /// Then all begins anew.
+    /// Another client may open the new file before its creator. Then the creator may have to break
+    /// that client's cache, or the file may be gone, and the creation starts over.
     fn enter_made(&self, request: &Request, file: OpId) -> After {
         let mut after = match self.acquire(request, file) {
             Err(status) => refused(self, status),
@@ -311,7 +309,7 @@ impl State {
         if self.files.get(&file).is_none_or(|f| f.is_doomed) {
             return Err(NtStatus::DELETE_PENDING);
         }
-        // Cutting a file to nothing is a write that others may forbid.
+        // Truncation is a write, which a share mode may prevent.
         let used = access | if replaces(disposition) { kinds::WRITE } else { 0 };
         if self.conflicts(file, used, share) {
             return Err(NtStatus::SHARING_VIOLATION);
@@ -324,7 +322,7 @@ impl State {
     }
 }
 
-/// What was done. MS-SMB2 2.2.14.
+/// Create action. MS-SMB2 2.2.14.
 const FILE_SUPERSEDED: u32 = 0;
 const FILE_OPENED: u32 = 1;
 const FILE_CREATED: u32 = 2;

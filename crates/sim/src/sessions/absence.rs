@@ -1,16 +1,17 @@
-//! Machines that are away for longer than their lease: what they have is kept for them until
-//! somebody needs it, and then they lose all of it. RFC 8881 8.3, 8.4.3.
+//! Machines that are absent for longer than their lease. The server keeps their state as a courtesy
+//! until another client needs it, and then revokes all of it. RFC 8881 8.3, 8.4.3.
 
 use super::Fault;
 use super::machine::{Machine, NAMES, Op, Presence};
 use super::world::World;
 
 const SECOND: u64 = 1_000_000_000;
-/// How long a machine is away at least, in pieces within which all others say that they are there.
+/// Minimum absence of a machine, in pieces after each of which all others renew their leases.
 const ABSENCE_SECONDS: [u64; 4] = [31; 4];
 
 impl World {
-    /// Perhaps a machine goes, while all is at rest, and comes back when its lease is over.
+    /// May make a machine absent while the run is quiescent; it returns after its lease has
+    /// expired.
     pub(super) fn absence(&mut self) -> Result<(), String> {
         if !self.random.percent(self.plan.absences) {
             return Ok(());
@@ -22,7 +23,7 @@ impl World {
         self.counts.away += 1;
         self.note(|| format!("{number} is away"));
         let machine = &mut self.machines[number];
-        // Who has nothing is forgotten when its lease is over.
+        // The server drops a client without state when its lease expires.
         let has_nothing = machine.opens.is_empty() && machine.delegations.is_empty();
         machine.presence = Presence::Away { is_needed: has_nothing };
         self.cut_all_of(number);
@@ -34,7 +35,7 @@ impl World {
         Ok(())
     }
 
-    /// All machines that are there say so.
+    /// Renews the leases of all present machines.
     pub(super) fn renew_all(&mut self) -> Result<(), String> {
         for number in 0..self.machines.len() {
             if self.machines[number].is_in_session() {
@@ -50,7 +51,7 @@ impl World {
         links.into_iter().for_each(|link| self.cut(link));
     }
 
-    /// A machine comes back, and does not know yet whether it has anything still.
+    /// A machine returns, without knowing whether its state still exists.
     pub(super) fn come_back(&mut self, number: usize) {
         if let Presence::Away { is_needed } = self.machines[number].presence {
             self.note(|| format!("{number} is back"));
@@ -58,7 +59,7 @@ impl World {
         }
     }
 
-    /// Whoever is away loses what it has if somebody asks for this.
+    /// Absent machines lose their state if this operation conflicts with it.
     pub(super) fn need(&mut self, asks: usize, op: Op) {
         let Op::Open { file, writes, .. } = op else { return };
         for machine in self.machines.iter_mut().filter(|machine| machine.number != asks) {
@@ -71,7 +72,7 @@ impl World {
         }
     }
 
-    /// A machine has heard that its session is there.
+    /// A machine learns that its session still exists.
     pub(super) fn found_again(&mut self, number: usize) {
         let presence = std::mem::replace(&mut self.machines[number].presence, Presence::Here);
         if presence != Presence::Here {
@@ -79,11 +80,10 @@ impl World {
         }
     }
 
-    /// A machine has heard that its session is not there any more: it begins anew. What it asked
-    /// for meanwhile was not done.
+    /// A machine learns that its session is gone, and starts over. Its requests meanwhile were not
+    /// executed.
     ///
-    /// # Errors
-    /// If nobody needed what it had.
+    /// # Errors No other client needed its state.
     pub(super) fn lose(&mut self, number: usize) -> Result<(), String> {
         let presence = self.machines[number].presence;
         if presence != (Presence::Unsure { is_needed: true }) {

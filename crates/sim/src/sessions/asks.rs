@@ -1,14 +1,14 @@
-//! What machines ask for, and what goes wrong.
+//! Requests of machines, and failures.
 
 use super::Fault;
 use super::machine::{NAMES, Op};
 use super::world::World;
 
-/// Opens that a machine has at most.
+/// Maximum number of opens per machine.
 const OPENS_MAX: usize = 4;
 
 impl World {
-    /// Connections are cut, and slots wanted back.
+    /// Cuts connections, and changes the target number of slots.
     pub(super) fn trouble(&mut self) {
         let draw = |world: &mut Self, often: u32| world.random.next() % 10_000 < u64::from(often);
         let alive = |world: &Self| -> Vec<(u32, usize)> {
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// A machine asks for something, or once more for what it was told.
+    /// Lets a machine send a request, or repeat an answered one.
     pub(super) fn ask(&mut self, machine: usize) {
         if self.plan.fault == Some(Fault::Slots) {
             self.machines[machine].slots_max = self.plan.slots;
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// A machine sends again what was answered, as if it had not heard.
+    /// A machine repeats an answered request, as if it had not received the reply.
     fn doubt(&mut self, machine: usize) {
         let count = self.machines[machine].slots_max as usize;
         let slots = self.machines[machine].slots.iter_mut().take(count).enumerate();
@@ -81,7 +81,7 @@ impl World {
                 if of_it.unsure.contains(&from) {
                     return None;
                 }
-                // What is in vain is asked for, too, now and then.
+                // Sometimes the machine sends a request that must fail.
                 let is_there = of_it.names.contains(&from) != self.random.percent(10);
                 let op = match is_there {
                     false => Op::Make(from),
@@ -117,7 +117,7 @@ impl World {
         })
     }
 
-    /// A machine sends again what was lost with a connection, or came too early.
+    /// A machine retransmits a request that was lost with a connection, or arrived too early.
     pub(super) fn send_again(&mut self, machine: usize) {
         let slots: Vec<u32> = self.machines[machine].waits_to_send(self.due()).collect();
         if !slots.is_empty() {
@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// A machine gives back what it was asked for.
+    /// A machine returns a recalled delegation.
     pub(super) fn give_back(&mut self, machine: usize) {
         let Some(delegation) = self.machines[machine].asked_back() else { return };
         if self.machines[machine].free_slot().is_none() {

@@ -1,110 +1,109 @@
-//! A client machine: what it knows of its session, its slots, its names, its opens and
-//! delegations.
+//! A client machine: its knowledge of its session, slots, names, opens and delegations.
 
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::nfs::{SessionId, StateId};
 
-/// Names that a machine may have in its own directory.
+/// Number of names in a machine's own directory.
 pub const NAMES: u8 = 6;
-/// Slots of a callback channel.
+/// Slots of the backchannel.
 pub const CALLBACK_SLOTS: usize = 16;
 
-/// What a machine asks for.
+/// A request of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A new file in its own directory.
+    /// Creates a file in its own directory.
     Make(u8),
-    /// It goes.
+    /// Removes a file.
     Remove(u8),
-    /// It has another name.
+    /// Renames a file.
     Rename(u8, u8),
-    /// What is there.
+    /// Lists its directory.
     List,
-    /// A shared file is opened.
+    /// Opens a shared file.
     Open { file: u8, writes: bool, number: u32 },
-    /// An open ends.
+    /// Closes an open.
     Close { file: u8, number: u32, state_id: StateId },
-    /// A delegation ends.
+    /// Returns a delegation.
     GiveBack { file: u8, state_id: StateId },
-    /// Nothing: the machine is there.
+    /// Renews the lease.
     Renew,
-    /// It has nothing to take back.
+    /// RECLAIM_COMPLETE without anything to reclaim.
     Complete,
 }
 
 impl Op {
-    /// Whether the answer is to be kept for a retry.
+    /// True if the server must cache the reply for a retry.
     pub fn is_kept(self) -> bool {
         !matches!(self, Self::List)
     }
 }
 
-/// A request that was not answered yet.
+/// A request in flight.
 #[derive(Clone, Debug)]
 pub struct UnderWay {
-    /// What it asks.
+    /// The request.
     pub op: Op,
-    /// Its number as a call.
+    /// Transaction id.
     pub xid: u32,
-    /// How often it was sent.
+    /// Number of transmissions.
     pub sent: u32,
-    /// By which connection it was sent last.
+    /// The connection of its last transmission.
     pub link: u32,
-    /// In which step it was sent first.
+    /// The step of its first transmission.
     pub since: u64,
-    /// It is to be sent again, not before this step.
+    /// The earliest step of its retransmission.
     pub again: Option<u64>,
-    /// It was answered so: it is sent again as if it had not been heard.
+    /// The reply, if the machine repeats an answered request.
     pub heard: Option<Bytes>,
 }
 
 /// A slot, as its machine knows it.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
-    /// The number of the latest request.
+    /// Sequence id of the latest request.
     pub sequence: u32,
-    /// The request at work.
+    /// The request in flight.
     pub under_way: Option<UnderWay>,
-    /// The latest request that was answered, and how.
+    /// The latest answered request, and its reply.
     pub last: Option<(UnderWay, Bytes)>,
 }
 
 /// An open of a shared file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Open {
-    /// Which file.
+    /// The file.
     pub file: u8,
-    /// It is for writing, too.
+    /// It includes write access.
     pub writes: bool,
-    /// What the server calls it.
+    /// State id of the open.
     pub state_id: StateId,
 }
 
 /// A delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delegation {
-    /// Of which file.
+    /// The file.
     pub file: u8,
-    /// It is for writing, too.
+    /// Write delegation.
     pub writes: bool,
-    /// What the server calls it.
+    /// State id of the delegation.
     pub state_id: StateId,
-    /// It was asked back.
+    /// The server has recalled it.
     pub is_asked: bool,
 }
 
-/// Whether a machine is there.
+/// Presence of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It is, and was within its lease.
+    /// Present, within its lease.
     Here,
-    /// It says nothing, for longer than its lease.
+    /// Absent, for longer than its lease.
     Away {
-        /// Somebody has asked for what only it may have, or it has nothing.
+        /// Another client needs its state, or it has none.
         is_needed: bool,
     },
-    /// It has come back, and has not heard yet whether its session is there.
+    /// Back, without knowing whether its session still exists.
     Unsure {
         /// See [`Presence::Away`].
         is_needed: bool,
@@ -118,40 +117,40 @@ pub struct Machine {
     pub number: usize,
     /// Its session.
     pub session: Option<SessionId>,
-    /// Whether it is there.
+    /// Its presence.
     pub presence: Presence,
-    /// It has said that it has nothing to take back, and may ask for more.
+    /// RECLAIM_COMPLETE has succeeded.
     pub is_complete: bool,
-    /// The slots that it ever used.
+    /// All slots that it has used.
     pub slots: Vec<Slot>,
-    /// How many of them it may use.
+    /// Number of slots that it may use.
     pub slots_max: u32,
-    /// The last step in which it heard of fewer.
+    /// The last step in which the server reduced that number.
     pub fewer_since: u64,
-    /// Names that are there for certain.
+    /// Names that certainly exist.
     pub names: BTreeSet<u8>,
-    /// Names that something is done to.
+    /// Names with a change in flight.
     pub unsure: BTreeSet<u8>,
-    /// When something was begun or ended last that is done to a name.
+    /// The last step in which a change of a name was requested or answered.
     pub touched: BTreeMap<u8, u64>,
-    /// How many of its requests were answered.
+    /// Number of its answered requests.
     pub done: u64,
-    /// Opens that it uses.
+    /// Its opens.
     pub opens: BTreeMap<u32, Open>,
-    /// Delegations that it has.
+    /// Its delegations.
     pub delegations: BTreeMap<[u8; 12], Delegation>,
-    /// Delegations that it had.
+    /// Its former delegations.
     pub given_back: BTreeSet<[u8; 12]>,
-    /// The number of the latest callback of each slot.
+    /// Sequence id of the latest callback per slot.
     pub callbacks: [u32; CALLBACK_SLOTS],
-    /// It was told that callbacks do not reach it.
+    /// The server reported that its callback path is down.
     pub is_deaf: bool,
-    /// When it sent a request last, in nanoseconds.
+    /// Time of its last request, in nanoseconds.
     pub spoke_at: u64,
 }
 
 impl Machine {
-    /// One that knows nothing yet.
+    /// A machine that knows nothing yet.
     pub fn new(number: usize) -> Self {
         Self {
             number,
@@ -174,13 +173,13 @@ impl Machine {
         }
     }
 
-    /// Whether it can ask for something.
+    /// True if it can send requests.
     pub fn is_in_session(&self) -> bool {
         self.session.is_some() && !matches!(self.presence, Presence::Away { .. })
     }
 
-    /// Whether it has a delegation that another's open of this file ends. One whose return is in
-    /// flight may be met by an open that overtakes the return.
+    /// True if it has a delegation that another client's open of this file must recall. A
+    /// delegation whose return is in flight counts, because the open may overtake the return.
     pub fn has_against(&self, file: u8, writes: bool) -> bool {
         let returns = |of: &UnderWay| matches!(of.op, Op::GiveBack { file: at, .. } if at == file);
         let is_returning = self.under_way().any(|(_, one)| returns(one));
@@ -188,7 +187,7 @@ impl Machine {
         is_returning || self.delegations.values().any(has)
     }
 
-    /// A slot that it may use and does not.
+    /// A free slot.
     pub fn free_slot(&mut self) -> Option<u32> {
         let count = self.slots_max as usize;
         if self.slots.len() < count {
@@ -198,32 +197,32 @@ impl Machine {
         u32::try_from(free).ok()
     }
 
-    /// The highest slot that is in use, with this one.
+    /// The highest slot id in use, including this one.
     pub fn highest(&self, at: u32) -> u32 {
         let used = self.slots.iter().rposition(|slot| slot.under_way.is_some()).unwrap_or(0);
         at.max(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
-    /// All requests that are not answered, and their slots.
+    /// All requests in flight, with their slots.
     pub fn under_way(&self) -> impl Iterator<Item = (u32, &UnderWay)> {
         let slots = (0..).zip(&self.slots);
         slots.filter_map(|(at, slot)| Some((at, slot.under_way.as_ref()?)))
     }
 
-    /// Whether a request waits to be sent again in this step.
+    /// Requests whose retransmission is due in this step.
     pub fn waits_to_send(&self, step: u64) -> impl Iterator<Item = u32> + '_ {
         let is_due = move |one: &UnderWay| one.again.is_some_and(|due| due <= step);
         self.under_way().filter(move |(_, one)| is_due(one)).map(|(at, _)| at)
     }
 
-    /// What was asked back and is still there.
+    /// A recalled delegation that is not returned yet.
     pub fn asked_back(&self) -> Option<Delegation> {
         self.delegations.values().find(|one| one.is_asked).copied()
     }
 
-    /// It is told how many slots it may use, in the answer to a request of this step.
+    /// The reply to a request of this step reports the number of usable slots.
     ///
-    /// What was asked before it heard of fewer may be older than that.
+    /// A request from before the last reduction may report an older number.
     pub fn hear_slots(&mut self, highest: u32, since: u64, now: u64) {
         let count = highest + 1;
         if count < self.slots_max {

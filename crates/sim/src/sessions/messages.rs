@@ -1,4 +1,4 @@
-//! What machines send: records of COMPOUND, and answers to callbacks. RFC 8881 2.10, 18, 20.
+//! Messages of machines: COMPOUND records, and replies to callbacks. RFC 8881 2.10, 18, 20.
 
 use super::machine::{Op, Slot};
 use bytes::Bytes;
@@ -16,15 +16,15 @@ use wire::nfs::rpc::{AuthFlavor, AuthSys, Call, Groups, OpaqueAuth, put_success}
 use wire::nfs::xdr::{List, Opaque, XdrWriter};
 use wire::nfs::{Bitmap4, ClientId, NfsStatus, SessionId, StateId, StateOwner, Verifier};
 
-/// The share that all work in.
+/// The common share.
 pub const SHARE: &[u8] = b"share";
 
-/// The directory that a machine has for itself.
+/// A machine's own directory.
 pub fn own_directory(machine: usize) -> String {
     format!("d{machine}")
 }
 
-/// A file that all machines open.
+/// A shared file.
 pub fn shared_file(file: u8) -> String {
     format!("f{file}")
 }
@@ -34,7 +34,7 @@ pub fn own_name(name: u8) -> String {
     format!("n{name}")
 }
 
-/// A record that calls COMPOUND.
+/// A record with a COMPOUND call.
 pub fn record(xid: u32, operations: &[Operation<'_>]) -> Bytes {
     let mut body = Vec::new();
     let groups = Groups::new(&[]);
@@ -56,7 +56,7 @@ pub fn record(xid: u32, operations: &[Operation<'_>]) -> Bytes {
     out.into()
 }
 
-/// Who a machine is.
+/// EXCHANGE_ID of a machine.
 pub fn introduction(machine: usize) -> Bytes {
     let name = format!("machine {machine}");
     let client_owner =
@@ -70,7 +70,7 @@ pub fn introduction(machine: usize) -> Bytes {
     record(1, &[Operation::ExchangeId(args)])
 }
 
-/// A session with callbacks by the same connection; `sequence_id` is what the client was told.
+/// CREATE_SESSION with callbacks on the same connection. `sequence_id` comes from EXCHANGE_ID.
 pub fn new_session(client_id: ClientId, sequence_id: u32, slots: u32) -> Bytes {
     let channel = |requests_max| ChannelAttributes {
         header_pad_bytes: 0,
@@ -93,13 +93,13 @@ pub fn new_session(client_id: ClientId, sequence_id: u32, slots: u32) -> Bytes {
     record(2, &[Operation::CreateSession(args)])
 }
 
-/// A connection is to be for this.
+/// BIND_CONN_TO_SESSION for these channels.
 pub fn binding(xid: u32, session_id: SessionId, direction: ChannelFromClient) -> Bytes {
     let args = BindConnToSessionArgs { session_id, direction, use_rdma: false };
     record(xid, &[Operation::BindConnToSession(args)])
 }
 
-/// The operations before the one that matters: SEQUENCE, and the way.
+/// The operations before the actual one: SEQUENCE, and the look-ups of the path.
 pub fn walk<'a>(sequence: SequenceArgs, names: &[&'a [u8]]) -> Vec<Operation<'a>> {
     let way = names.iter().map(|name| Operation::Lookup(LookupArgs { name }));
     [Operation::Sequence(sequence), Operation::PutRootFh].into_iter().chain(way).collect()
@@ -116,7 +116,7 @@ fn open_args<'a>(owner: &'a [u8], access: u32, how: OpenHow<'a>, name: &'a [u8])
     }
 }
 
-/// The request of a slot; `highest` is the highest slot that its machine uses.
+/// Encodes the request of a slot; `highest` is the highest slot id in use.
 pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, highest: u32) -> Bytes {
     let Some(under_way) = &slot.under_way else { return Bytes::new() };
     let op = under_way.op;
@@ -185,7 +185,8 @@ pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, high
     record(under_way.xid, &all)
 }
 
-/// Answers a callback by what `take` says of each operation. `None` is no callback of ours.
+/// Encodes the reply to a callback from the result of `take` for each operation. `None` if the
+/// message is no CB_COMPOUND.
 pub fn callback_answer(
     xid: u32,
     callbacks: CallbackCompound<'_>,
@@ -227,7 +228,7 @@ pub fn callback_answer(
     Some(reply.into())
 }
 
-/// The answer to a callback of nothing.
+/// The reply to a CB_NULL.
 pub fn null_answer(xid: u32) -> Bytes {
     let mut reply = Vec::new();
     put_success(&mut XdrWriter::new(&mut reply), xid);

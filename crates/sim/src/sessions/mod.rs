@@ -1,12 +1,10 @@
-//! NFS clients with several connections to one session: requests sent again elsewhere after a
-//! cut, slots that are held back and given again, connections bound, backchannels that are
-//! lost, delegations that are called back by what is left, machines that are away for longer than
-//! their lease.
+//! NFS clients with several connections per session: retransmissions after a lost connection,
+//! changing slot counts, bound connections, lost backchannels, delegation recalls on the remaining
+//! ones, and machines that are absent for longer than their lease.
 //!
-//! Each machine knows for certain what must be in its own directory, and no two machines may
-//! know of opens and delegations that cannot be together: that is looked at with every answer.
-//! From time to time all comes to rest, and what the server has is held against what its
-//! clients have.
+//! Each machine knows for certain what its own directory must contain, and no two machines may know
+//! of conflicting opens and delegations: every reply is checked for that. From time to time the run
+//! quiesces, and the server's state is compared with the clients' knowledge.
 
 mod absence;
 mod asks;
@@ -21,47 +19,47 @@ use crate::random::Random;
 use crate::{Failure, Report};
 use std::time::Instant;
 
-/// Something that the simulation does wrong on purpose, to show that it would be found.
+/// A deliberate fault, which the simulation must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// What is sent again is another request: nothing is kept of the first.
+    /// A retransmission is sent as a new request.
     Again,
-    /// Machines use more slots than they were told.
+    /// Machines use more slots than the server permits.
     Slots,
-    /// Machines whose callbacks are lost do nothing about it.
+    /// Machines ignore a lost backchannel.
     Deaf,
-    /// The server is told that a delegation was given back which its machine still uses.
+    /// A machine returns a delegation, but continues to use it.
     GiveBack,
-    /// Machines that have lost their session go on with what they had by it.
+    /// A machine that lost its session continues to use its state.
     Hold,
 }
 
-/// What a run is like.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Client machines.
+    /// Number of client machines.
     pub machines: usize,
-    /// Steps.
+    /// Number of steps.
     pub steps: u64,
-    /// Shared files.
+    /// Number of shared files.
     pub files: u8,
-    /// Slots of each session.
+    /// Slots per session.
     pub slots: u32,
-    /// How often a backend call is held up in the middle, in percent.
+    /// Probability that a backend call is suspended, in percent.
     pub park: u32,
-    /// How often what should be in memory is not, in percent.
+    /// Probability that cached data is reported as absent, in percent.
     pub would_block: u32,
-    /// What is made is made by a worker, as on a disk.
+    /// A worker performs creations, as on a disk.
     pub creates_wait: bool,
-    /// How often a connection is cut, in ten thousand steps.
+    /// Probability per step that a connection is cut, in 1/10,000.
     pub cuts: u32,
-    /// How often all of a machine's are.
+    /// Probability per step that a machine loses all connections, in 1/10,000.
     pub losses: u32,
-    /// How often the server wants other numbers of slots to be used.
+    /// Probability per step that the server changes the target number of slots, in 1/10,000.
     pub aims: u32,
-    /// How often all comes to rest, and time passes.
+    /// Probability of quiescence per step, in 1/10,000.
     pub rests: u32,
-    /// How often a machine goes at rest for longer than its lease, in percent.
+    /// Probability that a machine is absent for longer than its lease at quiescence, in percent.
     pub absences: u32,
     /// See [`Fault`].
     pub fault: Option<Fault>,
@@ -87,49 +85,49 @@ impl Plan {
     }
 }
 
-/// What has happened.
+/// Event counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Answers.
+    /// Replies.
     pub answered: u64,
-    /// Connections that were cut.
+    /// Cut connections.
     pub cut: u64,
-    /// Requests that were sent again since they were not answered.
+    /// Retransmissions of unanswered requests.
     pub again: u64,
-    /// Requests that came again while they were at work.
+    /// Retransmissions that met the request in progress.
     pub busy: u64,
-    /// Requests that were sent again although they had been answered.
+    /// Retransmissions of answered requests.
     pub replayed: u64,
-    /// Answers of which nothing was kept.
+    /// Retransmissions whose reply was not cached.
     pub uncached: u64,
-    /// Connections that were bound.
+    /// Bound connections.
     pub bound: u64,
     /// Delegations.
     pub delegated: u64,
-    /// Delegations that were called back.
+    /// Recalled delegations.
     pub recalled: u64,
-    /// Callbacks of something that the client did not know yet.
+    /// Callbacks about state that the client did not know yet.
     pub early: u64,
-    /// Opens that were told to wait.
+    /// Opens that got NFS4ERR_DELAY.
     pub delayed: u64,
-    /// Machines that were told that callbacks do not reach them.
+    /// Reports that the callback path is down.
     pub deaf: u64,
-    /// Other numbers of slots.
+    /// Changes of the target number of slots.
     pub aimed: u64,
-    /// Slots that were given up.
+    /// Slots given up.
     pub fewer: u64,
-    /// All came to rest.
+    /// Quiescent states.
     pub rested: u64,
-    /// Machines that were away for longer than their lease.
+    /// Machines that were absent for longer than their lease.
     pub away: u64,
-    /// Machines that came back and had everything still.
+    /// Machines that returned and had retained all their state.
     pub kept: u64,
-    /// Machines that came back and had lost everything to others.
+    /// Machines that returned and had lost all their state.
     pub lost: u64,
 }
 
 impl Counts {
-    /// All of them, with their names.
+    /// All counters with their names.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 18] {
         [
@@ -154,7 +152,7 @@ impl Counts {
         ]
     }
 
-    /// The sum with another run's.
+    /// Adds another run's counters.
     pub fn add(&mut self, other: &Self) {
         self.answered += other.answered;
         self.cut += other.cut;
@@ -179,8 +177,7 @@ impl Counts {
 
 /// Runs one seed.
 ///
-/// # Errors
-/// [`Failure`]: what cannot be, has been.
+/// # Errors [`Failure`]: the clients observed a contradiction.
 pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Counts), Box<Failure>> {
     let mut random = Random::new(seed);
     let plan = Plan::of(fault, &mut random);

@@ -1,4 +1,4 @@
-//! What machines are told, and whether it can be so.
+//! Checks the replies and callbacks that machines receive.
 
 use super::machine::{Delegation, Machine, NAMES, Op, Open, Presence, UnderWay};
 use super::messages;
@@ -15,16 +15,16 @@ use wire::nfs::rpc::Message;
 use wire::nfs::xdr::XdrReader;
 use wire::nfs::{NfsStatus, OperationNumber};
 
-/// Steps at most before what came too early is sent again.
+/// Maximum number of steps before a request that arrived too early is retransmitted.
 const BUSY_STEPS: u64 = 30;
 
-/// What cannot be read, as a failure.
+/// The failure for an undecodable message.
 pub(crate) fn unreadable(what: impl Debug) -> String {
     format!("answers: {what:?}")
 }
 
 impl World {
-    /// A machine takes what has come by a connection.
+    /// A machine receives the records on a connection.
     pub(super) fn receive(&mut self, number: u32) -> Result<(), String> {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
         let Some(record) = link.side.as_mut().and_then(|side| side.output.pop_front()) else {
@@ -77,7 +77,7 @@ impl World {
         let result: Result<CreateSessionResult, _> =
             results.succeed(OperationNumber::CREATE_SESSION);
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
-        // It has introduced itself by a connection, too, that was lost: that came later.
+        // The machine sent a later EXCHANGE_ID on a connection that was lost.
         if matches!(result, Err(NoResult::Failed(NfsStatus::STALE_CLIENTID))) {
             link.standing = Standing::Introduces;
             link.on_the_way.push_back(messages::introduction(link.machine));
@@ -111,7 +111,7 @@ impl World {
         Ok(())
     }
 
-    /// A request is answered.
+    /// Handles the reply to a request.
     fn answered(
         &mut self,
         machine: usize,
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// What a request has done, according to its answer.
+    /// Applies the effects of a request according to its reply.
     fn take(
         &mut self,
         machine: usize,
@@ -260,7 +260,7 @@ impl World {
         Ok(())
     }
 
-    /// No two machines have what cannot be together.
+    /// Checks that no two machines have conflicting state.
     fn check_together(&self) -> Result<(), String> {
         let here = || self.machines.iter().filter(|one| one.presence == Presence::Here);
         for holder in here() {
@@ -282,7 +282,7 @@ impl World {
         Ok(())
     }
 
-    /// A machine is called back.
+    /// A machine receives a callback.
     fn called_back(
         &mut self,
         machine: usize,
@@ -343,7 +343,7 @@ impl World {
 }
 
 impl Machine {
-    /// Something was done to a name, which is there now, or is not.
+    /// A name was changed, and now exists or not.
     fn change(&mut self, now: u64, name: u8, is_there: bool) {
         self.unsure.remove(&name);
         self.touched.insert(name, now);
@@ -353,7 +353,7 @@ impl Machine {
         };
     }
 
-    /// What was listed is what must be there, but for what was changed meanwhile.
+    /// Checks that a listing holds the certain names, except for those changed meanwhile.
     fn check_listed(&self, listed: &[&[u8]], since: u64) -> Result<(), String> {
         for name in 0..NAMES {
             let is_old = self.touched.get(&name).is_none_or(|at| *at < since);
@@ -367,12 +367,12 @@ impl Machine {
     }
 }
 
-/// The results of a reply, behind what RPC says.
+/// Decodes the results of a reply behind the RPC header.
 pub(crate) fn results_of(results: &Bytes) -> Result<CompoundResults<'_>, String> {
     CompoundResults::decode(&mut XdrReader::new(results)).map_err(unreadable)
 }
 
-/// Goes on to where the result of an operation begins.
+/// Skips to the result of an operation.
 pub(crate) fn skip_to(
     results: &mut CompoundResults<'_>,
     wanted: OperationNumber,

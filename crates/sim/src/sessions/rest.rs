@@ -1,4 +1,4 @@
-//! All comes to rest: what the server has is what its clients have; and time passes.
+//! Quiescence: the server's state matches its clients' knowledge. Then time advances.
 
 use super::machine::{Machine, Presence};
 use super::messages;
@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 const SECOND: u64 = 1_000_000_000;
 
 impl World {
-    /// Lets all come to rest, looks at it, and lets time pass.
+    /// Quiesces the run, checks its state, and advances time.
     pub(super) fn rest(&mut self) -> Result<(), String> {
         self.note(|| "all comes to rest".into());
         self.counts.rested += 1;
         self.settle()?;
-        // What was told while connections were lost may be old.
+        // Reports that were sent while connections were lost may be outdated.
         for _ in 0..2 {
             self.renew_all()?;
         }
@@ -27,7 +27,7 @@ impl World {
         self.tick()
     }
 
-    /// The server looks at its clock.
+    /// Runs the server's periodic work.
     pub(super) fn tick(&mut self) -> Result<(), String> {
         let (server, now) = (self.server.clone(), nfs::Host::now(&*self.environment));
         self.start(0, move || {
@@ -36,7 +36,7 @@ impl World {
         })
     }
 
-    /// What the server has of a machine is what the machine knows.
+    /// Compares the server's state of a machine with the machine's knowledge.
     fn check(&self, machine: &Machine) -> Result<(), String> {
         let number = machine.number;
         if let Some((at, one)) = machine.under_way().next() {
@@ -89,10 +89,9 @@ impl World {
         Err(format!("names: {} knows {names:?}, there are {found:?}", machine.number))
     }
 
-    /// All machines go for good, and nothing is left of what they had.
+    /// Disconnects all machines, and checks that nothing of their state is left.
     ///
-    /// # Errors
-    /// What is left.
+    /// # Errors A description of the leftovers.
     pub(super) fn end(&mut self) -> Result<(), String> {
         let links: Vec<u32> = self.links.keys().copied().collect();
         links.into_iter().for_each(|link| self.cut(link));

@@ -1,5 +1,5 @@
-//! The serving end of one connection: what the server's task does around a
-//! [`nfs::Conn`], with whole records instead of a socket.
+//! The server's end of one NFS connection: the connection task around a [`nfs::Conn`], with records
+//! instead of a socket.
 
 use crate::server_side::Flag;
 use bytes::Bytes;
@@ -10,39 +10,39 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use vfs::FsError;
 
-/// Jobs beyond which no more is read.
+/// Number of jobs beyond which no record is read.
 const JOBS_MAX: usize = 8;
-/// Bytes of a record's mark.
+/// Length of a record mark.
 const MARK_BYTES: usize = 4;
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The record in front is taken, and its job polled for the first time.
+    /// Takes the first record, and polls its job for the first time.
     Record,
-    /// A job that was woken is polled.
+    /// Polls a woken job.
     Job(usize),
-    /// What the client is asked is sent.
+    /// Sends a callback.
     Call,
 }
 
-/// The serving end of a connection.
+/// The server's end of a connection.
 pub struct Side {
     jobs: Vec<(Job, Arc<Flag>)>,
     conn: Conn,
-    /// Records that have arrived.
+    /// Received records.
     pub input: VecDeque<Bytes>,
     /// Records to send, without their marks.
     pub output: VecDeque<Bytes>,
 }
 
 impl Side {
-    /// The end of a connection that was just accepted.
+    /// The end of a newly accepted connection.
     pub fn new(conn: Conn) -> Self {
         Self { jobs: Vec::new(), conn, input: VecDeque::new(), output: VecDeque::new() }
     }
 
-    /// All that could be done next.
+    /// All possible next steps.
     pub fn steps(&self) -> Vec<Step> {
         let woken =
             |(at, (_, flag)): (usize, &(Job, Arc<Flag>))| flag.is_raised().then_some(Step::Job(at));
@@ -56,10 +56,9 @@ impl Side {
         steps
     }
 
-    /// Does one step.
+    /// Performs one step.
     ///
-    /// # Errors
-    /// [`Close`]: the connection must go.
+    /// # Errors [`Close`]: the connection must be closed.
     pub fn step(&mut self, step: Step) -> Result<(), Close> {
         match step {
             Step::Record => {
@@ -92,7 +91,7 @@ impl Side {
         }
     }
 
-    /// The connection has ended: what has begun goes on without it.
+    /// The connection has ended; jobs in progress continue without it.
     pub fn end(self, host: &dyn nfs::Host) {
         for (job, _) in self.jobs {
             host.carry_on(Box::pin(job.map(drop)));
@@ -100,7 +99,7 @@ impl Side {
     }
 }
 
-/// What cannot be set up.
+/// Description of a failed set-up.
 pub fn told(why: FsError) -> String {
     format!("set-up: {why}")
 }

@@ -1,4 +1,4 @@
-//! The world of one run: machines, connections, the server, and what happens next.
+//! The world of a run: machines, connections, the server, and the choice of the next action.
 
 use super::machine::{Machine, Op, Presence, Slot, UnderWay};
 use super::messages;
@@ -18,43 +18,43 @@ use vfs::memory::{MemoryOptions, MemoryVfs};
 use vfs::{Actor, Case, CreateHow, FileKind, Name, RelPath, Vfs};
 use wire::nfs::ops::ChannelFromClient;
 
-/// Connections that a machine has at most.
+/// Maximum number of connections per machine.
 const LINKS_MAX: usize = 5;
-/// Steps within which all must come to rest.
+/// Maximum number of steps to quiescence.
 const REST_STEPS_MAX: u64 = 200_000;
-/// How long a client that says nothing keeps what it has.
+/// Lease time of NFS clients.
 const LEASE: Duration = Duration::from_secs(90);
-/// Nanoseconds after which a machine says that it is there.
+/// Interval between lease renewals, in nanoseconds.
 const RENEW_NANOS: u64 = 20_000_000_000;
-/// What happened last is told of a run that fails.
+/// Number of events in the log of a failed run.
 const LOG_MAX: usize = 2000;
 
-/// What a connection is good for.
+/// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// The machine says who it is by it.
+    /// EXCHANGE_ID is in flight.
     Introduces,
-    /// It makes its session by it.
+    /// CREATE_SESSION is in flight.
     Begins,
-    /// It asks what the connection may be for.
+    /// BIND_CONN_TO_SESSION is in flight.
     Binds,
-    /// Requests go by it.
+    /// Ready for requests.
     Ready,
 }
 
 /// One connection, from its machine's side.
 pub struct Link {
-    /// Whose it is.
+    /// Its machine.
     pub machine: usize,
-    /// See [`Standing`].
+    /// State; see [`Standing`].
     pub standing: Standing,
-    /// Its machine has lost it.
+    /// The machine has lost it.
     pub is_cut: bool,
-    /// The number of the call that says what it is for.
+    /// Transaction id of its BIND_CONN_TO_SESSION.
     pub binding: Option<u32>,
-    /// Records on the way to the server.
+    /// Records in flight to the server.
     pub on_the_way: VecDeque<Bytes>,
-    /// Its other end; none while a fiber has it.
+    /// The server's end; `None` while a fiber owns it.
     pub side: Option<Box<Side>>,
     weights: [u32; 3],
 }
@@ -75,7 +75,7 @@ enum Action {
     Nap,
 }
 
-/// Lets all machines in.
+/// Admits all hosts.
 #[derive(Debug)]
 pub(crate) struct Anyone;
 
@@ -87,13 +87,13 @@ impl HostFilter for Anyone {
 
 /// See the module.
 pub struct World {
-    /// What the run is like.
+    /// Parameters of the run.
     pub plan: Plan,
-    /// What has happened.
+    /// Event counters.
     pub counts: Counts,
-    /// The last things that happened.
+    /// The last events.
     pub log: VecDeque<String>,
-    /// Steps made.
+    /// Number of steps.
     pub steps: u64,
     pub(super) random: Random,
     pub(super) environment: Arc<Environment>,
@@ -107,10 +107,9 @@ pub struct World {
 }
 
 impl World {
-    /// The run of a seed, at its beginning.
+    /// The initial state of a seed's run.
     ///
-    /// # Errors
-    /// If it cannot be set up.
+    /// # Errors The set-up fails.
     pub fn new(plan: Plan, mut random: Random, base: Instant) -> Result<Self, String> {
         let Plan { park, would_block, creates_wait, .. } = plan;
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
@@ -160,12 +159,11 @@ impl World {
         })
     }
 
-    /// Runs to the end and checks what is left.
+    /// Runs to the end and checks the leftovers.
     ///
-    /// # Errors
-    /// What is wrong.
+    /// # Errors A description of the failure.
     pub fn run(&mut self) -> Result<(), String> {
-        // Whoever came late might have to wait for those who were there before.
+        // A machine that joins later might have to wait for the state of the others.
         for machine in 0..self.machines.len() {
             self.connect(machine);
         }
@@ -194,7 +192,7 @@ impl World {
         self.next
     }
 
-    /// A new connection of a machine.
+    /// Creates a connection of a machine.
     fn connect(&mut self, machine: usize) {
         let number = self.number();
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -214,21 +212,21 @@ impl World {
             link.on_the_way.push_back(messages::introduction(machine));
         }
         self.links.insert(number, link);
-        // By half of the connections requests come unannounced.
+        // Half of the connections carry requests without a binding.
         if self.machines[machine].session.is_some() && self.random.percent(50) {
             self.bind(number);
         }
         self.note(|| format!("{machine} connects by {number}"));
     }
 
-    /// Says what a connection is to be for.
+    /// Sends BIND_CONN_TO_SESSION.
     fn bind(&mut self, number: u32) {
         use ChannelFromClient::{Back, BackOrBoth, Fore, ForeOrBoth};
         let xid = self.number();
         let Some(link) = self.links.get_mut(&number) else { return };
         let machine = &self.machines[link.machine];
         let Some(session) = machine.session else { return };
-        // Whoever is deaf wants to be called.
+        // A machine without a callback path requests the backchannel.
         let wishes: &[_] =
             if machine.is_deaf { &[Back, BackOrBoth] } else { &[Fore, Back, ForeOrBoth] };
         let direction = self.random.pick(wishes);
@@ -239,7 +237,7 @@ impl World {
         self.note(|| format!("{number} is to be {direction:?}"));
     }
 
-    /// Goes on until nothing can be done without asking for more.
+    /// Advances until no action is possible without a new request.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let end = self.steps + REST_STEPS_MAX;
         let asks = std::mem::replace(&mut self.asks, false);
@@ -252,7 +250,7 @@ impl World {
         Ok(())
     }
 
-    /// Does one of the things that can be next; false if there is none.
+    /// Performs one of the possible actions; false if there is none.
     fn advance(&mut self) -> Result<bool, String> {
         self.steps += 1;
         self.environment.advance(self.random.next() % 200_000);
@@ -352,12 +350,12 @@ impl World {
         }
     }
 
-    /// At rest nobody waits before they send again.
+    /// The step up to which retransmissions are due; while quiescing, all are.
     pub(super) fn due(&self) -> u64 {
         if self.asks { self.steps } else { u64::MAX }
     }
 
-    /// The connections that a machine can send requests by.
+    /// The connections on which a machine can send requests.
     fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
         let is_ready = move |link: &Link| {
             link.machine == machine && !link.is_cut && link.standing == Standing::Ready
@@ -370,7 +368,7 @@ impl World {
         (!links.is_empty()).then(|| self.random.pick(&links))
     }
 
-    /// Machines that have said nothing for long do.
+    /// Renews the leases of machines that have been silent.
     fn renew(&mut self) {
         let now = self.environment.nanos();
         for machine in 0..self.machines.len() {
@@ -381,7 +379,7 @@ impl World {
         }
     }
 
-    /// Begins a request, if a slot is free.
+    /// Sends a request, if a slot is free.
     pub(super) fn begin(&mut self, machine: usize, op: Op) {
         let xid = self.number();
         self.need(machine, op);
@@ -402,7 +400,7 @@ impl World {
         self.send(machine, at);
     }
 
-    /// Sends the request of a slot, for the first time or again, by any connection.
+    /// Transmits or retransmits the request of a slot on any connection.
     pub(super) fn send(&mut self, machine: usize, at: u32) {
         let Some(link) = self.pick_link(machine) else { return };
         let is_confused = self.plan.fault == Some(Fault::Again);
@@ -432,7 +430,7 @@ impl World {
         });
     }
 
-    /// A connection is lost: what is on the way is, too, and the server does not know yet.
+    /// A connection is lost with the messages in flight, and the server does not know yet.
     pub(super) fn cut(&mut self, number: u32) {
         let Some(link) = self.links.get_mut(&number) else { return };
         link.is_cut = true;
@@ -480,7 +478,7 @@ impl World {
         link.side = Some(side);
     }
 
-    /// The server notices that a connection is gone.
+    /// The server notices the loss of a connection.
     fn end_side(&mut self, number: u32) -> Result<(), String> {
         let Some(side) = self.links.remove(&number).and_then(|link| link.side) else {
             return Ok(());
@@ -493,7 +491,7 @@ impl World {
     }
 }
 
-/// Each machine's own directory, and the files that all open.
+/// Creates each machine's own directory, and the shared files.
 fn make_tree(vfs: &MemoryVfs, plan: &Plan) -> vfs::Result<()> {
     let make = |name: String, kind, mode| {
         let how = CreateHow::plain(kind, mode);
