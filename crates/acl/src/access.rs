@@ -2,7 +2,7 @@
 
 use std::ops::{BitAnd, BitOr, BitOrAssign, Not, Sub};
 
-/// A set of rights.
+/// A set of access rights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access(pub u32);
 
@@ -29,7 +29,7 @@ impl Access {
     pub const GENERIC_EXECUTE: Self = Self(0x2000_0000);
     pub const GENERIC_WRITE: Self = Self(0x4000_0000);
     pub const GENERIC_READ: Self = Self(0x8000_0000);
-    /// Everything but what needs a privilege.
+    /// All rights that need no privilege.
     pub const FILE_ALL: Self = Self(0x1F_01FF);
     pub const FILE_READ: Self = Self(0x12_0089);
     pub const FILE_WRITE: Self = Self(0x12_0116);
@@ -37,25 +37,25 @@ impl Access {
 }
 
 impl Access {
-    /// Whether all of `other` are in the set.
+    /// True if the set contains all of `other`.
     #[must_use]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether one of `other` is in the set.
+    /// True if the set contains any of `other`.
     #[must_use]
     pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Whether the set is empty.
+    /// True if the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Replaces generic rights by what they mean for files. MS-SMB2 2.2.13.1.1.
+    /// Replaces generic rights by the rights that they represent for files. MS-SMB2 2.2.13.1.1.
     #[must_use]
     pub fn map_generic(self) -> Self {
         let generic =

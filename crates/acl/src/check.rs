@@ -2,31 +2,31 @@
 
 use crate::{Access, Descriptor, Sid};
 
-/// Whom a check is for.
+/// The identity and privileges that a check evaluates.
 #[derive(Clone, Debug, Default)]
 pub struct Token {
     /// The user.
     pub user: Option<Sid>,
-    /// All groups, well-known ones included.
+    /// All its groups, well-known ones included.
     pub groups: Vec<Sid>,
-    /// May read and write audit lists (SeSecurityPrivilege).
+    /// May read and write SACLs (SeSecurityPrivilege).
     pub may_audit: bool,
-    /// May take ownership of anything.
+    /// May take ownership of any file (SeTakeOwnershipPrivilege).
     pub may_take_ownership: bool,
-    /// May open anything for backup or restore.
+    /// May open any file for backup or restore.
     pub may_back_up: bool,
 }
 
 impl Token {
-    /// Whether an entry for `sid` is about this token.
+    /// True if an entry for `sid` applies to this token.
     #[must_use]
     pub fn has(&self, sid: &Sid) -> bool {
         self.user.as_ref() == Some(sid) || self.groups.contains(sid)
     }
 }
 
-/// The rights out of `desired` that are granted: all of them, or none. With
-/// MAXIMUM_ALLOWED in `desired`, as many as there are, at least the others.
+/// The granted rights of `desired`: all of them, or none. With MAXIMUM_ALLOWED in `desired`, all
+/// rights of the token, provided that they include the others.
 #[must_use]
 pub fn check_access(descriptor: &Descriptor, token: &Token, desired: Access) -> Option<Access> {
     let desired = desired.map_generic();
@@ -39,7 +39,7 @@ pub fn check_access(descriptor: &Descriptor, token: &Token, desired: Access) -> 
     Some(if maximum { (allowed - Access::SYSTEM_SECURITY) | named } else { named })
 }
 
-/// All rights that a token has.
+/// All rights of a token.
 #[must_use]
 pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
     let mut granted = Access::NONE;
@@ -70,7 +70,7 @@ pub fn maximal_access(descriptor: &Descriptor, token: &Token) -> Access {
     granted | privileges(token)
 }
 
-/// The rights that a token has to everything, whatever decides about the rest.
+/// The rights that a token's privileges grant on every file.
 #[must_use]
 pub fn privileges(token: &Token) -> Access {
     let mut granted = Access::NONE;

@@ -17,27 +17,27 @@ pub mod control {
     pub const SELF_RELATIVE: u16 = 0x8000;
 }
 
-/// Entries of one list.
+/// Entries of one ACL.
 const ENTRIES_MAX: usize = 2048;
-/// Bytes of one descriptor that is taken.
+/// Size of one accepted descriptor in bytes.
 const DESCRIPTOR_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes that are not a security descriptor.
+/// The bytes are no security descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidDescriptor;
 
-/// What an entry does.
+/// Type of an ACE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AceKind {
-    /// Grants.
+    /// Grants rights.
     Allow,
-    /// Refuses.
+    /// Denies rights.
     Deny,
-    /// Anything else: kept byte for byte, without effect on access. Type and body.
+    /// Any other type, with its body: stored unchanged, without effect on access.
     Other(u8, Vec<u8>),
 }
 
-/// One entry of a list.
+/// One access control entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ace {
     /// See [`AceKind`].
@@ -46,7 +46,7 @@ pub struct Ace {
     pub flags: u8,
     /// Rights.
     pub access: Access,
-    /// Whose.
+    /// The trustee.
     pub sid: Sid,
 }
 
@@ -57,12 +57,12 @@ impl Ace {
     pub const NO_PROPAGATE: u8 = 4;
     pub const INHERIT_ONLY: u8 = 8;
     pub const INHERITED: u8 = 16;
-    /// Of an audit entry: successes, failures.
+    /// Audit flags: successes and failures.
     pub const AUDITS: u8 = 0xC0;
 
-    /// Whether it grants or else refuses, and to whom; nothing if it does neither.
-    /// A refusal that hangs on a condition is one: conditions are not known
-    /// here, and one that is not known does not lift it. MS-DTYP 2.4.4.17.
+    /// True and the trustee for a granting entry, false for a denying one; none without an effect.
+    /// A conditional deny entry denies unconditionally, because conditions are not evaluated here.
+    /// MS-DTYP 2.4.4.17.
     #[must_use]
     pub fn effect(&self) -> Option<(bool, Cow<'_, Sid>)> {
         const DENIED_CALLBACK: u8 = 10;
@@ -74,13 +74,13 @@ impl Ace {
         }
     }
 
-    /// Whether it is about the file itself, not only about what is made below it.
+    /// True if the entry applies to the file itself, not only to its descendants.
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         self.flags & Self::INHERIT_ONLY == 0
     }
 
-    /// An entry that grants, for the file itself only.
+    /// A granting entry for the file itself only.
     #[must_use]
     pub fn allow(sid: Sid, access: Access) -> Self {
         Self { kind: AceKind::Allow, flags: 0, access, sid }
@@ -96,17 +96,17 @@ pub struct Descriptor {
     pub owner: Option<Sid>,
     /// Primary group.
     pub group: Option<Sid>,
-    /// Audit list.
+    /// SACL.
     pub sacl: Option<Vec<Ace>>,
-    /// Access list; `None` with [`control::DACL_PRESENT`] grants everything to everyone.
+    /// DACL; `None` with [`control::DACL_PRESENT`] grants all access to everyone.
     pub dacl: Option<Vec<Ace>>,
 }
 
 impl Descriptor {
-    /// Reads a self-relative descriptor.
+    /// Decodes a self-relative descriptor.
     ///
     /// # Errors
-    /// [`InvalidDescriptor`] if a part leads out of it or has a form that is unknown.
+    /// [`InvalidDescriptor`] if a part exceeds the bytes or has an unknown form.
     pub fn decode(bytes: &[u8]) -> Result<Self, InvalidDescriptor> {
         let head: &[u8; 20] = bytes.first_chunk().ok_or(InvalidDescriptor)?;
         if head[0] != 1 || bytes.len() > DESCRIPTOR_BYTES_MAX {
@@ -135,8 +135,8 @@ impl Descriptor {
         })
     }
 
-    /// The self-relative bytes: owner, group, audit list, access list. Clients exist that read
-    /// them one after another and not by their offsets; Samba writes this order, too.
+    /// Encodes the self-relative form: owner, group, SACL, DACL. Some clients read the parts
+    /// sequentially, not by their offsets; Samba writes this order as well.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![0; 20];
@@ -156,8 +156,8 @@ impl Descriptor {
         out
     }
 
-    /// The descriptor as it is kept: rights of entries are those of files, none
-    /// are generic. What is only handed on stays as it is. MS-FSA 2.1.5.17.
+    /// The descriptor in its stored form: effective entries have file rights instead of generic
+    /// ones. Inherit-only entries stay unchanged. MS-FSA 2.1.5.17.
     #[must_use]
     pub fn with_rights_of_files(mut self) -> Self {
         for ace in self.dacl.iter_mut().chain(&mut self.sacl).flatten() {
@@ -168,8 +168,8 @@ impl Descriptor {
         self
     }
 
-    /// The descriptor with the names of this machine for owner and group, where
-    /// they are accounts of another: whoever stored it knew them as the same.
+    /// Replaces owner and group by this machine's SIDs, if they are accounts of another machine or
+    /// domain. The other server identified them with the same file owner.
     #[must_use]
     pub fn with_names_of(mut self, uid: u32, gid: u32) -> Self {
         let known =
@@ -183,7 +183,7 @@ impl Descriptor {
         self
     }
 
-    /// Whether everything is granted to everyone: no access list at all.
+    /// True without a DACL, which grants all access to everyone.
     #[must_use]
     pub fn has_null_dacl(&self) -> bool {
         self.dacl.is_none()
@@ -201,7 +201,7 @@ fn decode_list(bytes: &[u8]) -> Result<Vec<Ace>, InvalidDescriptor> {
     let size = usize::from(u16::from_le_bytes([head[2], head[3]]));
     let count = usize::from(u16::from_le_bytes([head[4], head[5]]));
     let mut rest = bytes.get(8..size).ok_or(InvalidDescriptor)?;
-    // Windows takes every revision from 2 to 4, and smbcacls sends 3.
+    // Windows accepts every revision from 2 to 4, and smbcacls sends 3.
     if !(2..=4).contains(&head[0]) || count > ENTRIES_MAX {
         return Err(InvalidDescriptor);
     }
@@ -236,7 +236,7 @@ fn decode_entry(
 }
 
 fn encode_list(entries: &[Ace]) -> Vec<u8> {
-    // Entries about objects of a directory service need revision 4. MS-DTYP 2.4.5.
+    // Object-specific entries need revision 4. MS-DTYP 2.4.5.
     let of_objects = |a: &Ace| matches!(a.kind, AceKind::Other(5..=8 | 11 | 12 | 15 | 16, _));
     let revision = if entries.iter().any(of_objects) { 4 } else { 2 };
     let mut out = vec![revision, 0, 0, 0, 0, 0, 0, 0];
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(everyone.owner, Some(Sid::everyone()), "only accounts are renamed");
     }
 
-    /// Of owner, group, audit list and access list.
+    /// Offsets of owner, group, SACL and DACL.
     fn offsets(bytes: &[u8]) -> [usize; 4] {
         [4, 8, 12, 16].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize)
     }

@@ -1,20 +1,19 @@
-//! The descriptor of what is newly made. MS-DTYP 2.5.3.4.
+//! The descriptor of a new file or directory. MS-DTYP 2.5.3.4.
 
 use crate::{Ace, Descriptor, Sid, control};
 
-/// Who makes it.
+/// The creator of a file.
 #[derive(Clone, Debug)]
 pub struct Creator {
-    /// The user: becomes owner.
+    /// The user, who becomes the owner.
     pub owner: Sid,
     /// The user's group.
     pub group: Sid,
 }
 
-/// The descriptor of a new file or directory below `parent`, if the parent has
-/// anything to pass on. Entries are marked as inherited, and changes of the
-/// parent's list reach them later, only where the parent's list is itself kept
-/// in step with its parent's.
+/// The descriptor of a new file or directory below `parent`, if the parent has inheritable entries.
+/// Entries are marked as inherited only if the parent's own list is auto-inherited; later changes
+/// propagate only then.
 #[must_use]
 pub fn inherit(parent: &Descriptor, creator: &Creator, is_directory: bool) -> Option<Descriptor> {
     let pass_on = |list: &Option<Vec<Ace>>, marked: u16| {
@@ -38,10 +37,10 @@ pub fn inherit(parent: &Descriptor, creator: &Creator, is_directory: bool) -> Op
     })
 }
 
-/// A list as it is made.
+/// An inherited list under construction.
 struct Made<'a> {
     creator: &'a Creator,
-    /// Flag of what was inherited.
+    /// The INHERITED flag, or none.
     mark: u8,
     list: Vec<Ace>,
 }
@@ -61,7 +60,8 @@ impl Made<'_> {
             let is_creator = ace.sid == Sid::creator_owner() || ace.sid == Sid::creator_group();
             let is_generic = ace.access.map_generic() != ace.access;
             if kept != 0 && (is_creator || is_generic) {
-                // One entry for the directory itself, one to hand on as it was.
+                // One effective entry for the directory itself, and one unchanged inherit-only
+                // entry.
                 self.push_effective(ace, 0);
                 self.push_handed_on(ace, kept);
             } else {

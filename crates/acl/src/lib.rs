@@ -1,8 +1,8 @@
-//! Windows security descriptors: their bytes, the access check, inheritance,
-//! and what they mean in POSIX modes. MS-DTYP 2.4, 2.5.3.
+//! Windows security descriptors: encoding, access check, inheritance, and their mapping to POSIX
+//! permissions. MS-DTYP 2.4, 2.5.3.
 //!
-//! Shared by every protocol that shows access control lists. Absent on
-//! purpose: state, I/O, protocol messages.
+//! Every protocol with access control lists uses this crate. Absent on purpose: state, I/O,
+//! protocol messages.
 #![forbid(unsafe_code)]
 
 mod access;

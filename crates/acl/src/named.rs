@@ -1,60 +1,61 @@
-//! Access lists as lists of entries for the owner, the group, everyone and those who are
-//! named by numbers: as NFSv4 has them. RFC 8881 6.2.1, 6.4. The rights have the same
-//! bits, and both kinds of list are read from the front until a right is decided.
+//! NFSv4 ACLs: entries for the owner, the group, everyone, and users and groups by number. RFC 8881
+//! 6.2.1, 6.4. Their access bits equal those of Windows, and both kinds of list are evaluated in
+//! order until a right is decided.
 //!
-//! What is inherited by the owner or group of what will be made stands apart from what
-//! they have themselves, as Windows has it: one entry with both becomes two.
+//! As in Windows, inheritable entries of the owner or group are separate from their effective
+//! entries. One entry with both effects becomes two.
 
 use crate::{Access, Ace, AceKind, Sid};
 
-/// Whom an entry is about.
+/// The trustee of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedWho {
-    /// The file's owner, whoever that is.
+    /// The file's owner (OWNER@).
     Owner,
-    /// The file's group.
+    /// The file's group (GROUP@).
     Group,
-    /// Everyone, those included.
+    /// Everyone, owner and group included (EVERYONE@).
     Everyone,
     /// A user, by number.
     User(u32),
     /// The members of a group, by number.
     Members(u32),
-    /// Whom only Windows knows.
+    /// A trustee that only Windows knows.
     Other(Sid),
 }
 
-/// One entry.
+/// One entry of an NFSv4 ACL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedAce {
-    /// It grants; else it refuses.
+    /// The entry grants rights; otherwise it denies them.
     pub allows: bool,
-    /// Inheritance flags, as those of an [`Ace`].
+    /// Inheritance flags, as in an [`Ace`].
     pub flags: u8,
     /// Rights.
     pub access: Access,
-    /// Whose.
+    /// The trustee.
     pub who: NamedWho,
 }
 
-/// A list, and how it came about.
+/// An NFSv4 ACL with its inheritance flags.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedList {
-    /// Entries of the directory above are taken over: the list is kept in step with that one's.
+    /// The list inherits entries of its parent directory, and follows their changes
+    /// (ACL4_AUTO_INHERIT).
     pub is_inherited: bool,
-    /// They are not.
+    /// The list does not inherit (ACL4_PROTECTED).
     pub is_protected: bool,
     /// Its entries.
     pub entries: Vec<NamedAce>,
 }
 
-/// Entries of a list that is taken: each may become two.
+/// Most entries of an accepted list; each may become two.
 pub const NAMED_ACES_MAX: usize = 1024;
 
 const INHERITS: u8 = Ace::OBJECT_INHERIT | Ace::CONTAINER_INHERIT;
 
-/// A list of a file whose owner and group these are. Entries that neither grant nor
-/// refuse are left out.
+/// Converts the list of a file with this owner and group. Entries without an effect on access are
+/// omitted.
 #[must_use]
 pub fn to_named(list: &[Ace], uid: u32, gid: u32) -> Vec<NamedAce> {
     let named = |ace: &Ace| {
@@ -68,7 +69,7 @@ pub fn to_named(list: &[Ace], uid: u32, gid: u32) -> Vec<NamedAce> {
 fn who_of(sid: &Sid, ace: &Ace, uid: u32, gid: u32) -> NamedWho {
     let inherited_only = !ace.is_in_force();
     match (sid.as_unix_user(), sid.as_unix_group()) {
-        // Handed down it would be another's.
+        // An inherited entry would apply to the owner of the new file instead.
         (Some(user), _) if user == uid && ace.flags & INHERITS == 0 => NamedWho::Owner,
         (_, Some(group)) if group == gid && ace.flags & INHERITS == 0 => NamedWho::Group,
         (Some(user), _) => NamedWho::User(user),
@@ -81,7 +82,7 @@ fn who_of(sid: &Sid, ace: &Ace, uid: u32, gid: u32) -> NamedWho {
     }
 }
 
-/// The same list for a descriptor; none if it is longer than [`NAMED_ACES_MAX`].
+/// Converts the list for a descriptor; none if it is longer than [`NAMED_ACES_MAX`].
 #[must_use]
 pub fn from_named(list: &[NamedAce], uid: u32, gid: u32, is_directory: bool) -> Option<Vec<Ace>> {
     if list.len() > NAMED_ACES_MAX {
@@ -89,7 +90,7 @@ pub fn from_named(list: &[NamedAce], uid: u32, gid: u32, is_directory: bool) -> 
     }
     let mut aces = Vec::with_capacity(list.len());
     for entry in list {
-        // Files hand nothing down.
+        // Files have no descendants.
         let flags = if is_directory { entry.flags } else { entry.flags & Ace::INHERITED };
         let ace = |sid, flags| Ace {
             kind: if entry.allows { AceKind::Allow } else { AceKind::Deny },
@@ -114,7 +115,7 @@ pub fn from_named(list: &[NamedAce], uid: u32, gid: u32, is_directory: bool) -> 
                 aces.push(ace(creator, flags | Ace::INHERIT_ONLY));
             }
             _ if is_directory || entry.flags & Ace::INHERIT_ONLY == 0 => aces.push(ace(own, flags)),
-            // For a file it says nothing.
+            // An inherit-only entry of a file has no effect.
             _ => {}
         }
     }
@@ -142,7 +143,7 @@ mod tests {
         let flags = prop_oneof![3 => Just(0u8), 1 => 0..16u8];
         let entry =
             (any::<bool>(), flags, 0..0x200u32, who).prop_map(|(allows, flags, access, who)| {
-                // Alone it means nothing.
+                // Inheritance flags are meaningless without an INHERIT bit.
                 let flags = if flags & INHERITS == 0 { 0 } else { flags };
                 NamedAce { allows, flags, access: Access(access), who }
             });
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// RFC 8881 6.2.1: the first entry about somebody decides on a right.
+    /// RFC 8881 6.2.1: the first entry for a trustee decides a right.
     fn decided(list: &[NamedAce], uid: u32, groups: &[u32]) -> Access {
         let (mut granted, mut refused) = (Access::NONE, Access::NONE);
         for entry in list.iter().filter(|entry| entry.flags & Ace::INHERIT_ONLY == 0) {
@@ -215,7 +216,7 @@ mod tests {
         fn named_and_posix_lists_grant_the_same(list in entries(), is_directory in any::<bool>()) {
             let aces = from_named(&list, OWNER, GROUP, is_directory).unwrap();
             let descriptor = descriptor(aces);
-            // Without any list an owner may do this.
+            // An owner has these rights without any list.
             let own = Access::READ_CONTROL | Access::WRITE_DAC;
             for (uid, groups) in [
                 (OWNER, &[][..]),

@@ -1,29 +1,27 @@
-//! Between POSIX permissions and descriptors.
+//! Mapping between POSIX permissions and security descriptors.
 //!
-//! Whichever way, nobody gains: a descriptor made from permissions grants
-//! what the kernel grants, and permissions made from a descriptor let local
-//! users read, write and execute no more than its list does, whatever groups
-//! they are in.
+//! Neither direction grants more. A descriptor made from permissions grants what the kernel grants.
+//! Permissions made from a descriptor let local users read, write and execute no more than its list
+//! does, whatever their groups are.
 //!
-//! POSIX looks at one class of a list, a descriptor at every entry about the
-//! caller. [`PosixAcl::access`] decides as POSIX does; [`from_posix`] shows the
-//! same decision as an ordered list, with entries that deny where a narrower
-//! class has less than a wider one.
+//! POSIX evaluates one class of a list; a descriptor evaluates every entry that applies to the
+//! caller. [`PosixAcl::access`] decides as POSIX does. [`from_posix`] expresses the same decision
+//! as an ordered list, with deny entries where a narrower class has fewer rights than a wider one.
 
 use crate::{Access, Ace, AceKind, Descriptor, Sid, control};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Named users and groups that permissions are made with. Further ones get none, and what the list
-/// denies one of them it denies to all others, too.
+/// Named users and groups in a POSIX ACL. Further ones get no entry, and a right denied to one of
+/// them is denied to all others as well.
 pub const POSIX_NAMES_MAX: usize = 64;
 
-/// Read, write and execute (for directories: search), as a mode has them.
+/// Read, write and execute bits of a mode (for directories: search).
 const READ: u32 = 4;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 1;
 
-/// What POSIX says of a file.
+/// The POSIX attributes of a file that its descriptor depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PosixFacts {
     /// Owner.
@@ -32,32 +30,31 @@ pub struct PosixFacts {
     pub gid: u32,
     /// Permission bits.
     pub mode: u32,
-    /// Whether it is a directory.
+    /// The file is a directory.
     pub is_directory: bool,
 }
 
-/// Which permission bit gives the right to execute: the one place where the two
-/// protocols differ.
+/// The permission bit that grants execution, the only difference between the protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecuteRule {
-    /// The x bit or the r bit, for SMB: programs on shares seldom have the x bit, and
-    /// Windows passes through directories without a right to.
+    /// The x bit or the r bit, for SMB. Programs on shares seldom have the x bit, and Windows
+    /// traverses directories without a right.
     WithRead,
-    /// The x bit alone, as POSIX has it, for NFS: clients map ACCESS4_EXECUTE and
-    /// ACCESS4_LOOKUP to it. Without it, nothing in a directory can be changed either.
+    /// The x bit alone, as in POSIX, for NFS: clients map ACCESS4_EXECUTE and ACCESS4_LOOKUP to it.
+    /// Without it a directory cannot be changed either.
     ByBit,
 }
 
-/// Whether the owner of a file is known to be in its owning group.
+/// Knowledge whether the owner of a file is a member of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnerGroup {
-    /// It is: what the list grants the group it grants the owner.
+    /// The owner is a member: rights granted to the group are granted to the owner.
     Member,
-    /// It may be: what the list denies the group it denies the owner.
+    /// The owner may be a member: rights denied to the group are denied to the owner.
     Unknown,
 }
 
-/// Whom an entry of an access control list names.
+/// The trustee of a named ACL entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PosixName {
     /// A user, by number.
@@ -66,23 +63,23 @@ pub enum PosixName {
     Group(u32),
 }
 
-/// A POSIX access control list: three bits for each. POSIX.1e draft 17, 23.1.
+/// A POSIX ACL, with three bits for each entry. POSIX.1e draft 17, 23.1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PosixAcl {
     /// The owner.
     pub owner: u32,
-    /// The owning group, before the mask.
+    /// The owning group, before the mask applies.
     pub group: u32,
     /// Everyone else.
     pub others: u32,
-    /// The most that the group and those who are named have.
+    /// Upper bound for the owning group and all named entries.
     pub mask: Option<u32>,
-    /// Those who are named.
+    /// Named users and groups.
     pub named: Vec<(PosixName, u32)>,
 }
 
 impl PosixAcl {
-    /// The list that says what a mode says.
+    /// The list equivalent to a mode.
     #[must_use]
     pub fn of_mode(mode: u32) -> Self {
         Self {
@@ -94,9 +91,9 @@ impl PosixAcl {
         }
     }
 
-    /// The rights of a user of these groups: the first class that is about the user
-    /// decides, and of the group class any entry that grants. acl(5), access check
-    /// algorithm. The superuser is not told apart here.
+    /// The rights of a user with these groups. The first matching class decides; within the group
+    /// class any granting entry suffices. acl(5), access check algorithm. The superuser is not
+    /// special here.
     #[must_use]
     pub fn access(
         &self,
@@ -117,8 +114,8 @@ impl PosixAcl {
         }
     }
 
-    /// The entries that Linux looks at: where the mask is empty those of the mode alone, so that
-    /// named users and groups are everyone else. `acl_permission_check` in fs/namei.c.
+    /// The entries that Linux evaluates. With an empty mask only the mode counts, so that named
+    /// users and groups belong to the others. `acl_permission_check` in fs/namei.c.
     fn in_force(&self) -> Cow<'_, Self> {
         match self.mask {
             Some(0) => Cow::Owned(Self::of_mode(self.mode())),
@@ -126,7 +123,7 @@ impl PosixAcl {
         }
     }
 
-    /// Whether the first class that is about a user of these groups has one of the three bits.
+    /// True if the first matching class of the user has the bit.
     fn grants(&self, facts: &PosixFacts, user: u32, groups: &[u32], bit: u32) -> bool {
         let has = |bits: u32| bits & bit != 0;
         let masked = |bits: u32| bits & self.mask.unwrap_or(7);
@@ -149,14 +146,14 @@ impl PosixAcl {
         }
     }
 
-    /// The mode that shows the list: the mask stands where the group's bits are.
+    /// The mode that represents the list, with the mask in place of the group's bits.
     #[must_use]
     pub fn mode(&self) -> u32 {
         self.owner << 6 | self.mask.unwrap_or(self.group) << 3 | self.others
     }
 
-    /// The mode that gives nobody more than the list does, for where there is no room for one:
-    /// group and others have what everybody has who is named.
+    /// A mode that grants nobody more than the list, for file systems without ACLs. Group and
+    /// others get the bits that all named entries have.
     #[must_use]
     pub fn mode_without_names(&self) -> u32 {
         let list = self.in_force();
@@ -166,14 +163,13 @@ impl PosixAcl {
     }
 }
 
-/// The descriptor that shows permissions: owner, named users, groups and everyone, in
-/// this order, as the access check evaluates it (MS-DTYP 2.5.3.2). It grants what
-/// [`PosixAcl::access`] does by [`ExecuteRule::WithRead`]. The owner may always change
-/// it, delete it and read its attributes.
+/// The descriptor equivalent to permissions: owner, named users, groups and everyone, in this
+/// order, for the access check of MS-DTYP 2.5.3.2. It grants what [`PosixAcl::access`] grants by
+/// [`ExecuteRule::WithRead`]. The owner may always change its security, delete it and read its
+/// attributes.
 ///
-/// An entry that denies follows the one that allows only where a class after it has more:
-/// modes such as 0644 have none. Groups are allowed first and denied afterwards, since of
-/// their entries any that grants is enough.
+/// A deny entry follows an allow entry only where a later class has more rights; modes such as 0644
+/// have none. Group entries are first allowed and then denied, because any granting group suffices.
 #[must_use]
 pub fn from_posix(facts: &PosixFacts, list: Option<&PosixAcl>) -> Descriptor {
     let of_mode = PosixAcl::of_mode(facts.mode);
@@ -208,7 +204,8 @@ pub fn from_posix(facts: &PosixFacts, list: Option<&PosixAcl>) -> Descriptor {
     }
 }
 
-/// Entries that grant each of a class its rights, and keep from it what wider classes have.
+/// Entries that grant each member of a class its rights, and deny the rights that wider classes
+/// have.
 fn allow_then_deny(class: &[(Sid, Access)], wider: Access) -> Vec<Ace> {
     let allow = |(sid, access): &(Sid, Access)| Ace::allow(sid.clone(), *access);
     let deny = |(sid, access): &(Sid, Access)| {
@@ -226,13 +223,13 @@ fn sid_of(name: PosixName) -> Sid {
     }
 }
 
-/// The owner has everything but what the bits refuse of data and extended attributes.
+/// The owner has all rights except those for data and extended attributes that the bits omit.
 fn owner_rights(bits: u32) -> Access {
     let of_bits = rights(READ | WRITE | EXECUTE, true) - rights(0, true);
     Access::FILE_ALL - (of_bits - rights(bits, true) - Access::WRITE_ATTRIBUTES)
 }
 
-/// What the x bit stands for, alone or with others.
+/// The rights that the x bit grants, alone or with other bits.
 fn without_execute(facts: &PosixFacts) -> Access {
     match facts.is_directory {
         true => Access::EXECUTE | Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD,
@@ -240,7 +237,7 @@ fn without_execute(facts: &PosixFacts) -> Access {
     }
 }
 
-/// Rights that three permission bits stand for, by [`ExecuteRule::WithRead`].
+/// The rights of three permission bits, by [`ExecuteRule::WithRead`].
 fn rights(bits: u32, is_directory: bool) -> Access {
     let mut access = Access::READ_ATTRIBUTES | Access::READ_CONTROL | Access::SYNCHRONIZE;
     if bits & READ != 0 {
@@ -258,17 +255,16 @@ fn rights(bits: u32, is_directory: bool) -> Access {
     access
 }
 
-/// Permissions that show local users what a descriptor grants them.
+/// The POSIX permissions equivalent to a descriptor.
 ///
-/// Everybody is asked for alone: the kernel looks at one entry for a user,
-/// where Windows adds up all that are about them. Files gain no x bit that
-/// they did not have.
+/// Each trustee is evaluated alone: the kernel uses one entry for a user, while Windows combines
+/// all entries that apply. Files gain no x bit.
 ///
-/// A list does not say who is in which group. Whoever has an entry may be in any group, so that
-/// what the list denies one group it keeps from all entries: reading, writing, executing files.
-/// Search permission (x of a directory) goes to each entry that is granted anything that is about
-/// what is in the directory, whatever is denied to groups: Windows passes through directories
-/// without a right to.
+/// A list does not reveal group memberships, and any named user may belong to any group. So
+/// reading, writing and execution that one group is denied are denied to all entries.
+///
+/// Directory search (x) goes to each entry with any right to the directory's content, despite
+/// denied groups, because Windows traverses directories without a right.
 #[must_use]
 pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts, owner_group: OwnerGroup) -> PosixAcl {
     let Some(entries) = &descriptor.dacl else {
@@ -300,17 +296,17 @@ pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts, owner_group: OwnerG
     }
     if !list.named.is_empty() {
         let mask = list.named.iter().fold(list.group, |mask, (_, bits)| mask | bits);
-        // With an empty mask Linux takes everybody who is denied for one of the others.
+        // With an empty mask Linux would treat denied users and groups as others.
         let is_ignored = mask == 0 && list.others != 0;
         list.mask = Some(if is_ignored { READ } else { mask });
     }
     list
 }
 
-/// A mode for a file while its owner and its permissions change one after the other: nobody may do
-/// by it what they may neither before, by `mode` and its list if it has one, nor after, by `next`.
-/// Its owner, whoever that is, has what both owners have, everybody else what all entries grant.
-/// Without set-user-ID and set-group-ID bits.
+/// A mode for a file between a change of its owner and one of its permissions. It grants nobody a
+/// right that they lack both before (`mode` with its list) and after (`next`). The owner gets the
+/// common rights of both owners, everyone else the common rights of all entries. It has no
+/// set-user-ID and set-group-ID bits.
 #[must_use]
 pub fn narrowed_mode(mode: u32, list: Option<&PosixAcl>, next: &PosixAcl) -> u32 {
     let present = PosixAcl::of_mode(mode);
@@ -321,9 +317,9 @@ pub fn narrowed_mode(mode: u32, list: Option<&PosixAcl>, next: &PosixAcl) -> u32
     mode & 0o1000 | (present.owner & next.owner & 7) << 6 | all << 3 | all
 }
 
-/// Takes from a descriptor the data that a mode keeps from owner, group and others: those
-/// who are named are of the group's class, as they are for POSIX. Rights to execute stay,
-/// since whoever reads may.
+/// Removes data rights from a descriptor that a mode denies to owner, group and others. Named
+/// trustees belong to the group class, as in POSIX. Execute rights stay, because a reader may
+/// execute.
 pub fn keep_within(descriptor: &mut Descriptor, mode: u32) {
     let Descriptor { owner, dacl, .. } = descriptor;
     for ace in dacl.iter_mut().flatten().filter(|ace| ace.is_in_force()) {
@@ -345,9 +341,9 @@ pub fn keep_within(descriptor: &mut Descriptor, mode: u32) {
     }
 }
 
-/// Those whom entries in force name beside owner and group, each once, at most
-/// [`POSIX_NAMES_MAX`], in the order of an access control list. Those who are denied something go
-/// before the others: what is denied without an entry of its own is denied to all.
+/// The named trustees of effective entries, each once, at most [`POSIX_NAMES_MAX`], in the order of
+/// a POSIX ACL. Denied trustees take precedence, because a right denied without an own entry is
+/// denied to all.
 fn names(entries: &[Ace], facts: &PosixFacts) -> Vec<PosixName> {
     let mut denied_first = BTreeMap::new();
     for (allows, sid) in entries.iter().filter(|a| a.is_in_force()).filter_map(Ace::effect) {
@@ -363,14 +359,14 @@ fn names(entries: &[Ace], facts: &PosixFacts) -> Vec<PosixName> {
     kept
 }
 
-/// The user or group of an identifier that is neither the file's owner nor its group.
+/// The user or group of a SID that is neither the file's owner nor its group.
 fn name_of(sid: &Sid, facts: &PosixFacts) -> Option<PosixName> {
     let user = sid.as_unix_user().filter(|uid| *uid != facts.uid).map(PosixName::User);
     let group = || sid.as_unix_group().filter(|gid| *gid != facts.gid).map(PosixName::Group);
     user.or_else(group)
 }
 
-/// The kinds of entry that permissions have. acl(5).
+/// The classes of a POSIX ACL. acl(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Owner,
@@ -381,38 +377,38 @@ enum Class {
     Others,
 }
 
-/// An entry of the permissions that are made from a list.
+/// One POSIX ACL entry under construction.
 struct Subject<'a> {
     class: Class,
-    /// Those whose entries in the list are about all of this class.
+    /// SIDs whose entries apply to every member of the class.
     own: &'a [&'a Sid],
     facts: &'a PosixFacts,
-    /// The names that have entries of their own, in order.
+    /// Trustees with entries of their own, sorted.
     kept: &'a [PosixName],
 }
 
 impl Subject<'_> {
-    /// Whether an entry for `sid` grants to everybody of the class.
+    /// True if an entry for `sid` grants to every member of the class.
     fn is_allowed_by(&self, sid: &Sid) -> bool {
         self.own.contains(&sid) || *sid == Sid::everyone() || *sid == Sid::authenticated_users()
     }
 
-    /// Whether an entry for `sid` may be about somebody of the class who has no other entry.
+    /// True if an entry for `sid` may apply to a member of the class without an entry of its own.
     fn is_without_entry(&self, sid: &Sid) -> bool {
         let has_entry = |name| self.kept.binary_search(&name).is_ok();
         matches!(self.class, Class::Group | Class::Others)
             && name_of(sid, self.facts).is_some_and(|name| !has_entry(name))
     }
 
-    /// Whether an entry for `sid` may be about somebody of the class: others are in no group that
-    /// has an entry, all the rest may be in any.
+    /// True if an entry for `sid` may apply to a member of the class. The others belong to no group
+    /// with an entry; all other classes may belong to any.
     fn is_denied_by(&self, sid: &Sid) -> bool {
         self.is_allowed_by(sid)
             || self.is_without_entry(sid)
             || (self.class != Class::Others && sid.as_unix_group().is_some())
     }
 
-    /// The three bits of the class.
+    /// The three permission bits of the class.
     fn bits(&self, entries: &[Ace], shift: u32) -> u32 {
         let allows = |sid: &Sid| self.is_allowed_by(sid);
         let granted = granted(entries, allows, |sid| self.is_denied_by(sid));
@@ -425,7 +421,7 @@ impl Subject<'_> {
         reads | writes | if executes { EXECUTE } else { 0 }
     }
 
-    /// Whether the class may pass through a directory.
+    /// True if the class may search the directory.
     fn searches(&self, entries: &[Ace]) -> bool {
         let group = Sid::unix_group(self.facts.gid);
         let allows =
@@ -435,7 +431,7 @@ impl Subject<'_> {
     }
 }
 
-/// The rights to a directory that are about what is in it.
+/// The rights to a directory that concern its content.
 const OF_CHILDREN: Access = Access(
     Access::READ_DATA.0
         | Access::WRITE_DATA.0
@@ -444,7 +440,7 @@ const OF_CHILDREN: Access = Access(
         | Access::DELETE_CHILD.0,
 );
 
-/// What entries in force grant: of each right the first entry decides. MS-DTYP 2.5.3.2.
+/// The rights that effective entries grant; the first entry for a right decides. MS-DTYP 2.5.3.2.
 fn granted(
     entries: &[Ace],
     allows: impl Fn(&Sid) -> bool,
@@ -728,7 +724,7 @@ mod tests {
         };
         let mut narrowed_for_nothing = 0;
         for _ in 0..20_000 {
-            // Often all bits: else nothing would be left.
+            // All bits are frequent, because narrowing would otherwise leave nothing.
             let mut bits = || if random(2) == 0 { 7 } else { random(8) };
             let lists: [PosixAcl; 2] = std::array::from_fn(|_| PosixAcl {
                 owner: bits(),
@@ -745,7 +741,7 @@ mod tests {
             let list = old.mask.map(|_| &old);
             let mode = narrowed_mode(old_mode, list, &new);
             narrowed_for_nothing += u32::from(mode & 0o777 == 0);
-            // As chmod(2) leaves the list.
+            // The list after chmod(2).
             let between = PosixAcl {
                 owner: mode >> 6 & 7,
                 group: if old.mask.is_some() { old.group } else { mode >> 3 & 7 },

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A user, a group, or someone well known. At most 15 sub-authorities.
+/// A security identifier of a user, a group or a well-known principal. At most 15 sub-authorities.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sid {
     authority: u64,
@@ -10,10 +10,10 @@ pub struct Sid {
 }
 
 impl Sid {
-    /// Sub-authorities of one identifier.
+    /// Most sub-authorities of one identifier.
     pub const PARTS_MAX: usize = 15;
 
-    /// `S-1-authority-parts…`; parts past [`Sid::PARTS_MAX`] are dropped.
+    /// `S-1-authority-parts…`; parts beyond [`Sid::PARTS_MAX`] are dropped.
     #[must_use]
     pub fn new(authority: u64, parts: &[u32]) -> Self {
         Self { authority, parts: parts.iter().copied().take(Self::PARTS_MAX).collect() }
@@ -25,67 +25,67 @@ impl Sid {
         Self::new(1, &[0])
     }
 
-    /// Whoever makes a file: replaced when it is made.
+    /// CREATOR OWNER: the placeholder for the creator of a file.
     #[must_use]
     pub fn creator_owner() -> Self {
         Self::new(3, &[0])
     }
 
-    /// The group of whoever makes a file.
+    /// CREATOR GROUP: the placeholder for the creator's group.
     #[must_use]
     pub fn creator_group() -> Self {
         Self::new(3, &[1])
     }
 
-    /// Stands for the owner and limits the rights that owners have.
+    /// OWNER RIGHTS: stands for the owner, and replaces the implicit rights of owners.
     #[must_use]
     pub fn owner_rights() -> Self {
         Self::new(3, &[4])
     }
 
-    /// Those who logged on without a name.
+    /// Anonymous logon.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::new(5, &[7])
     }
 
-    /// Those who logged on with a name.
+    /// Authenticated users.
     #[must_use]
     pub fn authenticated_users() -> Self {
         Self::new(5, &[11])
     }
 
-    /// Those who came over the network.
+    /// Users that are logged on over the network.
     #[must_use]
     pub fn network() -> Self {
         Self::new(5, &[2])
     }
 
-    /// The system itself.
+    /// Local system.
     #[must_use]
     pub fn local_system() -> Self {
         Self::new(5, &[18])
     }
 
-    /// Administrators of this machine.
+    /// The local administrators.
     #[must_use]
     pub fn administrators() -> Self {
         Self::new(5, &[32, 544])
     }
 
-    /// A local user, by number: `S-1-22-1-uid`, as Samba has it.
+    /// A local user by uid: `S-1-22-1-uid`, as in Samba.
     #[must_use]
     pub fn unix_user(uid: u32) -> Self {
         Self::new(22, &[1, uid])
     }
 
-    /// A local group, by number: `S-1-22-2-gid`, as Samba has it.
+    /// A local group by gid: `S-1-22-2-gid`, as in Samba.
     #[must_use]
     pub fn unix_group(gid: u32) -> Self {
         Self::new(22, &[2, gid])
     }
 
-    /// The number of a local user.
+    /// The uid of a local user's SID.
     #[must_use]
     pub fn as_unix_user(&self) -> Option<u32> {
         match (self.authority, &self.parts[..]) {
@@ -94,7 +94,7 @@ impl Sid {
         }
     }
 
-    /// The number of a local group.
+    /// The gid of a local group's SID.
     #[must_use]
     pub fn as_unix_group(&self) -> Option<u32> {
         match (self.authority, &self.parts[..]) {
@@ -103,14 +103,13 @@ impl Sid {
         }
     }
 
-    /// Whether it names an account of a machine or a domain: `S-1-5-21-…`.
+    /// True for an account of a machine or a domain: `S-1-5-21-…`.
     #[must_use]
     pub fn is_of_domain(&self) -> bool {
         self.authority == 5 && self.parts.first() == Some(&21)
     }
 
-    /// The permission bits that an entry of a list carries for clients of NFS
-    /// and POSIX: `S-1-5-88-3-mode`.
+    /// The mode in the SID of an NFS or POSIX client: `S-1-5-88-3-mode`.
     #[must_use]
     pub fn as_nfs_mode(&self) -> Option<u32> {
         match (self.authority, &self.parts[..]) {
@@ -119,20 +118,20 @@ impl Sid {
         }
     }
 
-    /// Who, or what, `S-1-5-88-kind-value` stands for: 1 a user, 2 a group, 3 a mode.
+    /// `S-1-5-88-kind-value`: kind 1 is a user, 2 a group, 3 a mode.
     #[must_use]
     pub fn nfs(kind: u32, value: u32) -> Self {
         Self::new(5, &[88, kind, value])
     }
 
-    /// Whether it is one of those.
+    /// True for an `S-1-5-88` SID.
     #[must_use]
     pub fn is_nfs(&self) -> bool {
         self.authority == 5 && matches!(self.parts[..], [88, ..])
     }
 
-    /// The local user or group that a client names by number alone
-    /// (`S-1-5-88-1-uid`, `S-1-5-88-2-gid`); others as they are.
+    /// Converts the numeric SIDs `S-1-5-88-1-uid` and `S-1-5-88-2-gid` to the local user or group;
+    /// other SIDs stay unchanged.
     #[must_use]
     pub fn from_nfs(self) -> Self {
         match (self.authority, &self.parts[..]) {
@@ -142,7 +141,7 @@ impl Sid {
         }
     }
 
-    /// Reads what is shown: `S-1-authority-parts…`, all numbers decimal.
+    /// Parses the text form, `S-1-authority-parts…`, with decimal numbers.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         const AUTHORITY_MAX: u64 = (1 << 48) - 1;
@@ -155,7 +154,7 @@ impl Sid {
         (parts.len() <= Self::PARTS_MAX).then_some(Self { authority, parts })
     }
 
-    /// Reads an identifier from the front; what follows it is left.
+    /// Decodes a SID at the front of `bytes`; the rest is ignored.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (&[revision, count, authority @ ..], rest) = bytes.split_first_chunk::<8>()?;
@@ -171,14 +170,14 @@ impl Sid {
         Some(Self { authority, parts: parts.collect() })
     }
 
-    /// Appends the identifier.
+    /// Appends the encoded SID.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[1, self.parts.len() as u8]);
         out.extend_from_slice(&self.authority.to_be_bytes()[2..]);
         self.parts.iter().for_each(|p| out.extend_from_slice(&p.to_le_bytes()));
     }
 
-    /// Bytes of the identifier.
+    /// Encoded length in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
         8 + self.parts.len() * 4

@@ -1,5 +1,5 @@
-//! The access check against cases whose answers were worked out by hand from
-//! MS-DTYP 2.5.3.2, and against a check that knows no shortcut.
+//! The access check against cases whose results were derived by hand from MS-DTYP 2.5.3.2, and
+//! against a naive reference check.
 
 use acl::{Access, Ace, AceKind, Descriptor, Sid, Token, check_access, control, maximal_access};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ const OWN: Access = Access(Access::READ_CONTROL.0 | Access::WRITE_DAC.0);
 
 const BOTH: Access = Access(READ.0 | WRITE.0);
 
-/// What it is about, the list, what alice (owner, in staff) has, what bob has.
+/// Description, DACL, rights of alice (owner, member of staff), rights of bob.
 type Case = (&'static str, Option<Vec<Ace>>, Access, Access);
 
 fn staff() -> Sid {
@@ -115,7 +115,7 @@ fn of_flags_and_generic_rights() -> Vec<Case> {
                 deny(Sid::everyone(), Access::GENERIC_WRITE),
                 allow(Sid::everyone(), Access::GENERIC_ALL),
             ]),
-            // The owner's own rights come with the token, not with the list.
+            // The owner's implicit rights come from ownership, not from the list.
             (Access::FILE_ALL - Access::FILE_WRITE) | OWN,
             Access::FILE_ALL - Access::FILE_WRITE,
         ),
@@ -230,7 +230,7 @@ fn entries() -> impl Strategy<Value = Vec<Ace>> {
     prop::collection::vec(entry, 0..8)
 }
 
-/// One right at a time, entry by entry: the first that is about it decides.
+/// Evaluates one right, entry by entry: the first matching entry decides.
 fn single(descriptor: &Descriptor, token: &Token, right: Access) -> bool {
     let Some(entries) = &descriptor.dacl else { return Access::FILE_ALL.contains(right) };
     let owns = descriptor.owner.as_ref().is_some_and(|owner| token.has(owner));

@@ -1,4 +1,4 @@
-//! The descriptor that shows permissions grants what POSIX grants.
+//! A descriptor made from POSIX permissions grants what POSIX grants.
 
 use acl::{
     Access, Ace, AceKind, Descriptor, ExecuteRule, OwnerGroup, POSIX_NAMES_MAX, PosixAcl,
@@ -21,14 +21,14 @@ prop_compose! {
         mask in prop::option::weighted(0.7, 0u32..8),
         named in named(),
     ) -> PosixAcl {
-        // Without named entries a list has no mask, and says what a mode says.
+        // A list without named entries needs no mask, and equals a mode.
         let mask = mask.or((!named.is_empty()).then_some(7));
         PosixAcl { mask, named, ..PosixAcl::of_mode(mode) }
     }
 }
 
-/// What Linux lets a user do to a file, of the bits `want`: `acl_permission_check` in fs/namei.c
-/// and `posix_acl_permission` in fs/posix_acl.c, written from there.
+/// True if Linux grants a user the bits `want`: `acl_permission_check` in fs/namei.c and
+/// `posix_acl_permission` in fs/posix_acl.c, reimplemented.
 fn kernel_lets(list: &PosixAcl, uid: u32, gid: u32, user: u32, groups: &[u32], want: u32) -> bool {
     let mode = list.mode();
     if user == uid {
@@ -102,7 +102,7 @@ fn entry() -> impl Strategy<Value = Ace> {
 
 const REFUSED: std::ops::Range<u32> = 1000..1000 + POSIX_NAMES_MAX as u32;
 
-/// Refusals of as many users as permissions have room for: with the others there are more.
+/// Deny entries for as many users as a POSIX ACL has room for; with further entries there are more.
 fn many_refusals() -> impl Strategy<Value = Vec<Ace>> {
     let refused = |uid| {
         let reads = Access::READ_DATA | Access::EXECUTE;
@@ -121,7 +121,7 @@ fn stored(entries: Vec<Ace>) -> Descriptor {
     }
 }
 
-/// Who of some users gets a right by these permissions that the list does not grant.
+/// Describes a user with a right by these permissions that the list does not grant, if any.
 fn gets_more(
     list: &Descriptor,
     shown: &PosixAcl,

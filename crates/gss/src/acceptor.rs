@@ -1,4 +1,4 @@
-//! The side that is logged on to. RFC 2743 2.2.2.
+//! The GSS-API acceptor. RFC 2743 2.2.2.
 
 use crate::context::Context;
 use crate::library::{
@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 
 /// GSS_C_ACCEPT.
 const ACCEPT: i32 = 2;
-/// The attribute of MIT krb5 for PAC buffers of type 1. MS-PAC 2.4.
+/// MIT krb5's name attribute for PAC buffers of type 1. MS-PAC 2.4.
 const LOGON_INFO: &str = "urn:mspac:logon-info";
 /// GSS_C_INDEFINITE.
 const FOREVER: u32 = u32::MAX;
@@ -23,7 +23,7 @@ pub struct Keytab {
     credential: Handle,
 }
 
-// SAFETY: MIT locks its credentials itself; this one is only read once it is made.
+// SAFETY: MIT krb5 locks its credentials; this one is only read after its creation.
 unsafe impl Send for Keytab {}
 // SAFETY: as above.
 unsafe impl Sync for Keytab {}
@@ -35,10 +35,10 @@ impl std::fmt::Debug for Keytab {
 }
 
 impl Keytab {
-    /// The keys of a keytab file, each of whose principals is accepted.
+    /// Opens a keytab file; each of its principals is accepted.
     ///
     /// # Errors
-    /// No library, no such file, or nothing in it that can be read.
+    /// The library is missing, the file is missing, or it contains no readable key.
     pub fn open(file: &Path) -> Result<Self, Error> {
         let library = library()?;
         let unreadable =
@@ -47,13 +47,13 @@ impl Keytab {
         let place = place.ok_or_else(|| unreadable("its path is no text"))?;
         let mut elements = [Element { key: c"keytab".as_ptr(), value: place.as_ptr() }];
         let store = Store { count: 1, elements: elements.as_mut_ptr() };
-        // By default the library acquires for its other mechanisms, too, and succeeds if it can for
-        // one of them: such a credential may lack what tickets are accepted by.
+        // By default the library acquires credentials for all its mechanisms, and succeeds if one
+        // of them does. Such a credential may lack the Kerberos keys.
         let mut mechanism = kerberos();
         let mechanisms = OidSet { count: 1, elements: &mut mechanism };
         let (mut minor, mut credential) = (0, null_mut());
-        // SAFETY: the library reads the store and the set during the call; all pointers are to locals or
-        // null, where it allows that.
+        // SAFETY: the library reads the store and the set during the call; all pointers are to
+        // locals or null, where it allows that.
         let status = unsafe {
             (library.acquire_cred_from)(
                 &mut minor,
@@ -82,18 +82,18 @@ impl Drop for Keytab {
     }
 }
 
-/// Who proved to be whom.
+/// An accepted logon.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The last token, for the client.
+    /// The final token, for the client.
     pub token: Vec<u8>,
     /// The client, as in `alice@EXAMPLE.ORG`.
     pub principal: String,
-    /// What both know now.
+    /// The session key.
     pub key: Key,
-    /// When the ticket ends, in seconds since 1970.
+    /// Expiry of the ticket, in seconds since 1970.
     pub end_time: u64,
-    /// The KERB_VALIDATION_INFO of the ticket's PAC, if it has one that the realm has signed.
+    /// KERB_VALIDATION_INFO of the ticket's PAC, if the realm has signed one.
     pub logon_info: Option<Vec<u8>>,
 }
 
@@ -104,17 +104,17 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// An exchange that has not begun.
+    /// An exchange before its first token.
     #[must_use]
     pub fn new(keytab: &Keytab) -> Self {
         Self { context: Context::new(keytab.library) }
     }
 
-    /// Takes the client's one token. Opens the replay cache; no network.
+    /// Accepts the client's only token. Opens the replay cache, but uses no network.
     ///
     /// # Errors
-    /// A broken or old token, one for another server, one that was used before, and clients that
-    /// want more than one round, which SMB's do not.
+    /// An invalid, expired or replayed token, one for another server, or a client that needs more
+    /// than one round, which SMB clients do not.
     pub fn handle(mut self, keytab: &Keytab, token: &[u8]) -> Result<Accepted, Error> {
         let library = keytab.library;
         let (mut minor, mut source, mut out, mut token) =
@@ -156,11 +156,11 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// A keytab with one key of AES-128 for `cifs/host@R`: version 2, one entry.
+    /// A keytab with one AES-128 key for `cifs/host@R`: version 2, one entry.
     fn keytab() -> tempfile::NamedTempFile {
         let text = |text: &[u8]| [&[0, text.len() as u8], text].concat();
         let head = [&[0, 2][..], &text(b"R"), &text(b"cifs"), &text(b"host")].concat();
-        // Type of the name, time, version of the key; its type (17), its bytes.
+        // Name type, timestamp, key version; key type (17), key bytes.
         let tail = [&[0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 17][..], &text(&[7; 16])].concat();
         let length = (head.len() + tail.len()) as u32;
         let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -168,7 +168,7 @@ mod tests {
         file
     }
 
-    /// Why a broken token of a mechanism is refused; none without the library.
+    /// The reason for which a malformed token of a mechanism is refused; none without the library.
     fn reason(mechanism: &[u8]) -> Option<String> {
         let file = keytab();
         let keytab = match Keytab::open(file.path()) {

@@ -4,14 +4,14 @@ use crate::library::{Buffer, Handle, Library, LucidContext, is_error, session_ke
 use crate::{Error, Key};
 use std::ptr::null_mut;
 
-/// A context, ended when it is dropped. None of its calls goes on at the same time as another.
+/// A context, deleted when it is dropped. Its calls never run concurrently.
 pub struct Context {
     pub library: &'static Library,
     pub handle: Handle,
 }
 
-// SAFETY: MIT's contexts belong to no thread; they must not be used by two at once, and every
-// call here takes `&mut self`.
+// SAFETY: MIT contexts have no thread affinity; they must not be used concurrently, and every call
+// here takes `&mut self`.
 unsafe impl Send for Context {}
 
 impl Context {
@@ -19,7 +19,7 @@ impl Context {
         Self { library, handle: null_mut() }
     }
 
-    /// The key that both sides have now. MS-KILE 3.1.1.2: the subkey, where one was made.
+    /// The session key. MS-KILE 3.1.1.2: the subkey, if one was negotiated.
     pub fn key(&mut self) -> Result<Key, Error> {
         let (mut minor, mut set) = (0, null_mut());
         // SAFETY: the context is established, all other pointers are to locals.
@@ -47,9 +47,9 @@ impl Context {
 }
 
 impl Context {
-    /// When the ticket ends, in seconds since 1970. [`Self::key`] has to be asked before: the
-    /// library gives the context up for this. The lifetime that it tells elsewhere has the
-    /// tolerance of clocks added.
+    /// Expiry of the ticket, in seconds since 1970. [`Self::key`] must be read before, because the
+    /// library consumes the context here. The lifetime that the library reports elsewhere includes
+    /// the clock skew tolerance.
     pub fn end_time(mut self) -> Result<u64, Error> {
         let (mut minor, mut lucid) = (0, null_mut());
         // SAFETY: the context is established, all other pointers are to locals.
@@ -58,7 +58,7 @@ impl Context {
         if is_error(status) || lucid.is_null() {
             return Err(self.library.refused("the ticket's end", status, minor));
         }
-        // SAFETY: the library made a context of version 1, which begins so.
+        // SAFETY: the library created a version 1 context, which begins with these fields.
         let end_time = unsafe { (*lucid.cast::<LucidContext>()).end_time };
         // SAFETY: it comes from the library, and is not used again.
         unsafe { (self.library.free_lucid)(&mut minor, lucid) };
@@ -72,7 +72,7 @@ impl Drop for Context {
             return;
         }
         let mut minor = 0;
-        // SAFETY: the library made it; it is not used again. No token is asked for.
+        // SAFETY: the library created it; it is not used again. No token is requested.
         unsafe {
             (self.library.delete_context)(&mut minor, &mut self.handle, null_mut::<Buffer>())
         };

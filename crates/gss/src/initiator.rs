@@ -1,4 +1,4 @@
-//! The side that logs on. RFC 2743 2.2.1.
+//! The GSS-API initiator. RFC 2743 2.2.1.
 
 use crate::context::Context;
 use crate::library::{Buffer, CONTINUE_NEEDED, is_error, kerberos, library};
@@ -6,19 +6,19 @@ use crate::name::Name;
 use crate::{Error, Key};
 use std::ptr::null_mut;
 
-/// Both prove who they are; messages have order; the key signs and seals. RFC 2744 5.19.
+/// Mutual authentication, replay and sequence detection, confidentiality, integrity. RFC 2744 5.19.
 const FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 
-/// What a token of the server came to.
+/// The result of a server token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Send this, and wait for the next.
+    /// The next token to send; the server answers it.
     Continue(Vec<u8>),
-    /// The server is who it says, and both have this key.
+    /// The server is authenticated; both sides have this key.
     Done(Key),
 }
 
-/// An exchange with one server, by the tickets of this process's user.
+/// An exchange with one server, with the tickets of the process's user.
 pub struct Initiator {
     context: Context,
     target: Name,
@@ -31,11 +31,11 @@ impl std::fmt::Debug for Initiator {
 }
 
 impl Initiator {
-    /// An exchange with `service` on `host`, as in `cifs` and `files.example.org`, and its first
-    /// token. Asks the realm's servers for a ticket where none is kept: may take seconds.
+    /// Begins an exchange with `service` on `host`, such as `cifs` and `files.example.org`, and
+    /// returns its first token. Without a cached ticket it contacts the KDC, which may take
+    /// seconds.
     ///
-    /// # Errors
-    /// No library, no ticket to begin with, or the realm does not know the server.
+    /// The library is missing, there is no initial ticket, or the realm does not know the server.
     pub fn begin(service: &str, host: &str) -> Result<(Self, Vec<u8>), Error> {
         let library = library()?;
         let target = Name::of_service(library, &format!("{service}@{host}"))?;
@@ -44,10 +44,10 @@ impl Initiator {
         Ok((initiator, token))
     }
 
-    /// Takes the server's answer.
+    /// Handles the server's token.
     ///
     /// # Errors
-    /// The server does not prove who it is.
+    /// The server does not authenticate itself.
     pub fn handle(&mut self, token: &[u8]) -> Result<Outcome, Error> {
         let (goes_on, token) = self.step(token)?;
         if goes_on { Ok(Outcome::Continue(token)) } else { Ok(Outcome::Done(self.context.key()?)) }

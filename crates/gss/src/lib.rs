@@ -1,11 +1,12 @@
-//! Kerberos by the system's own library (MIT krb5's `libgssapi_krb5.so.2`), which is looked for
-//! when it is first wanted: nothing is needed to build this, and a machine without it has no
-//! Kerberos. RFC 2743, RFC 2744, RFC 4121.
+//! Kerberos by the system's MIT krb5 library (`libgssapi_krb5.so.2`), which is loaded on first use.
+//! The build needs nothing; a machine without the library has no Kerberos. RFC 2743, RFC 2744, RFC
+//! 4121.
 //!
-//! Knows no SMB: tokens go in and come out. Keys of the system (ticket caches, keytabs, realms)
-//! are found as the library finds them: `/etc/krb5.conf`, `KRB5CCNAME`, `KRB5_KTNAME`.
+//! Knows no SMB: tokens go in and come out. The library locates ticket caches, keytabs and realms
+//! itself: `/etc/krb5.conf`, `KRB5CCNAME`, `KRB5_KTNAME`.
 //!
-//! A home of `unsafe`, since a library of C is called; each block says why it is sound.
+//! `unsafe` is allowed here, because the crate calls a C library; each block states why it is
+//! sound.
 #![allow(unsafe_code)]
 
 mod acceptor;
@@ -19,14 +20,14 @@ pub use initiator::{Initiator, Outcome};
 
 use std::fmt;
 
-/// Why there is no Kerberos, or why it refused; in the library's own words where it has any.
+/// A Kerberos failure, in the library's own words where it has any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The library is not installed, or is not MIT's.
+    /// The library is not installed, or is not MIT krb5.
     Absent(String),
-    /// What it was asked for did not succeed.
+    /// A call failed.
     Refused {
-        /// What was asked for.
+        /// The object of the call.
         what: &'static str,
         /// The library's reason.
         reason: String,
@@ -46,5 +47,5 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A session's key: 16 to 32 bytes, by the ticket's encryption type. Wiped when it is dropped.
+/// A session key of 16 to 32 bytes, depending on the encryption type. Zeroed on drop.
 pub type Key = zeroize::Zeroizing<Vec<u8>>;

@@ -1,10 +1,10 @@
-//! The library's functions, by the names and shapes of RFC 2744 and of MIT's gssapi_ext.h.
+//! The library's functions, by the names and signatures of RFC 2744 and MIT's gssapi_ext.h.
 
 use crate::Error;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-/// The library's own numbers.
+/// Status codes of the library.
 pub type Status = u32;
 
 /// An object identifier.
@@ -14,14 +14,14 @@ pub struct Oid {
     pub elements: *mut c_void,
 }
 
-/// Several of them.
+/// A set of object identifiers.
 #[repr(C)]
 pub struct OidSet {
     pub count: usize,
     pub elements: *mut Oid,
 }
 
-/// Bytes, whoever owns them.
+/// A buffer of the caller's or the library's.
 #[repr(C)]
 pub struct Buffer {
     pub length: usize,
@@ -31,34 +31,34 @@ pub struct Buffer {
 impl Buffer {
     pub const EMPTY: Self = Self { length: 0, value: std::ptr::null_mut() };
 
-    /// What the library may read, and does not keep.
+    /// A buffer that the library reads during a call and does not retain.
     pub fn of(bytes: &[u8]) -> Self {
         Self { length: bytes.len(), value: bytes.as_ptr().cast_mut().cast() }
     }
 }
 
-/// Several of them.
+/// A set of buffers.
 #[repr(C)]
 pub struct BufferSet {
     pub count: usize,
     pub elements: *mut Buffer,
 }
 
-/// Where keys are, as a name and a value.
+/// One element of a credential store: key and value.
 #[repr(C)]
 pub struct Element {
     pub key: *const c_char,
     pub value: *const c_char,
 }
 
-/// Several of them.
+/// A credential store.
 #[repr(C)]
 pub struct Store {
     pub count: u32,
     pub elements: *mut Element,
 }
 
-/// The beginning of gss_krb5_lucid_context_v1_t, as gssapi_krb5.h has it.
+/// The first fields of gss_krb5_lucid_context_v1_t in gssapi_krb5.h.
 #[repr(C)]
 pub struct LucidContext {
     pub version: u32,
@@ -67,20 +67,20 @@ pub struct LucidContext {
     pub end_time: u32,
 }
 
-/// What stands behind handles of the library.
+/// An opaque handle of the library.
 pub type Handle = *mut c_void;
 
 macro_rules! functions {
     ($($field:ident: $name:literal, fn($($argument:ty),*);)*) => {
-        /// The functions that are used here.
+        /// The functions that this crate uses.
         pub struct Library {
             $(pub $field: unsafe extern "C" fn($($argument),*) -> Status,)*
         }
 
         impl Library {
             fn load() -> Result<Self, Error> {
-                // SAFETY: the name ends in NUL. Its initialisers are those of a library that many
-                // programs load like this; it stays loaded for good.
+                // SAFETY: the name ends in NUL. The library's initialisers are run by many programs
+                // that load it like this; it is never unloaded.
                 let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
                 if library.is_null() {
                     return Err(Error::Absent(format!("{} is not installed", NAME.to_string_lossy())));
@@ -93,7 +93,8 @@ macro_rules! functions {
                         if found.is_null() {
                             return Err(Error::Absent(format!("its library has no {}", name.to_string_lossy())));
                         }
-                        // SAFETY: a function of this name has this shape, by RFC 2744 or gssapi_ext.h.
+                        // SAFETY: a function of this name has this signature, by RFC 2744 or
+                        // gssapi_ext.h.
                         unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> Status>(found) }
                     },)*
                 })
@@ -103,7 +104,7 @@ macro_rules! functions {
 }
 
 const NAME: &CStr = c"libgssapi_krb5.so.2";
-/// The text of number 0 in the C locale.
+/// The text of status 0 in the C locale.
 const NO_ERROR: &str = "Success";
 
 functions! {
@@ -130,7 +131,7 @@ functions! {
     display_status: c"gss_display_status", fn(*mut Status, Status, c_int, *mut Oid, *mut u32, *mut Buffer);
 }
 
-/// The library, loaded when it is first asked for.
+/// The library, loaded on first use.
 ///
 /// # Errors
 /// [`Error::Absent`].
@@ -139,7 +140,7 @@ pub fn library() -> Result<&'static Library, Error> {
     LIBRARY.get_or_init(Library::load).as_ref().map_err(Clone::clone)
 }
 
-/// Object identifiers live as long as the program: the library keeps pointers to some.
+/// OIDs live as long as the program, because the library retains pointers to some.
 macro_rules! oid {
     ($name:ident, $bytes:expr, $what:literal) => {
         #[doc = $what]
@@ -167,18 +168,18 @@ const ROUTINE_ERRORS: Status = 0x00FF_0000;
 /// GSS_S_FAILURE, whose text refers to the mechanism's. RFC 2744 3.9.1.
 const FAILURE: Status = 13 << 16;
 
-/// Errors of the call itself, and of the routine. RFC 2744 3.9.1.
+/// True for calling errors and routine errors. RFC 2744 3.9.1.
 pub fn is_error(status: Status) -> bool {
     status & 0xFFFF_0000 != 0
 }
 
-/// More tokens are wanted.
+/// The exchange needs another token.
 pub const CONTINUE_NEEDED: Status = 1;
 
 impl Library {
-    /// The reason of a failure, in words.
+    /// Builds the error of a failed call, with its reason in words.
     pub fn refused(&self, what: &'static str, status: Status, minor: Status) -> Error {
-        // The library numbers its mechanisms' errors anew, a mechanism's 0 among them.
+        // The library renumbers the errors of its mechanisms, including their 0.
         let by_mechanism = self.words(minor, 2);
         let is_explained = minor != 0 && !["", NO_ERROR].contains(&by_mechanism.as_str());
         let reason = match status & ROUTINE_ERRORS {
@@ -202,12 +203,12 @@ impl Library {
         String::from_utf8_lossy(&self.take(text)).into_owned()
     }
 
-    /// The library's bytes as ours.
+    /// Copies the library's bytes and releases its buffer.
     pub fn take(&self, mut buffer: Buffer) -> Vec<u8> {
         let bytes = if buffer.value.is_null() {
             Vec::new()
         } else {
-            // SAFETY: the library says that so many bytes are there, and nobody else has them.
+            // SAFETY: the library guarantees the length, and nothing else refers to the bytes.
             unsafe { std::slice::from_raw_parts(buffer.value.cast::<u8>(), buffer.length) }.to_vec()
         };
         let mut minor = 0;

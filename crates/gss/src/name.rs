@@ -1,25 +1,25 @@
-//! Names of the library.
+//! GSS-API names.
 
 use crate::Error;
 use crate::library::{Buffer, Handle, Library, host_service, is_error};
 use std::ptr::null_mut;
 
-/// A name of the library, released when it is dropped.
+/// A name of the library, released on drop.
 pub struct Name {
     library: &'static Library,
     pub handle: Handle,
 }
 
-// SAFETY: names are immutable once they are made.
+// SAFETY: names are immutable.
 unsafe impl Send for Name {}
 
 impl Name {
-    /// One that the library has made, or null.
+    /// Takes ownership of a name that the library returned, or null.
     pub fn given(library: &'static Library, handle: Handle) -> Self {
         Self { library, handle }
     }
 
-    /// The name of a service, as `cifs@host`.
+    /// The name of a service, such as `cifs@host`.
     pub fn of_service(library: &'static Library, service: &str) -> Result<Self, Error> {
         let (mut minor, mut handle) = (0, null_mut());
         let mut text = Buffer::of(service.as_bytes());
@@ -33,7 +33,7 @@ impl Name {
         Ok(Self::given(library, handle))
     }
 
-    /// An attribute that the realm vouches for; none if there is none, or nobody does. RFC 6680.
+    /// A name attribute that the realm vouches for; none without one. RFC 6680.
     pub fn authenticated(&self, attribute: &str) -> Option<Vec<u8>> {
         if self.handle.is_null() {
             return None;
@@ -60,7 +60,7 @@ impl Name {
         (!is_error(status) && is_authenticated != 0).then_some(value)
     }
 
-    /// As text; empty if it has none.
+    /// The name as text; empty for a null name.
     pub fn text(&self) -> String {
         if self.handle.is_null() {
             return String::new();

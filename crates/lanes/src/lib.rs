@@ -1,10 +1,10 @@
 //! AES-128-CMAC (RFC 4493, MS-SMB2 3.1.4.1) of several messages at once.
 //!
-//! CMAC takes one block after the other, each waiting for the last to leave the processor's AES
-//! unit, which could work on eight. One message cannot be made faster; several can be taken
-//! side by side. [`Key::sign_all`] does, where the processor has AES instructions.
+//! CMAC processes blocks sequentially, and each block waits for the CPU's AES unit, which could
+//! interleave eight. A single message cannot be made faster, but several can run in parallel lanes.
+//! [`Key::sign_all`] does so on CPUs with AES instructions.
 
-// One call of a function for processors with AES, once it is known that this is one.
+// The `unsafe` calls are to functions for CPUs with AES, after its detection.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(target_arch = "x86_64")]
@@ -12,14 +12,14 @@ mod x86;
 
 use aws_lc_rs::cmac;
 
-/// Bytes of a tag.
+/// Length of a tag in bytes.
 pub const TAG_BYTES: usize = 16;
 
-/// Bytes of messages for which a context costs more than the work.
+/// Message length up to which a CMAC context costs more than the computation, in bytes.
 #[cfg(target_arch = "x86_64")]
 const SHORT_BYTES: usize = 1024;
 
-/// A prepared key. May be used by several threads at once.
+/// A prepared key, usable by several threads at once.
 pub struct Key {
     serial: cmac::Key,
     #[cfg(target_arch = "x86_64")]
@@ -29,8 +29,7 @@ pub struct Key {
 impl Key {
     /// Prepares a 16-byte key.
     ///
-    /// # Panics
-    /// Never: AES-128 takes any 16 bytes.
+    /// Never: AES-128 accepts any 16 bytes.
     #[must_use]
     pub fn new(key: &[u8; 16]) -> Self {
         Self {
@@ -40,7 +39,7 @@ impl Key {
         }
     }
 
-    /// The tag of the message that these parts make together.
+    /// The tag of the concatenated parts.
     #[must_use]
     pub fn sign(&self, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         #[cfg(target_arch = "x86_64")]
@@ -115,7 +114,7 @@ mod tests {
         ) {
             let key = Key::new(&key);
             let messages: Vec<&[u8]> = messages.iter().map(Vec::as_slice).collect();
-            // In two parts it is a context's work.
+            // Two parts use the context path.
             let split = |message: &&[u8]| {
                 let (head, tail) = message.split_at(message.len() / 2);
                 key.sign(&[head, tail])

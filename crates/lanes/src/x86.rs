@@ -1,4 +1,4 @@
-//! Eight lanes of the AES unit of x86 processors.
+//! Eight lanes of the AES unit of x86 CPUs.
 
 use crate::TAG_BYTES;
 use core::arch::x86_64::{
@@ -7,16 +7,15 @@ use core::arch::x86_64::{
 };
 use zeroize::Zeroize;
 
-/// Blocks that are under way at once: an AES unit begins two in a cycle and needs about four
-/// cycles for a round.
+/// Blocks in flight: an AES unit starts two in a cycle and needs about four cycles for a round.
 const LANES: usize = 8;
 const BLOCK: usize = 16;
 const ROUND_KEYS: usize = 11;
 
-/// Round keys, and what the last block is combined with.
+/// Round keys, and the subkeys for the last block.
 pub struct Key {
     rounds: [[u8; BLOCK]; ROUND_KEYS],
-    /// Of a last block that is full; of one that is not.
+    /// Subkeys K1, for a full last block, and K2, for a partial one.
     last: [[u8; BLOCK]; 2],
 }
 
@@ -27,28 +26,28 @@ impl Drop for Key {
     }
 }
 
-/// A message that has a lane.
+/// A message in a lane.
 struct Lane<'a> {
-    /// Which message it is.
+    /// Index of the message.
     at: usize,
-    /// What was not absorbed yet; its last block, full or not, is kept for the end.
+    /// Bytes that are not absorbed yet; the last block, full or partial, stays until the end.
     rest: &'a [u8],
 }
 
 impl Key {
-    /// `None` if this processor has no AES instructions.
+    /// `None` if this CPU has no AES instructions.
     pub fn new(key: &[u8; BLOCK]) -> Option<Self> {
         if !std::arch::is_x86_feature_detected!("aes") {
             return None;
         }
-        // SAFETY: the processor has what the function is compiled for, as just seen.
+        // SAFETY: the CPU has the features that the function is compiled for, as just detected.
         #[allow(unsafe_code)] // See the module.
         Some(unsafe { expand(key) })
     }
 
-    /// The tags of these messages, in their order: as many.
+    /// Writes the tags of these messages, in their order.
     pub fn sign_all(&self, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
-        // SAFETY: a key exists only where the processor has AES instructions.
+        // SAFETY: a key exists only on a CPU with AES instructions.
         #[allow(unsafe_code)] // See the module.
         unsafe {
             match (messages, &mut *tags) {
@@ -85,7 +84,7 @@ fn sign_all(key: &Key, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
                 *state = zero();
             }
         }
-        // As many blocks as every lane still has before its last one.
+        // The number of blocks that every lane can absorb before its last one.
         let Some(steps) = lanes.iter().flatten().map(|lane| blocks_before_last(lane.rest)).min()
         else {
             return;
@@ -100,12 +99,12 @@ fn sign_all(key: &Key, messages: &[&[u8]], tags: &mut [[u8; TAG_BYTES]]) {
     }
 }
 
-/// Full blocks of a message in front of its last block, full or not.
+/// Number of full blocks before the last block of a message.
 fn blocks_before_last(rest: &[u8]) -> usize {
     rest.len().saturating_sub(1) / BLOCK
 }
 
-/// Takes so many blocks of every lane; lanes without a message do the work of one that has one.
+/// Absorbs so many blocks in every lane; an empty lane duplicates another lane's work.
 #[target_feature(enable = "aes,sse2")]
 fn absorb(
     rounds: &[__m128i; ROUND_KEYS],
@@ -138,7 +137,7 @@ fn absorb(
     }
 }
 
-/// The last block, filled up if it is not full, with its subkey. RFC 4493 2.4.
+/// The last block, padded if partial, combined with its subkey. RFC 4493 2.4.
 fn last_block(key: &Key, rest: &[u8]) -> [u8; BLOCK] {
     let mut block = [0; BLOCK];
     block[..rest.len()].copy_from_slice(rest);
@@ -183,7 +182,7 @@ fn next(before: __m128i, assist: __m128i) -> __m128i {
     _mm_xor_si128(key, _mm_shuffle_epi32::<0xff>(assist))
 }
 
-/// Times x in GF(2^128), as RFC 4493 2.3 has it.
+/// Multiplication by x in GF(2^128). RFC 4493 2.3.
 fn double(block: [u8; BLOCK]) -> [u8; BLOCK] {
     let value = u128::from_be_bytes(block);
     let carry = if value >> 127 == 1 { 0x87 } else { 0 };

@@ -1,40 +1,40 @@
-//! Classes of shares, and what follows from a class and a size. The figures are those of
-//! Azure Files: "Understanding billing" and "Scalability and performance targets".
+//! Share classes, and the limits that follow from class and size. The figures are those of Azure
+//! Files: "Understanding billing" and "Scalability and performance targets".
 
 /// MiB in bytes.
 pub const MIB: u64 = 1 << 20;
 /// GiB in bytes.
 pub const GIB: u64 = 1 << 30;
 
-/// The smallest share with a class, in GiB.
+/// Smallest provisioned size of a share with a class, in GiB.
 pub const PROVISIONED_GIB_MIN: u64 = 100;
-/// The largest, in GiB.
+/// Largest provisioned size, in GiB.
 pub const PROVISIONED_GIB_MAX: u64 = 262_144;
-/// How long burst IOPS last from full credits, in seconds.
+/// Duration of burst IOPS from full credits, in seconds.
 const BURST_SECONDS: u64 = 3600;
-/// The most of a share on solid-state drives.
+/// Upper bounds of a share on solid-state drives.
 const PREMIUM_IOPS_MAX: u64 = 102_400;
 const PREMIUM_MIB_MAX: u64 = 10_340;
-/// Burst IOPS that the smallest has.
+/// Burst IOPS of the smallest share.
 const PREMIUM_BURST_MIN: u64 = 10_000;
-/// The most of a share on disks.
+/// Upper bounds of a share on disks.
 const STANDARD_IOPS_MAX: u64 = 50_000;
 const STANDARD_MIB_MAX: u64 = 5_120;
-/// Operations a second on names and attributes, without and with a cache of them.
+/// Metadata operations a second, without and with a metadata cache.
 const METADATA_IOPS: u64 = 12_000;
 const METADATA_IOPS_CACHED: u64 = 35_000;
-/// Opens of the share's root at once, and of any other file or directory.
+/// Handles of the share's root, and of any other file or directory.
 const ROOT_HANDLES: u32 = 10_000;
 const FILE_HANDLES: u32 = 2_000;
 
-/// What a share is like.
+/// Performance class of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// As on disks.
+    /// Like a share on disks.
     Standard,
-    /// As on solid-state drives.
+    /// Like a share on solid-state drives.
     Premium,
-    /// As its own limits say; without any it has none.
+    /// Limited by its own limits only; unlimited by default.
     #[default]
     Custom,
 }
@@ -56,27 +56,27 @@ impl Class {
         [Self::Standard, Self::Premium, Self::Custom].into_iter().find(|c| c.name() == name)
     }
 
-    /// Whether a client's session on it may have several connections.
+    /// True if a session may use multichannel on such a share.
     #[must_use]
     pub fn has_multichannel(self) -> bool {
         self != Self::Standard
     }
 }
 
-/// What may be done in a second; none where there is no limit. Throughput is in bytes.
+/// Limits for one second; none means unlimited. Throughput is in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
-    /// Operations of every kind.
+    /// Operations of any kind.
     pub iops: Option<u64>,
-    /// Those that read data.
+    /// Read operations.
     pub read_iops: Option<u64>,
-    /// Those that write data.
+    /// Write operations.
     pub write_iops: Option<u64>,
-    /// Bytes read and written together.
+    /// Bytes read and written.
     pub bandwidth: Option<u64>,
-    /// Bytes written: into the share.
+    /// Bytes written to the share.
     pub ingress: Option<u64>,
-    /// Bytes read: out of the share.
+    /// Bytes read from the share.
     pub egress: Option<u64>,
 }
 
@@ -98,26 +98,26 @@ impl Rates {
 pub struct Limits {
     /// The share as a whole.
     pub share: Rates,
-    /// Operations a second while there are credits; none if they are not saved up.
+    /// Operations a second while burst credits last; none without bursts.
     pub burst_iops: Option<u64>,
-    /// Operations on names and attributes, a second. They are among [`Rates::iops`], too.
+    /// Metadata operations a second. They count towards [`Rates::iops`] as well.
     pub metadata_iops: Option<u64>,
-    /// Each file.
+    /// Limits of each file.
     pub file: Rates,
-    /// Opens of the root at once.
+    /// Open handles of the root.
     pub root_handles: Option<u32>,
-    /// Opens of each other file or directory at once.
+    /// Open handles of each other file or directory.
     pub file_handles: Option<u32>,
 }
 
 impl Limits {
-    /// Whether there is any limit.
+    /// True if any limit is set.
     #[must_use]
     pub fn is_any(&self) -> bool {
         *self != Self::default()
     }
 
-    /// Operations that can be saved up for bursts.
+    /// Largest number of burst credits, in operations.
     #[must_use]
     pub fn credits_max(&self) -> u64 {
         let (Some(base), Some(burst)) = (self.share.iops, self.burst_iops) else { return 0 };
@@ -136,20 +136,20 @@ impl Limits {
     }
 }
 
-/// What is said of a share.
+/// The provisioning of a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Provision {
     /// Its class.
     pub class: Class,
     /// Its size in GiB.
     pub gib: Option<u64>,
-    /// Operations a second that were bought on their own: they do not follow from the size.
+    /// Operations a second that are provisioned independently of the size.
     pub iops: Option<u64>,
-    /// The same of throughput, in MiB a second.
+    /// Throughput that is provisioned independently of the size, in MiB a second.
     pub mib_per_second: Option<u64>,
-    /// Names and attributes are kept in memory.
+    /// A metadata cache is provisioned.
     pub metadata_cache: bool,
-    /// Limits that take the place of the class's.
+    /// Limits that override those of the class.
     pub own: Limits,
 }
 
@@ -160,7 +160,7 @@ impl Provision {
         self.gib.map(|gib| gib.saturating_mul(GIB))
     }
 
-    /// What follows from it.
+    /// The effective limits.
     #[must_use]
     pub fn limits(&self) -> Limits {
         let preset = match self.class {
@@ -171,7 +171,7 @@ impl Provision {
         self.own.or(preset)
     }
 
-    /// Without bought figures the first model with provisioned sizes, else the second.
+    /// The provisioned v2 model with its own figures, else the provisioned v1 model.
     fn premium(&self) -> Limits {
         let gib = self.gib.unwrap_or(PROVISIONED_GIB_MIN);
         let is_bought = self.iops.is_some() || self.mib_per_second.is_some();

@@ -1,38 +1,38 @@
-//! Resources that all clients share: how many of each there are, and how many one holder may have.
+//! Shared resources: their total, and the part of one holder.
 //!
-//! A holder may have as many as would still be free (the dynamic threshold of Choudhury and
-//! Hahne): one alone gets half of all, two get a third each, and a holder that comes
-//! later always finds some. No number has to be chosen for each holder, so a server with one
-//! busy account gives that account much, and one that is attacked keeps room for the others.
-//! A few are granted to every holder beside that rule, as long as there are any.
+//! A holder may have as much as would still be free (the dynamic threshold of Choudhury and Hahne).
+//! A single holder gets half of all, two get a third each, and a later holder always finds some. No
+//! limit for each holder needs configuration. A server with one busy account gives that account
+//! much, and an attacked server retains room for others. Every holder may have a small floor beyond
+//! that rule, while any is free.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Bits of an IPv6 address that one site has: it may use all addresses below them.
+/// Prefix length of an IPv6 site, which may use all addresses below it.
 const IPV6_SITE_BITS: u32 = 64;
 
-/// The account or address that something is charged to.
+/// The account or address that pays for a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Holder {
-    /// A user who has proven who they are.
+    /// A user with a proven identity.
     User(Arc<str>),
-    /// An address, or all addresses of one IPv6 site; see [`site_of`].
+    /// An address, or an IPv6 site; see [`site_of`].
     Site(IpAddr),
 }
 
 impl Holder {
-    /// The holder for a client that has proven nothing.
+    /// The holder for a client without a proven identity.
     #[must_use]
     pub fn site(address: IpAddr) -> Self {
         Self::Site(site_of(address))
     }
 }
 
-/// The address under which a client is counted: an IPv4 address itself, also where it comes by
-/// an IPv6 socket; the first of its /64 for IPv6, since one machine may use all of that.
+/// The address under which a client is counted: an IPv4 address itself, also if it is mapped to
+/// IPv6; for IPv6 the first of its /64, because one machine may use all of that.
 #[must_use]
 pub fn site_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -44,22 +44,22 @@ pub fn site_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A resource is used up, as far as this holder may use it.
+/// The holder may have no more of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// One resource.
+/// One shared resource.
 #[derive(Debug)]
 pub struct Ledger {
     max: AtomicU64,
-    /// Granted to a holder in any case, while there are any.
+    /// Amount that every holder may have, while any is free.
     floor: u64,
     used: AtomicU64,
     refused: AtomicU64,
     accounts: Mutex<HashMap<Holder, Weak<Account>>>,
 }
 
-/// What one holder has of a [`Ledger`].
+/// One holder's part of a [`Ledger`].
 #[derive(Debug)]
 pub struct Account {
     ledger: Arc<Ledger>,
@@ -67,28 +67,28 @@ pub struct Account {
     used: AtomicU64,
 }
 
-/// A part of a resource that is in use; given back when dropped.
+/// An amount in use; released on drop.
 #[derive(Debug)]
 pub struct Share {
     account: Arc<Account>,
     amount: u64,
 }
 
-/// What is shown of a resource.
+/// Figures of a resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// How much there is.
+    /// The total.
     pub max: u64,
-    /// How much is in use.
+    /// The amount in use.
     pub used: u64,
-    /// Holders that have some.
+    /// Holders with a part.
     pub holders: u64,
-    /// Times that a holder was refused since the start.
+    /// Refusals since the start.
     pub refused: u64,
 }
 
 impl Ledger {
-    /// A resource of `max`, of which every holder may have `floor` while there is any.
+    /// A resource of `max`, of which every holder may have `floor` while any is free.
     #[must_use]
     pub fn new(max: u64, floor: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -100,24 +100,24 @@ impl Ledger {
         })
     }
 
-    /// A resource without an end.
+    /// A resource without a limit.
     #[must_use]
     pub fn unlimited() -> Arc<Self> {
         Self::new(u64::MAX, u64::MAX)
     }
 
-    /// Changes how much there is. What is in use stays so.
+    /// Changes the total. Amounts in use stay.
     pub fn set_max(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);
     }
 
-    /// How much there is.
+    /// The total.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max.load(Ordering::Relaxed)
     }
 
-    /// What `holder` has. To be kept where it is charged often.
+    /// The account of `holder`. Callers that charge often retain it.
     #[must_use]
     pub fn account(self: &Arc<Self>, holder: &Holder) -> Arc<Account> {
         let mut accounts = self.lock();
@@ -133,7 +133,7 @@ impl Ledger {
         account
     }
 
-    /// Takes one for `holder`.
+    /// Takes one unit for `holder`.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -141,10 +141,11 @@ impl Ledger {
         self.account(holder).take(1)
     }
 
-    /// What is shown of it.
+    /// Figures of the resource.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        // Dropped after the lock: the last owner of an account takes it.
+        // The accounts drop after the lock is released, because the last reference to an account
+        // takes the lock.
         let accounts: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
         Usage {
             max: self.max(),
@@ -166,7 +167,7 @@ impl Account {
         &self.ledger
     }
 
-    /// How much the holder has.
+    /// The holder's amount.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -182,7 +183,7 @@ impl Account {
         Ok(share)
     }
 
-    /// Takes `amount` although there may not be that much: what was there before cannot be refused.
+    /// Takes `amount` without a limit, for state that existed before and cannot be refused.
     #[must_use]
     pub fn force(self: &Arc<Self>, amount: u64) -> Share {
         let mut share = Share { account: self.clone(), amount: 0 };
@@ -190,7 +191,7 @@ impl Account {
         share
     }
 
-    /// Adds, if the rule lets the holder have that much.
+    /// Adds an amount, if the rule permits it.
     fn add(&self, more: u64) -> Result<(), Exhausted> {
         let max = self.ledger.max();
         let used = self.ledger.used.fetch_add(more, Ordering::AcqRel).saturating_add(more);
@@ -212,7 +213,8 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         let mut accounts = self.ledger.lock();
-        // Another one may have been made for the holder since this one's last owner left.
+        // A new account of the holder may have replaced this one since its last reference was
+        // dropped.
         if accounts.get(&self.holder).is_some_and(|known| known.strong_count() == 0) {
             accounts.remove(&self.holder);
         }
@@ -220,7 +222,7 @@ impl Drop for Account {
 }
 
 impl Share {
-    /// How much it is.
+    /// The amount.
     #[must_use]
     pub fn amount(&self) -> u64 {
         self.amount
@@ -229,14 +231,14 @@ impl Share {
     /// Grows or shrinks to `amount`; shrinking always succeeds.
     ///
     /// # Errors
-    /// [`Exhausted`]: it is as large as before, and the refusal is counted.
+    /// [`Exhausted`]: the amount is unchanged, and the refusal is counted.
     pub fn try_resize(&mut self, amount: u64) -> Result<(), Exhausted> {
         self.retry_resize(amount).inspect_err(|_| {
             self.account.ledger.refused.fetch_add(1, Ordering::Relaxed);
         })
     }
 
-    /// As [`Share::try_resize`], of who was refused already and asks again: not counted anew.
+    /// Like [`Share::try_resize`] for a repeated attempt: the refusal is not counted again.
     ///
     /// # Errors
     /// [`Exhausted`].
@@ -250,7 +252,7 @@ impl Share {
         Ok(())
     }
 
-    /// As [`Share::try_resize`], and never refused.
+    /// Like [`Share::try_resize`], but never refused.
     pub fn resize(&mut self, amount: u64) {
         if amount < self.amount {
             self.account.subtract(self.amount - amount);
@@ -262,13 +264,13 @@ impl Share {
         self.amount = amount;
     }
 
-    /// Charges it to another account of the same resource.
+    /// Moves the charge to another account of the same resource.
     pub fn move_to(&mut self, account: &Arc<Account>) {
         let amount = self.amount;
         *self = account.force(amount);
     }
 
-    /// Whom it is charged to.
+    /// The account that pays.
     #[must_use]
     pub fn account(&self) -> &Arc<Account> {
         &self.account

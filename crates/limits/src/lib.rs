@@ -1,9 +1,7 @@
-//! What a share may be used for in a second, and who waits for it; and what one client may
-//! have of what all share.
+//! Rate limits of shares with their wait queues, and quotas of shared resources by client.
 //!
-//! Classes and their formulas, token buckets of a share and of its files, the order in
-//! which sessions wait. Absent on purpose: a clock (time is an argument), I/O, words of
-//! the protocols.
+//! Contains classes and their formulas, token buckets of a share and of its files, and the order in
+//! which sessions wait. Absent on purpose: a clock (time is an argument), I/O, protocol terms.
 #![forbid(unsafe_code)]
 
 mod class;
@@ -25,66 +23,65 @@ pub use size::{LOWERED_AFTER, Size, TooSoon};
 pub use snapshot::{CreditState, Credits, Snapshot};
 pub use turns::{Entered, Turn, Turns};
 
-/// What a request does.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads data.
+    /// A data read.
     Read,
-    /// It writes data.
+    /// A data write.
     Write,
-    /// Anything else: names, attributes, locks.
+    /// Any other request: names, attributes, locks.
     Metadata,
 }
 
-/// What a request takes of the limits.
+/// The tokens that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// What it does.
+    /// Kind of the request.
     pub kind: Kind,
-    /// Operations: one, but for parts of a request.
+    /// Operations: one, or zero for later parts of a request.
     pub operations: u64,
     /// Bytes of data.
     pub bytes: u64,
 }
 
 impl Cost {
-    /// Of reading so many bytes.
+    /// The cost of a read.
     #[must_use]
     pub fn read(bytes: u64) -> Self {
         Self { kind: Kind::Read, operations: 1, bytes }
     }
 
-    /// Of writing so many bytes.
+    /// The cost of a write.
     #[must_use]
     pub fn write(bytes: u64) -> Self {
         Self { kind: Kind::Write, operations: 1, bytes }
     }
 
-    /// Of an operation on names and attributes.
+    /// The cost of a metadata operation.
     #[must_use]
     pub fn metadata() -> Self {
         Self { kind: Kind::Metadata, operations: 1, bytes: 0 }
     }
 
-    /// What copying so many bytes within the server costs the file that they come from and the
-    /// one that they come to, beside the operation that asks for it: what reading and writing
-    /// them would.
+    /// The costs of a server-side copy for the source and for the target, in addition to the copy
+    /// request itself: those of reading and writing the bytes.
     #[must_use]
     pub fn copy(bytes: u64) -> [Self; 2] {
         [Self::read(bytes), Self::write(bytes)].map(|cost| cost.only_bytes(bytes))
     }
 
-    /// So many of its bytes, without the operation.
+    /// The cost of some bytes, without the operation.
     #[must_use]
     pub fn only_bytes(self, bytes: u64) -> Self {
         Self { operations: 0, bytes, ..self }
     }
 }
 
-/// What a request had to wait for before it began, if it had to, or was refused for.
+/// The reason for which a request was delayed or refused by limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Throttled {
-    /// It began at once.
+    /// The request was not delayed.
     #[default]
     No,
     /// Operations of the share.
@@ -93,26 +90,26 @@ pub enum Throttled {
     Ingress,
     /// Bytes read from the share.
     Egress,
-    /// Operations on names and attributes in the share.
+    /// Metadata operations of the share.
     Metadata,
-    /// Operations on, or bytes of, one file.
+    /// Operations or bytes of one file.
     File,
-    /// Opens at once of one file: nobody waits for those, it was refused.
+    /// Open handles of one file; such a request is refused, not delayed.
     Handles,
 }
 
 impl Throttled {
-    /// Every reason to wait.
+    /// All reasons for a delay.
     pub const REASONS: [Self; 5] =
         [Self::Iops, Self::Ingress, Self::Egress, Self::Metadata, Self::File];
 
-    /// Whether it had to wait.
+    /// True if the request was delayed.
     #[must_use]
     pub fn has_waited(self) -> bool {
         !matches!(self, Self::No | Self::Handles)
     }
 
-    /// A word for it, for people and machines.
+    /// The reason's name in logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

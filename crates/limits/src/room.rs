@@ -1,22 +1,22 @@
-//! How much of a share's size is used: what was measured last, and what has grown since.
+//! Used bytes of a share's provisioned size: the last measurement, plus later growth.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is used of a size. What was removed counts until it is measured again.
+/// Usage accounting. Removed data counts until the next measurement.
 #[derive(Debug, Default)]
 pub struct Room {
     is_measured: AtomicBool,
     measured: AtomicU64,
-    /// All that has grown since the start.
+    /// Total growth since the start.
     grown: AtomicU64,
-    /// How much of that was there when the last measuring began.
+    /// Total growth at the start of the last measurement.
     grown_before: AtomicU64,
-    /// Something was changed since then.
+    /// The share changed since then.
     is_changed: AtomicBool,
 }
 
 impl Room {
-    /// Bytes used; none before they were measured.
+    /// Bytes used; none before the first measurement.
     #[must_use]
     pub fn used_bytes(&self) -> Option<u64> {
         self.is_measured.load(Ordering::Acquire).then(|| {
@@ -26,8 +26,8 @@ impl Room {
         })
     }
 
-    /// Takes so many bytes of `size_bytes`, if they are left. Two that ask at the same moment
-    /// may both get the last of them. Before anything was measured all get what they ask for.
+    /// Claims bytes of `size_bytes`, if available. Two concurrent claims may both get the last
+    /// bytes. Before the first measurement every claim succeeds.
     #[must_use]
     pub fn claim(&self, bytes: u64, size_bytes: u64) -> bool {
         if let Some(used) = self.used_bytes()
@@ -40,26 +40,26 @@ impl Room {
         true
     }
 
-    /// Something was changed by which it may be used less.
+    /// Records a change that may have freed space.
     pub fn note_change(&self) {
         self.is_changed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something was changed since it was measured last.
+    /// True if the share changed since the last measurement.
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.is_changed.load(Ordering::Relaxed)
     }
 
-    /// Measuring begins: what is to be said at its end.
+    /// Begins a measurement; the result is passed to [`Room::end_measure`].
     #[must_use]
     pub fn begin_measure(&self) -> u64 {
         self.is_changed.store(false, Ordering::Relaxed);
         self.grown.load(Ordering::Relaxed)
     }
 
-    /// So many bytes are used. What has grown meanwhile counts beside, also where it was
-    /// among them already.
+    /// Ends a measurement. Growth during the measurement counts in addition, even if it was
+    /// measured.
     pub fn end_measure(&self, begun: u64, bytes: u64) {
         self.grown_before.store(begun, Ordering::Relaxed);
         self.measured.store(bytes, Ordering::Relaxed);

@@ -1,7 +1,7 @@
-//! The limits of one share, as they are in force: buckets, who waits, what was counted.
+//! The effective limits of one share: buckets, waiting requests, counters.
 //!
-//! One of these is made for a share and stays with it for as long as the server runs,
-//! whatever is configured: new limits are put into it, and hold from the next request on.
+//! One instance exists for a share while the server runs. A reload installs new limits, which apply
+//! from the next request on.
 
 use crate::class::{Limits, Provision, Rates};
 use crate::room::Room;
@@ -12,16 +12,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What is saved up while nothing is asked for: as much as makes up for a timer that rings
-/// late, and little beside what is measured over some seconds.
+/// Depth of a bucket: enough for a late timer, and little compared to measurements over seconds.
 const SAVED: Duration = Duration::from_millis(100);
-/// Bytes that are booked in one turn: a session of large requests has no more throughput
-/// than one of small requests beside it.
+/// Bytes that are booked in one turn, so that a session of large requests gets no more throughput
+/// than one of small requests.
 pub const BOOKED_BYTES: u64 = 64 * 1024;
 
-/// The buckets of a share.
+/// Indexes of a share's buckets.
 const IOPS: usize = 0;
-/// What is saved up for bursts.
+/// Burst credits.
 const CREDITS: usize = 1;
 const READ_IOPS: usize = 2;
 const WRITE_IOPS: usize = 3;
@@ -31,28 +30,28 @@ const INGRESS: usize = 6;
 const EGRESS: usize = 7;
 const BUCKETS: usize = 8;
 
-/// Those of a file stand at the same numbers, without credits and metadata.
+/// A file's buckets have the same indexes, without credits and metadata.
 type Buckets = [Tokens; BUCKETS];
 
-/// What one open file has used of its limits. Shared by all its opens.
+/// The limits' state of one file. All its opens share it.
 #[derive(Debug, Default)]
 pub struct FileUse {
     buckets: Buckets,
 }
 
-/// An answer to a request.
+/// The decision on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It may begin.
+    /// The request may begin.
     Now,
-    /// Not before then, and why.
+    /// The request must wait until then, for this reason.
     Until(Instant, Throttled),
 }
 
-/// See the module.
+/// The limits of a share; see the module.
 #[derive(Debug)]
 pub struct ShareLimits {
-    /// When time began.
+    /// Origin of the bucket times.
     origin: Instant,
     is_limited: AtomicBool,
     limits_files: AtomicBool,
@@ -60,7 +59,7 @@ pub struct ShareLimits {
     root_handles: AtomicU32,
     file_handles: AtomicU32,
     size_bytes: AtomicU64,
-    /// Grows with every change of limits: what was booked under others is booked anew.
+    /// Increases with every change of limits: bookings under old limits are repeated.
     generation: AtomicU64,
     share_paces: [PaceCell; BUCKETS],
     file_paces: [PaceCell; BUCKETS],
@@ -71,7 +70,7 @@ pub struct ShareLimits {
     slow: Mutex<Slow>,
 }
 
-/// What requests do not look at.
+/// State outside the request path.
 #[derive(Debug, Default)]
 struct Slow {
     provision: Provision,
@@ -79,7 +78,7 @@ struct Slow {
     credit_state: CreditState,
 }
 
-/// A request that waits; dropped, it waits no more.
+/// A waiting request; dropping it ends the wait.
 #[derive(Debug)]
 pub struct Waiting<'a>(&'a ShareLimits);
 
@@ -90,7 +89,7 @@ impl Drop for Waiting<'_> {
 }
 
 impl ShareLimits {
-    /// The limits of a share, whose buckets are full at `now`.
+    /// The limits of a share, with full buckets at `now`.
     #[must_use]
     pub fn new(provision: Provision, now: Instant) -> Self {
         let limits = Self {
@@ -114,7 +113,7 @@ impl ShareLimits {
         limits
     }
 
-    /// Takes new limits. Credits that were saved up stay, as far as there is room for them.
+    /// Installs new limits. Burst credits stay, up to the new maximum.
     pub fn set(&self, provision: Provision, now: Instant) {
         if self.lock().provision == provision {
             return;
@@ -130,7 +129,7 @@ impl ShareLimits {
         let (limits, at) = (provision.limits(), self.since(now));
         let credit_pace = credit_pace(&limits);
         let saved_up = credit_pace.is_some();
-        // Nothing that was booked under other limits is in the way of these.
+        // Bookings under old limits do not delay requests under the new ones.
         for bucket in &self.buckets {
             bucket.set_held(Pace::default(), 0, at);
         }
@@ -158,14 +157,14 @@ impl ShareLimits {
         self.lock().provision = provision;
     }
 
-    /// Credits for bursts that are there; none where nothing is saved up.
+    /// Present burst credits; none without bursts.
     #[must_use]
     pub fn credits(&self, now: Instant) -> Option<u64> {
         let pace = self.share_paces[CREDITS].get();
         pace.is_limit().then(|| self.buckets[CREDITS].held(pace, self.since(now)))
     }
 
-    /// There were so many credits some time ago, and nothing was asked for since then.
+    /// Restores the burst credits of an earlier run, with the accrual since then.
     pub fn restore_credits(&self, held: u64, ago: Duration, now: Instant) {
         let pace = self.share_paces[CREDITS].get();
         if pace.is_limit() {
@@ -175,58 +174,59 @@ impl ShareLimits {
         }
     }
 
-    /// Whether requests have to be asked about at all.
+    /// True if any rate limit is set.
     #[must_use]
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.is_limited.load(Ordering::Relaxed)
     }
 
-    /// Whether each file has limits of its own.
+    /// True if files have limits of their own.
     #[must_use]
     #[inline]
     pub fn limits_files(&self) -> bool {
         self.limits_files.load(Ordering::Relaxed)
     }
 
-    /// Whether sessions on it may have several connections.
+    /// True if sessions may use multichannel on the share.
     #[must_use]
     pub fn has_multichannel(&self) -> bool {
         self.has_multichannel.load(Ordering::Relaxed)
     }
 
-    /// Opens at once of the root, or of another file or directory.
+    /// Open handles of the root, or of another file or directory.
     #[must_use]
     pub fn handles_max(&self, is_root: bool) -> u32 {
         let count = if is_root { &self.root_handles } else { &self.file_handles };
         count.load(Ordering::Relaxed)
     }
 
-    /// The provisioned size in bytes, if there is one.
+    /// The provisioned size in bytes, if any.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
         Some(self.size_bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != u64::MAX)
     }
 
-    /// How much of that is used.
+    /// Usage of the provisioned size.
     #[must_use]
     pub fn room(&self) -> &Room {
         &self.room
     }
 
-    /// What is said of the share.
+    /// The provisioning of the share.
     #[must_use]
     pub fn provision(&self) -> Provision {
         self.lock().provision
     }
 
-    /// Tells whether what was booked before still stands.
+    /// Number of the present limits; a booking with another number is void.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Takes what a request costs of one file or, without one, of the share, if it is there.
+    /// Takes the tokens of a request, from its file's buckets or, without one, from the share's, if
+    /// they are available.
     #[must_use]
     pub fn take(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
         let (paces, buckets) = match file {
@@ -242,8 +242,8 @@ impl ShareLimits {
         }
     }
 
-    /// Takes what a request costs of its file, if it has limits, and of the share, if both have
-    /// it; else nothing. Every request goes through here that may begin at once.
+    /// Takes the tokens of a request from its file, if that has limits, and from the share, if both
+    /// have them; otherwise nothing. Every undelayed request uses this path.
     #[must_use]
     pub fn take_both(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> bool {
         let (at, asked) = (self.since(now), buckets_of(cost));
@@ -261,8 +261,8 @@ impl ShareLimits {
         false
     }
 
-    /// Books what a request costs, of the same: when it may begin, and what for it has to wait
-    /// until then. What is booked is to be used, or given back.
+    /// Books the tokens of a request: returns the time at which it may begin, and the reason of the
+    /// delay. The caller uses the booking or returns it.
     #[must_use]
     pub fn book(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
         match file {
@@ -274,7 +274,7 @@ impl ShareLimits {
         }
     }
 
-    /// Gives back what was taken or booked of the same, and not used.
+    /// Returns tokens that were taken or booked and not used.
     pub fn give_back(&self, file: Option<&FileUse>, cost: Cost) {
         match file {
             Some(used) => give_back(&self.file_paces, &used.buckets, cost),
@@ -282,20 +282,20 @@ impl ShareLimits {
         }
     }
 
-    /// A request begins to wait.
+    /// Registers a waiting request.
     pub fn wait(&self) -> Waiting<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         Waiting(self)
     }
 
-    /// A request had to wait.
+    /// Counts a delayed request.
     pub fn count_throttled(&self, throttled: Throttled) {
         if let Some(at) = Throttled::REASONS.iter().position(|reason| *reason == throttled) {
             self.throttled[at].fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// A second has passed, or so.
+    /// Updates the credit trend; called about once a second.
     pub fn handle_tick(&self, now: Instant) {
         let at = self.since(now);
         let pace = self.share_paces[CREDITS].get();
@@ -305,7 +305,7 @@ impl ShareLimits {
         slow.credits_before = held;
     }
 
-    /// What people and machines are told.
+    /// Figures for metrics and the admin interface.
     #[must_use]
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let at = self.since(now);
@@ -355,7 +355,7 @@ impl ShareLimits {
 
     fn since(&self, now: Instant) -> u64 {
         let since = now.saturating_duration_since(self.origin);
-        // Without the 128 bits of `as_nanos`: five hundred years do.
+        // Avoids the 128 bits of `as_nanos`; 64 bits suffice for five hundred years.
         since.as_secs().saturating_mul(1_000_000_000) + u64::from(since.subsec_nanos())
     }
 
@@ -373,7 +373,7 @@ impl Admission {
     }
 }
 
-/// Which buckets a request is taken from, and how much of each.
+/// Bucket indexes and token counts of a request.
 type Asked = [(usize, u64); 5];
 
 #[inline]
@@ -382,7 +382,7 @@ fn buckets_of(cost: Cost) -> Asked {
     let (own, flow) = match kind {
         Kind::Read => (READ_IOPS, EGRESS),
         Kind::Write => (WRITE_IOPS, INGRESS),
-        // Without bytes, nothing is taken of them.
+        // A metadata request has no bytes, so EGRESS takes nothing.
         Kind::Metadata => (METADATA, EGRESS),
     };
     [
@@ -394,7 +394,7 @@ fn buckets_of(cost: Cost) -> Asked {
     ]
 }
 
-/// What a request waits for that has to wait for a bucket.
+/// The reason of a delay by a bucket.
 fn reason(bucket: usize, kind: Kind) -> Throttled {
     match (bucket, kind) {
         (METADATA, _) => Throttled::Metadata,
@@ -404,8 +404,8 @@ fn reason(bucket: usize, kind: Kind) -> Throttled {
     }
 }
 
-/// Takes all that is asked for, or nothing: then when it is worth trying again, and which
-/// bucket is empty.
+/// Takes all tokens, or none. The error is the time of the next attempt and the index of the empty
+/// bucket.
 #[inline]
 fn take_all(
     paces: &[PaceCell; BUCKETS],
@@ -456,8 +456,8 @@ fn paces_of(rates: &Rates) -> [Pace; BUCKETS] {
     paces
 }
 
-/// Credits come back at the baseline, and hold what bursts take beyond it: whoever uses
-/// the baseline leaves them as they are.
+/// The pace of burst credits: they accrue at the baseline and hold the excess of bursts. Use at the
+/// baseline leaves them constant.
 fn credit_pace(limits: &Limits) -> Option<Pace> {
     let (base, max) = (limits.share.iops?, limits.credits_max());
     (max > 0).then(|| Pace::new(base, 0).holding(max))
@@ -479,7 +479,7 @@ mod tests {
         Limits { share, ..Limits::default() }
     }
 
-    /// Takes as much as there is for some seconds, in steps of a millisecond.
+    /// Takes all available tokens for some seconds, in steps of a millisecond.
     fn overload(limits: &ShareLimits, from: Instant, seconds: u64, cost: Cost) -> u64 {
         let mut taken = 0;
         for step in 1..=seconds * 1000 {
@@ -498,7 +498,7 @@ mod tests {
         let limits = ShareLimits::new(provision, start);
         let credits = |at| limits.snapshot(at).credits.unwrap();
         assert_eq!((credits(start).held, credits(start).max), (24_840_000, 24_840_000));
-        // Ten operations at once, since a simulated hour of single ones takes long.
+        // Ten operations at once, because a simulated hour of single ones takes long.
         let cost = Cost { kind: Kind::Read, operations: 10, bytes: 0 };
         let hour = Duration::from_hours(1);
         let half = overload(&limits, start, 1800, cost);
@@ -510,7 +510,7 @@ mod tests {
         assert!(credits(start + hour).held < 20_000);
         let baseline = overload(&limits, start + hour, 600, cost);
         assert!(baseline.abs_diff(3_100 * 600) < 20_000, "{baseline} at the baseline");
-        // Two hours without a request: two hours of the baseline are saved up.
+        // Two idle hours accrue two hours of the baseline.
         let later = start + hour + Duration::from_secs(600) + 2 * hour;
         let held = credits(later).held;
         assert!(held.abs_diff(3_100 * 7200) < 20_000, "{held} saved up");
@@ -596,7 +596,7 @@ mod tests {
         assert!(!limits.is_limited());
     }
 
-    /// A session that always has requests, of so many bytes, and whose timers ring late.
+    /// A session with unlimited requests of one size, whose timers fire late.
     struct Session {
         turns: Arc<Turns>,
         turn: Option<Turn>,
@@ -605,7 +605,7 @@ mod tests {
         done: u64,
     }
 
-    /// What each session has done in some seconds of overload.
+    /// Completed requests of each session after some seconds of overload.
     fn simulate(limits: &ShareLimits, sizes: &[u64], late_ms: u64, seconds: u64) -> Vec<u64> {
         let start = Instant::now();
         let new = |bytes: &u64| Session {
@@ -619,7 +619,7 @@ mod tests {
         for step in 0..seconds * 1000 {
             let now = start + Duration::from_millis(step);
             for (index, session) in sessions.iter_mut().enumerate() {
-                // Timers ring once in a while, each session's at another time.
+                // Timers fire periodically, each session's at a different phase.
                 if !(step + index as u64).is_multiple_of(1 + late_ms) {
                     continue;
                 }
@@ -647,8 +647,8 @@ mod tests {
             let total: u64 = done.iter().sum();
             let off = total as f64 / 60_000.0 - 1.0;
             assert!(off.abs() < 0.03, "{count} sessions, {late_ms} ms: {total}");
-            // A round takes eight milliseconds: who wakes later than that has missed its turn.
-            // What is saved up at first has who comes first.
+            // A round takes eight milliseconds; a session that wakes later misses its turn. The
+            // first session gets the initial bucket content.
             let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
             assert!(late_ms > 8 || most - least <= 201 + most / 50, "{done:?}");
         }
@@ -690,7 +690,7 @@ mod tests {
             let bytes = size_kib * 1024;
             let total: u64 = simulate(&limits, &vec![bytes; count], late_ms, 30).iter().sum();
             let fair = (operations as f64).min((mib * MIB) as f64 / bytes as f64) * 30.0;
-            // Those at the end and in debt count for little but where there are few.
+            // Requests in debt at the end matter only where there are few.
             let slack = 0.03 * fair + 1.0 + count as f64;
             prop_assert!((total as f64 - fair).abs() <= slack, "{total} instead of {fair}");
         }

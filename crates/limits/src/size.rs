@@ -1,26 +1,25 @@
-//! When the provisioned size of a share may change: up at any time, down a day after it
-//! was raised last.
+//! Changes of a share's provisioned size: up at any time, down a day after the last raise.
 
 use std::time::Duration;
 
-/// How long a size that was raised stays.
+/// Minimum time between a raise and a reduction.
 pub const LOWERED_AFTER: Duration = Duration::from_hours(24);
 
-/// A size, and since when it may be lowered. To be written down: it outlives the server.
+/// A size and the time of its last raise. It is persisted across restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// In GiB.
     pub gib: u64,
-    /// When it was raised last, in seconds since 1970.
+    /// Time of the last raise, in seconds since 1970.
     pub raised: u64,
 }
 
-/// The size was raised less than a day ago.
+/// A reduction within a day after a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooSoon {
-    /// The size that stays, in GiB.
+    /// The present size in GiB.
     pub gib: u64,
-    /// When it may be lowered, in seconds since 1970.
+    /// Earliest time of the reduction, in seconds since 1970.
     pub from: u64,
 }
 
@@ -31,10 +30,10 @@ impl Size {
         Self { gib, raised: 0 }
     }
 
-    /// The size after it was changed.
+    /// The size after a change.
     ///
     /// # Errors
-    /// [`TooSoon`] for a smaller one within a day after it was raised.
+    /// [`TooSoon`] for a reduction within a day after a raise.
     pub fn change(self, gib: u64, now: u64) -> Result<Self, TooSoon> {
         let from = self.raised.saturating_add(LOWERED_AFTER.as_secs());
         match gib.cmp(&self.gib) {

@@ -1,22 +1,22 @@
-//! What is told of a share's limits: values, for whoever shows or counts them.
+//! Figures of a share's limits, for metrics and the admin interface.
 
 use crate::Throttled;
 use crate::class::{Limits, Provision};
 
-/// What becomes of credits.
+/// Trend of burst credits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CreditState {
-    /// There are more than a second ago.
+    /// More than a second ago.
     Accruing,
-    /// There are fewer.
+    /// Fewer than a second ago.
     Declining,
-    /// There are as many.
+    /// As many as a second ago.
     #[default]
     Constant,
 }
 
 impl CreditState {
-    /// By what there was, and what there is.
+    /// Compares two burst-credit balances.
     #[must_use]
     pub fn of(before: u64, now: u64) -> Self {
         match now.cmp(&before) {
@@ -26,7 +26,7 @@ impl CreditState {
         }
     }
 
-    /// A word for it.
+    /// The trend's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,30 +37,30 @@ impl CreditState {
     }
 }
 
-/// Operations that are saved up for bursts.
+/// Burst credits, in operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
-    /// How many there are.
+    /// The present balance.
     pub held: u64,
-    /// How many there can be.
+    /// The maximum.
     pub max: u64,
-    /// See [`CreditState`]; as of the last second.
+    /// The trend of the last second.
     pub state: CreditState,
 }
 
-/// A share at one moment.
+/// The figures of a share at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Class, size, and what was said beside them.
+    /// The provisioning.
     pub provision: Provision,
-    /// What follows from it.
+    /// The effective limits.
     pub limits: Limits,
-    /// None where nothing is saved up.
+    /// Burst credits; none without bursts.
     pub credits: Option<Credits>,
-    /// Requests that had to wait since the start, by reason.
+    /// Delayed requests since the start, by reason.
     pub throttled: [(Throttled, u64); Throttled::REASONS.len()],
     /// Requests that wait now.
     pub waiting: usize,
-    /// Bytes used of the provisioned size; none without a size, or before they were measured.
+    /// Used bytes of the provisioned size; none without a size, or before the first measurement.
     pub used_bytes: Option<u64>,
 }

@@ -1,26 +1,25 @@
-//! One bucket of tokens, without a lock: the virtual scheduling form of the generic cell
-//! rate algorithm (ITU-T I.371 A). Its whole state is one number, the time at which the
-//! bucket would be full, so that taking is one compare-and-swap, and two threads cannot
-//! take the same token.
+//! One lock-free token bucket: the virtual scheduling form of the generic cell rate algorithm
+//! (ITU-T I.371 A). Its state is one number, the time at which the bucket would be full. Taking
+//! tokens is one compare-and-swap, so two threads cannot take the same token.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Parts of a nanosecond that the time of one token is counted in, as a power of two.
+/// Binary fraction digits of a nanosecond in the time of one token.
 const PARTS: u32 = 24;
 
-/// How fast tokens come back, and how long they are saved up.
+/// Rate and depth of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// The time in which one token comes back, in parts of a nanosecond; zero for no limit.
+    /// Time in which one token accrues, in fractions of a nanosecond; zero for no limit.
     parts: u64,
-    /// How long it takes for the empty bucket to be full.
+    /// Time in which an empty bucket fills.
     pub depth_ns: u64,
 }
 
 impl Pace {
-    /// So many tokens a second, saved up for a time.
+    /// A rate in tokens a second, and a depth.
     pub fn new(per_second: u64, depth_ns: u64) -> Self {
         Self { parts: (SECOND_NS << PARTS) / per_second.max(1), depth_ns }
     }
@@ -30,31 +29,31 @@ impl Pace {
         self.parts > 0
     }
 
-    /// How long it takes for so many tokens to come back.
+    /// Time in which so many tokens accrue.
     #[inline]
     pub fn span_ns(self, tokens: u64) -> u64 {
         let parts = u128::from(tokens) * u128::from(self.parts);
         u64::try_from(parts >> PARTS).unwrap_or(u64::MAX / 4)
     }
 
-    /// The time in which the bucket fills with so many tokens.
+    /// The same rate, with a depth of so many tokens.
     pub fn holding(self, tokens: u64) -> Self {
         Self { depth_ns: self.span_ns(tokens) + 1, ..self }
     }
 
-    /// Tokens that the full bucket holds.
+    /// Tokens in the full bucket.
     pub fn capacity(self) -> u64 {
         self.tokens_in(self.depth_ns)
     }
 
-    /// Tokens that come back in a time.
+    /// Tokens that accrue in a time.
     pub fn tokens_in(self, span_ns: u64) -> u64 {
         let parts = u128::from(span_ns) << PARTS;
         u64::try_from(parts / u128::from(self.parts.max(1))).unwrap_or(u64::MAX)
     }
 }
 
-/// A pace that may change while others read it.
+/// A pace that may change while other threads read it.
 #[derive(Debug, Default)]
 pub(crate) struct PaceCell {
     parts: AtomicU64,
@@ -74,19 +73,19 @@ impl PaceCell {
     }
 }
 
-/// A bucket. All times are nanoseconds since an origin.
+/// A token bucket. All times are nanoseconds since an origin.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    /// When it is full, if nothing more is taken; in the past for a full one.
+    /// Time at which the bucket will be full; in the past for a full one.
     full_at: AtomicU64,
 }
 
 impl Tokens {
-    /// Takes tokens if the bucket is not empty. It may go into debt by one request, so that
-    /// one larger than the bucket gets through.
+    /// Takes tokens if the bucket is not empty. One request may overdraw it, so that a request
+    /// larger than the bucket gets through.
     ///
     /// # Errors
-    /// When it is worth trying again; nothing was taken.
+    /// The time of the next attempt; no token was taken.
     #[inline]
     pub fn take(&self, pace: Pace, tokens: u64, now: u64) -> Result<(), u64> {
         let span = pace.span_ns(tokens);
@@ -104,7 +103,7 @@ impl Tokens {
         }
     }
 
-    /// Takes tokens in any case: when whoever did may use them.
+    /// Takes tokens in any case, and returns the time at which the caller may use them.
     pub fn book(&self, pace: Pace, tokens: u64, now: u64) -> u64 {
         let span = pace.span_ns(tokens);
         let mut full_at = self.full_at.load(Ordering::Relaxed);
@@ -117,7 +116,7 @@ impl Tokens {
         }
     }
 
-    /// Puts tokens back that were not used.
+    /// Returns unused tokens.
     pub fn give_back(&self, pace: Pace, tokens: u64) {
         let span = pace.span_ns(tokens);
         let back = |full_at: u64| Some(full_at.saturating_sub(span));
@@ -130,7 +129,7 @@ impl Tokens {
         pace.tokens_in(pace.depth_ns.saturating_sub(missing))
     }
 
-    /// Leaves so many tokens in the bucket, or as many as it can hold.
+    /// Sets the tokens in the bucket, up to its capacity.
     pub fn set_held(&self, pace: Pace, tokens: u64, now: u64) {
         let missing = pace.depth_ns.saturating_sub(pace.holding(tokens).depth_ns);
         self.full_at.store(now.saturating_add(missing), Ordering::Relaxed);
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_tokens_stay_in_the_bucket() {
+    fn set_tokens_stay_up_to_the_capacity() {
         let (tokens, pace) = (Tokens::default(), Pace::new(100, 60 * SECOND_NS));
         assert_eq!(tokens.held(pace, 0), 6000);
         tokens.set_held(pace, 1234, 5 * SECOND_NS);
@@ -208,7 +207,7 @@ mod tests {
                 }
             }
             let fair = pace.tokens_in(now - SECOND_NS + pace.depth_ns);
-            // The last one may be in debt; a nanosecond is lost with each.
+            // The last request may overdraw; rounding loses a nanosecond with each.
             prop_assert!(given - last <= fair + 201, "{given} of {fair}");
         }
     }

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// One request of a session has booked what it needs and waits for it; the others wait for
-/// their turn, in the order in which they came. So what a session has booked ahead is one
-/// request, however many it has under way, and bookings of several sessions alternate.
+/// Turns of a session's requests. One request has booked its tokens and waits for them; the others
+/// wait for their turn, in order of arrival. So a session has one booking at a time, whatever its
+/// number of requests, and the bookings of several sessions alternate.
 #[derive(Debug, Default)]
 pub struct Turns {
     is_taken: AtomicBool,
@@ -20,30 +20,30 @@ struct State {
     waiting: VecDeque<oneshot::Sender<Turn>>,
 }
 
-/// The turn to book. Dropped, the next one has it.
+/// The turn to book; dropping it passes the turn on.
 #[derive(Debug)]
 pub struct Turn {
     of: Option<Arc<Turns>>,
 }
 
-/// What is said to a request that has to wait.
+/// The result of [`Turns::enter`].
 #[derive(Debug)]
 pub enum Entered {
-    /// It is its turn.
+    /// The request has the turn.
     Now(Turn),
-    /// It will be. Dropped, the place is given up.
+    /// The request gets the turn later; dropping the receiver leaves the queue.
     Later(oneshot::Receiver<Turn>),
 }
 
 impl Turns {
-    /// Whether a request waits: then another does not begin before it.
+    /// True if a request waits, so that no other begins before it.
     #[must_use]
     #[inline]
     pub fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Acquire)
     }
 
-    /// Takes the turn, or a place behind those who wait.
+    /// Takes the turn, or joins the queue.
     #[must_use]
     pub fn enter(self: &Arc<Self>) -> Entered {
         let mut state = self.lock();
@@ -71,14 +71,14 @@ impl Drop for Turn {
             let Some(next) = state.waiting.pop_front() else {
                 state.is_taken = false;
                 turns.is_taken.store(false, Ordering::Release);
-                // Not to be passed on once more.
+                // Prevents a second pass of the turn.
                 given.of = None;
                 return;
             };
             drop(state);
             match next.send(given) {
                 Ok(()) => return,
-                // That one has given up.
+                // That request was cancelled.
                 Err(back) => given = back,
             }
         }
@@ -120,7 +120,7 @@ mod tests {
         let fourth = later(&turns);
         drop(second);
         drop(first);
-        // Given up after it was given, before it was looked at.
+        // Cancelled after it got the turn, before it noticed.
         drop(third);
         drop(fourth.now_or_never().unwrap().unwrap());
         assert!(!turns.is_taken());

@@ -162,7 +162,7 @@ impl Share {
         }
     }
 
-    /// Whether this is the share of named pipes.
+    /// True for the IPC$ share.
     #[must_use]
     pub fn is_ipc(&self) -> bool {
         self.volume.is_none()

@@ -509,8 +509,8 @@ impl Session {
         self.live_channels().iter().for_each(|channel| channel.notices.acknowledge(about));
     }
 
-    /// Repeats unacknowledged notifications. Those that need no preparation and are older than
-    /// `due_at_once` go out on the same channel. Those older than `due` go out on another channel.
+    /// Repeats unacknowledged notifications: those older than `due` on another channel, and those
+    /// that need no preparation on the same channel once they are older than `due_at_once`.
     pub fn resend_notices(&self, due: Option<Instant>, due_at_once: Instant) {
         let live = self.live_channels();
         for channel in &live {

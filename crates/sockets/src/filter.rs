@@ -1,23 +1,22 @@
-//! Filters of system calls whose refusals the kernel logs.
+//! Seccomp filters whose refusals the kernel logs.
 
 use std::io;
 
-/// Installs a filter of system calls (seccomp(2)) in all threads of the process. The kernel
-/// writes an audit record of each call that the filter answers with anything but "allow".
+/// Installs a system call filter (seccomp(2)) in all threads of the process. The kernel writes an
+/// audit record for each call that the filter does not allow.
 ///
-/// The kernel takes the filter only from a process that has set `no_new_privs`, or has
-/// CAP_SYS_ADMIN.
+/// The kernel accepts the filter only from a process with `no_new_privs` or CAP_SYS_ADMIN.
 ///
 /// # Errors
-/// Of seccomp(2): the kernel has no filters, refuses the program, or a thread has another
-/// filter than the calling one.
+/// The errors of seccomp(2): the kernel has no filters, refuses the program, or a thread has
+/// another filter than the calling one.
 pub fn install_logged_filter(program: &mut [libc::sock_filter]) -> io::Result<()> {
     let length = u16::try_from(program.len())
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "the filter is too long"))?;
     let program = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_LOG;
-    // SAFETY: the kernel copies `len` instructions from `filter`, which are borrowed until the
-    // call returns, checks them, and keeps no pointer.
+    // SAFETY: the kernel copies `len` instructions from `filter`, which are borrowed until the call
+    // returns, checks them, and retains no pointer.
     let result = unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program)
     };

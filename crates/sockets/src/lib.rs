@@ -1,6 +1,7 @@
-//! Calls that no safe library offers: an option of sockets, logged filters, names of hosts.
+//! System calls without a safe wrapper: a socket option, logged seccomp filters, host names.
 //!
-//! A home of `unsafe`, since the C library is called; each block says why it is sound.
+//! `unsafe` is allowed here, because the crate calls the C library; each block states why it is
+//! sound.
 #![allow(unsafe_code)]
 
 mod filter;
@@ -14,15 +15,14 @@ pub use names::{
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Has a socket count as readable once so many bytes are there (SO_RCVLOWAT, socket(7)), or when no
-/// more can come: the peer closed it, or its window is full. Bytes that are there already and are
-/// enough are told of at once, also to who waits for a change only (EPOLLET).
+/// Makes a socket readable only once so many bytes are available (SO_RCVLOWAT, socket(7)), or no
+/// more can arrive: the peer closed it, or its window is full. Bytes that are available already are
+/// reported at once, also in edge-triggered mode (EPOLLET).
 ///
-/// Linux gives the socket a buffer for so many bytes, and takes no more than half of what `tcp_rmem`
-/// allows.
+/// Linux enlarges the socket's buffer accordingly, up to half of the limit in `tcp_rmem`.
 ///
 /// # Errors
-/// Of setsockopt(2): it is no socket.
+/// The errors of setsockopt(2), such as a descriptor that is no socket.
 pub fn set_receive_low_water(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     let length = size_of::<libc::c_int>() as libc::socklen_t;

@@ -1,7 +1,7 @@
-//! Names of hosts by the system's name services (nsswitch.conf(5)): `/etc/hosts`, DNS, sssd.
+//! Host names by the system's name services (nsswitch.conf(5)): `/etc/hosts`, DNS, sssd.
 //!
-//! The calls wait for servers on the network, for half a minute at worst (resolv.conf(5)):
-//! never on a thread that serves.
+//! The calls wait for network servers, for half a minute at worst (resolv.conf(5)). They must not
+//! run on a serving thread.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io;
@@ -9,19 +9,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::{null, null_mut};
 use std::sync::{Mutex, PoisonError};
 
-/// The longest name of a host, in bytes. RFC 1035 2.3.4.
+/// Longest host name in bytes. RFC 1035 2.3.4.
 pub const HOST_NAME_BYTES_MAX: usize = 255;
-/// The most addresses of one name that count: more are of a service, not of a host.
+/// Most addresses of one name that are used: a name with more belongs to a service, not to a host.
 pub const HOST_ADDRESSES_MAX: usize = 64;
 
-/// Room for a name: NI_MAXHOST of getnameinfo(3).
+/// Buffer size for a name: NI_MAXHOST of getnameinfo(3).
 const NAME_BYTES: usize = 1025;
 
-/// Looks up which name an address claims (getnameinfo(3)); none if it has none. The name is the
-/// word of the address's owner: only a forward look-up of it shows that it is true.
+/// Looks up the name of an address (getnameinfo(3)); none without one. The owner of the address
+/// chooses the name, so only a forward look-up proves it.
 ///
-/// # Errors
-/// No answer: a server cannot be reached, or failed.
+/// The look-up failed, or a server was not reachable.
 pub fn look_up_name(address: IpAddr) -> io::Result<Option<String>> {
     let storage = Storage::of(address);
     let mut name: [c_char; NAME_BYTES] = [0; NAME_BYTES];
@@ -38,18 +37,17 @@ pub fn look_up_name(address: IpAddr) -> io::Result<Option<String>> {
         libc::EAI_NONAME => return Ok(None),
         code => return Err(failure(code)),
     }
-    // C's characters are signed on some machines and not on others.
+    // The signedness of `c_char` depends on the machine.
     let bytes: Vec<u8> = name.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
     let name = CStr::from_bytes_until_nul(&bytes).ok().and_then(|name| name.to_str().ok());
     Ok(name.and_then(host_name))
 }
 
-/// Looks up the addresses of a name (getaddrinfo(3)), of which [`HOST_ADDRESSES_MAX`] count;
-/// empty if there is no such name. A name with dots is taken as it is: the search list of
-/// resolv.conf(5) is for single labels.
+/// Looks up the addresses of a name (getaddrinfo(3)), at most [`HOST_ADDRESSES_MAX`]; empty for an
+/// unknown name. A name with dots is absolute: the search list of resolv.conf(5) applies to single
+/// labels only.
 ///
-/// # Errors
-/// No answer: a server cannot be reached, or failed.
+/// The look-up failed, or a server was not reachable.
 pub fn look_up_addresses(name: &str) -> io::Result<Vec<IpAddr>> {
     addresses_by(resolve, name)
 }
@@ -65,23 +63,24 @@ fn addresses_by(
     if is_plain || addresses.is_empty() || canonical.eq_ignore_ascii_case(name) {
         return Ok(addresses);
     }
-    // Another name: an alias, of /etc/hosts or DNS, or a domain of the search list was put behind it.
+    // A different canonical name is an alias of /etc/hosts or DNS, or the resolver appended a
+    // domain of the search list.
     match resolve(&format!("{name}.")) {
         Ok((absolute, _)) if !absolute.is_empty() => Ok(absolute),
         none if is_of_search_list(name, &canonical) => none.map(|_| Vec::new()),
-        // Files such as /etc/hosts have names without the dot.
+        // Files such as /etc/hosts list names without the final dot.
         _ => Ok(addresses),
     }
 }
 
-/// Whether a name was found with a domain of the search list behind it.
+/// True if the resolver appended a domain of the search list.
 fn is_of_search_list(name: &str, canonical: &str) -> bool {
     let (name, canonical) = (name.to_ascii_lowercase(), canonical.to_ascii_lowercase());
     let behind = canonical.strip_prefix(&name).and_then(|rest| rest.strip_prefix('.'));
     behind.is_some_and(|domain| !domain.is_empty())
 }
 
-/// The addresses of a name, and the name that it leads to.
+/// The addresses of a name, and its canonical name.
 fn resolve(name: &str) -> io::Result<(Vec<IpAddr>, Option<String>)> {
     let Ok(name) = CString::new(name) else { return Ok((Vec::new(), None)) };
     let hints = libc::addrinfo {
@@ -104,13 +103,13 @@ fn resolve(name: &str) -> io::Result<(Vec<IpAddr>, Option<String>)> {
         code => return Err(failure(code)),
     }
     let (mut addresses, mut canonical, mut next) = (Vec::new(), None, list.cast_const());
-    // SAFETY: the list is the call's, and whole until `freeaddrinfo`.
+    // SAFETY: the list belongs to the call, and is valid until `freeaddrinfo`.
     while let Some(entry) = unsafe { next.as_ref() } {
         if addresses.len() < HOST_ADDRESSES_MAX {
             addresses.extend(address_of(entry));
         }
         if canonical.is_none() && !entry.ai_canonname.is_null() {
-            // SAFETY: a string of the call's, that ends with a zero and lives as the list does.
+            // SAFETY: a NUL-terminated string of the call, valid as long as the list.
             let text = unsafe { CStr::from_ptr(entry.ai_canonname) };
             canonical = Some(text.to_string_lossy().into_owned());
         }
@@ -121,23 +120,22 @@ fn resolve(name: &str) -> io::Result<(Vec<IpAddr>, Option<String>)> {
     Ok((addresses, canonical))
 }
 
-/// Whether a host is a member of a netgroup (innetgr(3)): by its name, or by its address in
-/// numbers.
+/// True if a host is a member of a netgroup (innetgr(3)), by its name or by its numeric address.
 ///
 /// # Errors
-/// There is no such netgroup: its service has none, does not answer, or the C library has no
-/// netgroups, which it does not tell apart.
+/// The netgroup is unknown: its service has none or does not answer, or the C library has no
+/// netgroups. The library does not distinguish these cases.
 pub fn is_in_netgroup(group: &str, host: &str) -> io::Result<bool> {
-    /// The C library reads groups at one place, for all threads.
+    /// The C library has one netgroup cursor for all threads.
     static TURN: Mutex<()> = Mutex::new(());
     let (Ok(group), Ok(host)) = (CString::new(group), CString::new(host)) else { return Ok(false) };
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: both strings live until the call returns; null stands for any user and domain. No
-    // other thread is in a call about netgroups.
+    // SAFETY: both strings live until the call returns; null means any user and domain. No other
+    // thread is in a netgroup call.
     if unsafe { innetgr(group.as_ptr(), host.as_ptr(), null(), null()) } == 1 {
         return Ok(true);
     }
-    // SAFETY: as above; what the call opens is closed before another thread has its turn.
+    // SAFETY: as above; the cursor is closed before another thread may use it.
     let is_found = unsafe { setnetgrent(group.as_ptr()) } == 1;
     // SAFETY: as above.
     unsafe { endnetgrent() };
@@ -171,8 +169,8 @@ unsafe fn setnetgrent(_: *const c_char) -> c_int {
 #[cfg(not(target_env = "gnu"))]
 unsafe fn endnetgrent() {}
 
-/// A name that can be a host's: in lower case, without the dot at its end. A reverse zone can
-/// have any bytes.
+/// Normalises a host name: lower case, without the final dot; none for an invalid name. A reverse
+/// zone may contain any bytes.
 fn host_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
@@ -185,12 +183,12 @@ fn failure(code: c_int) -> io::Error {
     if code == libc::EAI_SYSTEM {
         return io::Error::last_os_error();
     }
-    // SAFETY: the call takes any number, and its texts are constants.
+    // SAFETY: the call accepts any number, and its texts are constants.
     let text = unsafe { CStr::from_ptr(libc::gai_strerror(code)) };
     io::Error::other(text.to_string_lossy().into_owned())
 }
 
-/// An address as the C library has it.
+/// A socket address in the C library's form.
 enum Storage {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
@@ -227,7 +225,7 @@ fn address_of(entry: &libc::addrinfo) -> Option<IpAddr> {
     let length = entry.ai_addrlen as usize;
     match entry.ai_family {
         libc::AF_INET if length >= size_of::<libc::sockaddr_in>() => {
-            // SAFETY: the C library's own entry: of this family and length.
+            // SAFETY: the C library's own entry, with this family and length.
             let v4 = unsafe { entry.ai_addr.cast::<libc::sockaddr_in>().as_ref() }?;
             Some(Ipv4Addr::from_bits(u32::from_be(v4.sin_addr.s_addr)).into())
         }
@@ -254,7 +252,7 @@ mod tests {
         Ok(())
     }
 
-    /// The claim of a reverse zone must not be made true by a domain of this network behind it.
+    /// A reverse zone's claim must not come true through a domain of the local search list.
     #[test]
     fn dotted_name_skips_the_search_list() {
         assert!(is_of_search_list("a.lab", "A.lab.corp.example"));
@@ -277,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn group_that_does_not_exist_has_no_members() {
+    fn unknown_netgroup_is_an_error() {
         assert!(
             is_in_netgroup("anabranch-no-such-group", "localhost").is_err(),
             "not a certain no"

@@ -13,7 +13,7 @@ use wire::ntstatus::NtStatus;
 ///
 /// # Errors
 /// `FILE_FORCED_CLOSED` if the existing open has a later version.
-pub(super) async fn close_other_instances(
+pub(super) async fn close_others(
     request: &Request<'_>,
     tree: &Tree,
     caller: &Caller,

@@ -86,8 +86,7 @@ async fn open_target(request: &mut Request<'_>) -> Result<Outcome, NtStatus> {
     let user = creating.session.user();
     let caller = creating.tree.caller(&user).clone();
     if let Some(instance) = creating.plan.asked.app_instance {
-        application::close_other_instances(request, &creating.tree, &caller, instance, body.name)
-            .await?;
+        application::close_others(request, &creating.tree, &caller, instance, body.name).await?;
     }
     let plan = creating.take_plan();
     let (creating, begun) = if creating.claim.is_some() {
