@@ -36,7 +36,7 @@ enum Purpose {
 }
 
 #[derive(Clone, Debug)]
-struct Outstanding {
+struct ExpectedReply {
     purpose: Purpose,
     command: Command,
     credits: u16,
@@ -59,7 +59,7 @@ pub struct Client {
     signing: Option<SigningKey>,
     next_id: u64,
     credits: u32,
-    outstanding: BTreeMap<u64, Outstanding>,
+    outstanding: BTreeMap<u64, ExpectedReply>,
     opens: BTreeMap<OpId, FileId>,
     failed: BTreeMap<OpId, NtStatus>,
     /// Opens with an exclusive or batch oplock.
@@ -301,7 +301,7 @@ impl Client {
             }
             self.sign(&mut bytes);
             frame.extend(bytes);
-            let expected = Outstanding { purpose, command, credits, async_id: None };
+            let expected = ExpectedReply { purpose, command, credits, async_id: None };
             self.outstanding.insert(id, expected);
         }
         framed(frame)

@@ -21,7 +21,7 @@ const FOLDER_FILES: u32 = 500;
 
 /// Parameters of a CREATE.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct CrowdOpen {
     /// File number.
     pub file: u32,
     /// Lease key.
@@ -88,23 +88,23 @@ impl Crowd {
     }
 
     /// A client sends a CREATE; see [`Crowd::serve`].
-    pub fn ask_open(&mut self, client: usize, wish: Wish) {
+    pub fn ask_open(&mut self, client: usize, request: CrowdOpen) {
         let mut contexts = Vec::new();
-        if let Some(state) = wish.lease {
+        if let Some(state) = request.lease {
             let v2 = Some(LeaseV2::default());
-            let (key, state) = (key_of(wish.key), state.into());
+            let (key, state) = (key_of(request.key), state.into());
             let lease = Lease { key, state, flags: 0, v2 };
             put_context(&mut contexts, LEASE_CONTEXT, &lease.encode());
         }
         let request = CreateRequest {
-            oplock: if wish.lease.is_some() { 0xFF } else { 0 },
+            oplock: if request.lease.is_some() { 0xFF } else { 0 },
             impersonation: 2,
             desired_access: 0x10_0083,
             attributes: 0,
-            share_access: wish.share,
+            share_access: request.share,
             disposition: fscc::FILE_OPEN_IF,
             options: 0x40,
-            name: &messages::utf16(&name_of(wish.file)),
+            name: &messages::utf16(&name_of(request.file)),
             contexts: &contexts,
         };
         let body = messages::body(|w| request.encode(w));
@@ -127,8 +127,8 @@ impl Crowd {
     /// Serves a client's requests, and collects its messages.
     ///
     /// # Errors A description of the failure.
-    pub fn serve(&mut self, client: usize) -> Result<Heard, String> {
-        let mut heard = Heard::default();
+    pub fn serve(&mut self, client: usize) -> Result<CrowdReceived, String> {
+        let mut heard = CrowdReceived::default();
         let link = &mut self.clients[client];
         let now = smb::Host::now(&*self.process.environment);
         let Some(side) = &mut link.side else { return Ok(heard) };
@@ -166,7 +166,7 @@ impl Crowd {
 
 /// The messages that a client has received.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct CrowdReceived {
     /// Responses, each with the id of a new open.
     pub replies: Vec<(NtStatus, Option<FileId>)>,
     /// Number of break notifications.

@@ -19,19 +19,19 @@ use wire::fscc;
 use wire::ntstatus::NtStatus;
 
 /// An answer, and the resulting open.
-type Answered = (Answer, Option<Arc<OpenFile>>);
-type Work = Pin<Box<dyn Future<Output = Answered> + Send>>;
+type AnswerAndOpen = (Answer, Option<Arc<OpenFile>>);
+type Work = Pin<Box<dyn Future<Output = AnswerAndOpen> + Send>>;
 
 /// An operation in flight.
-pub struct Running {
+pub struct OperationInFlight {
     request: Request,
     work: Work,
     flag: Arc<Flag>,
 }
 
-impl Running {
+impl OperationInFlight {
     /// Polls the operation; returns it if it has not finished.
-    pub fn go_on(mut self) -> (Request, Result<Answered, Self>) {
+    pub fn go_on(mut self) -> (Request, Result<AnswerAndOpen, Self>) {
         self.flag.lower();
         let waker = Waker::from(self.flag.clone());
         let request = self.request.clone();
@@ -48,7 +48,7 @@ pub struct Direct {
     pub session: u32,
     at: Place,
     opens: BTreeMap<OpId, Arc<OpenFile>>,
-    running: Option<Running>,
+    running: Option<OperationInFlight>,
     /// A fiber is executing its operation.
     pub is_served: bool,
 }
@@ -79,14 +79,14 @@ impl Direct {
     }
 
     /// Takes the operation to continue it in a fiber.
-    pub fn take(&mut self) -> Option<Running> {
+    pub fn take(&mut self) -> Option<OperationInFlight> {
         let running = self.running.take();
         self.is_served = running.is_some();
         running
     }
 
     /// The operation has to wait.
-    pub fn put_back(&mut self, running: Running) {
+    pub fn put_back(&mut self, running: OperationInFlight) {
         self.is_served = false;
         self.running = Some(running);
     }
@@ -113,7 +113,7 @@ impl Direct {
                     fscc::FILE_OPEN_IF,
                     fscc::FILE_OPEN_IF,
                 ]),
-                doomed: false,
+                delete_on_close: false,
             },
             false => on_open(random.pick(&opens), random),
         };
@@ -127,7 +127,8 @@ impl Direct {
             Some(open) => Box::pin(use_open(self.at.files.clone(), open, request.clone())),
             None => Box::pin(create(self.at.clone(), request.op.clone())),
         };
-        self.running = Some(Running { request: request.clone(), work, flag: Flag::raised() });
+        self.running =
+            Some(OperationInFlight { request: request.clone(), work, flag: Flag::raised() });
         request
     }
 }
@@ -143,7 +144,7 @@ fn on_open(open: OpId, random: &mut Random) -> Op {
     }
 }
 
-async fn create(at: Place, op: Op) -> Answered {
+async fn create(at: Place, op: Op) -> AnswerAndOpen {
     match open_named(&at, &op).await {
         Ok(result) => {
             let action = match result.action {
@@ -185,7 +186,7 @@ impl Place {
     }
 }
 
-async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) -> Answered {
+async fn use_open(files: RequestFiles, open: Arc<OpenFile>, request: Request) -> AnswerAndOpen {
     let bytes = |cells: u8| u64::from(cells) * CELL_BYTES as u64;
     let result = match request.op {
         Op::Close { .. } => files.close(open).await,

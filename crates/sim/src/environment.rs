@@ -37,7 +37,7 @@ pub struct Troubles {
 }
 
 /// Work that continues without its connection.
-pub type Carried = (BoxFuture<'static, ()>, Arc<Flag>);
+pub type DetachedWork = (BoxFuture<'static, ()>, Arc<Flag>);
 
 /// A call for a worker.
 pub struct Task {
@@ -68,7 +68,7 @@ struct State {
     /// Journal of opens that survive the process.
     journal: Option<Arc<Journal>>,
     /// Detached work.
-    carried: Vec<Carried>,
+    carried: Vec<DetachedWork>,
     /// All users have the same identity.
     is_confused: bool,
 }
@@ -112,19 +112,19 @@ impl Environment {
     }
 
     /// Gives all users the same identity.
-    pub fn confuse_users(&self) {
+    pub fn merge_users(&self) {
         self.lock().is_confused = true;
     }
 
     /// Takes the detached work since the last query.
-    pub fn take_carried(&self) -> Vec<Carried> {
+    pub fn take_carried(&self) -> Vec<DetachedWork> {
         std::mem::take(&mut self.lock().carried)
     }
 
     /// True if the first sleeper wakes within this time, in nanoseconds.
     pub fn sleeps_less_than(&self, nanos: u64) -> bool {
         let mut state = self.lock();
-        state.sleepers.retain(|(_, tell)| !tell.is_canceled());
+        state.sleepers.retain(|(_, sender)| !sender.is_canceled());
         let end = state.nanos + nanos;
         state.sleepers.iter().any(|(due, _)| *due < end)
     }
@@ -163,7 +163,7 @@ impl Environment {
     /// True if a sleeper exists whose receiver still waits.
     pub fn has_sleepers(&self) -> bool {
         let mut state = self.lock();
-        state.sleepers.retain(|(_, tell)| !tell.is_canceled());
+        state.sleepers.retain(|(_, sender)| !sender.is_canceled());
         !state.sleepers.is_empty()
     }
 
@@ -184,9 +184,9 @@ impl Environment {
             std::mem::take(&mut state.sleepers).into_iter().partition(|(due, _)| *due <= now);
         state.sleepers = later;
         drop(state);
-        for (_, tell) in due {
+        for (_, sender) in due {
             // A sleeper whose receiver is gone needs no wake-up.
-            let _ = tell.send(());
+            let _ = sender.send(());
         }
     }
 
@@ -249,13 +249,13 @@ impl Workers for Environment {
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let mut state = self.lock();
         let due = state.nanos + u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        state.sleepers.push((due, tell));
+        state.sleepers.push((due, sender));
         Box::pin(async move {
             // The sender of a dead process is dropped.
-            let _ = told.await;
+            let _ = receiver.await;
         })
     }
 }

@@ -115,14 +115,14 @@ impl<T: Send + 'static> Fibers<T> {
 impl<T: Send + 'static> Thread<T> {
     fn spawn() -> Self {
         let (orders, taken) = channel::<Order<T>>();
-        let (told, events) = channel();
+        let (events_out, events) = channel();
         std::thread::spawn(move || {
             // Shared by the loop and by `park`, on this thread alone.
             let taken = std::rc::Rc::new(taken);
-            let (waits, tells) = (taken.clone(), told.clone());
+            let (waits, sender) = (taken.clone(), events_out.clone());
             let park = move || {
                 // If nothing resumes the fiber any more, the run is over.
-                let _ = tells.send(Event::Parked);
+                let _ = sender.send(Event::Parked);
                 if waits.recv().is_err() {
                     std::thread::park();
                 }
@@ -133,7 +133,7 @@ impl<T: Send + 'static> Thread<T> {
                     Ok(value) => Event::Done(value),
                     Err(panic) => Event::Panicked(message(&*panic)),
                 };
-                if told.send(event).is_err() {
+                if events_out.send(event).is_err() {
                     return;
                 }
             }

@@ -82,7 +82,7 @@ pub fn requests(
                 access,
                 share,
                 disposition: fscc::FILE_OPEN_IF,
-                doomed: false,
+                delete_on_close: false,
             });
             ops.push(on_open(plan, random, first));
             ops.push(Op::Close { open: first });
@@ -149,7 +149,7 @@ fn single(plan: &Plan, random: &mut Random, opens: &[OpId]) -> Op {
             access: random.pick(&[0, 1, 2, 3, 3, 3, 4, 7, 7, 7]),
             share: share(random),
             disposition: random.pick(&dispositions),
-            doomed: random.percent(15),
+            delete_on_close: random.percent(15),
         };
     }
     let open = random.pick(opens);

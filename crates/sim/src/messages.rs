@@ -246,7 +246,9 @@ pub fn lease_acknowledgment(key: [u8; 16], state: u8) -> Vec<u8> {
 }
 
 fn create(op: &Op, quirk: u64) -> Vec<u8> {
-    let Op::Create { name, access, share, disposition, doomed } = *op else { return Vec::new() };
+    let Op::Create { name, access, share, disposition, delete_on_close } = *op else {
+        return Vec::new();
+    };
     let name = NAMES[usize::from(name)];
     // Names are case-insensitive. A request that may create a file always uses the same spelling.
     // Concurrent creations with two spellings give two files, unless a name index prevents that.
@@ -262,7 +264,7 @@ fn create(op: &Op, quirk: u64) -> Vec<u8> {
         attributes: 0,
         share_access: u32::from(share),
         disposition,
-        options: 0x40 | if doomed { 0x1000 } else { 0 }, // NON_DIRECTORY_FILE, DELETE_ON_CLOSE
+        options: 0x40 | if delete_on_close { 0x1000 } else { 0 }, // NON_DIRECTORY_FILE, DELETE_ON_CLOSE
         name: &name,
         contexts: &[],
     };

@@ -40,7 +40,7 @@ pub mod kinds {
 #[allow(missing_docs)]
 pub enum Op {
     Close { open: OpId },
-    Create { name: u8, access: u8, share: u8, disposition: u32, doomed: bool },
+    Create { name: u8, access: u8, share: u8, disposition: u32, delete_on_close: bool },
     Dispose { open: OpId, delete: bool },
     Flush { open: OpId },
     Lock { open: OpId, lock: Cells, exclusive: bool, waits: bool },
@@ -181,7 +181,7 @@ pub struct File {
     /// Name; `None` once it was removed.
     pub name: Option<u8>,
     /// Delete pending: the last close removes the name.
-    pub is_doomed: bool,
+    pub is_delete_pending: bool,
     /// Byte-range locks, sorted.
     pub locks: Vec<Lock>,
     /// Guaranteed state after a power failure, in runs with such failures.
@@ -213,7 +213,7 @@ pub struct Open {
     /// See [`kinds`].
     pub share: u8,
     /// Delete on close.
-    pub dooms: bool,
+    pub deletes_on_close: bool,
     /// A CLOSE has removed it from its owner, and its locks and share mode remain for a moment.
     pub is_closing: bool,
 }
@@ -272,19 +272,19 @@ impl State {
         let left = self.is_kept(open.file);
         let Some(file) = self.files.get_mut(&open.file) else { return false };
         file.locks.retain(|lock| lock.open != id);
-        file.is_doomed |= open.dooms;
-        file.is_doomed && file.name.is_some() && !left
+        file.is_delete_pending |= open.deletes_on_close;
+        file.is_delete_pending && file.name.is_some() && !left
     }
 
     /// Removes a delete-pending file without opens.
     fn unlink(&mut self, id: OpId) {
         let is_open = self.is_kept(id);
         let Some(file) = self.files.get_mut(&id) else { return };
-        if !file.is_doomed || is_open {
+        if !file.is_delete_pending || is_open {
             return;
         }
         file.set_name(None);
-        file.is_doomed = false;
+        file.is_delete_pending = false;
         self.files.remove(&id);
     }
 
@@ -313,8 +313,9 @@ impl State {
 
     /// Delete-pending files without opens.
     pub fn removable(&self) -> impl Iterator<Item = OpId> {
-        let doomed = self.files.iter().filter(|(id, f)| f.is_doomed && !self.is_kept(**id));
-        doomed.map(|(id, _)| *id)
+        let pending =
+            self.files.iter().filter(|(id, f)| f.is_delete_pending && !self.is_kept(**id));
+        pending.map(|(id, _)| *id)
     }
 
     /// The process died; all opens and locks are gone.
@@ -323,7 +324,7 @@ impl State {
         self.files.retain(|_, file| file.name.is_some());
         for file in self.files.values_mut() {
             file.locks.clear();
-            file.is_doomed = false;
+            file.is_delete_pending = false;
         }
     }
 

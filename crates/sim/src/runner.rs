@@ -1,7 +1,7 @@
 //! Scheduler of the work within the server: suspended fibers, worker calls, and detached work. The
 //! worlds of both protocols share it.
 
-use crate::environment::{Carried, Environment};
+use crate::environment::{DetachedWork, Environment};
 use crate::fibers::{FiberId, Fibers, Turn};
 use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
@@ -11,7 +11,7 @@ pub enum Outcome<S> {
     /// A connection's step; an error if the connection must be closed.
     Stepped(u32, Box<S>, Result<(), String>),
     /// Detached work; its remainder, if it has not ended.
-    Carried(Option<Carried>),
+    Detached(Option<DetachedWork>),
     /// A worker call, or the end of a connection.
     Over,
 }
@@ -28,14 +28,14 @@ pub enum Next {
 }
 
 /// The connection whose step has ended, with its server end; `None` for other turns.
-pub type Stepped<S> = Option<(u32, Box<S>)>;
+pub type FinishedStep<S> = Option<(u32, Box<S>)>;
 
 /// See the module.
 pub struct Runner<S> {
     fibers: Fibers<Outcome<S>>,
     /// Parked fibers, each with the connection on whose behalf it runs.
     parked: BTreeMap<FiberId, u32>,
-    carried: Vec<Carried>,
+    carried: Vec<DetachedWork>,
 }
 
 impl<S> Default for Runner<S> {
@@ -63,7 +63,11 @@ impl<S: Send + 'static> Runner<S> {
     /// Continues one of them.
     ///
     /// # Errors The work has panicked, or is stuck.
-    pub fn go_on(&mut self, environment: &Environment, next: Next) -> Result<Stepped<S>, String> {
+    pub fn go_on(
+        &mut self,
+        environment: &Environment,
+        next: Next,
+    ) -> Result<FinishedStep<S>, String> {
         match next {
             Next::Resume(id) => {
                 let Some(owner) = self.parked.remove(&id) else { return Ok(None) };
@@ -84,7 +88,7 @@ impl<S: Send + 'static> Runner<S> {
                     flag.lower();
                     let waker = Waker::from(flag.clone());
                     let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
-                    Outcome::Carried(matches!(polled, Poll::Pending).then_some((work, flag)))
+                    Outcome::Detached(matches!(polled, Poll::Pending).then_some((work, flag)))
                 })
             }
         }
@@ -98,13 +102,13 @@ impl<S: Send + 'static> Runner<S> {
         environment: &Environment,
         owner: u32,
         work: impl FnOnce() -> Outcome<S> + Send + 'static,
-    ) -> Result<Stepped<S>, String> {
+    ) -> Result<FinishedStep<S>, String> {
         environment.set_owner(owner as usize);
         let turn = self.fibers.start(Box::new(work));
         self.end_turn(owner, turn)
     }
 
-    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome<S>>) -> Result<Stepped<S>, String> {
+    fn end_turn(&mut self, owner: u32, turn: Turn<Outcome<S>>) -> Result<FinishedStep<S>, String> {
         match turn {
             Turn::Failed(what) => Err(what),
             Turn::Parked(id) => {
@@ -112,7 +116,7 @@ impl<S: Send + 'static> Runner<S> {
                 Ok(None)
             }
             Turn::Done(Outcome::Over) => Ok(None),
-            Turn::Done(Outcome::Carried(left)) => {
+            Turn::Done(Outcome::Detached(left)) => {
                 self.carried.extend(left);
                 Ok(None)
             }

@@ -1,7 +1,7 @@
 //! One run: clients, connections, the server process, and the choice of the next action.
 
 use crate::client::Client;
-use crate::direct::{Direct, Running};
+use crate::direct::{Direct, OperationInFlight};
 use crate::environment::Environment;
 use crate::fibers::{FiberId, Fibers, Turn};
 use crate::generate::{self, Plan};
@@ -25,7 +25,7 @@ pub enum Outcome {
     Stepped(u32, Box<ServerSide>, Result<(), smb::Close>),
     /// A step of the direct client: its operation has finished, or waits.
     Answered(Request, Answer, Option<Arc<OpenFile>>),
-    Waits(Running),
+    Waits(OperationInFlight),
     /// A worker call, or the end of a connection.
     Over,
 }
@@ -82,7 +82,7 @@ pub struct World {
     ending: Vec<u32>,
     next_session: u32,
     next_op: OpId,
-    asks: bool,
+    accepts_requests: bool,
     /// A break timeout has expired, so the clients' caches are no longer certain.
     slept: bool,
 }
@@ -112,7 +112,7 @@ impl World {
             ending: Vec::new(),
             next_session: 1,
             next_op: 1,
-            asks: true,
+            accepts_requests: true,
             slept: false,
         })
     }
@@ -129,7 +129,7 @@ impl World {
                 self.cut_one()?;
             }
         }
-        self.asks = false;
+        self.accepts_requests = false;
         while self.advance()? {}
         self.check_unanswered()?;
         self.end_direct()?;
@@ -234,7 +234,11 @@ impl World {
         }
         if let Some(direct) = &self.direct {
             let room = self.history.pending_count() < self.plan.pending_max;
-            if self.asks && direct.is_idle() && room && self.next_op < self.plan.operations {
+            if self.accepts_requests
+                && direct.is_idle()
+                && room
+                && self.next_op < self.plan.operations
+            {
                 actions.push((10, Action::AskDirectly));
             }
             if direct.can_go_on() {
@@ -257,7 +261,7 @@ impl World {
     fn can_ask(&self, link: &Link) -> bool {
         link.client.has_set_up_to_do()
             || (link.client.has_breaks() && link.client.can_ask(1))
-            || (self.asks
+            || (self.accepts_requests
                 && link.client.is_ready()
                 && link.client.can_ask(3)
                 && self.history.pending_count() < self.plan.pending_max

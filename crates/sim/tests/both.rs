@@ -57,7 +57,7 @@ fn simulation_detects_use_of_an_acknowledged_lease() {
 
 #[test]
 fn simulation_detects_use_of_a_returned_delegation() {
-    assert_found(Fault::GiveBack, "caching:");
+    assert_found(Fault::UseReturnedDelegation, "caching:");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 use peak_alloc::PeakAlloc;
-use sim::crowd::{Crowd, Wish};
+use sim::crowd::{Crowd, CrowdOpen};
 use wire::ntstatus::NtStatus;
 
 #[global_allocator]
@@ -19,7 +19,7 @@ fn opens_under_leases_cost_at_most_two_kib_each() {
     crowd.make_files(OPENS).unwrap();
     let before = ALLOCATOR.current_usage();
     for file in 0..OPENS {
-        crowd.ask_open(0, Wish { file, key: file.into(), lease: Some(7), share: 7 });
+        crowd.ask_open(0, CrowdOpen { file, key: file.into(), lease: Some(7), share: 7 });
         assert_eq!(crowd.serve(0).unwrap().replies[0].0, NtStatus::SUCCESS);
     }
     let each = (ALLOCATOR.current_usage() - before) / OPENS as usize;

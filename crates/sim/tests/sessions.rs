@@ -47,7 +47,7 @@ fn assert_found(fault: Fault, why: &str) {
 
 #[test]
 fn simulation_detects_a_missing_reply_cache() {
-    assert_found(Fault::Again, "once:");
+    assert_found(Fault::ResendAsNew, "once:");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn simulation_detects_a_lost_backchannel() {
 
 #[test]
 fn simulation_detects_two_delegation_holders() {
-    assert_found(Fault::GiveBack, "delegations:");
+    assert_found(Fault::UseReturnedDelegation, "delegations:");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A thousand clients cache one file when another client opens it exclusively.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
-use sim::crowd::{Crowd, Wish};
+use sim::crowd::{Crowd, CrowdOpen};
 use std::time::{Duration, Instant};
 use wire::ntstatus::NtStatus;
 
@@ -18,17 +18,17 @@ fn storm(closes: bool) -> (NtStatus, Duration) {
     let mut files = Vec::new();
     for client in 0..HOLDERS {
         let lease = Some(READ_AND_HANDLE);
-        crowd.ask_open(client, Wish { file: 0, key: client as u64, lease, share: 7 });
+        crowd.ask_open(client, CrowdOpen { file: 0, key: client as u64, lease, share: 7 });
         let (status, file) = crowd.serve(client).unwrap().replies[0];
         assert_eq!(status, NtStatus::SUCCESS);
         files.push(file.unwrap());
     }
     let start = Instant::now();
-    crowd.ask_open(HOLDERS, Wish { file: 0, key: 0, lease: None, share: 0 });
+    crowd.ask_open(HOLDERS, CrowdOpen { file: 0, key: 0, lease: None, share: 0 });
     assert!(crowd.serve(HOLDERS).unwrap().replies.is_empty(), "it waits");
     crowd.pass();
     for (client, file) in files.into_iter().enumerate() {
-        assert_eq!(crowd.serve(client).unwrap().notices, 1, "{client} is asked once");
+        assert_eq!(crowd.serve(client).unwrap().notices, 1, "{client} is notified once");
         if closes {
             crowd.ask_close(client, file);
         } else {

@@ -8,13 +8,13 @@
 
 mod names;
 mod posix;
-mod posix_asks;
 mod posix_replies;
-mod rest;
+mod posix_requests;
+mod quiescence;
 mod setup;
 mod windows;
-mod windows_asks;
 mod windows_replies;
+mod windows_requests;
 mod world;
 
 use crate::random::Random;
@@ -29,7 +29,7 @@ pub enum Fault {
     /// An SMB client acknowledges a lease break, but continues to use its cache.
     Acknowledge,
     /// An NFS client returns a delegation, but continues to use it.
-    GiveBack,
+    UseReturnedDelegation,
     /// An NFS client unlocks a range, but continues to rely on the lock.
     Unlock,
     /// An NFS client writes a value other than the recorded one.
@@ -139,7 +139,7 @@ counts! {
     /// Replies that a name does not exist.
     missed: "names missed";
     /// Files deleted on close.
-    doomed: "deleted on close";
+    deleted_on_close: "deleted on close";
     /// Change notifications.
     notified: "notified";
     /// Change notifications after a change by an NFS client.

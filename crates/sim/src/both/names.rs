@@ -55,9 +55,9 @@ impl Names {
     }
 
     /// The state of a name, if it is certain and has been since the step `asked`.
-    pub fn certain(&self, name: u8, asked: u64) -> Option<State> {
+    pub fn certain(&self, name: u8, sent_at: u64) -> Option<State> {
         let fact = &self.0[usize::from(name)];
-        fact.state.filter(|_| fact.busy == 0 && fact.touched < asked)
+        fact.state.filter(|_| fact.busy == 0 && fact.touched < sent_at)
     }
 
     /// The state of a name before a change that has had no concurrent change.
@@ -94,14 +94,14 @@ impl Names {
     /// A client observed the state of a name.
     ///
     /// # Errors The name is certainly in another state.
-    pub fn observe(&mut self, name: u8, asked: u64, state: State) -> Result<(), String> {
+    pub fn observe(&mut self, name: u8, sent_at: u64, state: State) -> Result<(), String> {
         let fact = &mut self.0[usize::from(name)];
-        if fact.busy > 0 || fact.touched >= asked {
+        if fact.busy > 0 || fact.touched >= sent_at {
             return Ok(());
         }
         match fact.state {
             Some(known) if known != state => {
-                Err(format!("names: {name} is told to be {state:?}, and must be {known:?}"))
+                Err(format!("names: {name} was observed as {state:?}, and must be {known:?}"))
             }
             _ => {
                 fact.state = Some(state);

@@ -1,7 +1,7 @@
 //! An NFS client: its session, opens and delegations, and the requests that it sends.
 
 use super::setup::{DIRECTORY, name_of};
-use super::windows::{Pending, Status};
+use super::windows::{SentRequest, Status};
 use super::world::Entry;
 use crate::channels::machine::{CELL_BYTES, LockStatus};
 use crate::channels::referee::Owner;
@@ -42,7 +42,7 @@ pub enum How {
 pub enum Op {
     Open { open: u32 },
     Close { open: u32 },
-    GiveBack { id: [u8; 12] },
+    ReturnDelegation { id: [u8; 12] },
     Read { open: u32, cell: u8 },
     Write { open: u32, cell: u8 },
     Lock { open: u32, cell: u8, exclusive: bool },
@@ -92,7 +92,7 @@ pub struct Delegation {
     /// State id of the delegation.
     pub state_id: StateId,
     /// The server has recalled it.
-    pub is_asked: bool,
+    pub is_recalled: bool,
 }
 
 /// A slot, as the client knows it.
@@ -101,7 +101,7 @@ pub struct Slot {
     /// Sequence id of the latest request.
     pub sequence: u32,
     /// The request in flight, and its transaction id.
-    pub under_way: Option<(u32, Pending<Op>)>,
+    pub in_flight: Option<(u32, SentRequest<Op>)>,
 }
 
 /// See the module.
@@ -120,7 +120,7 @@ pub struct Posix {
     /// Its delegations.
     pub delegations: BTreeMap<[u8; 12], Delegation>,
     /// Delegations that it returns or has returned.
-    pub given_back: BTreeMap<[u8; 12], Delegation>,
+    pub returned: BTreeMap<[u8; 12], Delegation>,
     /// Transaction ids of BIND_CONN_TO_SESSION requests.
     pub bindings: BTreeSet<u32>,
     /// Sequence id of the latest callback per slot.
@@ -139,7 +139,7 @@ impl Posix {
             slots: vec![Slot::default(); SLOTS as usize],
             opens: BTreeMap::new(),
             delegations: BTreeMap::new(),
-            given_back: BTreeMap::new(),
+            returned: BTreeMap::new(),
             bindings: BTreeSet::new(),
             callbacks: [0; CALLBACK_SLOTS],
             listed: Vec::new(),
@@ -153,12 +153,12 @@ impl Posix {
 
     /// A free slot.
     pub fn free_slot(&self) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.under_way.is_none())
+        self.slots.iter().position(|slot| slot.in_flight.is_none())
     }
 
     /// Requests in flight.
-    pub fn under_way(&self) -> impl Iterator<Item = &Pending<Op>> {
-        self.slots.iter().filter_map(|slot| slot.under_way.as_ref()).map(|(_, pending)| pending)
+    pub fn in_flight(&self) -> impl Iterator<Item = &SentRequest<Op>> {
+        self.slots.iter().filter_map(|slot| slot.in_flight.as_ref()).map(|(_, pending)| pending)
     }
 
     /// Encodes the request of a slot as a record; `value` is the data of a write.
@@ -237,8 +237,8 @@ impl Posix {
         let state_id = |open: u32| self.opens.get(&open).map(|open| open.state_id);
         let owner;
         let (object, operation) = match op {
-            Op::GiveBack { id } => {
-                let Delegation { object, state_id, .. } = *self.given_back.get(&id)?;
+            Op::ReturnDelegation { id } => {
+                let Delegation { object, state_id, .. } = *self.returned.get(&id)?;
                 (object, Operation::DelegReturn(DelegReturnArgs { state_id }))
             }
             Op::Close { open } => {

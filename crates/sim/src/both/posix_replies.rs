@@ -3,13 +3,13 @@
 use super::Fault;
 use super::names::{After, State};
 use super::posix::{Delegation, How, Op, Open, SLOTS};
-use super::windows::{Pending, Status, Watch};
-use super::world::{Doom, Entry, World};
+use super::windows::{SentRequest, Status, Watch};
+use super::world::{Entry, PendingDelete, World};
 use crate::channels::machine::LockStatus;
-use crate::channels::referee::{Standing, UNKNOWN, rights};
+use crate::channels::referee::{Certainty, UNKNOWN, rights};
 use crate::sessions::messages;
 use crate::sessions::replies::{results_of, skip_to, unreadable};
-use crate::sessions::world::Standing as LinkStanding;
+use crate::sessions::world::LinkState;
 use bytes::Bytes;
 use wire::nfs::callback::{Callback, CallbackCompound, CbSequenceArgs};
 use wire::nfs::compound::CompoundResults;
@@ -52,9 +52,9 @@ impl World {
                     return expect(results.status, &[NfsStatus::OK], "binding");
                 }
                 match standing {
-                    LinkStanding::Introduces => self.introduced(number, results),
-                    LinkStanding::Begins => self.begun(number, results),
-                    _ => self.hear_results(machine, reply.xid, results),
+                    LinkState::Introduces => self.introduced(number, results),
+                    LinkState::Begins => self.begun(number, results),
+                    _ => self.handle_results(machine, reply.xid, results),
                 }
             }
         }
@@ -65,7 +65,7 @@ impl World {
             results.succeed(OperationNumber::EXCHANGE_ID).map_err(unreadable)?;
         let record = messages::new_session(result.client_id, result.sequence_id, SLOTS);
         if let Some(link) = self.links.get_mut(&number) {
-            link.standing = LinkStanding::Begins;
+            link.standing = LinkState::Begins;
             link.on_the_way.push_back(record);
         }
         Ok(())
@@ -75,23 +75,23 @@ impl World {
         let result: CreateSessionResult =
             results.succeed(OperationNumber::CREATE_SESSION).map_err(unreadable)?;
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
-        link.standing = LinkStanding::Ready;
+        link.standing = LinkState::Ready;
         let machine = link.machine;
         self.posix[machine].session = Some(result.session_id);
         self.begin_posix(machine, Op::Complete);
         Ok(())
     }
 
-    fn hear_results(
+    fn handle_results(
         &mut self,
         machine: usize,
         xid: u32,
         mut results: CompoundResults<'_>,
     ) -> Result<(), String> {
         let own = &mut self.posix[machine];
-        let is_it = |slot: &super::posix::Slot| slot.under_way.as_ref().is_some_and(|w| w.0 == xid);
+        let is_it = |slot: &super::posix::Slot| slot.in_flight.as_ref().is_some_and(|w| w.0 == xid);
         let slot = own.slots.iter_mut().find(|slot| is_it(slot));
-        let Some((_, pending)) = slot.and_then(|slot| slot.under_way.take()) else {
+        let Some((_, pending)) = slot.and_then(|slot| slot.in_flight.take()) else {
             return Err(format!("answers: {xid} was not asked for"));
         };
         let (number, status) = (own.number, results.status);
@@ -100,48 +100,50 @@ impl World {
         let what = format!("{:?}", pending.op);
         let fine = [NfsStatus::OK, NfsStatus::DELAY];
         match pending.op {
-            Op::Open { open } => self.hear_open(machine, open, &pending, &mut results),
+            Op::Open { open } => self.handle_open(machine, open, &pending, &mut results),
             Op::Close { open } => {
                 self.posix[machine].opens.remove(&open);
-                self.referee.doubt(open, Standing::Gone(self.steps));
+                self.referee.mark_uncertain(open, Certainty::Gone(self.steps));
                 expect(status, &fine[..1], &what)
             }
-            Op::Read { .. } => self.hear_read(machine, xid, &pending, &mut results),
-            Op::Write { .. } => self.hear_write(machine, xid, &pending, status),
-            Op::Lock { .. } | Op::Unlock { .. } => self.hear_range(machine, &pending, &mut results),
-            Op::Look { name } => self.hear_look(name, pending.asked, &mut results),
-            Op::Remove { name } => self.hear_remove(name, pending.asked, status),
-            Op::Rename { from, to } => self.hear_moved(from, to, pending.asked, status),
-            Op::List => self.hear_listing(machine, pending.asked, &mut results),
+            Op::Read { .. } => self.handle_read(machine, xid, &pending, &mut results),
+            Op::Write { .. } => self.handle_write(machine, xid, &pending, status),
+            Op::Lock { .. } | Op::Unlock { .. } => {
+                self.handle_range(machine, &pending, &mut results)
+            }
+            Op::Look { name } => self.handle_look(name, pending.sent_at, &mut results),
+            Op::Remove { name } => self.handle_remove(name, pending.sent_at, status),
+            Op::Rename { from, to } => self.handle_moved(from, to, pending.sent_at, status),
+            Op::List => self.handle_listing(machine, pending.sent_at, &mut results),
             Op::Complete => {
                 self.posix[machine].is_complete = true;
                 expect(status, &fine[..1], &what)
             }
-            Op::GiveBack { .. } | Op::Renew => expect(status, &fine[..1], &what),
+            Op::ReturnDelegation { .. } | Op::Renew => expect(status, &fine[..1], &what),
         }
     }
 
-    fn hear_open(
+    fn handle_open(
         &mut self,
         machine: usize,
         number: u32,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         let open = self.posix[machine].opens[&number].clone();
         if results.status.is_ok() {
             return self.take_posix(machine, number, &open, pending, results);
         }
-        let (asked, name, makes) = (pending.asked, open.name, open.how != How::Open);
+        let (sent_at, name, makes) = (pending.sent_at, open.name, open.how != How::Open);
         let known = match makes {
-            true => self.names.before(name, asked),
-            false => self.names.certain(name, asked),
+            true => self.names.before(name, sent_at),
+            false => self.names.certain(name, sent_at),
         };
         match results.status {
             NfsStatus::DELAY => {}
             NfsStatus::NOENT if !makes => {
                 self.counts.missed += 1;
-                self.names.observe(name, asked, State::Absent)?;
+                self.names.observe(name, sent_at, State::Absent)?;
             }
             NfsStatus::EXIST if open.how == How::Make => {
                 if known == Some(State::Absent) {
@@ -154,23 +156,23 @@ impl World {
                     let mut other = self.referee.in_the_way(number);
                     let by_smb = other.any(|one| !self.of_posix.contains(&one));
                     self.counts.posix_refused += u64::from(by_smb);
-                    self.referee.refused_share(number, asked)?;
+                    self.referee.refused_share(number, sent_at)?;
                 }
                 // Another client may have opened the new file before its creator's reply arrived.
                 if known == Some(State::Absent) && !makes {
                     return Err(format!("names: {name} is denied, and is not there"));
                 }
             }
-            NfsStatus::FILE_OPEN if self.was_doomed(asked) => {}
+            NfsStatus::FILE_OPEN if self.was_delete_pending(sent_at) => {}
             other => return Err(format!("answers: {open:?} has {other:?}")),
         }
         self.posix[machine].opens.remove(&number);
-        self.referee.doubt(number, Standing::Gone(self.steps));
+        self.referee.mark_uncertain(number, Certainty::Gone(self.steps));
         if makes {
             let may_be_made =
                 results.status == NfsStatus::SHARE_DENIED && known == Some(State::Absent);
             let after = if may_be_made { After::Unknown } else { After::Same };
-            self.names.end(name, asked, self.steps, after);
+            self.names.end(name, sent_at, self.steps, after);
         }
         Ok(())
     }
@@ -180,7 +182,7 @@ impl World {
         machine: usize,
         number: u32,
         open: &Open,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         skip_to(results, OperationNumber::OPEN)?;
@@ -188,20 +190,20 @@ impl World {
         let object: FileHandle = results.succeed(OperationNumber::GETFH).map_err(unreadable)?;
         let id = file_id(results)?;
         let file = self.file_of(id)?;
-        let (asked, name, present) = (pending.asked, open.name, State::Present(file));
+        let (sent_at, name, present) = (pending.sent_at, open.name, State::Present(file));
         self.counts.posix_opened += 1;
-        let before = self.names.before(name, asked);
+        let before = self.names.before(name, sent_at);
         match open.how {
-            How::Open => self.names.observe(name, asked, present)?,
+            How::Open => self.names.observe(name, sent_at, present)?,
             How::OpenIf if before == Some(State::Absent) => {}
-            How::OpenIf => self.names.found(name, asked, present)?,
-            How::Make => self.names.found(name, asked, State::Absent)?,
+            How::OpenIf => self.names.found(name, sent_at, present)?,
+            How::Make => self.names.found(name, sent_at, State::Absent)?,
         }
         if open.how != How::Open {
-            self.names.end(name, asked, self.steps, After::Is(present));
+            self.names.end(name, sent_at, self.steps, After::Is(present));
             let is_made = open.how == How::Make || before == Some(State::Absent);
             if is_made {
-                self.owe_watchers(asked, &format!("that {name} was made"));
+                self.expect_notifications(sent_at, &format!("that {name} was made"));
             }
         }
         let own = &mut self.posix[machine];
@@ -211,7 +213,7 @@ impl World {
             (open.state_id, open.object) = (current(result.state_id), Some(object));
         }
         self.referee.turns_out(number, file, owner);
-        self.referee.confirm(number, Standing::Certain)?;
+        self.referee.confirm(number, Certainty::Certain)?;
         self.take_delegation(machine, file, object, &result.delegation)?;
         self.note(|| format!("{number} is open: file {file}, {:?}", result.delegation));
         self.check_delegations()
@@ -230,31 +232,31 @@ impl World {
             OpenDelegation::Write(write) => (true, write.state_id),
             _ => return Ok(()),
         };
-        if own.given_back.contains_key(&state_id.other) {
+        if own.returned.contains_key(&state_id.other) {
             return Ok(());
         }
         let (owner, state_id) = (own.owner(file), current(state_id));
-        let is_asked = own.delegations.get(&state_id.other).is_some_and(|one| one.is_asked);
-        let delegation = Delegation { file, object, state_id, is_asked };
+        let is_recalled = own.delegations.get(&state_id.other).is_some_and(|one| one.is_recalled);
+        let delegation = Delegation { file, object, state_id, is_recalled };
         own.delegations.insert(state_id.other, delegation);
         self.counts.delegated += 1;
         let has = if writes { rights::READ | rights::WRITE } else { rights::READ };
         self.referee.grant(owner, file, has, self.steps)
     }
 
-    fn hear_read(
+    fn handle_read(
         &mut self,
         machine: usize,
         xid: u32,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         let Op::Read { open, cell } = pending.op else { return Ok(()) };
         let Some(file) = self.referee.open(open).map(|open| open.file) else { return Ok(()) };
-        let (asked, now) = (pending.asked, self.steps);
+        let (sent_at, now) = (pending.sent_at, self.steps);
         match results.status {
             NfsStatus::OK => {}
-            NfsStatus::LOCKED => return self.hear_locked(open, cell, pending, false),
+            NfsStatus::LOCKED => return self.handle_locked(open, cell, pending, false),
             other => return expect(other, &[NfsStatus::DELAY], "read"),
         }
         skip_to(results, OperationNumber::READ)?;
@@ -263,16 +265,16 @@ impl World {
         self.check_held(&pending.held, &format!("read {xid}"), false)?;
         let is_from_smb = value != 0 && !self.of_posix.contains(&(value as u32));
         self.counts.exchanged += u64::from(is_from_smb);
-        self.referee.read(file, cell, value, asked, now)?;
-        self.referee.keep(self.posix[machine].owner(file), cell, value, asked);
+        self.referee.read(file, cell, value, sent_at, now)?;
+        self.referee.record_cached(self.posix[machine].owner(file), cell, value, sent_at);
         Ok(())
     }
 
-    fn hear_write(
+    fn handle_write(
         &mut self,
         machine: usize,
         xid: u32,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         status: NfsStatus,
     ) -> Result<(), String> {
         let Op::Write { open, cell } = pending.op else { return Ok(()) };
@@ -283,34 +285,34 @@ impl World {
             NfsStatus::OK => {
                 self.check_held(&pending.held, &format!("write {xid}"), false)?;
                 self.referee.wrote(file, cell, xid.into(), self.steps);
-                self.referee.owe(owner, file, pending.asked, &format!("write {xid}"));
+                self.referee.expect_break(owner, file, pending.sent_at, &format!("write {xid}"));
                 Ok(())
             }
-            NfsStatus::LOCKED => self.hear_locked(open, cell, pending, true),
+            NfsStatus::LOCKED => self.handle_locked(open, cell, pending, true),
             other => expect(other, &[NfsStatus::DELAY], "write"),
         }
     }
 
-    fn hear_locked(
+    fn handle_locked(
         &mut self,
         open: u32,
         cell: u8,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         writes: bool,
     ) -> Result<(), String> {
         let held = pending.held.iter().filter_map(|at| self.referee.still_held(*at));
         let by_smb = held.filter(|holder| !self.of_posix.contains(holder)).count();
         self.counts.data_refused += u64::from(by_smb > 0);
-        self.referee.refused_lock(open, cell, pending.asked, writes)
+        self.referee.refused_lock(open, cell, pending.sent_at, writes)
     }
 
-    fn hear_range(
+    fn handle_range(
         &mut self,
         machine: usize,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
-        let gone = Standing::Gone(self.steps);
+        let gone = Certainty::Gone(self.steps);
         let status = results.status;
         match pending.op {
             Op::Lock { open, cell, .. } if status.is_ok() => {
@@ -329,15 +331,15 @@ impl World {
                     let mut holders = held.iter().filter_map(|at| self.referee.still_held(*at));
                     let by_smb = holders.any(|holder| !self.of_posix.contains(&holder));
                     self.counts.lock_refused += u64::from(by_smb);
-                    self.referee.refused_lock(open, cell, pending.asked, false)?;
+                    self.referee.refused_lock(open, cell, pending.sent_at, false)?;
                 }
-                self.referee.doubt_lock(open, cell, gone);
+                self.referee.mark_lock_uncertain(open, cell, gone);
                 expect(status, &[NfsStatus::DENIED, NfsStatus::DELAY], "lock")
             }
             Op::Unlock { open, cell, .. } => {
                 self.set_range(machine, open, cell, None, false);
                 if self.plan.fault != Some(Fault::Unlock) {
-                    self.referee.doubt_lock(open, cell, gone);
+                    self.referee.mark_lock_uncertain(open, cell, gone);
                 }
                 expect(status, &[NfsStatus::OK], "unlock")
             }
@@ -345,10 +347,10 @@ impl World {
         }
     }
 
-    fn hear_look(
+    fn handle_look(
         &mut self,
         name: u8,
-        asked: u64,
+        sent_at: u64,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         let state = match results.status {
@@ -357,10 +359,10 @@ impl World {
             other => return expect(other, &[NfsStatus::DELAY], "lookup"),
         };
         self.counts.missed += u64::from(state == State::Absent);
-        self.names.observe(name, asked, state)
+        self.names.observe(name, sent_at, state)
     }
 
-    fn hear_remove(&mut self, name: u8, asked: u64, status: NfsStatus) -> Result<(), String> {
+    fn handle_remove(&mut self, name: u8, sent_at: u64, status: NfsStatus) -> Result<(), String> {
         let refused = [
             NfsStatus::OK,
             NfsStatus::NOENT,
@@ -369,22 +371,22 @@ impl World {
             NfsStatus::SHARE_DENIED,
         ];
         expect(status, &refused, "remove")?;
-        let before = self.names.before(name, asked);
+        let before = self.names.before(name, sent_at);
         let is_done = status.is_ok();
         if is_done && before == Some(State::Absent) {
             return Err(format!("names: {name} is removed, which is not there"));
         }
         if status == NfsStatus::NOENT {
             self.counts.missed += 1;
-            self.names.found(name, asked, State::Absent)?;
+            self.names.found(name, sent_at, State::Absent)?;
         }
         if !is_done {
-            self.names.end(name, asked, self.steps, After::Same);
+            self.names.end(name, sent_at, self.steps, After::Same);
             return Ok(());
         }
         self.counts.renamed += 1;
         let now = self.steps;
-        self.doomed_until = now;
+        self.deletes_pending_until = now;
         let file = match before {
             Some(State::Present(file)) => file,
             _ => UNKNOWN,
@@ -393,21 +395,21 @@ impl World {
         if self.referee.may_be_open(file, |one| !self.of_posix.contains(&one)) {
             let others = self.names.all().filter(|other| *other != name);
             others.for_each(|other| self.names.begin(other, now));
-            self.dooms.push(Doom::Name { began: now, name, asked, file });
+            self.pending_deletes.push(PendingDelete::Name { began: now, name, sent_at, file });
             return Ok(());
         }
-        self.owe_watchers(asked, &format!("that {name} was removed"));
+        self.expect_notifications(sent_at, &format!("that {name} was removed"));
         let is_noted = self.plan.fault != Some(Fault::Remove);
         let after = if is_noted { After::Is(State::Absent) } else { After::Same };
-        self.names.end(name, asked, now, after);
+        self.names.end(name, sent_at, now, after);
         Ok(())
     }
 
-    fn hear_moved(
+    fn handle_moved(
         &mut self,
         from: u8,
         to: u8,
-        asked: u64,
+        sent_at: u64,
         status: NfsStatus,
     ) -> Result<(), String> {
         let refused = [
@@ -420,42 +422,42 @@ impl World {
             NfsStatus::ACCESS,
         ];
         expect(status, &refused, "rename")?;
-        let before = self.names.before(from, asked);
+        let before = self.names.before(from, sent_at);
         if status.is_ok() {
             if before == Some(State::Absent) {
                 return Err(format!("names: {from} is renamed, which is not there"));
             }
             self.counts.renamed += 1;
-            self.owe_watchers(asked, &format!("that {from} was renamed"));
+            self.expect_notifications(sent_at, &format!("that {from} was renamed"));
         }
         if status == NfsStatus::NOENT {
             self.counts.missed += 1;
-            self.names.found(from, asked, State::Absent)?;
+            self.names.found(from, sent_at, State::Absent)?;
         }
         let now = self.steps;
         if !status.is_ok() {
-            [from, to].iter().for_each(|name| self.names.end(*name, asked, now, After::Same));
+            [from, to].iter().for_each(|name| self.names.end(*name, sent_at, now, After::Same));
             return Ok(());
         }
-        self.names.end(from, asked, now, After::Is(State::Absent));
-        self.names.end(to, asked, now, before.map_or(After::Unknown, After::Is));
+        self.names.end(from, sent_at, now, After::Is(State::Absent));
+        self.names.end(to, sent_at, now, before.map_or(After::Unknown, After::Is));
         Ok(())
     }
 
     /// Records the notification that is due to each client whose watch has certainly existed since
     /// before the request.
-    fn owe_watchers(&mut self, asked: u64, what: &str) {
+    fn expect_notifications(&mut self, sent_at: u64, what: &str) {
         for windows in &mut self.windows {
-            if matches!(windows.watch, Watch::Sure(since) if since < asked) {
+            if matches!(windows.watch, Watch::Sure(since) if since < sent_at) {
                 windows.watch = Watch::Owed(what.into());
             }
         }
     }
 
-    fn hear_listing(
+    fn handle_listing(
         &mut self,
         machine: usize,
-        asked: u64,
+        sent_at: u64,
         results: &mut CompoundResults<'_>,
     ) -> Result<(), String> {
         expect(results.status, &[NfsStatus::OK], "listing")?;
@@ -472,7 +474,7 @@ impl World {
                 times: times.map(|time| time.map_or(0, units)),
             });
         }
-        self.hear_entries(&entries, asked)?;
+        self.handle_entries(&entries, sent_at)?;
         self.posix[machine].listed = entries;
         Ok(())
     }
@@ -496,7 +498,7 @@ impl World {
             *last = args.sequence_id;
             Ok(())
         };
-        let is_early = own.under_way().any(|pending| matches!(pending.op, Op::Open { .. }));
+        let is_early = own.in_flight().any(|pending| matches!(pending.op, Op::Open { .. }));
         let (mut recalled, mut stranger) = (None, None);
         let take = |callback: &Callback<'_>| {
             let Callback::Recall(args) = callback else {
@@ -504,11 +506,11 @@ impl World {
                 return Err(NfsStatus::NOTSUPP);
             };
             if let Some(delegation) = own.delegations.get_mut(&args.state_id.other) {
-                delegation.is_asked = true;
+                delegation.is_recalled = true;
                 recalled = Some(delegation.file);
                 return Ok(());
             }
-            if own.given_back.contains_key(&args.state_id.other) {
+            if own.returned.contains_key(&args.state_id.other) {
                 return Err(NfsStatus::BAD_STATEID);
             }
             if !is_early {
@@ -524,7 +526,7 @@ impl World {
         let number = own.number;
         if let Some(file) = recalled {
             self.counts.recalled += u64::from(by_smb);
-            self.referee.tell(self.posix[machine].owner(file), 0, Some(0));
+            self.referee.record_break(self.posix[machine].owner(file), 0, Some(0));
         }
         self.note(|| format!("{number} is called back: {recalled:?}"));
         answer.ok_or_else(|| "callbacks: an unreadable one".into())

@@ -4,8 +4,8 @@ use super::{Fault, Plan};
 use crate::environment::{Environment, Troubles};
 use crate::random::Random;
 use crate::sessions::messages::SHARE;
-use crate::sessions::side::told;
-use crate::sessions::world::Anyone;
+use crate::sessions::side::describe_error;
+use crate::sessions::world::AllowAllHosts;
 use files::{Files, Volume, VolumeId, VolumeOptions};
 use nfs::{Export, ExportTerms, Squash};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Servers {
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
         let environment = Environment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
-        make_tree(&vfs).map_err(told)?;
+        make_tree(&vfs).map_err(describe_error)?;
         let options = VolumeOptions { file_mode: 0o666, ..VolumeOptions::default() };
         let volume = Arc::new(Volume { vfs: vfs.clone(), options });
         let files = Arc::new(Files::new(environment.clone()));
@@ -95,7 +95,7 @@ fn config_of_nfs(volume: &Arc<Volume>) -> nfs::Config {
         // All NFS clients act as the SMB clients' user, because permissions are not under test.
         terms: ExportTerms { read_only: false, squash: Squash::All, anonymous: (1000, 1000) },
         clients: Vec::new(),
-        hosts: Arc::new(Anyone),
+        hosts: Arc::new(AllowAllHosts),
         tls_required: false,
         reserved_ports: false,
         is_stable: true,

@@ -47,7 +47,7 @@ pub struct Handle {
     /// Create disposition.
     pub disposition: u32,
     /// Delete on close.
-    pub dooms: bool,
+    pub deletes_on_close: bool,
     /// The server's file id.
     pub id: FileId,
     /// State as the client knows it.
@@ -95,11 +95,11 @@ impl Op {
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub struct Pending<T> {
+pub struct SentRequest<T> {
     /// The request.
     pub op: T,
     /// The step in which it was sent.
-    pub asked: u64,
+    pub sent_at: u64,
     /// Locks that must prevent it, if they are held throughout.
     pub held: Vec<usize>,
 }
@@ -142,7 +142,7 @@ pub struct Windows {
     /// Acknowledged lease breaks, by request number.
     pub acknowledged: BTreeMap<u32, Break>,
     /// Requests in flight, by number.
-    pub pending: BTreeMap<u32, Pending<Op>>,
+    pub pending: BTreeMap<u32, SentRequest<Op>>,
     /// Its open of the directory.
     pub directory: Option<FileId>,
     /// See [`Watch`].
@@ -196,20 +196,20 @@ impl Windows {
     }
 
     /// True if the lease of this break still exists.
-    pub fn has_still(&self, told: &Break) -> bool {
-        self.under(told.key).any(|handle| told.under.contains(&handle))
+    pub fn has_still(&self, broken: &Break) -> bool {
+        self.under(broken.key).any(|handle| broken.under.contains(&handle))
     }
 
     /// Draws the parameters of a new open.
-    pub fn wish(&mut self, names: u8, random: &mut Random) -> Handle {
+    pub fn draw_open(&mut self, names: u8, random: &mut Random) -> Handle {
         let name = random.small(names);
         let mut access = random.pick(&[1, 2, 3, 3, 3, 5, 7]);
         let mut share = kinds::ALL;
         if random.percent(25) {
             share = random.pick(&[3, 5, 6, 1, 0, 4]);
         }
-        let dooms = random.percent(5);
-        if dooms {
+        let deletes_on_close = random.percent(5);
+        if deletes_on_close {
             access |= 4;
         }
         let (mut lease, mut beside) = (None, None);
@@ -235,7 +235,18 @@ impl Windows {
         ]);
         let id = FileId { persistent: 0, volatile: 0 };
         let (status, locks) = (Status::Opening, BTreeMap::new());
-        Handle { name, access, share, lease, beside, disposition, dooms, id, status, locks }
+        Handle {
+            name,
+            access,
+            share,
+            lease,
+            beside,
+            disposition,
+            deletes_on_close,
+            id,
+            status,
+            locks,
+        }
     }
 
     /// Encodes the CREATE of an open.
@@ -258,7 +269,7 @@ impl Windows {
             attributes: 0,
             share_access: handle.share.into(),
             disposition: handle.disposition,
-            options: 0x40 | if handle.dooms { 0x1000 } else { 0 },
+            options: 0x40 | if handle.deletes_on_close { 0x1000 } else { 0 },
             name: &name,
             contexts: &contexts,
         };

@@ -3,11 +3,11 @@
 use super::Fault;
 use super::names::{After, State};
 use super::setup::{DIRECTORY, number_of};
-use super::windows::{Break, Handle, Op, Pending, Status, Watch};
-use super::world::{Doom, Entry, World};
+use super::windows::{Break, Handle, Op, SentRequest, Status, Watch};
+use super::world::{Entry, PendingDelete, World};
 use crate::channels::link::{Event, Purpose};
-use crate::channels::machine::{Created, LockStatus, lease_key};
-use crate::channels::referee::{Owner, Standing};
+use crate::channels::machine::{DecodedCreate, LockStatus, lease_key};
+use crate::channels::referee::{Certainty, Owner};
 use crate::channels::replies::{Notice, read_value};
 use wire::fscc;
 use wire::ntstatus::NtStatus;
@@ -26,17 +26,17 @@ impl World {
         for event in events {
             match event {
                 Event::SetUp(NtStatus::SUCCESS) => {}
-                Event::Notice(message) => self.hear_notice(machine, &message)?,
+                Event::Notice(message) => self.handle_notice(machine, &message)?,
                 Event::Reply(Purpose::Ask(number), status, message) => {
-                    self.hear_reply(machine, number, status, &message)?;
+                    self.handle_reply(machine, number, status, &message)?;
                 }
-                other => return Err(format!("answers: {machine} is told {other:?}")),
+                other => return Err(format!("answers: {machine} received {other:?}")),
             }
         }
         Ok(())
     }
 
-    fn hear_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
+    fn handle_notice(&mut self, machine: usize, message: &[u8]) -> Result<(), String> {
         let Notice { to, lease, .. } = Notice::read(message)?;
         let Some((key, epoch, answers)) = lease else {
             return Err("caching: an oplock is broken that nobody has".into());
@@ -45,10 +45,11 @@ impl World {
             return Err("caching: a lease is broken that nobody has".into());
         }
         let key = key[0];
-        self.note(|| format!("{machine} is told that {key} goes to {to}, {epoch}, {answers}"));
+        self.note(|| format!("{machine} receives a break of {key} to {to}, {epoch}, {answers}"));
         let by_smb = self.windows.iter().any(|w| w.pending.values().any(|p| p.op.creates()));
-        let opens = |p: &Pending<super::posix::Op>| matches!(p.op, super::posix::Op::Open { .. });
-        let by_nfs = self.posix.iter().any(|p| p.under_way().any(opens));
+        let opens =
+            |p: &SentRequest<super::posix::Op>| matches!(p.op, super::posix::Op::Open { .. });
+        let by_nfs = self.posix.iter().any(|p| p.in_flight().any(opens));
         self.counts.broken += u64::from(by_nfs && !by_smb);
         if answers {
             let keeps = if self.random.percent(15) { 0 } else { to };
@@ -61,11 +62,11 @@ impl World {
             return Ok(());
         }
         *known = epoch;
-        self.referee.tell(Owner::Key(machine, key), to, answers.then_some(0));
+        self.referee.record_break(Owner::Key(machine, key), to, answers.then_some(0));
         Ok(())
     }
 
-    fn hear_reply(
+    fn handle_reply(
         &mut self,
         machine: usize,
         number: u32,
@@ -79,18 +80,18 @@ impl World {
         self.note(|| format!("{machine} hears of {number}: {status:?}"));
         let is_right = match pending.op {
             Op::Create { handle } => {
-                self.hear_create(machine, handle, &pending, status, message)?
+                self.handle_create(machine, handle, &pending, status, message)?
             }
-            Op::Close { handle } => self.hear_close(machine, handle, status),
+            Op::Close { handle } => self.handle_close(machine, handle, status),
             Op::Read { .. } | Op::Write { .. } => {
-                self.hear_data(machine, number, &pending, status, message)?
+                self.handle_data(machine, number, &pending, status, message)?
             }
-            Op::Lock { .. } | Op::Unlock { .. } => self.hear_lock(machine, &pending, status)?,
+            Op::Lock { .. } | Op::Unlock { .. } => self.handle_lock(machine, &pending, status)?,
             Op::Rename { handle, to, replace } => {
-                self.hear_rename(handle, (to, replace), pending.asked, status)?
+                self.handle_rename(handle, (to, replace), pending.sent_at, status)?
             }
             Op::Directory => {
-                self.windows[machine].directory = Created::decode(message).map(|c| c.id);
+                self.windows[machine].directory = DecodedCreate::decode(message).map(|c| c.id);
                 status == NtStatus::SUCCESS
             }
             Op::Leave => {
@@ -98,24 +99,24 @@ impl World {
                 status == NtStatus::SUCCESS
             }
             Op::List => {
-                self.hear_list(machine, pending.asked, message)?;
+                self.handle_list(machine, pending.sent_at, message)?;
                 status == NtStatus::SUCCESS
             }
-            Op::Watch => self.hear_watch(machine, status),
+            Op::Watch => self.handle_watch(machine, status),
             Op::Acknowledge { .. } => {
                 let own = &mut self.windows[machine];
-                let told = own.acknowledged.remove(&number);
-                status == NtStatus::SUCCESS || !told.is_some_and(|told| own.has_still(&told))
+                let broken = own.acknowledged.remove(&number);
+                status == NtStatus::SUCCESS || !broken.is_some_and(|broken| own.has_still(&broken))
             }
         };
         if is_right { Ok(()) } else { Err(format!("answers: {:?} has {status:?}", pending.op)) }
     }
 
-    fn hear_create(
+    fn handle_create(
         &mut self,
         machine: usize,
         number: u32,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
@@ -123,18 +124,18 @@ impl World {
         if status == NtStatus::SUCCESS {
             return self.take_open(machine, number, handle, pending, message).map(|()| true);
         }
-        let asked = pending.asked;
-        let is_right = self.refused_create(machine, number, &handle, asked, status)?;
+        let sent_at = pending.sent_at;
+        let is_right = self.refused_create(machine, number, &handle, sent_at, status)?;
         self.windows[machine].handles.remove(&number);
-        self.referee.doubt(number, Standing::Gone(self.steps));
-        if handle.dooms {
+        self.referee.mark_uncertain(number, Certainty::Gone(self.steps));
+        if handle.deletes_on_close {
             // The open deleted no file.
-            self.close_doom(number);
+            self.complete_deletes_of(number);
         } else if handle.makes() {
-            let was_absent = self.names.before(handle.name, asked) == Some(State::Absent);
+            let was_absent = self.names.before(handle.name, sent_at) == Some(State::Absent);
             let may_be_made = was_absent && status == NtStatus::SHARING_VIOLATION;
             let after = if may_be_made { After::Unknown } else { After::Same };
-            self.names.end(handle.name, asked, self.steps, after);
+            self.names.end(handle.name, sent_at, self.steps, after);
         }
         Ok(is_right)
     }
@@ -144,21 +145,21 @@ impl World {
         machine: usize,
         number: u32,
         handle: &Handle,
-        asked: u64,
+        sent_at: u64,
         status: NtStatus,
     ) -> Result<bool, String> {
-        let changes = handle.dooms || handle.makes();
+        let changes = handle.deletes_on_close || handle.makes();
         let name = handle.name;
         let known = match changes {
-            true => self.names.before(name, asked),
-            false => self.names.certain(name, asked),
+            true => self.names.before(name, sent_at),
+            false => self.names.certain(name, sent_at),
         };
         match status {
             NtStatus::OBJECT_NAME_NOT_FOUND if handle.disposition == fscc::FILE_OPEN => {
                 self.counts.missed += 1;
                 match changes {
-                    true => self.names.found(name, asked, State::Absent)?,
-                    false => self.names.observe(name, asked, State::Absent)?,
+                    true => self.names.found(name, sent_at, State::Absent)?,
+                    false => self.names.observe(name, sent_at, State::Absent)?,
                 }
             }
             NtStatus::OBJECT_NAME_COLLISION => {
@@ -173,13 +174,13 @@ impl World {
                     let other = self.referee.in_the_way(number);
                     let by_nfs = other.filter(|one| self.of_posix.contains(one)).count();
                     self.counts.windows_refused += u64::from(by_nfs > 0);
-                    self.referee.refused_share(number, asked)?;
+                    self.referee.refused_share(number, sent_at)?;
                 }
                 // Another client may have opened the new file before its creator's response
                 // arrived.
                 return Ok(known != Some(State::Absent) || handle.makes());
             }
-            NtStatus::DELETE_PENDING => return Ok(self.was_doomed(asked)),
+            NtStatus::DELETE_PENDING => return Ok(self.was_delete_pending(sent_at)),
             // A lease key is bound to one file per client.
             NtStatus::INVALID_PARAMETER => {
                 let file = handle.beside.and_then(|one| Some(self.referee.open(one)?.file));
@@ -195,34 +196,34 @@ impl World {
         machine: usize,
         number: u32,
         handle: Handle,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         message: &[u8],
     ) -> Result<(), String> {
-        let created = Created::decode(message).ok_or("answers: a short one to CREATE")?;
+        let created = DecodedCreate::decode(message).ok_or("answers: a short one to CREATE")?;
         let id = created.file.ok_or("answers: CREATE does not say which file")?;
         let is_new = self.is_new(id);
         let file = self.file_of(id)?;
-        let (asked, now, name) = (pending.asked, self.steps, handle.name);
+        let (sent_at, now, name) = (pending.sent_at, self.steps, handle.name);
         self.counts.windows_opened += 1;
         let present = State::Present(file);
-        if handle.dooms || handle.makes() {
+        if handle.deletes_on_close || handle.makes() {
             let found = if created.was_made { State::Absent } else { present };
-            self.names.found(name, asked, found)?;
+            self.names.found(name, sent_at, found)?;
             if created.was_made && !is_new {
                 self.note(|| format!("{file} was heard of before its maker heard"));
             }
         } else {
-            self.names.observe(name, asked, present)?;
+            self.names.observe(name, sent_at, present)?;
         }
-        for doom in &mut self.dooms {
-            if let Doom::Handle { handle, file: of_doom, .. } = doom
+        for pending in &mut self.pending_deletes {
+            if let PendingDelete::Handle { handle, file: of_delete, .. } = pending
                 && *handle == number
             {
-                *of_doom = Some(file);
+                *of_delete = Some(file);
             }
         }
-        if !handle.dooms && handle.makes() {
-            self.names.end(name, asked, now, After::Is(present));
+        if !handle.deletes_on_close && handle.makes() {
+            self.names.end(name, sent_at, now, After::Is(present));
         }
         let owner = handle.owner(machine, number);
         if let Some(own) = self.windows[machine].handles.get_mut(&number) {
@@ -230,7 +231,7 @@ impl World {
         }
         self.note(|| format!("{machine} has {number} open: file {file}, {:?}", created.lease));
         self.referee.turns_out(number, file, owner);
-        self.referee.confirm(number, Standing::Certain)?;
+        self.referee.confirm(number, Certainty::Certain)?;
         if let (Some((key, _)), Some(lease)) = (handle.lease, created.lease) {
             self.take_lease(machine, key, file, &lease)?;
         }
@@ -251,7 +252,7 @@ impl World {
         let is_breaking = lease.flags & LEASE_BREAK_IN_PROGRESS != 0;
         if is_breaking && later > 0 {
             // The break notification is in flight.
-            self.referee.distrust(owner);
+            self.referee.invalidate_cache(owner);
         } else if !is_breaking && later >= 0 {
             let is_asked = self.referee.cache(owner).is_some_and(|c| c.breaking.is_some());
             if later == 0 && is_asked {
@@ -260,7 +261,7 @@ impl World {
             *known = v2.epoch;
             if later > 1 {
                 // A break notification has not arrived yet, so data read now is not cached.
-                self.referee.distrust(owner);
+                self.referee.invalidate_cache(owner);
             }
             self.counts.leased += u64::from(lease.state != 0);
             return self.referee.grant(owner, file, lease.state as u8, self.steps);
@@ -268,17 +269,17 @@ impl World {
         Ok(())
     }
 
-    fn hear_close(&mut self, machine: usize, number: u32, status: NtStatus) -> bool {
+    fn handle_close(&mut self, machine: usize, number: u32, status: NtStatus) -> bool {
         self.windows[machine].handles.remove(&number);
-        self.referee.doubt(number, Standing::Gone(self.steps));
-        self.close_doom(number);
+        self.referee.mark_uncertain(number, Certainty::Gone(self.steps));
+        self.complete_deletes_of(number);
         status == NtStatus::SUCCESS
     }
 
     /// Completes the pending deletes of a closed open.
-    fn close_doom(&mut self, number: u32) {
-        for doom in &mut self.dooms {
-            if let Doom::Handle { handle, is_closed, .. } = doom
+    fn complete_deletes_of(&mut self, number: u32) {
+        for pending in &mut self.pending_deletes {
+            if let PendingDelete::Handle { handle, is_closed, .. } = pending
                 && *handle == number
             {
                 *is_closed = true;
@@ -286,11 +287,11 @@ impl World {
         }
     }
 
-    fn hear_data(
+    fn handle_data(
         &mut self,
         machine: usize,
         number: u32,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
@@ -300,7 +301,7 @@ impl World {
         let writes = matches!(pending.op, Op::Write { .. });
         let Some(file) = self.referee.open(handle).map(|open| open.file) else { return Ok(false) };
         let owner = self.windows[machine].handles[&handle].owner(machine, handle);
-        let (asked, now) = (pending.asked, self.steps);
+        let (sent_at, now) = (pending.sent_at, self.steps);
         if writes {
             self.referee.write_own(owner, cell, now);
         }
@@ -310,12 +311,12 @@ impl World {
                 let by_nfs = held.filter(|holder| self.of_posix.contains(holder)).count();
                 self.counts.data_refused += u64::from(by_nfs > 0);
                 // The client's own shared lock prevents a write.
-                return self.referee.refused_lock(handle, cell, asked, writes).map(|()| true);
+                return self.referee.refused_lock(handle, cell, sent_at, writes).map(|()| true);
             }
             NtStatus::SUCCESS if writes => {
                 self.check_held(&pending.held, &format!("write {number}"), true)?;
                 self.referee.wrote(file, cell, number.into(), now);
-                self.referee.owe(owner, file, asked, &format!("write {number}"));
+                self.referee.expect_break(owner, file, sent_at, &format!("write {number}"));
                 return Ok(true);
             }
             NtStatus::SUCCESS => read_value(message).ok_or("answers: a short one to READ")?,
@@ -324,18 +325,18 @@ impl World {
         };
         self.check_held(&pending.held, &format!("read {number}"), true)?;
         self.counts.exchanged += u64::from(self.of_posix.contains(&(value as u32)));
-        self.referee.read(file, cell, value, asked, now)?;
-        self.referee.keep(owner, cell, value, asked);
+        self.referee.read(file, cell, value, sent_at, now)?;
+        self.referee.record_cached(owner, cell, value, sent_at);
         Ok(true)
     }
 
-    fn hear_lock(
+    fn handle_lock(
         &mut self,
         machine: usize,
-        pending: &Pending<Op>,
+        pending: &SentRequest<Op>,
         status: NtStatus,
     ) -> Result<bool, String> {
-        let gone = Standing::Gone(self.steps);
+        let gone = Certainty::Gone(self.steps);
         match (pending.op, status) {
             (Op::Lock { handle, cell, .. }, NtStatus::SUCCESS) => {
                 self.set_lock(machine, handle, cell, Some(LockStatus::Held));
@@ -347,28 +348,28 @@ impl World {
                 let mut holders = held.iter().filter_map(|at| self.referee.still_held(*at));
                 let by_nfs = holders.any(|holder| self.of_posix.contains(&holder));
                 self.counts.lock_refused += u64::from(by_nfs);
-                self.referee.refused_lock(handle, cell, pending.asked, false)?;
-                self.referee.doubt_lock(handle, cell, gone);
+                self.referee.refused_lock(handle, cell, pending.sent_at, false)?;
+                self.referee.mark_lock_uncertain(handle, cell, gone);
             }
             (Op::Unlock { handle, cell }, NtStatus::SUCCESS) => {
                 self.set_lock(machine, handle, cell, None);
-                self.referee.doubt_lock(handle, cell, gone);
+                self.referee.mark_lock_uncertain(handle, cell, gone);
             }
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn hear_rename(
+    fn handle_rename(
         &mut self,
         handle: u32,
         (to, replace): (u8, bool),
-        asked: u64,
+        sent_at: u64,
         status: NtStatus,
     ) -> Result<bool, String> {
         let file = self.referee.open(handle).map(|open| State::Present(open.file));
         let Some(file) = file else { return Ok(false) };
-        let before = self.names.before(to, asked);
+        let before = self.names.before(to, sent_at);
         let is_done = status == NtStatus::SUCCESS;
         let is_other = |state: State| state != State::Absent && state != file;
         let is_right = match status {
@@ -389,47 +390,47 @@ impl World {
             NtStatus::ACCESS_DENIED | NtStatus::SHARING_VIOLATION => true,
             NtStatus::OBJECT_NAME_NOT_FOUND => {
                 let mut all = self.names.all();
-                if all.any(|name| self.names.before(name, asked) == Some(file)) {
+                if all.any(|name| self.names.before(name, sent_at) == Some(file)) {
                     return Err(format!("names: that of {handle} is not found"));
                 }
                 true
             }
-            NtStatus::DELETE_PENDING => self.was_doomed(asked),
+            NtStatus::DELETE_PENDING => self.was_delete_pending(sent_at),
             _ => false,
         };
         for name in self.names.all() {
-            let after = match self.names.before(name, asked) {
+            let after = match self.names.before(name, sent_at) {
                 _ if !is_done => After::Same,
                 _ if name == to => After::Is(file),
                 Some(state) if state == file => After::Is(State::Absent),
                 _ => After::Same,
             };
-            self.names.end(name, asked, self.steps, after);
+            self.names.end(name, sent_at, self.steps, after);
         }
         Ok(is_right)
     }
 
-    fn hear_list(&mut self, machine: usize, asked: u64, message: &[u8]) -> Result<(), String> {
+    fn handle_list(&mut self, machine: usize, sent_at: u64, message: &[u8]) -> Result<(), String> {
         let entries = read_list(message).ok_or("answers: a listing that cannot be read")?;
-        self.hear_entries(&entries, asked)?;
+        self.handle_entries(&entries, sent_at)?;
         self.windows[machine].listed = entries;
         Ok(())
     }
 
     /// Checks that the listed entries are all names.
-    pub(super) fn hear_entries(&mut self, entries: &[Entry], asked: u64) -> Result<(), String> {
+    pub(super) fn handle_entries(&mut self, entries: &[Entry], sent_at: u64) -> Result<(), String> {
         for name in self.names.all() {
             let entry = entries.iter().find(|entry| number_of(&entry.name) == Some(name));
             let state = match entry {
                 Some(entry) => State::Present(self.file_of(entry.id)?),
                 None => State::Absent,
             };
-            self.names.observe(name, asked, state)?;
+            self.names.observe(name, sent_at, state)?;
         }
         Ok(())
     }
 
-    fn hear_watch(&mut self, machine: usize, status: NtStatus) -> bool {
+    fn handle_watch(&mut self, machine: usize, status: NtStatus) -> bool {
         let own = &mut self.windows[machine];
         if status == NtStatus::NOTIFY_CLEANUP {
             own.watch = Watch::None;

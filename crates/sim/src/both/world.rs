@@ -3,14 +3,14 @@
 use super::names::{After, Names, State};
 use super::posix::{Op as PosixOp, Posix};
 use super::setup::Servers;
-use super::windows::{Pending, Windows};
+use super::windows::{SentRequest, Windows};
 use super::{Counts, Plan};
 use crate::channels::referee::{Owner, Referee};
 use crate::random::Random;
 use crate::runner::{Next, Outcome, Runner};
 use crate::server_side::{ServerSide, Step};
 use crate::sessions::side::{Side, Step as RecordStep};
-use crate::sessions::world::Standing;
+use crate::sessions::world::LinkState;
 use bytes::Bytes;
 use nfs::ConnFacts;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,8 +49,8 @@ pub enum End {
 pub struct PosixLink {
     /// Number among the NFS clients.
     pub machine: usize,
-    /// See [`Standing`].
-    pub standing: Standing,
+    /// See [`LinkState`].
+    pub standing: LinkState,
     /// Records in flight to the server.
     pub on_the_way: VecDeque<Bytes>,
     /// The server's end; `None` while a fiber owns it.
@@ -59,13 +59,13 @@ pub struct PosixLink {
 }
 
 /// A pending delete.
-pub enum Doom {
+pub enum PendingDelete {
     /// Delete on close: with this open, or with the file's last one. Its name may change from
     /// `began` on.
     Handle { began: u64, handle: u32, file: Option<u32>, is_closed: bool },
     /// A removal over NFS while SMB opens may exist: with the last of these opens. The name may
     /// change from `asked` on, all other names from `began` on.
-    Name { began: u64, name: u8, asked: u64, file: u32 },
+    Name { began: u64, name: u8, sent_at: u64, file: u32 },
 }
 
 #[derive(Clone, Copy)]
@@ -76,7 +76,7 @@ enum Action {
     DeliverWindows(usize),
     ServeWindows(usize, Step),
     ReceiveWindows(usize),
-    GiveBack(usize),
+    ReturnDelegation(usize),
     AskPosix(usize),
     DeliverPosix(u32),
     ServePosix(u32, RecordStep),
@@ -102,16 +102,16 @@ pub struct World {
     pub(super) links: BTreeMap<u32, PosixLink>,
     pub(super) referee: Referee,
     pub(super) names: Names,
-    pub(super) dooms: Vec<Doom>,
+    pub(super) pending_deletes: Vec<PendingDelete>,
     /// The last step in which a removal was requested, or a pending delete ended.
-    pub(super) doomed_until: u64,
+    pub(super) deletes_pending_until: u64,
     /// The server's file ids, indexed by the simulation's file numbers.
     files: Vec<u64>,
     /// NFS opens, and values that were written over NFS.
     pub(super) of_posix: BTreeSet<u32>,
     runner: Runner<End>,
     next: u32,
-    asks: bool,
+    accepts_requests: bool,
 }
 
 impl World {
@@ -134,13 +134,13 @@ impl World {
             links: BTreeMap::new(),
             referee: Referee::default(),
             names: Names::new(plan.names),
-            dooms: Vec::new(),
-            doomed_until: 0,
+            pending_deletes: Vec::new(),
+            deletes_pending_until: 0,
             files: Vec::new(),
             of_posix: BTreeSet::new(),
             runner: Runner::default(),
             next: 100,
-            asks: false,
+            accepts_requests: false,
         })
     }
 
@@ -159,7 +159,7 @@ impl World {
         }
         self.begin_all();
         self.settle()?;
-        self.asks = true;
+        self.accepts_requests = true;
         while self.steps < self.plan.steps {
             let is_to_rest = self.random.next() % 10_000 < u64::from(self.plan.rests);
             if is_to_rest || !self.advance()? {
@@ -223,45 +223,47 @@ impl World {
     }
 
     /// Ends pending deletes whose file nobody has open.
-    pub(super) fn sweep_dooms(&mut self) {
+    pub(super) fn sweep_pending_deletes(&mut self) {
         let (referee, of_posix) = (&self.referee, &self.of_posix);
-        let is_over = |doom: &Doom| match *doom {
-            Doom::Handle { file, is_closed, .. } => {
+        let is_over = |pending: &PendingDelete| match *pending {
+            PendingDelete::Handle { file, is_closed, .. } => {
                 is_closed && file.is_none_or(|file| !referee.may_be_open(file, |_| true))
             }
-            Doom::Name { file, .. } => !referee.may_be_open(file, |one| !of_posix.contains(&one)),
+            PendingDelete::Name { file, .. } => {
+                !referee.may_be_open(file, |one| !of_posix.contains(&one))
+            }
         };
-        let (over, left): (Vec<Doom>, Vec<Doom>) =
-            std::mem::take(&mut self.dooms).into_iter().partition(is_over);
-        self.dooms = left;
-        over.into_iter().for_each(|doom| self.end_doom(&doom));
+        let (over, left): (Vec<PendingDelete>, Vec<PendingDelete>) =
+            std::mem::take(&mut self.pending_deletes).into_iter().partition(is_over);
+        self.pending_deletes = left;
+        over.into_iter().for_each(|pending| self.end_pending_delete(&pending));
     }
 
-    fn end_doom(&mut self, doom: &Doom) {
+    fn end_pending_delete(&mut self, pending: &PendingDelete) {
         let now = self.steps;
-        self.doomed_until = now;
+        self.deletes_pending_until = now;
         for name in self.names.all() {
-            let (began, after) = match *doom {
-                Doom::Handle { began, file, .. } => {
+            let (began, after) = match *pending {
+                PendingDelete::Handle { began, file, .. } => {
                     let present = file.map(State::Present);
                     let had_it = present.is_some() && self.names.before(name, began) == present;
                     (began, if had_it { After::Is(State::Absent) } else { After::Same })
                 }
-                Doom::Name { name: removed, asked, .. } if removed == name => {
-                    (asked, After::Is(State::Absent))
+                PendingDelete::Name { name: removed, sent_at, .. } if removed == name => {
+                    (sent_at, After::Is(State::Absent))
                 }
-                Doom::Name { began, .. } => (began, After::Same),
+                PendingDelete::Name { began, .. } => (began, After::Same),
             };
             self.names.end(name, began, now, after);
         }
-        self.counts.doomed += 1;
+        self.counts.deleted_on_close += 1;
     }
 
     /// True if the file had, or may have had, a pending delete at any time since that step.
-    pub(super) fn was_doomed(&self, since: u64) -> bool {
-        let removes = |p: &Pending<PosixOp>| matches!(p.op, PosixOp::Remove { .. });
-        let is_removed = self.posix.iter().any(|posix| posix.under_way().any(removes));
-        is_removed || !self.dooms.is_empty() || self.doomed_until >= since
+    pub(super) fn was_delete_pending(&self, since: u64) -> bool {
+        let removes = |p: &SentRequest<PosixOp>| matches!(p.op, PosixOp::Remove { .. });
+        let is_removed = self.posix.iter().any(|posix| posix.in_flight().any(removes));
+        is_removed || !self.pending_deletes.is_empty() || self.deletes_pending_until >= since
     }
 
     fn connect_windows(&mut self, machine: usize) {
@@ -278,7 +280,7 @@ impl World {
         let conn = nfs::Conn::new(self.servers.nfs.clone(), facts(number, 2049));
         let mut link = PosixLink {
             machine,
-            standing: Standing::Ready,
+            standing: LinkState::Ready,
             on_the_way: VecDeque::new(),
             side: Some(Box::new(Side::new(conn))),
             weights: [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30])),
@@ -290,13 +292,13 @@ impl World {
     /// Advances until no action is possible without a new request.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let end = self.steps + REST_STEPS_MAX;
-        let asks = std::mem::replace(&mut self.asks, false);
+        let accepts_requests = std::mem::replace(&mut self.accepts_requests, false);
         while self.advance()? {
             if self.steps > end {
                 return Err("rest: it does not come to it".into());
             }
         }
-        self.asks = asks;
+        self.accepts_requests = accepts_requests;
         Ok(())
     }
 
@@ -317,7 +319,7 @@ impl World {
             Action::DeliverWindows(machine) => self.deliver(machine),
             Action::ServeWindows(machine, step) => self.serve_windows(machine, step)?,
             Action::ReceiveWindows(machine) => self.receive_windows(machine)?,
-            Action::GiveBack(machine) => self.give_back(machine),
+            Action::ReturnDelegation(machine) => self.return_recalled(machine),
             Action::AskPosix(machine) => self.ask_posix(machine),
             Action::DeliverPosix(link) => {
                 if let Some(PosixLink { on_the_way, side: Some(side), .. }) =
@@ -334,7 +336,7 @@ impl World {
             }
             Action::Nap => self.servers.environment.sleep_in(),
         }
-        self.sweep_dooms();
+        self.sweep_pending_deletes();
         Ok(true)
     }
 
@@ -355,10 +357,10 @@ impl World {
         }
         for (number, machine) in self.posix.iter().enumerate() {
             let can_ask = machine.is_complete && machine.free_slot().is_some();
-            if can_ask && machine.delegations.values().any(|one| one.is_asked) {
-                actions.push((self.plan.haste, Action::GiveBack(number)));
+            if can_ask && machine.delegations.values().any(|one| one.is_recalled) {
+                actions.push((self.plan.haste, Action::ReturnDelegation(number)));
             }
-            if can_ask && self.asks {
+            if can_ask && self.accepts_requests {
                 actions.push((6, Action::AskPosix(number)));
             }
         }
@@ -380,7 +382,7 @@ impl World {
         if link.can_ask() && !machine.acknowledgments.is_empty() {
             actions.push((self.plan.haste, Action::Acknowledge(number)));
         }
-        if link.can_ask() && self.asks && machine.pending.len() < 5 {
+        if link.can_ask() && self.accepts_requests && machine.pending.len() < 5 {
             actions.push((6, Action::AskWindows(number)));
         }
         let Some(side) = &link.side else { return };

@@ -1,6 +1,6 @@
 //! Draws the operations from the seed.
 
-use super::{Op, Step, Who};
+use super::{Op, Requester, Step};
 use crate::random::Random;
 use vfs::{Name, RelPath};
 
@@ -60,9 +60,9 @@ impl Generator {
         }
     }
 
-    fn user(&mut self) -> Who {
+    fn user(&mut self) -> Requester {
         let user = self.random.below(2);
-        if self.random.percent(50) { Who::Paths(user) } else { Who::Handles(user) }
+        if self.random.percent(50) { Requester::Paths(user) } else { Requester::Handles(user) }
     }
 
     /// Draws the next step.
@@ -74,7 +74,9 @@ impl Generator {
             }
             97 => Step::Switch(self.random.percent(80)),
             98 => Step::Budget(self.random.pick(&BUDGETS)),
-            _ if self.random.percent(self.local_percent) => Step::Do(Who::Local, self.change()),
+            _ if self.random.percent(self.local_percent) => {
+                Step::Do(Requester::Local, self.change())
+            }
             _ => {
                 let op = if self.random.percent(70) { self.change() } else { self.held() };
                 Step::Do(self.user(), op)
@@ -136,7 +138,9 @@ impl Generator {
             steps.extend([Op::Stat { at }, list].map(|op| Step::Do(who, op)));
         }
         let list = Op::List { at: RelPath::root(), first: 1000 };
-        steps.extend([Who::Paths(0), Who::Handles(1)].map(|who| Step::Do(who, list.clone())));
+        steps.extend(
+            [Requester::Paths(0), Requester::Handles(1)].map(|who| Step::Do(who, list.clone())),
+        );
         steps.extend(steps.clone());
         steps
     }

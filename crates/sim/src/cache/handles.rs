@@ -9,7 +9,7 @@ use files::{
 use std::sync::Arc;
 use vfs::{DosInfo, FsError, Name, RelPath, TimeChange, Timestamp};
 
-type Told = Result<Answer, Answer>;
+type StepResult = Result<Answer, Answer>;
 
 const VOLUME: VolumeId = VolumeId(1);
 const DATA_MAX: usize = 100;
@@ -55,7 +55,7 @@ impl Side {
         Ok((self.found(caller, &parent)?, name))
     }
 
-    fn shown(&self, caller: &Caller, object: &Object) -> Told {
+    fn shown(&self, caller: &Caller, object: &Object) -> StepResult {
         let alone = without_stored(self.files.object_attributes_alone(object)?);
         let attributes = self.files.object_attributes(object)?;
         let access = self.files.object_access(caller, object)?;
@@ -75,7 +75,7 @@ impl Side {
         result
     }
 
-    fn content(&self, caller: &Arc<Caller>, object: &Object) -> Told {
+    fn content(&self, caller: &Arc<Caller>, object: &Object) -> StepResult {
         let plan = OpenPlan::posix(Access::READ_DATA, Share::ALL);
         let mut data = Vec::new();
         self.opened(caller, &OpenAt::Object(object.clone()), plan, |open| {
@@ -84,7 +84,7 @@ impl Side {
         Ok(Answer::Data(data))
     }
 
-    fn list_by_handle(&self, caller: &Arc<Caller>, at: &RelPath, first: usize) -> Told {
+    fn list_by_handle(&self, caller: &Arc<Caller>, at: &RelPath, first: usize) -> StepResult {
         let directory = self.found(caller, at)?;
         let mut wish = ListWish {
             cookie: 0,
@@ -114,7 +114,7 @@ impl Side {
         Ok(Answer::Listed(entries))
     }
 
-    fn change_by_handle(&self, caller: &Arc<Caller>, op: &Op) -> Told {
+    fn change_by_handle(&self, caller: &Arc<Caller>, op: &Op) -> StepResult {
         match op {
             Op::Make { at, is_directory: true } => {
                 let (directory, name) = self.place(caller, at)?;
@@ -184,7 +184,7 @@ impl Side {
     }
 
     /// Queries retained handles, which stay valid across renames.
-    fn held_by_handle(&mut self, caller: &Arc<Caller>, op: &Op) -> Told {
+    fn held_by_handle(&mut self, caller: &Arc<Caller>, op: &Op) -> StepResult {
         match op {
             Op::Hold { at, slot, .. } => {
                 self.handles[*slot] = None;

@@ -18,7 +18,7 @@ use crate::{Failure, Report};
 use generate::Generator;
 use side::{Answer, Side};
 use std::collections::VecDeque;
-use surroundings::Around;
+use surroundings::CacheEnvironment;
 use vfs::RelPath;
 
 /// A deliberate fault, which the simulation must detect.
@@ -38,7 +38,7 @@ pub enum Fault {
 
 /// The actor of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Who {
+pub(crate) enum Requester {
     /// One of two users, by path.
     Paths(usize),
     /// The same users, by handle.
@@ -125,7 +125,7 @@ pub(crate) enum Op {
 /// One step of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    Do(Who, Op),
+    Do(Requester, Op),
     /// Time passes, in nanoseconds; with a tick of the cache.
     Wait {
         nanos: u64,
@@ -149,7 +149,7 @@ pub type Hits = Vec<(&'static str, u64)>;
 /// # Errors [`Failure`]: a cached result was stale.
 pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Hits), Box<Failure>> {
     let mut random = Random::new(seed ^ 0xCAC4E);
-    let around = Around::new(random.fork(), fault);
+    let around = CacheEnvironment::new(random.fork(), fault);
     let plain = Side::plain(around.clone());
     let cached = Side::cached(around.clone(), &mut random);
     let mut run = Run { plain, cached, log: VecDeque::new(), answered: 0 };
@@ -159,7 +159,7 @@ pub fn run(seed: u64, fault: Option<Fault>) -> Result<(Report, Hits), Box<Failur
     for _ in 0..steps {
         let step = generator.step();
         let mut request: Vec<Step> = (0..QUESTIONS).map(|_| generator.question()).collect();
-        if matches!(step, Step::Do(Who::Paths(_) | Who::Handles(_), _)) {
+        if matches!(step, Step::Do(Requester::Paths(_) | Requester::Handles(_), _)) {
             // The step belongs to the following request: no other step comes between.
             request.insert(0, step);
         } else {
@@ -195,14 +195,14 @@ struct Run {
 impl Run {
     /// Runs the steps of one request. They need not observe changes that happened before the
     /// request, as a cache may serve one request from one state.
-    fn request(&mut self, steps: &[Step], around: &Around) -> Result<(), String> {
+    fn request(&mut self, steps: &[Step], around: &CacheEnvironment) -> Result<(), String> {
         self.cached.begin_request();
         let result = steps.iter().try_for_each(|step| self.step(step, around));
         self.cached.end_request();
         result
     }
 
-    fn step(&mut self, step: &Step, around: &Around) -> Result<(), String> {
+    fn step(&mut self, step: &Step, around: &CacheEnvironment) -> Result<(), String> {
         if self.log.len() == LOG_STEPS {
             self.log.pop_front();
         }
@@ -210,13 +210,13 @@ impl Run {
             around.advance(*nanos);
         }
         let expected = self.plain.step(step);
-        let told = self.cached.step(step);
+        let cached = self.cached.step(step);
         self.log.push_back(format!("{step:?}: {}", summary(&expected)));
         self.answered += 1;
-        if told == expected {
+        if cached == expected {
             return Ok(());
         }
-        Err(format!("{step:?}\n is   {expected:?}\n told {told:?}"))
+        Err(format!("{step:?}\n is   {expected:?}\n cached {cached:?}"))
     }
 }
 

@@ -9,7 +9,7 @@ use files::{
 use std::sync::Arc;
 use vfs::{Attributes, EntryChoice, ListSink, ListedEntry, ListingRequest, RelPath, Timestamp};
 
-type Told = Result<Answer, Answer>;
+type StepResult = Result<Answer, Answer>;
 
 const LOOK: Access = Access(Access::READ_ATTRIBUTES.0 | Access::READ_CONTROL.0);
 const ALL_PARTS: SecurityParts =
@@ -52,7 +52,7 @@ impl Side {
         result
     }
 
-    fn change_by_path(&self, user: usize, op: &Op) -> Told {
+    fn change_by_path(&self, user: usize, op: &Op) -> StepResult {
         match op {
             Op::Make { at, is_directory } => {
                 let kind =
@@ -125,7 +125,7 @@ impl Side {
         self.with(user, plan, |side, open| Ok(side.files.set_descriptor(open, &new, parts)?))
     }
 
-    fn ask_by_path(&self, user: usize, op: &Op) -> Told {
+    fn ask_by_path(&self, user: usize, op: &Op) -> StepResult {
         match op {
             Op::Stat { at } => {
                 let opened = self.open(user, plan(at, LOOK))?;
@@ -140,7 +140,7 @@ impl Side {
                 let kind = RequestedKind::Directory;
                 let plan = OpenPlan { kind, ..plan(at, Access::READ_DATA) };
                 self.with(user, plan, |side, open| {
-                    let mut taking = Taking { count_max: *first, cookie: 0, taken: Vec::new() };
+                    let mut taking = EntryLimit { count_max: *first, cookie: 0, taken: Vec::new() };
                     let wanted = ListingRequest {
                         attributes: true,
                         stored: Some(vfs::ServerWork::Metadata),
@@ -158,20 +158,20 @@ impl Side {
         }
     }
 
-    fn seen(&self, open: &OpenFile, opened: Attributes) -> Told {
+    fn seen(&self, open: &OpenFile, opened: Attributes) -> StepResult {
         let present = self.files.attributes(open)?;
         let access = self.files.maximal_access(open)?;
         let descriptor = self.files.descriptor(open, ALL_PARTS)?;
         Ok(Answer::Seen(Box::new((opened, present, access, Some(descriptor)))))
     }
 
-    fn data(&self, open: &Arc<OpenFile>) -> Told {
+    fn data(&self, open: &Arc<OpenFile>) -> StepResult {
         let mut data = Vec::new();
         now(self.files.read(open, 0, DATA_MAX, &mut data))?;
         Ok(Answer::Data(data))
     }
 
-    fn held_by_path(&mut self, user: usize, op: &Op) -> Told {
+    fn held_by_path(&mut self, user: usize, op: &Op) -> StepResult {
         if let Op::Hold { at, slot, writes } = op {
             if let Some(before) = self.held[*slot].take() {
                 now(self.files.close(before))?;
@@ -208,13 +208,13 @@ impl Side {
 }
 
 /// Accepts a limited number of entries.
-struct Taking {
+struct EntryLimit {
     count_max: usize,
     cookie: u64,
     taken: Vec<(Vec<u8>, Attributes)>,
 }
 
-impl ListSink for Taking {
+impl ListSink for EntryLimit {
     fn choose(&mut self, _: &[u8], _: u64) -> EntryChoice {
         if self.taken.len() < self.count_max { EntryChoice::Take } else { EntryChoice::Stop }
     }

@@ -1,7 +1,7 @@
 //! A file layer over an in-memory tree, with or without the cache in between.
 
-use super::surroundings::Around;
-use super::{Hits, Step, Who, generate};
+use super::surroundings::CacheEnvironment;
+use super::{Hits, Requester, Step, generate};
 use crate::random::Random;
 use files::{
     Access, CallHolder, Caller, Descriptor, Files, Handle, Inline, OpenFile, Protocol,
@@ -42,13 +42,13 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn plain(around: Arc<Around>) -> Self {
+    pub fn plain(around: Arc<CacheEnvironment>) -> Self {
         let backend = tree(around);
         Self::over(backend.clone(), backend, None)
     }
 
     /// Creates a side with a cache of random size.
-    pub fn cached(around: Arc<Around>, random: &mut Random) -> Self {
+    pub fn cached(around: Arc<CacheEnvironment>, random: &mut Random) -> Self {
         let clock = around.clock();
         let options = CacheOptions {
             budget_bytes: random.pick(&[2_000, 8_000, 20_000, 1 << 20, 1 << 20]),
@@ -94,9 +94,9 @@ impl Side {
     /// Performs a step.
     pub fn step(&mut self, step: &Step) -> Answer {
         match (step, &self.cache) {
-            (Step::Do(Who::Paths(user), op), _) => self.by_path(*user, op),
-            (Step::Do(Who::Handles(user), op), _) => self.by_handle(*user, op),
-            (Step::Do(Who::Local, op), _) => self.by_local(op),
+            (Step::Do(Requester::Paths(user), op), _) => self.by_path(*user, op),
+            (Step::Do(Requester::Handles(user), op), _) => self.by_handle(*user, op),
+            (Step::Do(Requester::Local, op), _) => self.by_local(op),
             (Step::Wait { ticks: true, .. }, Some(cache)) => {
                 cache.tick();
                 Answer::Done
@@ -114,7 +114,7 @@ impl Side {
     }
 }
 
-fn tree(around: Arc<Around>) -> Arc<MemoryVfs> {
+fn tree(around: Arc<CacheEnvironment>) -> Arc<MemoryVfs> {
     let capacity_bytes = MemoryOptions::ENDLESS_BYTES;
     let options =
         MemoryOptions { counts_changes: false, capacity_bytes, ..MemoryOptions::default() };

@@ -18,14 +18,14 @@ const OVERFLOWS: [u64; 4] = [0, 0, 10, 100];
 const SWALLOWED_PERCENT: u32 = 50;
 
 /// Environment of both trees.
-pub struct Around {
+pub struct CacheEnvironment {
     nanos: AtomicU64,
     random: Mutex<Random>,
     fault: Option<Fault>,
     overflows: u64,
 }
 
-impl Around {
+impl CacheEnvironment {
     pub fn new(mut random: Random, fault: Option<Fault>) -> Arc<Self> {
         let overflows = random.pick(&OVERFLOWS);
         let (nanos, random) = (AtomicU64::new(0), Mutex::new(random));
@@ -47,7 +47,7 @@ impl Around {
     }
 }
 
-impl Surroundings for Around {
+impl Surroundings for CacheEnvironment {
     fn now(&self) -> Timestamp {
         let nanos = self.nanos.load(Ordering::Relaxed);
         Timestamp((BEGIN_NANOS + nanos / STEP_NANOS * STEP_NANOS).into())

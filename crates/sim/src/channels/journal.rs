@@ -28,9 +28,9 @@ impl Journal {
 
     /// Like [`smb::Host::write_open_record`].
     pub fn change(&self, id: u64, record: Option<Vec<u8>>) -> BoxFuture<'static, bool> {
-        let (tell, told) = oneshot::channel();
-        self.lock().queue.push((id, record, tell));
-        Box::pin(async move { told.await.unwrap_or(false) })
+        let (sender, receiver) = oneshot::channel();
+        self.lock().queue.push((id, record, sender));
+        Box::pin(async move { receiver.await.unwrap_or(false) })
     }
 
     /// True if a change is queued.
@@ -48,9 +48,9 @@ impl Journal {
             }
             queue
         };
-        for (_, _, tell) in queue {
+        for (_, _, sender) in queue {
             // A requester that is gone needs no confirmation.
-            let _ = tell.send(true);
+            let _ = sender.send(true);
         }
     }
 

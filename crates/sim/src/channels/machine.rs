@@ -23,7 +23,7 @@ pub const KEPT_NANOS: u64 = 60_000_000_000;
 
 /// Requested oplock or lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheWish {
+pub enum RequestedCache {
     /// None.
     None,
     /// An oplock of this level.
@@ -34,7 +34,7 @@ pub enum CacheWish {
 
 /// Requested durability of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DurableWish {
+pub enum RequestedDurability {
     /// None.
     None,
     /// A durable handle of version 1.
@@ -45,7 +45,7 @@ pub enum DurableWish {
     Persistent([u8; 16]),
 }
 
-impl DurableWish {
+impl RequestedDurability {
     /// The CreateGuid.
     pub fn guid(self) -> Option<[u8; 16]> {
         match self {
@@ -63,7 +63,7 @@ pub enum Status {
     /// The open exists.
     Open,
     /// Its connection is lost; it may be reconnected.
-    Away,
+    Absent,
     /// The reconnect is requested.
     Returning,
     /// The close is about to be requested.
@@ -97,9 +97,9 @@ pub struct Handle {
     /// File id, once known.
     pub id: FileId,
     /// Requested oplock or lease.
-    pub cache: CacheWish,
+    pub cache: RequestedCache,
     /// Requested durability.
-    pub durable: DurableWish,
+    pub durable: RequestedDurability,
     /// The handle is durable.
     pub is_durable: bool,
     /// The handle is persistent.
@@ -109,7 +109,7 @@ pub struct Handle {
     /// State as the client knows it.
     pub status: Status,
     /// Start of the client's absence, in nanoseconds.
-    pub away_since: u64,
+    pub absent_since: u64,
     /// Byte-range locks, by cell.
     pub locks: BTreeMap<u8, LockStatus>,
     /// Latest lock sequence number, by cell.
@@ -133,11 +133,11 @@ pub struct Session {
 
 /// A lease that a client has requested.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LeaseKnown {
+pub struct KnownLease {
     /// The latest epoch received.
     pub epoch: u16,
     /// The step of the latest break notification.
-    pub told: u64,
+    pub last_break_step: u64,
 }
 
 /// A break to acknowledge.
@@ -168,13 +168,13 @@ pub struct Machine {
     /// Its opens.
     pub handles: BTreeMap<HandleNumber, Handle>,
     /// Its leases, by key.
-    pub leases: BTreeMap<u8, LeaseKnown>,
+    pub leases: BTreeMap<u8, KnownLease>,
     /// Breaks to acknowledge.
     pub acknowledgments: VecDeque<Acknowledgment>,
     /// Oplock breaks that arrived before their CREATE's response.
     pub early: BTreeMap<u64, u8>,
     /// Operations to retransmit, each with its earliest step.
-    pub again: VecDeque<(u64, u32)>,
+    pub resend_queue: VecDeque<(u64, u32)>,
 }
 
 /// An operation.
@@ -211,7 +211,7 @@ impl Handle {
     /// The owner of the cache under this open.
     pub fn owner(&self, machine: usize) -> Owner {
         match self.cache {
-            CacheWish::Lease(key, _) => Owner::Key(machine, key),
+            RequestedCache::Lease(key, _) => Owner::Key(machine, key),
             _ => Owner::Handle(self.number),
         }
     }
@@ -235,7 +235,7 @@ impl Machine {
             leases: BTreeMap::new(),
             acknowledgments: VecDeque::new(),
             early: BTreeMap::new(),
-            again: VecDeque::new(),
+            resend_queue: VecDeque::new(),
         }
     }
 
@@ -254,29 +254,35 @@ impl Machine {
 
     /// True if an open is under the lease.
     pub fn uses_key(&self, key: u8) -> bool {
-        let is_of = |h: &Handle| matches!(h.cache, CacheWish::Lease(k, _) if k == key);
+        let is_of = |h: &Handle| matches!(h.cache, RequestedCache::Lease(k, _) if k == key);
         self.with_status(Status::Open).any(is_of)
     }
 
     /// Draws the parameters of a new open.
-    pub fn wish(&self, number: HandleNumber, entry: u32, files: u8, random: &mut Random) -> Handle {
+    pub fn draw_open(
+        &self,
+        number: HandleNumber,
+        entry: u32,
+        files: u8,
+        random: &mut Random,
+    ) -> Handle {
         let file = match random.below(20) {
             0 => DIRECTORY,
             1 => ENTRIES + entry,
             _ => u32::from(random.small(files)),
         };
         let key = (file as u8).wrapping_mul(2) + random.small(2);
-        let lease = CacheWish::Lease(key, random.pick(&[1, 3, 3, 7, 7, 7, 5]));
-        let oplock = CacheWish::Oplock(random.pick(&[1, 8, 9, 9]));
-        let mut cache = random.pick(&[CacheWish::None, oplock, lease, lease, lease]);
+        let lease = RequestedCache::Lease(key, random.pick(&[1, 3, 3, 7, 7, 7, 5]));
+        let oplock = RequestedCache::Oplock(random.pick(&[1, 8, 9, 9]));
+        let mut cache = random.pick(&[RequestedCache::None, oplock, lease, lease, lease]);
         let mut guid = [0; 16];
         guid.iter_mut().for_each(|byte| *byte = random.next() as u8);
         let mut durable = random.pick(&[
-            DurableWish::None,
-            DurableWish::V1,
-            DurableWish::V2(guid),
-            DurableWish::V2(guid),
-            DurableWish::Persistent(guid),
+            RequestedDurability::None,
+            RequestedDurability::V1,
+            RequestedDurability::V2(guid),
+            RequestedDurability::V2(guid),
+            RequestedDurability::Persistent(guid),
         ]);
         let (mut access, mut share) = (random.pick(&[1, 2, 3, 3, 3]), kinds::ALL);
         if random.percent(25) {
@@ -285,10 +291,10 @@ impl Machine {
         if file == DIRECTORY {
             // Directory leases require version 2.
             (access, share) = (kinds::READ, kinds::ALL);
-            durable = DurableWish::None;
-            cache = CacheWish::Lease(DIRECTORY as u8 * 2, rights::READ | rights::HANDLE);
+            durable = RequestedDurability::None;
+            cache = RequestedCache::Lease(DIRECTORY as u8 * 2, rights::READ | rights::HANDLE);
         } else if file >= ENTRIES {
-            (cache, durable) = (CacheWish::None, DurableWish::None);
+            (cache, durable) = (RequestedCache::None, RequestedDurability::None);
         }
         Handle {
             number,
@@ -302,7 +308,7 @@ impl Machine {
             is_persistent: false,
             session: self.sessions,
             status: Status::Opening,
-            away_since: 0,
+            absent_since: 0,
             locks: BTreeMap::new(),
             sequences: [0; CELLS as usize],
         }
@@ -312,7 +318,7 @@ impl Machine {
     pub fn create(&self, handle: &Handle, client: &Self, comes_back: bool) -> Vec<u8> {
         let mut contexts = Vec::new();
         let lease = match handle.cache {
-            CacheWish::Lease(key, state) => Some((key, state)),
+            RequestedCache::Lease(key, state) => Some((key, state)),
             _ => None,
         };
         if let Some((key, state)) = lease {
@@ -327,9 +333,9 @@ impl Machine {
         let rights = right(kinds::READ, 1) | right(kinds::WRITE, 2);
         let request = CreateRequest {
             oplock: match handle.cache {
-                CacheWish::None => 0,
-                CacheWish::Oplock(level) => level,
-                CacheWish::Lease(..) => 0xFF,
+                RequestedCache::None => 0,
+                RequestedCache::Oplock(level) => level,
+                RequestedCache::Lease(..) => 0xFF,
             },
             impersonation: 2,
             desired_access: rights | 0x10_0080, // SYNCHRONIZE, FILE_READ_ATTRIBUTES
@@ -388,25 +394,31 @@ impl Machine {
 }
 
 fn put_durable(contexts: &mut Vec<u8>, handle: &Handle, comes_back: bool) {
-    let persistent = matches!(handle.durable, DurableWish::Persistent(_));
+    let persistent = matches!(handle.durable, RequestedDurability::Persistent(_));
     let file_id = handle.id;
     match (handle.durable, comes_back) {
-        (DurableWish::None, _) => {}
-        (DurableWish::V1, false) => put_context(contexts, b"DHnQ", &[0; 16]),
-        (DurableWish::V1, true) => {
+        (RequestedDurability::None, _) => {}
+        (RequestedDurability::V1, false) => put_context(contexts, b"DHnQ", &[0; 16]),
+        (RequestedDurability::V1, true) => {
             let mut data = file_id.persistent.to_le_bytes().to_vec();
             data.extend_from_slice(&[0; 8]);
             put_context(contexts, b"DHnC", &data);
         }
-        (DurableWish::V2(create_guid) | DurableWish::Persistent(create_guid), false) => {
-            let asked = DurableRequestV2 { timeout_ms: 0, persistent, create_guid };
-            let data = messages::encoded(|w| asked.encode(w));
+        (
+            RequestedDurability::V2(create_guid) | RequestedDurability::Persistent(create_guid),
+            false,
+        ) => {
+            let request = DurableRequestV2 { timeout_ms: 0, persistent, create_guid };
+            let data = messages::encoded(|w| request.encode(w));
             put_context(contexts, b"DH2Q", &data);
         }
-        (DurableWish::V2(create_guid) | DurableWish::Persistent(create_guid), true) => {
+        (
+            RequestedDurability::V2(create_guid) | RequestedDurability::Persistent(create_guid),
+            true,
+        ) => {
             let persistent = handle.is_persistent;
-            let asked = DurableReconnectV2 { file_id, create_guid, persistent };
-            let data = messages::encoded(|w| asked.encode(w));
+            let request = DurableReconnectV2 { file_id, create_guid, persistent };
+            let data = messages::encoded(|w| request.encode(w));
             put_context(contexts, b"DH2C", &data);
         }
     }
@@ -453,7 +465,7 @@ pub fn rights_of_level(level: u8) -> u8 {
 
 /// Contents of a CREATE response. MS-SMB2 2.2.14.
 #[derive(Clone, Debug)]
-pub struct Created {
+pub struct DecodedCreate {
     /// The open's id.
     pub id: FileId,
     /// Oplock level.
@@ -468,7 +480,7 @@ pub struct Created {
     pub was_made: bool,
 }
 
-impl Created {
+impl DecodedCreate {
     /// Decodes a response, without the server's decoders except for the contexts.
     pub fn decode(message: &[u8]) -> Option<Self> {
         let number = |at: usize| {

@@ -5,14 +5,14 @@
 //! what clients know for certain. From time to time the run quiesces, and the server's state is
 //! compared with the clients' knowledge.
 
-mod asks;
+mod failures;
 mod journal;
 pub(crate) mod link;
 pub(crate) mod machine;
+mod quiescence;
 pub(crate) mod referee;
 pub(crate) mod replies;
-mod rest;
-mod troubles;
+mod requests;
 mod world;
 
 use crate::random::Random;

@@ -39,7 +39,7 @@ pub enum Owner {
 
 /// Certainty that an open or lock exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Certainty {
     /// Its client uses it.
     Certain,
     /// Its client is absent, and the server must preserve it.
@@ -50,7 +50,7 @@ pub enum Standing {
     Gone(u64),
 }
 
-impl Standing {
+impl Certainty {
     /// True if no conflicting state may exist.
     fn excludes(self) -> bool {
         matches!(self, Self::Certain | Self::Kept)
@@ -58,7 +58,7 @@ impl Standing {
 
     /// The certainty after doubt: a possible state does not become certain, and a gone one does not
     /// return.
-    fn doubted(self, standing: Self) -> Self {
+    fn weakened_to(self, standing: Self) -> Self {
         match (self, standing) {
             (Self::Gone(_), _) | (Self::Possible, Self::Kept) => self,
             _ => standing,
@@ -83,7 +83,7 @@ pub struct OpenFact {
     /// See [`kinds`].
     pub share: u8,
     /// Certainty of its existence.
-    pub standing: Standing,
+    pub standing: Certainty,
 }
 
 impl OpenFact {
@@ -106,7 +106,7 @@ pub struct CacheFact {
     /// Rights that a pending break leaves.
     pub breaking: Option<u8>,
     /// Earliest time of that break, in nanoseconds.
-    asked_nanos: u64,
+    break_sent_nanos: u64,
     /// A break for this reason is due.
     owed: Option<String>,
     /// Cached values, by cell.
@@ -122,18 +122,18 @@ struct LockFact {
     file: u32,
     at: u8,
     is_exclusive: bool,
-    standing: Standing,
+    standing: Certainty,
 }
 
 /// A value that was or may have been written.
 #[derive(Clone, Copy, Debug)]
 struct WriteFact {
     value: u64,
-    asked: u64,
+    sent_at: u64,
     answered: Option<u64>,
 }
 
-/// What clients know. Methods that detect a contradiction return its description.
+/// The clients' knowledge. Methods that detect a contradiction return its description.
 #[derive(Debug, Default)]
 pub struct Referee {
     opens: BTreeMap<HandleNumber, OpenFact>,
@@ -164,7 +164,7 @@ impl Referee {
     pub fn may_be_open(&self, file: u32, counts: impl Fn(HandleNumber) -> bool) -> bool {
         self.opens.iter().any(|(number, open)| {
             let is_it = [open.file, UNKNOWN].contains(&file) || open.file == UNKNOWN;
-            is_it && counts(*number) && !matches!(open.standing, Standing::Gone(_))
+            is_it && counts(*number) && !matches!(open.standing, Certainty::Gone(_))
         })
     }
 
@@ -208,7 +208,7 @@ impl Referee {
     /// An open certainly exists.
     ///
     /// # Errors A conflicting open certainly exists, or another owner caches the file exclusively.
-    pub fn confirm(&mut self, handle: HandleNumber, standing: Standing) -> Result<(), String> {
+    pub fn confirm(&mut self, handle: HandleNumber, standing: Certainty) -> Result<(), String> {
         let Some(fact) = self.opens.get_mut(&handle) else { return Ok(()) };
         fact.standing = standing;
         let fact = *fact;
@@ -233,11 +233,11 @@ impl Referee {
     }
 
     /// An open is no longer certain, nor is its state.
-    pub fn doubt(&mut self, handle: HandleNumber, standing: Standing) {
+    pub fn mark_uncertain(&mut self, handle: HandleNumber, standing: Certainty) {
         let Some(open) = self.opens.get_mut(&handle) else { return };
-        open.standing = open.standing.doubted(standing);
+        open.standing = open.standing.weakened_to(standing);
         for lock in self.locks.iter_mut().filter(|lock| lock.handle == handle) {
-            lock.standing = lock.standing.doubted(standing);
+            lock.standing = lock.standing.weakened_to(standing);
         }
         if let Some(cache) = self.caches.get_mut(&Owner::Handle(handle)) {
             cache.is_certain = false;
@@ -248,12 +248,12 @@ impl Referee {
     /// An open was refused with a sharing violation.
     ///
     /// # Errors No conflicting open can have existed since the request.
-    pub fn refused_share(&self, handle: HandleNumber, asked: u64) -> Result<(), String> {
+    pub fn refused_share(&self, handle: HandleNumber, sent_at: u64) -> Result<(), String> {
         let Some(fact) = self.opens.get(&handle) else { return Ok(()) };
         let in_the_way = |(number, other): (&HandleNumber, &OpenFact)| {
             *number != handle
                 && (other.file == fact.file || other.file == UNKNOWN)
-                && other.standing.may_be_since(asked)
+                && other.standing.may_be_since(sent_at)
                 && other.conflicts(fact)
         };
         if self.opens.iter().any(in_the_way) {
@@ -283,7 +283,7 @@ impl Referee {
             is_certain: true,
             since: now,
             breaking: None,
-            asked_nanos: 0,
+            break_sent_nanos: 0,
             owed: None,
             cells: BTreeMap::new(),
             unsure: BTreeMap::new(),
@@ -311,24 +311,24 @@ impl Referee {
 
     /// An owner received a break to the rights `to`. `answers` is the earliest start of its time to
     /// answer; `None` if it need not answer.
-    pub fn tell(&mut self, owner: Owner, to: u8, answers: Option<u64>) {
+    pub fn record_break(&mut self, owner: Owner, to: u8, answers: Option<u64>) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
         cache.owed = None;
-        let Some(asked_nanos) = answers else {
+        let Some(break_sent_nanos) = answers else {
             cache.rights &= to;
             return;
         };
         if cache.breaking.is_none() {
-            cache.asked_nanos = asked_nanos;
+            cache.break_sent_nanos = break_sent_nanos;
         }
         cache.breaking = Some(to);
     }
 
     /// An owner has read a cell, and caches the value if it may.
-    pub fn keep(&mut self, owner: Owner, cell: u8, value: u64, asked: u64) {
+    pub fn record_cached(&mut self, owner: Owner, cell: u8, value: u64, sent_at: u64) {
         let Some(cache) = self.caches.get_mut(&owner) else { return };
-        let may = cache.is_certain && cache.rights & rights::READ != 0 && cache.since < asked;
-        let is_sure = cache.unsure.get(&cell).is_none_or(|until| *until < asked);
+        let may = cache.is_certain && cache.rights & rights::READ != 0 && cache.since < sent_at;
+        let is_sure = cache.unsure.get(&cell).is_none_or(|until| *until < sent_at);
         if may && is_sure && cache.breaking.is_none() {
             cache.cells.insert(cell, value);
         }
@@ -364,7 +364,7 @@ impl Referee {
     }
 
     /// An owner gives up all rights except `keeps`.
-    pub fn give_back(&mut self, owner: Owner, keeps: u8) {
+    pub fn downgrade(&mut self, owner: Owner, keeps: u8) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             cache.rights &= keeps;
             cache.breaking = None;
@@ -373,29 +373,29 @@ impl Referee {
     }
 
     /// An owner can no longer rely on its cache.
-    pub fn distrust(&mut self, owner: Owner) {
+    pub fn invalidate_cache(&mut self, owner: Owner) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             (cache.is_certain, cache.breaking, cache.owed) = (false, None, None);
         }
     }
 
     /// An owner received messages whose order it does not know.
-    pub fn confuse(&mut self, owner: Owner) {
+    pub fn mark_order_unknown(&mut self, owner: Owner) {
         if let Some(cache) = self.caches.get_mut(&owner) {
             (cache.is_certain, cache.owed) = (false, None);
         }
     }
 
     /// An owner's cache has ended.
-    pub fn forget(&mut self, owner: Owner) {
+    pub fn drop_cache(&mut self, owner: Owner) {
         self.caches.remove(&owner);
     }
 
     /// Owners that have not answered a break sent by then may have lost their cache, from the time
     /// when a waiter exists. Other waiters may come later.
-    pub fn doubt_silent(&mut self, asked_until_nanos: u64) {
+    pub fn mark_silent_uncertain(&mut self, sent_until_nanos: u64) {
         let is_late = |cache: &&mut CacheFact| {
-            cache.breaking.is_some() && cache.asked_nanos <= asked_until_nanos
+            cache.breaking.is_some() && cache.break_sent_nanos <= sent_until_nanos
         };
         self.caches.values_mut().filter(is_late).for_each(|cache| cache.is_certain = false);
     }
@@ -415,16 +415,16 @@ impl Referee {
     pub fn is_kept(&self, file: u32) -> bool {
         self.opens
             .values()
-            .any(|o| o.file == file && matches!(o.standing, Standing::Kept | Standing::Possible))
+            .any(|o| o.file == file && matches!(o.standing, Certainty::Kept | Certainty::Possible))
     }
 
     /// `by` changed a file, as requested in that step: every owner that cached it throughout is due
     /// a break.
-    pub fn owe(&mut self, by: Owner, file: u32, asked: u64, what: &str) {
+    pub fn expect_break(&mut self, by: Owner, file: u32, sent_at: u64, what: &str) {
         let others = self.caches.iter_mut().filter(|(owner, _)| **owner != by);
         for (_, cache) in others {
             let relies = cache.is_certain && cache.rights & rights::READ != 0;
-            if cache.file == file && relies && cache.since < asked && cache.breaking.is_none() {
+            if cache.file == file && relies && cache.since < sent_at && cache.breaking.is_none() {
                 cache.owed = Some(what.into());
             }
         }
@@ -433,9 +433,9 @@ impl Referee {
     /// Checks that all due breaks have arrived.
     ///
     /// # Errors A break has not arrived.
-    pub fn check_told(&self) -> Result<(), String> {
+    pub fn check_notified(&self) -> Result<(), String> {
         match self.caches.iter().find_map(|(owner, cache)| Some((owner, cache.owed.as_ref()?))) {
-            Some((owner, what)) => Err(format!("caching: {owner:?} was not told of {what}")),
+            Some((owner, what)) => Err(format!("caching: {owner:?} was not notified of {what}")),
             None => Ok(()),
         }
     }
@@ -443,7 +443,7 @@ impl Referee {
     /// A lock is requested.
     pub fn ask_lock(&mut self, handle: HandleNumber, at: u8, is_exclusive: bool) {
         let file = self.opens.get(&handle).map_or(u32::MAX, |open| open.file);
-        let standing = Standing::Possible;
+        let standing = Certainty::Possible;
         self.locks.push(LockFact { handle, file, at, is_exclusive, standing });
     }
 
@@ -453,7 +453,7 @@ impl Referee {
     pub fn confirm_lock(&mut self, handle: HandleNumber, at: u8) -> Result<(), String> {
         let own = |lock: &&mut LockFact| lock.handle == handle && lock.at == at;
         let Some(lock) = self.locks.iter_mut().rfind(own) else { return Ok(()) };
-        lock.standing = Standing::Certain;
+        lock.standing = Certainty::Certain;
         let lock = *lock;
         let conflicts = |other: &&LockFact| {
             other.handle != handle
@@ -468,9 +468,9 @@ impl Referee {
     }
 
     /// A lock is no longer certain, or has ended.
-    pub fn doubt_lock(&mut self, handle: HandleNumber, at: u8, standing: Standing) {
+    pub fn mark_lock_uncertain(&mut self, handle: HandleNumber, at: u8, standing: Certainty) {
         let own = |lock: &&mut LockFact| lock.handle == handle && lock.at == at;
-        let live = |lock: &&mut LockFact| !matches!(lock.standing, Standing::Gone(_));
+        let live = |lock: &&mut LockFact| !matches!(lock.standing, Certainty::Gone(_));
         if let Some(lock) = self.locks.iter_mut().filter(own).rfind(live) {
             lock.standing = standing;
         }
@@ -501,14 +501,14 @@ impl Referee {
         &self,
         handle: HandleNumber,
         at: u8,
-        asked: u64,
+        sent_at: u64,
         own: bool,
     ) -> Result<(), String> {
         let Some(file) = self.opens.get(&handle).map(|open| open.file) else { return Ok(()) };
         let in_the_way = |lock: &LockFact| {
             (own || lock.handle != handle)
                 && (lock.file, lock.at) == (file, at)
-                && lock.standing.may_be_since(asked)
+                && lock.standing.may_be_since(sent_at)
         };
         if self.locks.iter().any(in_the_way) {
             return Ok(());
@@ -517,8 +517,8 @@ impl Referee {
     }
 
     /// A write is requested. Its value is unique.
-    pub fn ask_write(&mut self, file: u32, cell: u8, value: u64, asked: u64) {
-        let write = WriteFact { value, asked, answered: None };
+    pub fn ask_write(&mut self, file: u32, cell: u8, value: u64, sent_at: u64) {
+        let write = WriteFact { value, sent_at, answered: None };
         self.writes.entry((file, cell)).or_default().push(write);
     }
 
@@ -538,21 +538,21 @@ impl Referee {
         file: u32,
         cell: u8,
         value: u64,
-        asked: u64,
+        sent_at: u64,
         now: u64,
     ) -> Result<(), String> {
         let none = Vec::new();
         let writes = self.writes.get(&(file, cell)).unwrap_or(&none);
         let found = writes.iter().find(|write| write.value == value);
         let began = match found {
-            Some(write) if write.asked <= now => write.answered,
+            Some(write) if write.sent_at <= now => write.answered,
             // The initial value.
             None if value == 0 => Some(0),
             _ => return Err(format!("data: {value} was read, which nobody wrote")),
         };
         let lost = |write: &&WriteFact| {
-            let follows = began.is_some_and(|ended| ended < write.asked);
-            write.value != value && follows && write.answered.is_some_and(|at| at < asked)
+            let follows = began.is_some_and(|ended| ended < write.sent_at);
+            write.value != value && follows && write.answered.is_some_and(|at| at < sent_at)
         };
         match writes.iter().find(lost) {
             Some(lost) => Err(format!("data: {lost:?} is lost: {value} was read of {file}:{cell}")),
@@ -567,33 +567,33 @@ mod tests {
 
     fn fact(file: u32, handle: u32, access: u8, share: u8) -> OpenFact {
         let owner = Owner::Handle(handle);
-        OpenFact { file, owner, access, share, standing: Standing::Possible }
+        OpenFact { file, owner, access, share, standing: Certainty::Possible }
     }
 
     fn two(share: u8) -> Referee {
         let mut referee = Referee::default();
         referee.ask_open(1, fact(0, 1, kinds::WRITE, kinds::ALL));
         referee.ask_open(2, fact(0, 2, kinds::READ, share));
-        referee.confirm(1, Standing::Certain).unwrap();
+        referee.confirm(1, Certainty::Certain).unwrap();
         referee
     }
 
     #[test]
     fn conflicting_opens_are_detected() {
-        assert!(two(kinds::ALL).confirm(2, Standing::Certain).is_ok());
-        assert!(two(kinds::READ).confirm(2, Standing::Certain).unwrap_err().contains("share"));
+        assert!(two(kinds::ALL).confirm(2, Certainty::Certain).is_ok());
+        assert!(two(kinds::READ).confirm(2, Certainty::Certain).unwrap_err().contains("share"));
         let mut kept = two(kinds::READ);
-        kept.doubt(1, Standing::Kept);
-        assert!(kept.confirm(2, Standing::Certain).is_err(), "kept for who is away");
-        kept.doubt(1, Standing::Possible);
-        assert!(kept.confirm(2, Standing::Certain).is_ok(), "nobody is sure of it");
+        kept.mark_uncertain(1, Certainty::Kept);
+        assert!(kept.confirm(2, Certainty::Certain).is_err(), "kept for who is away");
+        kept.mark_uncertain(1, Certainty::Possible);
+        assert!(kept.confirm(2, Certainty::Certain).is_ok(), "nobody is sure of it");
     }
 
     #[test]
     fn refusal_without_a_conflict_is_detected() {
         let mut referee = two(kinds::READ);
         assert!(referee.refused_share(2, 5).is_ok());
-        referee.doubt(1, Standing::Gone(4));
+        referee.mark_uncertain(1, Certainty::Gone(4));
         assert!(referee.refused_share(2, 4).is_ok(), "it may have been there");
         assert!(referee.refused_share(2, 5).unwrap_err().contains("nothing is in the way"));
     }
@@ -609,30 +609,30 @@ mod tests {
         let mut moved = two(kinds::ALL);
         moved.grant(Owner::Handle(1), 0, 1, 1).unwrap();
         assert!(moved.grant(Owner::Handle(1), 3, 1, 2).unwrap_err().contains("names 0, and 3"));
-        moved.doubt(1, Standing::Possible);
+        moved.mark_uncertain(1, Certainty::Possible);
         moved.grant(Owner::Handle(1), 3, 1, 2).unwrap();
-        moved.owe(Owner::Key(9, 9), 0, 3, "a write to the first");
-        moved.check_told().unwrap();
+        moved.expect_break(Owner::Key(9, 9), 0, 3, "a write to the first");
+        moved.check_notified().unwrap();
         let mut referee = two(kinds::ALL);
         referee.grant(Owner::Handle(1), 0, 7, 1).unwrap();
-        assert!(referee.confirm(2, Standing::Certain).unwrap_err().contains("keeps all"));
-        referee.tell(Owner::Handle(1), 1, Some(0));
-        assert!(referee.confirm(2, Standing::Certain).is_err(), "it has not answered");
-        referee.give_back(Owner::Handle(1), 1);
-        assert!(referee.confirm(2, Standing::Certain).is_ok());
+        assert!(referee.confirm(2, Certainty::Certain).unwrap_err().contains("keeps all"));
+        referee.record_break(Owner::Handle(1), 1, Some(0));
+        assert!(referee.confirm(2, Certainty::Certain).is_err(), "it has not answered");
+        referee.downgrade(Owner::Handle(1), 1);
+        assert!(referee.confirm(2, Certainty::Certain).is_ok());
     }
 
     #[test]
     fn missing_break_after_a_change_is_detected() {
         let mut referee = Referee::default();
         referee.grant(Owner::Key(0, 1), 9, 1, 5).unwrap();
-        referee.owe(Owner::Key(0, 1), 9, 6, "its own");
-        referee.owe(Owner::Key(1, 1), 9, 5, "what may have been before");
-        referee.check_told().unwrap();
-        referee.owe(Owner::Key(1, 1), 9, 6, "a write");
-        assert!(referee.check_told().unwrap_err().contains("not told of a write"));
-        referee.tell(Owner::Key(0, 1), 0, None);
-        referee.check_told().unwrap();
+        referee.expect_break(Owner::Key(0, 1), 9, 6, "its own");
+        referee.expect_break(Owner::Key(1, 1), 9, 5, "what may have been before");
+        referee.check_notified().unwrap();
+        referee.expect_break(Owner::Key(1, 1), 9, 6, "a write");
+        assert!(referee.check_notified().unwrap_err().contains("not notified of a write"));
+        referee.record_break(Owner::Key(0, 1), 0, None);
+        referee.check_notified().unwrap();
     }
 
     #[test]
@@ -640,18 +640,18 @@ mod tests {
         let mut referee = Referee::default();
         let owner = Owner::Key(0, 1);
         referee.grant(owner, 9, 1, 5).unwrap();
-        referee.keep(owner, 0, 7, 5);
+        referee.record_cached(owner, 0, 7, 5);
         referee.check_kept(9, |_| 8).unwrap();
-        referee.keep(owner, 0, 7, 6);
+        referee.record_cached(owner, 0, 7, 6);
         referee.check_kept(9, |_| 7).unwrap();
         assert!(referee.check_kept(9, |_| 8).unwrap_err().contains("relies on 7"));
         referee.write_own(owner, 0, u64::MAX);
-        referee.keep(owner, 0, 7, 9);
+        referee.record_cached(owner, 0, 7, 9);
         referee.check_kept(9, |_| 8).unwrap();
         referee.write_own(owner, 0, 9);
-        referee.keep(owner, 0, 7, 10);
+        referee.record_cached(owner, 0, 7, 10);
         assert!(referee.check_kept(9, |_| 8).is_err());
-        referee.tell(owner, 0, None);
+        referee.record_break(owner, 0, None);
         referee.check_kept(9, |_| 8).unwrap();
     }
 
@@ -659,30 +659,30 @@ mod tests {
     fn only_silent_owners_may_lose_their_cache() {
         let mut referee = two(kinds::ALL);
         referee.grant(Owner::Key(0, 1), 9, 7, 5).unwrap();
-        referee.tell(Owner::Key(0, 1), 3, Some(100));
+        referee.record_break(Owner::Key(0, 1), 3, Some(100));
         // A repeated break does not restart its time.
-        referee.tell(Owner::Key(0, 1), 3, Some(200));
+        referee.record_break(Owner::Key(0, 1), 3, Some(200));
         let file = referee.open(1).unwrap().file;
         let owner = Owner::Handle(1);
         referee.ask_open(3, OpenFact { file: 9, owner, ..*referee.open(1).unwrap() });
         assert_ne!(file, 9);
-        referee.doubt_silent(99);
-        assert!(referee.confirm(3, Standing::Certain).unwrap_err().contains("keeps all"));
-        referee.doubt_silent(100);
-        referee.confirm(3, Standing::Certain).unwrap();
+        referee.mark_silent_uncertain(99);
+        assert!(referee.confirm(3, Certainty::Certain).unwrap_err().contains("keeps all"));
+        referee.mark_silent_uncertain(100);
+        referee.confirm(3, Certainty::Certain).unwrap();
         assert!(referee.is_breaking(9), "others may wait for it still");
     }
 
     #[test]
     fn conflicting_and_leftover_locks_are_detected() {
         let mut referee = two(kinds::ALL);
-        referee.confirm(2, Standing::Certain).unwrap();
+        referee.confirm(2, Certainty::Certain).unwrap();
         referee.ask_lock(1, 3, false);
         referee.confirm_lock(1, 3).unwrap();
         referee.ask_lock(2, 3, true);
         assert!(referee.refused_lock(2, 3, 9, false).is_ok());
         assert!(referee.confirm_lock(2, 3).unwrap_err().contains("beside"));
-        referee.doubt_lock(1, 3, Standing::Gone(4));
+        referee.mark_lock_uncertain(1, 3, Certainty::Gone(4));
         referee.confirm_lock(2, 3).unwrap();
         assert!(referee.refused_lock(2, 3, 9, false).unwrap_err().contains("nobody holds it"));
     }
@@ -690,11 +690,11 @@ mod tests {
     #[test]
     fn writer_beside_a_read_delegation_is_detected() {
         let mut referee = two(kinds::ALL);
-        referee.confirm(2, Standing::Certain).unwrap();
+        referee.confirm(2, Certainty::Certain).unwrap();
         referee.grant(Owner::Key(5, 0), 0, rights::READ, 1).unwrap();
         referee.check_delegations(|_| false).unwrap();
         assert!(referee.check_delegations(|_| true).unwrap_err().contains("beside"));
-        referee.doubt(1, Standing::Gone(4));
+        referee.mark_uncertain(1, Certainty::Gone(4));
         referee.check_delegations(|_| true).unwrap();
         assert!(referee.may_be_open(0, |_| true) && !referee.may_be_open(0, |one| one == 1));
     }
@@ -702,14 +702,14 @@ mod tests {
     #[test]
     fn exclusive_lock_prevents_reads_until_unlocked() {
         let mut referee = two(kinds::ALL);
-        referee.confirm(2, Standing::Certain).unwrap();
+        referee.confirm(2, Certainty::Certain).unwrap();
         referee.ask_lock(1, 3, false);
         assert!(referee.held_against(2, 3, true).is_empty(), "nobody is sure of it");
         referee.confirm_lock(1, 3).unwrap();
         assert!(referee.held_against(2, 3, false).is_empty(), "it is shared");
         let held = referee.held_against(2, 3, true);
         assert_eq!(held.iter().filter_map(|at| referee.still_held(*at)).next(), Some(1));
-        referee.doubt_lock(1, 3, Standing::Possible);
+        referee.mark_lock_uncertain(1, 3, Certainty::Possible);
         assert_eq!(referee.still_held(held[0]), None);
     }
 

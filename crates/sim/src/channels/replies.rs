@@ -3,11 +3,11 @@
 use super::Fault;
 use super::link::{Event, Flaw, Purpose, Role};
 use super::machine::{
-    Acknowledgment, CacheWish, Created, DIRECTORY, ENTRIES, Handle, LockStatus, Op, Session,
-    Status, lease_key, rights_of_level,
+    Acknowledgment, DIRECTORY, DecodedCreate, ENTRIES, Handle, LockStatus, Op, RequestedCache,
+    Session, Status, lease_key, rights_of_level,
 };
-use super::referee::{Owner, Standing, rights};
-use super::world::{Answered, Pending, World};
+use super::referee::{Certainty, Owner, rights};
+use super::world::{ChannelRequest, FirstCreateReply, World};
 use wire::codec::Reader;
 use wire::ntstatus::NtStatus;
 use wire::smb::{FileId, Header, LEASE_BREAK_IN_PROGRESS, Lease, SessionId};
@@ -43,7 +43,7 @@ impl World {
                 if status != NtStatus::SUCCESS {
                     return Err(format!("LOGOFF was answered {status:?}"));
                 }
-                self.lose_all(machine, Standing::Kept)
+                self.lose_all(machine, Certainty::Kept)
             }
             Event::Reply(Purpose::RenewBegin(good) | Purpose::RenewEnd(good), status, _) => {
                 self.handle_renewed(machine, good, status)
@@ -60,10 +60,12 @@ impl World {
         }
         // The acknowledgment was too late: the server had revoked everything.
         match what {
-            Acknowledgment::Lease(key, _) => self.referee.distrust(Owner::Key(machine, key)),
+            Acknowledgment::Lease(key, _) => {
+                self.referee.invalidate_cache(Owner::Key(machine, key))
+            }
             Acknowledgment::Oplock(file, _) => {
                 if let Some(handle) = self.machines[machine].with_id(file) {
-                    self.referee.distrust(Owner::Handle(handle));
+                    self.referee.invalidate_cache(Owner::Handle(handle));
                 }
             }
         }
@@ -90,7 +92,7 @@ impl World {
         if status != NtStatus::LOGON_FAILURE {
             return Err(format!("a wrong password was answered {status:?}"));
         }
-        self.lose_all(machine, Standing::Possible)
+        self.lose_all(machine, Certainty::Possible)
     }
 
     fn handle_set_up(
@@ -160,7 +162,7 @@ impl World {
         let makes = matches!(pending.op, Op::Create { .. });
         if pending.link != number || is_given_up {
             if makes && status == NtStatus::SUCCESS {
-                pending.unheard = Some(body.to_vec());
+                pending.given_up_reply = Some(body.to_vec());
             }
             return Ok(());
         }
@@ -192,7 +194,9 @@ impl World {
 
     /// Checks that a replayed CREATE gets an equal response, unless its open was used in between.
     fn check_equal(&mut self, id: u32, status: NtStatus, body: &[u8]) -> Result<(), String> {
-        let Some(Answered { handle, body: first }) = self.created.get(&id) else { return Ok(()) };
+        let Some(FirstCreateReply { handle, body: first }) = self.created.get(&id) else {
+            return Ok(());
+        };
         // Once the client has used the open, the server drops the CreateGuid. MS-SMB2 3.3.5.9.10.
         if status != NtStatus::SUCCESS || self.used.contains(handle) {
             return Ok(());
@@ -212,7 +216,7 @@ impl World {
     fn take_create(
         &mut self,
         id: u32,
-        pending: &Pending,
+        pending: &ChannelRequest,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
@@ -226,19 +230,19 @@ impl World {
                 self.take_open(pending, message)?;
                 if file >= ENTRIES {
                     let by = Owner::Handle(handle);
-                    self.referee.owe(by, DIRECTORY, pending.asked, "a new entry");
+                    self.referee.expect_break(by, DIRECTORY, pending.sent_at, "a new entry");
                 }
                 self.counts.opened += 1;
                 Ok(true)
             }
             NtStatus::SHARING_VIOLATION => {
-                self.referee.refused_share(handle, pending.asked)?;
+                self.referee.refused_share(handle, pending.sent_at)?;
                 self.forget_open(id, pending.machine, handle);
                 Ok(true)
             }
             // The first CREATE is in flight, or was lost with the server.
             NtStatus::FILE_NOT_AVAILABLE | NtStatus::DUPLICATE_OBJECTID if is_repeated => {
-                if !self.again(id, true) {
+                if !self.schedule_resend(id, true) {
                     self.lose_op(id);
                 }
                 Ok(true)
@@ -256,20 +260,25 @@ impl World {
     }
 
     /// Checks that a replay on another channel gets a response equal to that on a given-up channel.
-    fn take_equal(&mut self, id: u32, pending: &Pending, message: &[u8]) -> Result<(), String> {
+    fn take_equal(
+        &mut self,
+        id: u32,
+        pending: &ChannelRequest,
+        message: &[u8],
+    ) -> Result<(), String> {
         let Some(handle) = self.machines[pending.machine].handles.get(&pending.op.handle()) else {
             return Ok(());
         };
         let body = message.get(Header::LENGTH..).unwrap_or_default().to_vec();
         let is_named = handle.durable.guid().is_some();
         // The replay's response reports the requested oplock level, as in Samba.
-        let is_alike = !matches!(handle.cache, CacheWish::Oplock(_));
+        let is_alike = !matches!(handle.cache, RequestedCache::Oplock(_));
         let touches = self.touches.get(&handle.file).copied().unwrap_or_default();
         if is_named {
             let handle = handle.number;
-            self.created.insert(id, Answered { handle, body: body.clone() });
+            self.created.insert(id, FirstCreateReply { handle, body: body.clone() });
         }
-        if let Some(first) = pending.unheard.as_ref().filter(|_| is_named) {
+        if let Some(first) = pending.given_up_reply.as_ref().filter(|_| is_named) {
             let is_touched = touches != pending.touches || self.is_being_touched(handle.file);
             if is_alike && !is_touched && *first != body {
                 return Err(format!("replays: not the same bytes:\n{first:x?}\n{body:x?}"));
@@ -288,13 +297,13 @@ impl World {
         self.pending.remove(&id);
         self.machines[machine].handles.remove(&handle);
         let steps = self.steps;
-        self.referee.doubt(handle, Standing::Gone(steps));
-        self.referee.forget(Owner::Handle(handle));
+        self.referee.mark_uncertain(handle, Certainty::Gone(steps));
+        self.referee.drop_cache(Owner::Handle(handle));
     }
 
-    fn take_open(&mut self, pending: &Pending, message: &[u8]) -> Result<(), String> {
-        let Created { id, level, lease, durable, .. } =
-            Created::decode(message).ok_or("a short reply to CREATE")?;
+    fn take_open(&mut self, pending: &ChannelRequest, message: &[u8]) -> Result<(), String> {
+        let DecodedCreate { id, level, lease, durable, .. } =
+            DecodedCreate::decode(message).ok_or("a short reply to CREATE")?;
         let number = pending.op.handle();
         let own = &mut self.machines[pending.machine];
         let session = own.sessions;
@@ -304,26 +313,31 @@ impl World {
             handle.is_durable = durable.is_some();
             handle.is_persistent = durable == Some(true);
         }
-        if lease.is_none() && matches!(handle.cache, CacheWish::Lease(..)) {
+        if lease.is_none() && matches!(handle.cache, RequestedCache::Lease(..)) {
             // The oplock was lost with the server.
-            handle.cache = CacheWish::None;
+            handle.cache = RequestedCache::None;
             self.referee.leave_key(number);
         }
         let handle = handle.clone();
-        self.referee.confirm(number, Standing::Certain)?;
+        self.referee.confirm(number, Certainty::Certain)?;
         for cell in handle.locks.iter().filter(|(_, l)| **l == LockStatus::Held).map(|(c, _)| *c) {
             self.referee.confirm_lock(number, cell)?;
         }
         match (handle.cache, lease) {
-            (CacheWish::Lease(key, _), Some(lease)) => {
+            (RequestedCache::Lease(key, _), Some(lease)) => {
                 self.take_lease(pending, &handle, key, &lease)
             }
-            (CacheWish::Oplock(_), _) => self.take_oplock(pending, &handle, level),
+            (RequestedCache::Oplock(_), _) => self.take_oplock(pending, &handle, level),
             _ => Ok(()),
         }
     }
 
-    fn take_oplock(&mut self, pending: &Pending, handle: &Handle, level: u8) -> Result<(), String> {
+    fn take_oplock(
+        &mut self,
+        pending: &ChannelRequest,
+        handle: &Handle,
+        level: u8,
+    ) -> Result<(), String> {
         let early = self.machines[pending.machine].early.remove(&handle.id.volatile);
         // The response to a replayed CREATE reports the requested oplock level.
         let is_repeated = pending.sent > 1 && matches!(pending.op, Op::Create { .. });
@@ -338,25 +352,25 @@ impl World {
             self.referee.grant(owner, handle.file, rights_of_level(level), self.steps)?;
         }
         if let Some(to) = early {
-            self.told_oplock(pending.machine, handle.number, handle.id, to);
+            self.handle_oplock_break(pending.machine, handle.number, handle.id, to);
         }
         Ok(())
     }
 
     fn take_lease(
         &mut self,
-        pending: &Pending,
+        pending: &ChannelRequest,
         handle: &Handle,
         key: u8,
         lease: &Lease,
     ) -> Result<(), String> {
         let machine = pending.machine;
         let owner = Owner::Key(machine, key);
-        let is_other = |p: &Pending| {
+        let is_other = |p: &ChannelRequest| {
             let other = self.machines[machine].handles.get(&p.op.handle());
             p.machine == machine
                 && matches!(p.op, Op::Create { .. } | Op::Reconnect { .. })
-                && other.is_some_and(|h| matches!(h.cache, CacheWish::Lease(k, _) if k == key))
+                && other.is_some_and(|h| matches!(h.cache, RequestedCache::Lease(k, _) if k == key))
         };
         let others = self.pending.values().any(is_other);
         let (state, flags, epoch) = (lease.state, lease.flags, lease.v2.map(|v2| v2.epoch));
@@ -365,8 +379,8 @@ impl World {
         let is_breaking = lease.flags & LEASE_BREAK_IN_PROGRESS != 0;
         let Some(v2) = lease.v2 else {
             // Without an epoch the order of the messages is unknown.
-            if others || known.told >= pending.asked || is_breaking {
-                self.referee.distrust(owner);
+            if others || known.last_break_step >= pending.sent_at || is_breaking {
+                self.referee.invalidate_cache(owner);
                 return Ok(());
             }
             return self.referee.grant(owner, handle.file, lease.state as u8, self.steps);
@@ -374,7 +388,7 @@ impl World {
         let later = v2.epoch.wrapping_sub(known.epoch).cast_signed();
         if is_breaking && later > 0 {
             // The break notification is in flight.
-            self.referee.distrust(owner);
+            self.referee.invalidate_cache(owner);
         } else if !is_breaking && later >= 0 {
             let is_asked = self.referee.cache(owner).is_some_and(|c| c.breaking.is_some());
             if later == 0 && is_asked {
@@ -383,7 +397,7 @@ impl World {
             known.epoch = v2.epoch;
             if later > 1 {
                 // A break notification has not arrived yet, so data read now is not cached.
-                self.referee.distrust(owner);
+                self.referee.invalidate_cache(owner);
             }
             // Only a later epoch grants more than the known rights. A break notification may have
             // the same epoch: that of a lease that ended before this one began, and whose end also
@@ -398,7 +412,7 @@ impl World {
     fn take_reconnect(
         &mut self,
         id: u32,
-        pending: &Pending,
+        pending: &ChannelRequest,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
@@ -416,7 +430,7 @@ impl World {
         if status != NtStatus::OBJECT_NAME_NOT_FOUND {
             return Ok(false);
         }
-        let is_kept = self.referee.open(number).is_some_and(|o| o.standing == Standing::Kept);
+        let is_kept = self.referee.open(number).is_some_and(|o| o.standing == Certainty::Kept);
         if is_kept && self.must_wait(&handle) && pending.sent == 1 {
             return Err(format!("persistence: {number} does not come back"));
         }
@@ -437,7 +451,7 @@ impl World {
     fn take_close(
         &mut self,
         id: u32,
-        pending: &Pending,
+        pending: &ChannelRequest,
         handle: u32,
         status: NtStatus,
     ) -> Result<bool, String> {
@@ -452,7 +466,7 @@ impl World {
     fn take_data(
         &mut self,
         id: u32,
-        pending: &Pending,
+        pending: &ChannelRequest,
         status: NtStatus,
         message: &[u8],
     ) -> Result<bool, String> {
@@ -464,22 +478,22 @@ impl World {
         let (Op::Read { cell, .. } | Op::Write { cell, .. }) = pending.op else { return Ok(false) };
         let writes = matches!(pending.op, Op::Write { .. });
         let by = handle.owner(pending.machine);
-        let (file, asked, now) = (handle.file, pending.asked, self.steps);
+        let (file, sent_at, now) = (handle.file, pending.sent_at, self.steps);
         match status {
             NtStatus::SUCCESS if writes => {
                 self.referee.wrote(file, cell, id.into(), now);
                 self.referee.write_own(by, cell, now);
-                self.referee.owe(by, file, asked, &format!("write {id}"));
+                self.referee.expect_break(by, file, sent_at, &format!("write {id}"));
             }
             NtStatus::SUCCESS => {
                 let value = read_value(message).ok_or("a short reply to READ")?;
-                self.referee.read(file, cell, value, asked, now)?;
-                self.referee.keep(by, cell, value, asked);
+                self.referee.read(file, cell, value, sent_at, now)?;
+                self.referee.record_cached(by, cell, value, sent_at);
             }
-            NtStatus::END_OF_FILE if !writes => self.referee.read(file, cell, 0, asked, now)?,
+            NtStatus::END_OF_FILE if !writes => self.referee.read(file, cell, 0, sent_at, now)?,
             NtStatus::FILE_LOCK_CONFLICT => {
                 // The client's own shared lock prevents a write.
-                self.referee.refused_lock(number, cell, asked, writes)?;
+                self.referee.refused_lock(number, cell, sent_at, writes)?;
             }
             // A later channel sequence was received, or another transmission is in flight.
             NtStatus::FILE_NOT_AVAILABLE if writes => {
@@ -487,7 +501,7 @@ impl World {
                 if sequence.is_none_or(|session| session.sequence == 0) {
                     return Ok(false);
                 }
-                if !self.again(id, true) {
+                if !self.schedule_resend(id, true) {
                     self.lose_op(id);
                 }
                 return Ok(true);
@@ -498,30 +512,35 @@ impl World {
         Ok(true)
     }
 
-    fn take_lock(&mut self, id: u32, pending: &Pending, status: NtStatus) -> Result<bool, String> {
+    fn take_lock(
+        &mut self,
+        id: u32,
+        pending: &ChannelRequest,
+        status: NtStatus,
+    ) -> Result<bool, String> {
         let number = pending.op.handle();
         let (Op::Lock { cell, .. } | Op::Unlock { cell, .. }) = pending.op else {
             return Ok(false);
         };
         let locks = matches!(pending.op, Op::Lock { .. });
         let is_repeated = pending.sent > 1;
-        let gone = Standing::Gone(self.steps);
+        let gone = Certainty::Gone(self.steps);
         let left = match status {
             NtStatus::SUCCESS if locks => {
                 self.referee.confirm_lock(number, cell)?;
                 Some(LockStatus::Held)
             }
             NtStatus::SUCCESS => {
-                self.referee.doubt_lock(number, cell, gone);
+                self.referee.mark_lock_uncertain(number, cell, gone);
                 None
             }
             NtStatus::LOCK_NOT_GRANTED if locks => {
-                self.referee.refused_lock(number, cell, pending.asked, false)?;
+                self.referee.refused_lock(number, cell, pending.sent_at, false)?;
                 if is_repeated {
                     // The first response may still arrive.
                     Some(LockStatus::Unknown)
                 } else {
-                    self.referee.doubt_lock(number, cell, gone);
+                    self.referee.mark_lock_uncertain(number, cell, gone);
                     None
                 }
             }
@@ -547,11 +566,11 @@ impl World {
             if key != lease_key(key[0]) {
                 return Err("a notice of an unknown lease".into());
             }
-            self.told_lease(machine, key[0], to, epoch, answers);
+            self.handle_lease_break(machine, key[0], to, epoch, answers);
             return Ok(());
         }
         match self.machines[machine].with_id(file) {
-            Some(handle) => self.told_oplock(machine, handle, file, to),
+            Some(handle) => self.handle_oplock_break(machine, handle, file, to),
             None => drop(self.machines[machine].early.insert(file.volatile, to)),
         }
         Ok(())
@@ -563,39 +582,39 @@ impl World {
         silent
     }
 
-    fn told_oplock(&mut self, machine: usize, handle: u32, file: FileId, level: u8) {
-        self.note(format!("{machine} is told that {handle} goes to level {level}"));
+    fn handle_oplock_break(&mut self, machine: usize, handle: u32, file: FileId, level: u8) {
+        self.note(format!("{machine} receives a break of {handle} to level {level}"));
         let owner = Owner::Handle(handle);
         let to = rights_of_level(level);
         let has = self.referee.cache(owner).map_or(0, |cache| cache.rights);
         if has == rights::READ {
-            self.referee.tell(owner, to, None);
+            self.referee.record_break(owner, to, None);
             return;
         }
-        self.referee.tell(owner, to, Some(self.last_leap));
+        self.referee.record_break(owner, to, Some(self.last_leap));
         if !self.is_silent() {
             let acknowledgment = Acknowledgment::Oplock(file, level);
             self.machines[machine].acknowledgments.push_back(acknowledgment);
         }
     }
 
-    fn told_lease(&mut self, machine: usize, key: u8, to: u8, epoch: u16, answers: bool) {
+    fn handle_lease_break(&mut self, machine: usize, key: u8, to: u8, epoch: u16, answers: bool) {
         let steps = self.steps;
-        self.note(format!("{machine} is told that {key} goes to {to}, {epoch}, {answers}"));
+        self.note(format!("{machine} receives a break of {key} to {to}, {epoch}, {answers}"));
         let known = self.machines[machine].leases.entry(key).or_default();
         let is_v2 = key.is_multiple_of(2);
         if is_v2 && epoch.wrapping_sub(known.epoch).cast_signed() < 0 {
             return;
         }
-        known.told = steps;
+        known.last_break_step = steps;
         if is_v2 {
             known.epoch = epoch;
         }
         let owner = Owner::Key(machine, key);
         if !is_v2 && self.referee.cache(owner).is_some_and(|cache| cache.breaking.is_some()) {
-            self.referee.confuse(owner);
+            self.referee.mark_order_unknown(owner);
         }
-        self.referee.tell(owner, to, answers.then_some(self.last_leap));
+        self.referee.record_break(owner, to, answers.then_some(self.last_leap));
         if answers && !self.is_silent() {
             let keeps = if self.random.percent(15) { 0 } else { to };
             let acknowledgment = Acknowledgment::Lease(key, keeps);

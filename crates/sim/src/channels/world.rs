@@ -8,7 +8,7 @@ use super::{Fault, Plan};
 use crate::environment::{Environment, Troubles};
 use crate::process::Process;
 use crate::random::Random;
-use crate::runner::{Next, Outcome, Runner, Stepped};
+use crate::runner::{FinishedStep, Next, Outcome, Runner};
 use crate::server_side::{ServerSide, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -96,13 +96,13 @@ impl Counts {
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub struct Pending {
+pub struct ChannelRequest {
     /// Its machine.
     pub machine: usize,
     /// The operation.
     pub op: Op,
     /// The step of its first transmission.
-    pub asked: u64,
+    pub sent_at: u64,
     /// The connection of its last transmission.
     pub link: u32,
     /// Number of transmissions.
@@ -110,12 +110,12 @@ pub struct Pending {
     /// Number of earlier operations on its file.
     pub touches: u64,
     /// The response on a connection that the client had given up.
-    pub unheard: Option<Vec<u8>>,
+    pub given_up_reply: Option<Vec<u8>>,
 }
 
 /// The first response to a CREATE with a CreateGuid.
 #[derive(Debug)]
-pub struct Answered {
+pub struct FirstCreateReply {
     /// The resulting open.
     pub handle: HandleNumber,
     /// The message without its header.
@@ -156,13 +156,13 @@ pub struct World {
     pub(super) runner: Runner<ServerSide>,
     pub(super) machines: Vec<Machine>,
     pub(super) links: BTreeMap<u32, Link>,
-    pub(super) pending: BTreeMap<u32, Pending>,
+    pub(super) pending: BTreeMap<u32, ChannelRequest>,
     /// Keys of the sessions' first channels.
     pub(super) keys: BTreeMap<u64, Arc<SigningKey>>,
     /// Acknowledgments in flight: connection, machine, contents.
     pub(super) sent_back: Vec<(u32, usize, Acknowledgment)>,
     /// CREATEs with a CreateGuid that were answered.
-    pub(super) created: BTreeMap<u32, Answered>,
+    pub(super) created: BTreeMap<u32, FirstCreateReply>,
     /// Opens that were used.
     pub(super) used: BTreeSet<HandleNumber>,
     /// Time of the last long advance.
@@ -170,7 +170,7 @@ pub struct World {
     pub(super) touches: BTreeMap<u32, u64>,
     /// Next number of any object.
     pub(super) next: u32,
-    pub(super) asks: bool,
+    pub(super) accepts_requests: bool,
 }
 
 impl World {
@@ -203,7 +203,7 @@ impl World {
             last_leap: 0,
             touches: BTreeMap::new(),
             next: 1,
-            asks: true,
+            accepts_requests: true,
         })
     }
 
@@ -251,13 +251,13 @@ impl World {
     /// Advances until no action is possible without a new request or a long wait.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let end = self.steps + REST_STEPS_MAX;
-        self.asks = false;
+        self.accepts_requests = false;
         while self.advance()? {
             if self.steps > end {
                 return Err("it does not come to rest".into());
             }
         }
-        self.asks = true;
+        self.accepts_requests = true;
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl World {
             }
         }
         for machine in &self.machines {
-            self.add_asks(machine, &mut actions);
+            self.add_requests(machine, &mut actions);
         }
         let nexts = self.runner.nexts(&self.process.environment);
         actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
@@ -325,17 +325,20 @@ impl World {
         actions
     }
 
-    fn add_asks(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
+    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
         let number = machine.number;
         let can_ask = self.ready_links(number).next().is_some();
         if can_ask && !machine.acknowledgments.is_empty() {
             actions.push((5, Action::Acknowledge(number)));
         }
-        if can_ask && self.asks && machine.again.iter().any(|(due, _)| *due <= self.steps) {
+        if can_ask
+            && self.accepts_requests
+            && machine.resend_queue.iter().any(|(due, _)| *due <= self.steps)
+        {
             actions.push((5, Action::Again(number)));
         }
-        let under_way = self.pending.values().filter(|p| p.machine == number).count();
-        if self.asks && (can_ask || machine.session.is_none()) && under_way < 4 {
+        let in_flight = self.pending.values().filter(|p| p.machine == number).count();
+        if self.accepts_requests && (can_ask || machine.session.is_none()) && in_flight < 4 {
             actions.push((6, Action::Ask(number)));
         }
     }
@@ -402,7 +405,7 @@ impl World {
         self.end_step(stepped)
     }
 
-    fn end_step(&mut self, stepped: Stepped<ServerSide>) -> Result<(), String> {
+    fn end_step(&mut self, stepped: FinishedStep<ServerSide>) -> Result<(), String> {
         let Some((number, side)) = stepped else { return Ok(()) };
         match self.links.get_mut(&number) {
             Some(link) if !link.is_cut => {
@@ -436,7 +439,7 @@ pub(super) fn environment(
     let environment = Environment::new(random.fork(), troubles, base, nanos);
     environment.keep_opens_in(journal.clone());
     if plan.fault == Some(Fault::User) {
-        environment.confuse_users();
+        environment.merge_users();
     }
     environment
 }

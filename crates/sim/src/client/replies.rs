@@ -35,7 +35,7 @@ impl Client {
                 return Err(format!("two interim replies: {header:?}"));
             }
             let async_id = Some(header.async_id().0);
-            self.outstanding.insert(id, Outstanding { async_id, ..expected });
+            self.outstanding.insert(id, ExpectedReply { async_id, ..expected });
             return Ok(());
         }
         if expected.async_id.is_some_and(|id| id != header.async_id().0) {
@@ -87,7 +87,7 @@ impl Client {
     }
 
     /// Checks that a request costs one credit and gets what it asked for, at least one, once.
-    fn check_credits(&mut self, header: &Header, expected: &Outstanding) -> Result<(), String> {
+    fn check_credits(&mut self, header: &Header, expected: &ExpectedReply) -> Result<(), String> {
         let due = if expected.async_id.is_some() { 0 } else { expected.credits.max(1) };
         self.credits += u32::from(header.credits);
         let at_limit = self.credits + 2 * u32::from(due) >= CREDITS_MAX;

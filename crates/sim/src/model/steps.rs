@@ -115,7 +115,7 @@ impl State {
         after.extend(match request.op {
             Op::Close { open } => self.close(open, stage, file),
             Op::Dispose { open, delete } => match self.opens.get(&open) {
-                Some(_) => change(self, file, |f| f.is_doomed = delete),
+                Some(_) => change(self, file, |f| f.is_delete_pending = delete),
                 None => refused(self, NtStatus::FILE_DELETED),
             },
             Op::Flush { .. } | Op::Write { .. } => change(self, file, sync),
@@ -221,7 +221,7 @@ impl State {
             if !replace {
                 return refused(self, NtStatus::OBJECT_NAME_COLLISION);
             }
-            if self.is_kept(target) || self.files[&target].is_doomed {
+            if self.is_kept(target) || self.files[&target].is_delete_pending {
                 return refused(self, NtStatus::ACCESS_DENIED);
             }
             state.files.remove(&target);
@@ -245,7 +245,7 @@ impl State {
 
     /// Stage 1 adds the open of a newly created file; stage 2 truncates a replaced file.
     fn create(&self, request: &Request, stage: u8, file: OpId, rules: Rules) -> After {
-        let Op::Create { name, access, disposition, doomed, .. } = request.op else {
+        let Op::Create { name, access, disposition, delete_on_close, .. } = request.op else {
             return Vec::new();
         };
         match (stage, self.named(name)) {
@@ -253,7 +253,7 @@ impl State {
             (0, Some(_)) if disposition == fscc::FILE_CREATE => {
                 refused(self, NtStatus::OBJECT_NAME_COLLISION)
             }
-            (0, Some(_)) if doomed && access & kinds::DELETE == 0 => {
+            (0, Some(_)) if delete_on_close && access & kinds::DELETE == 0 => {
                 refused(self, NtStatus::ACCESS_DENIED)
             }
             (0, Some(found)) => match self.acquire(request, found) {
@@ -286,11 +286,13 @@ impl State {
     }
 
     fn make(&self, request: &Request, name: u8, rules: Rules) -> After {
-        let Op::Create { access, disposition, doomed, .. } = request.op else { return Vec::new() };
+        let Op::Create { access, disposition, delete_on_close, .. } = request.op else {
+            return Vec::new();
+        };
         if !creates(disposition) {
             return refused(self, NtStatus::OBJECT_NAME_NOT_FOUND);
         }
-        if doomed && access & kinds::DELETE == 0 {
+        if delete_on_close && access & kinds::DELETE == 0 {
             return refused(self, NtStatus::ACCESS_DENIED);
         }
         let mut state = self.clone();
@@ -303,10 +305,10 @@ impl State {
     }
 
     fn acquire(&self, request: &Request, file: OpId) -> Result<Self, NtStatus> {
-        let Op::Create { access, share, disposition, doomed, .. } = request.op else {
+        let Op::Create { access, share, disposition, delete_on_close, .. } = request.op else {
             return Err(NtStatus::INVALID_PARAMETER);
         };
-        if self.files.get(&file).is_none_or(|f| f.is_doomed) {
+        if self.files.get(&file).is_none_or(|f| f.is_delete_pending) {
             return Err(NtStatus::DELETE_PENDING);
         }
         // Truncation is a write, which a share mode may prevent.
@@ -315,7 +317,14 @@ impl State {
             return Err(NtStatus::SHARING_VIOLATION);
         }
         let session = request.session;
-        let open = Open { file, session, access, share, dooms: doomed, is_closing: false };
+        let open = Open {
+            file,
+            session,
+            access,
+            share,
+            deletes_on_close: delete_on_close,
+            is_closing: false,
+        };
         let mut state = self.clone();
         state.opens.insert(request.id, open);
         Ok(state)

@@ -25,7 +25,7 @@ impl World {
         let machine = &mut self.machines[number];
         // The server drops a client without state when its lease expires.
         let has_nothing = machine.opens.is_empty() && machine.delegations.is_empty();
-        machine.presence = Presence::Away { is_needed: has_nothing };
+        machine.presence = Presence::Absent { is_needed: has_nothing };
         self.cut_all_of(number);
         for seconds in ABSENCE_SECONDS {
             self.environment.advance(seconds * SECOND);
@@ -52,19 +52,19 @@ impl World {
     }
 
     /// A machine returns, without knowing whether its state still exists.
-    pub(super) fn come_back(&mut self, number: usize) {
-        if let Presence::Away { is_needed } = self.machines[number].presence {
+    pub(super) fn return_from_absence(&mut self, number: usize) {
+        if let Presence::Absent { is_needed } = self.machines[number].presence {
             self.note(|| format!("{number} is back"));
             self.machines[number].presence = Presence::Unsure { is_needed };
         }
     }
 
     /// Absent machines lose their state if this operation conflicts with it.
-    pub(super) fn need(&mut self, asks: usize, op: Op) {
+    pub(super) fn need(&mut self, requester: usize, op: Op) {
         let Op::Open { file, writes, .. } = op else { return };
-        for machine in self.machines.iter_mut().filter(|machine| machine.number != asks) {
+        for machine in self.machines.iter_mut().filter(|machine| machine.number != requester) {
             let is_in_the_way = machine.has_against(file, writes);
-            if let Presence::Away { is_needed } | Presence::Unsure { is_needed } =
+            if let Presence::Absent { is_needed } | Presence::Unsure { is_needed } =
                 &mut machine.presence
             {
                 *is_needed |= is_in_the_way;
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// A machine learns that its session still exists.
-    pub(super) fn found_again(&mut self, number: usize) {
+    pub(super) fn session_still_exists(&mut self, number: usize) {
         let presence = std::mem::replace(&mut self.machines[number].presence, Presence::Here);
         if presence != Presence::Here {
             self.counts.kept += 1;

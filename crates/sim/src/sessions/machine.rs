@@ -25,7 +25,7 @@ pub enum Op {
     /// Closes an open.
     Close { file: u8, number: u32, state_id: StateId },
     /// Returns a delegation.
-    GiveBack { file: u8, state_id: StateId },
+    ReturnDelegation { file: u8, state_id: StateId },
     /// Renews the lease.
     Renew,
     /// RECLAIM_COMPLETE without anything to reclaim.
@@ -41,7 +41,7 @@ impl Op {
 
 /// A request in flight.
 #[derive(Clone, Debug)]
-pub struct UnderWay {
+pub struct SlotRequest {
     /// The request.
     pub op: Op,
     /// Transaction id.
@@ -53,9 +53,9 @@ pub struct UnderWay {
     /// The step of its first transmission.
     pub since: u64,
     /// The earliest step of its retransmission.
-    pub again: Option<u64>,
+    pub resend_at: Option<u64>,
     /// The reply, if the machine repeats an answered request.
-    pub heard: Option<Bytes>,
+    pub replayed_reply: Option<Bytes>,
 }
 
 /// A slot, as its machine knows it.
@@ -64,9 +64,9 @@ pub struct Slot {
     /// Sequence id of the latest request.
     pub sequence: u32,
     /// The request in flight.
-    pub under_way: Option<UnderWay>,
+    pub in_flight: Option<SlotRequest>,
     /// The latest answered request, and its reply.
-    pub last: Option<(UnderWay, Bytes)>,
+    pub last: Option<(SlotRequest, Bytes)>,
 }
 
 /// An open of a shared file.
@@ -90,7 +90,7 @@ pub struct Delegation {
     /// State id of the delegation.
     pub state_id: StateId,
     /// The server has recalled it.
-    pub is_asked: bool,
+    pub is_recalled: bool,
 }
 
 /// Presence of a machine.
@@ -99,13 +99,13 @@ pub enum Presence {
     /// Present, within its lease.
     Here,
     /// Absent, for longer than its lease.
-    Away {
+    Absent {
         /// Another client needs its state, or it has none.
         is_needed: bool,
     },
     /// Back, without knowing whether its session still exists.
     Unsure {
-        /// See [`Presence::Away`].
+        /// See [`Presence::Absent`].
         is_needed: bool,
     },
 }
@@ -140,7 +140,7 @@ pub struct Machine {
     /// Its delegations.
     pub delegations: BTreeMap<[u8; 12], Delegation>,
     /// Its former delegations.
-    pub given_back: BTreeSet<[u8; 12]>,
+    pub returned: BTreeSet<[u8; 12]>,
     /// Sequence id of the latest callback per slot.
     pub callbacks: [u32; CALLBACK_SLOTS],
     /// The server reported that its callback path is down.
@@ -166,7 +166,7 @@ impl Machine {
             done: 0,
             opens: BTreeMap::new(),
             delegations: BTreeMap::new(),
-            given_back: BTreeSet::new(),
+            returned: BTreeSet::new(),
             callbacks: [0; CALLBACK_SLOTS],
             is_deaf: false,
             spoke_at: 0,
@@ -175,14 +175,15 @@ impl Machine {
 
     /// True if it can send requests.
     pub fn is_in_session(&self) -> bool {
-        self.session.is_some() && !matches!(self.presence, Presence::Away { .. })
+        self.session.is_some() && !matches!(self.presence, Presence::Absent { .. })
     }
 
     /// True if it has a delegation that another client's open of this file must recall. A
     /// delegation whose return is in flight counts, because the open may overtake the return.
     pub fn has_against(&self, file: u8, writes: bool) -> bool {
-        let returns = |of: &UnderWay| matches!(of.op, Op::GiveBack { file: at, .. } if at == file);
-        let is_returning = self.under_way().any(|(_, one)| returns(one));
+        let returns =
+            |of: &SlotRequest| matches!(of.op, Op::ReturnDelegation { file: at, .. } if at == file);
+        let is_returning = self.in_flight().any(|(_, one)| returns(one));
         let has = |one: &Delegation| one.file == file && (one.writes || writes);
         is_returning || self.delegations.values().any(has)
     }
@@ -193,37 +194,37 @@ impl Machine {
         if self.slots.len() < count {
             self.slots.resize_with(count, Slot::default);
         }
-        let free = self.slots[..count].iter().position(|slot| slot.under_way.is_none())?;
+        let free = self.slots[..count].iter().position(|slot| slot.in_flight.is_none())?;
         u32::try_from(free).ok()
     }
 
     /// The highest slot id in use, including this one.
     pub fn highest(&self, at: u32) -> u32 {
-        let used = self.slots.iter().rposition(|slot| slot.under_way.is_some()).unwrap_or(0);
+        let used = self.slots.iter().rposition(|slot| slot.in_flight.is_some()).unwrap_or(0);
         at.max(u32::try_from(used).unwrap_or(u32::MAX))
     }
 
     /// All requests in flight, with their slots.
-    pub fn under_way(&self) -> impl Iterator<Item = (u32, &UnderWay)> {
+    pub fn in_flight(&self) -> impl Iterator<Item = (u32, &SlotRequest)> {
         let slots = (0..).zip(&self.slots);
-        slots.filter_map(|(at, slot)| Some((at, slot.under_way.as_ref()?)))
+        slots.filter_map(|(at, slot)| Some((at, slot.in_flight.as_ref()?)))
     }
 
     /// Requests whose retransmission is due in this step.
     pub fn waits_to_send(&self, step: u64) -> impl Iterator<Item = u32> + '_ {
-        let is_due = move |one: &UnderWay| one.again.is_some_and(|due| due <= step);
-        self.under_way().filter(move |(_, one)| is_due(one)).map(|(at, _)| at)
+        let is_due = move |one: &SlotRequest| one.resend_at.is_some_and(|due| due <= step);
+        self.in_flight().filter(move |(_, one)| is_due(one)).map(|(at, _)| at)
     }
 
     /// A recalled delegation that is not returned yet.
-    pub fn asked_back(&self) -> Option<Delegation> {
-        self.delegations.values().find(|one| one.is_asked).copied()
+    pub fn recalled_delegation(&self) -> Option<Delegation> {
+        self.delegations.values().find(|one| one.is_recalled).copied()
     }
 
     /// The reply to a request of this step reports the number of usable slots.
     ///
     /// A request from before the last reduction may report an older number.
-    pub fn hear_slots(&mut self, highest: u32, since: u64, now: u64) {
+    pub fn handle_slots(&mut self, highest: u32, since: u64, now: u64) {
         let count = highest + 1;
         if count < self.slots_max {
             self.slots_max = count;

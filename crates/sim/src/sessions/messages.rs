@@ -118,8 +118,8 @@ fn open_args<'a>(owner: &'a [u8], access: u32, how: OpenHow<'a>, name: &'a [u8])
 
 /// Encodes the request of a slot; `highest` is the highest slot id in use.
 pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, highest: u32) -> Bytes {
-    let Some(under_way) = &slot.under_way else { return Bytes::new() };
-    let op = under_way.op;
+    let Some(in_flight) = &slot.in_flight else { return Bytes::new() };
+    let op = in_flight.op;
     let sequence = SequenceArgs {
         session_id,
         sequence_id: slot.sequence,
@@ -132,7 +132,7 @@ pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, high
     let mut all = match op {
         Op::Make(_) | Op::Remove(_) | Op::Rename(..) | Op::List => walk(sequence, own),
         Op::Open { .. } => walk(sequence, &[SHARE]),
-        Op::Close { .. } | Op::GiveBack { .. } => walk(sequence, &[SHARE]),
+        Op::Close { .. } | Op::ReturnDelegation { .. } => walk(sequence, &[SHARE]),
         Op::Renew | Op::Complete => vec![Operation::Sequence(sequence)],
     };
     let (first, second, owner);
@@ -172,7 +172,7 @@ pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, high
             all.push(Operation::Lookup(LookupArgs { name: first.as_bytes() }));
             all.push(Operation::Close(CloseArgs { sequence_id: 0, state_id }));
         }
-        Op::GiveBack { file, state_id } => {
+        Op::ReturnDelegation { file, state_id } => {
             first = shared_file(file);
             all.push(Operation::Lookup(LookupArgs { name: first.as_bytes() }));
             all.push(Operation::DelegReturn(DelegReturnArgs { state_id }));
@@ -182,7 +182,7 @@ pub fn request(machine: usize, session_id: SessionId, at: u32, slot: &Slot, high
         }
         Op::Renew => {}
     }
-    record(under_way.xid, &all)
+    record(in_flight.xid, &all)
 }
 
 /// Encodes the reply to a callback from the result of `take` for each operation. `None` if the

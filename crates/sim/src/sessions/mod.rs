@@ -7,11 +7,11 @@
 //! quiesces, and the server's state is compared with the clients' knowledge.
 
 mod absence;
-mod asks;
 mod machine;
 pub(crate) mod messages;
+mod quiescence;
 pub(crate) mod replies;
-mod rest;
+mod requests;
 pub(crate) mod side;
 pub(crate) mod world;
 
@@ -23,13 +23,13 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A retransmission is sent as a new request.
-    Again,
+    ResendAsNew,
     /// Machines use more slots than the server permits.
     Slots,
     /// Machines ignore a lost backchannel.
     Deaf,
     /// A machine returns a delegation, but continues to use it.
-    GiveBack,
+    UseReturnedDelegation,
     /// A machine that lost its session continues to use its state.
     Hold,
 }
@@ -93,7 +93,7 @@ pub struct Counts {
     /// Cut connections.
     pub cut: u64,
     /// Retransmissions of unanswered requests.
-    pub again: u64,
+    pub retransmitted: u64,
     /// Retransmissions that met the request in progress.
     pub busy: u64,
     /// Retransmissions of answered requests.
@@ -133,7 +133,7 @@ impl Counts {
         [
             ("answered", self.answered),
             ("cut", self.cut),
-            ("again", self.again),
+            ("again", self.retransmitted),
             ("busy", self.busy),
             ("replayed", self.replayed),
             ("uncached", self.uncached),
@@ -156,7 +156,7 @@ impl Counts {
     pub fn add(&mut self, other: &Self) {
         self.answered += other.answered;
         self.cut += other.cut;
-        self.again += other.again;
+        self.retransmitted += other.retransmitted;
         self.busy += other.busy;
         self.replayed += other.replayed;
         self.uncached += other.uncached;

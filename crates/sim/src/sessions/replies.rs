@@ -1,8 +1,8 @@
 //! Checks the replies and callbacks that machines receive.
 
-use super::machine::{Delegation, Machine, NAMES, Op, Open, Presence, UnderWay};
+use super::machine::{Delegation, Machine, NAMES, Op, Open, Presence, SlotRequest};
 use super::messages;
-use super::world::{Standing, World};
+use super::world::{LinkState, World};
 use bytes::Bytes;
 use std::fmt::Debug;
 use wire::nfs::callback::{Callback, CallbackCompound, CbSequenceArgs};
@@ -52,8 +52,8 @@ impl World {
                     return self.bound(number, &results);
                 }
                 match standing {
-                    Standing::Introduces => self.introduced(number, &results),
-                    Standing::Begins => self.begun(number, &results),
+                    LinkState::Introduces => self.introduced(number, &results),
+                    LinkState::Begins => self.begun(number, &results),
                     _ => self.answered(machine, number, reply.xid, &results),
                 }
             }
@@ -66,7 +66,7 @@ impl World {
             results.succeed(OperationNumber::EXCHANGE_ID).map_err(unreadable)?;
         let record = messages::new_session(result.client_id, result.sequence_id, self.plan.slots);
         if let Some(link) = self.links.get_mut(&number) {
-            link.standing = Standing::Begins;
+            link.standing = LinkState::Begins;
             link.on_the_way.push_back(record);
         }
         Ok(())
@@ -79,12 +79,12 @@ impl World {
         let Some(link) = self.links.get_mut(&number) else { return Ok(()) };
         // The machine sent a later EXCHANGE_ID on a connection that was lost.
         if matches!(result, Err(NoResult::Failed(NfsStatus::STALE_CLIENTID))) {
-            link.standing = Standing::Introduces;
+            link.standing = LinkState::Introduces;
             link.on_the_way.push_back(messages::introduction(link.machine));
             return Ok(());
         }
         let result = result.map_err(unreadable)?;
-        link.standing = Standing::Ready;
+        link.standing = LinkState::Ready;
         let machine = link.machine;
         self.machines[machine].session = Some(result.session_id);
         self.machines[machine].slots_max = result.fore_channel.requests_max;
@@ -104,7 +104,7 @@ impl World {
             }
             result => result.map_err(unreadable)?,
         };
-        (link.standing, link.binding) = (Standing::Ready, None);
+        (link.standing, link.binding) = (LinkState::Ready, None);
         if Some(result.session_id) != self.machines[link.machine].session {
             return Err("sessions: another one was bound".into());
         }
@@ -119,8 +119,9 @@ impl World {
         xid: u32,
         results: &Bytes,
     ) -> Result<(), String> {
-        let is_it = |one: &UnderWay| one.xid == xid && one.link == link && one.again.is_none();
-        let found = self.machines[machine].under_way().find(|(_, one)| is_it(one));
+        let is_it =
+            |one: &SlotRequest| one.xid == xid && one.link == link && one.resend_at.is_none();
+        let found = self.machines[machine].in_flight().find(|(_, one)| is_it(one));
         let Some((at, one)) = found else {
             return Err(format!("answers: {xid} by {link} was not asked for"));
         };
@@ -134,15 +135,15 @@ impl World {
                 self.counts.busy += 1;
                 let later = steps + self.random.next() % BUSY_STEPS;
                 let slot = &mut self.machines[machine].slots[at as usize];
-                if let Some(under_way) = &mut slot.under_way {
-                    under_way.again = Some(later);
+                if let Some(in_flight) = &mut slot.in_flight {
+                    in_flight.resend_at = Some(later);
                 }
                 return Ok(());
             }
             Err(NoResult::Failed(NfsStatus::BADSESSION)) => return self.lose(machine),
             Err(other) => return Err(format!("sessions: {:?} is answered {other:?}", one.op)),
         };
-        self.found_again(machine);
+        self.session_still_exists(machine);
         let of_it = &mut self.machines[machine];
         let slot = &of_it.slots[at as usize];
         let wanted = (of_it.session, at, slot.sequence);
@@ -154,15 +155,15 @@ impl World {
             return Err(format!("slots: {at} of {highest} and {target}"));
         }
         let before = of_it.slots_max;
-        of_it.hear_slots(target, one.since, steps);
+        of_it.handle_slots(target, one.since, steps);
         self.counts.fewer += u64::from(of_it.slots_max < before);
-        self.hear_flags(machine, sequence.status_flags)?;
+        self.handle_flags(machine, sequence.status_flags)?;
         if rest.status == NfsStatus::RETRY_UNCACHED_REP {
-            if one.op.is_kept() || (one.sent == 1 && one.heard.is_none()) {
+            if one.op.is_kept() || (one.sent == 1 && one.replayed_reply.is_none()) {
                 return Err(format!("once: nothing was kept of {:?}", one.op));
             }
             self.counts.uncached += 1;
-        } else if let Some(heard) = &one.heard {
+        } else if let Some(heard) = &one.replayed_reply {
             if heard != results {
                 return Err(format!("once: {:?} is answered otherwise", one.op));
             }
@@ -173,11 +174,11 @@ impl World {
         self.check_together()
     }
 
-    fn hear_flags(&mut self, machine: usize, flags: SequenceStatusFlags) -> Result<(), String> {
+    fn handle_flags(&mut self, machine: usize, flags: SequenceStatusFlags) -> Result<(), String> {
         let down =
             SequenceStatusFlags::CB_PATH_DOWN.0 | SequenceStatusFlags::CB_PATH_DOWN_SESSION.0;
         if flags.0 & !down != 0 {
-            return Err(format!("sessions: {machine} is told {flags:?}"));
+            return Err(format!("sessions: {machine} received {flags:?}"));
         }
         if flags.0 != 0 && !self.machines[machine].is_deaf {
             self.machines[machine].is_deaf = true;
@@ -190,12 +191,12 @@ impl World {
     fn end_request(&mut self, machine: usize, at: u32, results: &Bytes) {
         let of_it = &mut self.machines[machine];
         let slot = &mut of_it.slots[at as usize];
-        if let Some(one) = slot.under_way.take() {
-            if one.heard.is_none() {
+        if let Some(one) = slot.in_flight.take() {
+            if one.replayed_reply.is_none() {
                 self.counts.answered += 1;
                 of_it.done += 1;
             }
-            let one = UnderWay { heard: None, ..one };
+            let one = SlotRequest { replayed_reply: None, ..one };
             slot.last = Some((one, results.clone()));
         }
     }
@@ -204,7 +205,7 @@ impl World {
     fn take(
         &mut self,
         machine: usize,
-        one: &UnderWay,
+        one: &SlotRequest,
         mut results: CompoundResults<'_>,
     ) -> Result<(), String> {
         let status = results.status;
@@ -241,8 +242,8 @@ impl World {
                     OpenDelegation::Write(delegation) => (true, delegation.state_id),
                     _ => return Ok(()),
                 };
-                if !of_it.given_back.contains(&state_id.other) {
-                    let delegation = Delegation { file, writes, state_id, is_asked: false };
+                if !of_it.returned.contains(&state_id.other) {
+                    let delegation = Delegation { file, writes, state_id, is_recalled: false };
                     of_it.delegations.entry(state_id.other).or_insert(delegation);
                     self.counts.delegated += 1;
                     self.note(|| format!("{machine} has {delegation:?}"));
@@ -255,7 +256,7 @@ impl World {
                 of_it.check_listed(&names, one.since)?;
             }
             Op::Complete => of_it.is_complete = true,
-            Op::Close { .. } | Op::GiveBack { .. } | Op::Renew => {}
+            Op::Close { .. } | Op::ReturnDelegation { .. } | Op::Renew => {}
         }
         Ok(())
     }
@@ -316,13 +317,13 @@ impl World {
                 return Err(NfsStatus::NOTSUPP);
             };
             if let Some(delegation) = of_it.delegations.get_mut(&args.state_id.other) {
-                delegation.is_asked = true;
+                delegation.is_recalled = true;
                 recalled = Some(*delegation);
                 return Ok(());
             }
-            let opens = of_it.slots.iter().filter_map(|slot| slot.under_way.as_ref());
+            let opens = of_it.slots.iter().filter_map(|slot| slot.in_flight.as_ref());
             early = opens.into_iter().any(|one| matches!(one.op, Op::Open { .. }));
-            if of_it.given_back.contains(&args.state_id.other) {
+            if of_it.returned.contains(&args.state_id.other) {
                 return Err(NfsStatus::BAD_STATEID);
             }
             if !early {

@@ -100,6 +100,6 @@ impl Side {
 }
 
 /// Description of a failed set-up.
-pub fn told(why: FsError) -> String {
+pub fn describe_error(why: FsError) -> String {
     format!("set-up: {why}")
 }

@@ -1,12 +1,12 @@
 //! The world of a run: machines, connections, the server, and the choice of the next action.
 
-use super::machine::{Machine, Op, Presence, Slot, UnderWay};
+use super::machine::{Machine, Op, Presence, Slot, SlotRequest};
 use super::messages;
-use super::side::{Side, Step, told};
+use super::side::{Side, Step, describe_error};
 use super::{Counts, Fault, Plan};
 use crate::environment::{Environment, Troubles};
 use crate::random::Random;
-use crate::runner::{Next, Outcome, Runner, Stepped};
+use crate::runner::{FinishedStep, Next, Outcome, Runner};
 use bytes::Bytes;
 use files::{Files, Volume, VolumeId, VolumeOptions};
 use nfs::{Config, Conn, ConnFacts, Export, ExportTerms, HostFilter, HostVerdict, Server, Squash};
@@ -31,7 +31,7 @@ const LOG_MAX: usize = 2000;
 
 /// State of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum LinkState {
     /// EXCHANGE_ID is in flight.
     Introduces,
     /// CREATE_SESSION is in flight.
@@ -46,8 +46,8 @@ pub enum Standing {
 pub struct Link {
     /// Its machine.
     pub machine: usize,
-    /// State; see [`Standing`].
-    pub standing: Standing,
+    /// State; see [`LinkState`].
+    pub standing: LinkState,
     /// The machine has lost it.
     pub is_cut: bool,
     /// Transaction id of its BIND_CONN_TO_SESSION.
@@ -63,7 +63,7 @@ pub struct Link {
 enum Action {
     Ask(usize),
     Again(usize),
-    GiveBack(usize),
+    ReturnDelegation(usize),
     Rebind(usize),
     Connect(usize),
     Return(usize),
@@ -77,9 +77,9 @@ enum Action {
 
 /// Admits all hosts.
 #[derive(Debug)]
-pub(crate) struct Anyone;
+pub(crate) struct AllowAllHosts;
 
-impl HostFilter for Anyone {
+impl HostFilter for AllowAllHosts {
     fn verdict(&self, _: IpAddr) -> HostVerdict {
         HostVerdict::Admitted
     }
@@ -103,7 +103,7 @@ pub struct World {
     pub(super) links: BTreeMap<u32, Link>,
     runner: Runner<Side>,
     next: u32,
-    asks: bool,
+    accepts_requests: bool,
 }
 
 impl World {
@@ -115,7 +115,7 @@ impl World {
         let troubles = Troubles { park, would_block, fail: 0, creates_wait };
         let environment = Environment::new(random.fork(), troubles, base, 0);
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), environment.clone()));
-        make_tree(&vfs, &plan).map_err(told)?;
+        make_tree(&vfs, &plan).map_err(describe_error)?;
         let volume = Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() });
         let export = Export {
             id: VolumeId(7),
@@ -127,7 +127,7 @@ impl World {
                 anonymous: (65_534, 65_534),
             },
             clients: Vec::new(),
-            hosts: Arc::new(Anyone),
+            hosts: Arc::new(AllowAllHosts),
             tls_required: false,
             reserved_ports: false,
             is_stable: true,
@@ -155,7 +155,7 @@ impl World {
             links: BTreeMap::new(),
             runner: Runner::default(),
             next: 10,
-            asks: false,
+            accepts_requests: false,
         })
     }
 
@@ -168,7 +168,7 @@ impl World {
             self.connect(machine);
         }
         self.settle()?;
-        self.asks = true;
+        self.accepts_requests = true;
         while self.steps < self.plan.steps {
             self.trouble();
             let is_to_rest = self.random.next() % 10_000 < u64::from(self.plan.rests);
@@ -200,7 +200,7 @@ impl World {
         let side = Side::new(Conn::new(self.server.clone(), facts));
         let mut link = Link {
             machine,
-            standing: Standing::Ready,
+            standing: LinkState::Ready,
             is_cut: false,
             binding: None,
             on_the_way: VecDeque::new(),
@@ -208,7 +208,7 @@ impl World {
             weights: [(); 3].map(|()| self.random.pick(&[1, 10, 10, 30])),
         };
         if self.machines[machine].session.is_none() {
-            link.standing = Standing::Introduces;
+            link.standing = LinkState::Introduces;
             link.on_the_way.push_back(messages::introduction(machine));
         }
         self.links.insert(number, link);
@@ -230,7 +230,7 @@ impl World {
         let wishes: &[_] =
             if machine.is_deaf { &[Back, BackOrBoth] } else { &[Fore, Back, ForeOrBoth] };
         let direction = self.random.pick(wishes);
-        link.standing = Standing::Binds;
+        link.standing = LinkState::Binds;
         link.binding = Some(xid);
         link.on_the_way.push_back(messages::binding(xid, session, direction));
         self.counts.bound += 1;
@@ -240,13 +240,13 @@ impl World {
     /// Advances until no action is possible without a new request.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         let end = self.steps + REST_STEPS_MAX;
-        let asks = std::mem::replace(&mut self.asks, false);
+        let accepts_requests = std::mem::replace(&mut self.accepts_requests, false);
         while self.advance()? {
             if self.steps > end {
                 return Err("rest: it does not come to it".into());
             }
         }
-        self.asks = asks;
+        self.accepts_requests = accepts_requests;
         Ok(())
     }
 
@@ -263,7 +263,7 @@ impl World {
         match actions[at].1 {
             Action::Ask(machine) => self.ask(machine),
             Action::Again(machine) => self.send_again(machine),
-            Action::GiveBack(machine) => self.give_back(machine),
+            Action::ReturnDelegation(machine) => self.return_recalled(machine),
             Action::Rebind(machine) => {
                 if let Some(link) = self.pick_link(machine) {
                     self.bind(link);
@@ -271,7 +271,7 @@ impl World {
                 }
             }
             Action::Connect(machine) => self.connect(machine),
-            Action::Return(machine) => self.come_back(machine),
+            Action::Return(machine) => self.return_from_absence(machine),
             Action::Deliver(link) => {
                 if let Some(Link { on_the_way, side: Some(side), .. }) = self.links.get_mut(&link) {
                     side.input.extend(on_the_way.pop_front());
@@ -310,7 +310,7 @@ impl World {
             }
         }
         for machine in &self.machines {
-            self.add_asks(machine, &mut actions);
+            self.add_requests(machine, &mut actions);
         }
         let nexts = self.runner.nexts(&self.environment);
         actions.extend(nexts.into_iter().map(|(weight, next)| (weight, Action::GoOn(next))));
@@ -320,16 +320,16 @@ impl World {
         actions
     }
 
-    fn add_asks(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
+    fn add_requests(&self, machine: &Machine, actions: &mut Vec<(u32, Action)>) {
         let number = machine.number;
-        if matches!(machine.presence, Presence::Away { .. }) {
-            actions.extend(self.asks.then_some((1, Action::Return(number))));
+        if matches!(machine.presence, Presence::Absent { .. }) {
+            actions.extend(self.accepts_requests.then_some((1, Action::Return(number))));
             return;
         }
         let links = self.links.values().filter(|l| l.machine == number && !l.is_cut).count();
         if links == 0 {
             actions.push((10, Action::Connect(number)));
-        } else if self.asks && links < LINKS_MAX && machine.session.is_some() {
+        } else if self.accepts_requests && links < LINKS_MAX && machine.session.is_some() {
             actions.push((1, Action::Connect(number)));
         }
         let is_deaf = machine.is_deaf && self.plan.fault != Some(Fault::Deaf);
@@ -342,23 +342,23 @@ impl World {
         if machine.waits_to_send(self.due()).next().is_some() {
             actions.push((5, Action::Again(number)));
         }
-        if machine.asked_back().is_some() {
-            actions.push((3, Action::GiveBack(number)));
+        if machine.recalled_delegation().is_some() {
+            actions.push((3, Action::ReturnDelegation(number)));
         }
-        if self.asks && machine.is_complete {
+        if self.accepts_requests && machine.is_complete {
             actions.push((6, Action::Ask(number)));
         }
     }
 
     /// The step up to which retransmissions are due; while quiescing, all are.
     pub(super) fn due(&self) -> u64 {
-        if self.asks { self.steps } else { u64::MAX }
+        if self.accepts_requests { self.steps } else { u64::MAX }
     }
 
     /// The connections on which a machine can send requests.
     fn ready_links(&self, machine: usize) -> impl Iterator<Item = u32> + '_ {
         let is_ready = move |link: &Link| {
-            link.machine == machine && !link.is_cut && link.standing == Standing::Ready
+            link.machine == machine && !link.is_cut && link.standing == LinkState::Ready
         };
         self.links.iter().filter(move |(_, link)| is_ready(link)).map(|(number, _)| *number)
     }
@@ -387,14 +387,14 @@ impl World {
         let Some(at) = of_it.free_slot() else { return };
         let slot = &mut of_it.slots[at as usize];
         slot.sequence += 1;
-        slot.under_way = Some(UnderWay {
+        slot.in_flight = Some(SlotRequest {
             op,
             xid,
             sent: 0,
             link: 0,
             since: self.steps,
-            again: Some(0),
-            heard: None,
+            resend_at: Some(0),
+            replayed_reply: None,
         });
         slot.last = None;
         self.send(machine, at);
@@ -403,22 +403,22 @@ impl World {
     /// Transmits or retransmits the request of a slot on any connection.
     pub(super) fn send(&mut self, machine: usize, at: u32) {
         let Some(link) = self.pick_link(machine) else { return };
-        let is_confused = self.plan.fault == Some(Fault::Again);
+        let is_confused = self.plan.fault == Some(Fault::ResendAsNew);
         let now = self.environment.nanos();
         let of_it = &mut self.machines[machine];
         let Some(session) = of_it.session else { return };
         of_it.spoke_at = now;
-        let Slot { sequence, under_way: Some(under_way), .. } = &mut of_it.slots[at as usize]
+        let Slot { sequence, in_flight: Some(in_flight), .. } = &mut of_it.slots[at as usize]
         else {
             return;
         };
-        if under_way.sent > 0 && under_way.heard.is_none() && is_confused {
+        if in_flight.sent > 0 && in_flight.replayed_reply.is_none() && is_confused {
             *sequence += 1;
         }
-        under_way.sent += 1;
-        under_way.link = link;
-        under_way.again = None;
-        let (op, sent, sequence) = (under_way.op, under_way.sent, *sequence);
+        in_flight.sent += 1;
+        in_flight.link = link;
+        in_flight.resend_at = None;
+        let (op, sent, sequence) = (in_flight.op, in_flight.sent, *sequence);
         let highest = of_it.highest(at);
         let slot = &of_it.slots[at as usize];
         let record = messages::request(machine, session, at, slot, highest);
@@ -440,10 +440,10 @@ impl World {
             side.output.clear();
         }
         for slot in &mut self.machines[machine].slots {
-            let Some(under_way) = slot.under_way.as_mut().filter(|one| one.link == number) else {
+            let Some(in_flight) = slot.in_flight.as_mut().filter(|one| one.link == number) else {
                 continue;
             };
-            under_way.again = Some(now + self.random.next() % 20);
+            in_flight.resend_at = Some(now + self.random.next() % 20);
         }
         self.counts.cut += 1;
         self.note(|| format!("{number} is cut"));
@@ -469,7 +469,7 @@ impl World {
         Ok(())
     }
 
-    fn end_step(&mut self, stepped: Stepped<Side>) {
+    fn end_step(&mut self, stepped: FinishedStep<Side>) {
         let Some((number, mut side)) = stepped else { return };
         let Some(link) = self.links.get_mut(&number) else { return };
         if link.is_cut {

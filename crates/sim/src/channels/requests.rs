@@ -3,11 +3,11 @@
 use super::Fault;
 use super::link::{Flaw, Purpose, Role};
 use super::machine::{
-    Acknowledgment, CELLS, CacheWish, DurableWish, ENTRIES, Handle, LockStatus, Op, Status,
-    lease_key,
+    Acknowledgment, CELLS, ENTRIES, Handle, LockStatus, Op, RequestedCache, RequestedDurability,
+    Status, lease_key,
 };
-use super::referee::{OpenFact, Owner, Standing, kinds};
-use super::world::{Pending, World};
+use super::referee::{Certainty, OpenFact, Owner, kinds};
+use super::world::{ChannelRequest, World};
 use crate::messages;
 use wire::smb::{Command, FileId};
 
@@ -54,14 +54,14 @@ impl World {
         match self.random.below(12) {
             0 => {
                 self.note(format!("{machine} logs off by {link}"));
-                self.end_session_soon(machine, Standing::Kept);
+                self.end_session_soon(machine, Certainty::Kept);
                 self.send_plain(link, Command::LOGOFF, Purpose::LogOff);
             }
             1 | 2 if !self.links[&link].is_renewing() => {
                 let good = self.random.percent(85);
                 self.note(format!("{machine} authenticates anew by {link}, {good}"));
                 if !good {
-                    self.end_session_soon(machine, Standing::Possible);
+                    self.end_session_soon(machine, Certainty::Possible);
                 }
                 if let Some(link) = self.links.get_mut(&link) {
                     link.renew(Purpose::RenewBegin(good));
@@ -99,7 +99,7 @@ impl World {
     /// Chooses a file operation.
     fn choose(&mut self, machine: usize) -> Option<Op> {
         let away: Vec<u32> =
-            self.machines[machine].with_status(Status::Away).map(|h| h.number).collect();
+            self.machines[machine].with_status(Status::Absent).map(|h| h.number).collect();
         if !away.is_empty() && self.random.percent(25) {
             return Some(Op::Reconnect { handle: self.random.pick(&away) });
         }
@@ -163,7 +163,7 @@ impl World {
         let worth: Vec<(usize, u32)> = others
             .flat_map(|m| m.handles.values().map(move |h| (m, h)))
             .filter(|(m, h)| {
-                let is_theirs = m.user != user || matches!(h.cache, CacheWish::Lease(..));
+                let is_theirs = m.user != user || matches!(h.cache, RequestedCache::Lease(..));
                 h.is_durable && is_theirs && h.id.persistent != 0
             })
             .map(|(m, h)| (m.number, h.number))
@@ -177,10 +177,11 @@ impl World {
 
     fn make_handle(&mut self, machine: usize) -> Op {
         let (number, entry) = (self.number(), self.next);
-        let handle = self.machines[machine].wish(number, entry, self.plan.files, &mut self.random);
+        let handle =
+            self.machines[machine].draw_open(number, entry, self.plan.files, &mut self.random);
         let owner = handle.owner(machine);
         let Handle { file, access, share, .. } = handle;
-        let standing = Standing::Possible;
+        let standing = Certainty::Possible;
         self.referee.ask_open(number, OpenFact { file, owner, access, share, standing });
         self.machines[machine].handles.insert(number, handle);
         Op::Create { handle: number }
@@ -196,7 +197,7 @@ impl World {
             Op::Close { .. } => self.begin_close(machine, handle),
             Op::Lock { cell, exclusive, .. } => self.referee.ask_lock(handle, cell, exclusive),
             Op::Unlock { cell, .. } => {
-                self.referee.doubt_lock(handle, cell, Standing::Possible);
+                self.referee.mark_lock_uncertain(handle, cell, Certainty::Possible);
             }
             Op::Reconnect { .. } => self.set_status(machine, handle, Status::Returning),
             Op::Write { cell, .. } => {
@@ -208,8 +209,9 @@ impl World {
         }
         let file = self.file_of(op);
         let touches = *self.touches.entry(file).and_modify(|n| *n += 1).or_default();
-        let (asked, link) = (self.steps, 0);
-        let pending = Pending { machine, op, asked, link, sent: 0, touches, unheard: None };
+        let (sent_at, link) = (self.steps, 0);
+        let pending =
+            ChannelRequest { machine, op, sent_at, link, sent: 0, touches, given_up_reply: None };
         self.pending.insert(number, pending);
         let shown = self.machines[machine]
             .handles
@@ -221,12 +223,12 @@ impl World {
 
     fn begin_close(&mut self, machine: usize, handle: u32) {
         self.set_status(machine, handle, Status::Closing);
-        self.referee.doubt(handle, Standing::Possible);
-        self.referee.forget(Owner::Handle(handle));
-        if let CacheWish::Lease(key, _) = self.machines[machine].handles[&handle].cache
+        self.referee.mark_uncertain(handle, Certainty::Possible);
+        self.referee.drop_cache(Owner::Handle(handle));
+        if let RequestedCache::Lease(key, _) = self.machines[machine].handles[&handle].cache
             && !self.machines[machine].uses_key(key)
         {
-            self.referee.distrust(Owner::Key(machine, key));
+            self.referee.invalidate_cache(Owner::Key(machine, key));
         }
     }
 
@@ -242,9 +244,11 @@ impl World {
 
     /// Sends a request on one of its session's channels.
     pub(super) fn send(&mut self, number: u32, replays: bool) {
-        let Some(Pending { machine, op, .. }) = self.pending.get(&number).cloned() else { return };
+        let Some(ChannelRequest { machine, op, .. }) = self.pending.get(&number).cloned() else {
+            return;
+        };
         let Some(link) = self.pick_link(machine) else {
-            self.machines[machine].again.push_back((self.steps, number));
+            self.machines[machine].resend_queue.push_back((self.steps, number));
             return;
         };
         let Some((command, body)) = self.message(machine, op, number, replays) else { return };
@@ -288,7 +292,9 @@ impl World {
                 (op, true)
             }
             (Some(Fault::Replay), Op::Create { .. }) if replays => {
-                if let DurableWish::V2(guid) | DurableWish::Persistent(guid) = &mut handle.durable {
+                if let RequestedDurability::V2(guid) | RequestedDurability::Persistent(guid) =
+                    &mut handle.durable
+                {
                     guid[0] ^= 1;
                 }
                 (op, true)
@@ -310,10 +316,10 @@ impl World {
     /// Retransmits a request that was lost, or that the server could not answer yet.
     pub(super) fn send_again(&mut self, machine: usize) {
         let steps = self.steps;
-        let again = &mut self.machines[machine].again;
-        let Some(at) = again.iter().position(|(due, _)| *due <= steps) else { return };
-        let Some((_, number)) = again.remove(at) else { return };
-        let Some(Pending { op, .. }) = self.pending.get(&number) else { return };
+        let queue = &mut self.machines[machine].resend_queue;
+        let Some(at) = queue.iter().position(|(due, _)| *due <= steps) else { return };
+        let Some((_, number)) = queue.remove(at) else { return };
+        let Some(ChannelRequest { op, .. }) = self.pending.get(&number) else { return };
         // The protocol has no replay of READ and of a reconnect.
         let is_known = !matches!(op, Op::Read { .. } | Op::Reconnect { .. } | Op::Steal { .. });
         self.counts.replayed += 1;
@@ -321,13 +327,13 @@ impl World {
     }
 
     /// Schedules a retransmission; false if the limit is reached.
-    pub(super) fn again(&mut self, number: u32, later: bool) -> bool {
+    pub(super) fn schedule_resend(&mut self, number: u32, later: bool) -> bool {
         let Some(pending) = self.pending.get(&number) else { return false };
         if pending.sent >= SENT_MAX {
             return false;
         }
         let due = self.steps + if later { AGAIN_AFTER } else { 0 };
-        self.machines[pending.machine].again.push_back((due, number));
+        self.machines[pending.machine].resend_queue.push_back((due, number));
         true
     }
 
@@ -339,13 +345,13 @@ impl World {
                 let known = self.machines[machine].with_id(file);
                 if let Some(handle) = known.filter(|_| honest) {
                     let rights = super::machine::rights_of_level(level);
-                    self.referee.give_back(Owner::Handle(handle), rights);
+                    self.referee.downgrade(Owner::Handle(handle), rights);
                 }
                 messages::oplock_break(file, level)
             }
             Acknowledgment::Lease(key, keeps) => {
                 if honest {
-                    self.referee.give_back(Owner::Key(machine, key), keeps);
+                    self.referee.downgrade(Owner::Key(machine, key), keeps);
                 }
                 messages::lease_acknowledgment(lease_key(key), keeps)
             }

@@ -39,14 +39,14 @@ impl World {
     /// Compares the server's state of a machine with the machine's knowledge.
     fn check(&self, machine: &Machine) -> Result<(), String> {
         let number = machine.number;
-        if let Some((at, one)) = machine.under_way().next() {
+        if let Some((at, one)) = machine.in_flight().next() {
             return Err(format!("answers: {number} has none to {one:?} in {at}"));
         }
-        if let Some(delegation) = machine.asked_back() {
+        if let Some(delegation) = machine.recalled_delegation() {
             return Err(format!("delegations: {number} was not asked again for {delegation:?}"));
         }
         if machine.is_deaf {
-            return Err(format!("backchannel: {number} is still told that it is deaf"));
+            return Err(format!("backchannel: {number} still receives CB_PATH_DOWN"));
         }
         let clients = self.server.snapshot().clients;
         let session = clients.iter().find_map(|client| {

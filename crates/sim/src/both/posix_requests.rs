@@ -2,12 +2,12 @@
 
 use super::Fault;
 use super::posix::{How, Op, Open};
-use super::windows::{Pending, Status};
+use super::windows::{SentRequest, Status};
 use super::world::{PosixLink, World};
 use crate::channels::machine::{CELLS, LockStatus};
-use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
+use crate::channels::referee::{Certainty, OpenFact, Owner, UNKNOWN, kinds};
 use crate::sessions::messages;
-use crate::sessions::world::Standing as LinkStanding;
+use crate::sessions::world::LinkState;
 use std::collections::BTreeMap;
 use wire::nfs::StateId;
 use wire::nfs::ops::{ChannelFromClient, ShareAccess};
@@ -20,7 +20,7 @@ impl World {
     pub(super) fn introduce(&mut self, machine: usize, link: &mut PosixLink) {
         let number = self.posix[machine].number;
         let Some(session) = self.posix[machine].session else {
-            link.standing = LinkStanding::Introduces;
+            link.standing = LinkState::Introduces;
             link.on_the_way.push_back(messages::introduction(number));
             return;
         };
@@ -62,13 +62,13 @@ impl World {
         let open: Vec<u32> = own.opens.iter().filter_map(is_open).collect();
         let count = own.opens.len();
         if open.is_empty() || (count < OPENS_MAX && self.random.percent(25)) {
-            return (count < OPENS_MAX).then(|| self.wish_posix(machine, name));
+            return (count < OPENS_MAX).then(|| self.draw_posix_op(machine, name));
         }
         let open = self.random.pick(&open);
         self.choose_on_open(machine, open)
     }
 
-    fn wish_posix(&mut self, machine: usize, name: u8) -> Op {
+    fn draw_posix_op(&mut self, machine: usize, name: u8) -> Op {
         let number = self.number();
         let random = &mut self.random;
         let wants = [
@@ -100,7 +100,7 @@ impl World {
         let open = own.opens.get(&number)?;
         let cell = self.random.small(CELLS);
         let may = |kind| open.access & kind != 0;
-        let is_used = own.under_way().any(|pending| open_of(pending.op) == Some(number));
+        let is_used = own.in_flight().any(|pending| open_of(pending.op) == Some(number));
         Some(match self.random.below(16) {
             0..=2 => return (!is_used).then_some(Op::Close { open: number }),
             3..=6 => {
@@ -121,10 +121,10 @@ impl World {
     }
 
     /// Returns a recalled delegation.
-    pub(super) fn give_back(&mut self, machine: usize) {
+    pub(super) fn return_recalled(&mut self, machine: usize) {
         let own = &self.posix[machine].delegations;
-        let asked = own.iter().find(|(_, one)| one.is_asked).map(|(id, _)| *id);
-        if let Some(op) = asked.and_then(|id| self.end_delegation(machine, id)) {
+        let recalled = own.iter().find(|(_, one)| one.is_recalled).map(|(id, _)| *id);
+        if let Some(op) = recalled.and_then(|id| self.end_delegation(machine, id)) {
             self.begin_posix(machine, op);
         }
     }
@@ -133,11 +133,11 @@ impl World {
     pub(super) fn end_delegation(&mut self, machine: usize, id: [u8; 12]) -> Option<Op> {
         let own = &mut self.posix[machine];
         let delegation = own.delegations.remove(&id)?;
-        own.given_back.insert(id, delegation);
-        if self.plan.fault != Some(Fault::GiveBack) {
-            self.referee.forget(own.owner(delegation.file));
+        own.returned.insert(id, delegation);
+        if self.plan.fault != Some(Fault::UseReturnedDelegation) {
+            self.referee.drop_cache(own.owner(delegation.file));
         }
-        Some(Op::GiveBack { id })
+        Some(Op::ReturnDelegation { id })
     }
 
     /// Sends a request, if a slot is free.
@@ -148,7 +148,7 @@ impl World {
         match op {
             Op::Open { open } => self.begin_open(machine, open),
             Op::Close { open } => {
-                self.referee.doubt(open, Standing::Possible);
+                self.referee.mark_uncertain(open, Certainty::Possible);
                 self.set_status(machine, open, Status::Closing);
             }
             Op::Read { open, cell } => held = self.referee.held_against(open, cell, false),
@@ -165,7 +165,7 @@ impl World {
             }
             Op::Unlock { open, cell, .. } => {
                 if self.plan.fault != Some(Fault::Unlock) {
-                    self.referee.doubt_lock(open, cell, Standing::Possible);
+                    self.referee.mark_lock_uncertain(open, cell, Certainty::Possible);
                 }
                 self.set_range(machine, open, cell, Some(LockStatus::Asked), true);
             }
@@ -176,14 +176,14 @@ impl World {
             }
             _ => {}
         }
-        self.send_posix(machine, at, xid, Pending { op, asked: now, held });
+        self.send_posix(machine, at, xid, SentRequest { op, sent_at: now, held });
     }
 
-    fn send_posix(&mut self, machine: usize, at: usize, xid: u32, pending: Pending<Op>) {
+    fn send_posix(&mut self, machine: usize, at: usize, xid: u32, pending: SentRequest<Op>) {
         let op = pending.op;
         let own = &mut self.posix[machine];
         own.slots[at].sequence += 1;
-        own.slots[at].under_way = Some((xid, pending));
+        own.slots[at].in_flight = Some((xid, pending));
         let is_wrong = self.plan.fault == Some(Fault::Write) && xid.is_multiple_of(4);
         let value = u64::from(xid) | if is_wrong { 1 << 40 } else { 0 };
         let record = own.request(at, op, xid, value);
@@ -192,7 +192,7 @@ impl World {
         let ready: Vec<u32> = self
             .links
             .iter()
-            .filter(|(_, l)| l.machine == machine && l.standing == LinkStanding::Ready)
+            .filter(|(_, l)| l.machine == machine && l.standing == LinkState::Ready)
             .map(|(number, _)| *number)
             .collect();
         let link = self.random.pick(&ready);
@@ -206,7 +206,7 @@ impl World {
         let own = &self.posix[machine].opens[&number];
         let (name, access, share) = (own.name, own.access, kinds::ALL & !own.deny);
         let makes = own.how != How::Open;
-        let (owner, standing) = (Owner::Handle(number), Standing::Possible);
+        let (owner, standing) = (Owner::Handle(number), Certainty::Possible);
         self.of_posix.insert(number);
         let fact = OpenFact { file: UNKNOWN, owner, access, share, standing };
         self.referee.ask_open(number, fact);

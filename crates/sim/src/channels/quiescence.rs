@@ -1,8 +1,10 @@
 //! Quiescence: the server's state matches its clients' knowledge. Then time advances.
 
 use super::link::Purpose;
-use super::machine::{CELL_BYTES, CELLS, DIRECTORY, DurableWish, Handle, KEPT_NANOS, Op, Status};
-use super::referee::{Owner, Referee, Standing};
+use super::machine::{
+    CELL_BYTES, CELLS, DIRECTORY, Handle, KEPT_NANOS, Op, RequestedDurability, Status,
+};
+use super::referee::{Certainty, Owner, Referee};
 use super::world::World;
 use crate::runner::Outcome;
 
@@ -29,7 +31,7 @@ impl World {
         self.settle()?;
         self.wait_for_judgements()?;
         self.check_unanswered()?;
-        self.referee.check_told()?;
+        self.referee.check_notified()?;
         self.each_file(|referee, file, found| referee.check_kept(file, found))?;
         self.sweep();
         self.check_sessions()?;
@@ -70,7 +72,7 @@ impl World {
         self.pass(seconds * SECOND);
         // Several short advances may add up to a long one.
         self.last_leap = self.nanos();
-        self.referee.doubt_silent(self.last_leap.saturating_sub(34 * SECOND));
+        self.referee.mark_silent_uncertain(self.last_leap.saturating_sub(34 * SECOND));
         if self.random.percent(50) { self.tick() } else { Ok(()) }
     }
 
@@ -79,11 +81,12 @@ impl World {
         let margin = KEPT_NANOS / 20;
         let handles = self.machines.iter().flat_map(|m| m.handles.values());
         let over: Vec<u32> = handles
-            .filter(|h| matches!(h.status, Status::Away | Status::Returning | Status::Lost))
-            .filter(|h| then + margin > h.away_since + KEPT_NANOS)
+            .filter(|h| matches!(h.status, Status::Absent | Status::Returning | Status::Lost))
+            .filter(|h| then + margin > h.absent_since + KEPT_NANOS)
             .map(|h| h.number)
             .collect();
-        over.into_iter().for_each(|handle| self.referee.doubt(handle, Standing::Possible));
+        over.into_iter()
+            .for_each(|handle| self.referee.mark_uncertain(handle, Certainty::Possible));
         self.process.environment.advance(nanos);
     }
 
@@ -95,10 +98,10 @@ impl World {
             let present = machine.session.as_ref().map(|session| session.number);
             let may_be = |handle: &Handle| {
                 let is_old = Some(handle.session) != present;
-                let is_waiting = matches!(handle.status, Status::Away | Status::Lost) && is_old;
-                let is_over = now > handle.away_since + KEPT_NANOS + SECOND;
+                let is_waiting = matches!(handle.status, Status::Absent | Status::Lost) && is_old;
+                let is_over = now > handle.absent_since + KEPT_NANOS + SECOND;
                 // A client without the response does not know whether its open is durable.
-                let lasts = handle.is_durable || handle.durable != DurableWish::None;
+                let lasts = handle.is_durable || handle.durable != RequestedDurability::None;
                 !is_waiting || (lasts && !is_over)
             };
             let gone: Vec<u32> =
@@ -106,8 +109,8 @@ impl World {
             for number in gone {
                 self.counts.expired += 1;
                 machine.handles.remove(&number);
-                self.referee.doubt(number, Standing::Gone(steps));
-                self.referee.forget(Owner::Handle(number));
+                self.referee.mark_uncertain(number, Certainty::Gone(steps));
+                self.referee.drop_cache(Owner::Handle(number));
             }
         }
     }
@@ -174,7 +177,7 @@ impl World {
     /// # Errors A description of leftovers or lost data.
     pub(super) fn end(&mut self) -> Result<(), String> {
         for machine in 0..self.machines.len() {
-            self.lose_all(machine, Standing::Possible)?;
+            self.lose_all(machine, Certainty::Possible)?;
         }
         let links: Vec<u32> = self.links.keys().copied().collect();
         links.into_iter().try_for_each(|link| self.cut(link))?;

@@ -43,7 +43,7 @@ impl World {
             self.machines[machine].slots_max = self.plan.slots;
         }
         if self.random.percent(10) {
-            self.doubt(machine);
+            self.repeat_answered_request(machine);
         } else if self.machines[machine].free_slot().is_some()
             && let Some(op) = self.choose(machine)
         {
@@ -52,7 +52,7 @@ impl World {
     }
 
     /// A machine repeats an answered request, as if it had not received the reply.
-    fn doubt(&mut self, machine: usize) {
+    fn repeat_answered_request(&mut self, machine: usize) {
         let count = self.machines[machine].slots_max as usize;
         let slots = self.machines[machine].slots.iter_mut().take(count).enumerate();
         let mut idle: Vec<_> = slots.filter(|(_, slot)| slot.last.is_some()).collect();
@@ -62,10 +62,10 @@ impl World {
         let at = self.random.below(idle.len());
         let (at, slot) = &mut idle[at];
         let at = u32::try_from(*at).unwrap_or(u32::MAX);
-        if let Some((mut under_way, heard)) = slot.last.take() {
-            under_way.heard = Some(heard);
-            under_way.again = Some(0);
-            slot.under_way = Some(under_way);
+        if let Some((mut in_flight, heard)) = slot.last.take() {
+            in_flight.replayed_reply = Some(heard);
+            in_flight.resend_at = Some(0);
+            slot.in_flight = Some(in_flight);
             self.counts.replayed += 1;
             self.send(machine, at);
         }
@@ -122,14 +122,14 @@ impl World {
         let slots: Vec<u32> = self.machines[machine].waits_to_send(self.due()).collect();
         if !slots.is_empty() {
             let at = self.random.pick(&slots);
-            self.counts.again += 1;
+            self.counts.retransmitted += 1;
             self.send(machine, at);
         }
     }
 
     /// A machine returns a recalled delegation.
-    pub(super) fn give_back(&mut self, machine: usize) {
-        let Some(delegation) = self.machines[machine].asked_back() else { return };
+    pub(super) fn return_recalled(&mut self, machine: usize) {
+        let Some(delegation) = self.machines[machine].recalled_delegation() else { return };
         if self.machines[machine].free_slot().is_none() {
             return;
         }
@@ -139,15 +139,15 @@ impl World {
     }
 
     fn end_delegation(&mut self, machine: usize, id: wire::nfs::StateId) -> Option<Op> {
-        let is_kept = self.plan.fault == Some(Fault::GiveBack);
+        let is_kept = self.plan.fault == Some(Fault::UseReturnedDelegation);
         let of_it = &mut self.machines[machine];
         let delegation = of_it.delegations.get_mut(&id.other)?;
-        delegation.is_asked = false;
-        let op = Op::GiveBack { file: delegation.file, state_id: delegation.state_id };
+        delegation.is_recalled = false;
+        let op = Op::ReturnDelegation { file: delegation.file, state_id: delegation.state_id };
         if !is_kept {
             of_it.delegations.remove(&id.other);
         }
-        of_it.given_back.insert(id.other);
+        of_it.returned.insert(id.other);
         Some(op)
     }
 }

@@ -1,7 +1,7 @@
 //! Failures: lost or given-up channels, machines that lose all channels, a server that dies.
 
-use super::machine::{DurableWish, KEPT_NANOS, LockStatus, Op, Status};
-use super::referee::{Owner, Standing};
+use super::machine::{KEPT_NANOS, LockStatus, Op, RequestedDurability, Status};
+use super::referee::{Certainty, Owner};
 use super::world::{World, environment};
 use crate::process::Process;
 
@@ -15,7 +15,7 @@ impl World {
         } else if dice < cuts + losses {
             let machine = self.random.below(self.machines.len());
             self.note(format!("{machine} loses its connections"));
-            self.lose_all(machine, Standing::Kept)
+            self.lose_all(machine, Certainty::Kept)
         } else if dice < cuts + losses + deaths {
             self.die()
         } else if dice < cuts + losses + deaths + rests {
@@ -61,7 +61,7 @@ impl World {
         }
         let is_ending = self.machines[machine].session.as_ref().is_some_and(|s| s.is_ending);
         if is_ending || !self.has_ready_link(machine) {
-            return self.lose_all(machine, Standing::Kept);
+            return self.lose_all(machine, Certainty::Kept);
         }
         self.go_on_elsewhere(machine, number, gives_up);
         Ok(())
@@ -110,7 +110,7 @@ impl World {
             if makes && !is_named {
                 self.lose_op(op);
             } else {
-                self.again(op, false);
+                self.schedule_resend(op, false);
             }
         }
         let lost = self.sent_back.extract_if(.., |(link, ..)| *link == number);
@@ -151,38 +151,39 @@ impl World {
     /// The open may have been reconnected, and may wait anew.
     fn lose_return(&mut self, machine: usize, handle: u32) {
         let now = self.nanos();
-        self.referee.doubt(handle, Standing::Possible);
+        self.referee.mark_uncertain(handle, Certainty::Possible);
         if let Some(handle) = self.machines[machine].handles.get_mut(&handle) {
-            (handle.status, handle.away_since) = (Status::Away, now);
+            (handle.status, handle.absent_since) = (Status::Absent, now);
         }
     }
 
     /// A session is about to end, so its state is no longer certain.
-    pub(super) fn end_session_soon(&mut self, machine: usize, kept: Standing) {
+    pub(super) fn end_session_soon(&mut self, machine: usize, kept: Certainty) {
         if let Some(session) = &mut self.machines[machine].session {
             session.is_ending = true;
         }
-        self.distrust(machine, kept);
+        self.mark_state_uncertain(machine, kept);
     }
 
     /// A machine's state is preserved if the server promised that, else it may be gone.
-    fn distrust(&mut self, machine: usize, kept: Standing) {
+    fn mark_state_uncertain(&mut self, machine: usize, kept: Certainty) {
         let handles = self.machines[machine].handles.values();
         let present: Vec<(u32, bool)> = handles
             .filter(|h| h.status == Status::Open)
             .map(|h| (h.number, h.is_persistent))
             .collect();
         for (handle, is_persistent) in present {
-            self.referee.doubt(handle, if is_persistent { kept } else { Standing::Possible });
+            self.referee
+                .mark_uncertain(handle, if is_persistent { kept } else { Certainty::Possible });
         }
         for key in 0..=u8::MAX {
-            self.referee.distrust(Owner::Key(machine, key));
+            self.referee.invalidate_cache(Owner::Key(machine, key));
         }
     }
 
     /// A machine has lost all connections, or its session.
-    pub(super) fn lose_all(&mut self, machine: usize, kept: Standing) -> Result<(), String> {
-        self.distrust(machine, kept);
+    pub(super) fn lose_all(&mut self, machine: usize, kept: Certainty) -> Result<(), String> {
+        self.mark_state_uncertain(machine, kept);
         let own = |l: &super::link::Link| l.machine == machine && !l.is_cut;
         let links: Vec<u32> = self.links.iter().filter(|(_, l)| own(l)).map(|(n, _)| *n).collect();
         links.into_iter().try_for_each(|link| self.cut(link))?;
@@ -195,18 +196,18 @@ impl World {
         let Some(session) = self.machines[machine].session.take() else { return };
         self.machines[machine].previous = session.id;
         self.keys.remove(&session.id.0);
-        let own = |p: &super::world::Pending| p.machine == machine;
+        let own = |p: &super::world::ChannelRequest| p.machine == machine;
         let lost: Vec<u32> = self.pending.iter().filter(|(_, p)| own(p)).map(|(n, _)| *n).collect();
-        self.machines[machine].again.clear();
+        self.machines[machine].resend_queue.clear();
         for number in lost {
             // A CREATE with a CreateGuid is also valid in another session.
             let makes = matches!(self.pending[&number].op, Op::Create { .. });
             if makes && self.is_named(number) && self.random.percent(60) {
                 if let Some(pending) = self.pending.get_mut(&number) {
                     // In another session the response has another id.
-                    pending.unheard = None;
+                    pending.given_up_reply = None;
                 }
-                self.again(number, false);
+                self.schedule_resend(number, false);
             } else {
                 self.lose_op(number);
             }
@@ -217,10 +218,10 @@ impl World {
         for handle in machine.handles.values_mut() {
             if handle.status == Status::Open {
                 let returns = Self::can_return(handle);
-                handle.status = if returns { Status::Away } else { Status::Lost };
-                handle.away_since = now;
+                handle.status = if returns { Status::Absent } else { Status::Lost };
+                handle.absent_since = now;
             } else if handle.status == Status::Lost && handle.session == session.number {
-                handle.away_since = now;
+                handle.absent_since = now;
             }
         }
         let number = machine.number;
@@ -239,7 +240,7 @@ impl World {
         let records = self.journal.die(written);
         self.bury()?;
         for machine in 0..self.machines.len() {
-            self.lose_all(machine, Standing::Kept)?;
+            self.lose_all(machine, Certainty::Kept)?;
         }
         self.settle_fates(nanos);
         self.process = Process::over(vfs, environment);
@@ -255,19 +256,19 @@ impl World {
             for handle in machine.handles.values_mut() {
                 let may_last = match handle.status {
                     Status::Opening | Status::Lost | Status::Closing | Status::Returning => {
-                        matches!(handle.durable, DurableWish::Persistent(_))
+                        matches!(handle.durable, RequestedDurability::Persistent(_))
                     }
-                    Status::Open | Status::Away => handle.is_persistent,
+                    Status::Open | Status::Absent => handle.is_persistent,
                 };
-                handle.away_since = nanos;
+                handle.absent_since = nanos;
                 if !may_last && handle.status != Status::Opening {
                     gone.push(handle.number);
                 }
             }
             for number in gone {
                 machine.handles.remove(&number);
-                self.referee.doubt(number, Standing::Gone(steps));
-                self.referee.forget(Owner::Handle(number));
+                self.referee.mark_uncertain(number, Certainty::Gone(steps));
+                self.referee.drop_cache(Owner::Handle(number));
             }
         }
     }
@@ -284,6 +285,6 @@ impl World {
     /// True if the server must still preserve an open.
     pub(super) fn must_wait(&self, handle: &super::machine::Handle) -> bool {
         let margin = KEPT_NANOS / 20;
-        handle.is_persistent && self.nanos() < handle.away_since + KEPT_NANOS - margin
+        handle.is_persistent && self.nanos() < handle.absent_since + KEPT_NANOS - margin
     }
 }

@@ -1,11 +1,11 @@
 //! Requests of SMB clients.
 
 use super::Fault;
-use super::windows::{Break, Handle, Op, Pending, Status, Watch};
-use super::world::{Doom, World};
+use super::windows::{Break, Handle, Op, SentRequest, Status, Watch};
+use super::world::{PendingDelete, World};
 use crate::channels::link::Purpose;
 use crate::channels::machine::{CELLS, LockStatus};
-use crate::channels::referee::{OpenFact, Owner, Standing, UNKNOWN, kinds};
+use crate::channels::referee::{Certainty, OpenFact, Owner, UNKNOWN, kinds};
 use wire::smb::Command;
 
 /// Maximum number of opens per client.
@@ -32,15 +32,15 @@ impl World {
         let open: Vec<u32> = own.handles.iter().filter_map(is_open).collect();
         let count = own.handles.len();
         if open.is_empty() || (count < HANDLES_MAX && self.random.percent(25)) {
-            return (count < HANDLES_MAX).then(|| self.wish_windows(machine));
+            return (count < HANDLES_MAX).then(|| self.draw_windows_op(machine));
         }
         let handle = self.random.pick(&open);
         self.choose_on_handle(machine, handle)
     }
 
-    fn wish_windows(&mut self, machine: usize) -> Op {
+    fn draw_windows_op(&mut self, machine: usize) -> Op {
         let number = self.number();
-        let handle = self.windows[machine].wish(self.plan.names, &mut self.random);
+        let handle = self.windows[machine].draw_open(self.plan.names, &mut self.random);
         self.windows[machine].handles.insert(number, handle);
         Op::Create { handle: number }
     }
@@ -53,7 +53,7 @@ impl World {
         let is_used = own.pending.values().any(|pending| handle_of(pending.op) == Some(number));
         Some(match self.random.below(18) {
             0..=2 => return (!is_used).then_some(Op::Close { handle: number }),
-            _ if handle.dooms && self.random.percent(40) => {
+            _ if handle.deletes_on_close && self.random.percent(40) => {
                 return (!is_used).then_some(Op::Close { handle: number });
             }
             3..=6 => match handle.locks.get(&cell) {
@@ -91,7 +91,7 @@ impl World {
                 self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
             }
             Op::Unlock { handle, cell } => {
-                self.referee.doubt_lock(handle, cell, Standing::Possible);
+                self.referee.mark_lock_uncertain(handle, cell, Certainty::Possible);
                 self.set_lock(machine, handle, cell, Some(LockStatus::Asked));
             }
             // The file may have any name by then.
@@ -103,7 +103,7 @@ impl World {
         let shown = format!("{machine} asks {number}: {op:?} {shown:?}");
         self.note(|| shown);
         self.send_windows(machine, number, op);
-        let pending = Pending { op, asked: now, held };
+        let pending = SentRequest { op, sent_at: now, held };
         self.windows[machine].pending.insert(number, pending);
         number
     }
@@ -125,16 +125,16 @@ impl World {
     fn begin_create(&mut self, machine: usize, number: u32) {
         let now = self.steps;
         let handle = self.windows[machine].handles[&number].clone();
-        let Handle { name, access, share, dooms, .. } = handle;
+        let Handle { name, access, share, deletes_on_close, .. } = handle;
         let owner = handle.owner(machine, number);
-        let standing = Standing::Possible;
+        let standing = Certainty::Possible;
         let fact = OpenFact { file: UNKNOWN, owner, access, share, standing };
         self.referee.ask_open(number, fact);
-        if dooms {
+        if deletes_on_close {
             self.names.all().for_each(|name| self.names.begin(name, now));
             let (began, handle) = (now, number);
-            let doom = Doom::Handle { began, handle, file: None, is_closed: false };
-            self.dooms.push(doom);
+            let pending = PendingDelete::Handle { began, handle, file: None, is_closed: false };
+            self.pending_deletes.push(pending);
         } else if handle.makes() {
             self.names.begin(name, now);
         }
@@ -145,12 +145,12 @@ impl World {
         let Some(handle) = own.handles.get_mut(&number) else { return };
         handle.status = Status::Closing;
         let lease = handle.lease;
-        self.referee.doubt(number, Standing::Possible);
-        self.referee.forget(Owner::Handle(number));
+        self.referee.mark_uncertain(number, Certainty::Possible);
+        self.referee.drop_cache(Owner::Handle(number));
         if let Some((key, _)) = lease
             && !own.uses_key(key)
         {
-            self.referee.distrust(Owner::Key(machine, key));
+            self.referee.invalidate_cache(Owner::Key(machine, key));
         }
     }
 
@@ -170,13 +170,13 @@ impl World {
 
     /// Acknowledges a lease break.
     pub(super) fn acknowledge(&mut self, machine: usize) {
-        let Some(told) = self.windows[machine].acknowledgments.pop_front() else { return };
-        let Break { key, keeps, .. } = told;
+        let Some(broken) = self.windows[machine].acknowledgments.pop_front() else { return };
+        let Break { key, keeps, .. } = broken;
         if self.plan.fault != Some(Fault::Acknowledge) {
-            self.referee.give_back(Owner::Key(machine, key), keeps);
+            self.referee.downgrade(Owner::Key(machine, key), keeps);
         }
         let number = self.begin_windows(machine, Op::Acknowledge { key, keeps });
-        self.windows[machine].acknowledged.insert(number, told);
+        self.windows[machine].acknowledged.insert(number, broken);
     }
 }
 

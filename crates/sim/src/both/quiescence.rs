@@ -25,7 +25,7 @@ impl World {
         self.counts.rested += 1;
         self.settle()?;
         self.check_answered()?;
-        self.referee.check_told()?;
+        self.referee.check_notified()?;
         self.check_watches()?;
         for machine in 0..self.windows.len() {
             self.begin_windows(machine, WindowsOp::List);
@@ -62,10 +62,10 @@ impl World {
             }
         }
         for machine in &self.posix {
-            if let Some(pending) = machine.under_way().next() {
+            if let Some(pending) = machine.in_flight().next() {
                 return Err(format!("answers: {} has none to {pending:?}", machine.number));
             }
-            if let Some(one) = machine.delegations.values().find(|one| one.is_asked) {
+            if let Some(one) = machine.delegations.values().find(|one| one.is_recalled) {
                 return Err(format!("answers: {one:?} was not given back"));
             }
         }
@@ -77,7 +77,7 @@ impl World {
         for (number, machine) in self.windows.iter_mut().enumerate() {
             match &machine.watch {
                 Watch::Owed(what) => {
-                    return Err(format!("watching: {number} was not told {what}"));
+                    return Err(format!("watching: {number} was not notified {what}"));
                 }
                 Watch::Asked => machine.watch = Watch::Sure(self.steps),
                 Watch::None | Watch::Sure(_) => {}
