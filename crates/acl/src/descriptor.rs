@@ -159,7 +159,7 @@ impl Descriptor {
     /// The descriptor in its stored form: effective entries have file rights instead of generic
     /// ones. Inherit-only entries stay unchanged. MS-FSA 2.1.5.17.
     #[must_use]
-    pub fn with_rights_of_files(mut self) -> Self {
+    pub fn with_file_rights(mut self) -> Self {
         for ace in self.dacl.iter_mut().chain(&mut self.sacl).flatten() {
             if ace.is_in_force() {
                 ace.access = ace.access.map_generic();
@@ -171,11 +171,11 @@ impl Descriptor {
     /// Replaces owner and group by this machine's SIDs, if they are accounts of another machine or
     /// domain. The other server identified them with the same file owner.
     #[must_use]
-    pub fn with_names_of(mut self, uid: u32, gid: u32) -> Self {
+    pub fn with_local_owner(mut self, uid: u32, gid: u32) -> Self {
         let known =
             [(self.owner.clone(), Sid::unix_user(uid)), (self.group.clone(), Sid::unix_group(gid))];
         for (theirs, ours) in known {
-            let Some(theirs) = theirs.filter(Sid::is_of_domain) else { continue };
+            let Some(theirs) = theirs.filter(Sid::is_domain_account) else { continue };
             let entries = self.dacl.iter_mut().flatten().map(|ace| &mut ace.sid);
             let all = entries.chain(&mut self.owner).chain(&mut self.group);
             all.filter(|sid| **sid == theirs).for_each(|sid| *sid = ours.clone());
@@ -295,12 +295,12 @@ mod tests {
             dacl: Some(vec![ace.clone()]),
             ..sample()
         };
-        let known = of(&theirs).with_names_of(7, 8);
+        let known = of(&theirs).with_local_owner(7, 8);
         assert_eq!(known.owner, Some(Sid::unix_user(7)));
         assert_eq!(known.dacl.unwrap()[0].sid, Sid::unix_user(7));
-        let stranger = of(&Sid::unix_user(7)).with_names_of(7, 8);
+        let stranger = of(&Sid::unix_user(7)).with_local_owner(7, 8);
         assert_eq!(stranger.dacl.unwrap()[0].sid, theirs, "nobody that is known here");
-        let everyone = of(&Sid::everyone()).with_names_of(7, 8);
+        let everyone = of(&Sid::everyone()).with_local_owner(7, 8);
         assert_eq!(everyone.owner, Some(Sid::everyone()), "only accounts are renamed");
     }
 

@@ -18,9 +18,9 @@ pub struct Creator {
 pub fn inherit(parent: &Descriptor, creator: &Creator, is_directory: bool) -> Option<Descriptor> {
     let pass_on = |list: &Option<Vec<Ace>>, marked: u16| {
         let mark = if parent.control & marked != 0 { Ace::INHERITED } else { 0 };
-        let mut made = Made { creator, mark, list: Vec::new() };
-        list.iter().flatten().for_each(|ace| made.pass_on(ace, is_directory));
-        Some(made.list).filter(|list| !list.is_empty())
+        let mut inherited = InheritedList { creator, mark, list: Vec::new() };
+        list.iter().flatten().for_each(|ace| inherited.pass_on(ace, is_directory));
+        Some(inherited.list).filter(|list| !list.is_empty())
     };
     let dacl = pass_on(&parent.dacl, control::DACL_AUTO_INHERITED)?;
     let sacl = pass_on(&parent.sacl, control::SACL_AUTO_INHERITED);
@@ -38,14 +38,14 @@ pub fn inherit(parent: &Descriptor, creator: &Creator, is_directory: bool) -> Op
 }
 
 /// An inherited list under construction.
-struct Made<'a> {
+struct InheritedList<'a> {
     creator: &'a Creator,
     /// The INHERITED flag, or none.
     mark: u8,
     list: Vec<Ace>,
 }
 
-impl Made<'_> {
+impl InheritedList<'_> {
     fn pass_on(&mut self, ace: &Ace, is_directory: bool) {
         let container = ace.flags & Ace::CONTAINER_INHERIT != 0;
         let object = ace.flags & Ace::OBJECT_INHERIT != 0;
@@ -63,16 +63,16 @@ impl Made<'_> {
                 // One effective entry for the directory itself, and one unchanged inherit-only
                 // entry.
                 self.push_effective(ace, 0);
-                self.push_handed_on(ace, kept);
+                self.push_inherit_only(ace, kept);
             } else {
                 self.push_effective(ace, kept);
             }
         } else if object && propagates {
-            self.push_handed_on(ace, Ace::OBJECT_INHERIT);
+            self.push_inherit_only(ace, Ace::OBJECT_INHERIT);
         }
     }
 
-    fn push_handed_on(&mut self, ace: &Ace, flags: u8) {
+    fn push_inherit_only(&mut self, ace: &Ace, flags: u8) {
         let audit = ace.flags & Ace::AUDITS;
         let flags = flags | audit | Ace::INHERIT_ONLY | self.mark;
         self.list.push(Ace { flags, ..ace.clone() });

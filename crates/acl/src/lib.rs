@@ -20,6 +20,6 @@ pub use inherit::{Creator, inherit};
 pub use named::{NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, from_named, to_named};
 pub use posix::{
     ExecuteRule, OwnerGroup, POSIX_NAMES_MAX, PosixAcl, PosixFacts, PosixName, from_posix,
-    keep_within, narrowed_mode, to_posix,
+    limit_to_mode, narrowed_mode, to_posix,
 };
 pub use sid::Sid;

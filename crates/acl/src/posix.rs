@@ -273,8 +273,8 @@ pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts, owner_group: OwnerG
     };
     let (owner, group) = (Sid::unix_user(facts.uid), Sid::unix_group(facts.gid));
     let kept = names(entries, facts);
-    let bits = |class: Class, own: &[&Sid], shift| {
-        Subject { class, own, facts, kept: &kept }.bits(entries, shift)
+    let bits = |class: PosixClass, own: &[&Sid], shift| {
+        EntryBuilder { class, own, facts, kept: &kept }.bits(entries, shift)
     };
     let of_owner = [&owner, &Sid::owner_rights(), &group];
     let of_owner = match owner_group {
@@ -282,15 +282,15 @@ pub fn to_posix(descriptor: &Descriptor, facts: &PosixFacts, owner_group: OwnerG
         OwnerGroup::Unknown => &of_owner[..2],
     };
     let mut list = PosixAcl {
-        owner: bits(Class::Owner, of_owner, 6),
-        group: bits(Class::Group, &[&group], 3),
-        others: bits(Class::Others, &[], 0),
+        owner: bits(PosixClass::Owner, of_owner, 6),
+        group: bits(PosixClass::Group, &[&group], 3),
+        others: bits(PosixClass::Others, &[], 0),
         ..PosixAcl::default()
     };
     for name in &kept {
         let class = match name {
-            PosixName::User(_) => Class::User,
-            PosixName::Group(_) => Class::Group,
+            PosixName::User(_) => PosixClass::User,
+            PosixName::Group(_) => PosixClass::Group,
         };
         list.named.push((*name, bits(class, &[&sid_of(*name)], 3)));
     }
@@ -320,7 +320,7 @@ pub fn narrowed_mode(mode: u32, list: Option<&PosixAcl>, next: &PosixAcl) -> u32
 /// Removes data rights from a descriptor that a mode denies to owner, group and others. Named
 /// trustees belong to the group class, as in POSIX. Execute rights stay, because a reader may
 /// execute.
-pub fn keep_within(descriptor: &mut Descriptor, mode: u32) {
+pub fn limit_to_mode(descriptor: &mut Descriptor, mode: u32) {
     let Descriptor { owner, dacl, .. } = descriptor;
     for ace in dacl.iter_mut().flatten().filter(|ace| ace.is_in_force()) {
         let bits = match &ace.sid {
@@ -368,7 +368,7 @@ fn name_of(sid: &Sid, facts: &PosixFacts) -> Option<PosixName> {
 
 /// The classes of a POSIX ACL. acl(5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum PosixClass {
     Owner,
     /// A named user.
     User,
@@ -378,8 +378,8 @@ enum Class {
 }
 
 /// One POSIX ACL entry under construction.
-struct Subject<'a> {
-    class: Class,
+struct EntryBuilder<'a> {
+    class: PosixClass,
     /// SIDs whose entries apply to every member of the class.
     own: &'a [&'a Sid],
     facts: &'a PosixFacts,
@@ -387,7 +387,7 @@ struct Subject<'a> {
     kept: &'a [PosixName],
 }
 
-impl Subject<'_> {
+impl EntryBuilder<'_> {
     /// True if an entry for `sid` grants to every member of the class.
     fn is_allowed_by(&self, sid: &Sid) -> bool {
         self.own.contains(&sid) || *sid == Sid::everyone() || *sid == Sid::authenticated_users()
@@ -396,7 +396,7 @@ impl Subject<'_> {
     /// True if an entry for `sid` may apply to a member of the class without an entry of its own.
     fn is_without_entry(&self, sid: &Sid) -> bool {
         let has_entry = |name| self.kept.binary_search(&name).is_ok();
-        matches!(self.class, Class::Group | Class::Others)
+        matches!(self.class, PosixClass::Group | PosixClass::Others)
             && name_of(sid, self.facts).is_some_and(|name| !has_entry(name))
     }
 
@@ -405,7 +405,7 @@ impl Subject<'_> {
     fn is_denied_by(&self, sid: &Sid) -> bool {
         self.is_allowed_by(sid)
             || self.is_without_entry(sid)
-            || (self.class != Class::Others && sid.as_unix_group().is_some())
+            || (self.class != PosixClass::Others && sid.as_unix_group().is_some())
     }
 
     /// The three permission bits of the class.
@@ -424,8 +424,9 @@ impl Subject<'_> {
     /// True if the class may search the directory.
     fn searches(&self, entries: &[Ace]) -> bool {
         let group = Sid::unix_group(self.facts.gid);
-        let allows =
-            |sid: &Sid| self.is_allowed_by(sid) || (self.class == Class::Owner && *sid == group);
+        let allows = |sid: &Sid| {
+            self.is_allowed_by(sid) || (self.class == PosixClass::Owner && *sid == group)
+        };
         let denies = |sid: &Sid| self.is_allowed_by(sid) || self.is_without_entry(sid);
         granted(entries, allows, denies).intersects(OF_CHILDREN)
     }
@@ -699,7 +700,7 @@ mod tests {
                 handed_on.clone(),
             ])
         };
-        keep_within(&mut of_all, 0o640);
+        limit_to_mode(&mut of_all, 0o640);
         let kept = of_all.dacl.unwrap();
         let writes = Access::WRITE_DATA | Access::APPEND_DATA;
         assert_eq!((&kept[0], &kept[4]), (&deny, &handed_on));

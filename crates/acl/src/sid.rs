@@ -105,7 +105,7 @@ impl Sid {
 
     /// True for an account of a machine or a domain: `S-1-5-21-…`.
     #[must_use]
-    pub fn is_of_domain(&self) -> bool {
+    pub fn is_domain_account(&self) -> bool {
         self.authority == 5 && self.parts.first() == Some(&21)
     }
 

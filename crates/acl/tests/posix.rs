@@ -64,7 +64,7 @@ fn kernel_lets_by_list(list: &PosixAcl, gid: u32, user: u32, groups: &[u32], wan
     !found && list.others & want == want
 }
 
-fn whom() -> impl Strategy<Value = Sid> {
+fn trustee() -> impl Strategy<Value = Sid> {
     prop_oneof![
         3 => (1u32..6).prop_map(Sid::unix_user),
         4 => (10u32..15).prop_map(Sid::unix_group),
@@ -91,7 +91,7 @@ fn rights() -> impl Strategy<Value = Access> {
 }
 
 fn entry() -> impl Strategy<Value = Ace> {
-    (whom(), rights(), prop::bool::weighted(0.4), prop::bool::weighted(0.1)).prop_map(
+    (trustee(), rights(), prop::bool::weighted(0.4), prop::bool::weighted(0.1)).prop_map(
         |(sid, access, denies, is_inherit_only)| {
             let kind = if denies { AceKind::Deny } else { AceKind::Allow };
             let flags = if is_inherit_only { Ace::INHERIT_ONLY } else { 0 };

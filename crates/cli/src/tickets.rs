@@ -26,8 +26,10 @@ impl Ticket for Exchange {
 
     fn handle_answer(&mut self, token: &[u8]) -> Result<SessionKey, String> {
         match self.initiator.handle(token) {
-            Ok(gss::Outcome::Done(key)) => Ok(SessionKey::new(&key)),
-            Ok(gss::Outcome::Continue(_)) => Err("the server wants more than one round".into()),
+            Ok(gss::InitiatorStep::Done(key)) => Ok(SessionKey::new(&key)),
+            Ok(gss::InitiatorStep::Continue(_)) => {
+                Err("the server wants more than one round".into())
+            }
             Err(error) => Err(error.to_string()),
         }
     }

@@ -349,7 +349,7 @@ fn within_limits(volume: &Volume, mut space: Space) -> Space {
         space.available_bytes = space.available_bytes.min(limit);
     }
     if let Some((limits, size_bytes)) = volume.sized() {
-        let used = limits.room().used_bytes();
+        let used = limits.space_usage().used_bytes();
         let left = used.map_or(size_bytes, |used| size_bytes.saturating_sub(used));
         space.total_bytes = space.total_bytes.min(size_bytes);
         space.free_bytes = space.free_bytes.min(left);

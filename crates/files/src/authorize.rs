@@ -41,7 +41,7 @@ impl EffectiveSecurity {
             None => stored(node),
         };
         if let Some(descriptor) = descriptor {
-            return Self::Stored(descriptor.with_names_of(attributes.uid, attributes.gid));
+            return Self::Stored(descriptor.with_local_owner(attributes.uid, attributes.gid));
         }
         Self::posix(node, attributes, security)
     }
@@ -230,7 +230,7 @@ pub(crate) fn rights_by_descriptor(
 ) -> Result<Option<Access>> {
     let Some(descriptor) = stored(node) else { return Ok(None) };
     let Attributes { uid, gid, .. } = node.attributes(AttributeRequest::default())?;
-    Ok(Some(allowed(volume, caller, &descriptor.with_names_of(uid, gid))))
+    Ok(Some(allowed(volume, caller, &descriptor.with_local_owner(uid, gid))))
 }
 
 /// Descriptor that presents the POSIX permissions.
@@ -325,7 +325,7 @@ pub(crate) fn may_add_known(
     // The directory rights ADD_FILE and ADD_SUBDIRECTORY share these bits.
     let needed = if is_directory { Access::APPEND_DATA } else { Access::WRITE_DATA };
     let Attributes { uid, gid, .. } = directory.attributes;
-    let known = descriptor.clone().with_names_of(uid, gid);
+    let known = descriptor.clone().with_local_owner(uid, gid);
     if allowed(volume, caller, &known).contains(needed) {
         Ok(Some(descriptor))
     } else {

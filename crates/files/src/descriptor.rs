@@ -96,7 +96,7 @@ impl RequestFiles {
             merged.sacl = new.sacl.clone();
             merged.control |= new.control & control::SACL_PRESENT;
         }
-        let merged = merged.with_rights_of_files();
+        let merged = merged.with_file_rights();
         store(open, &attributes, &merged, parts)?;
         open.report_modified(&self.context, Filter::SECURITY);
         Ok(())
@@ -215,7 +215,7 @@ fn store(
     }
     facts.uid = owner.uid.unwrap_or(facts.uid);
     facts.gid = owner.gid.unwrap_or(facts.gid);
-    let known = merged.clone().with_names_of(facts.uid, facts.gid);
+    let known = merged.clone().with_local_owner(facts.uid, facts.gid);
     let permissions = acl::to_posix(&known, &facts, owner_group(&open.caller, &facts));
     let changes_permissions = parts.owner || parts.group || parts.dacl;
     let change = SecurityChange {

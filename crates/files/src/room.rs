@@ -26,7 +26,9 @@ impl Volume {
     /// [`FsError::NoSpace`] if the share's size does not suffice.
     pub(crate) fn claim_room(&self, bytes: u64) -> Result<()> {
         match self.sized() {
-            Some((limits, size)) if !limits.room().claim(bytes, size) => Err(FsError::NoSpace),
+            Some((limits, size)) if !limits.space_usage().claim(bytes, size) => {
+                Err(FsError::NoSpace)
+            }
             _ => Ok(()),
         }
     }
@@ -34,7 +36,7 @@ impl Volume {
     /// Notes that usage may have decreased.
     pub(crate) fn note_freed(&self) {
         if let Some((limits, _)) = self.sized() {
-            limits.room().note_change();
+            limits.space_usage().mark_changed();
         }
     }
 }
@@ -56,7 +58,7 @@ impl OpenFile {
         if end <= before {
             return Ok(());
         }
-        if !limits.room().claim(length.min(end - before), size_bytes) {
+        if !limits.space_usage().claim(length.min(end - before), size_bytes) {
             return Err(FsError::NoSpace);
         }
         extent.fetch_max(end, Ordering::Relaxed);

@@ -19,7 +19,7 @@ use grants::{
     CloseOutcome, FileGrants, LinkId, LockDecision, LockRefusal, OpenId, OpenWish, Refusal, Share,
     WaitId, insert_exact,
 };
-use limits::{Account, FileUse, Share as Charge};
+use limits::{Account, FileBuckets, Share as Charge};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub(crate) struct FileState {
     /// mutex, so that renames of other files cost one load.
     is_recorded: AtomicBool,
     /// Usage counted against its share's limits per file, if there are any.
-    pub used: OnceLock<Box<FileUse>>,
+    pub used: OnceLock<Box<FileBuckets>>,
     /// Size that is counted against its share's limit, if there is one.
     pub extent: ChargedEnd,
     /// Notification of external changes while clients cache the file.

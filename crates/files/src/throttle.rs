@@ -7,7 +7,9 @@
 //! late request does not lose tokens that became due.
 
 use crate::{OpenFile, RequestFiles};
-use limits::{Admission, BOOKED_BYTES, Cost, Entered, FileUse, Kind, ShareLimits, Throttled};
+use limits::{
+    Admission, BOOKING_BYTES_MAX, Cost, FileBuckets, Kind, ShareLimits, ThrottleReason, TurnGrant,
+};
 use limits::{Turn, Turns};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +38,7 @@ pub struct ShareQueue {
 struct Booking<'a> {
     limits: &'a ShareLimits,
     /// None for a booking on the share.
-    file: Option<&'a FileUse>,
+    file: Option<&'a FileBuckets>,
     cost: Cost,
     is_used: bool,
 }
@@ -74,12 +76,13 @@ impl ShareQueue {
     #[must_use]
     pub fn admit_now(&self, open: Option<&OpenFile>, cost: Cost, now: Instant) -> bool {
         let file = self.file_of(open);
-        let is_queued =
-            |(open, _): &(&OpenFile, &FileUse)| open.turns().is_some_and(|turns| turns.is_taken());
+        let is_queued = |(open, _): &(&OpenFile, &FileBuckets)| {
+            open.turns().is_some_and(|turns| turns.is_taken())
+        };
         if self.turns_of(cost).is_taken() || file.as_ref().is_some_and(is_queued) {
             return false;
         }
-        self.limits.take_both(file.map(|(_, used)| used), cost, now)
+        self.limits.try_take(file.map(|(_, used)| used), cost, now)
     }
 
     /// Returns the tokens of bytes that a short read did not use.
@@ -91,7 +94,7 @@ impl ShareQueue {
         }
     }
 
-    fn file_of<'a>(&self, open: Option<&'a OpenFile>) -> Option<(&'a OpenFile, &'a FileUse)> {
+    fn file_of<'a>(&self, open: Option<&'a OpenFile>) -> Option<(&'a OpenFile, &'a FileBuckets)> {
         let open = open.filter(|_| self.limits.limits_files())?;
         Some((open, open.state.used.get_or_init(Box::default)))
     }
@@ -100,15 +103,15 @@ impl ShareQueue {
         &self.turns[index_of(cost)]
     }
 
-    fn note_reason(&self, cost: Cost, why: Throttled) {
-        if let Some(at) = Throttled::REASONS.iter().position(|reason| *reason == why) {
+    fn note_reason(&self, cost: Cost, why: ThrottleReason) {
+        if let Some(at) = ThrottleReason::REASONS.iter().position(|reason| *reason == why) {
             self.reasons[index_of(cost)].store(at, Ordering::Relaxed);
         }
     }
 
-    fn latest_reason(&self, cost: Cost) -> Throttled {
+    fn latest_reason(&self, cost: Cost) -> ThrottleReason {
         let at = self.reasons[index_of(cost)].load(Ordering::Relaxed);
-        Throttled::REASONS.get(at).copied().unwrap_or_default()
+        ThrottleReason::REASONS.get(at).copied().unwrap_or_default()
     }
 }
 
@@ -129,14 +132,14 @@ impl RequestFiles {
         open: Option<&OpenFile>,
         cost: Cost,
         clock: Clock<'_>,
-    ) -> Throttled {
+    ) -> ThrottleReason {
         let limits = &*queue.limits;
         let _waiting = limits.wait();
-        let (mut throttled, mut of_file) = (Throttled::No, None);
+        let (mut throttled, mut of_file) = (ThrottleReason::None, None);
         if let Some((open, used)) = queue.file_of(open) {
             let (_turn, has_waited) = wait_for_turn(open.turns_or_default()).await;
             let booked = self.book_and_wait(limits, Some(used), cost, clock).await;
-            throttled = if has_waited { Throttled::File } else { booked.1 };
+            throttled = if has_waited { ThrottleReason::File } else { booked.1 };
             of_file = Some(booked.0);
         }
         let (turn, has_waited) = wait_for_turn(queue.turns_of(cost)).await;
@@ -144,7 +147,7 @@ impl RequestFiles {
             throttled = queue.latest_reason(cost);
         }
         let mut of_share = Vec::new();
-        let mut part = Cost { bytes: cost.bytes.min(BOOKED_BYTES), ..cost };
+        let mut part = Cost { bytes: cost.bytes.min(BOOKING_BYTES_MAX), ..cost };
         let mut left = cost.bytes;
         loop {
             let booked = self.book_and_wait(limits, None, part, clock).await;
@@ -157,7 +160,7 @@ impl RequestFiles {
             if left == 0 {
                 break;
             }
-            part = cost.only_bytes(left.min(BOOKED_BYTES));
+            part = cost.only_bytes(left.min(BOOKING_BYTES_MAX));
         }
         drop(turn);
         of_share.iter_mut().chain(&mut of_file).for_each(|booked| booked.is_used = true);
@@ -173,8 +176,8 @@ impl RequestFiles {
         files: [&OpenFile; 2],
         bytes: u64,
         clock: Clock<'_>,
-    ) -> Throttled {
-        let (mut throttled, mut left) = (Throttled::No, bytes);
+    ) -> ThrottleReason {
+        let (mut throttled, mut left) = (ThrottleReason::None, bytes);
         while left > 0 {
             let part = left.min(COPY_PART_BYTES);
             for ((queue, file), cost) in queues.iter().zip(files).zip(Cost::copy(part)) {
@@ -194,11 +197,11 @@ impl RequestFiles {
     async fn book_and_wait<'a>(
         &self,
         limits: &'a ShareLimits,
-        file: Option<&'a FileUse>,
+        file: Option<&'a FileBuckets>,
         cost: Cost,
         clock: Clock<'_>,
-    ) -> (Booking<'a>, Throttled) {
-        let mut throttled = Throttled::No;
+    ) -> (Booking<'a>, ThrottleReason) {
+        let mut throttled = ThrottleReason::None;
         loop {
             let generation = limits.generation();
             let admission = limits.book(file, cost, clock());
@@ -225,7 +228,7 @@ impl RequestFiles {
 /// itself is not.
 async fn wait_for_turn(turns: &Arc<Turns>) -> (Option<Turn>, bool) {
     match turns.enter() {
-        Entered::Now(turn) => (Some(turn), false),
-        Entered::Later(place) => (place.await.ok(), true),
+        TurnGrant::Now(turn) => (Some(turn), false),
+        TurnGrant::Queued(place) => (place.await.ok(), true),
     }
 }

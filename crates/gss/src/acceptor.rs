@@ -2,9 +2,10 @@
 
 use crate::context::Context;
 use crate::library::{
-    Buffer, CONTINUE_NEEDED, Element, Handle, Library, OidSet, Store, is_error, kerberos, library,
+    Buffer, CONTINUE_NEEDED, CredentialStore, Handle, Library, OidSet, StoreElement, is_error,
+    kerberos, library,
 };
-use crate::name::Name;
+use crate::name::GssName;
 use crate::{Error, Key};
 use std::ffi::CString;
 use std::path::Path;
@@ -45,8 +46,8 @@ impl Keytab {
             |reason: &str| Error::Refused { what: "the keytab", reason: reason.to_owned() };
         let place = file.to_str().and_then(|file| CString::new(format!("FILE:{file}")).ok());
         let place = place.ok_or_else(|| unreadable("its path is no text"))?;
-        let mut elements = [Element { key: c"keytab".as_ptr(), value: place.as_ptr() }];
-        let store = Store { count: 1, elements: elements.as_mut_ptr() };
+        let mut elements = [StoreElement { key: c"keytab".as_ptr(), value: place.as_ptr() }];
+        let store = CredentialStore { count: 1, elements: elements.as_mut_ptr() };
         // By default the library acquires credentials for all its mechanisms, and succeeds if one
         // of them does. Such a credential may lack the Kerberos keys.
         let mut mechanism = kerberos();
@@ -84,7 +85,7 @@ impl Drop for Keytab {
 
 /// An accepted logon.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedLogon {
     /// The final token, for the client.
     pub token: Vec<u8>,
     /// The client, as in `alice@EXAMPLE.ORG`.
@@ -115,7 +116,7 @@ impl Acceptor {
     /// # Errors
     /// An invalid, expired or replayed token, one for another server, or a client that needs more
     /// than one round, which SMB clients do not.
-    pub fn handle(mut self, keytab: &Keytab, token: &[u8]) -> Result<Accepted, Error> {
+    pub fn handle(mut self, keytab: &Keytab, token: &[u8]) -> Result<AcceptedLogon, Error> {
         let library = keytab.library;
         let (mut minor, mut source, mut out, mut token) =
             (0, null_mut(), Buffer::EMPTY, Buffer::of(token));
@@ -137,7 +138,7 @@ impl Acceptor {
             )
         };
         let token = library.take(out);
-        let source = Name::given(library, source);
+        let source = GssName::from_raw(library, source);
         if is_error(status) {
             return Err(library.refused("the client's ticket", status, minor));
         }
@@ -147,7 +148,7 @@ impl Acceptor {
         }
         let (key, end_time) = (self.context.key()?, self.context.end_time()?);
         let logon_info = source.authenticated(LOGON_INFO);
-        Ok(Accepted { token, principal: source.text(), key, end_time, logon_info })
+        Ok(AcceptedLogon { token, principal: source.text(), key, end_time, logon_info })
     }
 }
 

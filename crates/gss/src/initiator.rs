@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::library::{Buffer, CONTINUE_NEEDED, is_error, kerberos, library};
-use crate::name::Name;
+use crate::name::GssName;
 use crate::{Error, Key};
 use std::ptr::null_mut;
 
@@ -11,7 +11,7 @@ const FLAGS: u32 = 2 | 4 | 8 | 16 | 32;
 
 /// The result of a server token.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum InitiatorStep {
     /// The next token to send; the server answers it.
     Continue(Vec<u8>),
     /// The server is authenticated; both sides have this key.
@@ -21,7 +21,7 @@ pub enum Outcome {
 /// An exchange with one server, with the tickets of the process's user.
 pub struct Initiator {
     context: Context,
-    target: Name,
+    target: GssName,
 }
 
 impl std::fmt::Debug for Initiator {
@@ -38,7 +38,7 @@ impl Initiator {
     /// The library is missing, there is no initial ticket, or the realm does not know the server.
     pub fn begin(service: &str, host: &str) -> Result<(Self, Vec<u8>), Error> {
         let library = library()?;
-        let target = Name::of_service(library, &format!("{service}@{host}"))?;
+        let target = GssName::of_service(library, &format!("{service}@{host}"))?;
         let mut initiator = Self { context: Context::new(library), target };
         let (_, token) = initiator.step(&[])?;
         Ok((initiator, token))
@@ -48,9 +48,13 @@ impl Initiator {
     ///
     /// # Errors
     /// The server does not authenticate itself.
-    pub fn handle(&mut self, token: &[u8]) -> Result<Outcome, Error> {
-        let (goes_on, token) = self.step(token)?;
-        if goes_on { Ok(Outcome::Continue(token)) } else { Ok(Outcome::Done(self.context.key()?)) }
+    pub fn handle(&mut self, token: &[u8]) -> Result<InitiatorStep, Error> {
+        let (needs_more, token) = self.step(token)?;
+        if needs_more {
+            Ok(InitiatorStep::Continue(token))
+        } else {
+            Ok(InitiatorStep::Done(self.context.key()?))
+        }
     }
 
     fn step(&mut self, token: &[u8]) -> Result<(bool, Vec<u8>), Error> {

@@ -15,8 +15,8 @@ mod initiator;
 mod library;
 mod name;
 
-pub use acceptor::{Accepted, Acceptor, Keytab};
-pub use initiator::{Initiator, Outcome};
+pub use acceptor::{AcceptedLogon, Acceptor, Keytab};
+pub use initiator::{Initiator, InitiatorStep};
 
 use std::fmt;
 

@@ -46,16 +46,16 @@ pub struct BufferSet {
 
 /// One element of a credential store: key and value.
 #[repr(C)]
-pub struct Element {
+pub struct StoreElement {
     pub key: *const c_char,
     pub value: *const c_char,
 }
 
 /// A credential store.
 #[repr(C)]
-pub struct Store {
+pub struct CredentialStore {
     pub count: u32,
-    pub elements: *mut Element,
+    pub elements: *mut StoreElement,
 }
 
 /// The first fields of gss_krb5_lucid_context_v1_t in gssapi_krb5.h.
@@ -112,7 +112,7 @@ functions! {
     display_name: c"gss_display_name", fn(*mut Status, Handle, *mut Buffer, *mut *mut Oid);
     release_name: c"gss_release_name", fn(*mut Status, *mut Handle);
     acquire_cred_from: c"gss_acquire_cred_from",
-        fn(*mut Status, Handle, u32, *const OidSet, c_int, *const Store, *mut Handle, *mut Handle, *mut u32);
+        fn(*mut Status, Handle, u32, *const OidSet, c_int, *const CredentialStore, *mut Handle, *mut Handle, *mut u32);
     release_cred: c"gss_release_cred", fn(*mut Status, *mut Handle);
     init: c"gss_init_sec_context",
         fn(*mut Status, Handle, *mut Handle, Handle, *mut Oid, u32, u32, Handle, *mut Buffer, *mut *mut Oid,

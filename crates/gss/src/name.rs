@@ -5,17 +5,17 @@ use crate::library::{Buffer, Handle, Library, host_service, is_error};
 use std::ptr::null_mut;
 
 /// A name of the library, released on drop.
-pub struct Name {
+pub struct GssName {
     library: &'static Library,
     pub handle: Handle,
 }
 
 // SAFETY: names are immutable.
-unsafe impl Send for Name {}
+unsafe impl Send for GssName {}
 
-impl Name {
+impl GssName {
     /// Takes ownership of a name that the library returned, or null.
-    pub fn given(library: &'static Library, handle: Handle) -> Self {
+    pub fn from_raw(library: &'static Library, handle: Handle) -> Self {
         Self { library, handle }
     }
 
@@ -30,7 +30,7 @@ impl Name {
         if is_error(status) {
             return Err(library.refused("the server's name", status, minor));
         }
-        Ok(Self::given(library, handle))
+        Ok(Self::from_raw(library, handle))
     }
 
     /// A name attribute that the realm vouches for; none without one. RFC 6680.
@@ -76,7 +76,7 @@ impl Name {
     }
 }
 
-impl Drop for Name {
+impl Drop for GssName {
     fn drop(&mut self) {
         if self.handle.is_null() {
             return;

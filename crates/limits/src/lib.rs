@@ -6,10 +6,10 @@
 
 mod class;
 mod ledger;
-mod room;
 mod share;
 mod size;
 mod snapshot;
+mod space_usage;
 mod tokens;
 mod turns;
 
@@ -17,11 +17,11 @@ pub use class::{
     Class, GIB, Limits, MIB, PROVISIONED_GIB_MAX, PROVISIONED_GIB_MIN, Provision, Rates,
 };
 pub use ledger::{Account, Exhausted, Holder, Ledger, Share, Usage, site_of};
-pub use room::Room;
-pub use share::{Admission, BOOKED_BYTES, FileUse, ShareLimits, Waiting};
-pub use size::{LOWERED_AFTER, Size, TooSoon};
+pub use share::{Admission, BOOKING_BYTES_MAX, FileBuckets, ShareLimits, WaitGuard};
+pub use size::{ProvisionedSize, ReductionTooSoon, SIZE_REDUCTION_DELAY};
 pub use snapshot::{CreditState, Credits, Snapshot};
-pub use turns::{Entered, Turn, Turns};
+pub use space_usage::SpaceUsage;
+pub use turns::{Turn, TurnGrant, Turns};
 
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,10 +80,10 @@ impl Cost {
 
 /// The reason for which a request was delayed or refused by limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Throttled {
+pub enum ThrottleReason {
     /// The request was not delayed.
     #[default]
-    No,
+    None,
     /// Operations of the share.
     Iops,
     /// Bytes written to the share.
@@ -98,7 +98,7 @@ pub enum Throttled {
     Handles,
 }
 
-impl Throttled {
+impl ThrottleReason {
     /// All reasons for a delay.
     pub const REASONS: [Self; 5] =
         [Self::Iops, Self::Ingress, Self::Egress, Self::Metadata, Self::File];
@@ -106,14 +106,14 @@ impl Throttled {
     /// True if the request was delayed.
     #[must_use]
     pub fn has_waited(self) -> bool {
-        !matches!(self, Self::No | Self::Handles)
+        !matches!(self, Self::None | Self::Handles)
     }
 
     /// The reason's name in logs and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::No => "none",
+            Self::None => "none",
             Self::Iops => "iops",
             Self::Ingress => "ingress",
             Self::Egress => "egress",

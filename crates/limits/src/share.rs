@@ -4,10 +4,10 @@
 //! from the next request on.
 
 use crate::class::{Limits, Provision, Rates};
-use crate::room::Room;
 use crate::snapshot::{CreditState, Credits, Snapshot};
+use crate::space_usage::SpaceUsage;
 use crate::tokens::{Pace, PaceCell, Tokens};
-use crate::{Cost, Kind, Throttled};
+use crate::{Cost, Kind, ThrottleReason};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const SAVED: Duration = Duration::from_millis(100);
 /// Bytes that are booked in one turn, so that a session of large requests gets no more throughput
 /// than one of small requests.
-pub const BOOKED_BYTES: u64 = 64 * 1024;
+pub const BOOKING_BYTES_MAX: u64 = 64 * 1024;
 
 /// Indexes of a share's buckets.
 const IOPS: usize = 0;
@@ -35,7 +35,7 @@ type Buckets = [Tokens; BUCKETS];
 
 /// The limits' state of one file. All its opens share it.
 #[derive(Debug, Default)]
-pub struct FileUse {
+pub struct FileBuckets {
     buckets: Buckets,
 }
 
@@ -45,7 +45,7 @@ pub enum Admission {
     /// The request may begin.
     Now,
     /// The request must wait until then, for this reason.
-    Until(Instant, Throttled),
+    Until(Instant, ThrottleReason),
 }
 
 /// The limits of a share; see the module.
@@ -65,14 +65,14 @@ pub struct ShareLimits {
     file_paces: [PaceCell; BUCKETS],
     buckets: Buckets,
     waiting: AtomicUsize,
-    throttled: [AtomicU64; Throttled::REASONS.len()],
-    room: Room,
-    slow: Mutex<Slow>,
+    throttled: [AtomicU64; ThrottleReason::REASONS.len()],
+    usage: SpaceUsage,
+    slow: Mutex<ColdState>,
 }
 
 /// State outside the request path.
 #[derive(Debug, Default)]
-struct Slow {
+struct ColdState {
     provision: Provision,
     credits_before: u64,
     credit_state: CreditState,
@@ -80,9 +80,9 @@ struct Slow {
 
 /// A waiting request; dropping it ends the wait.
 #[derive(Debug)]
-pub struct Waiting<'a>(&'a ShareLimits);
+pub struct WaitGuard<'a>(&'a ShareLimits);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -106,7 +106,7 @@ impl ShareLimits {
             buckets: Default::default(),
             waiting: AtomicUsize::new(0),
             throttled: Default::default(),
-            room: Room::default(),
+            usage: SpaceUsage::default(),
             slow: Mutex::default(),
         };
         limits.install(provision, now, u64::MAX);
@@ -209,8 +209,8 @@ impl ShareLimits {
 
     /// Usage of the provisioned size.
     #[must_use]
-    pub fn room(&self) -> &Room {
-        &self.room
+    pub fn space_usage(&self) -> &SpaceUsage {
+        &self.usage
     }
 
     /// The provisioning of the share.
@@ -228,7 +228,7 @@ impl ShareLimits {
     /// Takes the tokens of a request, from its file's buckets or, without one, from the share's, if
     /// they are available.
     #[must_use]
-    pub fn take(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
+    pub fn take(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> Admission {
         let (paces, buckets) = match file {
             Some(used) => (&self.file_paces, &used.buckets),
             None => (&self.share_paces, &self.buckets),
@@ -236,7 +236,8 @@ impl ShareLimits {
         match take_all(paces, buckets, &buckets_of(cost), self.since(now)) {
             Ok(()) => Admission::Now,
             Err((due, bucket)) => {
-                let why = if file.is_some() { Throttled::File } else { reason(bucket, cost.kind) };
+                let why =
+                    if file.is_some() { ThrottleReason::File } else { reason(bucket, cost.kind) };
                 Admission::Until(self.origin + Duration::from_nanos(due), why)
             }
         }
@@ -245,7 +246,7 @@ impl ShareLimits {
     /// Takes the tokens of a request from its file, if that has limits, and from the share, if both
     /// have them; otherwise nothing. Every undelayed request uses this path.
     #[must_use]
-    pub fn take_both(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> bool {
+    pub fn try_take(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> bool {
         let (at, asked) = (self.since(now), buckets_of(cost));
         if let Some(used) = file
             && take_all(&self.file_paces, &used.buckets, &asked, at).is_err()
@@ -264,18 +265,18 @@ impl ShareLimits {
     /// Books the tokens of a request: returns the time at which it may begin, and the reason of the
     /// delay. The caller uses the booking or returns it.
     #[must_use]
-    pub fn book(&self, file: Option<&FileUse>, cost: Cost, now: Instant) -> Admission {
+    pub fn book(&self, file: Option<&FileBuckets>, cost: Cost, now: Instant) -> Admission {
         match file {
             Some(used) => {
                 let admission = self.book_of(&self.file_paces, &used.buckets, cost, now);
-                admission.because(Throttled::File)
+                admission.because(ThrottleReason::File)
             }
             None => self.book_of(&self.share_paces, &self.buckets, cost, now),
         }
     }
 
     /// Returns tokens that were taken or booked and not used.
-    pub fn give_back(&self, file: Option<&FileUse>, cost: Cost) {
+    pub fn give_back(&self, file: Option<&FileBuckets>, cost: Cost) {
         match file {
             Some(used) => give_back(&self.file_paces, &used.buckets, cost),
             None => give_back(&self.share_paces, &self.buckets, cost),
@@ -283,14 +284,14 @@ impl ShareLimits {
     }
 
     /// Registers a waiting request.
-    pub fn wait(&self) -> Waiting<'_> {
+    pub fn wait(&self) -> WaitGuard<'_> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(self)
+        WaitGuard(self)
     }
 
     /// Counts a delayed request.
-    pub fn count_throttled(&self, throttled: Throttled) {
-        if let Some(at) = Throttled::REASONS.iter().position(|reason| *reason == throttled) {
+    pub fn count_throttled(&self, throttled: ThrottleReason) {
+        if let Some(at) = ThrottleReason::REASONS.iter().position(|reason| *reason == throttled) {
             self.throttled[at].fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -317,14 +318,14 @@ impl ShareLimits {
             state: slow.credit_state,
         });
         let counts = self.throttled.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let mut reasons = Throttled::REASONS.into_iter().zip(counts);
+        let mut reasons = ThrottleReason::REASONS.into_iter().zip(counts);
         Snapshot {
             provision: slow.provision,
             limits,
             credits,
             throttled: std::array::from_fn(|_| reasons.next().unwrap_or_default()),
             waiting: self.waiting.load(Ordering::Relaxed),
-            used_bytes: self.room.used_bytes(),
+            used_bytes: self.usage.used_bytes(),
         }
     }
 
@@ -336,7 +337,7 @@ impl ShareLimits {
         now: Instant,
     ) -> Admission {
         let at = self.since(now);
-        let (mut latest, mut why) = (at, Throttled::No);
+        let (mut latest, mut why) = (at, ThrottleReason::None);
         for (bucket, tokens) in buckets_of(cost) {
             let pace = paces[bucket].get();
             if !pace.is_limit() || tokens == 0 {
@@ -359,13 +360,13 @@ impl ShareLimits {
         since.as_secs().saturating_mul(1_000_000_000) + u64::from(since.subsec_nanos())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slow> {
+    fn lock(&self) -> MutexGuard<'_, ColdState> {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Admission {
-    fn because(self, why: Throttled) -> Self {
+    fn because(self, why: ThrottleReason) -> Self {
         match self {
             Self::Now => Self::Now,
             Self::Until(at, _) => Self::Until(at, why),
@@ -374,10 +375,10 @@ impl Admission {
 }
 
 /// Bucket indexes and token counts of a request.
-type Asked = [(usize, u64); 5];
+type BucketDemand = [(usize, u64); 5];
 
 #[inline]
-fn buckets_of(cost: Cost) -> Asked {
+fn buckets_of(cost: Cost) -> BucketDemand {
     let Cost { kind, operations, bytes } = cost;
     let (own, flow) = match kind {
         Kind::Read => (READ_IOPS, EGRESS),
@@ -395,12 +396,12 @@ fn buckets_of(cost: Cost) -> Asked {
 }
 
 /// The reason of a delay by a bucket.
-fn reason(bucket: usize, kind: Kind) -> Throttled {
+fn reason(bucket: usize, kind: Kind) -> ThrottleReason {
     match (bucket, kind) {
-        (METADATA, _) => Throttled::Metadata,
-        (BANDWIDTH | INGRESS | EGRESS, Kind::Write) => Throttled::Ingress,
-        (BANDWIDTH | INGRESS | EGRESS, _) => Throttled::Egress,
-        _ => Throttled::Iops,
+        (METADATA, _) => ThrottleReason::Metadata,
+        (BANDWIDTH | INGRESS | EGRESS, Kind::Write) => ThrottleReason::Ingress,
+        (BANDWIDTH | INGRESS | EGRESS, _) => ThrottleReason::Egress,
+        _ => ThrottleReason::Iops,
     }
 }
 
@@ -410,7 +411,7 @@ fn reason(bucket: usize, kind: Kind) -> Throttled {
 fn take_all(
     paces: &[PaceCell; BUCKETS],
     buckets: &Buckets,
-    asked: &Asked,
+    asked: &BucketDemand,
     at: u64,
 ) -> Result<(), (u64, usize)> {
     for (index, &(bucket, tokens)) in asked.iter().enumerate() {
@@ -466,7 +467,7 @@ fn credit_pace(limits: &Limits) -> Option<Pace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Class, Entered, GIB, MIB, Turn, Turns};
+    use crate::{Class, GIB, MIB, Turn, TurnGrant, Turns};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -543,7 +544,7 @@ mod tests {
         assert_eq!(limits.take(None, Cost::read(4 * MIB), start), Admission::Now, "in debt");
         for _ in 0..1000 {
             let refused = limits.take(None, Cost::read(1), start);
-            assert!(matches!(refused, Admission::Until(_, Throttled::Egress)), "{refused:?}");
+            assert!(matches!(refused, Admission::Until(_, ThrottleReason::Egress)), "{refused:?}");
         }
         let writes =
             (0..1000).filter(|_| limits.take(None, Cost::write(9), start) == Admission::Now);
@@ -566,14 +567,14 @@ mod tests {
                 return why;
             }
         };
-        assert_eq!(reason(Cost::read(0)), Throttled::Iops);
-        assert_eq!(reason(Cost::write(0)), Throttled::Iops);
-        assert_eq!(reason(Cost::metadata()), Throttled::Metadata);
+        assert_eq!(reason(Cost::read(0)), ThrottleReason::Iops);
+        assert_eq!(reason(Cost::write(0)), ThrottleReason::Iops);
+        assert_eq!(reason(Cost::metadata()), ThrottleReason::Metadata);
         let other = ShareLimits::new(with(own), start);
         assert_eq!(other.take(None, Cost::write(8 * MIB), start), Admission::Now);
         let both = [Cost::write(1), Cost::read(1)].map(|cost| other.take(None, cost, start));
-        assert!(matches!(both[0], Admission::Until(_, Throttled::Ingress)));
-        assert!(matches!(both[1], Admission::Until(_, Throttled::Egress)));
+        assert!(matches!(both[0], Admission::Until(_, ThrottleReason::Ingress)));
+        assert!(matches!(both[1], Admission::Until(_, ThrottleReason::Egress)));
     }
 
     #[test]
@@ -627,7 +628,7 @@ mod tests {
                     if session.turn.take().is_some() {
                         session.done += 1;
                     }
-                    let Entered::Now(turn) = session.turns.enter() else { panic!("its own") };
+                    let TurnGrant::Now(turn) = session.turns.enter() else { panic!("its own") };
                     session.turn = Some(turn);
                     session.due = match limits.book(None, Cost::read(session.bytes), now) {
                         Admission::Now => now,

@@ -1,6 +1,6 @@
 //! Figures of a share's limits, for metrics and the admin interface.
 
-use crate::Throttled;
+use crate::ThrottleReason;
 use crate::class::{Limits, Provision};
 
 /// Trend of burst credits.
@@ -58,7 +58,7 @@ pub struct Snapshot {
     /// Burst credits; none without bursts.
     pub credits: Option<Credits>,
     /// Delayed requests since the start, by reason.
-    pub throttled: [(Throttled, u64); Throttled::REASONS.len()],
+    pub throttled: [(ThrottleReason, u64); ThrottleReason::REASONS.len()],
     /// Requests that wait now.
     pub waiting: usize,
     /// Used bytes of the provisioned size; none without a size, or before the first measurement.

@@ -28,11 +28,11 @@ pub struct Turn {
 
 /// The result of [`Turns::enter`].
 #[derive(Debug)]
-pub enum Entered {
+pub enum TurnGrant {
     /// The request has the turn.
     Now(Turn),
     /// The request gets the turn later; dropping the receiver leaves the queue.
-    Later(oneshot::Receiver<Turn>),
+    Queued(oneshot::Receiver<Turn>),
 }
 
 impl Turns {
@@ -45,16 +45,16 @@ impl Turns {
 
     /// Takes the turn, or joins the queue.
     #[must_use]
-    pub fn enter(self: &Arc<Self>) -> Entered {
+    pub fn enter(self: &Arc<Self>) -> TurnGrant {
         let mut state = self.lock();
         if state.is_taken {
             let (give, given) = oneshot::channel();
             state.waiting.push_back(give);
-            return Entered::Later(given);
+            return TurnGrant::Queued(given);
         }
         state.is_taken = true;
         self.is_taken.store(true, Ordering::Release);
-        Entered::Now(Turn { of: Some(self.clone()) })
+        TurnGrant::Now(Turn { of: Some(self.clone()) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -92,15 +92,15 @@ mod tests {
 
     fn later(turns: &Arc<Turns>) -> oneshot::Receiver<Turn> {
         match turns.enter() {
-            Entered::Later(place) => place,
-            Entered::Now(_) => panic!("somebody has it"),
+            TurnGrant::Queued(place) => place,
+            TurnGrant::Now(_) => panic!("somebody has it"),
         }
     }
 
     #[test]
     fn turns_rotate_in_order_of_arrival() {
         let turns = Arc::new(Turns::default());
-        let Entered::Now(first) = turns.enter() else { panic!("nobody has it") };
+        let TurnGrant::Now(first) = turns.enter() else { panic!("nobody has it") };
         let (mut second, mut third) = (later(&turns), later(&turns));
         assert!((&mut second).now_or_never().is_none());
         drop(first);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn cancelled_turn_is_skipped() {
         let turns = Arc::new(Turns::default());
-        let Entered::Now(first) = turns.enter() else { panic!("nobody has it") };
+        let TurnGrant::Now(first) = turns.enter() else { panic!("nobody has it") };
         let (second, third) = (later(&turns), later(&turns));
         let fourth = later(&turns);
         drop(second);
@@ -124,6 +124,6 @@ mod tests {
         drop(third);
         drop(fourth.now_or_never().unwrap().unwrap());
         assert!(!turns.is_taken());
-        assert!(matches!(turns.enter(), Entered::Now(_)));
+        assert!(matches!(turns.enter(), TurnGrant::Now(_)));
     }
 }

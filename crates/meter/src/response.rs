@@ -1,7 +1,7 @@
 //! Outcomes of requests in the terms of Azure Files' dimension `ResponseType`, so that dashboards
 //! for it carry over.
 
-use limits::Throttled;
+use limits::ThrottleReason;
 use serde::{Deserialize, Serialize};
 
 macro_rules! response_types {
@@ -100,20 +100,20 @@ impl ResponseType {
 
     /// The outcome of a throttled request, or of one that a limit refused. Other errors stay.
     #[must_use]
-    pub fn throttled(self, throttled: Throttled) -> Self {
-        if self == Self::ServerBusyError && throttled == Throttled::Handles {
+    pub fn throttled(self, throttled: ThrottleReason) -> Self {
+        if self == Self::ServerBusyError && throttled == ThrottleReason::Handles {
             return Self::ClientThrottlingError;
         }
         if self != Self::Success {
             return self;
         }
         match throttled {
-            Throttled::No | Throttled::Handles => self,
-            Throttled::Iops => Self::SuccessWithShareIopsThrottling,
-            Throttled::Ingress => Self::SuccessWithShareIngressThrottling,
-            Throttled::Egress => Self::SuccessWithShareEgressThrottling,
-            Throttled::Metadata => Self::SuccessWithMetadataThrottling,
-            Throttled::File => Self::SuccessWithThrottling,
+            ThrottleReason::None | ThrottleReason::Handles => self,
+            ThrottleReason::Iops => Self::SuccessWithShareIopsThrottling,
+            ThrottleReason::Ingress => Self::SuccessWithShareIngressThrottling,
+            ThrottleReason::Egress => Self::SuccessWithShareEgressThrottling,
+            ThrottleReason::Metadata => Self::SuccessWithMetadataThrottling,
+            ThrottleReason::File => Self::SuccessWithThrottling,
         }
     }
 }
@@ -186,12 +186,12 @@ mod tests {
     fn an_error_is_told_as_itself_though_its_request_was_held_back() {
         let of = |response: ResponseType, throttle| response.throttled(throttle);
         let iops = ResponseType::SuccessWithShareIopsThrottling;
-        assert_eq!(of(ResponseType::Success, Throttled::Iops), iops);
-        assert_eq!(of(ResponseType::Success, Throttled::No), ResponseType::Success);
+        assert_eq!(of(ResponseType::Success, ThrottleReason::Iops), iops);
+        assert_eq!(of(ResponseType::Success, ThrottleReason::None), ResponseType::Success);
         let refused = ResponseType::AuthorizationError;
-        assert_eq!(of(refused, Throttled::Egress), refused);
+        assert_eq!(of(refused, ThrottleReason::Egress), refused);
         let (busy, limited) = (ResponseType::ServerBusyError, ResponseType::ClientThrottlingError);
-        assert_eq!(of(busy, Throttled::Handles), limited, "not the server's fault");
-        assert_eq!(of(busy, Throttled::File), busy);
+        assert_eq!(of(busy, ThrottleReason::Handles), limited, "not the server's fault");
+        assert_eq!(of(busy, ThrottleReason::File), busy);
     }
 }

@@ -23,7 +23,7 @@ use files::{
     Access as Rights, CacheGrant, CallHolder, Caller, Object, OpenFile, PendingAnswer, Protocol,
     RequestContext, RequestFiles, ResidentRange, ShareQueue, UnstableObjects,
 };
-use limits::Throttled;
+use limits::ThrottleReason;
 use meter::{Api, Arrival, NfsOperation, ShareId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,7 +81,7 @@ pub(crate) struct Run<'c> {
     pub granting: Vec<CacheGrant>,
     /// What the operation at work had to wait for before it began, or was refused for, by the
     /// limits of its share.
-    pub throttled: Throttled,
+    pub throttled: ThrottleReason,
     /// When the request began, or went on after it had to wait.
     pub now: Instant,
     /// How many more looks at attributes the operation that was charged last pays for.
@@ -601,7 +601,7 @@ impl<'c> Run<'c> {
             current_id,
             saved,
             granting,
-            throttled: Throttled::No,
+            throttled: ThrottleReason::None,
             now,
             prepaid_looks: 0,
             queue: None,

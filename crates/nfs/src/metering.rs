@@ -9,7 +9,7 @@ use crate::compound::Call;
 use crate::conn::{Conn, Finished, Transmit};
 use crate::credentials::Credentials;
 use crate::host::Host;
-use limits::Throttled;
+use limits::ThrottleReason;
 use meter::{Api, Arrival, Authentication, Done, ResponseType, Sent, ShareId, SlowRequest};
 use smallvec::SmallVec;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn authentication(credentials: &Credentials) -> Authentication {
 pub struct End {
     pub api: Api,
     pub status: NfsStatus,
-    pub throttled: Throttled,
+    pub throttled: ThrottleReason,
     pub share: ShareId,
     /// Bytes of its arguments, and of its results.
     pub bytes: (u64, u64),
@@ -73,7 +73,7 @@ pub struct Tally {
 impl End {
     /// Of what is about no share, or about nothing.
     pub fn of_no_share(api: Api, status: NfsStatus) -> Self {
-        let (throttled, share) = (Throttled::No, ShareId::NONE);
+        let (throttled, share) = (ThrottleReason::None, ShareId::NONE);
         Self { api, status, throttled, share, bytes: (0, 0) }
     }
 }

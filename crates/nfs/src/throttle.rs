@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::session::Session;
 use crate::status::status_of;
 use files::{OpenFile, ShareQueue};
-use limits::{Cost, ShareLimits, Throttled};
+use limits::{Cost, ShareLimits, ThrottleReason};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::FsError;
@@ -37,7 +37,7 @@ impl Drop for Counted {
 impl Run<'_> {
     /// Waits until an operation may begin, unless its cost is known only once its open is.
     pub async fn admit_operation(&mut self, operation: &Operation<'_>) {
-        self.throttled = Throttled::No;
+        self.throttled = ThrottleReason::None;
         if self.share_limits().is_none() {
             return;
         }
@@ -66,7 +66,7 @@ impl Run<'_> {
     /// What a client is told whose open was refused, which may be by a limit of the share.
     pub fn open_refused(&mut self, error: FsError) -> NfsStatus {
         if error == FsError::TooManyHandles {
-            self.throttled = Throttled::Handles;
+            self.throttled = ThrottleReason::Handles;
         }
         status_of(error)
     }

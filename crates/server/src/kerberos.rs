@@ -6,7 +6,7 @@
 
 use crate::config::KerberosKeys;
 use crate::site_line::SiteLine;
-use gss::{Accepted, Acceptor, Keytab};
+use gss::{AcceptedLogon, Acceptor, Keytab};
 use limits::site_of;
 use smb::limits::WAITING_TICKETS_MAX;
 use std::future::Future;
@@ -27,7 +27,7 @@ const JUDGES_PER_SITE: usize = 2;
 const JUDGED_WITHIN: Duration = Duration::from_secs(10);
 
 /// A ticket and the channel for its outcome.
-type Case = (Vec<u8>, oneshot::Sender<Result<Accepted, gss::Error>>);
+type Case = (Vec<u8>, oneshot::Sender<Result<AcceptedLogon, gss::Error>>);
 
 /// Queued tickets.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ fn serve(keytab: &Keytab, desk: &Desk) {
 }
 
 /// Extracts the client from a verified ticket. Refuses service principals and expired tickets.
-fn shown(accepted: Accepted, realm: &str) -> Result<AcceptedTicket, String> {
+fn shown(accepted: AcceptedLogon, realm: &str) -> Result<AcceptedTicket, String> {
     let user = user_of(&accepted.principal, realm)?.to_owned();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // The library accepts an expired ticket for some more minutes, but its session would expire at

@@ -4,7 +4,7 @@
 
 use crate::config::{ShareConfig, change_provision};
 use crate::share_credits::CreditFile;
-use limits::{Provision, ShareLimits, Size, Snapshot, TooSoon};
+use limits::{Provision, ProvisionedSize, ReductionTooSoon, ShareLimits, Snapshot};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ const FILE_NAME: &str = "share-sizes.json";
 #[derive(Debug)]
 pub struct LimitsBook {
     shares: Mutex<BTreeMap<String, Known>>,
-    sizes: Mutex<BTreeMap<String, Size>>,
+    sizes: Mutex<BTreeMap<String, ProvisionedSize>>,
     path: PathBuf,
     credits: CreditFile,
 }
@@ -168,7 +168,7 @@ impl LimitsBook {
         allowed_by(&lock(&self.sizes), name, wanted)
     }
 
-    fn write_sizes(&self, sizes: &BTreeMap<String, Size>) {
+    fn write_sizes(&self, sizes: &BTreeMap<String, ProvisionedSize>) {
         let rows = sizes.iter().map(|(key, size)| {
             (key.clone(), serde_json::json!({ "gib": size.gib, "raised": size.raised }))
         });
@@ -184,7 +184,11 @@ impl LimitsBook {
 }
 
 /// Retains the former size if the reduction comes too early.
-fn allowed_by(sizes: &BTreeMap<String, Size>, name: &str, wanted: Provision) -> Provision {
+fn allowed_by(
+    sizes: &BTreeMap<String, ProvisionedSize>,
+    name: &str,
+    wanted: Provision,
+) -> Provision {
     let (Some(size), Some(gib)) = (sizes.get(&key_of(name)), wanted.gib) else { return wanted };
     match size.change(gib, now_seconds()) {
         Ok(_) => wanted,
@@ -195,25 +199,29 @@ fn allowed_by(sizes: &BTreeMap<String, Size>, name: &str, wanted: Provision) -> 
     }
 }
 
-fn note_size(sizes: &mut BTreeMap<String, Size>, key: &str, gib: Option<u64>) {
+fn note_size(sizes: &mut BTreeMap<String, ProvisionedSize>, key: &str, gib: Option<u64>) {
     let Some(gib) = gib else { return };
     let next = match sizes.get(key) {
         Some(size) => size.change(gib, now_seconds()),
-        None => Ok(Size::new(gib)),
+        None => Ok(ProvisionedSize::new(gib)),
     };
     if let Ok(next) = next {
         sizes.insert(key.to_owned(), next);
     }
 }
 
-fn sentence(name: &str, gib: u64, TooSoon { gib: present, from }: TooSoon) -> String {
+fn sentence(
+    name: &str,
+    gib: u64,
+    ReductionTooSoon { gib: present, from }: ReductionTooSoon,
+) -> String {
     let hours = from.saturating_sub(now_seconds()).div_ceil(3600);
     format!(
         "share {name}: provisioned_gib was raised to {present} less than 24 hours ago and can be lowered to {gib} in {hours} hours; until then leave it at {present}"
     )
 }
 
-fn read_sizes(path: &Path) -> Result<BTreeMap<String, Size>, String> {
+fn read_sizes(path: &Path) -> Result<BTreeMap<String, ProvisionedSize>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -222,7 +230,7 @@ fn read_sizes(path: &Path) -> Result<BTreeMap<String, Size>, String> {
     let rows: BTreeMap<String, BTreeMap<String, u64>> =
         serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let size = |row: &BTreeMap<String, u64>| {
-        Some(Size { gib: *row.get("gib")?, raised: *row.get("raised")? })
+        Some(ProvisionedSize { gib: *row.get("gib")?, raised: *row.get("raised")? })
     };
     Ok(rows.iter().filter_map(|(key, row)| Some((key.clone(), size(row)?))).collect())
 }

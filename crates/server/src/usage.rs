@@ -40,7 +40,7 @@ pub async fn follow(book: Arc<LimitsBook>) {
         for (path, limits) in sized {
             let at = known.iter().position(|one| Arc::ptr_eq(&one.limits, &limits));
             let is_due = at.is_none_or(|at| {
-                let due = if limits.room().is_changed() {
+                let due = if limits.space_usage().is_changed() {
                     known[at].due
                 } else {
                     known[at].due_unchanged
@@ -64,10 +64,10 @@ pub async fn follow(book: Arc<LimitsBook>) {
 
 /// Measures a share once and returns the duration.
 async fn measure(path: PathBuf, limits: &Arc<ShareLimits>) -> Duration {
-    let (start, begun) = (Instant::now(), limits.room().begin_measure());
+    let (start, begun) = (Instant::now(), limits.space_usage().begin_measure());
     let shown = path.display().to_string();
     match tokio::task::spawn_blocking(move || used_bytes(&path)).await {
-        Ok(Ok(bytes)) => limits.room().end_measure(begun, bytes),
+        Ok(Ok(bytes)) => limits.space_usage().end_measure(begun, bytes),
         Ok(Err(error)) => {
             tracing::warn!(path = shown, %error, "how much of the share is used cannot be measured");
         }

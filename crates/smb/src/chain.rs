@@ -20,7 +20,7 @@ use bytes::Bytes;
 use files::{CacheGrant, PendingAnswer, RequestFiles, ResidentRange};
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use limits::Throttled;
+use limits::ThrottleReason;
 use meter::{Done, ShareId};
 use smallvec::SmallVec;
 use std::future::Future;
@@ -88,7 +88,7 @@ struct RequestProgress {
     /// Its entry among the outstanding requests of its open.
     outstanding: Option<OutstandingRequest>,
     /// Its delay by the limits of its share.
-    throttled: Throttled,
+    throttled: ThrottleReason,
 }
 
 /// The requests of one frame and the response under construction.

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::throttle::{UnpaidOpen, UnpaidTree};
 use crate::tree::Tree;
 use files::{CacheGrant, RequestFiles, ResidentRange};
-use limits::Throttled;
+use limits::ThrottleReason;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct Request<'a> {
     /// Its entry among the outstanding requests of its open, until the response.
     pub outstanding: &'a mut Option<OutstandingRequest>,
     /// Its delay by the limits of its share.
-    pub throttled: &'a mut Throttled,
+    pub throttled: &'a mut ThrottleReason,
     /// State that earlier requests of the chain left.
     pub related: &'a mut RelatedState,
     /// True if it inherits that state.

@@ -9,7 +9,7 @@ use crate::channel::Channel;
 use crate::conn::Conn;
 use crate::host::Host;
 use crate::transmit::Transmit;
-use limits::Throttled;
+use limits::ThrottleReason;
 use meter::{Api, Arrival, Authentication, Done, Meter, ResponseType, Sent, ShareId, SlowRequest};
 use smallvec::SmallVec;
 use std::net::SocketAddr;
@@ -89,7 +89,7 @@ impl Chain {
         at: usize,
         related: &RelatedState,
         status: NtStatus,
-        throttled: Throttled,
+        throttled: ThrottleReason,
     ) -> Done {
         let now = self.server.host.instant();
         let latency = now.saturating_duration_since(self.tally.since);

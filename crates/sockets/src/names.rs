@@ -22,7 +22,7 @@ const NAME_BYTES: usize = 1025;
 ///
 /// The look-up failed, or a server was not reachable.
 pub fn look_up_name(address: IpAddr) -> io::Result<Option<String>> {
-    let storage = Storage::of(address);
+    let storage = SocketAddress::of(address);
     let mut name: [c_char; NAME_BYTES] = [0; NAME_BYTES];
     let (pointer, length) = storage.parts();
     // SAFETY: `pointer` leads to an address of `length` bytes that lives until the call returns,
@@ -127,9 +127,9 @@ fn resolve(name: &str) -> io::Result<(Vec<IpAddr>, Option<String>)> {
 /// netgroups. The library does not distinguish these cases.
 pub fn is_in_netgroup(group: &str, host: &str) -> io::Result<bool> {
     /// The C library has one netgroup cursor for all threads.
-    static TURN: Mutex<()> = Mutex::new(());
+    static NETGROUP_LOCK: Mutex<()> = Mutex::new(());
     let (Ok(group), Ok(host)) = (CString::new(group), CString::new(host)) else { return Ok(false) };
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = NETGROUP_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: both strings live until the call returns; null means any user and domain. No other
     // thread is in a netgroup call.
     if unsafe { innetgr(group.as_ptr(), host.as_ptr(), null(), null()) } == 1 {
@@ -189,12 +189,12 @@ fn failure(code: c_int) -> io::Error {
 }
 
 /// A socket address in the C library's form.
-enum Storage {
+enum SocketAddress {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
 }
 
-impl Storage {
+impl SocketAddress {
     fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self::V4(libc::sockaddr_in {

@@ -221,7 +221,7 @@ impl Opening {
         let parent = parent.filter(|_| within != Some(None));
         let mut inherited = parent.and_then(|p| acl::inherit(p, &creator, is_directory));
         if let (Some(inherited), Some(bits)) = (&mut inherited, within.flatten()) {
-            acl::keep_within(inherited, bits);
+            acl::limit_to_mode(inherited, bits);
         }
         let mut descriptor = match (self.descriptor.clone(), inherited) {
             (Some(requested), Some(inherited)) if !has_list(&requested) => {
@@ -239,7 +239,7 @@ impl Opening {
         }
         descriptor.owner.get_or_insert(creator.owner);
         descriptor.group.get_or_insert(creator.group);
-        Some(descriptor.with_rights_of_files())
+        Some(descriptor.with_file_rights())
     }
 }
 

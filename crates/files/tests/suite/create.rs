@@ -189,8 +189,8 @@ fn new_file_allocation_is_charged_or_create_fails() {
     let served = serve();
     let provision = Provision { gib: Some(1), ..Provision::default() };
     let limits = Arc::new(ShareLimits::new(provision, Instant::now()));
-    let begun = limits.room().begin_measure();
-    limits.room().end_measure(begun, GIB - (2 << 20));
+    let begun = limits.space_usage().begin_measure();
+    limits.space_usage().end_measure(begun, GIB - (2 << 20));
     let options = VolumeOptions { limits: Some(limits.clone()), ..VolumeOptions::default() };
     let volume = Arc::new(files::Volume { vfs: served.volume.vfs.clone(), options });
     let open = |path: &str, if_exists, mib: u64| {
@@ -201,7 +201,7 @@ fn new_file_allocation_is_charged_or_create_fails() {
     assert!(!served.exists("large"));
     let fits = open("fits", IfExists::Fail, 1).unwrap().open;
     served.files.write(fits.caller(), &fits, 0, &[7; 1 << 20]).unwrap();
-    assert_eq!(limits.room().used_bytes(), Some(GIB - (1 << 20)), "it counts once");
+    assert_eq!(limits.space_usage().used_bytes(), Some(GIB - (1 << 20)), "it counts once");
     served.close(fits);
     assert_eq!(open("second", IfExists::Fail, 2).err(), Some(FsError::NoSpace));
     assert_eq!(open("fits", IfExists::Overwrite, 2).err(), Some(FsError::NoSpace));

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Usage accounting. Removed data counts until the next measurement.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct SpaceUsage {
     is_measured: AtomicBool,
     measured: AtomicU64,
     /// Total growth since the start.
@@ -15,7 +15,7 @@ pub struct Room {
     is_changed: AtomicBool,
 }
 
-impl Room {
+impl SpaceUsage {
     /// Bytes used; none before the first measurement.
     #[must_use]
     pub fn used_bytes(&self) -> Option<u64> {
@@ -41,7 +41,7 @@ impl Room {
     }
 
     /// Records a change that may have freed space.
-    pub fn note_change(&self) {
+    pub fn mark_changed(&self) {
         self.is_changed.store(true, Ordering::Relaxed);
     }
 
@@ -51,7 +51,7 @@ impl Room {
         self.is_changed.load(Ordering::Relaxed)
     }
 
-    /// Begins a measurement; the result is passed to [`Room::end_measure`].
+    /// Begins a measurement; the result is passed to [`SpaceUsage::end_measure`].
     #[must_use]
     pub fn begin_measure(&self) -> u64 {
         self.is_changed.store(false, Ordering::Relaxed);
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn growth_counts_at_once_and_shrinkage_when_measured() {
-        let room = Room::default();
+        let room = SpaceUsage::default();
         assert_eq!(room.used_bytes(), None);
         assert!(room.claim(50, 10), "nothing is known yet");
         let begun = room.begin_measure();
