@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: make run, make test.
-.PHONY: run test release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
+.PHONY: run test quick release check units built browser package conformance clients servers kernel kernel-uml kernel-channels kernel-nfs kernel-nfs-load kernel-nfs-steady kernel-steady \
     btrfs xfs quotas pynfs suites pike foreign authority attacks domain wiretap power races hostile bench test-all
 
 # Tests against other programs, longest first: two go on at once, each with addresses of its own.
@@ -21,6 +21,9 @@ commit_seed = $$(git rev-parse --short=8 HEAD 2> /dev/null || echo 1)
 
 test-all: built ## Those lanes whole that `make test` runs a share of: an hour; see conformance/OUTCOMES.md
 	conformance/test-all
+
+quick: ## The inner loop: form, lints and tests of the crates that changed, house rules
+	cargo xtask quick
 
 check: ## Form, lints, the build for aarch64, licences, known faults of dependencies, house rules
 	cargo fmt --all --check

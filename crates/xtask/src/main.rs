@@ -1,4 +1,4 @@
-//! Project automation: `cargo xtask tidy|language|licences|advisories|coverage|conformance|bench|sim|fuzz`.
+//! Project automation: `cargo xtask tidy|quick|language|licences|advisories|coverage|conformance|bench|sim|fuzz`.
 #![forbid(unsafe_code)]
 
 mod advisories;
@@ -9,6 +9,7 @@ mod fuzz;
 mod language;
 mod licences;
 mod power;
+mod quick;
 mod server;
 mod sim;
 mod tap;
@@ -30,6 +31,8 @@ struct Cli {
 enum Task {
     /// Check the house rules that no compiler checks
     Tidy,
+    /// Check form, lints and tests of the crates that changed, and the house rules
+    Quick(quick::Args),
     /// Count comments and names that a stranger cannot read, by crate
     Language(language::Args),
     /// Check that every dependency's licence is one we may use
@@ -53,6 +56,7 @@ enum Task {
 fn main() -> Result<ExitCode> {
     match Cli::parse().task {
         Task::Tidy => tidy::run(&root()),
+        Task::Quick(args) => quick::run(&root(), &args),
         Task::Language(args) => language::run(&root(), &args),
         Task::Licences => licences::run(&root()),
         Task::Advisories(args) => advisories::run(&root(), &args),
