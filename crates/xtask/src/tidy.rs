@@ -1,6 +1,7 @@
 //! The house rules that no compiler checks.
 
 mod backend_calls;
+mod developer_pages;
 
 use anyhow::Result;
 use std::collections::HashSet;
@@ -127,6 +128,7 @@ fn check(root: &Path) -> Result<Vec<String>> {
     backend_calls::check(root, &mut breaches)?;
     crate::language::check(root, &mut breaches)?;
     check_documents(root, &tests, &mut breaches)?;
+    developer_pages::check(root, &mut breaches)?;
     Ok(breaches)
 }
 
@@ -249,14 +251,7 @@ fn collect_tests(name: &str, text: &str, tests: &mut HashSet<String>) {
 }
 
 fn check_documents(root: &Path, tests: &HashSet<String>, breaches: &mut Vec<String>) -> Result<()> {
-    for name in [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "CHANGELOG.md",
-        "SEMANTICS.md",
-        "BENCHMARKS.md",
-    ] {
+    for name in ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SEMANTICS.md", "BENCHMARKS.md"] {
         let text = std::fs::read_to_string(root.join(name)).unwrap_or_default();
         if text.is_empty() {
             breaches.push(format!("{name} is missing"));

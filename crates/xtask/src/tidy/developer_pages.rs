@@ -75,7 +75,8 @@ mod tests {
 
     #[test]
     fn name_that_leads_nowhere_is_found() {
-        let text = "`vfs/src/lib.rs`, `vfs/src/gone.rs`, `Node::read`, `Vfs::gone`, `vfs/src/NAME.rs`";
+        let text =
+            "`vfs/src/lib.rs`, `vfs/src/gone.rs`, `Node::read`, `Vfs::gone`, `vfs/src/NAME.rs`";
         let backend = "    fn read(&self) -> u8;";
         let missing = missing_names(&crate::root(), backend, text);
         assert_eq!(missing, ["vfs/src/gone.rs", "Vfs::gone"]);
