@@ -610,17 +610,21 @@ impl Opening {
             let what = Filter::ATTRIBUTES | Filter::SIZE | Filter::LAST_WRITE;
             self.report(ChangeKind::Modified, what, &opened.path);
         }
-        let action = match self.plan.if_exists {
+        let action = self.action_on_existing();
+        let security = found.security;
+        let result = self.finish(ticket, found.opened, attributes, granted, action);
+        result.open.cache_security(&attributes, security.filter(|_| !self.replaces()));
+        Ok(OpenAttempt::Opened(result))
+    }
+
+    fn action_on_existing(&self) -> OpenAction {
+        match self.plan.if_exists {
             IfExists::Overwrite => OpenAction::Overwritten,
             IfExists::Supersede => OpenAction::Superseded,
             IfExists::Open => OpenAction::Opened,
             // A replayed create found its own file.
             IfExists::Fail => OpenAction::Created,
-        };
-        let security = found.security;
-        let result = self.finish(ticket, found.opened, attributes, granted, action);
-        result.open.cache_security(&attributes, security.filter(|_| !self.replaces()));
-        Ok(OpenAttempt::Opened(result))
+        }
     }
 
     fn entry<'a>(&'a self, opened: &'a OpenedNode) -> OpenEntry<'a> {
