@@ -495,11 +495,11 @@ fn stored_acl_grants_local_users_no_more_on_disk() {
         let (file, directory) = f.put_listed(number, &entries);
         for caller in callers() {
             for (name, write) in [(&file, false), (&file, true), (&directory, false)] {
-                let told = f.files.object_access(&caller, &f.object(name)).unwrap();
+                let reported = f.files.object_access(&caller, &f.object(name)).unwrap();
                 let right = if write { Access::WRITE_DATA } else { Access::READ_DATA };
                 let lets = f.kernel_opens(&caller, name, !write, write);
                 let (mode, who) = (mode(&f.at(name)), &caller.identity);
-                assert!(!lets || told.contains(right), "{who:?} {name} {mode:o} {entries:?}");
+                assert!(!lets || reported.contains(right), "{who:?} {name} {mode:o} {entries:?}");
             }
         }
     }
@@ -515,16 +515,21 @@ fn access_reports_rights_of_stored_acl_on_directory() {
             let (_, name) = f.put_listed(number, &entries);
             let (object, at) = (f.object(&name), f.at(&name));
             for caller in callers() {
-                let told = f.files.object_access(&caller, &object).unwrap() & asked;
+                let reported = f.files.object_access(&caller, &object).unwrap() & asked;
                 let done = f.done_over_nfs(&caller, &object, &at);
                 let who = &caller.identity;
-                assert_eq!(told, done, "{is_cached} {who:?} {name} {:o} {entries:?}", mode(&at));
+                assert_eq!(
+                    reported,
+                    done,
+                    "{is_cached} {who:?} {name} {:o} {entries:?}",
+                    mode(&at)
+                );
                 // A cached listing must be granted to the same users.
                 for _ in 0..4 {
                     let lists = f.reads_directory(&caller, &object);
                     assert_eq!(
                         lists,
-                        told.contains(Access::READ_DATA),
+                        reported.contains(Access::READ_DATA),
                         "{is_cached} {who:?} {name}"
                     );
                 }

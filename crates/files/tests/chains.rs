@@ -15,9 +15,9 @@ use vfs_cache::{CacheOptions, CachedVfs, Clock};
 
 /// Counts calls by their kind.
 #[derive(Default)]
-struct Counting(Mutex<BTreeMap<&'static str, usize>>);
+struct CallCounts(Mutex<BTreeMap<&'static str, usize>>);
 
-impl Surroundings for Counting {
+impl Surroundings for CallCounts {
     fn now(&self) -> Timestamp {
         Timestamp(1_750_000_000_000_000_000)
     }
@@ -38,15 +38,15 @@ impl Surroundings for Counting {
     }
 }
 
-struct Served {
-    counting: Arc<Counting>,
+struct CountedShare {
+    counting: Arc<CallCounts>,
     files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
 }
 
-fn serve(is_cached: bool) -> Served {
-    let counting = Arc::<Counting>::default();
+fn serve(is_cached: bool) -> CountedShare {
+    let counting = Arc::<CallCounts>::default();
     let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
     let mut vfs: Arc<dyn Vfs> = Arc::new(memory);
     if is_cached {
@@ -56,7 +56,12 @@ fn serve(is_cached: bool) -> Served {
     }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Served { counting, files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, caller }
+    CountedShare {
+        counting,
+        files: Arc::new(Files::new(Arc::new(Inline))).for_server(),
+        volume,
+        caller,
+    }
 }
 
 fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
@@ -71,7 +76,7 @@ fn plan(at: &str, desired: Access, makes: bool) -> OpenPlan {
     }
 }
 
-impl Served {
+impl CountedShare {
     fn open(&self, plan: OpenPlan) -> Arc<OpenFile> {
         let opened = self.files.open(&self.volume, &self.caller, plan).now_or_never();
         opened.expect("nothing is waited for").unwrap().open

@@ -16,24 +16,29 @@ use vfs_local::LocalVfs;
 /// Longer than the time after which a file counts as settled.
 const SETTLED: Duration = Duration::from_millis(80);
 
-struct Served {
+struct StreamShare {
     files: RequestFiles,
     volume: Arc<Volume>,
     cache: Arc<CachedVfs>,
     caller: Arc<Caller>,
 }
 
-fn serve(folder: &Path) -> Served {
+fn serve(folder: &Path) -> StreamShare {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     let clock = Clock(Arc::new(move || Timestamp(now() as i128)));
     let local = Arc::new(LocalVfs::open(folder).unwrap());
     let cache = Arc::new(CachedVfs::new(local, CacheOptions::default(), clock));
     let volume = Arc::new(Volume { vfs: cache.clone(), options: VolumeOptions::default() });
     let caller = Arc::new(Caller::of(Identity::root()));
-    Served { files: Arc::new(Files::new(Arc::new(Inline))).for_server(), volume, cache, caller }
+    StreamShare {
+        files: Arc::new(Files::new(Arc::new(Inline))).for_server(),
+        volume,
+        cache,
+        caller,
+    }
 }
 
-impl Served {
+impl StreamShare {
     /// Names and sizes of the streams, through an open for attributes.
     fn streams(&self) -> Vec<(String, u64)> {
         let path = ["d", "file"].map(|part| Name::new(part.as_bytes()).unwrap());

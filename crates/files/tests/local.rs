@@ -199,8 +199,8 @@ fn open_rights_decide_and_reader_may_not_write() {
 struct Client(Mutex<mpsc::Sender<Caching>>);
 
 impl CacheHolder for Client {
-    fn handle_break(&self, told: &CacheBreak) {
-        let _ = self.0.lock().unwrap().send(told.to);
+    fn handle_break(&self, cache_break: &CacheBreak) {
+        let _ = self.0.lock().unwrap().send(cache_break.to);
     }
 }
 
@@ -210,13 +210,13 @@ fn local_write_breaks_cached_file() {
     std::fs::write(f.folder.path().join("log"), b"line 1\n").unwrap();
     std::fs::create_dir(f.folder.path().join("dir")).unwrap();
     let leased = |at: &str, number: u8| {
-        let (tell, told) = mpsc::channel();
+        let (sender, breaks) = mpsc::channel();
         let key = CacheKey { client: [1; 16], key: [number; 16] };
         let key = CacheKeyWish { key, epoch: 0, parent: None, of_directories: true };
-        let holder = Arc::new(Client(Mutex::new(tell)));
+        let holder = Arc::new(Client(Mutex::new(sender)));
         let caching = CacheWish { wanted: Caching(3), key: Some(key), holder };
         let plan = OpenPlan { desired: Access::FILE_READ, caching: Some(caching), ..plan(at) };
-        (f.open(plan).unwrap(), told)
+        (f.open(plan).unwrap(), breaks)
     };
     let ((log, log_told), (_dir, dir_told)) = (leased("log", 1), leased("dir", 2));
     let how = vfs::OpenHow {

@@ -18,7 +18,7 @@ use vfs_local::LocalVfs;
 
 const V: VolumeId = VolumeId(7);
 
-struct Served {
+struct RecentShare {
     files: RequestFiles,
     caller: Arc<Caller>,
     directory: Object,
@@ -35,7 +35,10 @@ fn name(text: &str) -> Name {
 }
 
 /// Serves the directory `d`, whose contents are known since the server created files in it.
-fn serve(inner: Arc<dyn Vfs>, clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Served {
+fn serve(
+    inner: Arc<dyn Vfs>,
+    clock: impl Fn() -> Timestamp + Send + Sync + 'static,
+) -> RecentShare {
     let clock = Clock(Arc::new(clock));
     let cached = CachedVfs::new(inner.clone(), CacheOptions::default(), clock);
     let caller = Arc::new(Caller::of(Identity::root()));
@@ -46,18 +49,18 @@ fn serve(inner: Arc<dyn Vfs>, clock: impl Fn() -> Timestamp + Send + Sync + 'sta
         now(files.look_up(&caller, &root, &name("d"))).unwrap()
     };
     let (plain, directory) = (directory(inner), directory(Arc::new(cached)));
-    let served = Served { files, caller, directory, plain };
+    let served = RecentShare { files, caller, directory, plain };
     (0..4).for_each(|number| drop(served.make(&format!("before{number}"))));
     served
 }
 
-fn local(folder: &Path) -> Served {
+fn local(folder: &Path) -> RecentShare {
     std::fs::create_dir(folder.join("d")).unwrap();
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     serve(Arc::new(LocalVfs::open(folder).unwrap()), move || Timestamp(now() as i128))
 }
 
-impl Served {
+impl RecentShare {
     fn open(&self, at: &str, if_missing: IfMissing, share: Share) -> Result<Arc<OpenFile>> {
         let if_exists =
             if if_missing == IfMissing::Create { IfExists::Fail } else { IfExists::Open };
@@ -86,8 +89,8 @@ impl Served {
     }
 }
 
-impl Served {
-    /// The result of [`Served::remembered`], by opening the file.
+impl RecentShare {
+    /// The result of [`RecentShare::remembered`], by opening the file.
     fn looked(&self, at: &str) -> (Vec<u8>, Attributes) {
         let looked = now(self.files.look_up_with_attributes(&self.caller, &self.plain, &name(at)));
         let (object, attributes) = looked.unwrap();
@@ -217,7 +220,7 @@ fn recent_create_with_opens_is_removed_normally() {
     assert_eq!(served.files.open_file_count(), 1, "what has lost its name");
 }
 
-impl Served {
+impl RecentShare {
     /// Names and handles of a listing in sections of `count_max` entries.
     fn listed(&self, directory: &Object, count_max: usize) -> Vec<(String, Option<Vec<u8>>)> {
         let mut wish = ListWish {
@@ -269,9 +272,9 @@ fn listed_handles_find_their_objects() {
 }
 
 /// Accepts a limited number of entries.
-struct Few(Vec<String>, usize);
+struct LimitedNames(Vec<String>, usize);
 
-impl ObjectListSink for Few {
+impl ObjectListSink for LimitedNames {
     fn take(&mut self, entry: ListedObject) -> bool {
         let takes = self.0.len() < self.1;
         if takes {
@@ -298,20 +301,20 @@ fn listing_stopped_by_sink_is_not_complete() {
         stored: false,
     };
     for count in [0, 1, 63, 64, 65, 99, 100, 101] {
-        let few = Few(Vec::new(), count);
+        let few = LimitedNames(Vec::new(), count);
         let listed = served.files.list_objects_into(&served.caller, &served.directory, wish, few);
-        let (Few(names, _), is_end) = now(listed).unwrap();
+        let (LimitedNames(names, _), is_end) = now(listed).unwrap();
         assert_eq!((&names[..], is_end), (&all[..count.min(100)], count >= 100), "{count}");
     }
 }
 
 /// Records the backend calls.
 #[derive(Default)]
-struct Counting {
+struct CallLog {
     calls: Mutex<Vec<Call>>,
 }
 
-impl Surroundings for Counting {
+impl Surroundings for CallLog {
     fn now(&self) -> Timestamp {
         Timestamp(1_750_000_000_000_000_000)
     }
@@ -324,7 +327,7 @@ impl Surroundings for Counting {
 
 #[test]
 fn recent_create_is_found_and_removed_in_fewest_calls() {
-    let counting = Arc::<Counting>::default();
+    let counting = Arc::<CallLog>::default();
     let memory = MemoryVfs::new(MemoryOptions::default(), counting.clone());
     let path = vfs::RelPath::root().join(&name("d"));
     let (kind, mode, dos) = (vfs::FileKind::Directory, 0o755, None);

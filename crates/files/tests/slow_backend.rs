@@ -21,12 +21,12 @@ const ROUNDS: u64 = 40;
 /// which a system has in memory, as `vfs::DelayedVfs` models it. The clock advances a second with each
 /// reading.
 #[derive(Default)]
-struct Slow {
+struct SlowBackend {
     calls: AtomicU64,
     seconds: AtomicU64,
 }
 
-impl Surroundings for Slow {
+impl Surroundings for SlowBackend {
     fn now(&self) -> Timestamp {
         let seconds = 1_750_000_000 + self.seconds.fetch_add(1, Ordering::Relaxed);
         Timestamp(i128::from(seconds) * 1_000_000_000)
@@ -49,11 +49,11 @@ struct Fixture {
     files: RequestFiles,
     volume: Arc<Volume>,
     caller: Arc<Caller>,
-    slow: Arc<Slow>,
+    slow: Arc<SlowBackend>,
 }
 
 fn fixture(is_cached: bool) -> Fixture {
-    let slow = Arc::new(Slow::default());
+    let slow = Arc::new(SlowBackend::default());
     let mut vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow.clone()));
     if is_cached {
         let now = slow.clone();
@@ -139,9 +139,9 @@ fn hot_paths_call_slow_backend_a_third_less() {
 
 /// Runs tasks immediately and counts them.
 #[derive(Debug, Default)]
-struct Counted(AtomicU64);
+struct CountingWorkers(AtomicU64);
 
-impl Workers for Counted {
+impl Workers for CountingWorkers {
     fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
         self.0.fetch_add(1, Ordering::Relaxed);
         run();
@@ -154,9 +154,9 @@ impl Workers for Counted {
 
 /// A backend in memory without delay.
 #[derive(Debug)]
-struct Quick;
+struct QuickBackend;
 
-impl Surroundings for Quick {
+impl Surroundings for QuickBackend {
     fn now(&self) -> Timestamp {
         Timestamp(1_750_000_000_000_000_000)
     }
@@ -165,9 +165,10 @@ impl Surroundings for Quick {
 /// All renames take turns, so each thread change would delay all of them.
 #[test]
 fn rename_to_known_free_name_runs_inline() {
-    let workers = Arc::new(Counted::default());
-    let vfs: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(Quick)));
-    let clock = Clock(Arc::new(|| Quick.now()));
+    let workers = Arc::new(CountingWorkers::default());
+    let vfs: Arc<dyn Vfs> =
+        Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(QuickBackend)));
+    let clock = Clock(Arc::new(|| QuickBackend.now()));
     let vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     let (files, caller) = (
@@ -199,9 +200,9 @@ thread_local! {
 
 /// Runs tasks immediately, marked as on a worker.
 #[derive(Debug)]
-struct Marked;
+struct MarkedWorkers;
 
-impl Workers for Marked {
+impl Workers for MarkedWorkers {
     fn run(&self, _: &CallHolder, run: Box<dyn FnOnce() + Send>) {
         ON_WORKER.set(true);
         run();
@@ -222,7 +223,7 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
         assert!(ON_WORKER.get(), "a connection waits, and all its requests");
         counted.fetch_add(1, Ordering::Relaxed);
     };
-    let slow: Arc<dyn Surroundings> = Arc::new(Quick);
+    let slow: Arc<dyn Surroundings> = Arc::new(QuickBackend);
     let inner: Arc<dyn Vfs> = Arc::new(MemoryVfs::new(MemoryOptions::default(), slow));
     let how = vfs::CreateHow::plain(vfs::FileKind::Directory, 0o777);
     let case = vfs::Case::Sensitive;
@@ -230,11 +231,11 @@ fn calls_of_a_user(is_cached: bool) -> Vec<(&'static str, u64)> {
     let mut vfs: Arc<dyn Vfs> = Arc::new(vfs::DelayedVfs::new(inner, Arc::new(pause)));
     if is_cached {
         // Later than all changes.
-        let clock = Clock(Arc::new(|| Timestamp(Quick.now().0 + 1_000_000_000)));
+        let clock = Clock(Arc::new(|| Timestamp(QuickBackend.now().0 + 1_000_000_000)));
         vfs = Arc::new(CachedVfs::new(vfs, CacheOptions::default(), clock));
     }
     let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
-    let files = Arc::new(Files::new(Arc::new(Marked))).for_server();
+    let files = Arc::new(Files::new(Arc::new(MarkedWorkers))).for_server();
     let who = Identity { uid: 1000, gid: 1000, ..Identity::root() };
     let caller = Arc::new(Caller::of(who));
     let open = |at: &str, desired, if_missing, delete_on_close| {
@@ -289,9 +290,9 @@ fn only_workers_wait_for_slow_backend() {
 }
 
 /// Drops every task.
-struct Full;
+struct FullWorkers;
 
-impl Workers for Full {
+impl Workers for FullWorkers {
     fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         drop(task);
     }
@@ -308,7 +309,7 @@ fn buffer_survives_read_dropped_by_workers() {
     let plan = || OpenPlan { path: path("file"), ..OpenPlan::posix(Access::READ_DATA, Share::ALL) };
     let open = f.files.open(&f.volume, &f.caller, plan()).now_or_never().unwrap().unwrap().open;
     let mut into = b"head".to_vec();
-    let read = Arc::new(Files::new(Arc::new(Full)))
+    let read = Arc::new(Files::new(Arc::new(FullWorkers)))
         .for_server()
         .read(&open, 0, 100, &mut into)
         .now_or_never()

@@ -16,9 +16,9 @@ type Task = Box<dyn FnOnce() + Send>;
 
 /// Defers tasks until they are run or dropped. Pauses end at once and are counted.
 #[derive(Clone, Default)]
-struct Later(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>, Arc<AtomicU32>);
+struct DeferredTasks(Arc<Mutex<Vec<Task>>>, Arc<Mutex<Vec<CallHolder>>>, Arc<AtomicU32>);
 
-impl crate::Workers for Later {
+impl crate::Workers for DeferredTasks {
     fn run(&self, holder: &CallHolder, task: Task) {
         self.0.lock().unwrap().push(task);
         self.1.lock().unwrap().push(holder.clone());
@@ -30,7 +30,7 @@ impl crate::Workers for Later {
     }
 }
 
-impl Later {
+impl DeferredTasks {
     fn take(&self) -> Vec<Task> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
@@ -41,14 +41,14 @@ fn object(inode: u64) -> SyncKey {
 }
 
 struct Bench {
-    later: Later,
+    later: DeferredTasks,
     files: RequestFiles,
     syncs: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Bench {
     fn new() -> Self {
-        let later = Later::default();
+        let later = DeferredTasks::default();
         let files = Arc::new(Files::new(Arc::new(later.clone())));
         let files = files.for_request(&RequestContext::SERVER, CallHolder::Server);
         Self { later, files, syncs: Arc::default() }

@@ -49,7 +49,7 @@ fn lists() -> Vec<PosixAcl> {
 }
 
 /// Sets the owner, group and permissions of these tests, without a descriptor.
-fn put(served: &Served, at: &str, list: &PosixAcl) {
+fn put(served: &ServedVolume, at: &str, list: &PosixAcl) {
     let node = served.look(at, false).unwrap().node;
     let owner = OwnerChange { uid: Some(OWNER), gid: Some(GROUP) };
     let (mode, root) = (Some(list.mode()), Identity::root());
@@ -88,7 +88,7 @@ fn access_agrees_with_open_for_each_class() {
         for caller in callers() {
             let root = now(served.files.root_object(&served.volume)).unwrap();
             let object = now(served.files.look_up(&caller, &root, &name("f"))).unwrap();
-            let told = served.files.object_access(&caller, &object).unwrap();
+            let reported = served.files.object_access(&caller, &object).unwrap();
             let shown = {
                 let look = plan("f", Access::READ_ATTRIBUTES);
                 let open = served.try_open_as(&caller, look).unwrap().open;
@@ -100,8 +100,8 @@ fn access_agrees_with_open_for_each_class() {
                 let opened =
                     now(served.files.open_object(&caller, &at, plan_of, ObjectOpen::default()));
                 // By handle, execute permission grants read.
-                let may = told.contains(right)
-                    || (right == Access::READ_DATA && told.contains(Access::EXECUTE));
+                let may = reported.contains(right)
+                    || (right == Access::READ_DATA && reported.contains(Access::EXECUTE));
                 let what = format!("{list:?} {:?} {right:?}", caller.identity);
                 assert_eq!(opened.is_ok(), may, "NFS: {what}");
                 assert!(matches!(opened, Ok(_) | Err(FsError::AccessDenied)), "{what}");
@@ -124,10 +124,10 @@ fn access_agrees_with_open_for_readonly_files() {
         served.close(open);
         let object = served.object(at).unwrap();
         for caller in [served.alice.clone(), user(0, 0)] {
-            let told = served.files.object_access(&caller, &object).unwrap();
+            let reported = served.files.object_access(&caller, &object).unwrap();
             for right in [Access::READ_DATA, Access::WRITE_DATA, Access::APPEND_DATA] {
                 let may = is_directory || right == Access::READ_DATA;
-                assert_eq!(told.contains(right), may, "{at} {:?} {right:?}", caller.identity);
+                assert_eq!(reported.contains(right), may, "{at} {:?} {right:?}", caller.identity);
                 let plan_of = OpenPlan::posix(right, Share::ALL);
                 let at = OpenAt::Object(object.clone());
                 let opened =
@@ -140,7 +140,7 @@ fn access_agrees_with_open_for_readonly_files() {
 
 /// Sets an inode flag with chattr(1); false if that fails. Flags must be cleared again, or the
 /// folder cannot be removed.
-fn set_flag(served: &Served, at: &str, flag: &str) -> bool {
+fn set_flag(served: &ServedVolume, at: &str, flag: &str) -> bool {
     let mut command = std::process::Command::new("chattr");
     command.arg(flag).arg(served.dir.path().join(at)).stderr(std::process::Stdio::null());
     command.status().is_ok_and(|status| status.success())
@@ -151,7 +151,7 @@ fn access_agrees_with_open_for_inode_flags() {
     let served = serve();
     served.put("f", b"data");
     served.put_directory("d");
-    let told = |at: &str, caller: &Arc<Caller>| {
+    let reported = |at: &str, caller: &Arc<Caller>| {
         served.files.object_access(caller, &served.object(at).unwrap()).unwrap()
     };
     let callers = [served.alice.clone(), user(0, 0)];
@@ -161,7 +161,7 @@ fn access_agrees_with_open_for_inode_flags() {
                 eprintln!("skipped: no superuser, or no {flag} here");
                 return;
             }
-            let access: Vec<Access> = callers.iter().map(|caller| told(at, caller)).collect();
+            let access: Vec<Access> = callers.iter().map(|caller| reported(at, caller)).collect();
             let plan = OpenPlan::posix(Access::WRITE_DATA, Share::ALL);
             let object = OpenAt::Object(served.object(at).unwrap());
             let opened = callers.clone().map(|caller| {
@@ -193,10 +193,10 @@ fn access_on_read_only_mount_is_read_only() {
     served.vfs.read_only.store(true, std::sync::atomic::Ordering::Relaxed);
     for (at, caller) in [("f", served.alice.clone()), ("d", user(0, 0))] {
         let object = served.object(at).unwrap();
-        let told = served.files.object_access(&caller, &object).unwrap();
-        assert!(told.contains(Access::READ_DATA), "{at}");
+        let reported = served.files.object_access(&caller, &object).unwrap();
+        assert!(reported.contains(Access::READ_DATA), "{at}");
         let changes = Access::WRITE_DATA | Access::APPEND_DATA | Access::DELETE_CHILD;
-        assert!(!told.intersects(changes | Access::WRITE_EA), "{at}");
+        assert!(!reported.intersects(changes | Access::WRITE_EA), "{at}");
     }
 }
 
@@ -227,7 +227,7 @@ fn access_agrees_with_lookup_readdir_and_create() {
         put(&served, "d", &list);
         for caller in callers() {
             let directory = served.object("d").unwrap();
-            let told = served.files.object_access(&caller, &directory).unwrap();
+            let reported = served.files.object_access(&caller, &directory).unwrap();
             let listed = now(served.files.list_objects(&caller, &directory, all_of_it()));
             let found = now(served.files.look_up(&caller, &directory, &name("child")));
             let fifo =
@@ -235,19 +235,19 @@ fn access_agrees_with_lookup_readdir_and_create() {
             let made = now(served.files.create_object(&caller, &directory, &name("pipe"), fifo));
             std::fs::remove_file(served.dir.path().join("d/pipe")).ok();
             let what = format!("{list:?} {:?}", caller.identity);
-            assert_eq!(listed.is_ok(), told.contains(Access::READ_DATA), "READDIR: {what}");
-            assert_eq!(found.is_ok(), told.contains(Access::EXECUTE), "LOOKUP: {what}");
-            assert_eq!(made.is_ok(), told.contains(Access::WRITE_DATA), "CREATE: {what}");
+            assert_eq!(listed.is_ok(), reported.contains(Access::READ_DATA), "READDIR: {what}");
+            assert_eq!(found.is_ok(), reported.contains(Access::EXECUTE), "LOOKUP: {what}");
+            assert_eq!(made.is_ok(), reported.contains(Access::WRITE_DATA), "CREATE: {what}");
             let by_smb = |right| {
                 let kind = RequestedKind::Directory;
                 served.try_open_as(&caller, OpenPlan { kind, ..plan("d", right) }).is_ok()
             };
             let shown = by_smb(Access::READ_DATA);
-            assert_eq!(shown, told.contains(Access::READ_DATA), "list over SMB: {what}");
-            let in_search = told.contains(Access::EXECUTE);
+            assert_eq!(shown, reported.contains(Access::READ_DATA), "list over SMB: {what}");
+            let in_search = reported.contains(Access::EXECUTE);
             if in_search {
                 let adds = by_smb(Access::WRITE_DATA);
-                assert_eq!(adds, told.contains(Access::WRITE_DATA), "add over SMB: {what}");
+                assert_eq!(adds, reported.contains(Access::WRITE_DATA), "add over SMB: {what}");
             }
         }
     }
@@ -271,12 +271,12 @@ fn xattrs_of_sticky_directory_need_its_owner() {
         put(&served, "d", &PosixAcl::of_mode(mode));
         for caller in [member(OWNER, 7000, &[]), member(6003, 7000, &[])] {
             let directory = served.object("d").unwrap();
-            let told = served.files.object_access(&caller, &directory).unwrap();
+            let reported = served.files.object_access(&caller, &directory).unwrap();
             let (value, wish) = (Some(b"value".to_vec()), XattrSetMode::Either);
             let name = xattr_name("name");
             let set = served.files.set_object_xattr(&caller, &directory, &name, value, wish);
             let what = format!("{mode:o} {:?}", caller.identity);
-            assert_eq!(now(set).is_ok(), told.contains(Access::WRITE_EA), "{what}");
+            assert_eq!(now(set).is_ok(), reported.contains(Access::WRITE_EA), "{what}");
         }
     }
 }

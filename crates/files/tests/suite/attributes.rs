@@ -400,9 +400,9 @@ fn directory_listing_continues_after_cookie() {
 
 /// Accepts all names but one, which it passes over.
 #[derive(Default)]
-struct Taking(Vec<(String, vfs::Attributes)>);
+struct PassingSink(Vec<(String, vfs::Attributes)>);
 
-impl vfs::ListSink for Taking {
+impl vfs::ListSink for PassingSink {
     fn choose(&mut self, name: &[u8], _: u64) -> vfs::EntryChoice {
         if name == b"passed" { vfs::EntryChoice::Pass } else { vfs::EntryChoice::Take }
     }
@@ -424,7 +424,7 @@ fn listing_attributes_agree_with_open() {
         served.put(&format!("d/{at}"), content);
     }
     let open = served.open("d", READ);
-    let mut sink = Taking::default();
+    let mut sink = PassingSink::default();
     let wanted = vfs::ListingRequest {
         attributes: true,
         stored: Some(vfs::ServerWork::Metadata),

@@ -16,12 +16,12 @@ use vfs::{ArrivalOrder, FsError};
 #[derive(Debug)]
 struct Client {
     id: [u8; 16],
-    told: Mutex<Vec<CacheBreak>>,
+    breaks: Mutex<Vec<CacheBreak>>,
 }
 
 impl CacheHolder for Client {
-    fn handle_break(&self, told: &CacheBreak) {
-        self.told.lock().unwrap().push(*told);
+    fn handle_break(&self, cache_break: &CacheBreak) {
+        self.breaks.lock().unwrap().push(*cache_break);
     }
 
     fn client(&self) -> Option<[u8; 16]> {
@@ -31,18 +31,23 @@ impl CacheHolder for Client {
 
 impl Client {
     fn new(id: u8) -> Arc<Self> {
-        Arc::new(Self { id: [id; 16], told: Mutex::default() })
+        Arc::new(Self { id: [id; 16], breaks: Mutex::default() })
     }
 
     /// Number of recalls to no caching.
     fn recalls(&self) -> usize {
-        let told = std::mem::take(&mut *self.told.lock().unwrap());
-        assert!(told.iter().all(|told| told.to == Caching::NONE && told.acknowledge), "{told:?}");
-        told.len()
+        let breaks = std::mem::take(&mut *self.breaks.lock().unwrap());
+        assert!(
+            breaks
+                .iter()
+                .all(|cache_break| cache_break.to == Caching::NONE && cache_break.acknowledge),
+            "{breaks:?}"
+        );
+        breaks.len()
     }
 }
 
-impl Served {
+impl ServedVolume {
     fn file(&self, at: &str) -> Object {
         let root = now(self.files.root_object(&self.volume)).unwrap();
         now(self.files.look_up(&self.alice, &root, &name(at))).unwrap()
@@ -151,7 +156,7 @@ fn open_by_handle_breaks_windows_lease() {
     let holder = served.try_open(plan).unwrap();
     assert_eq!(holder.caching.has, Caching::EXCLUSIVE);
     let waiting = waits(served.begin_by(&client, &object, READ));
-    assert_eq!(windows.told.lock().unwrap().len(), 1);
+    assert_eq!(windows.breaks.lock().unwrap().len(), 1);
     served.files.acknowledge(&holder.open, Caching::READ).unwrap();
     let reader = waiting.opened().now_or_never().unwrap().unwrap().open;
     assert!(
@@ -228,7 +233,7 @@ fn silent_client_loses_delegation() {
 
 #[test]
 fn impatient_open_gets_delay_and_recall_continues() {
-    let served = serve_with(Default::default(), Arc::new(Hurried));
+    let served = serve_with(Default::default(), Arc::new(HurriedClock));
     served.put("f", b"x");
     let (client, object) = (Client::new(1), served.file("f"));
     let (_open, delegation) = served.delegated(&client, &object, DelegationKind::Read);
@@ -279,9 +284,9 @@ fn internal_open_leaves_own_delegation() {
 }
 
 /// A clock on which seconds pass at once, and longer times never.
-struct Hurried;
+struct HurriedClock;
 
-impl files::Workers for Hurried {
+impl files::Workers for HurriedClock {
     fn run(&self, _: &files::CallHolder, task: Box<dyn FnOnce() + Send>) {
         task();
     }

@@ -35,9 +35,9 @@ pub const ALL: Access = Access::FILE_ALL;
 
 /// Defers tasks until the test runs them.
 #[derive(Default)]
-pub struct Later(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+pub struct DeferringWorkers(pub Mutex<Vec<Box<dyn FnOnce() + Send>>>);
 
-impl Workers for Later {
+impl Workers for DeferringWorkers {
     fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         self.0.lock().unwrap().push(task);
     }
@@ -49,9 +49,9 @@ impl Workers for Later {
 
 /// Runs a hook once before the next task.
 #[derive(Default)]
-pub struct First(pub Mutex<Option<Box<dyn FnOnce() + Send>>>);
+pub struct HookedWorkers(pub Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
-impl Workers for First {
+impl Workers for HookedWorkers {
     fn run(&self, _: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         let first = self.0.lock().unwrap().take();
         if let Some(first) = first {
@@ -67,7 +67,7 @@ impl Workers for First {
 
 /// Point in a backend call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum HookPoint {
     BeforeCreate,
     AfterCreate,
     AfterOpen,
@@ -77,10 +77,10 @@ pub enum At {
     AfterRename,
 }
 
-type Hook = Box<dyn FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send>;
+type Hook = Box<dyn FnMut(&dyn Vfs, HookPoint, &RelPath) -> Result<()> + Send>;
 
 /// The local backend with a hook at the points of [`At`]. The hook's own calls are not hooked.
-pub struct Hooked {
+pub struct HookedBackend {
     local: LocalVfs,
     hook: Mutex<Option<Hook>>,
     /// Number of opens by name, including refused ones.
@@ -105,18 +105,18 @@ pub struct Hooked {
 
 /// A watch for external changes; the hook holds its other end.
 #[derive(Debug)]
-struct Told(#[allow(dead_code)] Arc<()>);
+struct WatchHandle(#[allow(dead_code)] Arc<()>);
 
-impl ExternalWatch for Told {}
+impl ExternalWatch for WatchHandle {}
 
-impl std::fmt::Debug for Hooked {
+impl std::fmt::Debug for HookedBackend {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.local.fmt(f)
     }
 }
 
-impl Hooked {
-    fn step_in(&self, at: At, path: &RelPath) -> Result<()> {
+impl HookedBackend {
+    fn step_in(&self, at: HookPoint, path: &RelPath) -> Result<()> {
         let Some(mut hook) = self.hook.lock().unwrap().take() else { return Ok(()) };
         let result = hook(&self.local, at, path);
         self.hook.lock().unwrap().get_or_insert(hook);
@@ -124,12 +124,12 @@ impl Hooked {
     }
 }
 
-impl Vfs for Hooked {
+impl Vfs for HookedBackend {
     fn open(&self, who: Actor<'_>, path: &RelPath, how: OpenHow) -> Result<OpenedNode> {
         self.opens.fetch_add(1, Ordering::Relaxed);
         let mut opened = self.local.open(who, path, how)?;
         opened.attributes.key.device += self.device_shift.load(Ordering::Relaxed);
-        self.step_in(At::AfterOpen, path)?;
+        self.step_in(HookPoint::AfterOpen, path)?;
         Ok(opened)
     }
 
@@ -140,9 +140,9 @@ impl Vfs for Hooked {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        self.step_in(At::BeforeCreate, path)?;
+        self.step_in(HookPoint::BeforeCreate, path)?;
         let made = self.local.create(who, path, case, how)?;
-        self.step_in(At::AfterCreate, path)?;
+        self.step_in(HookPoint::AfterCreate, path)?;
         Ok(made)
     }
 
@@ -153,9 +153,9 @@ impl Vfs for Hooked {
         case: Case,
         how: CreateHow<'_>,
     ) -> Result<OpenedNode> {
-        self.step_in(At::BeforeCreate, child.path)?;
+        self.step_in(HookPoint::BeforeCreate, child.path)?;
         let made = self.local.create_in(who, child, case, how)?;
-        self.step_in(At::AfterCreate, child.path)?;
+        self.step_in(HookPoint::AfterCreate, child.path)?;
         Ok(made)
     }
 
@@ -165,7 +165,7 @@ impl Vfs for Hooked {
         child: ChildName<'_>,
         new: NewChild<'_>,
     ) -> Result<OpenedNode> {
-        self.step_in(At::BeforeMake, child.path)?;
+        self.step_in(HookPoint::BeforeMake, child.path)?;
         self.local.create_special_in(who, child, new)
     }
 
@@ -174,7 +174,7 @@ impl Vfs for Hooked {
     }
 
     fn remove(&self, who: Actor<'_>, path: &RelPath, expected: FileKey) -> Result<()> {
-        self.step_in(At::BeforeRemove, path)?;
+        self.step_in(HookPoint::BeforeRemove, path)?;
         self.local.remove(who, path, expected)
     }
 
@@ -184,20 +184,20 @@ impl Vfs for Hooked {
         child: ChildName<'_>,
         expected: ExpectedChild,
     ) -> Result<()> {
-        self.step_in(At::BeforeRemove, child.path)?;
+        self.step_in(HookPoint::BeforeRemove, child.path)?;
         self.local.remove_in(who, child, expected)
     }
 
     fn rename(&self, who: Actor<'_>, from: &RelPath, to: &RelPath, replace: Replace) -> Result<()> {
-        self.step_in(At::BeforeRename, from)?;
+        self.step_in(HookPoint::BeforeRename, from)?;
         self.local.rename(who, from, to, replace)?;
-        self.step_in(At::AfterRename, to)
+        self.step_in(HookPoint::AfterRename, to)
     }
 
     fn rename_in(&self, who: NameActor<'_>, rename: ChildRename<'_>) -> Result<()> {
-        self.step_in(At::BeforeRename, rename.from.path)?;
+        self.step_in(HookPoint::BeforeRename, rename.from.path)?;
         self.local.rename_in(who, rename)?;
-        self.step_in(At::AfterRename, rename.to.path)
+        self.step_in(HookPoint::AfterRename, rename.to.path)
     }
 
     fn link(&self, who: Actor<'_>, node: &dyn Node, to: &RelPath, replace: Replace) -> Result<()> {
@@ -209,7 +209,7 @@ impl Vfs for Hooked {
     }
 
     fn symlink(&self, who: Actor<'_>, path: &RelPath, target: &[u8]) -> Result<OpenedNode> {
-        self.step_in(At::BeforeMake, path)?;
+        self.step_in(HookPoint::BeforeMake, path)?;
         self.local.symlink(who, path, target)
     }
 
@@ -260,9 +260,9 @@ impl Vfs for Hooked {
         tell: ExternalChangeCallback,
     ) -> Result<Box<dyn ExternalWatch>> {
         assert!(directory.kind() == vfs::FileKind::Directory);
-        let told = Arc::new(());
-        self.outside.lock().unwrap().push((tell, Arc::downgrade(&told)));
-        Ok(Box::new(Told(told)))
+        let token = Arc::new(());
+        self.outside.lock().unwrap().push((tell, Arc::downgrade(&token)));
+        Ok(Box::new(WatchHandle(token)))
     }
 
     fn watch_file(
@@ -272,9 +272,9 @@ impl Vfs for Hooked {
         every_write: bool,
         tell: FileChangeCallback,
     ) -> Result<Box<dyn ExternalWatch>> {
-        let told = Arc::new(());
-        self.outside_files.lock().unwrap().push((tell, every_write, Arc::downgrade(&told)));
-        Ok(Box::new(Told(told)))
+        let token = Arc::new(());
+        self.outside_files.lock().unwrap().push((tell, every_write, Arc::downgrade(&token)));
+        Ok(Box::new(WatchHandle(token)))
     }
 
     fn watch_tree(
@@ -282,9 +282,9 @@ impl Vfs for Hooked {
         _: vfs::ServerWork,
         tell: TreeChangeCallback,
     ) -> Result<Box<dyn ExternalWatch>> {
-        let told = Arc::new(());
-        self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&told)));
-        Ok(Box::new(Told(told)))
+        let token = Arc::new(());
+        self.outside_trees.lock().unwrap().push((tell, Arc::downgrade(&token)));
+        Ok(Box::new(WatchHandle(token)))
     }
 
     fn handle(&self, who: Actor<'_>, node: &dyn Node) -> Result<NodeHandle> {
@@ -320,7 +320,7 @@ impl Vfs for Hooked {
 
     fn open_node(&self, who: Actor<'_>, node: &dyn Node, how: OpenHow) -> Result<OpenedNode> {
         let opened = self.local.open_node(who, node, how)?;
-        self.step_in(At::AfterOpen, &opened.path)?;
+        self.step_in(HookPoint::AfterOpen, &opened.path)?;
         Ok(opened)
     }
 
@@ -331,7 +331,7 @@ impl Vfs for Hooked {
         kind: SpecialKind,
         mode: CreationMode,
     ) -> Result<OpenedNode> {
-        self.step_in(At::BeforeMake, path)?;
+        self.step_in(HookPoint::BeforeMake, path)?;
         self.local.create_special(who, path, kind, mode)
     }
 
@@ -341,10 +341,10 @@ impl Vfs for Hooked {
 }
 
 /// A served directory.
-pub struct Served {
+pub struct ServedVolume {
     pub files: RequestFiles,
     pub volume: Arc<Volume>,
-    pub vfs: Arc<Hooked>,
+    pub vfs: Arc<HookedBackend>,
     /// An ordinary user with write access to the root directory.
     pub alice: Arc<Caller>,
     /// Whether the process runs as root.
@@ -352,7 +352,7 @@ pub struct Served {
     pub dir: TempDir,
 }
 
-impl Served {
+impl ServedVolume {
     /// The file layer as seen by a client's requests, and their pending response: drop it to queue
     /// it.
     pub fn requests_of(&self, client: [u8; 16]) -> (RequestFiles, PendingAnswer) {
@@ -361,24 +361,24 @@ impl Served {
     }
 }
 
-impl Drop for Served {
+impl Drop for ServedVolume {
     fn drop(&mut self) {
         // Threads act as the user of the last call: the directory is removed as our own user.
         let _ = self.vfs.local.space(Actor::SUPERUSER);
     }
 }
 
-pub fn serve() -> Served {
+pub fn serve() -> ServedVolume {
     serve_with(VolumeOptions::default(), Arc::new(Inline))
 }
 
-pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
+pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> ServedVolume {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let owner = std::fs::metadata(dir.path()).unwrap();
     let is_root = owner.uid() == 0;
     let id = |own, other| if is_root { other } else { own };
-    let vfs = Arc::new(Hooked {
+    let vfs = Arc::new(HookedBackend {
         local: LocalVfs::open(dir.path()).unwrap(),
         hook: Mutex::default(),
         opens: AtomicU64::new(0),
@@ -391,7 +391,7 @@ pub fn serve_with(options: VolumeOptions, workers: Arc<dyn Workers>) -> Served {
         makes_slowly: AtomicBool::default(),
         device_shift: AtomicU64::default(),
     });
-    Served {
+    ServedVolume {
         files: Arc::new(Files::new(workers)).for_server(),
         volume: Arc::new(Volume { vfs: vfs.clone(), options }),
         vfs,
@@ -456,7 +456,7 @@ pub fn new_directory(at: &str) -> OpenPlan {
     OpenPlan { kind: RequestedKind::Directory, ..new_file(at) }
 }
 
-impl Served {
+impl ServedVolume {
     pub fn try_open(&self, plan: OpenPlan) -> Result<OpenResult> {
         self.try_open_as(&self.alice, plan)
     }
@@ -522,12 +522,15 @@ impl Served {
         Ok(data)
     }
 
-    pub fn hook(&self, hook: impl FnMut(&dyn Vfs, At, &RelPath) -> Result<()> + Send + 'static) {
+    pub fn hook(
+        &self,
+        hook: impl FnMut(&dyn Vfs, HookPoint, &RelPath) -> Result<()> + Send + 'static,
+    ) {
         *self.vfs.hook.lock().unwrap() = Some(Box::new(hook));
     }
 
     /// Sets a hook for the first call at point `when`.
-    pub fn hook_once(&self, when: At, what: impl FnOnce(&dyn Vfs) + Send + 'static) {
+    pub fn hook_once(&self, when: HookPoint, what: impl FnOnce(&dyn Vfs) + Send + 'static) {
         let mut what = Some(what);
         self.hook(move |vfs, at, _| {
             if at == when
@@ -552,49 +555,49 @@ impl Served {
     /// Reports an external change to every directory watch.
     pub fn somebody_did(&self, change: &ExternalChange) {
         let watches = self.vfs.outside.lock().unwrap();
-        let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
-        let told: Vec<ExternalChangeCallback> = alive.map(|(tell, _)| tell.clone()).collect();
+        let alive = watches.iter().filter(|(_, token)| token.strong_count() > 0);
+        let receivers: Vec<ExternalChangeCallback> = alive.map(|(tell, _)| tell.clone()).collect();
         drop(watches);
-        told.iter().for_each(|tell| tell(change));
+        receivers.iter().for_each(|tell| tell(change));
     }
 
     /// Reports an external change in a directory to every tree watch.
     pub fn somebody_did_in(&self, directory: &str, change: &ExternalChange) {
         let watches = self.vfs.outside_trees.lock().unwrap();
-        let alive = watches.iter().filter(|(_, told)| told.strong_count() > 0);
+        let alive = watches.iter().filter(|(_, token)| token.strong_count() > 0);
         alive.for_each(|(tell, _)| tell(&path(directory), change));
     }
 
     /// Reports an external write, or a close after writing, to every file watch.
     pub fn somebody_wrote(&self, and_closed: bool) {
         let mut watches = self.vfs.outside_files.lock().unwrap();
-        watches.retain(|(_, _, told)| told.strong_count() > 0);
-        let told: Vec<FileChangeCallback> = watches
+        watches.retain(|(_, _, token)| token.strong_count() > 0);
+        let receivers: Vec<FileChangeCallback> = watches
             .iter()
             .filter(|(_, every_write, _)| and_closed || *every_write)
             .map(|(tell, ..)| tell.clone())
             .collect();
         drop(watches);
-        told.iter().for_each(|tell| tell());
+        receivers.iter().for_each(|tell| tell());
     }
 
     /// Number of file watches in the backend, and of those for every write.
     pub fn outside_file_count(&self) -> (usize, usize) {
         let watches = self.vfs.outside_files.lock().unwrap();
-        let alive = watches.iter().filter(|(_, _, told)| told.strong_count() > 0);
+        let alive = watches.iter().filter(|(_, _, token)| token.strong_count() > 0);
         alive.fold((0, 0), |(all, every), (_, write, _)| (all + 1, every + usize::from(*write)))
     }
 
     /// Number of tree watches in the backend.
     pub fn outside_tree_count(&self) -> usize {
         let watches = self.vfs.outside_trees.lock().unwrap();
-        watches.iter().filter(|(_, told)| told.strong_count() > 0).count()
+        watches.iter().filter(|(_, token)| token.strong_count() > 0).count()
     }
 
     /// Number of directory watches in the backend.
     pub fn outside_watch_count(&self) -> usize {
         let watches = self.vfs.outside.lock().unwrap();
-        watches.iter().filter(|(_, told)| told.strong_count() > 0).count()
+        watches.iter().filter(|(_, token)| token.strong_count() > 0).count()
     }
 
     /// Asserts that nothing is open.

@@ -6,16 +6,16 @@ use std::sync::{Arc, Mutex};
 use vfs::memory::{Call, Fate, MemoryOptions, MemoryVfs, StillClock, Surroundings};
 use vfs::{Identity, Timestamp};
 
-type Meanwhile = Box<dyn FnOnce() + Send>;
+type Interruption = Box<dyn FnOnce() + Send>;
 
 /// Runs a hook before one call.
 #[derive(Default)]
-struct SteppedIn {
+struct InterruptedBackend {
     clock: StillClock,
-    meanwhile: Mutex<Option<(Call, Meanwhile)>>,
+    meanwhile: Mutex<Option<(Call, Interruption)>>,
 }
 
-impl Surroundings for SteppedIn {
+impl Surroundings for InterruptedBackend {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -32,7 +32,7 @@ impl Surroundings for SteppedIn {
 #[test]
 fn concurrent_write_survives_space_reservation() {
     for at in [Call::Allocate, Call::SetSize { grows: true }] {
-        let around = Arc::new(SteppedIn::default());
+        let around = Arc::new(InterruptedBackend::default());
         let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), around.clone()));
         let volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
         let files = Arc::new(Files::new(Arc::new(Inline))).for_server();

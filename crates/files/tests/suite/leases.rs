@@ -15,7 +15,7 @@ const RH: Caching = Caching(3);
 /// A client that records its break notifications.
 #[derive(Debug, Default)]
 struct Client {
-    told: Mutex<Vec<(Caching, Caching)>>,
+    breaks: Mutex<Vec<(Caching, Caching)>>,
     granting: AtomicI32,
     guid: [u8; 16],
 }
@@ -25,8 +25,8 @@ impl CacheHolder for Client {
         Some(self.guid)
     }
 
-    fn handle_break(&self, told: &CacheBreak) {
-        self.told.lock().unwrap().push((told.from, told.to));
+    fn handle_break(&self, cache_break: &CacheBreak) {
+        self.breaks.lock().unwrap().push((cache_break.from, cache_break.to));
     }
 
     fn handle_grant_begun(&self) {
@@ -43,8 +43,8 @@ impl Client {
         Arc::new(Self { guid, ..Self::default() })
     }
 
-    fn told(&self) -> Vec<(Caching, Caching)> {
-        std::mem::take(&mut self.told.lock().unwrap())
+    fn breaks(&self) -> Vec<(Caching, Caching)> {
+        std::mem::take(&mut self.breaks.lock().unwrap())
     }
 }
 
@@ -94,7 +94,7 @@ fn rename_waits_for_handle_breaks() {
     let target = path("b");
     let mut renaming = Box::pin(served.files.rename(&first.open, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!((one.told(), two.told()), (vec![], vec![(RH, Caching::READ)]));
+    assert_eq!((one.breaks(), two.breaks()), (vec![], vec![(RH, Caching::READ)]));
     assert!(served.exists("a"));
     served.files.acknowledge_key(key(2), Caching::READ).unwrap();
     renaming.now_or_never().expect("nothing to wait for").unwrap();
@@ -103,7 +103,7 @@ fn rename_waits_for_handle_breaks() {
     let third = served.try_open(leased(plan("b", READ), 3, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.break_handles_before_delete(&first.open));
     assert!(asking.as_mut().now_or_never().is_none());
-    assert_eq!(two.told(), [(RH, Caching::READ)]);
+    assert_eq!(two.breaks(), [(RH, Caching::READ)]);
     served.close(third.open);
     asking.now_or_never().expect("nothing to wait for").unwrap();
     served.close(second.open);
@@ -119,7 +119,7 @@ fn delete_on_close_waits_for_handle_breaks() {
     let second = served.try_open(leased(doomed.clone(), 2, None, &two)).unwrap();
     let mut asking = Box::pin(served.files.break_handles_before_close(&second.open));
     assert!(asking.as_mut().now_or_never().is_none());
-    assert_eq!((one.told(), two.told()), (vec![(RH, Caching::READ)], vec![]));
+    assert_eq!((one.breaks(), two.breaks()), (vec![(RH, Caching::READ)], vec![]));
     served.files.acknowledge_key(key(1), Caching::READ).unwrap();
     asking.now_or_never().expect("nothing to wait for").unwrap();
     served.close(second.open);
@@ -139,7 +139,7 @@ fn posix_replacement_breaks_handle_caching() {
     let first = served.try_open(leased(posix(new_file("a")), 1, None, &client)).unwrap();
     let source = served.try_open(posix(plan("b", DELETE))).unwrap().open;
     now(served.files.rename(&source, &path("a"), true)).unwrap();
-    assert_eq!(client.told(), [(RH, Caching::READ)]);
+    assert_eq!(client.breaks(), [(RH, Caching::READ)]);
     served.close(source);
     served.close(first.open);
     assert_eq!(served.get("a").unwrap(), b"new");
@@ -156,7 +156,7 @@ fn directory_rename_waits_for_lease_held_files() {
     let target = path("e");
     let mut renaming = Box::pin(served.files.rename(&directory, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!(client.told(), [(RH, Caching::READ)]);
+    assert_eq!(client.breaks(), [(RH, Caching::READ)]);
     served.close(file.open);
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     // A file in use by a program is not broken.
@@ -183,26 +183,26 @@ fn directory_change_breaks_leases_but_parent_key() {
     let file = served.try_open(leased(new_file("d/known"), 1, Some(9), &two)).unwrap();
     served.files.write(file.open.caller(), &file.open, 0, b"x").unwrap();
     served.close(file.open);
-    assert_eq!(one.told(), [], "it names the directory's own key");
+    assert_eq!(one.breaks(), [], "it names the directory's own key");
     let file = served.try_open(leased(new_file("d/f"), 1, Some(8), &two)).unwrap();
-    assert_eq!(one.told(), lost(), "made");
+    assert_eq!(one.breaks(), lost(), "made");
     again();
     served.files.write(file.open.caller(), &file.open, 0, b"x").unwrap();
-    assert_eq!(one.told(), [], "not yet");
+    assert_eq!(one.breaks(), [], "not yet");
     now(served.files.set_size(file.open.caller(), &file.open, 9)).unwrap();
-    assert_eq!(one.told(), lost(), "the size");
+    assert_eq!(one.breaks(), lost(), "the size");
     again();
     now(served.files.rename(&file.open, &path("d/g"), false)).unwrap();
-    assert_eq!(one.told(), lost(), "renamed");
+    assert_eq!(one.breaks(), lost(), "renamed");
     again();
     served.close(file.open);
-    assert_eq!(one.told(), lost(), "written, and closed");
+    assert_eq!(one.breaks(), lost(), "written, and closed");
     again();
     let file = served.open("d/g", DELETE);
     served.files.set_delete(&file, true, false).unwrap();
-    assert_eq!(one.told(), [], "it is there still");
+    assert_eq!(one.breaks(), [], "it is there still");
     served.close(file);
-    assert_eq!(one.told(), lost(), "removed");
+    assert_eq!(one.breaks(), lost(), "removed");
     served.files.acknowledge_key(key(9), Caching::NONE).unwrap();
     served.close(directory.open);
 }
@@ -217,16 +217,16 @@ fn local_write_breaks_lease() {
     let second = served.try_open(leased(plan("f", ALL), 1, None, &client)).unwrap();
     assert_eq!(served.outside_file_count(), (1, 0), "our own writes are not to be heard");
     served.somebody_wrote(false);
-    assert_eq!(client.told(), []);
+    assert_eq!(client.breaks(), []);
     served.somebody_wrote(true);
-    assert_eq!(client.told(), [(RH, Caching::NONE)]);
+    assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
     served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
     assert_eq!(served.outside_file_count(), (0, 0), "nothing is kept any more");
     served.close(first.open);
     served.close(second.open);
     let again = served.try_open(leased(plan("f", READ), 2, None, &client)).unwrap();
     served.somebody_wrote(false);
-    assert_eq!(client.told(), [(RH, Caching::NONE)]);
+    assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
     served.close(again.open);
     assert_eq!(served.outside_file_count(), (0, 0));
 }
@@ -254,7 +254,7 @@ fn local_change_breaks_directory_lease() {
     assert_eq!((kept.caching.has, served.outside_watch_count()), (RH, 1));
     let new = vfs::ExternalName { name: name("new"), is_directory: false };
     served.somebody_did(&vfs::ExternalChange::Added(new));
-    assert_eq!(client.told(), [(RH, Caching::NONE)]);
+    assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
     served.close(kept.open);
     assert_eq!(served.outside_watch_count(), 0);
 }
@@ -273,18 +273,18 @@ fn own_break_follows_response() {
     let file = served.open("f", READ | DELETE);
     let (asking, answer) = served.requests_of([1; 16]);
     now(asking.link(&file, &path("d/f"), false)).unwrap();
-    assert_eq!(other.told(), [(RH, Caching::NONE)], "at once");
-    assert_eq!(own.told(), [], "not yet");
+    assert_eq!(other.breaks(), [(RH, Caching::NONE)], "at once");
+    assert_eq!(own.breaks(), [], "not yet");
     drop(answer);
-    assert_eq!(own.told(), [(RH, Caching::NONE)]);
+    assert_eq!(own.breaks(), [(RH, Caching::NONE)]);
     served.files.acknowledge_key(of_other, Caching::NONE).unwrap();
     served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
     let again = served.try_open(leased(plan("d", READ), 1, None, &own)).unwrap();
     let (asking, answer) = served.requests_of([1; 16]);
     now(asking.rename(&file, &path("d/g"), false)).unwrap();
-    assert_eq!(own.told(), []);
+    assert_eq!(own.breaks(), []);
     drop(answer);
-    assert_eq!(own.told(), [(RH, Caching::NONE)]);
+    assert_eq!(own.breaks(), [(RH, Caching::NONE)]);
     [kept.open, seen.open, again.open, file].into_iter().for_each(|open| served.close(open));
 }
 
@@ -297,7 +297,7 @@ fn waiting_request_sends_its_own_break_first() {
     let ((asking, _answer), target) = (served.requests_of([1; 16]), path("b"));
     let mut renaming = Box::pin(asking.rename(&first.open, &target, false));
     assert!(renaming.as_mut().now_or_never().is_none());
-    assert_eq!(own.told(), [(RH, Caching::READ)]);
+    assert_eq!(own.breaks(), [(RH, Caching::READ)]);
     served.files.acknowledge_key(key(2), Caching::READ).unwrap();
     renaming.now_or_never().expect("nothing to wait for").unwrap();
     served.close(first.open);
@@ -306,7 +306,7 @@ fn waiting_request_sends_its_own_break_first() {
 
 #[test]
 fn lease_granted_during_write_is_broken() {
-    let first = Arc::new(First::default());
+    let first = Arc::new(HookedWorkers::default());
     let served = Arc::new(serve_with(VolumeOptions::default(), first.clone()));
     served.put("f", &[1; 8192]);
     let open = served.open("f", ALL);
@@ -315,7 +315,7 @@ fn lease_granted_during_write_is_broken() {
     *first.0.lock().unwrap() = {
         let (reader, reading) = (served.clone(), client.clone());
         Some(Box::new(move || {
-            assert_eq!(reading.told(), [(RH, Caching::NONE)], "it begins to change");
+            assert_eq!(reading.breaks(), [(RH, Caching::NONE)], "it begins to change");
             reader.files.acknowledge_key(key(1), Caching::NONE).ok();
             let again = reader.try_open(leased(plan("f", READ), 1, None, &reading)).unwrap();
             assert!(again.caching.has.contains(Caching::READ));
@@ -323,7 +323,7 @@ fn lease_granted_during_write_is_broken() {
         }))
     };
     now(served.files.zero_range(open.caller(), &open, 0, 4096)).unwrap();
-    assert_eq!(client.told(), [(RH, Caching::NONE)], "it has changed");
+    assert_eq!(client.breaks(), [(RH, Caching::NONE)], "it has changed");
     served.close(kept.open);
     served.close(open);
 }

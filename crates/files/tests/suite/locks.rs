@@ -18,16 +18,16 @@ fn exclusive(offset: u64, length: u64) -> RangeLock {
     RangeLock { range: range(offset, length), kind: LockKind::Exclusive }
 }
 
-type Waiting<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
+type PendingLock<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// Requests a lock; the future was polled once.
-fn ask<'a>(served: &'a Served, open: &'a Arc<OpenFile>, lock: RangeLock) -> Waiting<'a> {
-    let mut waiting: Waiting<'a> = Box::pin(served.files.lock(open, lock, &HOLDER));
+fn ask<'a>(served: &'a ServedVolume, open: &'a Arc<OpenFile>, lock: RangeLock) -> PendingLock<'a> {
+    let mut waiting: PendingLock<'a> = Box::pin(served.files.lock(open, lock, &HOLDER));
     assert!(poll(&mut waiting).is_pending());
     waiting
 }
 
-fn poll(waiting: &mut Waiting<'_>) -> Poll<Result<()>> {
+fn poll(waiting: &mut PendingLock<'_>) -> Poll<Result<()>> {
     waiting.as_mut().poll(&mut Context::from_waker(&noop_waker()))
 }
 

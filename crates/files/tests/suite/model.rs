@@ -198,7 +198,7 @@ fn plan_of(step: &Step) -> OpenPlan {
 }
 
 /// Runs one step in both.
-fn step(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
+fn step(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
     let files = &served.files;
     let pick = |n: usize| (!opens.is_empty()).then(|| n % opens.len());
     match *step {
@@ -283,7 +283,7 @@ fn set_delete(files: &RequestFiles, reference: &mut Reference, open: &Open, dele
 }
 
 /// Compares every name and open with the reference.
-fn compare(served: &Served, reference: &Reference, opens: &[Open]) {
+fn compare(served: &ServedVolume, reference: &Reference, opens: &[Open]) {
     for name in NAMES {
         let expected = reference.names.get(&fold(name)).filter(|(spelt, _)| spelt == name);
         let data = expected.map(|(_, file)| reference.files[file].data.clone());

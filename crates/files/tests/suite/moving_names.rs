@@ -12,8 +12,8 @@ type OpenProgress = Pin<Box<dyn Future<Output = Result<()>> + Send>>;
 
 /// Starts an operation at a point of the backend, which then waits; returns it for completion.
 fn begin_at(
-    served: &Served,
-    when: At,
+    served: &ServedVolume,
+    when: HookPoint,
     call: impl Future<Output = Result<()>> + Send + 'static,
 ) -> Arc<Mutex<Option<OpenProgress>>> {
     let begun: Arc<Mutex<Option<OpenProgress>>> = Arc::default();
@@ -38,7 +38,11 @@ fn renames_of_one_file_are_serialised() {
     let (files, open) = (served.files.clone(), other.clone());
     let to = path("second");
     let second =
-        begin_at(&served, At::BeforeRename, async move { files.rename(&open, &to, false).await });
+        begin_at(
+            &served,
+            HookPoint::BeforeRename,
+            async move { files.rename(&open, &to, false).await },
+        );
     now(served.files.rename(&one, &path("first"), false)).unwrap();
     // The name is free again, and refers to another file.
     served.put("file", b"other");
@@ -55,7 +59,8 @@ fn close_follows_earlier_rename_request() {
     let open = served.open("file", DELETE);
     served.files.set_delete(&open, true, false).unwrap();
     let (files, closing) = (served.files.clone(), open.clone());
-    let close = begin_at(&served, At::BeforeRename, async move { files.close(closing).await });
+    let close =
+        begin_at(&served, HookPoint::BeforeRename, async move { files.close(closing).await });
     now(served.files.rename(&open, &path("moved"), false)).unwrap();
     end(&close).unwrap();
     assert!(!served.exists("moved") && !served.exists("file"));
@@ -79,7 +84,7 @@ fn rename_replaces_file_created_since_lookup() {
     let served = serve();
     served.put("file", b"x");
     let open = served.open("file", DELETE);
-    served.hook_once(At::BeforeRename, |vfs| make_beneath(vfs, "target"));
+    served.hook_once(HookPoint::BeforeRename, |vfs| make_beneath(vfs, "target"));
     assert_eq!(now(served.files.rename(&open, &path("target"), true)), Ok(()));
     assert_eq!(served.get("target").unwrap(), b"x");
 }
@@ -94,7 +99,7 @@ fn open_that_lost_to_rename_changed_nothing() {
         served.put("file", b"old");
         let mover = served.open("file", DELETE);
         let (files, open) = (served.files.clone(), mover.clone());
-        served.hook_once(At::AfterOpen, move |_| {
+        served.hook_once(HookPoint::AfterOpen, move |_| {
             now(files.rename(&open, &path("moved"), false)).unwrap();
         });
         assert_eq!(served.refusal(wish), FsError::NotFound);
@@ -114,7 +119,7 @@ fn open_that_lost_to_removal_opens_no_removed_file() {
         let last = served.open("file", DELETE);
         served.files.set_delete(&last, true, false).unwrap();
         let files = served.files.clone();
-        served.hook_once(At::AfterOpen, move |_| now(files.close(last)).unwrap());
+        served.hook_once(HookPoint::AfterOpen, move |_| now(files.close(last)).unwrap());
         let opened = served.try_open(OpenPlan { if_missing, ..plan("file", ALL) });
         served.unhook();
         match if_missing {

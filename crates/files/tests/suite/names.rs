@@ -14,7 +14,7 @@ fn patterns(of: &[&str]) -> NamePatterns {
     NamePatterns::new(of.iter().copied(), Case::Insensitive)
 }
 
-fn serve_names(hidden: &[&str], veto: &[&str], hide_unreadable: bool) -> Served {
+fn serve_names(hidden: &[&str], veto: &[&str], hide_unreadable: bool) -> ServedVolume {
     let options = VolumeOptions {
         hidden_names: patterns(hidden),
         veto_names: patterns(veto),
@@ -24,7 +24,7 @@ fn serve_names(hidden: &[&str], veto: &[&str], hide_unreadable: bool) -> Served 
     serve_with(options, Arc::new(Inline))
 }
 
-impl Served {
+impl ServedVolume {
     /// Names in a listing by `alice`.
     fn listed(&self, at: &str) -> Vec<String> {
         let open = self.open(at, READ);

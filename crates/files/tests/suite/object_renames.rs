@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use vfs::FsError;
 
-fn rename(served: &Served, old: &str, new: &str) -> vfs::Result<()> {
+fn rename(served: &ServedVolume, old: &str, new: &str) -> vfs::Result<()> {
     let root = served.root();
     now(served.files.rename_object(&served.alice, (&root, &name(old)), (&root, &name(new))))
 }
 
 /// Counts the renames that reach the backend.
-fn counted(served: &Served) -> Arc<AtomicU32> {
+fn counted(served: &ServedVolume) -> Arc<AtomicU32> {
     let count = Arc::new(AtomicU32::new(0));
     let counting = count.clone();
     served.hook(move |_, at, _| {
-        counting.fetch_add(u32::from(at == At::BeforeRename), Ordering::Relaxed);
+        counting.fetch_add(u32::from(at == HookPoint::BeforeRename), Ordering::Relaxed);
         Ok(())
     });
     count
@@ -45,7 +45,7 @@ fn rename_does_not_move_file_that_took_the_name() {
     let other = served.dir.path().join("other");
     std::fs::write(&other, b"y").unwrap();
     let at = served.dir.path().join("file");
-    served.hook_once(At::BeforeRename, move |_| std::fs::rename(&other, &at).unwrap());
+    served.hook_once(HookPoint::BeforeRename, move |_| std::fs::rename(&other, &at).unwrap());
     assert_eq!(rename(&served, "file", "moved"), Err(FsError::NotFound));
     assert!(!served.exists("moved"));
     assert_eq!(served.get("file").unwrap(), b"y");
@@ -59,7 +59,7 @@ fn appearing_target_is_checked_before_replacement() {
     served.put("kept", b"y");
     let kept = served.open("kept", READ);
     let (from, to) = (served.dir.path().join("kept"), served.dir.path().join("taken"));
-    served.hook_once(At::BeforeRename, move |_| std::fs::hard_link(&from, &to).unwrap());
+    served.hook_once(HookPoint::BeforeRename, move |_| std::fs::hard_link(&from, &to).unwrap());
     assert!(rename(&served, "file", "taken").is_err(), "somebody has the file open");
     assert_eq!(served.get("taken").unwrap(), b"y");
     assert_eq!(served.get("file").unwrap(), b"x");

@@ -15,7 +15,7 @@ use vfs::{FileKind, FsError, Result, SpecialKind, TimeChange, Timestamp};
 
 const V: VolumeId = VolumeId(7);
 
-impl Served {
+impl ServedVolume {
     pub fn root(&self) -> Object {
         now(self.files.root_object(&self.volume)).unwrap()
     }
@@ -167,7 +167,7 @@ fn create_during_directory_move_stays_in_it() {
     served.hook({
         let mut once = Some(served.dir.path().to_path_buf());
         move |_, at, _| {
-            if at == At::BeforeCreate
+            if at == HookPoint::BeforeCreate
                 && let Some(top) = once.take()
             {
                 std::fs::rename(top.join("d"), top.join("moved")).unwrap();
@@ -303,7 +303,7 @@ fn upgrade_retains_locks_despite_concurrent_rename() {
     assert_eq!(lock(&first, 1), Ok(OwnerLockOutcome::Granted));
     let mover = served.open("other", DELETE);
     let files = served.files.clone();
-    served.hook_once(At::AfterOpen, move |_| {
+    served.hook_once(HookPoint::AfterOpen, move |_| {
         now(files.rename(&mover, &path("moved"), false)).unwrap();
     });
     let with = ObjectOpen { instead_of: Some(first.clone()), ..Default::default() };
@@ -526,8 +526,8 @@ fn execute_permission_grants_read_by_name_in_directory() {
         };
         rename(&*served.vfs, "program");
         served.hook(move |vfs, at, _| {
-            left -= i32::from(at == At::AfterOpen);
-            if at == At::AfterOpen && left == 0 {
+            left -= i32::from(at == HookPoint::AfterOpen);
+            if at == HookPoint::AfterOpen && left == 0 {
                 rename(vfs, "secret");
             }
             Ok(())
@@ -661,12 +661,12 @@ fn long_listing_has_each_name_once() {
 }
 
 /// Accepts a limited number of names.
-struct Few {
+struct LimitedList {
     names: Vec<vfs::Name>,
     left: usize,
 }
 
-impl ObjectListSink for Few {
+impl ObjectListSink for LimitedList {
     fn take(&mut self, entry: ListedObject) -> bool {
         let is_taken = self.left > 0;
         if is_taken {
@@ -688,7 +688,7 @@ fn listing_ends_before_refused_entry() {
         now(served.files.list_objects(&served.alice, &root, wish(0, (1000, 100_000), None)));
     let whole: Vec<_> = whole.unwrap().entries.into_iter().map(|entry| entry.name).collect();
     for left in [0, 1, 63, 64, 65, 199, 200, 201] {
-        let few = Few { names: Vec::new(), left };
+        let few = LimitedList { names: Vec::new(), left };
         let listed = served.files.list_objects_into(
             &served.alice,
             &root,
@@ -708,7 +708,7 @@ fn exclusive_create_on_worker_skips_lookup() {
     served.hook({
         let looks = looks.clone();
         move |_, at, at_path| {
-            let is_look = at == At::AfterOpen && *at_path == path("new");
+            let is_look = at == HookPoint::AfterOpen && *at_path == path("new");
             looks.fetch_add(usize::from(is_look), Ordering::Relaxed);
             Ok(())
         }
@@ -864,26 +864,26 @@ fn windows_watch_reports_changes_by_handle() {
     let root = served.root();
     let watch = served.watch("", EVERYTHING, false);
     served.make(&root, "d", NewObject::Directory { mode: None }).unwrap();
-    assert_eq!(watch.told(), "+d");
+    assert_eq!(watch.reported(), "+d");
     served.make(&root, "l", NewObject::Symlink { target: b"d".to_vec() }).unwrap();
-    assert_eq!(watch.told(), "+l");
+    assert_eq!(watch.reported(), "+l");
     served.remove(&root, "l").unwrap();
-    assert_eq!(watch.told(), "-l");
+    assert_eq!(watch.reported(), "-l");
     let mode = ObjectChanges { mode: Some(0o700), ..Default::default() };
     let directory = served.object("d").unwrap();
     now(served.files.set_object_attributes(&served.alice, &directory, None, &mode)).unwrap();
-    assert_eq!(watch.told(), "!d");
+    assert_eq!(watch.reported(), "!d");
     now(served.files.rename_object(&served.alice, (&root, &name("d")), (&root, &name("e"))))
         .unwrap();
-    assert_eq!(watch.told(), "<d >e");
+    assert_eq!(watch.reported(), "<d >e");
     let made = served.create_in(&root, "f").unwrap();
     served.files.write(made.open.caller(), &made.open, 0, b"x").unwrap();
-    assert_eq!(watch.told(), "+f !f");
+    assert_eq!(watch.reported(), "+f !f");
     served.close(made.open);
-    assert_eq!(watch.told(), "");
+    assert_eq!(watch.reported(), "");
     let file = served.object("f").unwrap();
     now(served.files.link_object(&served.alice, &file, &root, &name("g"))).unwrap();
-    assert_eq!(watch.told(), "+g");
+    assert_eq!(watch.reported(), "+g");
 }
 
 #[test]

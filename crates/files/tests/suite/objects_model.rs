@@ -18,12 +18,12 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 const V: VolumeId = VolumeId(1);
 
 /// Acting client: Windows, or one of two NFS clients.
-type Who = Option<u8>;
+type ClientRole = Option<u8>;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { who: Who, name: usize, access: u32, share: u32 },
-    Open { who: Who, name: usize, access: u32, share: u32 },
+    Create { who: ClientRole, name: usize, access: u32, share: u32 },
+    Open { who: ClientRole, name: usize, access: u32, share: u32 },
     OpenOld { client: u8, file: usize, access: u32, share: u32 },
     Close(usize),
     Put(usize, u8),
@@ -62,8 +62,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 struct Client;
 
 impl CacheHolder for Client {
-    fn handle_break(&self, told: &CacheBreak) {
-        assert_eq!((told.to, told.acknowledge), (Caching::NONE, true), "a recall");
+    fn handle_break(&self, cache_break: &CacheBreak) {
+        assert_eq!((cache_break.to, cache_break.acknowledge), (Caching::NONE, true), "a recall");
     }
 }
 
@@ -89,7 +89,7 @@ struct File {
 
 struct Open {
     real: Arc<OpenFile>,
-    who: Who,
+    who: ClientRole,
     file: usize,
     access: u32,
     share: u32,
@@ -97,7 +97,7 @@ struct Open {
 
 /// Outcome that the reference expects without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
+enum ExpectedOutcome {
     Now,
     Waits,
 }
@@ -138,7 +138,7 @@ impl World {
     }
 
     /// Whether the operation conflicts with another client's delegation.
-    fn disturbs(&self, who: Who, file: usize, access: u32, share: u32) -> bool {
+    fn disturbs(&self, who: ClientRole, file: usize, access: u32, share: u32) -> bool {
         let intrudes = access & (WRITES | DELETES) != 0 || share & READS == 0;
         self.delegations.iter().any(|(of, client, writes, _)| {
             *of == file && Some(*client) != who && access != 0 && (intrudes || *writes)
@@ -153,16 +153,22 @@ impl World {
     }
 
     /// Expected outcome of opening an existing file.
-    fn may_open(&self, who: Who, file: usize, access: u32, share: u32) -> Result<Done> {
+    fn may_open(
+        &self,
+        who: ClientRole,
+        file: usize,
+        access: u32,
+        share: u32,
+    ) -> Result<ExpectedOutcome> {
         match () {
             () if self.known[file].doomed => Err(FsError::DeletePending),
-            () if self.disturbs(who, file, access, share) => Ok(Done::Waits),
+            () if self.disturbs(who, file, access, share) => Ok(ExpectedOutcome::Waits),
             () if self.conflicts(file, access, share) => Err(FsError::ShareViolation),
-            () => Ok(Done::Now),
+            () => Ok(ExpectedOutcome::Now),
         }
     }
 
-    fn begin(&self, who: Who, at: &OpenAt, plan: OpenPlan) -> Result<OpenProgress> {
+    fn begin(&self, who: ClientRole, at: &OpenAt, plan: OpenPlan) -> Result<OpenProgress> {
         if who.is_none() {
             let OpenAt::Name(_, name) = at else { unreachable!() };
             let path = [name.clone()].into_iter().collect();
@@ -174,7 +180,7 @@ impl World {
     }
 
     /// An open plan with the client's delegation key, if it is an NFS client and the file exists.
-    fn plan(&self, who: Who, file: Option<usize>, access: u32, share: u32) -> OpenPlan {
+    fn plan(&self, who: ClientRole, file: Option<usize>, access: u32, share: u32) -> OpenPlan {
         let plan = OpenPlan::posix(rights(access), Share(share));
         let (Some(client), Some(file)) = (who, file) else { return plan };
         let Ok(object) = self.find(file) else { return plan };
@@ -188,20 +194,20 @@ impl World {
     fn check_opened(
         &mut self,
         begun: Result<OpenProgress>,
-        expected: Result<Done>,
-        (who, file, access, share): (Who, usize, u32, u32),
+        expected: Result<ExpectedOutcome>,
+        (who, file, access, share): (ClientRole, usize, u32, u32),
     ) {
         match (begun, expected) {
-            (Ok(OpenProgress::Opened(result)), Ok(Done::Now)) => {
+            (Ok(OpenProgress::Opened(result)), Ok(ExpectedOutcome::Now)) => {
                 self.opens.push(Open { real: result.open, who, file, access, share });
             }
-            (Ok(OpenProgress::Waiting(_)), Ok(Done::Waits)) => {}
+            (Ok(OpenProgress::Waiting(_)), Ok(ExpectedOutcome::Waits)) => {}
             (Err(error), Err(expected)) => assert_eq!(error, expected),
             (begun, expected) => panic!("{begun:?}, not {expected:?}"),
         }
     }
 
-    fn create(&mut self, who: Who, name: usize, access: u32, share: u32) {
+    fn create(&mut self, who: ClientRole, name: usize, access: u32, share: u32) {
         let create = OpenPlan {
             if_exists: IfExists::Fail,
             if_missing: IfMissing::Create,
@@ -231,8 +237,8 @@ impl World {
             return assert_eq!(real, Some(Err(FsError::NotFound)));
         };
         match self.may_open(None, file, DELETES, 7) {
-            Ok(Done::Now) => assert_eq!(real, Some(Ok(()))),
-            Ok(Done::Waits) => return assert_eq!(real, None),
+            Ok(ExpectedOutcome::Now) => assert_eq!(real, Some(Ok(()))),
+            Ok(ExpectedOutcome::Waits) => return assert_eq!(real, None),
             Err(error) => return assert_eq!(real, Some(Err(error))),
         }
         if self.is_open_by_windows(file) {
@@ -255,8 +261,8 @@ impl World {
             return assert_eq!(real, Some(Err(FsError::NotFound)));
         };
         match self.may_open(None, file, DELETES, 7) {
-            Ok(Done::Now) => {}
-            Ok(Done::Waits) => return assert_eq!(real, None),
+            Ok(ExpectedOutcome::Now) => {}
+            Ok(ExpectedOutcome::Waits) => return assert_eq!(real, None),
             Err(error) => return assert_eq!(real, Some(Err(error))),
         }
         if let Some(&target) = self.names.get(&to).filter(|target| **target != file) {

@@ -54,19 +54,19 @@ impl OpenJournal for Journal {
 }
 
 #[derive(Debug)]
-struct Nobody;
+struct SilentHolder;
 
-impl CacheHolder for Nobody {
+impl CacheHolder for SilentHolder {
     fn handle_break(&self, _: &CacheBreak) {}
 }
 
 /// A served directory with a journal.
-struct Recorded {
-    served: Served,
+struct JournaledVolume {
+    served: ServedVolume,
     journal: Arc<Journal>,
 }
 
-impl Recorded {
+impl JournaledVolume {
     fn new() -> Self {
         let (served, journal) = (serve(), Arc::<Journal>::default());
         let weak: Weak<dyn OpenJournal> = Arc::<Journal>::downgrade(&journal);
@@ -83,9 +83,9 @@ impl Recorded {
         opened.open
     }
 
-    fn restart(&self) -> Restart {
+    fn restart(&self) -> RestartedServer {
         let (volume, alice) = (self.served.volume.clone(), self.served.alice.clone());
-        Restart { journal: self.journal.clone(), volume, alice }
+        RestartedServer { journal: self.journal.clone(), volume, alice }
     }
 
     /// At each point of a rename from `from` to `to` the open can be restored, even if a power
@@ -94,12 +94,12 @@ impl Recorded {
         let (restart, count) = (self.restart(), Arc::<AtomicUsize>::default());
         let counted = count.clone();
         self.served.hook(move |vfs, at, _| {
-            if !matches!(at, At::BeforeRename | At::AfterRename) {
+            if !matches!(at, HookPoint::BeforeRename | HookPoint::AfterRename) {
                 return Ok(());
             }
             counted.fetch_add(1, Ordering::Relaxed);
             restart.check();
-            let both = if at == At::BeforeRename { (from, to) } else { (to, from) };
+            let both = if at == HookPoint::BeforeRename { (from, to) } else { (to, from) };
             with_other_name(vfs, both, || restart.check());
             Ok(())
         });
@@ -115,17 +115,17 @@ fn with_other_name(vfs: &dyn Vfs, (from, to): (&str, &str), check: impl FnOnce()
 }
 
 /// A restart: the next process with the present records.
-struct Restart {
+struct RestartedServer {
     journal: Arc<Journal>,
     volume: Arc<Volume>,
     alice: Arc<Caller>,
 }
 
-impl Restart {
+impl RestartedServer {
     fn find(&self) -> Vec<Result<Arc<OpenFile>>> {
         let next = Arc::new(Files::new(Arc::new(Inline))).for_server();
         let records = self.journal.records.lock().unwrap().clone();
-        let nobody: Arc<dyn CacheHolder> = Arc::new(Nobody);
+        let nobody: Arc<dyn CacheHolder> = Arc::new(SilentHolder);
         let restore = |facts| next.restore(&self.volume, &self.alice, facts, &nobody, &HOLDER);
         records.iter().map(restore).collect()
     }
@@ -143,7 +143,7 @@ impl Restart {
 
 #[test]
 fn recorded_open_is_restored_at_each_instant_of_a_rename() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("old", b"recorded");
     recorded.served.put_directory("dir");
     let open = recorded.open(plan("old", READ | DELETE));
@@ -157,7 +157,7 @@ fn recorded_open_is_restored_at_each_instant_of_a_rename() {
 
 #[test]
 fn rename_by_another_open_reaches_all_records() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("old", b"recorded");
     let _opens = [1, 2].map(|_| recorded.open(plan("old", READ)));
     let by = recorded.served.open("old", DELETE);
@@ -169,7 +169,7 @@ fn rename_by_another_open_reaches_all_records() {
 
 #[test]
 fn rename_by_handle_reaches_records_of_opens() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     let served = &recorded.served;
     served.put("old", b"recorded");
     let _open = recorded.open(plan("old", READ));
@@ -183,7 +183,7 @@ fn rename_by_handle_reaches_records_of_opens() {
 
 #[test]
 fn directory_rename_reaches_records_below() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     let served = &recorded.served;
     served.put_directory("dir");
     served.put_directory("dir/below");
@@ -201,7 +201,7 @@ fn directory_rename_reaches_records_below() {
 
 #[test]
 fn rename_over_a_name_in_another_case_records_both() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     let served = &recorded.served;
     served.put("old", b"recorded");
     served.put("NEW", b"replaced");
@@ -210,7 +210,7 @@ fn rename_over_a_name_in_another_case_records_both() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let paths = seen.clone();
     served.hook(move |_, at, _| {
-        if matches!(at, At::BeforeRename | At::AfterRename) {
+        if matches!(at, HookPoint::BeforeRename | HookPoint::AfterRename) {
             restart.check();
             paths.lock().unwrap().push(restart.journal.paths()[0].len());
         }
@@ -223,7 +223,7 @@ fn rename_over_a_name_in_another_case_records_both() {
 
 #[test]
 fn rename_that_cannot_be_recorded_is_not_carried_out() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("old", b"recorded");
     let open = recorded.open(plan("old", READ | DELETE));
     recorded.journal.is_failing.store(true, Ordering::Relaxed);
@@ -243,11 +243,11 @@ fn rename_that_is_refused_leaves_no_name_in_the_records() {
         // It may have been carried out.
         (FsError::Io, vec!["old".to_owned(), "new".to_owned()]),
     ] {
-        let recorded = Recorded::new();
+        let recorded = JournaledVolume::new();
         recorded.served.put("old", b"recorded");
         let open = recorded.open(plan("old", READ | DELETE));
         recorded.served.hook(move |_, at, _| match at {
-            At::BeforeRename => Err(refusal),
+            HookPoint::BeforeRename => Err(refusal),
             _ => Ok(()),
         });
         let renamed = now(recorded.served.files.rename(&open, &path("new"), false));
@@ -259,7 +259,7 @@ fn rename_that_is_refused_leaves_no_name_in_the_records() {
 
 #[test]
 fn rename_of_an_unrecorded_file_writes_no_record() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("recorded", b"recorded");
     recorded.served.put("old", b"");
     let _open = recorded.open(plan("recorded", READ));
@@ -270,13 +270,13 @@ fn rename_of_an_unrecorded_file_writes_no_record() {
 
 #[test]
 fn other_file_at_recorded_path_is_not_restored() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("old", b"recorded");
     let open = recorded.open(plan("old", READ | DELETE));
     let restart = recorded.restart();
     let dir = recorded.served.dir.path().to_owned();
     recorded.served.hook(move |_, at, _| {
-        if at == At::AfterRename {
+        if at == HookPoint::AfterRename {
             std::fs::write(dir.join("old"), b"stranger").unwrap();
             restart.check();
             std::fs::rename(dir.join("new"), dir.join("away")).unwrap();
@@ -294,7 +294,7 @@ fn other_file_at_recorded_path_is_not_restored() {
 
 #[test]
 fn file_that_a_local_process_renamed_is_found_by_its_handle() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("old", b"recorded");
     let _open = recorded.open(plan("old", READ));
     let dir = recorded.served.dir.path();
@@ -314,13 +314,13 @@ fn file_that_a_local_process_renamed_is_found_by_its_handle() {
 
 #[test]
 fn first_record_of_an_open_waits_for_a_rename_in_flight() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("old", b"recorded");
     let (open, by) = (recorded.served.open("old", READ), recorded.served.open("old", DELETE));
     let files = recorded.served.files.clone();
     let begun: Arc<Mutex<Option<BoxFuture<'static, ()>>>> = Arc::default();
     let (slot, recorded_open) = (begun.clone(), open.clone());
-    recorded.served.hook_once(At::BeforeRename, move |_| {
+    recorded.served.hook_once(HookPoint::BeforeRename, move |_| {
         let mut begin = async move { files.begin_record(&recorded_open).await }.boxed();
         let first = begin.as_mut().poll_unpin(&mut Context::from_waker(Waker::noop()));
         assert!(first.is_pending(), "the rename may not have seen that there is to be a record");
@@ -336,7 +336,7 @@ fn first_record_of_an_open_waits_for_a_rename_in_flight() {
 
 #[test]
 fn successive_renames_retain_each_others_names() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     recorded.served.put("a", b"recorded");
     recorded.served.put("taken", b"");
     let open = recorded.open(plan("a", READ | DELETE));
@@ -344,7 +344,7 @@ fn successive_renames_retain_each_others_names() {
     let (files, restart) = (recorded.served.files.clone(), recorded.restart());
     let second: Arc<Mutex<Option<BoxFuture<'static, Result<()>>>>> = Arc::default();
     let slot = second.clone();
-    recorded.served.hook_once(At::BeforeRename, move |_| {
+    recorded.served.hook_once(HookPoint::BeforeRename, move |_| {
         let mut call = async move { files.rename(&by, &path("c"), false).await }.boxed();
         let first = call.as_mut().poll_unpin(&mut Context::from_waker(Waker::noop()));
         assert!(first.is_pending(), "it waits for its turn");
@@ -360,7 +360,7 @@ fn successive_renames_retain_each_others_names() {
 
 #[test]
 fn removal_that_waits_for_a_recorded_open_is_recorded() {
-    let recorded = Recorded::new();
+    let recorded = JournaledVolume::new();
     let served = &recorded.served;
     let root = now(served.files.root_object(&served.volume)).unwrap();
     for by_object in [true, false] {

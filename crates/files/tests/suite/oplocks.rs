@@ -17,13 +17,13 @@ use vfs::{FsError, StreamName};
 struct Client(Mutex<Vec<(Caching, bool)>>);
 
 impl CacheHolder for Client {
-    fn handle_break(&self, told: &CacheBreak) {
-        self.0.lock().unwrap().push((told.to, told.acknowledge));
+    fn handle_break(&self, cache_break: &CacheBreak) {
+        self.0.lock().unwrap().push((cache_break.to, cache_break.acknowledge));
     }
 }
 
 impl Client {
-    fn told(&self) -> Vec<(Caching, bool)> {
+    fn breaks(&self) -> Vec<(Caching, bool)> {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 }
@@ -41,13 +41,13 @@ fn second_open_waits_for_acknowledgement() {
     let second = cached(plan("a", READ), Caching::BATCH, &other);
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, second));
     assert!(waiting.as_mut().now_or_never().is_none());
-    assert_eq!(client.told(), [(Caching::LEVEL_II, true)]);
+    assert_eq!(client.breaks(), [(Caching::LEVEL_II, true)]);
     served.files.acknowledge(&first.open, Caching::LEVEL_II).unwrap();
     let second = waiting.now_or_never().expect("nothing to wait for").unwrap();
     assert_eq!((second.caching.has, first.open.caching()), (Caching::LEVEL_II, Caching::LEVEL_II));
     // A write invalidates read caching of others.
     served.files.write(first.open.caller(), &first.open, 0, b"x").unwrap();
-    assert_eq!(other.told(), [(Caching::NONE, false)]);
+    assert_eq!(other.breaks(), [(Caching::NONE, false)]);
     assert_eq!(second.open.caching(), Caching::NONE);
 }
 
@@ -92,15 +92,15 @@ fn size_lock_and_hole_changes_break_read_caching() {
     };
     let mut open = look();
     now(served.files.set_size(writer.caller(), &writer, 10)).unwrap();
-    assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
+    assert_eq!((open.caching(), client.breaks().len()), (Caching::NONE, 1));
     open = look();
     now(served.files.zero_range(writer.caller(), &writer, 0, 4)).unwrap();
-    assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
+    assert_eq!((open.caching(), client.breaks().len()), (Caching::NONE, 1));
     open = look();
     let range = files::Range::new(0, 1).unwrap();
     let lock = RangeLock { range, kind: files::LockKind::Exclusive };
     served.files.try_locks(&writer, &[lock], &HOLDER).unwrap();
-    assert_eq!((open.caching(), client.told().len()), (Caching::NONE, 1));
+    assert_eq!((open.caching(), client.breaks().len()), (Caching::NONE, 1));
     let locked = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
     assert_eq!(locked.caching.has, Caching::NONE, "locks need to be asked for");
 }
@@ -114,12 +114,12 @@ fn write_of_no_bytes_breaks_no_cache_and_changes_no_time() {
     let attributes = || served.files.attributes_unchecked(&writer).unwrap();
     let before = attributes();
     served.files.write(writer.caller(), &writer, 64, b"").unwrap();
-    assert_eq!((reader.open.caching(), client.told().len()), (Caching::LEVEL_II, 0));
+    assert_eq!((reader.open.caching(), client.breaks().len()), (Caching::LEVEL_II, 0));
     assert_eq!(attributes(), before);
     let refused = served.files.write(reader.open.caller(), &reader.open, 0, b"");
     assert_eq!(refused, Err(FsError::AccessDenied));
     served.files.write(writer.caller(), &writer, 64, b"x").unwrap();
-    assert_eq!((reader.open.caching(), client.told().len()), (Caching::NONE, 1));
+    assert_eq!((reader.open.caching(), client.breaks().len()), (Caching::NONE, 1));
 }
 
 /// A clock that the test advances.
@@ -169,7 +169,7 @@ fn each_stream_has_its_own_oplocks() {
     let again = of_stream(plan("a", READ));
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, again));
     assert!(waiting.as_mut().now_or_never().is_none());
-    assert_eq!((one.told(), two.told()), (vec![(Caching::LEVEL_II, true)], vec![]));
+    assert_eq!((one.breaks(), two.breaks()), (vec![(Caching::LEVEL_II, true)], vec![]));
     served.files.acknowledge(&stream.open, Caching::LEVEL_II).unwrap();
     assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
 }
@@ -186,7 +186,7 @@ fn cached_stream_is_broken_before_file_deletion() {
     let delete = || Box::pin(served.files.open(&served.volume, &served.alice, plan("a", DELETE)));
     let mut waiting = delete();
     assert!(waiting.as_mut().now_or_never().is_none());
-    assert_eq!(client.told(), [(Caching::LEVEL_II, true)]);
+    assert_eq!(client.breaks(), [(Caching::LEVEL_II, true)]);
     served.close(kept.open);
     assert!(waiting.now_or_never().expect("nothing to wait for").is_ok());
     served.assert_nothing_held();
@@ -212,7 +212,7 @@ fn cached_deleter_is_broken_before_stream_denies_delete() {
     let wish = OpenPlan { share: Share(3), ..of_stream(new_file("a")) };
     let mut waiting = Box::pin(served.files.open(&served.volume, &served.alice, wish));
     assert!(waiting.as_mut().now_or_never().is_none());
-    assert_eq!(client.told().len(), 1);
+    assert_eq!(client.breaks().len(), 1);
     served.close(kept.open);
     let opened = waiting.now_or_never().expect("nothing to wait for").unwrap();
     served.close(opened.open);

@@ -16,16 +16,16 @@ fn doomed(plan: OpenPlan) -> OpenPlan {
     OpenPlan { delete_on_close: true, ..plan }
 }
 
-fn open(served: &Served, at: &str, desired: Access) -> Arc<OpenFile> {
+fn open(served: &ServedVolume, at: &str, desired: Access) -> Arc<OpenFile> {
     served.try_open(posix(plan(at, desired))).unwrap().open
 }
 
-fn unlink(served: &Served, at: &str) -> Result<(), FsError> {
+fn unlink(served: &ServedVolume, at: &str) -> Result<(), FsError> {
     let open = served.try_open(posix(doomed(plan(at, DELETE))))?.open;
     now(served.files.close(open))
 }
 
-fn rename(served: &Served, from: &str, to: &str) -> Result<(), FsError> {
+fn rename(served: &ServedVolume, from: &str, to: &str) -> Result<(), FsError> {
     let source = open(served, from, DELETE);
     now(served.files.rename(&source, &path(to), true))
 }

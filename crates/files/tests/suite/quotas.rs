@@ -13,14 +13,14 @@ fn quota(used_bytes: u64) -> Quota {
     Quota { used_bytes, limits: NO_LIMITS }
 }
 
-fn serve_quotas() -> (Served, Arc<Caller>) {
+fn serve_quotas() -> (ServedVolume, Arc<Caller>) {
     let served = serve();
     let users = BTreeMap::from([(0, quota(1)), (4001, quota(2)), (u32::MAX, quota(3))]);
     *served.vfs.quotas.lock().unwrap() = Some(users);
     (served, Arc::new(Caller::of(Identity::root())))
 }
 
-impl Served {
+impl ServedVolume {
     fn quotas_listed(&self, by: &Caller, first: u32, count_max: usize) -> Vec<(u32, u64)> {
         let quotas = now(self.files.quotas_from(&self.volume, by, first, count_max)).unwrap();
         quotas.into_iter().map(|(uid, quota)| (uid, quota.used_bytes)).collect()
@@ -47,13 +47,13 @@ fn user_reads_own_quota_and_root_reads_all() {
 fn only_root_sets_quotas_on_writable_volume() {
     let (mut served, root) = serve_quotas();
     let limits = QuotaLimits { soft_bytes: Some(1), hard_bytes: Some(2) };
-    let set = |served: &Served, by: &Caller| {
+    let set = |served: &ServedVolume, by: &Caller| {
         now(served.files.set_quotas(&served.volume, by, vec![(4001, limits)]))
     };
     assert_eq!(set(&served, &user(4001, 4001)), Err(FsError::AccessDenied));
     assert_eq!(set(&served, &root), Ok(()));
-    let told = now(served.files.quotas(&served.volume, &root, vec![4001])).unwrap();
-    assert_eq!(told, [(4001, Quota { used_bytes: 2, limits })]);
+    let quotas = now(served.files.quotas(&served.volume, &root, vec![4001])).unwrap();
+    assert_eq!(quotas, [(4001, Quota { used_bytes: 2, limits })]);
     let options = files::VolumeOptions { read_only: true, ..Default::default() };
     served.volume = Arc::new(files::Volume { vfs: served.vfs.clone(), options });
     assert_eq!(set(&served, &root), Err(FsError::ShareReadOnly));

@@ -19,11 +19,11 @@ fn open_or_make(at: &str) -> OpenPlan {
 #[test]
 fn late_creator_opens_existing_file_or_fails() {
     let served = serve();
-    served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "a"));
+    served.hook_once(HookPoint::BeforeCreate, |vfs| make_beneath(vfs, "a"));
     let opened = served.try_open(open_or_make("a"));
     // Created by another user: the existing file decides the access.
     assert!(matches!(opened, Ok(o) if o.action == OpenAction::Opened) || served.is_root);
-    served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "b"));
+    served.hook_once(HookPoint::BeforeCreate, |vfs| make_beneath(vfs, "b"));
     assert_eq!(served.refusal(new_file("b")), FsError::AlreadyExists);
     served.assert_nothing_held();
 }
@@ -34,7 +34,7 @@ fn open_gives_up_on_endless_create_remove_races() {
     let tries = Arc::new(AtomicU32::new(0));
     let count = tries.clone();
     served.hook(move |vfs, at, _| {
-        if at == At::BeforeCreate {
+        if at == HookPoint::BeforeCreate {
             count.fetch_add(1, Ordering::Relaxed);
             make_beneath(vfs, "other");
             remove_beneath(vfs, "other");
@@ -65,7 +65,7 @@ fn file_replaced_before_entry_is_not_opened_by_creator() {
     served.put("other", b"other");
     let mover = served.open("other", DELETE);
     let (files, open) = (served.files.clone(), mover.clone());
-    served.hook_once(At::AfterCreate, move |_| {
+    served.hook_once(HookPoint::AfterCreate, move |_| {
         now(files.rename(&open, &path("file"), true)).unwrap();
     });
     let opened = served.try_open(open_or_make("file")).unwrap();
@@ -77,7 +77,7 @@ fn file_renamed_before_entry_is_opened_by_new_name() {
     let served = serve();
     let (files, volume) = (served.files.clone(), served.volume.clone());
     let caller = served.alice.clone();
-    served.hook_once(At::AfterCreate, move |_| {
+    served.hook_once(HookPoint::AfterCreate, move |_| {
         let other = now(files.open(&volume, &caller, plan("file", DELETE))).unwrap().open;
         now(files.rename(&other, &path("moved"), false)).unwrap();
         now(files.close(other)).unwrap();
@@ -94,7 +94,7 @@ fn file_created_during_rename_is_opened_as_new() {
     let made = Arc::new(Mutex::new(None));
     let (files, volume) = (served.files.clone(), served.volume.clone());
     let (caller, slot) = (served.alice.clone(), made.clone());
-    served.hook_once(At::BeforeRename, move |_| {
+    served.hook_once(HookPoint::BeforeRename, move |_| {
         let opening = async move { files.open(&volume, &caller, new_file("new")).await };
         let mut opening = Box::pin(opening);
         assert!(opening.as_mut().now_or_never().is_none(), "it waits for its turn");
@@ -113,7 +113,7 @@ fn open_during_rename_gets_file_of_its_path() {
     served.put("file", b"old");
     let mover = served.open("file", DELETE);
     let (files, open) = (served.files.clone(), mover.clone());
-    served.hook_once(At::AfterOpen, move |vfs| {
+    served.hook_once(HookPoint::AfterOpen, move |vfs| {
         now(files.rename(&open, &path("moved"), false)).unwrap();
         make_beneath(vfs, "file");
     });
@@ -130,7 +130,7 @@ fn retried_open_deletes_nothing_before_close() {
     served.put("file", b"data");
     served.put("other", b"");
     let (files, open) = (served.files.clone(), served.open("other", DELETE));
-    served.hook_once(At::AfterOpen, move |_| {
+    served.hook_once(HookPoint::AfterOpen, move |_| {
         now(files.rename(&open, &path("moved"), false)).unwrap();
     });
     let doomed = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
@@ -146,7 +146,7 @@ fn overwrite_during_rename_truncates_its_path_only() {
     served.put("file", b"keep");
     let mover = served.open("file", DELETE);
     let (files, open) = (served.files.clone(), mover.clone());
-    served.hook_once(At::AfterOpen, move |vfs| {
+    served.hook_once(HookPoint::AfterOpen, move |vfs| {
         now(files.rename(&open, &path("moved"), false)).unwrap();
         make_beneath(vfs, "file");
     });
@@ -174,7 +174,7 @@ fn locally_renamed_file_is_not_confused_at_delete() {
 
 #[test]
 fn cancelled_open_leaves_no_grant() {
-    let later = Arc::new(Later::default());
+    let later = Arc::new(DeferringWorkers::default());
     let served = serve_with(VolumeOptions::default(), later.clone());
     let mut opening = Box::pin(served.files.open(&served.volume, &served.alice, new_file("file")));
     let waker = futures_util::task::noop_waker();
@@ -190,7 +190,7 @@ fn cancelled_open_leaves_no_grant() {
 
 #[test]
 fn workers_that_drop_a_task_fail_the_call() {
-    let later = Arc::new(Later::default());
+    let later = Arc::new(DeferringWorkers::default());
     let served = serve_with(VolumeOptions::default(), later.clone());
     let mut opening = Box::pin(served.files.open(&served.volume, &served.alice, new_file("file")));
     let waker = futures_util::task::noop_waker();
@@ -204,7 +204,7 @@ fn workers_that_drop_a_task_fail_the_call() {
 }
 
 /// Runs deferred tasks until the work is done; returns the number of tasks.
-fn finish<T>(later: &Later, work: impl Future<Output = T>) -> (T, usize) {
+fn finish<T>(later: &DeferringWorkers, work: impl Future<Output = T>) -> (T, usize) {
     let (mut work, mut turns) = (Box::pin(work), 0);
     loop {
         if let Some(result) = work.as_mut().now_or_never() {
@@ -219,7 +219,7 @@ fn finish<T>(later: &Later, work: impl Future<Output = T>) -> (T, usize) {
 
 #[test]
 fn write_to_a_stream_waits_on_a_worker() {
-    let later = Arc::new(Later::default());
+    let later = Arc::new(DeferringWorkers::default());
     let served = serve_with(VolumeOptions::default(), later.clone());
     if !served.volume.has_streams() {
         return;
@@ -241,7 +241,7 @@ fn write_to_a_stream_waits_on_a_worker() {
 #[test]
 fn long_copy_yields_between_worker_calls() {
     const MIB: u64 = 1 << 20;
-    let later = Arc::new(Later::default());
+    let later = Arc::new(DeferringWorkers::default());
     let served = serve_with(VolumeOptions::default(), later.clone());
     let data: Vec<u8> = (0..20 * MIB).map(|at| (at / 4096) as u8).collect();
     for (name, data) in [("from", &data[..]), ("to", b"")] {
@@ -267,9 +267,9 @@ fn long_copy_yields_between_worker_calls() {
 }
 
 /// Defers the calls of one holder and runs all others at once.
-struct Detained(CallHolder, Later);
+struct DelayedHolder(CallHolder, DeferringWorkers);
 
-impl Workers for Detained {
+impl Workers for DelayedHolder {
     fn run(&self, holder: &CallHolder, task: Box<dyn FnOnce() + Send>) {
         if *holder == self.0 { self.1.run(holder, task) } else { task() }
     }
@@ -282,7 +282,7 @@ impl Workers for Detained {
 #[test]
 fn name_change_does_not_queue_behind_own_holder() {
     let holder = CallHolder::Client(HOLDER.clone());
-    let workers = Arc::new(Detained(holder.clone(), Later::default()));
+    let workers = Arc::new(DelayedHolder(holder.clone(), DeferringWorkers::default()));
     let served = serve_with(VolumeOptions::default(), workers.clone());
     let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
     let files = served.files.for_request(&context, holder);
@@ -308,7 +308,7 @@ fn name_change_does_not_queue_behind_own_holder() {
 #[test]
 fn ranges_of_sparse_file_are_looked_for_by_a_worker() {
     let holder = CallHolder::Client(HOLDER.clone());
-    let workers = Arc::new(Detained(holder.clone(), Later::default()));
+    let workers = Arc::new(DelayedHolder(holder.clone(), DeferringWorkers::default()));
     let served = serve_with(VolumeOptions::default(), workers.clone());
     let context = RequestContext::new(Protocol::Smb, [1; 16], None, ArrivalOrder::next());
     let files = served.files.for_request(&context, holder);
@@ -360,7 +360,7 @@ fn concurrent_name_changes_leave_table_empty() {
     served.assert_nothing_held();
 }
 
-fn fight(served: &Served, random: u64) {
+fn fight(served: &ServedVolume, random: u64) {
     let names = ["a", "b", "d/c"];
     let at = names[random as usize % 3];
     let delete_on_close = random >> 4 & 3 == 0;

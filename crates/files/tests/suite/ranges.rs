@@ -6,23 +6,23 @@ use std::sync::Arc;
 use vfs::memory::{MemoryOptions, MemoryVfs, Surroundings};
 use vfs::{FsError, Timestamp};
 
-struct Calm;
+struct StoppedClock;
 
-impl Surroundings for Calm {
+impl Surroundings for StoppedClock {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }
 }
 
 /// A volume whose files can share blocks, on any test machine.
-fn serve_sharing() -> Served {
+fn serve_sharing() -> ServedVolume {
     let mut served = serve();
-    let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(Calm)));
+    let vfs = Arc::new(MemoryVfs::new(MemoryOptions::default(), Arc::new(StoppedClock)));
     served.volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
     served
 }
 
-fn read(served: &Served, at: &str) -> Vec<u8> {
+fn read(served: &ServedVolume, at: &str) -> Vec<u8> {
     let mut data = Vec::new();
     now(served.files.read(&served.open(at, READ), 0, 1 << 20, &mut data)).unwrap();
     data

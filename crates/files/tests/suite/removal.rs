@@ -163,7 +163,7 @@ fn while_a_name_is_being_removed_it_cannot_be_opened() {
         (served.files.clone(), served.volume.clone(), served.alice.clone());
     let seen = Arc::new(std::sync::Mutex::new(None));
     let tell = seen.clone();
-    served.hook_once(At::BeforeRemove, move |_| {
+    served.hook_once(HookPoint::BeforeRemove, move |_| {
         let result = now(files.open(&volume, &alice, plan("file", READ)));
         *tell.lock().unwrap() = Some(result.map(|_| ()).unwrap_err());
     });
@@ -177,7 +177,7 @@ fn while_a_name_is_being_removed_it_cannot_be_opened() {
 fn failed_removal_is_reported_and_file_stays_usable() {
     let served = serve();
     let made = served.try_open(doomed(new_file("file"))).unwrap().open;
-    served.hook(|_, at, _| if at == At::BeforeRemove { Err(FsError::Io) } else { Ok(()) });
+    served.hook(|_, at, _| if at == HookPoint::BeforeRemove { Err(FsError::Io) } else { Ok(()) });
     assert_eq!(now(served.files.close(made)), Err(FsError::Io));
     served.unhook();
     served.assert_nothing_held();

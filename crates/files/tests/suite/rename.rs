@@ -5,7 +5,7 @@ use files::{BasicChange, OpenFile, OpenPlan, Share, dos};
 use std::sync::Arc;
 use vfs::{FsError, Result};
 
-fn rename(served: &Served, open: &Arc<OpenFile>, to: &str, replace: bool) -> Result<()> {
+fn rename(served: &ServedVolume, open: &Arc<OpenFile>, to: &str, replace: bool) -> Result<()> {
     now(served.files.rename(open, &path(to), replace))
 }
 
@@ -104,7 +104,9 @@ fn failed_replacement_leaves_both_files() {
     served.put("a", b"a");
     served.put("B", b"b");
     let open = served.open("a", DELETE);
-    served.hook(|_, at, _| if at == At::BeforeRename { Err(FsError::NoSpace) } else { Ok(()) });
+    served.hook(
+        |_, at, _| if at == HookPoint::BeforeRename { Err(FsError::NoSpace) } else { Ok(()) },
+    );
     assert_eq!(rename(&served, &open, "b", true), Err(FsError::NoSpace));
     served.unhook();
     assert_eq!(open.path(), path("a"));

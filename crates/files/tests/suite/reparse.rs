@@ -9,7 +9,7 @@ use vfs::{FileKind, FsError, SpecialKind};
 use vfs_local::LocalVfs;
 
 /// A volume on which clients see links and follow them themselves.
-fn serve_showing() -> Served {
+fn serve_showing() -> ServedVolume {
     let mut served = serve();
     let vfs = Arc::new(LocalVfs::open_with(served.dir.path(), false).unwrap());
     served.volume = Arc::new(Volume { vfs, options: VolumeOptions::default() });
@@ -20,7 +20,7 @@ fn itself(plan: OpenPlan) -> OpenPlan {
     OpenPlan { no_follow: true, ..plan }
 }
 
-fn turned(served: &Served, plan: OpenPlan, target: &str) -> Arc<OpenFile> {
+fn turned(served: &ServedVolume, plan: OpenPlan, target: &str) -> Arc<OpenFile> {
     let open = served.try_open(itself(plan)).unwrap().open;
     now(served.files.set_symlink(&open, target.into())).unwrap();
     open

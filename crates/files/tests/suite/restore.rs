@@ -15,14 +15,14 @@ fn lock(offset: u64) -> RangeLock {
 
 /// A holder that ignores breaks.
 #[derive(Debug)]
-struct Nobody;
+struct SilentHolder;
 
-impl CacheHolder for Nobody {
+impl CacheHolder for SilentHolder {
     fn handle_break(&self, _: &CacheBreak) {}
 }
 
 fn nobody() -> Arc<dyn CacheHolder> {
-    Arc::new(Nobody)
+    Arc::new(SilentHolder)
 }
 
 fn leased(name: &str, wanted: u8, number: u8) -> OpenPlan {

@@ -18,7 +18,7 @@ fn inherited_by_all(sid: Sid, access: Access) -> Ace {
 }
 
 /// None where descriptors cannot be stored, or without several users.
-fn serve_two() -> Option<Served> {
+fn serve_two() -> Option<ServedVolume> {
     let served = serve();
     if !served.is_root {
         eprintln!("skipped: needs the superuser, who alone may store descriptors");
@@ -211,11 +211,11 @@ fn audit_lists_need_the_privilege() {
     assert!(!served.exists("new"));
 }
 
-fn mode_of(served: &Served, at: &str) -> u32 {
+fn mode_of(served: &ServedVolume, at: &str) -> u32 {
     served.look(at, false).unwrap().attributes.mode
 }
 
-fn set_list(served: &Served, at: &str, entries: Vec<Ace>) {
+fn set_list(served: &ServedVolume, at: &str, entries: Vec<Ace>) {
     let open = served.try_open_as(&user(0, 0), plan(at, Access::WRITE_DAC)).unwrap().open;
     served.files.set_descriptor(&open, &list(entries), LIST).unwrap();
 }
@@ -287,7 +287,7 @@ fn mode_follows_acl_and_new_mode_drops_it() {
             .is_ok()
     };
     assert!(reads(owner) && reads(4002) && !reads(4003), "local users see it too");
-    let found = |served: &Served| {
+    let found = |served: &ServedVolume| {
         let open = served.open("file", Access::READ_CONTROL);
         served.files.descriptor(&open, LIST).unwrap().dacl.unwrap()
     };

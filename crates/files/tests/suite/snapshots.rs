@@ -11,7 +11,7 @@ use vfs_local::{LocalSnapshots, NameFormat, Naming, SnapshotPlace};
 const AT: Timestamp = Timestamp(1_000_000_000_000_000_000);
 
 /// A share with a file `f` that has changed, and a snapshot of its earlier state.
-fn serve_kept() -> (Served, Arc<Volume>) {
+fn serve_kept() -> (ServedVolume, Arc<Volume>) {
     let mut served = serve();
     let kept = served.dir.path().join("kept/1000000000");
     fs::create_dir_all(&kept).unwrap();

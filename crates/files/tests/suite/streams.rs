@@ -25,7 +25,7 @@ fn sharing(share: Share, plan: OpenPlan) -> OpenPlan {
 }
 
 /// None where the temporary directory supports no streams.
-fn serve_streams() -> Option<Served> {
+fn serve_streams() -> Option<ServedVolume> {
     let served = serve();
     if served.volume.has_streams() {
         return Some(served);
@@ -34,7 +34,7 @@ fn serve_streams() -> Option<Served> {
     None
 }
 
-impl Served {
+impl ServedVolume {
     /// Creates and closes a stream with these bytes.
     fn put_stream(&self, at: &str, name: &str, data: &[u8]) {
         let made = self.try_open(of(new_file(at), name)).unwrap();
@@ -591,7 +591,7 @@ fn data_is_copied_between_files_and_streams() {
 #[test]
 fn stream_create_uses_file_that_appeared() {
     let Some(served) = serve_streams() else { return };
-    served.hook_once(At::BeforeCreate, |vfs| make_beneath(vfs, "file"));
+    served.hook_once(HookPoint::BeforeCreate, |vfs| make_beneath(vfs, "file"));
     let create = OpenPlan { desired: WRITE, ..of(new_file("file"), "s") };
     let made = served.try_open(create).unwrap();
     assert_eq!(made.action, OpenAction::Created);

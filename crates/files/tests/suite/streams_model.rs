@@ -233,7 +233,7 @@ impl Reference {
 }
 
 /// The same as stored.
-fn stored(served: &Served) -> Option<BTreeMap<String, Vec<u8>>> {
+fn stored(served: &ServedVolume) -> Option<BTreeMap<String, Vec<u8>>> {
     let node = served.look("f", true)?.node;
     let mut all = BTreeMap::from([(String::new(), served.get("f").unwrap())]);
     for stream in node.streams(Actor::SUPERUSER).unwrap() {
@@ -268,7 +268,7 @@ fn plan_of(step: &Step) -> OpenPlan {
     }
 }
 
-fn run_one(served: &Served, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
+fn run_one(served: &ServedVolume, reference: &mut Reference, opens: &mut Vec<Open>, step: &Step) {
     let pick = |n: usize, opens: &[Open]| (!opens.is_empty()).then(|| n % opens.len());
     match *step {
         Step::Open { access, share, doomed, .. } => {

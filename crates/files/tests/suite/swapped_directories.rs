@@ -12,7 +12,7 @@ use vfs::{Actor, OwnerChange, Result, SecurityChange, SpecialKind};
 
 /// Alice owns `x` and may change names in it by its ACL alone, in `y` by POSIX too. `roots` and its
 /// contents belong to root.
-fn serve_granted() -> Option<Served> {
+fn serve_granted() -> Option<ServedVolume> {
     let served = serve();
     if !served.is_root {
         eprintln!("skipped: needs the superuser, who alone may store descriptors");
@@ -37,7 +37,7 @@ fn serve_granted() -> Option<Served> {
 }
 
 /// A file that contains its own path.
-fn put_beneath(served: &Served, at: &str, owner: Option<u32>, mode: u32) {
+fn put_beneath(served: &ServedVolume, at: &str, owner: Option<u32>, mode: u32) {
     let path = served.dir.path().join(at);
     std::fs::write(&path, at).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
@@ -45,7 +45,7 @@ fn put_beneath(served: &Served, at: &str, owner: Option<u32>, mode: u32) {
 }
 
 /// Stores an ACL that grants Alice everything, with permissions of this mode.
-fn grant_all(served: &Served, at: &str, mode: u32) {
+fn grant_all(served: &ServedVolume, at: &str, mode: u32) {
     let entries = vec![Ace::allow(Sid::unix_user(served.alice.identity.uid), Access::FILE_ALL)];
     let (control, dacl) = (control::DACL_PRESENT, Some(entries));
     let descriptor = Descriptor { control, dacl, ..Descriptor::default() }.encode();
@@ -88,7 +88,7 @@ impl Swap {
 
     /// Swaps before the `nth` try of a backend call: the caller's own rights were refused, and the
     /// ACL was checked.
-    fn before(self, served: &Served, when: At, nth: u32) {
+    fn before(self, served: &ServedVolume, when: HookPoint, nth: u32) {
         let (dir, mut count) = (served.dir.path().to_owned(), 0);
         served.hook(move |_, at, _| {
             count += u32::from(at == when);
@@ -100,7 +100,7 @@ impl Swap {
     }
 
     /// Asserts that the swap took place and `roots` is unchanged.
-    fn assert_roots_untouched(self, served: &Served) {
+    fn assert_roots_untouched(self, served: &ServedVolume) {
         served.unhook();
         let dir = served.dir.path();
         assert!(dir.join("away").is_dir(), "{self:?}: it was not swapped");
@@ -118,7 +118,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-fn names_away(served: &Served) -> Vec<String> {
+fn names_away(served: &ServedVolume) -> Vec<String> {
     names(&served.dir.path().join("away"))
 }
 
@@ -126,7 +126,7 @@ fn names_away(served: &Served) -> Vec<String> {
 fn granted_create_by_path_stays_in_judged_directory() {
     for (swap, nth) in SWAPS.into_iter().zip([1, 2]).chain(SWAPS.into_iter().zip([2, 1])) {
         let Some(served) = serve_granted() else { return };
-        swap.before(&served, At::BeforeCreate, nth);
+        swap.before(&served, HookPoint::BeforeCreate, nth);
         let made = served.try_open(new_file("x/new")).unwrap();
         swap.assert_roots_untouched(&served);
         assert_eq!(names_away(&served), ["conf", "new"]);
@@ -138,7 +138,7 @@ fn granted_create_by_path_stays_in_judged_directory() {
 fn granted_mkdir_by_path_stays_in_judged_directory() {
     for swap in SWAPS {
         let Some(served) = serve_granted() else { return };
-        swap.before(&served, At::BeforeCreate, 2);
+        swap.before(&served, HookPoint::BeforeCreate, 2);
         let made = served.try_open(new_directory("x/new")).unwrap();
         swap.assert_roots_untouched(&served);
         assert_eq!(names_away(&served), ["conf", "new"]);
@@ -158,7 +158,7 @@ fn granted_rename_from_swapped_directory_steals_nothing() {
     for swap in SWAPS {
         let Some(served) = serve_granted() else { return };
         let open = served.open("x/conf", DELETE);
-        swap.before(&served, At::BeforeRename, 2);
+        swap.before(&served, HookPoint::BeforeRename, 2);
         now(served.files.rename(&open, &path("y/got"), false)).unwrap();
         swap.assert_roots_untouched(&served);
         assert_eq!(std::fs::read(served.dir.path().join("y/got")).unwrap(), b"x/conf");
@@ -171,7 +171,7 @@ fn granted_rename_over_swapped_directory_replaces_nothing() {
     for swap in SWAPS {
         let Some(served) = serve_granted() else { return };
         let open = served.open("y/mine", DELETE);
-        swap.before(&served, At::BeforeRename, 2);
+        swap.before(&served, HookPoint::BeforeRename, 2);
         now(served.files.rename(&open, &path("x/conf"), true)).unwrap();
         swap.assert_roots_untouched(&served);
         assert_eq!(std::fs::read(served.dir.path().join("away/conf")).unwrap(), b"y/mine");
@@ -184,7 +184,7 @@ fn granted_rename_into_swapped_directory_adds_nothing() {
     for swap in SWAPS {
         let Some(served) = serve_granted() else { return };
         let open = served.open("y/mine", DELETE);
-        swap.before(&served, At::BeforeRename, 2);
+        swap.before(&served, HookPoint::BeforeRename, 2);
         now(served.files.rename(&open, &path("x/new"), false)).unwrap();
         swap.assert_roots_untouched(&served);
         assert_eq!(names_away(&served), ["conf", "new"]);
@@ -199,7 +199,7 @@ fn granted_removal_takes_name_from_judged_directory() {
         let Some(served) = serve_granted() else { return };
         let dir = served.dir.path();
         std::fs::hard_link(dir.join("x/conf"), dir.join("roots/too")).unwrap();
-        swap.before(&served, At::BeforeRemove, 2);
+        swap.before(&served, HookPoint::BeforeRemove, 2);
         if by_object {
             let directory = served.object("x").unwrap();
             let _ = now(served.files.remove_object(&served.alice, &directory, &name("conf")));
@@ -214,7 +214,7 @@ fn granted_removal_takes_name_from_judged_directory() {
     }
 }
 
-fn create_in(served: &Served, directory: &files::Object, at: &str) -> Result<OpenResult> {
+fn create_in(served: &ServedVolume, directory: &files::Object, at: &str) -> Result<OpenResult> {
     let plan = OpenPlan {
         if_exists: IfExists::Fail,
         if_missing: IfMissing::Create,
@@ -229,7 +229,7 @@ fn granted_create_by_handle_stays_in_its_directory() {
     for swap in SWAPS {
         let Some(served) = serve_granted() else { return };
         let directory = served.object("x").unwrap();
-        swap.before(&served, At::BeforeCreate, 2);
+        swap.before(&served, HookPoint::BeforeCreate, 2);
         let made = create_in(&served, &directory, "new").unwrap();
         swap.assert_roots_untouched(&served);
         assert_eq!(names_away(&served), ["conf", "new"]);
@@ -240,9 +240,9 @@ fn granted_create_by_handle_stays_in_its_directory() {
 #[test]
 fn granted_make_by_handle_stays_in_its_directory() {
     let objects = [
-        (At::BeforeCreate, NewObject::Directory { mode: None }),
-        (At::BeforeMake, NewObject::Symlink { target: b"conf".to_vec() }),
-        (At::BeforeMake, NewObject::Special { kind: SpecialKind::Fifo, mode: None }),
+        (HookPoint::BeforeCreate, NewObject::Directory { mode: None }),
+        (HookPoint::BeforeMake, NewObject::Symlink { target: b"conf".to_vec() }),
+        (HookPoint::BeforeMake, NewObject::Special { kind: SpecialKind::Fifo, mode: None }),
     ];
     for swap in SWAPS {
         for (when, new) in &objects {
@@ -264,7 +264,7 @@ fn granted_rename_by_handle_stays_in_its_directories() {
             let Some(served) = serve_granted() else { return };
             let [source, target] = [from.0, to.0].map(|at| served.object(at).unwrap());
             let (old, new) = (name(from.1), name(to.1));
-            swap.before(&served, At::BeforeRename, 2);
+            swap.before(&served, HookPoint::BeforeRename, 2);
             let (from, to) = ((&source, &old), (&target, &new));
             now(served.files.rename_object(&served.alice, from, to)).unwrap();
             swap.assert_roots_untouched(&served);
@@ -279,8 +279,8 @@ fn granted_create_in_moving_directory_leaves_one_name() {
     let directory = served.object("x").unwrap();
     let (dir, mut count) = (served.dir.path().to_owned(), 0);
     served.hook(move |_, at, _| {
-        count += u32::from(at == At::AfterCreate);
-        if at == At::AfterCreate && count == 1 {
+        count += u32::from(at == HookPoint::AfterCreate);
+        if at == HookPoint::AfterCreate && count == 1 {
             std::fs::rename(dir.join("x"), dir.join("away")).unwrap();
         }
         Ok(())
@@ -300,7 +300,7 @@ fn granted_open_gets_authorized_file_after_swap() {
     put_beneath(&served, "other", None, 0o600);
     let (dir, mut is_swapped) = (served.dir.path().to_owned(), false);
     served.hook(move |_, at, at_path| {
-        if at == At::AfterOpen && *at_path == path("x/conf") && !is_swapped {
+        if at == HookPoint::AfterOpen && *at_path == path("x/conf") && !is_swapped {
             is_swapped = true;
             std::fs::rename(dir.join("other"), dir.join("x/conf")).unwrap();
         }

@@ -25,33 +25,39 @@ pub fn somebody() -> Holder {
 }
 
 /// A watched directory.
-pub struct Watched<'a> {
-    served: &'a Served,
+pub struct WatchedDirectory<'a> {
+    served: &'a ServedVolume,
     open: Arc<OpenFile>,
     wish: WatchWish,
 }
 
-impl Served {
-    pub fn watch(&self, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
+impl ServedVolume {
+    pub fn watch(&self, at: &str, filter: Filter, tree: bool) -> WatchedDirectory<'_> {
         self.watch_as(&self.alice, at, filter, tree)
     }
 
-    pub fn watch_as(&self, by: &Arc<Caller>, at: &str, filter: Filter, tree: bool) -> Watched<'_> {
+    pub fn watch_as(
+        &self,
+        by: &Arc<Caller>,
+        at: &str,
+        filter: Filter,
+        tree: bool,
+    ) -> WatchedDirectory<'_> {
         let open = self.try_open_as(by, plan(at, READ)).unwrap().open;
-        let watched = Watched { served: self, open, wish: wish(filter, tree) };
+        let watched = WatchedDirectory { served: self, open, wish: wish(filter, tree) };
         // The watch begins with its first request.
-        assert_eq!(watched.told(), "");
+        assert_eq!(watched.reported(), "");
         watched
     }
 }
 
-impl Watched<'_> {
+impl WatchedDirectory<'_> {
     pub fn ask(&self) -> NextChanges {
         self.served.files.next_changes(&self.open, &self.wish, &somebody()).unwrap()
     }
 
     /// Unreported changes in a short form; empty if none.
-    pub fn told(&self) -> String {
+    pub fn reported(&self) -> String {
         self.ask().answer().now_or_never().map(|answer| shown(&answer)).unwrap_or_default()
     }
 }
@@ -78,13 +84,13 @@ fn shown(answer: &WatchAnswer) -> String {
     }
 }
 
-fn remove(served: &Served, at: &str) {
+fn remove(served: &ServedVolume, at: &str) {
     let open = served.open(at, DELETE);
     served.files.set_delete(&open, true, false).unwrap();
     served.close(open);
 }
 
-fn rename(served: &Served, from: &str, to: &str, replace: bool) {
+fn rename(served: &ServedVolume, from: &str, to: &str, replace: bool) {
     let open = served.open(from, DELETE);
     now(served.files.rename(&open, &path(to), replace)).unwrap();
     served.close(open);
@@ -101,9 +107,9 @@ fn name_changes_reach_directory_and_trees_above() {
     served.put_directory("d/sub");
     served.put("top", b"");
     remove(&served, "d/f");
-    assert_eq!(root.told(), "+top");
-    assert_eq!(tree.told(), "+d/f +d/sub +top -d/f");
-    assert_eq!(inner.told(), "+f +sub -f");
+    assert_eq!(root.reported(), "+top");
+    assert_eq!(tree.reported(), "+d/f +d/sub +top -d/f");
+    assert_eq!(inner.reported(), "+f +sub -f");
 }
 
 #[test]
@@ -130,9 +136,9 @@ fn rename_is_reported_as_pair_or_as_remove_and_add() {
     assert_eq!(shown(&now(waits)), "<f >g", "a pair is not torn");
     rename(&served, "g", "d/g", false);
     rename(&served, "d/g", "d/G", false);
-    assert_eq!(root.told(), "<f >g -g");
-    assert_eq!(tree.told(), "-g +d/g <d/g >d/G");
-    assert_eq!(inner.told(), "+g <g >G");
+    assert_eq!(root.reported(), "<f >g -g");
+    assert_eq!(tree.reported(), "-g +d/g <d/g >d/G");
+    assert_eq!(inner.reported(), "+g <g >G");
 }
 
 #[test]
@@ -142,10 +148,10 @@ fn replaced_name_is_removed_before_new_one_is_added() {
     served.put("new", b"");
     let root = served.watch("", NAMES, false);
     rename(&served, "new", "old", true);
-    assert_eq!(root.told(), "-old <new >old");
+    assert_eq!(root.reported(), "-old <new >old");
     let open = served.open("old", ALL);
     now(served.files.link(&open, &path("link"), false)).unwrap();
-    assert_eq!(root.told(), "+link");
+    assert_eq!(root.reported(), "+link");
 }
 
 #[test]
@@ -158,8 +164,8 @@ fn file_and_directory_names_have_separate_filters() {
     rename(&served, "d", "e", false);
     remove(&served, "f");
     remove(&served, "e");
-    assert_eq!(files.told(), "+f -f");
-    assert_eq!(directories.told(), "+d <d >e -e");
+    assert_eq!(files.reported(), "+f -f");
+    assert_eq!(directories.reported(), "+d <d >e -e");
 }
 
 /// Each kind of change against one watch for each kind.
@@ -177,36 +183,36 @@ fn each_change_reaches_watches_of_its_kind() {
         ("security", Filter::SECURITY),
     ];
     let watches = kinds.map(|(name, filter)| (name, served.watch("", filter, false)));
-    let hear = || {
-        let told = watches.iter().filter(|(_, watch)| watch.told() == "!f");
-        told.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
+    let reporting = || {
+        let reported = watches.iter().filter(|(_, watch)| watch.reported() == "!f");
+        reported.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
     };
     let (files, open) = (&served.files, served.open("f", ALL));
     let basic = |change| files.set_basic(&open, &change).unwrap();
     let set = TimeSetting::Set(Timestamp(1_000_000_000));
     basic(BasicChange { dos_bits: Some(2), ..BasicChange::default() });
-    assert_eq!(hear(), "attributes");
+    assert_eq!(reporting(), "attributes");
     basic(BasicChange { created: set, ..BasicChange::default() });
-    assert_eq!(hear(), "creation");
+    assert_eq!(reporting(), "creation");
     basic(BasicChange { accessed: set, modified: set, ..BasicChange::default() });
-    assert_eq!(hear(), "write access");
+    assert_eq!(reporting(), "write access");
     basic(BasicChange { accessed: TimeSetting::Freeze, ..BasicChange::default() });
-    assert_eq!(hear(), "");
+    assert_eq!(reporting(), "");
     files.set_sparse(&open, true).unwrap();
-    assert_eq!(hear(), "attributes");
+    assert_eq!(reporting(), "attributes");
     if files.set_xattr(&open, &xattr_name("note"), Some(b"1")).is_ok() {
-        assert_eq!(hear(), "ea");
+        assert_eq!(reporting(), "ea");
     }
     let all = SecurityParts { dacl: true, ..SecurityParts::default() };
     let present: Descriptor = files.descriptor(&open, all).unwrap();
     if files.set_descriptor(&open, &present, all).is_ok() {
-        assert_eq!(hear(), "security");
+        assert_eq!(reporting(), "security");
     }
     served.close(open);
-    assert_eq!(hear(), "");
+    assert_eq!(reporting(), "");
     let overwrite = OpenPlan { if_exists: IfExists::Overwrite, dos_bits: 2, ..plan("f", READ) };
     served.close(served.try_open(overwrite).unwrap().open);
-    assert_eq!(hear(), "attributes size write");
+    assert_eq!(reporting(), "attributes size write");
 }
 
 #[test]
@@ -217,7 +223,7 @@ fn first_request_determines_watch_filter() {
     root.wish = wish(EVERYTHING, false);
     served.put("f", b"");
     served.put_directory("d/sub");
-    assert_eq!(root.told(), "+d/sub");
+    assert_eq!(root.reported(), "+d/sub");
 }
 
 #[test]
@@ -228,9 +234,9 @@ fn too_many_changes_overflow_and_watch_continues() {
         served.put(&number.to_string(), b"");
     }
     root.wish.room_bytes = usize::MAX;
-    assert_eq!(root.told(), "Overflow");
+    assert_eq!(root.reported(), "Overflow");
     served.put("next", b"");
-    assert_eq!(root.told(), "+next");
+    assert_eq!(root.reported(), "+next");
 }
 
 #[test]
@@ -239,19 +245,23 @@ fn watch_buffer_is_bounded_despite_requested_room() {
     let open = served.open("", READ);
     let half = |length, _: &Change| length + WATCH_BYTES_MAX / 2;
     let wish = WatchWish { room_bytes: usize::MAX, measure: half, ..wish(NAMES, false) };
-    let watched = Watched { served: &served, open, wish };
-    assert_eq!(watched.told(), "");
+    let watched = WatchedDirectory { served: &served, open, wish };
+    assert_eq!(watched.reported(), "");
     served.put("a", b"");
     served.put("b", b"");
-    assert_eq!(watched.told(), "+a +b");
+    assert_eq!(watched.reported(), "+a +b");
     remove(&served, "a");
     remove(&served, "b");
     served.put("c", b"");
-    assert_eq!(watched.told(), "Overflow");
+    assert_eq!(watched.reported(), "Overflow");
 }
 
 /// Watches directories one after the other until a watch is refused.
-fn watch_all(served: &Served, names: &[String], by: &str) -> (Vec<Arc<OpenFile>>, Option<FsError>) {
+fn watch_all(
+    served: &ServedVolume,
+    names: &[String],
+    by: &str,
+) -> (Vec<Arc<OpenFile>>, Option<FsError>) {
     let mut opens = Vec::new();
     for name in names {
         let open = served.open(name, READ);
@@ -309,11 +319,11 @@ fn changes_beyond_users_memory_overflow() {
     for name in ["b", "c", "d"] {
         served.put(name, b"");
     }
-    assert_eq!((bytes.usage().used, root.told().as_str()), (3 * each, "+b +c +d"));
+    assert_eq!((bytes.usage().used, root.reported().as_str()), (3 * each, "+b +c +d"));
     for name in ["e", "f", "g", "h"] {
         served.put(name, b"");
     }
-    assert_eq!((bytes.usage().used, root.told().as_str()), (0, "Overflow"));
+    assert_eq!((bytes.usage().used, root.reported().as_str()), (0, "Overflow"));
     assert_eq!(bytes.usage().refused, 1);
 }
 
@@ -325,9 +335,9 @@ fn watch_ends_with_its_open() {
     served.close(root.open.clone());
     assert_eq!(now(first), WatchAnswer::Closed);
     assert_eq!(now(second), WatchAnswer::Closed);
-    assert_eq!(root.told(), "Closed");
+    assert_eq!(root.reported(), "Closed");
     served.put("f", b"");
-    assert_eq!(other.told(), "+f");
+    assert_eq!(other.reported(), "+f");
     drop((root, other));
     served.assert_nothing_held();
 }
@@ -337,8 +347,8 @@ fn closed_open_cannot_be_watched() {
     let served = serve();
     let open = served.open("", READ);
     served.close(open.clone());
-    let watched = Watched { served: &served, open, wish: wish(NAMES, false) };
-    assert_eq!(watched.told(), "Closed");
+    let watched = WatchedDirectory { served: &served, open, wish: wish(NAMES, false) };
+    assert_eq!(watched.reported(), "Closed");
     assert_eq!(served.outside_watch_count(), 0);
 }
 
@@ -351,13 +361,13 @@ fn delete_pending_ends_waiting_watch_requests() {
     let open = served.open("d", DELETE);
     served.files.set_delete(&open, true, false).unwrap();
     assert_eq!(now(waits), WatchAnswer::DeletePending);
-    assert_eq!(watch.told(), "DeletePending");
+    assert_eq!(watch.reported(), "DeletePending");
     served.files.set_delete(&open, false, false).unwrap();
     let waits = watch.ask().answer();
     served.put("d/f", b"");
     assert_eq!(shown(&now(waits)), "+f", "it was spared");
     remove(&served, "d/f");
-    assert_eq!(watch.told(), "-f");
+    assert_eq!(watch.reported(), "-f");
     let waits = watch.ask().answer();
     let at_close = OpenPlan { delete_on_close: true, ..plan("d", DELETE) };
     served.close(served.try_open(at_close).unwrap().open);
@@ -373,11 +383,11 @@ fn watch_follows_renamed_directory() {
     served.put("e/f", b"");
     served.put_directory("d");
     served.put("d/g", b"");
-    assert_eq!(inner.told(), "+f");
-    assert_eq!(root.told(), "<d >e +e/f +d +d/g");
+    assert_eq!(inner.reported(), "+f");
+    assert_eq!(root.reported(), "<d >e +e/f +d +d/g");
     drop(inner);
     served.put("e/h", b"");
-    assert_eq!(root.told(), "+e/h");
+    assert_eq!(root.reported(), "+e/h");
 }
 
 #[test]
@@ -392,7 +402,7 @@ fn dropped_watch_request_loses_no_change() {
     served.put("b", b"");
     drop(answered);
     served.put("c", b"");
-    assert_eq!(root.told(), "+b +c");
+    assert_eq!(root.reported(), "+b +c");
 }
 
 #[test]
@@ -423,8 +433,8 @@ fn unlistable_directory_is_not_reported_to_watch() {
     served.put("private/secret", b"");
     remove(&served, "private/secret");
     remove(&served, "private");
-    assert_eq!(others.told(), "-private");
-    assert_eq!(root.told(), "+private/secret -private/secret -private");
+    assert_eq!(others.reported(), "-private");
+    assert_eq!(root.reported(), "+private/secret -private/secret -private");
 }
 
 #[test]
@@ -437,7 +447,7 @@ fn volumes_of_one_tree_share_watches() {
     });
     let made = now(served.files.open(&volume, &served.alice, new_file("f"))).unwrap();
     served.close(made.open);
-    assert_eq!(root.told(), "+f");
+    assert_eq!(root.reported(), "+f");
 }
 
 #[test]
@@ -447,7 +457,7 @@ fn failed_create_is_reported_as_added_and_removed() {
     let too_much = OpenPlan { allocation_bytes: Some(u64::MAX), ..new_file("f") };
     assert!(served.try_open(too_much).is_err());
     assert!(!served.exists("f"));
-    assert_eq!(root.told(), "+f -f");
+    assert_eq!(root.reported(), "+f -f");
 }
 
 #[test]
@@ -461,8 +471,8 @@ fn local_changes_are_reported_to_directory_watch() {
     served.somebody_did(&ExternalChange::Renamed(of("a"), name("b")));
     served.somebody_did(&ExternalChange::DataModified(of("b")));
     served.somebody_did(&ExternalChange::Removed(of("b")));
-    assert_eq!(inner.told(), "+a <a >b -b");
-    assert_eq!(root.told(), "!b");
+    assert_eq!(inner.reported(), "+a <a >b -b");
+    assert_eq!(root.reported(), "!b");
     let waits = inner.ask().answer();
     served.somebody_did(&ExternalChange::AttributesModified(of("c")));
     served.somebody_did(&ExternalChange::Lost);
@@ -492,20 +502,24 @@ fn stream_changes_are_reported_with_file_name() {
     let (sizes, data) =
         (served.watch("d", Filter::SIZE, false), served.watch("d", Filter::LAST_WRITE, false));
     let open = served.try_open(of_stream(new_file("d/f"), "s")).unwrap().open;
-    assert_eq!(names.told(), "+d/f +d/f:s", "the file is new too");
+    assert_eq!(names.reported(), "+d/f +d/f:s", "the file is new too");
     served.files.write(open.caller(), &open, 0, b"12").unwrap();
-    assert_eq!(streams.told(), "+d/f:s !d/f:s");
+    assert_eq!(streams.reported(), "+d/f:s !d/f:s");
     served.close(open);
-    assert_eq!(streams.told(), "", "it was told");
-    assert_eq!((sizes.told(), data.told()), (String::new(), "!f".into()), "its length is its own");
+    assert_eq!(streams.reported(), "", "it was reported");
+    assert_eq!(
+        (sizes.reported(), data.reported()),
+        (String::new(), "!f".into()),
+        "its length is its own"
+    );
     let open = served.try_open(of_stream(plan("d/f", ALL), "s")).unwrap().open;
     now(served.files.rename_stream(&open, &StreamName::new(&b"t"[..]).unwrap(), false)).unwrap();
-    assert_eq!(streams.told(), "-d/f:s +d/f:t");
+    assert_eq!(streams.reported(), "-d/f:s +d/f:t");
     served.files.set_delete(&open, true, false).unwrap();
     served.close(open);
-    assert_eq!(streams.told(), "-d/f:t");
-    assert_eq!(names.told(), "-d/f:s +d/f:t -d/f:t");
-    assert_eq!(sizes.told(), "");
+    assert_eq!(streams.reported(), "-d/f:t");
+    assert_eq!(names.reported(), "-d/f:s +d/f:t -d/f:t");
+    assert_eq!(sizes.reported(), "");
 }
 
 #[test]
@@ -518,14 +532,14 @@ fn overwritten_streams_are_reported_as_removed() {
     let streams = served.watch("", STREAMS, false);
     let overwrite = |plan| OpenPlan { if_exists: IfExists::Overwrite, ..plan };
     served.close(served.try_open(of_stream(overwrite(plan("f", ALL)), "s")).unwrap().open);
-    assert_eq!(streams.told(), "!f:s");
+    assert_eq!(streams.reported(), "!f:s");
     served.close(served.try_open(overwrite(plan("f", ALL))).unwrap().open);
-    assert_eq!(streams.told(), "-f:s");
+    assert_eq!(streams.reported(), "-f:s");
     served.put_directory("d");
     let inner = served.watch("d", STREAMS, true);
     served.close(served.try_open(of_stream(new_file("d"), "s")).unwrap().open);
-    assert_eq!(streams.told(), "+d:s");
-    assert_eq!(inner.told(), "", "the watched directory is not in itself");
+    assert_eq!(streams.reported(), "+d:s");
+    assert_eq!(inner.reported(), "", "the watched directory is not in itself");
 }
 
 #[test]
@@ -541,13 +555,13 @@ fn local_changes_below_are_reported_to_tree_watch() {
     served.somebody_did_in("d/sub", &ExternalChange::Renamed(of("a"), name("b")));
     served.somebody_did_in("d/sub", &ExternalChange::DataModified(of("b")));
     served.somebody_did_in("dust", &ExternalChange::Added(of("c")));
-    assert_eq!(tree.told(), "+sub/a <sub/a >sub/b");
-    assert_eq!(root.told(), "+d/sub/a <d/sub/a >d/sub/b");
-    assert_eq!(sizes.told(), "!d/sub/b");
+    assert_eq!(tree.reported(), "+sub/a <sub/a >sub/b");
+    assert_eq!(root.reported(), "+d/sub/a <d/sub/a >d/sub/b");
+    assert_eq!(sizes.reported(), "!d/sub/b");
     // The directory's own watch reports this.
     served.somebody_did_in("d", &ExternalChange::Added(of("a")));
-    assert_eq!(tree.told(), "");
-    assert_eq!(flat.told(), "");
+    assert_eq!(tree.reported(), "");
+    assert_eq!(flat.reported(), "");
     drop((tree, flat, root, sizes));
     assert_eq!(served.outside_tree_count(), 0);
 }
@@ -565,5 +579,5 @@ fn local_changes_in_unlistable_directory_are_hidden() {
     let (root, others) = (served.watch("", NAMES, true), served.watch_as(&bob, "", NAMES, true));
     let secret = ExternalName { name: name("secret"), is_directory: false };
     served.somebody_did_in("private", &ExternalChange::Added(secret));
-    assert_eq!((root.told().as_str(), others.told().as_str()), ("+private/secret", ""));
+    assert_eq!((root.reported().as_str(), others.reported().as_str()), ("+private/secret", ""));
 }

@@ -2,7 +2,7 @@
 //! to change a file is reported.
 
 use crate::harness::*;
-use crate::watch::Watched;
+use crate::watch::WatchedDirectory;
 use files::{
     BasicChange, Descriptor, Filter, ObjectChanges, OpenFile, OpenPlan, SecurityParts, TimeSetting,
     VolumeOptions, XattrSetMode,
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{DosInfo, ExternalChange, ExternalName, StreamName, TimeChange, Timestamp};
 
-fn write(served: &Served, open: &Arc<OpenFile>, offset: u64, data: &[u8]) {
+fn write(served: &ServedVolume, open: &Arc<OpenFile>, offset: u64, data: &[u8]) {
     served.files.write(open.caller(), open, offset, data).unwrap();
 }
 
-fn set_size(served: &Served, open: &Arc<OpenFile>, size_bytes: u64) {
+fn set_size(served: &ServedVolume, open: &Arc<OpenFile>, size_bytes: u64) {
     now(served.files.set_size(open.caller(), open, size_bytes)).unwrap();
 }
 
@@ -32,15 +32,15 @@ fn data_change_is_reported_once_and_not_at_close() {
     let names = served.watch("", Filter::FILE_NAME, false);
     let open = served.open("f", ALL);
     write(&served, &open, 0, b"22");
-    assert_eq!((sizes.told().as_str(), writes.told().as_str()), ("!f", "!f"), "it grows");
+    assert_eq!((sizes.reported().as_str(), writes.reported().as_str()), ("!f", "!f"), "it grows");
     write(&served, &open, 0, b"33");
-    assert_eq!((sizes.told().as_str(), writes.told().as_str()), ("", "!f"), "it does not");
+    assert_eq!((sizes.reported().as_str(), writes.reported().as_str()), ("", "!f"), "it does not");
     set_size(&served, &open, 1);
-    assert_eq!((sizes.told().as_str(), writes.told().as_str()), ("!f", "!f"), "it is cut");
+    assert_eq!((sizes.reported().as_str(), writes.reported().as_str()), ("!f", "!f"), "it is cut");
     now(served.files.flush(&open)).unwrap();
     served.close(open);
     served.close(served.open("f", ALL));
-    assert_eq!((sizes.told(), writes.told(), names.told()), Default::default());
+    assert_eq!((sizes.reported(), writes.reported(), names.reported()), Default::default());
 }
 
 #[test]
@@ -50,25 +50,25 @@ fn busy_writer_costs_a_few_answers_between_two_ticks() {
     let tree = served.watch("", Filter::SIZE | Filter::FILE_NAME, true);
     let open = served.open("f", ALL);
     let answers = |from: u64| {
-        let told = (from..from + 100).filter(|at| {
+        let reported = (from..from + 100).filter(|at| {
             write(&served, &open, *at, b"x");
-            tree.told() == "!f"
+            tree.reported() == "!f"
         });
-        told.count()
+        reported.count()
     };
     assert_eq!(answers(0), 3);
     served.files.handle_tick();
-    assert_eq!(tree.told(), "!f", "the last ones");
-    assert_eq!(tree.told(), "");
+    assert_eq!(tree.reported(), "!f", "the last ones");
+    assert_eq!(tree.reported(), "");
     assert_eq!(answers(100), 2, "the tick's own counts");
     served.files.handle_tick();
-    assert_eq!(tree.told(), "!f");
+    assert_eq!(tree.reported(), "!f");
     served.files.handle_tick();
-    assert_eq!(tree.told(), "", "nothing was written since");
+    assert_eq!(tree.reported(), "", "nothing was written since");
     assert_eq!(answers(200), 3);
     // A further change follows the deferred ones.
     served.put("g", b"");
-    assert_eq!(tree.told(), "!f +g");
+    assert_eq!(tree.reported(), "!f +g");
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn deferred_changes_of_many_files_are_reported_together() {
             served.close(open);
         }
     }
-    assert_eq!(tree.told(), "!0 !1 !2");
+    assert_eq!(tree.reported(), "!0 !1 !2");
     served.files.handle_tick();
-    assert_eq!(tree.told(), "!3 !4 !5 !6 !7 !8 !9 !0 !1 !2");
+    assert_eq!(tree.reported(), "!3 !4 !5 !6 !7 !8 !9 !0 !1 !2");
 }
 
 #[test]
@@ -97,22 +97,22 @@ fn busy_writer_notifies_a_new_watch_with_the_tick() {
     let first = served.watch("", Filter::SIZE | Filter::LAST_WRITE, false);
     let open = served.open("f", ALL);
     (0..10).for_each(|at| write(&served, &open, at, b"x"));
-    assert_eq!(first.told(), "!f");
+    assert_eq!(first.reported(), "!f");
     // The new watch has received nothing; the writer's earlier reports delay it.
     let second = served.watch("", Filter::SIZE, true);
     for at in 10..20 {
         write(&served, &open, at, b"x");
         now(served.files.flush(&open)).unwrap();
-        assert_eq!(second.told(), "");
+        assert_eq!(second.reported(), "");
     }
     served.files.handle_tick();
-    assert_eq!((first.told().as_str(), second.told().as_str()), ("!f", "!f"));
+    assert_eq!((first.reported().as_str(), second.reported().as_str()), ("!f", "!f"));
     (20..30).for_each(|at| write(&served, &open, at, b"x"));
-    assert_eq!(second.told(), "!f", "a few at once again");
+    assert_eq!(second.reported(), "!f", "a few at once again");
     served.close(open);
-    assert_eq!(second.told(), "!f", "the rest at the close");
+    assert_eq!(second.reported(), "!f", "the rest at the close");
     served.files.handle_tick();
-    assert_eq!((first.told().as_str(), second.told().as_str()), ("!f", ""));
+    assert_eq!((first.reported().as_str(), second.reported().as_str()), ("!f", ""));
     drop((first, second));
     served.assert_nothing_held();
 }
@@ -126,21 +126,21 @@ fn too_many_deferred_files_overflow() {
     let answers = |at| {
         let write = |open| {
             write(&served, open, at, b"x");
-            tree.told()
+            tree.reported()
         };
-        let told = opens.iter().map(write).filter(|told| !told.is_empty());
-        told.collect::<Vec<_>>().join(", ")
+        let reported = opens.iter().map(write).filter(|reported| !reported.is_empty());
+        reported.collect::<Vec<_>>().join(", ")
     };
     assert_eq!(answers(0), "!0, !1, !2, Overflow");
     for at in 1..4 {
         served.files.handle_tick();
-        assert_eq!(tree.told(), "Overflow", "of the later ones");
+        assert_eq!(tree.reported(), "Overflow", "of the later ones");
         assert_eq!(answers(at), "!0, !1, Overflow");
     }
     served.files.handle_tick();
-    assert_eq!((tree.told().as_str(), tree.told().as_str()), ("Overflow", ""));
+    assert_eq!((tree.reported().as_str(), tree.reported().as_str()), ("Overflow", ""));
     served.files.handle_tick();
-    assert_eq!(tree.told(), "");
+    assert_eq!(tree.reported(), "");
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn watch_without_list_right_costs_one_lookup_a_tick() {
         for (number, open) in (0..).zip(&opens) {
             write(&served, open, round * 30 + number, b"x");
         }
-        (others.told(), served.vfs.opens.load(Ordering::Relaxed) - before)
+        (others.reported(), served.vfs.opens.load(Ordering::Relaxed) - before)
     };
     assert_eq!(grow(0), (String::new(), 1));
     assert_eq!(grow(1), (String::new(), 0));
@@ -191,10 +191,10 @@ fn deferred_changes_are_charged_until_reported() {
     for name in ["a", "b", "c", "d"] {
         served.put(name, b"x");
     }
-    assert_eq!(tree.told(), "!a !b !c");
+    assert_eq!(tree.reported(), "!a !b !c");
     assert!(bytes.usage().used > 0, "one is deferred");
     served.files.handle_tick();
-    assert_eq!(tree.told(), "!d");
+    assert_eq!(tree.reported(), "!d");
     assert_eq!(bytes.usage().used, 0);
     drop(tree);
     served.assert_nothing_held();
@@ -208,13 +208,13 @@ fn newer_watch_and_path_are_seen_by_open() {
     let open = served.open("f", ALL);
     let elsewhere = served.watch("d", Filter::SIZE, false);
     write(&served, &open, 0, b"1");
-    assert_eq!(elsewhere.told(), "");
+    assert_eq!(elsewhere.reported(), "");
     let root = served.watch("", Filter::SIZE, false);
     write(&served, &open, 1, b"1");
-    assert_eq!((root.told().as_str(), elsewhere.told().as_str()), ("!f", ""));
+    assert_eq!((root.reported().as_str(), elsewhere.reported().as_str()), ("!f", ""));
     now(served.files.rename(&open, &path("d/f"), false)).unwrap();
     write(&served, &open, 2, b"1");
-    assert_eq!((root.told().as_str(), elsewhere.told().as_str()), ("", "!f"));
+    assert_eq!((root.reported().as_str(), elsewhere.reported().as_str()), ("", "!f"));
 }
 
 #[test]
@@ -226,15 +226,15 @@ fn busy_local_writer_costs_a_few_answers_between_two_ticks() {
     let mut answers = 0;
     for _ in 0..100 {
         served.somebody_did(&wrote);
-        answers += usize::from(watched.told() == "!f");
+        answers += usize::from(watched.reported() == "!f");
     }
     assert_eq!(answers, 3);
     served.files.handle_tick();
-    assert_eq!(watched.told(), "!f");
+    assert_eq!(watched.reported(), "!f");
 }
 
 /// A watch for each kind of change.
-struct Kinds<'a>(Vec<(&'static str, Watched<'a>)>);
+struct KindWatches<'a>(Vec<(&'static str, WatchedDirectory<'a>)>);
 
 const KINDS: [(&str, Filter); 12] = [
     ("name", Filter::FILE_NAME),
@@ -251,16 +251,16 @@ const KINDS: [(&str, Filter); 12] = [
     ("stream-write", Filter::STREAM_WRITE),
 ];
 
-impl<'a> Kinds<'a> {
-    fn of(served: &'a Served) -> Self {
+impl<'a> KindWatches<'a> {
+    fn of(served: &'a ServedVolume) -> Self {
         Self(KINDS.map(|(kind, filter)| (kind, served.watch("", filter, false))).into())
     }
 
     /// Notices of each watch since the last call; watches without any are omitted.
-    fn hear(&self) -> String {
-        let told = self.0.iter().map(|(kind, watch)| (kind, watch.told()));
-        let told = told.filter(|(_, told)| !told.is_empty());
-        told.map(|(kind, told)| format!("{kind}[{told}]")).collect::<Vec<_>>().join(" ")
+    fn reports(&self) -> String {
+        let reported = self.0.iter().map(|(kind, watch)| (kind, watch.reported()));
+        let reported = reported.filter(|(_, reported)| !reported.is_empty());
+        reported.map(|(kind, reported)| format!("{kind}[{reported}]")).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -268,58 +268,58 @@ impl<'a> Kinds<'a> {
 fn each_smb_change_is_reported_as_its_kind() {
     let served = serve();
     served.put("f", b"12345");
-    let kinds = Kinds::of(&served);
+    let kinds = KindWatches::of(&served);
     let tick = || served.files.handle_tick();
     let (files, open) = (&served.files, served.open("f", ALL));
     write(&served, &open, 0, b"x");
-    assert_eq!(kinds.hear(), "write[!f]", "write");
+    assert_eq!(kinds.reports(), "write[!f]", "write");
     write(&served, &open, 5, b"6");
-    assert_eq!(kinds.hear(), "size[!f] write[!f]", "extend");
+    assert_eq!(kinds.reports(), "size[!f] write[!f]", "extend");
     tick();
     set_size(&served, &open, 3);
-    assert_eq!(kinds.hear(), "size[!f] write[!f]", "truncate");
+    assert_eq!(kinds.reports(), "size[!f] write[!f]", "truncate");
     now(files.set_allocation(open.caller(), &open, 1 << 16)).unwrap();
-    assert_eq!(kinds.hear(), "size[!f]", "reserve");
+    assert_eq!(kinds.reports(), "size[!f]", "reserve");
     tick();
     let set = TimeSetting::Set(Timestamp(1_000_000_000));
     let basic = |change| files.set_basic(&open, &change).unwrap();
     basic(BasicChange { accessed: set, modified: set, created: set, ..BasicChange::default() });
-    assert_eq!(kinds.hear(), "write[!f] access[!f] creation[!f]", "set times");
+    assert_eq!(kinds.reports(), "write[!f] access[!f] creation[!f]", "set times");
     basic(BasicChange { dos_bits: Some(2), ..BasicChange::default() });
-    assert_eq!(kinds.hear(), "attributes[!f]", "attributes");
+    assert_eq!(kinds.reports(), "attributes[!f]", "attributes");
     if files.set_xattr(&open, &xattr_name("note"), Some(b"1")).is_ok() {
-        assert_eq!(kinds.hear(), "ea[!f]", "extended attributes");
+        assert_eq!(kinds.reports(), "ea[!f]", "extended attributes");
     }
     let all = SecurityParts { dacl: true, ..SecurityParts::default() };
     let present: Descriptor = files.descriptor(&open, all).unwrap();
     if files.set_descriptor(&open, &present, all).is_ok() {
-        assert_eq!(kinds.hear(), "security[!f]", "security");
+        assert_eq!(kinds.reports(), "security[!f]", "security");
     }
     write(&served, &open, 0, b"y");
-    assert_eq!(kinds.hear(), "write[!f]");
+    assert_eq!(kinds.reports(), "write[!f]");
     served.close(open);
-    assert_eq!(kinds.hear(), "", "close after write");
+    assert_eq!(kinds.reports(), "", "close after write");
 }
 
 #[test]
 fn each_smb_name_change_is_reported_as_its_kind() {
     let served = serve();
-    let kinds = Kinds::of(&served);
+    let kinds = KindWatches::of(&served);
     served.put("f", b"");
-    assert_eq!(kinds.hear(), "name[+f]", "made");
+    assert_eq!(kinds.reports(), "name[+f]", "made");
     served.put_directory("d");
-    assert_eq!(kinds.hear(), "directory[+d]", "made");
+    assert_eq!(kinds.reports(), "directory[+d]", "made");
     let open = served.open("f", DELETE);
     now(served.files.rename(&open, &path("g"), false)).unwrap();
-    assert_eq!(kinds.hear(), "name[<f >g]", "rename");
+    assert_eq!(kinds.reports(), "name[<f >g]", "rename");
     served.close(open);
-    assert_eq!(kinds.hear(), "attributes[!g]", "the archive bit");
+    assert_eq!(kinds.reports(), "attributes[!g]", "the archive bit");
     for (at, expected) in [("g", "name[-g]"), ("d", "directory[-d]")] {
         let open = served.open(at, DELETE);
         served.files.set_delete(&open, true, false).unwrap();
-        assert_eq!(kinds.hear(), "");
+        assert_eq!(kinds.reports(), "");
         served.close(open);
-        assert_eq!(kinds.hear(), expected, "removed");
+        assert_eq!(kinds.reports(), expected, "removed");
     }
 }
 
@@ -330,66 +330,66 @@ fn each_smb_stream_change_is_reported_as_its_kind() {
         return;
     }
     served.put("f", b"");
-    let kinds = Kinds::of(&served);
+    let kinds = KindWatches::of(&served);
     let open = served.try_open(stream_of(new_file("f"), "s")).unwrap().open;
-    assert_eq!(kinds.hear(), "stream-name[+f:s]", "made");
+    assert_eq!(kinds.reports(), "stream-name[+f:s]", "made");
     write(&served, &open, 0, b"12");
     let grown = "write[!f] stream-size[!f:s] stream-write[!f:s]";
-    assert_eq!(kinds.hear(), grown, "grown");
+    assert_eq!(kinds.reports(), grown, "grown");
     write(&served, &open, 0, b"3");
-    assert_eq!(kinds.hear(), "write[!f] stream-write[!f:s]", "written");
+    assert_eq!(kinds.reports(), "write[!f] stream-write[!f:s]", "written");
     served.files.handle_tick();
     set_size(&served, &open, 1);
-    assert_eq!(kinds.hear(), grown, "cut");
+    assert_eq!(kinds.reports(), grown, "cut");
     served.files.set_delete(&open, true, false).unwrap();
     served.close(open);
-    assert_eq!(kinds.hear(), "stream-name[-f:s]", "removed");
+    assert_eq!(kinds.reports(), "stream-name[-f:s]", "removed");
 }
 
 #[test]
 fn each_nfs_change_is_reported_as_its_kind() {
     let served = serve();
     served.put("f", b"12345");
-    let kinds = Kinds::of(&served);
+    let kinds = KindWatches::of(&served);
     let object = served.object("f").unwrap();
     let set = |changes: &ObjectChanges| {
         now(served.files.set_object_attributes(&served.alice, &object, None, changes)).unwrap();
     };
     // A WRITE uses an open, as with SMB.
     set(&ObjectChanges { size_bytes: Some(9), ..ObjectChanges::default() });
-    assert_eq!(kinds.hear(), "size[!f] write[!f]", "extend");
+    assert_eq!(kinds.reports(), "size[!f] write[!f]", "extend");
     set(&ObjectChanges { size_bytes: Some(1), ..ObjectChanges::default() });
-    assert_eq!(kinds.hear(), "size[!f] write[!f]", "truncate");
+    assert_eq!(kinds.reports(), "size[!f] write[!f]", "truncate");
     served.files.handle_tick();
     let time = TimeChange::Set(Timestamp(1_000_000_000));
     set(&ObjectChanges { accessed: time, modified: time, ..ObjectChanges::default() });
-    assert_eq!(kinds.hear(), "write[!f] access[!f]", "set times");
+    assert_eq!(kinds.reports(), "write[!f] access[!f]", "set times");
     let created = DosInfo { bits: None, created: Some(Timestamp(1_000_000_000)) };
     set(&ObjectChanges { dos: Some(created), ..ObjectChanges::default() });
-    assert_eq!(kinds.hear(), "creation[!f]", "set the time of creation");
+    assert_eq!(kinds.reports(), "creation[!f]", "set the time of creation");
     let hidden = DosInfo { bits: Some(2), created: None };
     set(&ObjectChanges { dos: Some(hidden), ..ObjectChanges::default() });
-    assert_eq!(kinds.hear(), "attributes[!f]", "attributes");
+    assert_eq!(kinds.reports(), "attributes[!f]", "attributes");
     set(&ObjectChanges { mode: Some(0o640), ..ObjectChanges::default() });
-    assert_eq!(kinds.hear(), "attributes[!f] security[!f]", "mode");
+    assert_eq!(kinds.reports(), "attributes[!f] security[!f]", "mode");
     let note = xattr_name("note");
     let wish = XattrSetMode::Either;
     let value = Some(b"1".to_vec());
     if now(served.files.set_object_xattr(&served.alice, &object, &note, value, wish)).is_ok() {
-        assert_eq!(kinds.hear(), "ea[!f]", "extended attributes");
+        assert_eq!(kinds.reports(), "ea[!f]", "extended attributes");
     }
     let root = served.root();
     let (from, to) = (name("f"), name("g"));
     now(served.files.rename_object(&served.alice, (&root, &from), (&root, &to))).unwrap();
-    assert_eq!(kinds.hear(), "name[<f >g] attributes[!g]", "rename, and the archive bit");
+    assert_eq!(kinds.reports(), "name[<f >g] attributes[!g]", "rename, and the archive bit");
     now(served.files.remove_object(&served.alice, &root, &to)).unwrap();
-    assert_eq!(kinds.hear(), "name[-g]", "removed");
+    assert_eq!(kinds.reports(), "name[-g]", "removed");
 }
 
 #[test]
 fn each_local_change_is_reported_as_its_kind() {
     let served = serve();
-    let kinds = Kinds::of(&served);
+    let kinds = KindWatches::of(&served);
     let of = |text: &str, is_directory| ExternalName { name: name(text), is_directory };
     let attributes = "attributes[!f] write[!f] access[!f] creation[!f] ea[!f] security[!f]";
     for (change, expected) in [
@@ -402,6 +402,6 @@ fn each_local_change_is_reported_as_its_kind() {
         (ExternalChange::Removed(of("d", true)), "directory[-d]"),
     ] {
         served.somebody_did(&change);
-        assert_eq!(kinds.hear(), expected, "{change:?}");
+        assert_eq!(kinds.reports(), expected, "{change:?}");
     }
 }

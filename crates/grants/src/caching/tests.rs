@@ -11,7 +11,7 @@ const A: CacheOwner = CacheOwner::Open(OpenId(1));
 const B: CacheOwner = CacheOwner::Open(OpenId(2));
 const STRANGER: CacheOwner = CacheOwner::Open(OpenId(99));
 
-fn told(caches: &mut Caches) -> Vec<(CacheOwner, Caching, bool)> {
+fn breaks(caches: &mut Caches) -> Vec<(CacheOwner, Caching, bool)> {
     std::iter::from_fn(|| caches.poll_break()).map(|b| (b.owner, b.to, b.acknowledge)).collect()
 }
 
@@ -54,10 +54,10 @@ fn with_batch() -> Caches {
 fn second_open_waits_for_batch_oplock_break() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Share));
-    assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
+    assert_eq!(breaks(&mut caches), [(A, Caching::LEVEL_II, true)]);
     // A repeated request sends no second notification.
     assert!(demand(&mut caches, BreakReason::Share));
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
     assert!(!caches.poll_settled());
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
     assert!(caches.poll_settled());
@@ -69,29 +69,29 @@ fn second_open_waits_for_batch_oplock_break() {
 fn break_is_repeated_until_acknowledged() {
     let mut caches = with_batch();
     caches.repeat_break(A);
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
     assert!(demand(&mut caches, BreakReason::Share));
-    let first = told(&mut caches);
+    let first = breaks(&mut caches);
     caches.repeat_break(A);
-    assert_eq!(told(&mut caches), first);
+    assert_eq!(breaks(&mut caches), first);
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
     caches.repeat_break(A);
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
 }
 
 #[test]
 fn reconnected_client_gets_break_timeout_once_more() {
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Share));
-    let first = told(&mut caches);
+    let first = breaks(&mut caches);
     let before = caches.latest_break();
     caches.handle_reconnect(A);
-    assert_eq!(told(&mut caches), first);
+    assert_eq!(breaks(&mut caches), first);
     caches.handle_timeout(before);
     assert!(demand(&mut caches, BreakReason::Share), "it has had no time since");
     let renewed = caches.latest_break();
     caches.handle_reconnect(A);
-    assert_eq!(told(&mut caches), first);
+    assert_eq!(breaks(&mut caches), first);
     caches.handle_timeout(renewed);
     assert!(!demand(&mut caches, BreakReason::Share), "nobody keeps others waiting by returning");
 }
@@ -103,7 +103,7 @@ fn share_conflict_breaks_handle_caching_only() {
     let mut caches = Caches::default();
     assert_eq!(grant(&mut caches, A, Caching::EXCLUSIVE, true, false), Caching::EXCLUSIVE);
     assert!(!demand(&mut caches, BreakReason::Conflict));
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
 }
 
 #[test]
@@ -111,37 +111,37 @@ fn overwrite_breaks_all_and_waits_for_no_reader() {
     let mut caches = Caches::default();
     grant(&mut caches, A, Caching::LEVEL_II, false, false);
     assert!(!demand(&mut caches, BreakReason::Replace));
-    assert_eq!(told(&mut caches), [(A, Caching::NONE, false)]);
+    assert_eq!(breaks(&mut caches), [(A, Caching::NONE, false)]);
     assert!(caches.is_empty());
     let mut caches = with_batch();
     assert!(demand(&mut caches, BreakReason::Replace));
-    assert_eq!(told(&mut caches), [(A, Caching::NONE, true)]);
+    assert_eq!(breaks(&mut caches), [(A, Caching::NONE, true)]);
 }
 
 #[test]
 fn data_change_breaks_readers_but_not_sole_writer() {
     let mut caches = with_batch();
     caches.handle_change(A);
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
     let mut caches = Caches::default();
     grant(&mut caches, A, Caching::LEVEL_II, false, false);
     grant(&mut caches, B, Caching::LEVEL_II, false, false);
     caches.handle_change(A);
-    let mut told = told(&mut caches);
-    told.sort_by_key(|(id, ..)| *id);
-    assert_eq!(told, [(A, Caching::NONE, false), (B, Caching::NONE, false)]);
+    let mut breaks = breaks(&mut caches);
+    breaks.sort_by_key(|(id, ..)| *id);
+    assert_eq!(breaks, [(A, Caching::NONE, false), (B, Caching::NONE, false)]);
 }
 
 #[test]
 fn shutdown_breaks_write_and_handle_caching_once() {
     let mut caches = with_batch();
     assert_eq!(caches.handle_shutdown(), 1);
-    assert_eq!(told(&mut caches), [(A, Caching::LEVEL_II, true)]);
+    assert_eq!(breaks(&mut caches), [(A, Caching::LEVEL_II, true)]);
     assert_eq!(caches.handle_shutdown(), 1, "it has not answered yet");
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
     assert_eq!(caches.handle_shutdown(), 0);
-    assert_eq!(told(&mut caches), [], "what was read may be kept");
+    assert_eq!(breaks(&mut caches), [], "what was read may be kept");
 }
 
 #[test]
@@ -249,9 +249,9 @@ proptest! {
                     believes[id as usize] = Caching::NONE;
                 }
             }
-            while let Some(told) = caches.poll_break() {
-                let CacheOwner::Open(id) = told.owner else { continue };
-                if !told.acknowledge { believes[id.0 as usize] = told.to; }
+            while let Some(cache_break) = caches.poll_break() {
+                let CacheOwner::Open(id) = cache_break.owner else { continue };
+                if !cache_break.acknowledge { believes[id.0 as usize] = cache_break.to; }
             }
             for id in 0..4 {
                 prop_assert_eq!(caches.of(open(id)), believes[id as usize], "open {}", id);

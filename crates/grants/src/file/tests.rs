@@ -382,7 +382,7 @@ proptest! {
 
 /// Steps of one client in order.
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum ClientStep {
     Open(Access, Share, bool),
     Delete,
     Close,
@@ -399,17 +399,17 @@ fn interleavings() -> Vec<[usize; 6]> {
 #[test]
 fn all_two_client_orders_are_conflict_free() {
     let opens = [
-        Act::Open(READ, Share::ALL, false),
-        Act::Open(WRITE, Share::READ, false),
-        Act::Open(Access::DELETE | READ, Share::ALL, true),
-        Act::Open(Access::DELETE, Share::default(), false),
+        ClientStep::Open(READ, Share::ALL, false),
+        ClientStep::Open(WRITE, Share::READ, false),
+        ClientStep::Open(Access::DELETE | READ, Share::ALL, true),
+        ClientStep::Open(Access::DELETE, Share::default(), false),
     ];
-    let middles = [Act::Delete, Act::Close];
+    let middles = [ClientStep::Delete, ClientStep::Close];
     let mut runs = 0;
     for (a, b) in opens.iter().flat_map(|a| opens.iter().map(move |b| (*a, *b))) {
         for (x, y) in middles.iter().flat_map(|x| middles.iter().map(move |y| (*x, *y))) {
             for order in interleavings() {
-                run_interleaved([[a, x, Act::Close], [b, y, Act::Close]], order);
+                run_interleaved([[a, x, ClientStep::Close], [b, y, ClientStep::Close]], order);
                 runs += 1;
             }
         }
@@ -417,7 +417,7 @@ fn all_two_client_orders_are_conflict_free() {
     assert_eq!(runs, 16 * 4 * 20);
 }
 
-fn run_interleaved(programs: [[Act; 3]; 2], order: [usize; 6]) {
+fn run_interleaved(programs: [[ClientStep; 3]; 2], order: [usize; 6]) {
     let mut file = FileGrants::default();
     let mut next = [0, 0];
     let mut held: [Option<OpenWish>; 2] = [None, None];
@@ -426,20 +426,20 @@ fn run_interleaved(programs: [[Act; 3]; 2], order: [usize; 6]) {
         let act = programs[client][next[client]];
         next[client] += 1;
         match act {
-            Act::Open(access, share, delete_on_close) => {
+            ClientStep::Open(access, share, delete_on_close) => {
                 let wish = OpenWish { delete_on_close, ..wish(client as u64, access, share) };
                 if file.handle_open(&wish).is_ok() {
                     assert_eq!(removals, 0, "{programs:?} {order:?}: it is gone");
                     held[client] = Some(wish);
                 }
             }
-            Act::Delete => {
+            ClientStep::Delete => {
                 if held[client].is_some_and(|h| h.access.contains(Access::DELETE)) {
                     file.handle_disposition(OpenId(client as u64), true);
                     asked = true;
                 }
             }
-            Act::Close => {
+            ClientStep::Close => {
                 let closed = file.handle_close(OpenId(client as u64));
                 asked |= held[client].take().is_some_and(|h| h.delete_on_close);
                 removals += usize::from(closed.remove.is_some());
@@ -508,8 +508,8 @@ fn absent_yielding_lease_breaks_at_once() {
         let expected = if conflict { Err(Refusal::ShareViolation) } else { Ok(()) };
         assert_eq!(file.handle_open(&wish(3, WRITE, share)).map(|_| ()), expected);
         assert_eq!(file.caches.of(CacheOwner::Key(key)), Caching::NONE);
-        let told = file.caches.poll_break().unwrap();
-        assert_eq!((told.to, told.acknowledge), (Caching::NONE, false));
+        let cache_break = file.caches.poll_break().unwrap();
+        assert_eq!((cache_break.to, cache_break.acknowledge), (Caching::NONE, false));
         assert_eq!(file.caches.poll_break(), None);
     }
 }

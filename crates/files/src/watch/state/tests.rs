@@ -22,7 +22,7 @@ fn watch(room_bytes: usize) -> Watch {
     Watch::new(room_bytes, measure)
 }
 
-fn told(names: &[&str]) -> WatchAnswer {
+fn changes_of(names: &[&str]) -> WatchAnswer {
     WatchAnswer::Changes(names.iter().map(|name| added(name)).collect())
 }
 
@@ -32,12 +32,12 @@ fn request_waits_for_change_and_later_ones_are_buffered() {
     let first = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), None);
     watch.handle_change(added("a"));
-    assert_eq!(watch.poll_answer(), Some((first, told(&["a"]))));
+    assert_eq!(watch.poll_answer(), Some((first, changes_of(&["a"]))));
     watch.handle_change(added("b"));
     watch.handle_change(added("c"));
     assert_eq!(watch.poll_answer(), None);
     let second = watch.handle_request(100);
-    assert_eq!(watch.poll_answer(), Some((second, told(&["b", "c"]))));
+    assert_eq!(watch.poll_answer(), Some((second, changes_of(&["b", "c"]))));
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn repeated_change_is_reported_once() {
         watch.handle_change(added(name));
     }
     let id = watch.handle_request(100);
-    assert_eq!(watch.poll_answer(), Some((id, told(&["a", "b", "a"]))));
+    assert_eq!(watch.poll_answer(), Some((id, changes_of(&["a", "b", "a"]))));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn changes_beyond_first_room_overflow_once() {
     assert_eq!(watch.poll_answer(), None);
     watch.handle_change(added("d"));
     watch.handle_change(added("e"));
-    assert_eq!(watch.poll_answer(), Some((id, told(&["d", "e"]))), "10 bytes fit exactly");
+    assert_eq!(watch.poll_answer(), Some((id, changes_of(&["d", "e"]))), "10 bytes fit exactly");
 }
 
 #[test]
@@ -81,11 +81,11 @@ fn requests_are_answered_in_order_without_cancelled_ones() {
     let ids = [(); 3].map(|()| watch.handle_request(100));
     assert!(watch.handle_cancel(ids[0]));
     watch.handle_change(added("a"));
-    assert_eq!(watch.poll_answer(), Some((ids[1], told(&["a"]))));
+    assert_eq!(watch.poll_answer(), Some((ids[1], changes_of(&["a"]))));
     assert_eq!(watch.poll_answer(), None);
     assert!(!watch.handle_cancel(ids[1]), "it was answered");
     watch.handle_change(added("b"));
-    assert_eq!(watch.poll_answer(), Some((ids[2], told(&["b"]))));
+    assert_eq!(watch.poll_answer(), Some((ids[2], changes_of(&["b"]))));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn undelivered_answer_precedes_later_changes() {
     watch.handle_change(added("b"));
     watch.handle_undelivered(untold);
     let id = watch.handle_request(100);
-    assert_eq!(watch.poll_answer(), Some((id, told(&["a", "b"]))));
+    assert_eq!(watch.poll_answer(), Some((id, changes_of(&["a", "b"]))));
     watch.handle_undelivered(WatchAnswer::Overflow);
     let id = watch.handle_request(100);
     assert_eq!(watch.poll_answer(), Some((id, WatchAnswer::Overflow)));
@@ -148,7 +148,7 @@ proptest! {
     ) {
         let mut watch = watch(room);
         let mut happened: Vec<Change> = Vec::new();
-        let mut told: Vec<Change> = Vec::new();
+        let mut reported: Vec<Change> = Vec::new();
         let mut line: Vec<(RequestId, usize)> = Vec::new();
         let mut untold = false;
         for step in steps {
@@ -176,16 +176,16 @@ proptest! {
                     WatchAnswer::Changes(changes) => {
                         let bytes = changes.iter().fold(0, measure);
                         prop_assert!(!changes.is_empty() && bytes <= room.min(request_room));
-                        told.extend(changes);
+                        reported.extend(changes);
                     }
-                    _ => told.clone_from(&happened),
+                    _ => reported.clone_from(&happened),
                 }
             }
             let mut expected = happened.clone();
             expected.dedup();
-            told.dedup();
-            prop_assert!(expected.starts_with(&told), "{:?} {:?}", expected, told);
-            prop_assert!(line.is_empty() || told == expected, "someone waits in vain");
+            reported.dedup();
+            prop_assert!(expected.starts_with(&reported), "{:?} {:?}", expected, reported);
+            prop_assert!(line.is_empty() || reported == expected, "someone waits in vain");
         }
     }
 }
@@ -201,12 +201,12 @@ fn excess_data_changes_wait_for_tick_or_other_change() {
         watch.handle_request(100);
         watch.poll_answer().map(|(_, answer)| answer)
     };
-    let told =
+    let changes_of =
         |names: &[&str]| WatchAnswer::Changes(names.iter().map(|name| modified(name)).collect());
-    assert_eq!(taken(&mut watch), Some(told(&["a", "b", "c"])));
+    assert_eq!(taken(&mut watch), Some(changes_of(&["a", "b", "c"])));
     assert!(watch.memory_bytes() > 0 && watch.has_reported(&modified("d")));
     assert!(watch.handle_tick());
-    assert_eq!(taken(&mut watch), Some(told(&["d", "e"])));
+    assert_eq!(taken(&mut watch), Some(changes_of(&["d", "e"])));
     assert_eq!(watch.memory_bytes(), 0);
     for name in ["a", "b", "c"] {
         watch.handle_data_change(modified(name));
@@ -264,7 +264,7 @@ fn thousand_changed_names_cost_four_answers_a_tick() {
     }
     // An added name is reported meanwhile, and the tick's answer stays due.
     watch.handle_change(added("new"));
-    assert_eq!(next_answer(&mut watch), Some(told(&["new"])));
+    assert_eq!(next_answer(&mut watch), Some(changes_of(&["new"])));
     assert!(watch.handle_tick());
     assert_eq!(next_answer(&mut watch), Some(WatchAnswer::Overflow));
     assert!(!watch.handle_tick());

@@ -36,9 +36,9 @@ const READ_DELEGATION: Caching = Caching::READ;
 const WRITE_DELEGATION: Caching = Caching::EXCLUSIVE;
 
 fn recall(file: &mut FileGrants) -> Option<CacheOwner> {
-    let told = file.caches.poll_break()?;
-    let CacheBreak { owner, to, acknowledge, .. } = told;
-    assert!(acknowledge && to == Caching::NONE, "{told:?}");
+    let cache_break = file.caches.poll_break()?;
+    let CacheBreak { owner, to, acknowledge, .. } = cache_break;
+    assert!(acknowledge && to == Caching::NONE, "{cache_break:?}");
     Some(owner)
 }
 
@@ -136,8 +136,12 @@ fn leases_and_delegations_break_each_other() {
     let lease = OpenWish { caching: Caching::BATCH, ..open(1, 1, READ | WRITE) };
     assert_eq!(file.handle_open(&lease).unwrap().has, Caching::BATCH);
     assert!(breaking(file.handle_open(&open(2, 2, READ))));
-    let told = file.caches.poll_break().unwrap();
-    assert_eq!((told.owner, told.to), (owner(1), Caching(3)), "a lease keeps what it may");
+    let cache_break = file.caches.poll_break().unwrap();
+    assert_eq!(
+        (cache_break.owner, cache_break.to),
+        (owner(1), Caching(3)),
+        "a lease keeps what it may"
+    );
     file.caches.handle_acknowledge(owner(1), Caching(3)).unwrap();
     file.handle_open(&open(2, 2, READ)).unwrap();
     assert!(!delegate(&mut file, 3, 2, READ_DELEGATION), "the lease's open may write");

@@ -68,7 +68,7 @@ fn repeated_lease_request_upgrades_fully_or_not() {
     let mut caches = with(&[(ONE, R), (TWO, RH)]);
     assert_eq!(open(&mut caches, ONE, RWH).has, R);
     assert_eq!(open(&mut caches, ONE, RH).has, RH);
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn opens_of_one_key_share_lease_until_last_close() {
     assert!(!caches.begin_breaks(&own));
     caches.handle_change(ONE);
     assert!(!caches.handle_name_change(ONE));
-    assert_eq!(told(&mut caches), []);
+    assert_eq!(breaks(&mut caches), []);
     caches.handle_close(ONE, true);
     assert_eq!(caches.of(ONE), RWH);
     assert_eq!(caches.poll_removed_owner(), None);
@@ -108,7 +108,7 @@ fn each_break_reason_takes_its_rights() {
     let after = |held, which| {
         let mut caches = with(&[(ONE, held)]);
         let waits = demand(&mut caches, which);
-        (waits, told(&mut caches).first().map(|(_, to, acknowledge)| (*to, *acknowledge)))
+        (waits, breaks(&mut caches).first().map(|(_, to, acknowledge)| (*to, *acknowledge)))
     };
     assert_eq!(after(RWH, BreakReason::Share), (true, Some((RH, true))));
     assert_eq!(after(RW, BreakReason::Share), (true, Some((R, true))));
@@ -127,7 +127,7 @@ fn lease_break_during_break_goes_in_steps() {
     let mut caches = with(&[(ONE, RWH)]);
     assert!(demand(&mut caches, BreakReason::Share));
     assert!(demand(&mut caches, BreakReason::Replace));
-    assert_eq!(told(&mut caches), [(ONE, RH, true)], "once");
+    assert_eq!(breaks(&mut caches), [(ONE, RH, true)], "once");
     assert_eq!(caches.state(ONE), state(RWH, true, 12));
     // No upgrade during a break.
     assert_eq!(open(&mut caches, ONE, RWH), state(RWH, true, 12));
@@ -140,7 +140,7 @@ fn lease_break_during_break_goes_in_steps() {
     for (keeps, next) in [(RH, Some((R, true))), (R, Some((NONE, false)))] {
         assert!(caches.holds_up(&waiting));
         assert_eq!(caches.handle_acknowledge(ONE, keeps), Ok(()));
-        assert_eq!(told(&mut caches).pop().map(|(_, to, must)| (to, must)), next);
+        assert_eq!(breaks(&mut caches).pop().map(|(_, to, must)| (to, must)), next);
     }
     assert!(!caches.holds_up(&waiting) && caches.poll_settled());
     assert_eq!(caches.state(ONE), state(NONE, false, 12), "steps do not count");
@@ -180,17 +180,17 @@ fn data_change_leaves_lease_of_its_maker() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     caches.handle_change(ONE);
     caches.handle_change(ONE);
-    assert_eq!(told(&mut caches), [(TWO, NONE, true)]);
+    assert_eq!(breaks(&mut caches), [(TWO, NONE, true)]);
     assert_eq!(caches.handle_acknowledge(TWO, NONE), Ok(()));
     caches.handle_change(TWO);
-    assert_eq!(told(&mut caches), [(ONE, NONE, true)]);
+    assert_eq!(breaks(&mut caches), [(ONE, NONE, true)]);
 }
 
 #[test]
 fn name_change_breaks_handle_caching_of_others() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     assert!(caches.handle_name_change(ONE));
-    assert_eq!(told(&mut caches), [(TWO, R, true)]);
+    assert_eq!(breaks(&mut caches), [(TWO, R, true)]);
     assert!(caches.has_handle_caching(ONE));
     caches.handle_acknowledge(TWO, R).unwrap();
     assert!(!caches.has_handle_caching(ONE) && !caches.handle_name_change(ONE));
@@ -201,9 +201,9 @@ fn name_change_breaks_handle_caching_of_others() {
 fn directory_change_spares_parent_lease_key() {
     let mut caches = with(&[(ONE, RH), (TWO, RH)]);
     caches.handle_entry_change(Some([1; 16]));
-    assert_eq!(told(&mut caches), [(TWO, NONE, true)]);
+    assert_eq!(breaks(&mut caches), [(TWO, NONE, true)]);
     caches.handle_entry_change(None);
-    assert_eq!(told(&mut caches), [(ONE, NONE, true)]);
+    assert_eq!(breaks(&mut caches), [(ONE, NONE, true)]);
 }
 
 #[test]
@@ -255,12 +255,12 @@ struct Clients {
 }
 
 impl Clients {
-    fn hear(&mut self, caches: &mut Caches) {
-        while let Some(told) = caches.poll_break() {
-            let at = OWNERS.iter().position(|owner| *owner == told.owner).unwrap();
-            assert_eq!(self.believe[at], told.from, "told of what it has");
-            if !told.acknowledge {
-                self.believe[at] = told.to;
+    fn receive_breaks(&mut self, caches: &mut Caches) {
+        while let Some(cache_break) = caches.poll_break() {
+            let at = OWNERS.iter().position(|owner| *owner == cache_break.owner).unwrap();
+            assert_eq!(self.believe[at], cache_break.from, "told of what it has");
+            if !cache_break.acknowledge {
+                self.believe[at] = cache_break.to;
             }
         }
     }
@@ -352,7 +352,7 @@ proptest! {
                 }
                 Step::Close(_) => {}
             }
-            clients.hear(&mut caches);
+            clients.receive_breaks(&mut caches);
             clients.check();
             for (owner, believes) in OWNERS.iter().zip(clients.believe) {
                 prop_assert_eq!(caches.of(*owner), believes, "{:?}", owner);

@@ -38,21 +38,21 @@ fn thousand_holders_break_once_each() {
         conflicts_with_read: false,
     };
     assert!(caches.begin_breaks(&conflict));
-    let asked = told(&mut caches);
+    let asked = breaks(&mut caches);
     assert_eq!(asked.len() as u64, HOLDERS);
     for (owner, to, _) in asked {
         assert!(caches.holds_up(&conflict));
         // Further opens in between change nothing.
         assert!(caches.begin_breaks(&conflict));
         assert_eq!(caches.handle_acknowledge(owner, to), Ok(()));
-        assert_eq!(told(&mut caches), []);
+        assert_eq!(breaks(&mut caches), []);
     }
     assert!(!caches.holds_up(&conflict));
     // Each write breaks read caching of all others.
     for number in 0..HOLDERS {
         caches.handle_change(lease(number));
     }
-    assert_eq!(told(&mut caches).len() as u64, HOLDERS);
+    assert_eq!(breaks(&mut caches).len() as u64, HOLDERS);
     for number in 0..HOLDERS {
         caches.handle_close(lease(number), true);
     }

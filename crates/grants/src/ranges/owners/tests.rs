@@ -106,8 +106,8 @@ fn waiting_owner_is_notified_without_grant() {
     locks.handle_owner_unlock(ONE, Range::new(0, 2).unwrap()).unwrap();
     assert_eq!(locks.poll_decision(), None);
     locks.handle_owner_unlock(ONE, Range::new(2, 2).unwrap()).unwrap();
-    let told = Some(LockDecision { wait, result: Ok(()) });
-    assert_eq!(locks.poll_decision(), told);
+    let decision = Some(LockDecision { wait, result: Ok(()) });
+    assert_eq!(locks.poll_decision(), decision);
     assert!(!locks.has_of_owner(TWO));
     let wait = locks.handle_owner_wait(B, TWO, exclusive(2, 2)).unwrap();
     assert_eq!(locks.poll_decision(), Some(LockDecision { wait, result: Ok(()) }), "it is free");
