@@ -1,26 +1,26 @@
-//! Kept inputs: one text file for each target, an input a line in hexadecimal
-//! digits, a comment after `#`. Readable in a review, and small in the history.
+//! The corpus: one text file for each target, with one input a line in hexadecimal digits and
+//! comments after `#`. Readable in a review, and small in the history.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Where the corpus of a target is kept.
+/// The corpus file of a target.
 #[must_use]
 pub fn path(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(format!("{target}.hex"))
 }
 
-/// The kept inputs of a target.
+/// The corpus of a target.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// A description of the file's defect.
 pub fn load(target: &str) -> Result<Vec<Vec<u8>>, String> {
     let path = path(target);
     let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     parse(&text).map_err(|line| format!("{}:{line}: not hexadecimal", path.display()))
 }
 
-/// Inputs of a text, or the number of the line that holds none.
+/// The inputs of a text, or the number of the first malformed line.
 fn parse(text: &str) -> Result<Vec<Vec<u8>>, usize> {
     let mut inputs = Vec::new();
     for (at, line) in text.lines().enumerate() {
@@ -39,11 +39,11 @@ fn decode(digits: &str) -> Option<Vec<u8>> {
     Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// A line for the file.
+/// Formats an input as a line of the file.
 #[must_use]
 pub fn line(input: &[u8]) -> String {
     input.iter().fold(String::new(), |mut line, byte| {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(line, "{byte:02x}");
         line
     })

@@ -1,5 +1,5 @@
-//! Runs a target over its corpus and mutations of it. No coverage is needed:
-//! the corpus holds an input for every way through the code that was found.
+//! Runs a target over its corpus and mutations of it. Coverage feedback is not needed, because the
+//! corpus has an input for every known path through the code.
 
 use crate::mutate::{Rng, mutate};
 use crate::{HEAP, Target, corpus};
@@ -7,16 +7,17 @@ use rustix::time::{ClockId, clock_gettime};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Bytes of a mutated input.
+/// Largest mutated input in bytes.
 pub const INPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// Far more than any input needs. Of the processor's time: how busy the machine is does not count.
+/// CPU time limit for one input, far above the need of any. CPU time does not depend on the load of
+/// the machine.
 const TAKE_MAX: Duration = Duration::from_secs(2);
 
-/// Tries one input.
+/// Runs one input.
 ///
 /// # Panics
-/// If the target does, uses too much memory or takes too long.
+/// If the target panics, uses too much memory or takes too long.
 pub fn check(target: &Target, input: &[u8]) {
     HEAP.reset_peak_usage();
     let (before, start) = (HEAP.current_usage(), processor_time());
@@ -28,16 +29,16 @@ pub fn check(target: &Target, input: &[u8]) {
     assert!(took <= TAKE_MAX, "{took:?}");
 }
 
-/// What this thread has had; targets have no others.
+/// CPU time of this thread; targets use no other thread.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Tries every input of `corpus`, then mutations of them.
+/// Runs every input of `corpus`, then mutations of them.
 ///
 /// # Errors
-/// The first input that fails, as a line for the corpus.
+/// The first failing input, as a line for the corpus.
 pub fn run(target: &Target, corpus: &[Vec<u8>], seed: u64) -> Result<(), String> {
     for input in corpus {
         tried(target, input)?;

@@ -1,11 +1,10 @@
-//! Fuzz targets: every decoder of what others send, each a plain function of
-//! bytes, and the connection that is built on them.
+//! Fuzz targets: every decoder of untrusted bytes, as a plain function of bytes, and whole
+//! connections.
 //!
-//! A target must not panic, must not use more memory than its limit, and must
-//! not take long; what else must hold it asserts itself. [`driver`] runs them in
-//! `cargo test` over a kept corpus and mutations of it, always the same ones;
-//! `cargo xtask fuzz` runs the same functions under libFuzzer, which looks for
-//! new ways through the code and finds inputs worth keeping.
+//! A target must not panic, exceed its memory limit or take long; it asserts its other properties
+//! itself. [`driver`] runs the targets in `cargo test` over a corpus and deterministic mutations of
+//! it. `cargo xtask fuzz` runs the same functions under libFuzzer, which searches for new paths and
+//! inputs for the corpus.
 #![forbid(unsafe_code)]
 // A target fails by a panic.
 #![allow(clippy::unwrap_used)]
@@ -16,24 +15,24 @@ pub mod hostile;
 pub mod mutate;
 pub mod targets;
 
-/// Counts what a target uses.
+/// Measures the memory use of a target.
 #[global_allocator]
 static HEAP: peak_alloc::PeakAlloc = peak_alloc::PeakAlloc;
 
-/// Something to be tried with any bytes.
+/// A function to be run with arbitrary bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, which is also that of its corpus.
+    /// The name of the target and of its corpus.
     pub name: &'static str,
-    /// Panics if a property does not hold.
+    /// Runs an input; panics on a violated property.
     pub run: fn(&[u8]),
-    /// Memory that it may use for an input of so many bytes, in bytes.
+    /// Memory limit in bytes, for an input of so many bytes.
     pub memory_bytes_max: fn(usize) -> usize,
     /// Mutated inputs in one run of the tests.
     pub rounds: u32,
 }
 
-/// The target of this name.
+/// The target with this name.
 #[must_use]
 pub fn target(name: &str) -> Option<&'static Target> {
     targets::TARGETS.iter().find(|target| target.name == name)

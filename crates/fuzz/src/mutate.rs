@@ -1,11 +1,11 @@
-//! Random changes to inputs, the same for the same seed.
+//! Deterministic random mutations of inputs.
 
-/// A small generator of random numbers (splitmix64): repeatable, not secret.
+/// A small random number generator (splitmix64): repeatable, not secret.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator that gives the same numbers for the same seed.
+    /// A generator for a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -26,7 +26,7 @@ impl Rng {
     }
 }
 
-/// Values at which counts and lengths tend to go wrong.
+/// Values at the edges of counts and lengths.
 const EDGES: [u64; 16] = [
     0,
     1,
@@ -46,13 +46,13 @@ const EDGES: [u64; 16] = [
     u64::MAX,
 ];
 
-/// A changed copy of some input of `corpus`, or bytes out of nothing.
+/// A mutated copy of some input of `corpus`, or random bytes.
 pub fn mutate(rng: &mut Rng, corpus: &[Vec<u8>], bytes_max: usize) -> Vec<u8> {
     let mut bytes = match corpus.len() {
         0 => random(rng, 64),
         count => corpus[rng.below(count)].clone(),
     };
-    // Mostly few changes: many at once are refused early.
+    // Few changes in most cases: many at once are refused early.
     for _ in 0..1 + rng.below(4) * rng.below(4) {
         change(rng, &mut bytes, corpus);
     }
@@ -88,7 +88,7 @@ fn change(rng: &mut Rng, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
     }
 }
 
-/// Puts an edge, or a number near what was there, where a field may be.
+/// Writes an edge value, or a number near the present one, to a possible field.
 fn put_edge(rng: &mut Rng, bytes: &mut [u8]) {
     let width = 1 << rng.below(4);
     let Some(room) = bytes.len().checked_sub(width) else { return };
@@ -103,7 +103,7 @@ fn put_edge(rng: &mut Rng, bytes: &mut [u8]) {
     field.copy_from_slice(&value.to_le_bytes()[..width]);
 }
 
-/// The front of this input and the back of another one.
+/// Joins the front of this input and the back of another one.
 fn splice(rng: &mut Rng, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
     if corpus.is_empty() {
         return;

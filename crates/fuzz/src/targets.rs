@@ -12,7 +12,7 @@ mod security;
 use crate::Target;
 pub use handles::remove_files;
 
-/// A decoder keeps no more than a few times what it was given, and a little.
+/// Memory limit of a decoder: a small multiple of its input, plus a constant.
 fn decoder(input_bytes: usize) -> usize {
     64 * 1024 + 32 * input_bytes
 }
@@ -21,12 +21,12 @@ const fn of_decoder(name: &'static str, run: fn(&[u8])) -> Target {
     Target { name, run, memory_bytes_max: decoder, rounds: 400_000 }
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     of_decoder("frame", messages::frame),
     of_decoder("compound", messages::compound),
     of_decoder("request", messages::request),
-    // Seals and opens every input with two ciphers.
+    // Encrypts and decrypts every input with two ciphers.
     Target { rounds: 20_000, ..of_decoder("transform", messages::transform) },
     of_decoder("smb1_negotiate", messages::smb1_negotiate),
     of_decoder("create_contexts", messages::create_contexts),
@@ -34,7 +34,7 @@ pub const TARGETS: &[Target] = &[
     of_decoder("persistent_record", messages::persistent_record),
     of_decoder("security_tokens", security::security_tokens),
     of_decoder("ticket_pac", security::ticket_pac),
-    // Each input has a logon's work before it.
+    // Each input is preceded by a logon.
     Target { rounds: 60_000, ..of_decoder("set_up_replies", client_side::set_up_replies) },
     Target { rounds: 40_000, ..of_decoder("server_replies", client_side::server_replies) },
     of_decoder("nfs_records", nfs::records),
@@ -46,7 +46,7 @@ pub const TARGETS: &[Target] = &[
         memory_bytes_max: nfs_conversation::bytes_max,
         rounds: 20_000,
     },
-    // Asks the file system.
+    // Calls the file system.
     Target { rounds: 60_000, ..of_decoder("handles", handles::handles) },
     of_decoder("security_descriptor", security::security_descriptor),
     of_decoder("information", files::information),

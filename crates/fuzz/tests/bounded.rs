@@ -1,19 +1,19 @@
-//! Every target over its corpus and as many mutations of it as a test run has
-//! time for: always the same ones, so a failure is one for everybody.
+//! Every target over its corpus and a deterministic set of mutations, so that a failure repeats
+//! everywhere.
 
 use fuzz::{Target, corpus, driver, targets::TARGETS};
 use std::sync::Mutex;
 
 const SEED: u64 = 1;
 
-/// Memory is counted for the process: one test at a time.
+/// Memory is measured for the process, so one test runs at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
 #[test]
 fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
     let _alone = ALONE.lock();
     let mut failures = Vec::new();
-    // As for `cargo xtask fuzz`: one alone.
+    // One target only, as for `cargo xtask fuzz`.
     let only = std::env::var("ANABRANCH_FUZZ_TARGET").ok();
     let wanted = |target: &&Target| only.as_ref().is_none_or(|only| only == target.name);
     for target in TARGETS.iter().filter(wanted) {
@@ -27,7 +27,7 @@ fn every_decoder_stays_within_memory_and_time_on_any_bytes() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// The driver itself can fail.
+/// The driver itself detects failures.
 #[test]
 fn driver_finds_a_panic_and_a_large_buffer() {
     let _alone = ALONE.lock();

@@ -1,14 +1,14 @@
-//! Two hostile users against one victim: a share of it in each test run, the whole by
-//! `make hostile`.
+//! Two hostile users against one victim: a part of the runs in each test, all of them by `make
+//! hostile`.
 
 use fuzz::hostile::{self, Counts};
 
-/// Messages where `ANABRANCH_HOSTILE_MESSAGES` names no other number.
+/// Number of messages without `ANABRANCH_HOSTILE_MESSAGES`.
 const MESSAGES: u64 = 20_000;
-/// The first episode where `ANABRANCH_HOSTILE_SEED` names no other, in hexadecimal digits.
+/// The first episode without `ANABRANCH_HOSTILE_SEED`, which is hexadecimal.
 const SEED: u64 = 1;
 
-/// Events that each run must have. Without them hostile clients reach no code worth testing.
+/// Events that each run must have. Without them hostile clients would reach no code worth testing.
 const REACHED: [&str; 33] = [
     "NFS claim of the victim's name",
     "NFS client of the victim refused",

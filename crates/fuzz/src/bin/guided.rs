@@ -1,5 +1,5 @@
-//! One target, the one that ANABRANCH_FUZZ_TARGET names, under libFuzzer. Built
-//! and started by `cargo xtask fuzz`, which passes the compiler what it takes.
+//! Runs the target named by ANABRANCH_FUZZ_TARGET under libFuzzer. `cargo xtask fuzz` builds and
+//! starts it with the necessary compiler options.
 #![no_main]
 
 use std::sync::LazyLock;

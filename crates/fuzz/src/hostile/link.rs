@@ -1,4 +1,4 @@
-//! One connection, from both ends: the server's state machine, and what its client knows.
+//! Both ends of one connection: the server's state machine, and the client's knowledge.
 
 use super::surroundings::{Surroundings, User};
 use crate::mutate::Rng;
@@ -20,7 +20,7 @@ use wire::smb::{
 };
 use wire::wiretap::Wiretap;
 
-/// Requests of one connection that wait for something.
+/// Most waiting requests of one connection.
 pub const WAITING_MAX: usize = 16;
 
 /// The result of NEGOTIATE.
@@ -41,7 +41,7 @@ pub struct Offer {
     pub posix: bool,
 }
 
-/// The keys of a session's messages that are sealed; all channels share them.
+/// A session's encryption keys, shared by its channels.
 #[derive(Debug)]
 pub struct Seals {
     pub seal: SealingKey,
@@ -53,12 +53,12 @@ pub struct Seals {
 pub struct KnownSession {
     pub id: SessionId,
     pub user: User,
-    /// The key of its first channel.
+    /// Signing key of its first channel.
     pub session_key: Arc<SigningKey>,
-    /// The key of this channel.
+    /// Signing key of this channel.
     pub channel_key: Arc<SigningKey>,
     pub seals: Option<Arc<Seals>>,
-    /// The server wants all messages sealed.
+    /// The server requires encryption.
     pub encrypts: bool,
 }
 
@@ -67,18 +67,18 @@ pub struct KnownSession {
 pub struct KnownOpen {
     pub file_id: FileId,
     pub name: &'static str,
-    /// It was asked to outlive its connection, under this name.
+    /// CreateGuid, if the open was requested as durable.
     pub create_guid: Option<[u8; 16]>,
     pub is_durable: bool,
     pub lease_key: Option<[u8; 16]>,
 }
 
-/// How a message is shown to come from its session's client.
+/// The proof that a message comes from its session's client.
 #[derive(Clone, Debug)]
 pub enum Protection {
     Plain,
     Signed(Arc<SigningKey>),
-    /// Marked as signed, with a signature of random bytes.
+    /// The signed flag with random bytes as signature.
     Forged,
     Sealed(Arc<Seals>, SessionId),
 }
@@ -90,21 +90,21 @@ pub struct Reply {
     pub bytes: Vec<u8>,
 }
 
-/// See the module.
+/// One connection with its client; see the module.
 pub struct Link {
     pub user: User,
     pub offer: Offer,
     pub agreed: Agreed,
-    /// After NEGOTIATE.
+    /// Preauthentication hash after NEGOTIATE.
     pub preauth: PreauthHash,
     pub session: Option<KnownSession>,
     pub tree: TreeId,
     pub opens: Vec<KnownOpen>,
     pub half: Option<super::logon::HalfLogon>,
     pub next_id: u64,
-    /// The last frame that was sent.
+    /// The last sent frame.
     pub last_frame: Vec<u8>,
-    /// Keys of a second session on this connection, which is another user's.
+    /// Encryption keys of another user's session on this connection.
     pub neighbour: Option<Arc<Seals>>,
     jobs: Vec<Job>,
     conn: Option<Conn>,
@@ -113,7 +113,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A connection that has negotiated; none if the server has refused it.
+    /// A connection after NEGOTIATE; none if the server has refused it.
     pub fn connect(
         server: &Arc<Server>,
         around: &Surroundings,
@@ -121,7 +121,8 @@ impl Link {
         offer: Offer,
         number: u64,
     ) -> Option<Self> {
-        // The victim is at home where it has logged on: guesses elsewhere do not delay it there.
+        // The victim's address is a usual network of its account, so guesses from elsewhere do not
+        // delay its logons.
         let at = if user == User::Alice { 1 } else { number as u8 };
         let peer = Ipv4Addr::new(10, user as u8, 0, at);
         let facts = ConnFacts {
@@ -205,12 +206,12 @@ impl Link {
         Some(())
     }
 
-    /// Whether the server has closed it.
+    /// True once the server has closed the connection.
     pub fn is_closed(&self) -> bool {
         self.conn.is_none()
     }
 
-    /// The next request, as of the client's own session.
+    /// The header of the next request in the client's session.
     pub fn header(&mut self, command: Command) -> Header {
         let message_id = MessageId(self.next_id);
         self.next_id += u64::from(command != Command::CANCEL);
@@ -229,7 +230,7 @@ impl Link {
         }
     }
 
-    /// How an honest client protects its messages here.
+    /// The protection that an honest client uses here.
     pub fn protection(&self) -> Protection {
         let Some(session) = &self.session else { return Protection::Plain };
         match &session.seals {
@@ -239,7 +240,7 @@ impl Link {
         }
     }
 
-    /// Sends a request; gives its answer, if that is there at once.
+    /// Sends a request; returns the immediate response, if any.
     pub fn call(
         &mut self,
         around: &Surroundings,
@@ -252,7 +253,7 @@ impl Link {
         self.answer(header.message_id)
     }
 
-    /// Sends messages as one frame, each protected by itself or all sealed together.
+    /// Sends messages as one frame, each with its own protection or all encrypted together.
     pub fn send(
         &mut self,
         around: &Surroundings,
@@ -289,7 +290,7 @@ impl Link {
         self.feed(around, frame)
     }
 
-    /// Hands a frame to the server as it is.
+    /// Passes a frame to the server unchanged.
     pub fn feed(&mut self, around: &Surroundings, frame: Vec<u8>) -> Result<(), Close> {
         let Some(conn) = &mut self.conn else { return Ok(()) };
         around.count_frame();
@@ -305,7 +306,7 @@ impl Link {
         Ok(())
     }
 
-    /// Lets the server go on with what it can, and takes its answers.
+    /// Runs the server as far as possible, and receives its responses.
     pub fn poll(&mut self, around: &Surroundings) {
         let now = smb::Host::now(around);
         let Some(conn) = &mut self.conn else { return };
@@ -315,7 +316,7 @@ impl Link {
         while let Some(job) = conn.poll_job() {
             self.jobs.push(job);
         }
-        // Jobs are polled in order; one may wait for what a later one does.
+        // Jobs are polled in order, but one may wait for a later one.
         let mut waiting = Vec::new();
         for mut job in self.jobs.drain(..) {
             match job.as_mut().now_or_never() {
@@ -339,7 +340,7 @@ impl Link {
         }
     }
 
-    /// The final answer to a request, if it is there.
+    /// The final response to a request, if it has arrived.
     pub fn answer(&mut self, id: MessageId) -> Option<Reply> {
         let is_final = |reply: &Reply| {
             reply.header.message_id == id && reply.header.status != NtStatus::PENDING
@@ -348,20 +349,20 @@ impl Link {
         Some(self.replies.remove(at))
     }
 
-    /// The messages that were received and not taken yet.
+    /// The received messages that were not taken yet.
     pub fn take_replies(&mut self) -> Vec<Reply> {
         std::mem::take(&mut self.replies)
     }
 
-    /// The connection is lost.
+    /// Cuts the connection.
     pub fn cut(&mut self) {
-        // Jobs hold opens: they go before the connection ends its sessions.
+        // Jobs hold opens, so they must drop before the connection ends its sessions.
         self.jobs.clear();
         self.conn = None;
     }
 }
 
-/// The first message of a frame, for people.
+/// Describes the first message of a frame for the journal.
 fn described(frame: &[u8]) -> String {
     let Ok(header) = Header::decode(&mut Reader::new(frame)) else {
         return format!("{} bytes", frame.len());
@@ -376,7 +377,7 @@ fn described(frame: &[u8]) -> String {
     )
 }
 
-/// One message.
+/// Encodes one message.
 pub fn encode(header: Header, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut message = Vec::new();
     let mut w = Writer::new(&mut message);
@@ -412,12 +413,12 @@ fn take_frame<'a>(
     }
 }
 
-/// One of a list.
+/// A random element of a list.
 pub fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.below(from.len())]
 }
 
-/// True in so many cases of a hundred.
+/// True with a probability of `chance` per cent.
 pub fn percent(rng: &mut Rng, chance: usize) -> bool {
     rng.below(100) < chance
 }

@@ -1,4 +1,4 @@
-//! SESSION_SETUP from a client's side, in halves that need not belong together.
+//! The client side of SESSION_SETUP, in halves that may belong to different exchanges.
 
 use super::link::{KnownSession, Link, Protection, Seals};
 use super::surroundings::{Surroundings, User};
@@ -17,16 +17,16 @@ use wire::smb::{
 /// UNICODE, TARGET, NTLM, ALWAYS_SIGN, NTLM2, 128. MS-NLMP 2.2.2.5.
 const FLAGS: u32 = 0x2008_8205;
 
-/// The client's purpose of an exchange.
+/// The purpose of an exchange.
 #[derive(Clone, Debug)]
 pub enum Purpose {
     New,
     Renew(KnownSession),
-    /// The session is another connection's.
+    /// Binds a session of another connection.
     Bind(KnownSession),
 }
 
-/// An exchange that has come to the server's challenge.
+/// An exchange after the server's challenge.
 #[derive(Clone, Debug)]
 pub struct HalfLogon {
     pub purpose: Purpose,
@@ -35,7 +35,7 @@ pub struct HalfLogon {
     preauth: PreauthHash,
 }
 
-/// The account whose name and password a client shows.
+/// The account and password that a client uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     pub user: User,
@@ -48,8 +48,7 @@ impl Claim {
     }
 }
 
-/// Bytes that differ from one exchange to the next come from the server's challenge alone: the
-/// episode is the same for the same seed.
+/// All variable bytes derive from the server's challenge, so that an episode repeats with its seed.
 fn initiator(claim: Claim) -> Initiator {
     let hash = if claim.is_right { claim.user.hash() } else { NtHash([0x11; 16]) };
     let credentials = Credentials {
@@ -73,7 +72,7 @@ fn anonymous() -> Vec<u8> {
 }
 
 impl Link {
-    /// The first half. Gives the status of the answer, if there is one.
+    /// The first half of a logon. Returns the status of the response, if there is one.
     pub fn begin_logon(
         &mut self,
         around: &Surroundings,
@@ -105,7 +104,7 @@ impl Link {
         Some(reply.header.status)
     }
 
-    /// The second half, whose exchange the client has begun. `binds` is the flag of this message.
+    /// The second half of a logon. `binds` is the binding flag of this message.
     pub fn end_logon(
         &mut self,
         around: &Surroundings,
@@ -163,8 +162,8 @@ impl Link {
         }
     }
 
-    /// A SESSION_SETUP in the client's session, by somebody who has no key, and may have read the
-    /// challenge of an exchange that the client has begun. Gives the status of the answer.
+    /// A SESSION_SETUP in the client's session from an attacker without a key, who may have read
+    /// the challenge of an exchange in progress. Returns the status of the response.
     pub fn receive_foreign_setup(
         &mut self,
         around: &Surroundings,
@@ -187,7 +186,7 @@ impl Link {
         Some(reply.header.status)
     }
 
-    /// A new session, by an honest client.
+    /// Sets up a session as an honest client.
     pub fn log_on(
         &mut self,
         around: &Surroundings,
@@ -202,7 +201,7 @@ impl Link {
         }
     }
 
-    /// Connects a share, and sends what follows to it.
+    /// Connects a share, which later requests use.
     pub fn connect_tree(&mut self, around: &Surroundings, share: &str) -> Option<NtStatus> {
         let mut path = Vec::new();
         put_utf16(&mut path, &format!("\\\\SERVER\\{share}"));
@@ -215,7 +214,7 @@ impl Link {
         Some(reply.header.status)
     }
 
-    /// Sessions may have several connections.
+    /// True if the session may have several channels.
     pub fn has_channels(&self) -> bool {
         self.agreed.dialect >= Dialect::Smb300 && self.agreed.signing != SigningAlgorithm::AesGmac
     }
@@ -231,7 +230,7 @@ fn set_up(binds: bool, previous: SessionId, token: &[u8]) -> SessionSetupRequest
     }
 }
 
-/// The message as the hash is over it: as it was sent, or before it was sealed.
+/// The message as the preauthentication hash covers it: as sent, or before encryption.
 fn plain_of(
     sent: &[u8],
     header: Header,

@@ -1,11 +1,11 @@
-//! Hostile users and one victim: a state machine of logons, renewals, bindings and opens.
+//! Hostile users and one victim: a state machine of logons, re-authentications, bindings and opens.
 //!
-//! Two hostile users, guests and anonymous clients do what they can on many connections;
-//! they know every number that the victim has, and none of its keys. Whatever they do, the
-//! victim's bytes, modes, owners, opens, locks and session stay as they are.
+//! Two hostile users, guests and anonymous clients act on many connections. They know every id of
+//! the victim, and none of its keys. Whatever they do, the victim's bytes, modes, owners, opens,
+//! locks and session must stay unchanged.
 //!
-//! A run is a row of episodes, each with a server of its own; an episode is a row of moves, each
-//! one number. Where one fails, moves are left out as long as it still fails.
+//! A run is a sequence of episodes, each with its own server. An episode is a sequence of moves,
+//! each encoded as one number. A failing episode is shrunk by omitting moves while it still fails.
 
 mod link;
 mod logon;
@@ -29,12 +29,12 @@ use surroundings::Journal;
 
 /// Moves of one episode.
 const EPISODE_MOVES: usize = 1200;
-/// The invariants are checked after so many moves, and at the end.
+/// Moves between two checks of the invariants; they are also checked at the end.
 const CHECK_EVERY: usize = 32;
-/// Episodes that are run again to find a shorter one that fails.
+/// Most runs to shrink a failing episode.
 const SHRINK_RUNS_MAX: usize = 600;
 
-/// Lines of a failing episode that are shown.
+/// Journal lines shown for a failing episode.
 const JOURNAL_LINES: usize = 100;
 
 /// Events of a run, by kind.
@@ -52,7 +52,7 @@ impl Counts {
         }
     }
 
-    /// How often something of a kind has happened.
+    /// Number of events of a kind.
     #[must_use]
     pub fn of(&self, kind: &str) -> u64 {
         self.0.get(kind).copied().unwrap_or(0)
@@ -68,16 +68,16 @@ impl std::fmt::Display for Counts {
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Messages that servers were handed.
+    /// Messages that the servers received.
     pub messages: u64,
-    /// The events that they led to.
+    /// Events by kind.
     pub counts: Counts,
 }
 
-/// Episodes from a seed on, until servers have had so many messages.
+/// Runs episodes from a seed on, until the servers have received so many messages.
 ///
 /// # Errors
-/// The first episode that fails: its seed, and the fewest moves found that still fail.
+/// The first failing episode: its seed, and the fewest moves that still fail.
 pub fn run(seed: u64, messages_min: u64) -> Result<Outcome, String> {
     let mut outcome = Outcome::default();
     let mut episode = seed;
@@ -98,16 +98,16 @@ pub fn run(seed: u64, messages_min: u64) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// The moves of an episode, each by its number.
+/// The moves of an episode, each encoded as a number.
 fn moves_of(episode: u64) -> Vec<u64> {
     let mut rng = Rng::new(!episode);
     (0..EPISODE_MOVES).map(|_| rng.number()).collect()
 }
 
-/// Makes moves in a world that an episode's seed has made.
+/// Plays moves in the world of an episode's seed.
 ///
 /// # Errors
-/// The invariant that does not hold.
+/// The violated invariant.
 fn play(episode: u64, moves: &[u64], journal: Arc<Journal>) -> Result<Outcome, String> {
     let played = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(episode, journal);
@@ -128,7 +128,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic").to_owned()
 }
 
-/// Leaves out parts of the moves, half of them to begin with, as long as it still fails.
+/// Omits parts of the moves, half of them first, while the episode still fails.
 fn shrink(episode: u64, mut moves: Vec<u64>, why: &mut String) -> Vec<u64> {
     let mut runs = 0;
     let mut length = moves.len().div_ceil(2);
@@ -154,12 +154,12 @@ fn report(episode: u64, moves: Vec<u64>, why: &str) -> String {
     set_hook(Box::new(|_| {}));
     let moves = shrink(episode, moves, &mut why);
     let journal = Arc::new(Journal::recording());
-    // As before: it fails.
+    // The episode fails as before; only its journal matters.
     let _ = play(episode, &moves, journal.clone());
     set_hook(hook);
     let mut report = format!("episode {episode} fails after {} moves: {why}\nmoves:", moves.len());
     for number in moves {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(report, " {number:#x}");
     }
     let _ = write!(report, "\n{}", journal.text(JOURNAL_LINES));
@@ -170,7 +170,7 @@ fn report(episode: u64, moves: Vec<u64>, why: &str) -> String {
 mod tests {
     use super::*;
 
-    /// An episode is found again by its number.
+    /// An episode repeats with its number.
     #[test]
     fn episode_repeats_by_its_seed() {
         let moves = &moves_of(7)[..300];

@@ -1,4 +1,4 @@
-//! Moves of hostile clients, and of the victim meanwhile.
+//! Moves of hostile SMB clients, and of the victim in between.
 
 use super::Counts;
 use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply, encode, percent, pick};
@@ -19,13 +19,13 @@ use wire::smb::{Command, Dialect, EmptyBody, FileId, Flags, Header, MessageId, S
 
 /// Connections of hostile clients.
 const LINKS_MAX: usize = 8;
-/// Frames that are remembered, to be sent again.
+/// Captured frames that can be replayed.
 const CAPTURED_MAX: usize = 48;
-/// Opens that a client goes on with: the latest.
+/// Latest opens that a client continues to use.
 const OPENS_KNOWN_MAX: usize = 8;
-/// Bytes of a mutated frame.
+/// Largest mutated frame in bytes.
 const FRAME_BYTES_MAX: usize = 4096;
-/// Time that a move takes.
+/// Simulated duration of a move.
 const MOVE_TIME: Duration = Duration::from_millis(20);
 
 /// One episode: a server, its victim, and hostile clients.
@@ -45,7 +45,7 @@ pub struct World {
 
 type Move = fn(&mut World, &mut Rng);
 
-/// Each move, and how often it is made.
+/// The moves, with their weights.
 const MOVES: [(usize, Move); 31] = [
     (5, World::connect),
     (10, World::log_on),
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// Makes the move that this number stands for.
+    /// Makes the move that this number encodes.
     pub fn make_move(&mut self, number: u64) {
         let mut rng = Rng::new(number);
         self.around.advance(MOVE_TIME);
@@ -130,7 +130,7 @@ impl World {
         self.look_at_replies();
     }
 
-    /// Asserts what holds at any time.
+    /// Asserts the invariants.
     pub fn check(&mut self) {
         for link in &mut self.links {
             link.poll(&self.around);
@@ -140,7 +140,7 @@ impl World {
         self.look_at_replies();
     }
 
-    /// The victim is back, and has all that it had.
+    /// Lets the victim return, and asserts that it has all its state.
     pub fn end(&mut self) {
         if self.victim.is_away() {
             self.victim_returns();
@@ -150,12 +150,12 @@ impl World {
         self.victim.unlock(&self.around);
     }
 
-    /// Frames that the server was handed.
+    /// Frames that the server received.
     pub fn messages(&self) -> u64 {
         self.around.frames()
     }
 
-    /// Asserts that no reply to a hostile client has the victim's secret.
+    /// Asserts that no response to a hostile client contains the victim's secret.
     fn look_at_replies(&mut self) {
         for link in &mut self.links {
             for Reply { header, bytes } in link.take_replies() {
@@ -176,7 +176,7 @@ impl World {
         (!self.links.is_empty()).then(|| rng.below(self.links.len()))
     }
 
-    /// Mostly one with a session: without one everything is refused alike.
+    /// Picks a link, mostly one with a session, because without one every request is refused alike.
     fn pick_to_ask(&self, rng: &mut Rng) -> Option<usize> {
         let with = if percent(rng, 90) { self.pick_with_session(rng) } else { None };
         with.or_else(|| self.pick_link(rng))
@@ -215,7 +215,7 @@ impl World {
         let dialect = pick(rng, &dialects);
         let mut offer = offer(rng, dialect);
         if percent(rng, 30) {
-            // As the victim's client.
+            // Claims the ClientGuid of the victim.
             offer = Offer { client_guid: CLIENT_GUID, ..self.victim.link.offer.clone() };
         }
         self.add_link(rng, user, offer);
@@ -275,7 +275,8 @@ impl World {
         }
     }
 
-    /// A request outside of a session is refused before its body is decoded: the client logs on.
+    /// Logs on as an honest client, because a request without a session is refused before its body
+    /// is decoded.
     fn log_on_honestly(&mut self, at: usize) {
         let link = &mut self.links[at];
         if link.log_on(&self.around, link.user, SessionId(0)) == Some(NtStatus::SUCCESS) {
@@ -298,7 +299,7 @@ impl World {
         self.note_renewal(&session, claim, status);
     }
 
-    /// A session keeps its account, or becomes nobody's.
+    /// Updates the expected user: a session keeps its account, or becomes anonymous.
     fn note_renewal(&mut self, session: &KnownSession, claim: Claim, status: Option<NtStatus>) {
         if status != Some(NtStatus::SUCCESS) {
             return self.counts.add("renewal refused");
@@ -309,7 +310,7 @@ impl World {
         self.counts.add(if is_same { "renewed" } else { "renewed by nobody" });
     }
 
-    /// The first half of some exchange; the second may be another's.
+    /// The first half of some exchange; the second half may belong to another.
     fn begin_logon(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_link(rng) else { return };
         let foreign = self.pick_with_session(rng).and_then(|of| self.links[of].session.clone());
@@ -329,7 +330,7 @@ impl World {
         self.links[at].begin_logon(&self.around, purpose, &protection, previous);
     }
 
-    /// The second half of an exchange, perhaps by another user and of another kind.
+    /// The second half of an exchange, perhaps with another user and purpose.
     fn end_logon(&mut self, rng: &mut Rng) {
         let halves: Vec<usize> =
             (0..self.links.len()).filter(|at| self.links[*at].half.is_some()).collect();
@@ -361,7 +362,7 @@ impl World {
         }
     }
 
-    /// A further channel of a session of one's own.
+    /// Binds a further channel to a session of the client.
     fn bind(&mut self, rng: &mut Rng) {
         let Some(of) = self.pick_with_session(rng) else { return };
         let Some(session) = self.links[of].session.clone() else { return };
@@ -384,7 +385,7 @@ impl World {
         }
     }
 
-    /// A client without the victim's key gets no challenge.
+    /// Tries to bind the victim's session; without its key the client gets no challenge.
     fn bind_victim(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_link(rng) else { return };
         let protection = match self.links[at].session.as_ref() {
@@ -412,7 +413,7 @@ impl World {
         }
     }
 
-    /// How a message is protected: mostly as an honest client does it.
+    /// The protection of a message, mostly that of an honest client.
     fn protection(&self, rng: &mut Rng, at: usize) -> Protection {
         let other = |rng: &mut Rng| {
             let other = self.pick_with_session(rng)?;
@@ -428,7 +429,7 @@ impl World {
         }
     }
 
-    /// The header of a hostile request: some fields are the victim's.
+    /// The header of a hostile request, with some fields of the victim.
     fn header(&mut self, rng: &mut Rng, at: usize, command: Command) -> Header {
         let (victims_tree, victims_session) = (self.victim.link.tree, self.victim.session().id);
         let mut header = self.links[at].header(command);
@@ -464,7 +465,7 @@ impl World {
         let (header, protection) =
             (self.header(rng, at, request.command), self.protection(rng, at));
         if let Some(open) = request.open.as_mut().filter(|_| header.flags.contains(Flags::DFS)) {
-            // The first two parts of the name are a server and a share. MS-SMB2 3.3.5.9.
+            // The first two components are a server and a share. MS-SMB2 3.3.5.9.
             open.name = "(by DFS)";
         }
         let reply = self.links[at].call(&self.around, header, &protection, |w| (request.body)(w));
@@ -503,7 +504,7 @@ impl World {
         }
     }
 
-    /// A client does not go on with what has ended.
+    /// Removes sessions and opens that have ended from the client's knowledge.
     fn note_refusal(&mut self, at: usize, header: &Header) {
         self.counts.add("requests refused");
         let link = &mut self.links[at];
@@ -526,7 +527,7 @@ impl World {
         opens.insert(0, open);
     }
 
-    /// Several requests in one frame.
+    /// Sends several requests in one frame.
     fn chain(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_to_ask(rng) else { return };
         let mut messages = Vec::new();
@@ -555,7 +556,7 @@ impl World {
         }
     }
 
-    /// A frame of the victim or another, as it was or as the next message.
+    /// Replays a frame of the victim or another client, unchanged or with the next message id.
     fn replay(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_to_ask(rng) else { return };
         if self.captured.is_empty() {
@@ -570,7 +571,7 @@ impl World {
         }
     }
 
-    /// Gives a message the next id, so that it is looked at.
+    /// Gives a message the next id, so that the server accepts it.
     fn number(&mut self, at: usize, frame: &mut [u8]) {
         if frame.len() >= Header::LENGTH && frame.starts_with(b"\xFESMB") {
             let id = self.links[at].next_id;
@@ -580,7 +581,7 @@ impl World {
         }
     }
 
-    /// A frame with random changes, signed again or not.
+    /// Sends a mutated frame, with a new signature or not.
     fn mutate(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_to_ask(rng) else { return };
         let request = self.any_request(rng, at);
@@ -594,7 +595,7 @@ impl World {
             self.number(at, &mut frame);
             if percent(rng, 80) {
                 frame[40..48].copy_from_slice(&header.session_id.0.to_le_bytes());
-                // A chain is signed message by message.
+                // Each message of a compound is signed separately.
                 frame[20..24].fill(0);
             }
             if let (true, Protection::Signed(key)) = (percent(rng, 80), self.links[at].protection())
@@ -607,7 +608,7 @@ impl World {
         self.counts.add(if sent.is_ok() { "mutated" } else { "mutated and refused" });
     }
 
-    /// Loses a connection, and comes back for what is durable.
+    /// Loses a connection, and reconnects its durable opens.
     fn return_for_own(&mut self, rng: &mut Rng) {
         let user = pick(rng, &[User::Mallory, User::Trudy]);
         let dialect = pick(rng, &[Dialect::Smb210, Dialect::Smb302, Dialect::Smb311]);
@@ -637,7 +638,7 @@ impl World {
         }
     }
 
-    /// Opens a file, or comes back for it, on a connection that is lost at once.
+    /// Opens or reconnects a file, on a connection that is lost at once.
     fn open_durable(
         &mut self,
         user: User,
@@ -668,7 +669,7 @@ impl World {
         self.links.iter_mut().for_each(|link| link.poll(&self.around));
     }
 
-    /// A message without a signature, or with a wrong one, on the victim's own connection.
+    /// Injects an unsigned or wrongly signed message into the victim's connection.
     fn put_into_victim(&mut self, rng: &mut Rng) {
         if self.victim.is_away() {
             return;
@@ -685,14 +686,15 @@ impl World {
         self.counts.add("put into the victim's connection");
     }
 
-    /// The protection of somebody without the victim's keys: with those of a neighbour, or none.
+    /// The protection of an attacker without the victim's keys: a neighbour's keys, or none.
     fn foreign_protection(&self, rng: &mut Rng) -> Protection {
         let seals = percent(rng, 50);
         let neighbours = self.victim.neighbours_protection(seals).filter(|_| percent(rng, 60));
         neighbours.unwrap_or_else(|| pick(rng, &[&Protection::Plain, &Protection::Forged]).clone())
     }
 
-    /// A renewal on the victim's own connection, or the second half of the victim's.
+    /// Injects a re-authentication into the victim's connection, or the second half of the victim's
+    /// own.
     fn put_setup_into_victim(&mut self, rng: &mut Rng) {
         if self.victim.is_away() {
             return;
@@ -758,7 +760,7 @@ impl World {
     }
 }
 
-/// An offer that a client of this dialect may make.
+/// A possible NEGOTIATE offer of a client of this dialect.
 fn offer(rng: &mut Rng, dialect: Dialect) -> Offer {
     const SIGNING: [&[u16]; 6] = [&[2, 1, 0], &[2], &[1], &[0], &[1, 2], &[]];
     const CIPHERS: [&[u16]; 5] = [&[2, 1, 4, 3], &[1], &[4], &[3], &[2]];

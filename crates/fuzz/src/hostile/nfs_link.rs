@@ -1,4 +1,5 @@
-//! One NFS connection: records in, records out, and what its client knows. RFC 8881.
+//! One NFS connection with its client: records in, records out, and the client's knowledge. RFC
+//! 8881.
 
 use super::link::WAITING_MAX;
 use super::surroundings::{Surroundings, User};
@@ -19,10 +20,10 @@ use wire::nfs::{ClientId, FileHandle, NfsStatus, OperationNumber, SessionId, Sta
 
 /// The program number of NFS. RFC 5531 13.
 const PROGRAM: u32 = 100_003;
-/// Bytes of a record's mark. RFC 5531 11.
+/// Size of a record mark. RFC 5531 11.
 const MARK_BYTES: usize = 4;
 
-/// Operations of a COMPOUND while it is written.
+/// Operations of a COMPOUND under construction.
 #[derive(Debug, Default)]
 pub struct OperationList {
     pub bytes: Vec<u8>,
@@ -30,7 +31,7 @@ pub struct OperationList {
 }
 
 impl OperationList {
-    /// Operations on the file of this handle.
+    /// Operations on the file with this handle.
     pub fn on(handle: FileHandle) -> Self {
         let mut list = Self::default();
         list.push(&Operation::PutFh(PutFhArgs { object: handle }));
@@ -71,17 +72,17 @@ impl NfsReply {
         Self { statuses, bytes }
     }
 
-    /// Whether all operations were carried out.
+    /// True if all operations succeeded.
     pub fn is_ok(&self) -> bool {
         self.last().is_some_and(|(_, status)| status.is_ok())
     }
 
-    /// The last operation that was begun, and its status.
+    /// The last executed operation, and its status.
     pub fn last(&self) -> Option<(OperationNumber, NfsStatus)> {
         self.statuses.last().copied()
     }
 
-    /// The last result that is of a kind.
+    /// The last result that `pick` selects.
     pub fn result<T>(&self, pick: impl for<'a> Fn(OperationResult<'a>) -> Option<T>) -> Option<T> {
         let mut results = CompoundResults::decode(&mut XdrReader::new(&self.bytes)).ok()?;
         let mut last = None;
@@ -93,32 +94,32 @@ impl NfsReply {
     }
 }
 
-/// See the module.
+/// One NFS connection with its client; see the module.
 pub struct NfsLink {
-    /// The user whose programs speak here.
+    /// The user of the client.
     pub user: User,
-    /// The user of the next call's credentials.
+    /// The uid of the next call's credentials.
     pub uid: u32,
-    /// The client's own name for itself.
+    /// Owner string of the client (`co_ownerid`).
     pub owner: Vec<u8>,
     pub client: ClientId,
     pub session: Option<SessionId>,
-    /// Of the session's only slot.
+    /// Sequence id of the session's only slot.
     pub sequence: u32,
-    /// State ids that the server gave to this client.
+    /// State ids that the server issued to this client.
     pub own: Vec<StateId>,
     /// Handles of files that this client opened.
     pub handles: Vec<FileHandle>,
-    /// The last record that was sent.
+    /// The last sent record.
     pub last_record: Vec<u8>,
     conn: Conn,
     jobs: Vec<Job>,
     reply: Option<Vec<u8>>,
-    /// Results of calls that were answered later.
+    /// Results of calls whose reply was delayed.
     late: Vec<Vec<u8>>,
 }
 
-/// An introduction: EXCHANGE_ID's arguments that decide which client record is meant.
+/// EXCHANGE_ID arguments that identify the client record.
 #[derive(Clone, Copy, Debug)]
 pub struct NfsIntroduction<'a> {
     pub owner: &'a [u8],
@@ -128,7 +129,7 @@ pub struct NfsIntroduction<'a> {
 
 impl NfsLink {
     pub fn connect(server: &Arc<Server>, user: User, number: u64) -> Self {
-        // The system of the victim's machine speaks for it; programs speak for hostile users.
+        // The victim's kernel uses a privileged port; hostile users' programs use others.
         let port = if user == User::Alice { 700 } else { 40_000 };
         let peer = Ipv4Addr::new(10, user as u8, 1, number as u8);
         let facts = ConnFacts {
@@ -154,7 +155,7 @@ impl NfsLink {
         }
     }
 
-    /// Introduces the client, and creates a session. False if the server refuses one of these.
+    /// Sends EXCHANGE_ID and CREATE_SESSION. False if the server refuses one of them.
     pub fn begin(&mut self, around: &Surroundings) -> bool {
         let owner = self.owner.clone();
         let introduction = NfsIntroduction { owner: &owner, life: 1, flags: 0 };
@@ -169,7 +170,7 @@ impl NfsLink {
         self.call(around, OperationList::default().with(&done)).is_some_and(|reply| reply.is_ok())
     }
 
-    /// The client id and the number of its next CREATE_SESSION.
+    /// EXCHANGE_ID; returns the client id and the sequence id for CREATE_SESSION.
     pub fn exchange_id(
         &mut self,
         around: &Surroundings,
@@ -188,7 +189,7 @@ impl NfsLink {
         Some((result.client_id, result.sequence_id))
     }
 
-    /// A session of a client, which this link goes on with if there is one.
+    /// CREATE_SESSION; the link uses the session, if there is one.
     pub fn create_session(
         &mut self,
         around: &Surroundings,
@@ -223,7 +224,7 @@ impl NfsLink {
         reply.last().map(|(_, status)| status)
     }
 
-    /// One operation outside of a session.
+    /// Sends one operation without a session.
     pub fn call_alone(
         &mut self,
         around: &Surroundings,
@@ -234,13 +235,13 @@ impl NfsLink {
         self.send(around, record)
     }
 
-    /// Operations in the link's session.
+    /// Sends operations in the link's session.
     pub fn call(&mut self, around: &Surroundings, list: OperationList) -> Option<NfsReply> {
         let record = self.in_session(&list)?;
         self.send(around, record)
     }
 
-    /// The record of operations behind the SEQUENCE that is due.
+    /// The record of operations after a valid SEQUENCE.
     pub fn in_session(&mut self, list: &OperationList) -> Option<Vec<u8>> {
         let session_id = self.session?;
         self.sequence += 1;
@@ -282,7 +283,7 @@ impl NfsLink {
         out
     }
 
-    /// Sends a record; gives its answer, if that is there at once.
+    /// Sends a record; returns the immediate reply, if any.
     pub fn send(&mut self, around: &Surroundings, record: Vec<u8>) -> Option<NfsReply> {
         around.count_frame();
         let (user, uid) = (self.user, self.uid);
@@ -297,7 +298,7 @@ impl NfsLink {
         Some(reply)
     }
 
-    /// Lets the server go on with what it can, and takes its answers.
+    /// Runs the server as far as possible, and receives its replies.
     pub fn poll(&mut self) {
         while let Some(job) = self.conn.poll_job() {
             self.jobs.push(job);
@@ -321,7 +322,7 @@ impl NfsLink {
         }
     }
 
-    /// Replies that were not the answer to the call just made.
+    /// Replies that were not immediate.
     pub fn take_late(&mut self) -> Vec<Vec<u8>> {
         self.late.extend(self.reply.take());
         std::mem::take(&mut self.late)

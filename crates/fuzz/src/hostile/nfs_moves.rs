@@ -1,9 +1,9 @@
-//! Moves of hostile NFS clients, and of the victim's meanwhile.
+//! Moves of hostile NFS clients, and of the victim in between.
 //!
-//! With AUTH_SYS a client's system vouches for its users; hostile clients claim their own users
-//! only, and the superuser, whom the share maps to nobody. They know the victim's owner string,
+//! With AUTH_SYS a client's kernel vouches for its users. Hostile clients claim only their own
+//! users, and the superuser, whom the share maps to nobody. They know the victim's owner string,
 //! client id, state ids and file handles. A session id is a secret of its client: without state
-//! protection it is all that the client proves itself by (RFC 8881 2.10.8.3).
+//! protection it is the client's only proof (RFC 8881 2.10.8.3).
 
 use super::link::{percent, pick};
 use super::moves::World;
@@ -20,9 +20,9 @@ use wire::nfs::{ClientId, NfsStatus, SessionId, StateId};
 
 /// NFS connections of hostile clients.
 const LINKS_MAX: usize = 4;
-/// State ids, and handles, that a client goes on with.
+/// State ids and handles that a client continues to use.
 const KNOWN_MAX: usize = 8;
-/// Bytes of a mutated record.
+/// Largest mutated record in bytes.
 const RECORD_BYTES_MAX: usize = 4096;
 
 fn push_latest<T>(list: &mut Vec<T>, new: Option<T>) {
@@ -32,13 +32,13 @@ fn push_latest<T>(list: &mut Vec<T>, new: Option<T>) {
     list.extend(new);
 }
 
-/// Whether the bytes have what only the victim may read.
+/// True if the bytes contain the victim's secret.
 fn leaks(bytes: &[u8]) -> bool {
     bytes.windows(SECRET.len()).any(|window| window == SECRET)
 }
 
 impl World {
-    /// A hostile client with a session of its own.
+    /// Connects a hostile client with its own session.
     pub(super) fn nfs_connect(&mut self, rng: &mut Rng) {
         let user = pick(rng, &User::HOSTILE);
         let number = self.next_connection();
@@ -66,7 +66,7 @@ impl World {
         Some(at)
     }
 
-    /// EXCHANGE_ID with the victim's own name for itself. RFC 8881 18.35.4.
+    /// EXCHANGE_ID with the victim's owner string. RFC 8881 18.35.4.
     pub(super) fn nfs_claim(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_nfs(rng) else { return };
         let (owner, victims) = (self.nfs_victim.link.owner.clone(), self.nfs_victim.link.client);
@@ -80,7 +80,7 @@ impl World {
         self.counts.add("NFS claim of the victim's name");
     }
 
-    /// The victim's client and its sessions are named by another principal.
+    /// Refers to the victim's client and sessions as another principal.
     pub(super) fn nfs_foreign_client(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_nfs(rng) else { return };
         let client_id = self.nfs_victim.link.client;
@@ -116,7 +116,7 @@ impl World {
         self.counts.add("NFS client of the victim refused");
     }
 
-    /// All but the random half of the victim's session id.
+    /// A guess of the victim's session id: everything but its random half.
     fn guess_session(&self, rng: &mut Rng) -> SessionId {
         let mut id = self.nfs_victim.link.session.map_or([0; 16], |id| id.0);
         id[..8].copy_from_slice(&rng.number().to_be_bytes());
@@ -135,7 +135,7 @@ impl World {
         self.look_at_nfs_reply(at, request.has_victims_id, &reply);
     }
 
-    /// The client's state ids; the last may have the number of one of the victim's.
+    /// The client's state ids; the last may carry a number of the victim's.
     fn with_borrowed_tag(&self, rng: &mut Rng, at: usize) -> Vec<StateId> {
         let mut own = self.nfs_links[at].own.clone();
         if let (Some(last), true) = (own.last_mut(), percent(rng, 20)) {
@@ -169,7 +169,7 @@ impl World {
         push_latest(&mut link.handles, handle);
     }
 
-    /// A record with random changes.
+    /// Sends a mutated record.
     pub(super) fn nfs_mutate(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_nfs(rng) else { return };
         let (victims, handles) = (self.nfs_victim.state_ids(), &self.nfs_victim.handles);
@@ -179,7 +179,7 @@ impl World {
         let link = &mut self.nfs_links[at];
         let (known, sequence) = (link.last_record.clone(), link.sequence);
         let Some(record) = link.in_session(&request.list) else { return };
-        // The credentials stay: a client vouches for its own users only.
+        // The credentials stay, because a client vouches for its own users only.
         let Some(head) = record.len().checked_sub(request.list.bytes.len()) else { return };
         let tail = known.get(head..).unwrap_or_default().to_vec();
         let changed = mutate(rng, &[request.list.bytes, tail], RECORD_BYTES_MAX);
@@ -191,7 +191,7 @@ impl World {
         self.counts.add("NFS mutated");
     }
 
-    /// A record of the victim without its session, or one of the client's own again.
+    /// Replays a record of the victim without its session, or one of the client's own.
     pub(super) fn nfs_replay(&mut self, rng: &mut Rng) {
         let Some(at) = self.pick_nfs(rng) else { return };
         let record = self.nfs_links[at].last_record.clone();
@@ -209,7 +209,7 @@ impl World {
         }
     }
 
-    /// Asserts that no late reply to a hostile NFS client has the victim's secret.
+    /// Asserts that no delayed reply to a hostile NFS client contains the victim's secret.
     pub(super) fn look_at_late_replies(&mut self) {
         for link in &mut self.nfs_links {
             link.poll();

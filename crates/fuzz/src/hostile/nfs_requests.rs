@@ -1,5 +1,4 @@
-//! Operations that hostile NFS clients send: well-formed, about their own things and the
-//! victim's.
+//! Well-formed operations of hostile NFS clients, on their own and on the victim's objects.
 
 use super::link::{percent, pick};
 use super::nfs_link::OperationList;
@@ -19,7 +18,7 @@ use wire::nfs::{
     Bitmap4, ClientId, FileHandle, LockType, NfsTime, StableHow, StateId, StateOwner, Verifier,
 };
 
-/// Names of files of the victim, of hostile clients and of nobody.
+/// File names of the victim, of hostile clients, and of absent files.
 const NAMES: [&[u8]; 11] = [
     b"v", b"kept", b"private", b"pub", b"noted", b"shared", b"mine0", b"mine1", b"nfs0", b"nfs1",
     b"folder",
@@ -28,7 +27,7 @@ const NAMES: [&[u8]; 11] = [
 /// Names of files that hostile NFS clients create.
 const OWN_NAMES: [&[u8]; 4] = [b"nfs0", b"nfs1", b"nfs2", b"nfs3"];
 
-/// The victim's state and files, and the client's own.
+/// State and files of the victim, and of the client itself.
 pub struct NfsAims<'a> {
     pub own: &'a [StateId],
     pub victims: &'a [StateId],
@@ -36,14 +35,14 @@ pub struct NfsAims<'a> {
     pub victims_client: ClientId,
 }
 
-/// Operations, and whether the server must know whose state id is in them.
+/// Operations, and the flag whether they carry a state id that the server must check.
 pub struct NfsRequest {
     pub list: OperationList,
     pub has_victims_id: bool,
 }
 
 impl NfsAims<'_> {
-    /// A state id, and whether it is the victim's.
+    /// A state id; true if it is the victim's.
     fn state_id(&self, rng: &mut Rng) -> (StateId, bool) {
         match rng.below(12) {
             0..=3 => (pick(rng, self.victims), true),
@@ -89,7 +88,7 @@ impl NfsAims<'_> {
         NfsRequest { list, has_victims_id }
     }
 
-    /// What an honest client might send: a file in the root is created or opened.
+    /// An operation of an honest client: creates or opens a file in the root.
     fn open_own(&self, rng: &mut Rng) -> NfsRequest {
         let mut list = OperationList::on(self.handles[0]);
         let mode = Some(pick(rng, &[0o600, 0o644]));
@@ -108,7 +107,7 @@ impl NfsAims<'_> {
 
     fn open(&self, rng: &mut Rng, list: &mut OperationList) {
         if percent(rng, 50) {
-            // A file of its own, in the root.
+            // A file of the client's own, in the root.
             let handle = self.handles[0];
             *list = OperationList::on(handle);
         }
@@ -156,7 +155,7 @@ impl NfsAims<'_> {
         has_victims
     }
 
-    /// From the victim's files and to them.
+    /// A copy from or to the victim's files.
     fn copy(&self, rng: &mut Rng, list: &mut OperationList) -> bool {
         let ((source_state_id, is_source), (destination_state_id, is_destination)) =
             (self.state_id(rng), self.state_id(rng));
@@ -274,7 +273,7 @@ impl NfsAims<'_> {
     }
 }
 
-/// SETATTR and the operations on extended attributes.
+/// SETATTR and the extended attribute operations.
 fn set_attributes(rng: &mut Rng, state_id: StateId, list: &mut OperationList) {
     let (name, value) = (&b"user.hostile"[..], &b"value"[..]);
     let owner = pick(rng, &[User::Alice, User::Mallory, User::Trudy]).uid().to_string();

@@ -1,4 +1,4 @@
-//! The victim as an NFS client: its opens, its lock and its session stay as they are.
+//! The victim as an NFS client: its opens, its lock and its session must stay unchanged.
 
 use super::nfs_link::{NfsIntroduction, NfsLink, OperationList};
 use super::surroundings::{Surroundings, User};
@@ -18,10 +18,10 @@ use wire::nfs::{
 
 /// The name of the share in the server's root.
 pub const EXPORT: &[u8] = b"data";
-/// The victim's place in its list of files: its own, and one that others may read.
+/// Indexes into the victim's list of files: its private file, and one that others may read.
 const KEPT: usize = 4;
 const NOTED: usize = 5;
-/// Paths of which hostile clients know the handles.
+/// Paths whose handles hostile clients know.
 const PATHS: [&[&[u8]]; 7] = [
     &[],
     &[b"v"],
@@ -31,20 +31,20 @@ const PATHS: [&[&[u8]]; 7] = [
     &[b"pub", b"noted"],
     &[b"pub", b"shared"],
 ];
-/// The place of a file's path in [`PATHS`].
+/// Index of a file's path in [`PATHS`].
 const KEPT_PATH: usize = 2;
 const NOTED_PATH: usize = 5;
-/// A second lock owner of the victim: it meets the lock of the first.
+/// A second lock owner of the victim, which conflicts with the first one's lock.
 const OTHER_OWNER: &[u8] = b"other";
 
-/// See the module.
+/// The victim as an NFS client; see the module.
 pub struct NfsVictim {
     pub link: NfsLink,
-    /// Of [`PATHS`].
+    /// Handles of [`PATHS`].
     pub handles: Vec<FileHandle>,
-    /// The open of its own file.
+    /// The open of its private file.
     pub kept: StateId,
-    /// The open of the file that others may read, and the lock in it.
+    /// The open of the file that others may read, and the lock on it.
     pub noted: StateId,
     pub lock: StateId,
     writes: u8,
@@ -54,7 +54,7 @@ fn owner(owner: &'static [u8]) -> StateOwner<'static> {
     StateOwner { client_id: ClientId(0), owner: Opaque(owner) }
 }
 
-/// Operations that lead to a path of the share.
+/// Operations that look up a path of the share.
 fn walk(path: &[&[u8]]) -> OperationList {
     let mut list = OperationList::default().with(&Operation::PutRootFh);
     for name in std::iter::once(&EXPORT).chain(path) {
@@ -63,7 +63,7 @@ fn walk(path: &[&[u8]]) -> OperationList {
     list
 }
 
-/// OPEN of a file that is there, to read and write it.
+/// OPEN of an existing file for reading and writing.
 fn open(name: &[u8]) -> Operation<'_> {
     Operation::Open(OpenArgs {
         sequence_id: 0,
@@ -76,7 +76,7 @@ fn open(name: &[u8]) -> Operation<'_> {
 }
 
 impl NfsVictim {
-    /// The victim's system mounts the share; the victim opens files and locks a part of one.
+    /// The victim's kernel mounts the share; the victim opens files and locks a range.
     pub fn arrive(server: &Arc<Server>, around: &Surroundings) -> Self {
         let mut link = NfsLink::connect(server, User::Alice, 0);
         assert!(link.begin(around), "the victim mounts the share");
@@ -176,7 +176,7 @@ impl NfsVictim {
         victim.expect_bytes(KEPT, at, &data);
     }
 
-    /// Its system introduces itself anew, as it does when a connection is lost.
+    /// Repeats EXCHANGE_ID, as after a lost connection.
     pub fn introduce_again(&mut self, around: &Surroundings) {
         let owner = self.link.owner.clone();
         let introduction = NfsIntroduction { owner: &owner, life: 1, flags: 0 };
@@ -184,7 +184,7 @@ impl NfsVictim {
         assert_eq!(known.map(|(client, _)| client), Some(self.link.client), "the victim is known");
     }
 
-    /// What must hold, whatever others have done.
+    /// Asserts the invariants.
     pub fn check(&mut self, around: &Surroundings, server: &Server, victim: &Victim) {
         let clients = server.snapshot().clients;
         let client = clients.iter().find(|client| client.id == self.link.client.0);

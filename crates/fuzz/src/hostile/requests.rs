@@ -1,4 +1,4 @@
-//! Requests that hostile clients send: well-formed, about their own things and the victim's.
+//! Well-formed requests of hostile clients, on their own and on the victim's objects.
 
 use super::link::{KnownOpen, percent, pick};
 use super::surroundings::User;
@@ -16,7 +16,7 @@ use wire::smb::{
     fsctl, put_context,
 };
 
-/// Names that opens are asked for by. All that begin with `v` are the victim's alone.
+/// Names for CREATE. Names beginning with `v` are the victim's alone.
 pub const NAMES: [&str; 19] = [
     "",
     "v",
@@ -81,7 +81,7 @@ const CODES: [u32; 22] = [
     fsctl::DFS_GET_REFERRALS,
 ];
 
-/// FileBasicInformation and others that SET_INFO takes. MS-FSCC 2.4.
+/// FileBasicInformation and other classes of SET_INFO. MS-FSCC 2.4.
 const CLASSES: [u8; 11] = [4, 10, 11, 13, 15, 19, 20, 40, 64, 65, 72];
 
 /// Appends a request's body.
@@ -91,7 +91,7 @@ pub type Body = Box<dyn Fn(&mut Writer<'_>)>;
 pub struct Request {
     pub command: Command,
     pub body: Body,
-    /// Of a CREATE: what its client will know of the open.
+    /// For a CREATE: the client's knowledge of the resulting open.
     pub open: Option<KnownOpen>,
 }
 
@@ -101,12 +101,12 @@ impl Request {
     }
 }
 
-/// The opens that a request may name.
+/// The opens that a request may refer to.
 pub struct Aims<'a> {
     pub user: User,
     /// The client's own opens.
     pub own: &'a [KnownOpen],
-    /// The victim's.
+    /// The victim's opens.
     pub victim: &'a [FileId],
 }
 
@@ -117,7 +117,7 @@ impl Aims<'_> {
             0..=2 => pick(rng, self.victim),
             3 => FileId::RELATED,
             4 => FileId { persistent: rng.below(64) as u64, volatile: rng.below(64) as u64 },
-            // Half of the victim's id.
+            // Half of the victim's FileId.
             5 => FileId { persistent: pick(rng, self.victim).persistent, ..FileId::default() },
             _ => own(rng).unwrap_or(FileId::RELATED),
         }
@@ -138,7 +138,7 @@ fn guid(rng: &mut Rng) -> [u8; 16] {
     }
 }
 
-/// Any request.
+/// A random request.
 pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     let file_id = aims.file_id(rng);
     if aims.own.is_empty() && percent(rng, 60) {
@@ -168,7 +168,7 @@ pub fn any(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     }
 }
 
-/// A CREATE, perhaps with contexts that name what is the victim's.
+/// A CREATE, perhaps with contexts that refer to the victim's opens.
 pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     let name = pick(rng, &NAMES);
     let mut open = KnownOpen {
@@ -185,7 +185,7 @@ pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
         open.is_durable = old.is_none();
         put_durability(&mut contexts, open.create_guid, old);
         if old.is_some() {
-            // The request's name does not count.
+            // A reconnect ignores the name.
             open.name = "(the old one's)";
         }
     }
@@ -205,7 +205,7 @@ pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     if percent(rng, 15) {
         let mode = pick(rng, &[0o777u32, 0o6777, 0o600]);
         put_context(&mut contexts, &POSIX_EXTENSIONS, &mode.to_le_bytes());
-        // A name like others: it has no separators.
+        // A name without separators.
         open.name = "(in the root)";
     }
     for plain in [b"MxAc", b"QFid"] {
@@ -233,8 +233,7 @@ pub fn create(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     Request { command: Command::CREATE, body: Box::new(body), open: Some(open) }
 }
 
-/// A CREATE that an honest client might send, of a file that others have no rights to or that is
-/// for all to read.
+/// A CREATE of an honest client, of a private file or of one that all may read.
 fn create_own(rng: &mut Rng, user: User) -> Request {
     let own = match user {
         User::Mallory => ["mine0", "mine1"],
@@ -274,7 +273,7 @@ fn create_own(rng: &mut Rng, user: User) -> Request {
     Request { command: Command::CREATE, body: Box::new(body), open: Some(open) }
 }
 
-/// A CREATE of one's own, which outlives its connection.
+/// A durable CREATE of the client's own file.
 pub fn create_durable(open: &KnownOpen, old: Option<FileId>) -> Request {
     let mut contexts = Vec::new();
     put_durability(&mut contexts, open.create_guid, old);
@@ -301,7 +300,7 @@ pub fn create_durable(open: &KnownOpen, old: Option<FileId>) -> Request {
     Request { command: Command::CREATE, body: Box::new(body), open: Some(open.clone()) }
 }
 
-/// Gives everything to everyone, and the file to somebody.
+/// A descriptor that grants everyone all access, and changes the owner.
 fn descriptor(rng: &mut Rng) -> Vec<u8> {
     let user = pick(rng, &[User::Alice, User::Mallory, User::Trudy]);
     let everyone = Ace::allow(Sid::everyone(), Access(0x1F_01FF));
@@ -362,7 +361,7 @@ fn ioctl(rng: &mut Rng, aims: &Aims<'_>) -> Request {
     let number = |value: u64| value.to_le_bytes();
     let input = match code {
         fsctl::SRV_COPYCHUNK | fsctl::SRV_COPYCHUNK_WRITE => {
-            // A resume key, as it is made of the other open's id; one chunk.
+            // A resume key made of the other open's id, and one chunk.
             let chunk = [number(0), number(rng.below(64) as u64), number(256)].concat();
             [&id[..], &[0; 8], &[1, 0, 0, 0, 0, 0, 0, 0], &chunk].concat()
         }

@@ -1,4 +1,4 @@
-//! The process around the server of one episode: accounts, time, random numbers.
+//! The simulated process around the servers of one episode: accounts, time, random numbers.
 
 use super::nfs_victim::EXPORT;
 use crate::mutate::Rng;
@@ -17,10 +17,10 @@ use vfs::{Identity, Timestamp};
 use wire::ntlm::NtHash;
 use wire::smb::Dialect;
 
-/// Bytes that all files of an episode may have.
+/// Capacity for all files of an episode, in bytes.
 const CAPACITY_BYTES: u64 = 8 * 1024 * 1024;
 
-/// The victim is heard of more often: its NFS client does not expire.
+/// Longer than the victim's silence, so that its NFS client does not expire.
 const NFS_LEASE: Duration = Duration::from_secs(90);
 
 /// The accounts of an episode, and clients without one.
@@ -32,14 +32,14 @@ pub enum User {
     Mallory,
     /// Hostile.
     Trudy,
-    /// A name that no account has: a guest where the server lets guests in.
+    /// An unknown name: becomes a guest if the server permits guests.
     Stranger,
-    /// A client that shows neither name nor password.
+    /// A client without name and password.
     Anonymous,
 }
 
 impl User {
-    /// The users that do the victim harm if they can.
+    /// The hostile users.
     pub const HOSTILE: [Self; 4] = [Self::Mallory, Self::Trudy, Self::Stranger, Self::Anonymous];
 
     pub fn name(self) -> &'static str {
@@ -76,7 +76,7 @@ static HASHES: LazyLock<Vec<NtHash>> = LazyLock::new(|| {
     passwords.iter().map(|password| NtHash::of_password(password)).collect()
 });
 
-/// Messages of a failing episode. It records nothing while a failure is searched for.
+/// Messages of a failing episode. The journal is off while the search for failures runs.
 #[derive(Debug, Default)]
 pub struct Journal(Option<Mutex<Vec<String>>>);
 
@@ -99,7 +99,7 @@ impl Journal {
     }
 }
 
-/// The process. Its clock moves only by [`Surroundings::advance`].
+/// The simulated process. Its clock moves only by [`Surroundings::advance`].
 pub struct Surroundings {
     random: Mutex<Rng>,
     begun: Instant,
@@ -119,7 +119,7 @@ impl Surroundings {
         self.nanos.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The server is handed a frame.
+    /// Counts a frame that the server received.
     pub fn count_frame(&self) {
         self.frames.fetch_add(1, Ordering::Relaxed);
     }
@@ -197,15 +197,15 @@ pub struct Settings {
     pub encryption: Encryption,
 }
 
-/// Both servers of an episode, and the files that they serve.
+/// The servers of an episode, and their files.
 pub struct Served {
     pub server: Arc<Server>,
     pub nfs: Arc<nfs::Server>,
     pub vfs: Arc<MemoryVfs>,
 }
 
-/// A server whose share `data` lets guests in, and whose share `home` is the victim's alone. NFS
-/// clients reach `data`, from any port.
+/// A server with the share `data`, which permits guests, and the share `home` for the victim alone.
+/// NFS clients reach `data` from any port.
 pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> Served {
     let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
     let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));

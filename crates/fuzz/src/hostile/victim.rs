@@ -1,4 +1,4 @@
-//! The victim: an honest client whose files, opens and session nobody else may change.
+//! The victim: an honest client whose files, opens and session no other user may change.
 
 use super::link::{KnownOpen, KnownSession, Link, Offer, Protection, Reply};
 use super::logon::{Claim, Purpose};
@@ -22,18 +22,18 @@ use wire::smb::{
     ReadRequest, SessionId, WriteRequest, put_context,
 };
 
-/// Begins what only the victim may read.
+/// Prefix of the data that only the victim may read.
 pub const SECRET: &[u8; 32] = b"only the victim may read this...";
 /// Bytes of each of the victim's files.
 pub const FILE_BYTES: usize = 512;
 /// The range that the victim locks in each of its files.
 pub const LOCKED: Range<usize> = 200..300;
-/// The victim writes behind its secret.
+/// The victim writes after its secret.
 pub const WRITES_FROM: usize = 128;
-/// The victim is back before its durable opens end, which is after a minute.
+/// Longest absence of the victim, below the timeout of its durable opens, which is a minute.
 pub const AWAY_MAX: Duration = Duration::from_secs(25);
 
-/// The GUID of the victim's client; hostile clients claim it, too.
+/// ClientGuid of the victim; hostile clients claim it as well.
 pub const CLIENT_GUID: [u8; 16] = [0xA1; 16];
 pub const CREATE_GUID: [u8; 16] = [0xA2; 16];
 pub const LEASE_KEY: [u8; 16] = [0xA3; 16];
@@ -53,12 +53,12 @@ const TREE: [(&str, FileKind, u32); 7] = [
     // Open over NFS.
     ("v/kept", FileKind::File, 0o600),
     ("pub/noted", FileKind::File, 0o644),
-    // Cached by the victim until others open it.
+    // Cached by the victim until another client opens it.
     ("pub/cached", FileKind::File, 0o644),
 ];
 
-/// The state of a file that hostile clients may not change. Reading changes its times; by POSIX a
-/// user who sees a file may link it into a directory of their own, which changes its link count.
+/// The state of a file that hostile clients may not change. Reads change its times. POSIX lets a
+/// user link a visible file into their own directory, which changes its link count.
 #[derive(Clone, PartialEq, Eq)]
 struct Facts {
     key: FileKey,
@@ -120,33 +120,33 @@ impl Facts {
     }
 }
 
-/// See the module.
+/// The victim; see the module.
 pub struct Victim {
     pub link: Link,
-    /// A further channel.
+    /// Its second channel, if any.
     pub second: Option<Link>,
     pub private: KnownOpen,
     pub shared: Option<FileId>,
     /// The open of a file that the victim caches under an oplock or a lease.
     pub cached: Option<FileId>,
-    /// Its oplock level.
+    /// Level of that oplock.
     oplock: u8,
     /// Acknowledgments that the victim owes.
     owed: Vec<OplockBreakAck>,
-    /// The last one that it sent.
+    /// The last acknowledgment that it sent.
     acknowledged: Option<OplockBreakAck>,
-    /// A session of another user on the same connection.
+    /// Another user's session on the same connection.
     neighbour: Option<KnownSession>,
-    /// Since when the connection is lost.
+    /// Time of its connection loss.
     pub away_since: Option<Duration>,
     facts: Vec<Facts>,
     writes: u8,
 }
 
-/// Makes the victim's files.
+/// Creates the victim's files.
 pub fn create_tree(vfs: &MemoryVfs) {
     let root = vfs.open(Actor::SUPERUSER, &RelPath::root(), OpenHow::looking(Wait::Allowed));
-    // As `/tmp`: all may add names, and only owners may rename or remove theirs.
+    // Like `/tmp`: everyone may add names, but only owners may rename or remove theirs.
     let changes = AttributeChanges { mode: Some(0o1777), ..AttributeChanges::default() };
     root.unwrap().node.set_attributes(Actor::SUPERUSER, &changes).unwrap();
     let alice = User::Alice.identity();
@@ -157,7 +157,7 @@ pub fn create_tree(vfs: &MemoryVfs) {
         if kind == FileKind::File {
             let mut bytes = SECRET.to_vec();
             bytes.resize(FILE_BYTES, b'.');
-            // A file that all may read holds no secret.
+            // A file that all may read contains no secret.
             if mode & 0o004 != 0 {
                 bytes[..SECRET.len()].fill(b'-');
             }
@@ -167,7 +167,7 @@ pub fn create_tree(vfs: &MemoryVfs) {
 }
 
 impl Victim {
-    /// The victim logs on, opens its files and locks parts of them.
+    /// The victim logs on, opens its files and locks ranges of them.
     pub fn arrive(
         server: &Arc<Server>,
         around: &Surroundings,
@@ -215,12 +215,12 @@ impl Victim {
         self.link.session.as_ref().expect("the victim is always logged on")
     }
 
-    /// The bytes that a file must have, by its place in the list.
+    /// The expected bytes of a file, by its index.
     pub fn bytes(&self, file: usize) -> &[u8] {
         &self.facts[file].bytes
     }
 
-    /// The victim itself has written bytes.
+    /// Records a write of the victim itself.
     pub fn expect_bytes(&mut self, file: usize, at: usize, data: &[u8]) {
         self.facts[file].bytes[at..at + data.len()].copy_from_slice(data);
     }
@@ -229,7 +229,7 @@ impl Victim {
         self.away_since.is_some()
     }
 
-    /// A message of the victim, which is answered at once.
+    /// Sends a message of the victim, which gets an immediate response.
     fn call(
         &mut self,
         around: &Surroundings,
@@ -239,7 +239,7 @@ impl Victim {
         call(&mut self.link, around, command, body)
     }
 
-    /// Opens the file that is its own, or comes back for it.
+    /// Opens its private file, or reconnects it.
     fn open_private(&mut self, around: &Surroundings, old: Option<FileId>) -> Option<FileId> {
         let (mut units, mut contexts) = (Vec::new(), Vec::new());
         put_utf16(&mut units, PRIVATE);
@@ -256,7 +256,7 @@ impl Victim {
         (reply.header.status == NtStatus::SUCCESS).then(|| file_id(&reply))
     }
 
-    /// Another's open may be in the way of this one, or its oplock: the victim does without then.
+    /// Opens a shared file; another client's open or oplock may prevent that.
     fn open_shared(&mut self, around: &Surroundings) {
         let mut units = Vec::new();
         put_utf16(&mut units, SHARED);
@@ -303,7 +303,7 @@ impl Victim {
                 let bytes = read(link, around, file, range.clone());
                 assert_eq!(bytes, expected, "the victim reads its own bytes");
             }
-            // Others wait for the lock: were it given up for a moment, it would be theirs.
+            // Other clients wait for the lock, and would get it if it were released for a moment.
             let flags = LockElement::EXCLUSIVE | LockElement::FAIL_IMMEDIATELY;
             let again = self.lock(around, file, flags);
             assert_eq!(again, NtStatus::LOCK_NOT_GRANTED, "the victim's range is locked");
@@ -311,7 +311,7 @@ impl Victim {
         self.check_notices(around);
     }
 
-    /// The locks are the victim's own.
+    /// Unlocks the victim's own locks.
     pub fn unlock(&mut self, around: &Surroundings) {
         for file in [Some(self.private.file_id), self.shared.take()].into_iter().flatten() {
             let unlocked = self.lock(around, file, LockElement::UNLOCK);
@@ -319,8 +319,8 @@ impl Victim {
         }
     }
 
-    /// Acknowledges what others wait for, which nobody else has done meanwhile. Without that it opens
-    /// the file anew, to cache it. True for an acknowledgment.
+    /// Acknowledges a break that others wait for, which no other client may have done. Without one
+    /// it reopens the file, to cache it. True for an acknowledgment.
     pub fn acknowledge(&mut self, around: &Surroundings, by_oplock: bool) -> bool {
         if self.is_away() {
             return false;
@@ -366,8 +366,9 @@ impl Victim {
         self.cached = opened.map(|reply| file_id(&reply));
     }
 
-    /// Asserts that no break of the victim's lease came: nobody else may open its private file.
-    /// Breaks of hostile clients' leases reach it if they claim its client GUID. MS-SMB2 3.3.4.7.
+    /// Asserts that the victim's lease was never broken, because no other client may open its
+    /// private file. Breaks of hostile clients' leases reach the victim if they claim its
+    /// ClientGuid. MS-SMB2 3.3.4.7.
     fn check_notices(&mut self, around: &Surroundings) {
         let links = [Some(&mut self.link), self.second.as_mut()];
         let replies = links.into_iter().flatten().flat_map(|link| {
@@ -381,7 +382,7 @@ impl Victim {
             let is_own = bytes.windows(LEASE_KEY.len()).any(|window| window == LEASE_KEY);
             assert!(!is_own, "the lease was broken");
             let owed = acknowledgment(&bytes[Header::LENGTH..], &mut self.oplock);
-            // A notice may come again, by another channel.
+            // A notification may be repeated on another channel.
             let is_new = |owed: &OplockBreakAck| {
                 !self.owed.contains(owed) && self.acknowledged != Some(*owed)
             };
@@ -408,7 +409,7 @@ impl Victim {
         self.expect_bytes(1, at, &data);
     }
 
-    /// The first half of a renewal; others may try to come in between.
+    /// The first half of a re-authentication, which others may try to disturb.
     pub fn begin_renewal(&mut self, around: &Surroundings) {
         if self.is_away() || self.link.half.is_some() {
             return;
@@ -419,7 +420,7 @@ impl Victim {
         assert_eq!(status, Some(NtStatus::MORE_PROCESSING_REQUIRED), "the victim's renewal");
     }
 
-    /// True if there was a renewal to end.
+    /// Completes a re-authentication; false if none was begun.
     pub fn end_renewal(&mut self, around: &Surroundings) -> bool {
         if self.is_away() || self.link.half.is_none() {
             return false;
@@ -430,7 +431,7 @@ impl Victim {
         true
     }
 
-    /// Gets a further channel, or gives it up; true for the former. Somebody without a key puts a
+    /// Binds or drops a second channel; true for a binding. An attacker without a key injects a
     /// message into the exchange.
     pub fn bind(
         &mut self,
@@ -460,7 +461,7 @@ impl Victim {
         true
     }
 
-    /// The network loses its connections.
+    /// Cuts the victim's connections.
     pub fn leave(&mut self, around: &Surroundings) {
         if !self.is_away() {
             (self.second, self.neighbour, self.cached) = (None, None, None);
@@ -472,7 +473,7 @@ impl Victim {
         }
     }
 
-    /// Comes back, and finds what it had open.
+    /// Reconnects, and asserts that all opens are there.
     pub fn come_back(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) {
         let offer = self.link.offer.clone();
         let previous = self.session().id;
@@ -500,7 +501,7 @@ impl Victim {
         true
     }
 
-    /// The keys of the neighbour's session, sealing or signing.
+    /// The neighbour's session keys, for encryption or signing.
     pub fn neighbours_protection(&self, seals: bool) -> Option<Protection> {
         let neighbour = self.neighbour.as_ref()?;
         Some(match &neighbour.seals {
@@ -509,7 +510,7 @@ impl Victim {
         })
     }
 
-    /// Somebody without a key puts a SESSION_SETUP into the victim's connection.
+    /// An attacker without a key injects a SESSION_SETUP into the victim's connection.
     pub fn receive_foreign_setup(
         &mut self,
         around: &Surroundings,
@@ -525,7 +526,7 @@ impl Victim {
         assert!(is_refused, "the victim's session is renewed without its key: {status:?}");
     }
 
-    /// Somebody on the network puts a message into the victim's connection, and has no key.
+    /// An attacker without a key injects a message into the victim's connection.
     pub fn receive_foreign(
         &mut self,
         around: &Surroundings,
@@ -541,8 +542,8 @@ impl Victim {
     }
 }
 
-/// The acknowledgment of a notice, if that asks for one: for level II none is due. MS-SMB2 2.2.23,
-/// 2.2.24, 3.3.4.6.
+/// The acknowledgment of a break notification, if it needs one; level II needs none. MS-SMB2
+/// 2.2.23, 2.2.24, 3.3.4.6.
 fn acknowledgment(notice: &[u8], oplock: &mut u8) -> Option<OplockBreakAck> {
     const ASKED: u8 = 1;
     const LEVEL_II: u8 = 1;
@@ -557,7 +558,7 @@ fn acknowledgment(notice: &[u8], oplock: &mut u8) -> Option<OplockBreakAck> {
     is_asked.then_some(OplockBreakAck::Lease { key: LEASED_KEY, state })
 }
 
-/// Whether an exchange of SESSION_SETUPs ends by this status.
+/// True if this status ends an exchange of SESSION_SETUPs.
 fn refuses(status: NtStatus) -> bool {
     status.is_error() && status != NtStatus::MORE_PROCESSING_REQUIRED
 }
@@ -587,13 +588,13 @@ fn read(link: &mut Link, around: &Surroundings, file_id: FileId, range: Range<us
     reply.bytes[at..].to_vec()
 }
 
-/// Of a CREATE that succeeded.
+/// FileId of a successful CREATE.
 pub fn file_id(reply: &Reply) -> FileId {
     let mut r = wire::codec::Reader::new(&reply.bytes[Header::LENGTH + 64..]);
     FileId::decode(&mut r).unwrap()
 }
 
-/// To read and write what is there, and to let others do so.
+/// Opens an existing file for reading and writing, with full sharing.
 fn open(name: &[u8]) -> CreateRequest<'_> {
     CreateRequest {
         oplock: 0,
@@ -608,7 +609,7 @@ fn open(name: &[u8]) -> CreateRequest<'_> {
     }
 }
 
-/// Asks for an open that outlives its connection, or comes back for `old`.
+/// Adds a durable request, or a reconnect of `old`.
 pub fn put_durability(contexts: &mut Vec<u8>, guid: Option<[u8; 16]>, old: Option<FileId>) {
     let mut data = Vec::new();
     let mut w = Writer::new(&mut data);

@@ -1,4 +1,4 @@
-//! What a server sends to our client.
+//! Responses of a server to the client of this project.
 
 use client::{Body, Conn, Established, Logon, Options, Outbox, Request, SetUp, Step, Taken};
 use wire::codec::{Reader, Writer};
@@ -29,8 +29,8 @@ fn logon() -> Logon {
     Logon { credentials, ticket: None, secrets, salt: [4; 32], binds: None }
 }
 
-/// Frames of a set-up, each behind its length in two bytes. No server that does
-/// not know the password gets further than to make us its guest.
+/// Frames of a session set-up, each after its length in two bytes. A server without the password
+/// can at most make the client a guest.
 pub fn set_up_replies(mut input: &[u8]) {
     let Ok((mut set_up, _)) = SetUp::new(&options(), logon()) else { return };
     while let Some((length, rest)) = input.split_first_chunk::<2>() {
@@ -63,7 +63,7 @@ fn reply(request: &[u8], status: NtStatus, put: impl FnOnce(&mut Writer<'_>)) ->
     out
 }
 
-/// A guest of SMB 2.1: nothing is signed, so all of it can be made up.
+/// A guest on SMB 2.1: no message is signed, so a server can forge everything.
 fn guest() -> Conn {
     let facts = TargetFacts { name: "SRV".into(), domain: "WG".into() };
     let mut acceptor = ntlm::Acceptor::new(facts, [3; 8], FileTime(4));
@@ -98,8 +98,8 @@ fn guest() -> Conn {
     conn
 }
 
-/// Frames, each behind its length in two bytes, to a client that has asked for
-/// a few things; and what is read of them.
+/// Frames, each after its length in two bytes, for a client with a few requests in flight; and the
+/// decoding of them.
 pub fn server_replies(mut input: &[u8]) {
     let mut conn = guest();
     let file_id = FileId::default();
@@ -141,7 +141,7 @@ pub fn server_replies(mut input: &[u8]) {
     assert_eq!(conn.outstanding().0, 4 - answered);
 }
 
-/// Reads a message as each thing that it may be.
+/// Decodes a message as each of its possible types.
 fn decode(message: &[u8], command: Command) {
     let r = || {
         let mut r = Reader::new(message);

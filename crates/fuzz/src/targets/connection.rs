@@ -1,9 +1,7 @@
-//! A whole connection: frames in, jobs polled, replies looked at; before anyone
-//! has logged on, and after.
+//! A whole connection: frames in, jobs polled, responses checked; before a logon and after.
 //!
-//! An input is a row of frames, each behind two bytes: its length, and three
-//! flags that leave fields as they are which else would stop nearly every
-//! mutated frame at the door (see [`repair`]).
+//! An input is a sequence of frames, each after two bytes: its length, and three flags. The flags
+//! leave fields unrepaired that would stop nearly every mutated frame (see [`repair`]).
 
 mod repair;
 mod rig;
@@ -13,22 +11,22 @@ use rig::{Place, Rig};
 use smb::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_BEFORE_LOGIN};
 use wire::smb::Dialect;
 
-/// Room for the connection and its server themselves.
+/// Memory of the connection and its server themselves.
 const BASE_BYTES: usize = 256 * 1024;
 
-/// Before the logon a frame may have [`FRAME_BYTES_MAX_BEFORE_LOGIN`], which is
-/// kept in parts: a token, a message that a hash is over.
+/// Before the logon a frame may have [`FRAME_BYTES_MAX_BEFORE_LOGIN`] bytes, parts of which are
+/// retained: a token, and a message for the preauthentication hash.
 pub fn bytes_max_before_logon(input_bytes: usize) -> usize {
     BASE_BYTES + FRAME_BYTES_MAX_BEFORE_LOGIN + 32 * input_bytes
 }
 
-/// After it a reply may have [`FRAME_BYTES_MAX`], in a buffer that has doubled
-/// just now, and what it is made from may be as long again.
+/// After the logon a response may have [`FRAME_BYTES_MAX`] bytes, in a buffer that has just
+/// doubled, and its source may be as long again.
 pub fn bytes_max_after_logon(input_bytes: usize) -> usize {
     BASE_BYTES + 4 * FRAME_BYTES_MAX + 64 * input_bytes
 }
 
-/// Frames to a connection that has just been made.
+/// Frames for a new connection.
 pub fn before_logon(input: &[u8]) {
     let mut rig = Rig::new(Place::Nowhere);
     let mut repair = Repair::default();
@@ -43,9 +41,8 @@ pub fn before_logon(input: &[u8]) {
     rig.end();
 }
 
-/// Frames of someone who is logged on and has a share. The first byte chooses
-/// the dialect, and where files are kept: in a folder, as they are by a server, or
-/// in the backend for tests, which has little room and fails when it is used up.
+/// Frames of a logged-on user with a share. The first byte chooses the dialect and the storage: a
+/// folder, as on a server, or the test backend, which is small and fails when full.
 pub fn after_logon(input: &[u8]) {
     let Some((&first, input)) = input.split_first() else { return };
     let dialect = [Dialect::Smb202, Dialect::Smb210, Dialect::Smb302, Dialect::Smb311]

@@ -1,4 +1,4 @@
-//! What requests say about files, and the calls on named pipes.
+//! File payloads of requests, and calls on named pipes.
 
 use files::Reparse;
 use smb::names::{SmbPath, name_from_units, parse_path, path_units, units_of};
@@ -14,7 +14,7 @@ use wire::fscc::{
 };
 use wire::rpc::{Interface, Names, Pipe, RpcFacts, ShareFact, UnixNames, machine_sid};
 
-/// Information that is set.
+/// SET_INFO payloads.
 pub fn information(bytes: &[u8]) {
     if let Ok(info) = BasicInfo::decode(bytes) {
         for time in info.times {
@@ -27,7 +27,7 @@ pub fn information(bytes: &[u8]) {
     quotas(bytes);
 }
 
-/// Quotas that are set, or asked for: what is read is read again from what is written.
+/// Quota payloads of SET_INFO and QUERY_INFO: decoded values round-trip.
 fn quotas(bytes: &[u8]) {
     if let Ok(query) = QuotaQuery::decode(bytes) {
         let _ = decode_quota_users(query.users);
@@ -40,7 +40,7 @@ fn quotas(bytes: &[u8]) {
     assert_eq!(decode_quota_list(&written), Ok(read));
 }
 
-/// Lists of extended attributes: what is read is read again from what is written.
+/// Extended attribute lists: decoded values round-trip.
 pub fn extended_attributes(bytes: &[u8]) {
     let _ = decode_ea_names(bytes);
     let Ok(read) = decode_ea_list(bytes) else { return };
@@ -52,12 +52,12 @@ pub fn extended_attributes(bytes: &[u8]) {
     assert!(again.iter().zip(&read).all(|(a, b)| (a.name, a.value) == (b.name, b.value)));
 }
 
-/// Names in UTF-16: one that is taken is shown so that it is found again.
+/// UTF-16 names: the shown form of an accepted name refers to the same file.
 pub fn names(bytes: &[u8]) {
     let Ok(units) = utf16_units(bytes, "name") else { return };
     if units.iter().any(|unit| (0xF180..=0xF1FF).contains(unit)) {
-        // Single bytes may add up to a character that stands for another one on
-        // disk already: it cannot be told from what it stands for.
+        // Single bytes may form a private-use character, which cannot be distinguished from the
+        // byte that it represents.
         if let Ok(name) = name_from_units(&units) {
             let _ = units_of(name.as_bytes());
         }
@@ -82,7 +82,7 @@ pub fn names(bytes: &[u8]) {
     }
 }
 
-/// Reparse points: a link that becomes one of the disk is shown so that it becomes the same.
+/// Reparse points: the shown form of a disk link becomes the same link.
 pub fn reparse_points(bytes: &[u8]) {
     let Ok(buffer) = ReparseBuffer::decode(bytes) else { return };
     let _ = decode_nfs_link(buffer.data);
@@ -99,7 +99,7 @@ pub fn reparse_points(bytes: &[u8]) {
     }
 }
 
-/// A pattern and a name, both as long as the protocol lets them be.
+/// A pattern and a name, both of maximal length.
 pub fn wildcards(bytes: &[u8]) {
     let Some((&length, rest)) = bytes.split_first() else { return };
     let Ok(units) = utf16_units(&rest[..rest.len() / 2 * 2], "pattern") else { return };
@@ -111,13 +111,13 @@ pub fn wildcards(bytes: &[u8]) {
     }
 }
 
-/// Requests of 64 KiB and answers of 1 MiB wait at the most, each perhaps in a
-/// buffer that has just doubled.
+/// At most requests of 64 KiB and responses of 1 MiB wait, each perhaps in a buffer that has just
+/// doubled.
 pub fn remote_calls_bytes_max(input_bytes: usize) -> usize {
     3 * (1024 + 64) * 1024 + 32 * input_bytes
 }
 
-/// Bytes written to a pipe, in two pieces, and all its answers.
+/// Bytes written to a pipe in two pieces, and all its responses.
 pub fn remote_calls(bytes: &[u8]) {
     let share = |name: &str, kind| ShareFact {
         name: name.into(),

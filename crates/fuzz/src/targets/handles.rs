@@ -1,8 +1,7 @@
-//! Handles of files as clients send them: none leads out of the share.
+//! Untrusted file handles: none leads out of the share.
 //!
-//! The first byte of an input says of which tree, and which good handle is at its
-//! beginning: the rest is pairs of a place in it and what is put there, or with the
-//! highest bit the handle itself.
+//! The first byte of an input selects a tree and a valid handle. The rest is pairs of an offset and
+//! a byte to put there; with the highest bit set, it is the handle itself.
 
 use files::{
     Caller, Files, Handle, Inline, ListWish, Object, RequestFiles, Volume, VolumeId, VolumeOptions,
@@ -13,8 +12,8 @@ use vfs::memory::{MemoryOptions, MemoryVfs, StillClock};
 use vfs::{Actor, FileKey, Identity, Name, Vfs};
 use vfs_local::LocalVfs;
 
-/// A served tree, what is in it, and good handles: of that, and where there is
-/// something beside the tree, of that as another server gives it out.
+/// A served tree, its content, and valid handles: of that content and, where something lies beside
+/// the tree, of that as another server issues them.
 struct Tree {
     files: RequestFiles,
     volume: Arc<Volume>,
@@ -51,7 +50,7 @@ impl Tree {
         tree
     }
 
-    /// The root, what is in it, and what is in that.
+    /// The root, its entries, and their entries.
     fn objects(&self, volume: &Arc<Volume>) -> Vec<Object> {
         let caller = Arc::new(Caller::of(Identity::root()));
         let root = self.files.root_object(volume).now_or_never().unwrap().unwrap();
@@ -70,7 +69,7 @@ impl Tree {
     }
 }
 
-/// The directory of [`LOCAL`]: a static is never dropped, so that [`remove_files`] takes it out.
+/// The directory of [`LOCAL`]. A static is never dropped, so [`remove_files`] removes it.
 static HOUSE: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
 
 static LOCAL: LazyLock<Tree> = LazyLock::new(|| {
@@ -88,7 +87,7 @@ static LOCAL: LazyLock<Tree> = LazyLock::new(|| {
     tree
 });
 
-/// Removes what the target has on disk; it is not to be run again in this process.
+/// Removes the target's files on disk; the target must not run again in this process.
 pub fn remove_files() {
     drop(HOUSE.lock().map(|mut house| house.take()));
 }
@@ -102,7 +101,7 @@ static MEMORY: LazyLock<Tree> = LazyLock::new(|| {
     Tree::of(Arc::new(vfs), None)
 });
 
-/// Finds what a handle leads to, which is in the share or nowhere.
+/// Resolves a handle, which must lead into the share or nowhere.
 pub fn handles(input: &[u8]) {
     let Some((&first, rest)) = input.split_first() else { return };
     let tree = if first & 1 == 0 { &*LOCAL } else { &*MEMORY };

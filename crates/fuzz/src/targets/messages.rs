@@ -1,4 +1,4 @@
-//! Messages of SMB2 and what stands around them.
+//! SMB2 messages and their framing.
 
 use smb::persistent::OpenRecord;
 use wire::codec::{Reader, Writer};
@@ -17,8 +17,7 @@ use wire::smb::{
     smb1_dialects,
 };
 
-/// Payloads of a stream: each is where its prefix says, and the prefix that its
-/// length gives is the one it had.
+/// Payloads of a stream: the prefix gives each payload's position and length.
 pub fn frame(mut stream: &[u8]) {
     while let Ok(Some(payload)) = first_payload(stream, 1 << 16) {
         assert_eq!(stream[..PREFIX_BYTES], prefix(payload.len()).unwrap());
@@ -26,7 +25,7 @@ pub fn frame(mut stream: &[u8]) {
     }
 }
 
-/// Headers of a chain: they adjoin, and one that is written is read as it was.
+/// Headers of a compound: they adjoin, and they round-trip.
 pub fn compound(frame: &[u8]) {
     let mut start = 0;
     loop {
@@ -43,7 +42,7 @@ pub fn compound(frame: &[u8]) {
     }
 }
 
-/// What a decoder makes of bytes it makes of what the encoder writes, too.
+/// Asserts that a decoded value survives encoding and decoding.
 macro_rules! round_trip {
     ($r:expr, $type:ident) => {{
         let Ok(value) = $type::decode($r) else { return };
@@ -55,7 +54,7 @@ macro_rules! round_trip {
     }};
 }
 
-/// Any request, by the command in its header.
+/// Any request, by the command of its header.
 pub fn request(message: &[u8]) {
     let r = &mut Reader::new(message);
     let Ok(header) = Header::decode(r) else { return };
@@ -99,7 +98,7 @@ fn lock(r: &mut Reader<'_>) {
     assert!((1..=ELEMENTS_MAX).contains(&request.elements.len()));
 }
 
-/// Sealed frames: nothing opens but what was sealed with the same key.
+/// Encrypted frames: only frames under the same key decrypt.
 pub fn transform(frame: &[u8]) {
     if let Ok(header) = TransformHeader::decode(frame) {
         let mut again = frame.to_vec();
@@ -118,12 +117,12 @@ pub fn transform(frame: &[u8]) {
     }
 }
 
-/// The first message of clients that speak older protocols too.
+/// The first message of clients that also speak older protocols.
 pub fn smb1_negotiate(frame: &[u8]) {
     let _ = smb1_dialects(frame);
 }
 
-/// Lists of create contexts: what is read is read again from what is written.
+/// Create context lists: decoded lists round-trip.
 pub fn create_contexts(list: &[u8]) {
     let Ok(read) = CreateContexts::new(list).collect::<Result<Vec<_>, _>>() else { return };
     let mut written = Vec::new();
@@ -138,7 +137,7 @@ pub fn create_contexts(list: &[u8]) {
     }
 }
 
-/// The data of contexts that durable opens are asked for with.
+/// Data of durable create contexts.
 fn durable_contexts(data: &[u8]) {
     let mut again = Vec::new();
     if let Ok(request) = DurableRequestV2::decode(data) {
@@ -157,7 +156,7 @@ fn durable_contexts(data: &[u8]) {
     let _ = decode_app_instance_id(data);
 }
 
-/// What is written down of a persistent open: read as it was written, or refused.
+/// Records of persistent opens: they round-trip, or are refused.
 pub fn persistent_record(bytes: &[u8]) {
     if let Ok(record) = OpenRecord::decode(bytes) {
         assert_eq!(OpenRecord::decode(&record.to_bytes()), Ok(record));

@@ -1,4 +1,4 @@
-//! Messages of NFS: records, calls, replies, compounds both ways, attributes.
+//! NFS messages: records, calls, replies, COMPOUND in both directions, attributes.
 
 use wire::nfs::rpc::{Message, Scan, scan_record};
 use wire::nfs::xdr::{Decode, Encode, XdrReader, XdrWriter};
@@ -7,10 +7,10 @@ use wire::nfs::{
     NfsStatus, Operation, OperationResult,
 };
 
-/// Bytes of a record that the targets take.
+/// Largest record of the targets in bytes.
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
-/// What was read is written so that it is read again as the same.
+/// Asserts that a decoded value round-trips.
 fn comes_back<T: PartialEq + std::fmt::Debug>(
     value: &T,
     encode: impl Fn(&mut XdrWriter<'_>),
@@ -23,7 +23,7 @@ fn comes_back<T: PartialEq + std::fmt::Debug>(
     assert_eq!(r.remaining(), 0, "{value:?}");
 }
 
-/// Records of a stream, whole or cut, and the calls and replies in them.
+/// Records of a stream, complete or truncated, and the calls and replies in them.
 pub fn records(mut stream: &[u8]) {
     while !stream.is_empty() {
         match scan_record(stream, RECORD_BYTES_MAX) {
@@ -64,7 +64,7 @@ fn message(bytes: &[u8]) {
     }
 }
 
-/// Arguments of COMPOUND: each operation, and each attribute set within.
+/// COMPOUND arguments: each operation, and each attribute set in it.
 fn operations(bytes: &[u8]) {
     let Ok(compound) = Compound::decode(&mut XdrReader::new(bytes)) else { return };
     for operation in compound.flatten() {
@@ -80,7 +80,7 @@ fn operations(bytes: &[u8]) {
     }
 }
 
-/// Results of COMPOUND, as far as they can be read.
+/// COMPOUND results, up to the first malformed one.
 fn results(bytes: &[u8]) {
     let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(bytes)) else { return };
     while let Ok(Some((number, status))) = results.next_status() {
@@ -96,7 +96,7 @@ fn results(bytes: &[u8]) {
     }
 }
 
-/// Arguments of CB_COMPOUND, and the same bytes as results of a callback.
+/// CB_COMPOUND arguments, and the same bytes as its results.
 pub fn callbacks(bytes: &[u8]) {
     let r = &mut XdrReader::new(bytes);
     if let Ok(number) = r.get::<CallbackNumber>()

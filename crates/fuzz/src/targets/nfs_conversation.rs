@@ -1,10 +1,9 @@
-//! Whole conversations over NFS: records to two connections of one client, jobs polled,
-//! answers looked at; and when the client is gone for good, nothing of it is left.
+//! Whole NFS conversations: records to two connections of one client, jobs polled, replies checked.
+//! Once the client is gone, no state of it remains.
 //!
-//! An input is a row of messages, each behind two bytes: its length, and flags. A message
-//! is a record as it stands, or operations behind the one byte that counts them, which a
-//! good call of COMPOUND is made of, with the SEQUENCE that is due: else nearly every
-//! input would stop there.
+//! An input is a sequence of messages, each after two bytes: its length, and flags. A message is a
+//! raw record, or a count byte with operations. The latter become a valid COMPOUND call with the
+//! due SEQUENCE, because nearly every input would fail there otherwise.
 
 use bytes::Bytes;
 use files::{Caller, Files, Inline, Volume, VolumeId, VolumeOptions};
@@ -32,31 +31,31 @@ use wire::nfs::{
     ClientId, CompoundResults, Operation, OperationNumber, OperationResult, SessionId, Verifier,
 };
 
-/// Bytes that a message of an input may have; the other bits of its head are flags.
+/// Bits of a message's length; the other bits are flags.
 const LENGTH: u16 = 0x0FFF;
-/// A record as it stands.
+/// The message is a raw record.
 const RAW: u16 = 0x8000;
-/// It comes by the second connection.
+/// The message uses the second connection.
 const OTHER: u16 = 0x4000;
-/// It repeats the request before it.
+/// The message repeats the previous request.
 const AGAIN: u16 = 0x2000;
-/// The answer is to be kept for that.
+/// The server caches the reply for that (`sa_cachethis`).
 const KEEP: u16 = 0x1000;
 
-/// Bytes that files may have in memory.
+/// Capacity of the in-memory files in bytes.
 const CAPACITY: u64 = 1024 * 1024;
-/// Jobs that wait for something that does not come.
+/// Most jobs that wait forever.
 const WAITING_MAX: usize = 64;
-/// Room for the connections and their server themselves.
+/// Memory of the connections and their server themselves.
 const BASE_BYTES: usize = 512 * 1024;
 
-/// An answer may be as long as may be, in a buffer that has doubled just now; files have
-/// their room; slots keep answers.
+/// A reply may have the maximal length, in a buffer that has just doubled; files have their
+/// capacity; slots cache replies.
 pub fn bytes_max(input_bytes: usize) -> usize {
     BASE_BYTES + 4 * MESSAGE_BYTES_MAX as usize + 2 * CAPACITY as usize + 512 * input_bytes
 }
 
-/// The process, as one that always does the same.
+/// A deterministic process.
 struct StillHost {
     random: AtomicU8,
     now: Mutex<Now>,
@@ -95,11 +94,11 @@ struct Rig {
     waiting: Vec<(usize, Job)>,
     session: SessionId,
     sequence: u32,
-    /// The last answer, without its mark.
+    /// The last reply, without its record mark.
     answer: Vec<u8>,
 }
 
-/// Records of someone who has a session.
+/// Records of a client with a session.
 pub fn conversation(input: &[u8]) {
     let mut rig = Rig::new();
     rig.begin();
@@ -167,7 +166,7 @@ impl Rig {
         Self { host, server, conns, waiting: Vec::new(), session, sequence: 0, answer: Vec::new() }
     }
 
-    /// Gets a session.
+    /// Creates a session.
     fn begin(&mut self) {
         let introduction = Operation::ExchangeId(ExchangeIdArgs {
             client_owner: ClientOwner { verifier: Verifier([1; 8]), owner_id: Opaque(b"one") },
@@ -213,7 +212,7 @@ impl Rig {
         assert!(self.feed(0, record));
     }
 
-    /// Sends one operation outside of a session.
+    /// Sends one operation without a session.
     fn one(&mut self, operation: &Operation<'_>) {
         let mut body = Vec::new();
         let w = &mut XdrWriter::new(&mut body);
@@ -223,7 +222,7 @@ impl Rig {
         assert!(self.feed(0, record));
     }
 
-    /// A call with the SEQUENCE that is due and some operations, behind their number.
+    /// A call with the due SEQUENCE and some operations after their count.
     fn call(&self, message: &[u8], cache_this: bool) -> Bytes {
         let (count, operations) = message.split_first().unwrap_or((&0, &[]));
         let sequence = Operation::Sequence(SequenceArgs {
@@ -241,15 +240,15 @@ impl Rig {
         compound(u32::from(*count) + 1, &body)
     }
 
-    /// What stands behind the header of the last answer.
+    /// The results after the header of the last reply.
     fn results_of(&self) -> Vec<u8> {
         let r = &mut XdrReader::new(&self.answer);
         assert!(matches!(Message::decode(r), Ok(Message::Reply(_))));
         r.rest().to_vec()
     }
 
-    /// Hands over a record as the server's task does, and looks at the answers; false once
-    /// the connection must be closed.
+    /// Passes a record to the server as its task does, and checks the replies; false once the
+    /// connection must be closed.
     fn feed(&mut self, by: usize, record: Bytes) -> bool {
         assert!(record.len() <= self.conns[by].record_bytes_max(&record));
         if self.conns[by].handle_record(record).is_err() {
@@ -258,7 +257,7 @@ impl Rig {
         while let Some(job) = self.conns[by].poll_job() {
             self.waiting.push((by, job));
         }
-        // What a job waits for may be what a later one did.
+        // A job may wait for a later one.
         let mut waiting = Vec::new();
         for (by, mut job) in self.waiting.drain(..) {
             match job.as_mut().now_or_never() {
@@ -277,7 +276,7 @@ impl Rig {
         true
     }
 
-    /// Answers are whole, and every result in them can be read.
+    /// Asserts that a reply is complete, and each result in it decodes.
     fn look_at(&mut self, transmit: &Transmit) {
         assert!(transmit.file.is_none(), "what is in memory cannot be sent from a file");
         let record = &transmit.buffer;
@@ -289,14 +288,14 @@ impl Rig {
         let message = extent.payload(record).into_owned();
         let r = &mut XdrReader::new(&message);
         match Message::decode(r).unwrap() {
-            // To the client: nobody answers here.
+            // A callback to the client, which is not answered here.
             Message::Call(_) => return,
             Message::Reply(_) => {}
         }
         if let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(r.rest())) {
             while let Some((number, status)) = results.next_status().unwrap() {
                 let result = OperationResult::decode(number, status, results.reader());
-                // Numbers that are none have no results of their own.
+                // Illegal operations have no results of their own.
                 assert!(result.is_ok() || !status.is_ok(), "{number:?}: {result:?}");
             }
             assert_eq!(results.reader().remaining(), 0);
@@ -304,7 +303,7 @@ impl Rig {
         self.answer = message;
     }
 
-    /// The client is gone and does not come back.
+    /// The client is gone for good.
     fn end(mut self) {
         self.waiting.clear();
         drop(self.conns);
@@ -318,7 +317,7 @@ impl Rig {
     }
 }
 
-/// A call of COMPOUND by the superuser, with so many operations.
+/// A COMPOUND call of the superuser, with so many operations.
 fn compound(count: u32, operations: &[u8]) -> Bytes {
     let mut body = Vec::new();
     let groups = Groups::new(&[]);

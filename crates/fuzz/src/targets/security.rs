@@ -5,8 +5,8 @@ use wire::fscc::FileTime;
 use wire::ntlm::{self, NtHash, TargetFacts};
 use wire::spnego::{Acceptor, Step};
 
-/// The tokens of one exchange, each behind its length in two bytes. Nobody gets
-/// in: the password is not among the inputs.
+/// The tokens of one exchange, each after its length in two bytes. No input logs on, because none
+/// contains the password.
 pub fn security_tokens(mut input: &[u8]) {
     let facts = TargetFacts { name: "SERVER".into(), domain: "WORKGROUP".into() };
     let mut acceptor = Acceptor::new(
@@ -26,14 +26,14 @@ pub fn security_tokens(mut input: &[u8]) {
     }
 }
 
-/// Privilege attributes of a ticket: a SID is one that can be written down.
+/// Privilege attributes (PAC) of a ticket: a decoded SID has a text form.
 pub fn ticket_pac(bytes: &[u8]) {
     if let Ok(sid) = wire::pac::user_sid(bytes) {
         assert!(sid.starts_with("S-1-") && sid.len() < 256, "{sid}");
     }
 }
 
-/// What is read is read again from what is written, and every use of it ends.
+/// Decoded descriptors round-trip, and every use of them terminates.
 pub fn security_descriptor(bytes: &[u8]) {
     let Ok(descriptor) = Descriptor::decode(bytes) else { return };
     let written = descriptor.encode();

@@ -1,22 +1,21 @@
-//! Puts right what random changes always break: message ids, and the ids that a
-//! server has given out.
+//! Repairs fields that random changes always break: message ids, and ids that the server issued.
 
 use wire::codec::Reader;
 use wire::smb::{Command, Flags, Header, next_element};
 
 /// Bits of a frame's length.
 pub const LENGTH: u16 = 0x1FFF;
-/// Leave message ids as they are.
+/// Leaves message ids unrepaired.
 const KEEP_MESSAGE_IDS: u16 = 0x8000;
-/// Leave session, tree and signature as they are.
+/// Leaves session, tree and signature unrepaired.
 const KEEP_SESSION: u16 = 0x4000;
-/// Leave the ids of opens as they are.
+/// Leaves the ids of opens unrepaired.
 const KEEP_FILE_IDS: u16 = 0x2000;
 
-/// Opens that requests are directed at.
+/// Opens that requests refer to.
 const OPENS: u8 = 4;
 
-/// What a client would know.
+/// The ids that a client would know.
 #[derive(Debug, Default)]
 pub struct Repair {
     /// The next message id.
@@ -39,7 +38,7 @@ impl Repair {
         });
     }
 
-    /// Makes every message one of the session.
+    /// Puts every message into the session.
     pub fn requests(&self, flags: u16, frame: &mut [u8]) {
         for_each_message(frame, |header, message| {
             if flags & KEEP_SESSION == 0 {
@@ -62,8 +61,8 @@ impl Repair {
 /// FileAllocationInformation. MS-FSCC 2.4.4.
 const ALLOCATION: u8 = 19;
 
-/// Takes out what would fill the disk of whoever runs this: requests for
-/// storage without data to put there.
+/// Removes requests that would allocate storage without data, and fill the disk of the test
+/// machine.
 pub fn spare_the_disk(frame: &mut [u8]) {
     for_each_message(frame, |header, message| {
         if header.command == Command::SET_INFO && message.get(67) == Some(&ALLOCATION) {
@@ -77,7 +76,7 @@ pub fn spare_the_disk(frame: &mut [u8]) {
     });
 }
 
-/// Where a request's body names an open.
+/// Offset of the FileId in a request's body.
 fn file_id_at(command: Command) -> Option<usize> {
     match command {
         Command::QUERY_INFO => Some(24),
@@ -93,7 +92,7 @@ fn file_id_at(command: Command) -> Option<usize> {
     }
 }
 
-/// Calls `change` for the messages of a chain, as far as it is one.
+/// Calls `change` for the messages of a compound, up to the first malformed one.
 fn for_each_message(frame: &mut [u8], mut change: impl FnMut(&Header, &mut [u8])) {
     let mut start = 0;
     while let Ok(header) = Header::decode(&mut Reader::new(&frame[start..])) {

@@ -32,12 +32,12 @@ use wire::smb::{
 
 const USER: &str = "alice";
 const PASSWORD: &str = "a password that no input proves";
-/// Bytes that files may have in memory.
+/// Capacity of the in-memory files in bytes.
 const CAPACITY: u64 = 1024 * 1024;
-/// Jobs that wait for something that does not come.
+/// Most jobs that wait forever.
 const WAITING_MAX: usize = 64;
 
-/// The process, as one that always does the same.
+/// A deterministic process.
 struct StillHost {
     random: AtomicU8,
     now: HostTime,
@@ -77,18 +77,18 @@ impl Host for StillHost {
     }
 }
 
-/// Where files are kept.
+/// Storage of the share.
 pub enum Place {
     /// There is no share.
     Nowhere,
-    /// The backend for tests.
+    /// The in-memory test backend.
     Memory,
-    /// A folder that vanishes with the rig.
+    /// A folder that is deleted with the rig.
     Folder(TempDir),
 }
 
 impl Place {
-    /// A folder in memory, where there is such a place: a FLUSH costs nothing there.
+    /// A folder on tmpfs, if available: a FLUSH costs nothing there.
     pub fn folder() -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self::Folder(folder.unwrap())
@@ -107,23 +107,23 @@ impl Place {
     }
 }
 
-/// A connection and what it is connected to.
+/// A connection with its server.
 pub struct Rig {
     waiting: Vec<Job>,
     conn: Conn,
     server: Arc<Server>,
     _place: Place,
     now: HostTime,
-    /// The last reply, without its prefix.
+    /// The last response, without its prefix.
     reply: Vec<u8>,
-    /// Over the messages that lead to a session's keys.
+    /// Hash over the messages that determine a session's keys.
     preauth: PreauthHash,
-    /// Signs the next request.
+    /// Key for the next request's signature.
     signing: Option<SigningKey>,
 }
 
 impl Rig {
-    /// With a share at `place`.
+    /// A rig with a share at `place`.
     pub fn new(place: Place) -> Self {
         let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
         let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
@@ -148,14 +148,14 @@ impl Rig {
         self.conn.is_established()
     }
 
-    /// Hands over a frame as the server's task does, and looks at the replies.
+    /// Passes a frame to the server as its task does, and checks the responses.
     pub fn feed(&mut self, frame: &[u8]) -> Result<(), Close> {
         assert!(frame.len() <= self.conn.frame_length_max());
         self.conn.handle_frame(BytesMut::from(frame), self.now)?;
         while let Some(job) = self.conn.poll_job() {
             self.waiting.push(job);
         }
-        // What a job waits for may be what a later one did.
+        // A job may wait for a later one.
         let mut waiting = Vec::new();
         for mut job in self.waiting.drain(..) {
             match job.as_mut().now_or_never() {
@@ -171,7 +171,7 @@ impl Rig {
         Ok(())
     }
 
-    /// Replies are what the protocol lets them be.
+    /// Asserts that a response is well-formed.
     fn look_at(&mut self, transmit: Transmit) {
         let frame = &transmit.buffer[transmit.start..];
         let in_file = transmit.file.as_ref().map_or(0, |file| file.length_bytes);
@@ -184,8 +184,8 @@ impl Rig {
         }
         let frame = &frame[PREFIX_BYTES..];
         if frame.starts_with(b"\xFFSMB") {
-            // The one answer to a client that speaks SMB1 alone: a response, which chooses none of
-            // its dialects. MS-CIFS 2.2.3.1, 2.2.4.52.2.
+            // The only response to an SMB1-only client, which selects none of its dialects. MS-CIFS
+            // 2.2.3.1, 2.2.4.52.2.
             let (flags, chosen) = (frame[9], &frame[33..35]);
             assert!(flags & 0x80 != 0 && chosen == [0xFF, 0xFF]);
         } else if !frame.starts_with(b"\xFDSMB") {
@@ -203,8 +203,7 @@ impl Rig {
         self.conn.recycle(transmit.buffer);
     }
 
-    /// The client goes away: no session of its is left. Opens may be: durable ones
-    /// wait for it.
+    /// Disconnects the client, and asserts that no session remains. Durable opens may remain.
     pub fn end(mut self) {
         self.waiting.clear();
         drop(self.conn);
@@ -212,7 +211,7 @@ impl Rig {
         assert_eq!(server.snapshot().sessions.len(), 0);
     }
 
-    /// Logs on and connects the share; what a client knows then.
+    /// Logs on and connects the share; returns the client's knowledge.
     pub fn log_on(&mut self, dialect: Dialect) -> Repair {
         let mut repair = Repair::default();
         let preauth = [1, 0, 0, 0, 1, 0];
@@ -235,7 +234,7 @@ impl Rig {
         let at = self.reply.windows(8).position(|w| w == b"NTLMSSP\0").unwrap();
         let (second, session_key) = authenticate(FLAGS, &self.reply[at + 24..at + 32]);
         assert_eq!(self.set_up(&mut repair, &second).status, NtStatus::SUCCESS);
-        // MS-SMB2 3.3.5.7: without a signature the connection would end.
+        // MS-SMB2 3.3.5.7: without a signature the server would disconnect.
         if dialect == Dialect::Smb311 {
             let session_key = &SessionKey::new(&session_key);
             let source = KeySource { dialect, session_key, preauth: &self.preauth };
@@ -293,7 +292,7 @@ impl Rig {
         self.preauth.update(&message);
         self.feed(&message).unwrap();
         let reply = Header::decode(&mut Reader::new(&self.reply)).unwrap();
-        // The last answer to SESSION_SETUP is beyond the keys.
+        // The hash excludes the final SESSION_SETUP response.
         let is_part = command == Command::NEGOTIATE || reply.status != NtStatus::SUCCESS;
         if is_part {
             self.preauth.update(&self.reply);
@@ -330,7 +329,7 @@ fn config(shares: Vec<Arc<Share>>) -> Config {
     }
 }
 
-/// NTLM's last message, with the proof of the password. MS-NLMP 2.2.1.3, 3.3.2.
+/// NTLM's AUTHENTICATE message, with the password proof. MS-NLMP 2.2.1.3, 3.3.2.
 fn authenticate(flags: u32, challenge: &[u8]) -> (Vec<u8>, [u8; 16]) {
     let mut blob = vec![1, 1];
     blob.extend_from_slice(&[0; 30]);
