@@ -25,7 +25,7 @@ pub const WAITING_MAX: usize = 16;
 
 /// The result of NEGOTIATE.
 #[derive(Clone, Copy, Debug)]
-pub struct Agreed {
+pub struct ConnParameters {
     pub dialect: Dialect,
     pub signing: SigningAlgorithm,
     pub cipher: Option<Cipher>,
@@ -43,7 +43,7 @@ pub struct Offer {
 
 /// A session's encryption keys, shared by its channels.
 #[derive(Debug)]
-pub struct Seals {
+pub struct SealKeys {
     pub seal: SealingKey,
     pub open: OpeningKey,
 }
@@ -57,7 +57,7 @@ pub struct KnownSession {
     pub session_key: Arc<SigningKey>,
     /// Signing key of this channel.
     pub channel_key: Arc<SigningKey>,
-    pub seals: Option<Arc<Seals>>,
+    pub seals: Option<Arc<SealKeys>>,
     /// The server requires encryption.
     pub encrypts: bool,
 }
@@ -80,7 +80,7 @@ pub enum Protection {
     Signed(Arc<SigningKey>),
     /// The signed flag with random bytes as signature.
     Forged,
-    Sealed(Arc<Seals>, SessionId),
+    Sealed(Arc<SealKeys>, SessionId),
 }
 
 /// One message of a reply.
@@ -94,7 +94,7 @@ pub struct Reply {
 pub struct Link {
     pub user: User,
     pub offer: Offer,
-    pub agreed: Agreed,
+    pub agreed: ConnParameters,
     /// Preauthentication hash after NEGOTIATE.
     pub preauth: PreauthHash,
     pub session: Option<KnownSession>,
@@ -105,7 +105,7 @@ pub struct Link {
     /// The last sent frame.
     pub last_frame: Vec<u8>,
     /// Encryption keys of another user's session on this connection.
-    pub neighbour: Option<Arc<Seals>>,
+    pub neighbour: Option<Arc<SealKeys>>,
     jobs: Vec<Job>,
     conn: Option<Conn>,
     wiretap: Wiretap,
@@ -133,7 +133,7 @@ impl Link {
         let (signing, cipher) = (SigningAlgorithm::HmacSha256, None);
         let mut link = Self {
             user,
-            agreed: Agreed { dialect: offer.dialect, signing, cipher },
+            agreed: ConnParameters { dialect: offer.dialect, signing, cipher },
             offer,
             preauth: PreauthHash::default(),
             session: None,
@@ -185,19 +185,19 @@ impl Link {
         };
         let seals = response.capabilities & capabilities::ENCRYPTION != 0;
         self.agreed = match dialect {
-            Dialect::Smb311 => Agreed {
+            Dialect::Smb311 => ConnParameters {
                 dialect,
                 signing: chosen(context::SIGNING)
                     .and_then(SigningAlgorithm::from_number)
                     .unwrap_or(SigningAlgorithm::AesCmac),
                 cipher: chosen(context::ENCRYPTION).and_then(Cipher::from_number),
             },
-            Dialect::Smb300 | Dialect::Smb302 => Agreed {
+            Dialect::Smb300 | Dialect::Smb302 => ConnParameters {
                 dialect,
                 signing: SigningAlgorithm::AesCmac,
                 cipher: seals.then_some(Cipher::Aes128Ccm),
             },
-            _ => Agreed { dialect, signing: SigningAlgorithm::HmacSha256, cipher: None },
+            _ => ConnParameters { dialect, signing: SigningAlgorithm::HmacSha256, cipher: None },
         };
         if dialect == Dialect::Smb311 {
             self.preauth.update(&self.last_frame.clone());

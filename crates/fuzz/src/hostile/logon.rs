@@ -1,6 +1,6 @@
 //! The client side of SESSION_SETUP, in halves that may belong to different exchanges.
 
-use super::link::{KnownSession, Link, Protection, Seals};
+use super::link::{KnownSession, Link, Protection, SealKeys};
 use super::surroundings::{Surroundings, User};
 use std::sync::Arc;
 use wire::codec::{Reader, put_utf16};
@@ -144,7 +144,7 @@ impl Link {
             Purpose::New => {
                 let seals = self.agreed.cipher.map(|cipher| {
                     let key = |purpose| source.sealing(cipher, purpose);
-                    Arc::new(Seals {
+                    Arc::new(SealKeys {
                         seal: SealingKey::new(cipher, &key(KeyPurpose::ClientToServer)),
                         open: OpeningKey::new(cipher, &key(KeyPurpose::ServerToClient)),
                     })

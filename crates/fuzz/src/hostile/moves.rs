@@ -6,7 +6,7 @@ use super::logon::{Claim, Purpose};
 use super::nfs_link::NfsLink;
 use super::nfs_victim::NfsVictim;
 use super::requests::{self, Aims, Request};
-use super::surroundings::{Journal, Served, Settings, Surroundings, User, server};
+use super::surroundings::{EpisodeServers, Journal, Settings, Surroundings, User, server};
 use super::victim::{AWAY_MAX, CLIENT_GUID, SECRET, Victim, create_tree, file_id};
 use crate::mutate::{Rng, mutate};
 use smb::{Encryption, Server};
@@ -60,11 +60,11 @@ const MOVES: [(usize, Move); 31] = [
     (4, World::cancel),
     (4, World::replay),
     (9, World::mutate),
-    (3, World::return_for_own),
+    (3, World::reconnect_own),
     (2, World::drop_link),
     (1, World::tick),
-    (5, World::put_into_victim),
-    (4, World::put_setup_into_victim),
+    (5, World::inject_into_victim),
+    (4, World::inject_setup_into_victim),
     (1, World::victims_neighbour),
     (4, World::victim_writes),
     (3, World::victim_renews),
@@ -87,7 +87,7 @@ impl World {
             pick(rng, &[Encryption::Offered, Encryption::Offered, Encryption::Required]);
         let settings = Settings { signing_required: percent(rng, 30), encryption };
         let around = Surroundings::new(rng.number(), journal);
-        let Served { server, nfs, vfs } = server(settings, around.clone());
+        let EpisodeServers { server, nfs, vfs } = server(settings, around.clone());
         create_tree(&vfs);
         let dialects = [Dialect::Smb210, Dialect::Smb302, Dialect::Smb311, Dialect::Smb311];
         let dialect =
@@ -127,7 +127,7 @@ impl World {
             }
             left -= weight;
         }
-        self.look_at_replies();
+        self.check_replies();
     }
 
     /// Asserts the invariants.
@@ -137,7 +137,7 @@ impl World {
         }
         self.victim.check(&self.around, &self.server, &self.vfs);
         self.nfs_victim.check(&self.around, &self.nfs, &self.victim);
-        self.look_at_replies();
+        self.check_replies();
     }
 
     /// Lets the victim return, and asserts that it has all its state.
@@ -145,7 +145,7 @@ impl World {
         if self.victim.is_away() {
             self.victim_returns();
         }
-        self.victim.end_renewal(&self.around);
+        self.victim.end_reauthentication(&self.around);
         self.check();
         self.victim.unlock(&self.around);
     }
@@ -156,7 +156,7 @@ impl World {
     }
 
     /// Asserts that no response to a hostile client contains the victim's secret.
-    fn look_at_replies(&mut self) {
+    fn check_replies(&mut self) {
         for link in &mut self.links {
             for Reply { header, bytes } in link.take_replies() {
                 let leaks = bytes.windows(SECRET.len()).any(|window| window == SECRET);
@@ -164,7 +164,7 @@ impl World {
             }
         }
         self.links.retain(|link| !link.is_closed());
-        self.look_at_late_replies();
+        self.check_late_replies();
     }
 
     pub(super) fn next_connection(&mut self) -> u64 {
@@ -177,7 +177,7 @@ impl World {
     }
 
     /// Picks a link, mostly one with a session, because without one every request is refused alike.
-    fn pick_to_ask(&self, rng: &mut Rng) -> Option<usize> {
+    fn pick_requester(&self, rng: &mut Rng) -> Option<usize> {
         let with = if percent(rng, 90) { self.pick_with_session(rng) } else { None };
         with.or_else(|| self.pick_link(rng))
     }
@@ -296,13 +296,18 @@ impl World {
             return;
         }
         let status = link.end_logon(&self.around, claim, false, &protection, SessionId(0));
-        self.note_renewal(&session, claim, status);
+        self.record_reauthentication(&session, claim, status);
     }
 
     /// Updates the expected user: a session keeps its account, or becomes anonymous.
-    fn note_renewal(&mut self, session: &KnownSession, claim: Claim, status: Option<NtStatus>) {
+    fn record_reauthentication(
+        &mut self,
+        session: &KnownSession,
+        claim: Claim,
+        status: Option<NtStatus>,
+    ) {
         if status != Some(NtStatus::SUCCESS) {
-            return self.counts.add("renewal refused");
+            return self.counts.add("reauthentication refused");
         }
         let gives_up = matches!(claim.user, User::Stranger | User::Anonymous);
         let is_same = claim.user == session.user;
@@ -354,7 +359,7 @@ impl World {
             self.counts.add("halves fit");
         }
         match half.purpose {
-            Purpose::Renew(session) => self.note_renewal(&session, claim, status),
+            Purpose::Renew(session) => self.record_reauthentication(&session, claim, status),
             Purpose::Bind(session) if status == Some(NtStatus::SUCCESS) => {
                 assert_eq!(claim.user, session.user, "another user bound a session");
             }
@@ -457,7 +462,7 @@ impl World {
     }
 
     fn request(&mut self, rng: &mut Rng) {
-        let Some(at) = self.pick_to_ask(rng) else { return };
+        let Some(at) = self.pick_requester(rng) else { return };
         if self.links[at].session.is_none() && percent(rng, 90) {
             return self.log_on_honestly(at);
         }
@@ -484,7 +489,7 @@ impl World {
         let leaks = reply.bytes.windows(SECRET.len()).any(|window| window == SECRET);
         assert!(!leaks, "a client received the victim's secret: {:?}", reply.header);
         if reply.header.status != NtStatus::SUCCESS {
-            return self.note_refusal(at, &reply.header);
+            return self.forget_ended_state(at, &reply.header);
         }
         self.counts.add(match request.command {
             Command::CREATE => "created",
@@ -505,7 +510,7 @@ impl World {
     }
 
     /// Removes sessions and opens that have ended from the client's knowledge.
-    fn note_refusal(&mut self, at: usize, header: &Header) {
+    fn forget_ended_state(&mut self, at: usize, header: &Header) {
         self.counts.add("requests refused");
         let link = &mut self.links[at];
         let is_own = link.session.as_ref().is_some_and(|own| own.id == header.session_id);
@@ -529,7 +534,7 @@ impl World {
 
     /// Sends several requests in one frame.
     fn chain(&mut self, rng: &mut Rng) {
-        let Some(at) = self.pick_to_ask(rng) else { return };
+        let Some(at) = self.pick_requester(rng) else { return };
         let mut messages = Vec::new();
         for index in 0..2 + rng.below(3) {
             let request = self.any_request(rng, at);
@@ -545,7 +550,7 @@ impl World {
     }
 
     fn cancel(&mut self, rng: &mut Rng) {
-        let Some(at) = self.pick_to_ask(rng) else { return };
+        let Some(at) = self.pick_requester(rng) else { return };
         let mut header = self.header(rng, at, Command::CANCEL);
         let last = if percent(rng, 50) { self.victim.link.next_id } else { self.links[at].next_id };
         header.message_id = MessageId(last.saturating_sub(1 + rng.below(8) as u64));
@@ -558,7 +563,7 @@ impl World {
 
     /// Replays a frame of the victim or another client, unchanged or with the next message id.
     fn replay(&mut self, rng: &mut Rng) {
-        let Some(at) = self.pick_to_ask(rng) else { return };
+        let Some(at) = self.pick_requester(rng) else { return };
         if self.captured.is_empty() {
             return;
         }
@@ -583,7 +588,7 @@ impl World {
 
     /// Sends a mutated frame, with a new signature or not.
     fn mutate(&mut self, rng: &mut Rng) {
-        let Some(at) = self.pick_to_ask(rng) else { return };
+        let Some(at) = self.pick_requester(rng) else { return };
         let request = self.any_request(rng, at);
         let header = self.header(rng, at, request.command);
         let mut corpus = vec![encode(header, |w| (request.body)(w))];
@@ -609,7 +614,7 @@ impl World {
     }
 
     /// Loses a connection, and reconnects its durable opens.
-    fn return_for_own(&mut self, rng: &mut Rng) {
+    fn reconnect_own(&mut self, rng: &mut Rng) {
         let user = pick(rng, &[User::Mallory, User::Trudy]);
         let dialect = pick(rng, &[Dialect::Smb210, Dialect::Smb302, Dialect::Smb311]);
         let offer = offer(rng, dialect);
@@ -670,7 +675,7 @@ impl World {
     }
 
     /// Injects an unsigned or wrongly signed message into the victim's connection.
-    fn put_into_victim(&mut self, rng: &mut Rng) {
+    fn inject_into_victim(&mut self, rng: &mut Rng) {
         if self.victim.is_away() {
             return;
         }
@@ -695,7 +700,7 @@ impl World {
 
     /// Injects a re-authentication into the victim's connection, or the second half of the victim's
     /// own.
-    fn put_setup_into_victim(&mut self, rng: &mut Rng) {
+    fn inject_setup_into_victim(&mut self, rng: &mut Rng) {
         if self.victim.is_away() {
             return;
         }
@@ -704,7 +709,7 @@ impl World {
         let (is_second, binds) = (percent(rng, 60), percent(rng, 20));
         let protection = self.foreign_protection(rng);
         self.victim.receive_foreign_setup(&self.around, claim, is_second, binds, &protection);
-        self.counts.add("renewal put into the victim's connection");
+        self.counts.add("reauthentication injected into the victim's connection");
     }
 
     fn victims_neighbour(&mut self, _: &mut Rng) {
@@ -720,10 +725,10 @@ impl World {
     }
 
     fn victim_renews(&mut self, _: &mut Rng) {
-        if self.victim.end_renewal(&self.around) {
+        if self.victim.end_reauthentication(&self.around) {
             self.counts.add("the victim renewed");
         } else {
-            self.victim.begin_renewal(&self.around);
+            self.victim.begin_reauthentication(&self.around);
         }
         let frame = self.victim.link.last_frame.clone();
         self.capture(frame);
@@ -755,7 +760,7 @@ impl World {
 
     fn victim_returns(&mut self) {
         let number = self.next_connection();
-        self.victim.come_back(&self.server, &self.around, number);
+        self.victim.reconnect(&self.server, &self.around, number);
         self.counts.add("the victim came back");
     }
 }

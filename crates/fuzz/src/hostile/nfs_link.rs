@@ -323,7 +323,7 @@ impl NfsLink {
     }
 
     /// Replies that were not immediate.
-    pub fn take_late(&mut self) -> Vec<Vec<u8>> {
+    pub fn take_delayed(&mut self) -> Vec<Vec<u8>> {
         self.late.extend(self.reply.take());
         std::mem::take(&mut self.late)
     }

@@ -203,17 +203,17 @@ impl World {
 
     pub(super) fn nfs_victim_acts(&mut self, rng: &mut Rng) {
         match rng.below(6) {
-            0 => self.nfs_victim.introduce_again(&self.around),
+            0 => self.nfs_victim.exchange_id_again(&self.around),
             1 | 2 => self.nfs_victim.lock_again(&self.around),
             _ => self.nfs_victim.write(&self.around, &mut self.victim),
         }
     }
 
     /// Asserts that no delayed reply to a hostile NFS client contains the victim's secret.
-    pub(super) fn look_at_late_replies(&mut self) {
+    pub(super) fn check_late_replies(&mut self) {
         for link in &mut self.nfs_links {
             link.poll();
-            for bytes in link.take_late() {
+            for bytes in link.take_delayed() {
                 assert!(!leaks(&bytes), "a client received the victim's secret over NFS");
             }
         }

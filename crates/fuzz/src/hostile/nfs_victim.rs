@@ -177,7 +177,7 @@ impl NfsVictim {
     }
 
     /// Repeats EXCHANGE_ID, as after a lost connection.
-    pub fn introduce_again(&mut self, around: &Surroundings) {
+    pub fn exchange_id_again(&mut self, around: &Surroundings) {
         let owner = self.link.owner.clone();
         let introduction = NfsIntroduction { owner: &owner, life: 1, flags: 0 };
         let known = self.link.exchange_id(around, introduction);

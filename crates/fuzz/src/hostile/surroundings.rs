@@ -198,7 +198,7 @@ pub struct Settings {
 }
 
 /// The servers of an episode, and their files.
-pub struct Served {
+pub struct EpisodeServers {
     pub server: Arc<Server>,
     pub nfs: Arc<nfs::Server>,
     pub vfs: Arc<MemoryVfs>,
@@ -206,7 +206,7 @@ pub struct Served {
 
 /// A server with the share `data`, which permits guests, and the share `home` for the victim alone.
 /// NFS clients reach `data` from any port.
-pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> Served {
+pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> EpisodeServers {
     let options = MemoryOptions { capacity_bytes: CAPACITY_BYTES, ..MemoryOptions::default() };
     let vfs = Arc::new(MemoryVfs::new(options, Arc::new(StillClock::default())));
     let volume = Arc::new(Volume { vfs: vfs.clone(), options: VolumeOptions::default() });
@@ -240,13 +240,13 @@ pub fn server(settings: Settings, surroundings: Arc<Surroundings>) -> Served {
     };
     let files = Arc::new(Files::new(Arc::new(Inline)));
     let nfs = nfs::Server::new(nfs_config(volume), files.clone(), surroundings.clone());
-    Served { server: Server::new(config, files, surroundings), nfs, vfs }
+    EpisodeServers { server: Server::new(config, files, surroundings), nfs, vfs }
 }
 
 #[derive(Debug)]
-struct AnyHost;
+struct AllHosts;
 
-impl nfs::HostFilter for AnyHost {
+impl nfs::HostFilter for AllHosts {
     fn verdict(&self, _: IpAddr) -> nfs::HostVerdict {
         nfs::HostVerdict::Admitted
     }
@@ -263,7 +263,7 @@ fn nfs_config(volume: Arc<Volume>) -> nfs::Config {
             anonymous: (User::Anonymous.uid(), User::Anonymous.uid()),
         },
         clients: Vec::new(),
-        hosts: Arc::new(AnyHost),
+        hosts: Arc::new(AllHosts),
         tls_required: false,
         reserved_ports: false,
         is_stable: true,

@@ -60,7 +60,7 @@ const TREE: [(&str, FileKind, u32); 7] = [
 /// The state of a file that hostile clients may not change. Reads change its times. POSIX lets a
 /// user link a visible file into their own directory, which changes its link count.
 #[derive(Clone, PartialEq, Eq)]
-struct Facts {
+struct FileState {
     key: FileKey,
     owner: (u32, u32, u32),
     size_bytes: u64,
@@ -71,7 +71,7 @@ struct Facts {
     bytes: Vec<u8>,
 }
 
-impl Debug for Facts {
+impl Debug for FileState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { key, owner, dos, descriptor, xattrs, names, bytes, .. } = self;
         let bytes = String::from_utf8_lossy(bytes);
@@ -79,7 +79,7 @@ impl Debug for Facts {
     }
 }
 
-impl Facts {
+impl FileState {
     fn of(vfs: &MemoryVfs, path: &str, kind: FileKind) -> Self {
         let how = OpenHow {
             read: true,
@@ -139,7 +139,7 @@ pub struct Victim {
     neighbour: Option<KnownSession>,
     /// Time of its connection loss.
     pub away_since: Option<Duration>,
-    facts: Vec<Facts>,
+    facts: Vec<FileState>,
     writes: u8,
 }
 
@@ -188,7 +188,7 @@ impl Victim {
         let status = link.log_on(around, User::Alice, SessionId(0));
         assert_eq!(status, Some(NtStatus::SUCCESS), "the victim logs on");
         assert_eq!(link.connect_tree(around, "data"), Some(NtStatus::SUCCESS));
-        let facts = Facts::of_all(vfs);
+        let facts = FileState::of_all(vfs);
         let mut victim = Self {
             link,
             second: None,
@@ -280,7 +280,7 @@ impl Victim {
 
     /// Asserts that hostile clients have changed nothing.
     pub fn check(&mut self, around: &Surroundings, server: &Server, vfs: &MemoryVfs) {
-        let facts = Facts::of_all(vfs);
+        let facts = FileState::of_all(vfs);
         for ((was, is), (path, ..)) in self.facts.iter().zip(&facts).zip(TREE) {
             assert!(is == was, "the victim's {path} was {was:?} and is {is:?}");
         }
@@ -410,7 +410,7 @@ impl Victim {
     }
 
     /// The first half of a re-authentication, which others may try to disturb.
-    pub fn begin_renewal(&mut self, around: &Surroundings) {
+    pub fn begin_reauthentication(&mut self, around: &Surroundings) {
         if self.is_away() || self.link.half.is_some() {
             return;
         }
@@ -421,7 +421,7 @@ impl Victim {
     }
 
     /// Completes a re-authentication; false if none was begun.
-    pub fn end_renewal(&mut self, around: &Surroundings) -> bool {
+    pub fn end_reauthentication(&mut self, around: &Surroundings) -> bool {
         if self.is_away() || self.link.half.is_none() {
             return false;
         }
@@ -474,7 +474,7 @@ impl Victim {
     }
 
     /// Reconnects, and asserts that all opens are there.
-    pub fn come_back(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) {
+    pub fn reconnect(&mut self, server: &Arc<Server>, around: &Surroundings, connection: u64) {
         let offer = self.link.offer.clone();
         let previous = self.session().id;
         let mut link = Link::connect(server, around, User::Alice, offer, connection).unwrap();

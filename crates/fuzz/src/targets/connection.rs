@@ -55,7 +55,7 @@ pub fn after_logon(input: &[u8]) {
         repair.message_ids(flags, &mut frame);
         repair.requests(flags, &mut frame);
         if !in_memory {
-            repair::spare_the_disk(&mut frame);
+            repair::remove_allocations(&mut frame);
         }
         if rig.feed(&frame).is_err() {
             break;

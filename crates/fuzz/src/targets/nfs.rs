@@ -11,7 +11,7 @@ use wire::nfs::{
 const RECORD_BYTES_MAX: usize = 16 * 1024;
 
 /// Asserts that a decoded value round-trips.
-fn comes_back<T: PartialEq + std::fmt::Debug>(
+fn assert_round_trip<T: PartialEq + std::fmt::Debug>(
     value: &T,
     encode: impl Fn(&mut XdrWriter<'_>),
     again: impl Fn(&mut XdrReader<'_>, &T) -> bool,
@@ -45,7 +45,7 @@ fn message(bytes: &[u8]) {
     match Message::decode(r) {
         Ok(Message::Call(call)) => {
             let _ = call.credentials.credential();
-            comes_back(
+            assert_round_trip(
                 &call,
                 |w| w.put(&call),
                 |r, call| Message::decode(r) == Ok(Message::Call(*call)),
@@ -53,7 +53,7 @@ fn message(bytes: &[u8]) {
             operations(r.rest());
         }
         Ok(Message::Reply(reply)) => {
-            comes_back(
+            assert_round_trip(
                 &reply,
                 |w| w.put(&reply),
                 |r, reply| Message::decode(r) == Ok(Message::Reply(*reply)),
@@ -69,7 +69,7 @@ fn operations(bytes: &[u8]) {
     let Ok(compound) = Compound::decode(&mut XdrReader::new(bytes)) else { return };
     for operation in compound.flatten() {
         let number = operation.number();
-        comes_back(
+        assert_round_trip(
             &operation,
             |w| operation.encode_args(w),
             |r, operation| Operation::decode(number, r).as_ref() == Ok(operation),
@@ -85,7 +85,7 @@ fn results(bytes: &[u8]) {
     let Ok(mut results) = CompoundResults::decode(&mut XdrReader::new(bytes)) else { return };
     while let Ok(Some((number, status))) = results.next_status() {
         let Ok(result) = OperationResult::decode(number, status, results.reader()) else { return };
-        comes_back(
+        assert_round_trip(
             &result,
             |w| result.encode_body(w),
             |r, result| OperationResult::decode(number, status, r).as_ref() == Ok(result),
@@ -102,7 +102,7 @@ pub fn callbacks(bytes: &[u8]) {
     if let Ok(number) = r.get::<CallbackNumber>()
         && let Ok(result) = CallbackResult::decode(number, NfsStatus::OK, r)
     {
-        comes_back(
+        assert_round_trip(
             &result,
             |w| result.encode_body(w),
             |r, result| CallbackResult::decode(number, NfsStatus::OK, r).as_ref() == Ok(result),
@@ -111,7 +111,7 @@ pub fn callbacks(bytes: &[u8]) {
     let Ok(compound) = CallbackCompound::decode(&mut XdrReader::new(bytes)) else { return };
     for callback in compound.flatten() {
         let number = callback.number();
-        comes_back(
+        assert_round_trip(
             &callback,
             |w| callback.encode_args(w),
             |r, callback| Callback::decode(number, r).as_ref() == Ok(callback),

@@ -56,12 +56,12 @@ pub fn bytes_max(input_bytes: usize) -> usize {
 }
 
 /// A deterministic process.
-struct StillHost {
+struct NfsFuzzHost {
     random: AtomicU8,
     now: Mutex<Now>,
 }
 
-impl Host for StillHost {
+impl Host for NfsFuzzHost {
     fn random(&self, out: &mut [u8]) {
         out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
     }
@@ -78,9 +78,9 @@ impl Host for StillHost {
 }
 
 #[derive(Debug)]
-struct Anyone;
+struct AllowAllHosts;
 
-impl HostFilter for Anyone {
+impl HostFilter for AllowAllHosts {
     fn verdict(&self, _: IpAddr) -> HostVerdict {
         HostVerdict::Admitted
     }
@@ -88,7 +88,7 @@ impl HostFilter for Anyone {
 
 /// A client with one session and two connections to a server with one share.
 struct Rig {
-    host: Arc<StillHost>,
+    host: Arc<NfsFuzzHost>,
     server: Arc<Server>,
     conns: [Conn; 2],
     waiting: Vec<(usize, Job)>,
@@ -148,7 +148,7 @@ impl Rig {
                 anonymous: (65_534, 65_534),
             },
             clients: Vec::new(),
-            hosts: Arc::new(Anyone),
+            hosts: Arc::new(AllowAllHosts),
         };
         let lease = Duration::from_secs(10);
         let exports = vec![Arc::new(export)];
@@ -156,7 +156,7 @@ impl Rig {
         let tree = nfs::PseudoTree::new([(0, &b"/srv/deep/share"[..])]);
         let config = Config { exports, tree, lease, owner, offers_tls: true, states_max };
         let now = Now { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
-        let host = Arc::new(StillHost { random: AtomicU8::new(1), now: Mutex::new(now) });
+        let host = Arc::new(NfsFuzzHost { random: AtomicU8::new(1), now: Mutex::new(now) });
         let files = Arc::new(Files::new(Arc::new(Inline)));
         let server = Server::new(config, files, host.clone());
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 2049));
@@ -269,7 +269,7 @@ impl Rig {
         self.waiting = waiting;
         for by in 0..self.conns.len() {
             while let Some(transmit) = self.conns[by].poll_transmit() {
-                self.look_at(&transmit);
+                self.check_response(&transmit);
                 self.conns[by].recycle(transmit.buffer);
             }
         }
@@ -277,7 +277,7 @@ impl Rig {
     }
 
     /// Asserts that a reply is complete, and each result in it decodes.
-    fn look_at(&mut self, transmit: &Transmit) {
+    fn check_response(&mut self, transmit: &Transmit) {
         assert!(transmit.file.is_none(), "what is in memory cannot be sent from a file");
         let record = &transmit.buffer;
         let bytes_max = MESSAGE_BYTES_MAX as usize;

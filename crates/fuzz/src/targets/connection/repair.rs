@@ -63,7 +63,7 @@ const ALLOCATION: u8 = 19;
 
 /// Removes requests that would allocate storage without data, and fill the disk of the test
 /// machine.
-pub fn spare_the_disk(frame: &mut [u8]) {
+pub fn remove_allocations(frame: &mut [u8]) {
     for_each_message(frame, |header, message| {
         if header.command == Command::SET_INFO && message.get(67) == Some(&ALLOCATION) {
             message[67] = 0;

@@ -38,12 +38,12 @@ const CAPACITY: u64 = 1024 * 1024;
 const WAITING_MAX: usize = 64;
 
 /// A deterministic process.
-struct StillHost {
+struct FuzzHost {
     random: AtomicU8,
     now: HostTime,
 }
 
-impl Host for StillHost {
+impl Host for FuzzHost {
     fn random(&self, out: &mut [u8]) {
         out.fill_with(|| self.random.fetch_add(1, Ordering::Relaxed));
     }
@@ -126,7 +126,7 @@ impl Rig {
     /// A rig with a share at `place`.
     pub fn new(place: Place) -> Self {
         let now = HostTime { instant: Instant::now(), wall: Timestamp(1_750_000_000_000_000_000) };
-        let host = Arc::new(StillHost { random: AtomicU8::new(1), now });
+        let host = Arc::new(FuzzHost { random: AtomicU8::new(1), now });
         let shares = place.backend().map(share).into_iter().collect();
         let server = Server::new(config(shares), Arc::new(Files::new(Arc::new(Inline))), host);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 445));
@@ -166,13 +166,13 @@ impl Rig {
         waiting.truncate(WAITING_MAX);
         self.waiting = waiting;
         while let Some(transmit) = self.conn.poll_transmit().or_else(|| self.conn.poll_notice()) {
-            self.look_at(transmit);
+            self.check_response(transmit);
         }
         Ok(())
     }
 
     /// Asserts that a response is well-formed.
-    fn look_at(&mut self, transmit: Transmit) {
+    fn check_response(&mut self, transmit: Transmit) {
         let frame = &transmit.buffer[transmit.start..];
         let in_file = transmit.file.as_ref().map_or(0, |file| file.length_bytes);
         let prefix = *frame.first_chunk::<PREFIX_BYTES>().unwrap();
