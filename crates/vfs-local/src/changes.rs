@@ -1,10 +1,8 @@
-//! What everyone does in followed directories, by inotify(7).
+//! Changes in followed directories, by inotify(7).
 //!
-//! The kernel queues an event while it holds the directory locked, before the
-//! system call that made the change returns: whoever has read the queue empty
-//! knows of everything that was done before, in the order in which it was done.
-//! fanotify does not serve here, since it puts together what happens to a name,
-//! so that nobody can tell whether it came last or went last.
+//! The kernel queues an event while it holds the directory's lock, before the system call of the
+//! change returns. So a reader that has drained the queue knows all earlier changes in their order.
+//! fanotify merges the events of a name, so that their last one is unknown.
 
 use crate::identity::Acting;
 use crate::node::LocalNode;
@@ -17,18 +15,19 @@ use rustix::io::Errno;
 use std::sync::{Mutex, PoisonError};
 use vfs::{ChangeFeed, FollowId, FsError, NameChange, Node, Result, ServerWork};
 
-/// Bytes read from the queue at once: some hundreds of events.
+/// Bytes read from the queue per call: some hundreds of events.
 const READ_BYTES: usize = 16 * 1024;
-/// Most reads of one draining: who makes more events than they hold meanwhile is heard in part.
+/// Maximum number of reads per drain. If other processes create events faster, the drain reports a
+/// loss.
 const READS_MAX: usize = 1 << 12;
-/// Bytes of an event without its name, and with the longest one, which ends with a NUL and is
-/// filled up.
+/// Length of an event without its name, and with the longest one, which is NUL-terminated and
+/// padded.
 const EVENT_BYTES: usize = 16;
 const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
 
-/// File systems (statfs(2), `f_type`) that other machines or processes change
-/// without this kernel's knowing: AFS, Ceph, Coda, FUSE, GFS2, GPFS, Lustre, NCP,
-/// NFS, OCFS2, Plan 9, SMB of three kinds, and shared folders of virtual machines.
+/// File systems (statfs(2), `f_type`) that other machines or processes change without this kernel's
+/// notice: AFS, Ceph, Coda, FUSE, GFS2, GPFS, Lustre, NCP, NFS, OCFS2, Plan 9, SMB of three kinds,
+/// and shared folders of virtual machines.
 const CHANGED_UNHEARD: [u32; 16] = [
     0x5346_414F,
     0x6B41_4653,
@@ -48,10 +47,10 @@ const CHANGED_UNHEARD: [u32; 16] = [
     0x786F_4256,
 ];
 
-/// A queue of the kernel's.
+/// An inotify queue.
 pub struct LocalChanges {
     queue: OwnedFd,
-    /// The list of mounts, which can be polled for changes of it.
+    /// The list of mounts, which can be polled for changes.
     mounts: Option<OwnedFd>,
     buffer: Mutex<Vec<u8>>,
 }
@@ -63,10 +62,9 @@ impl std::fmt::Debug for LocalChanges {
 }
 
 impl LocalChanges {
-    /// A queue of which nothing is asked yet.
+    /// Creates a queue without watches.
     ///
-    /// # Errors
-    /// [`FsError::TooMany`]: the user has `fs.inotify.max_user_instances` of them.
+    /// # Errors [`FsError::TooMany`]: the user has reached `fs.inotify.max_user_instances`.
     pub fn new() -> Result<Self> {
         let queue = new_queue()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -105,8 +103,8 @@ impl ChangeFeed for LocalChanges {
             match rustix::io::read(&self.queue, &mut buffer[..]) {
                 Ok(length) => {
                     deliver_all(&buffer[..length], tell);
-                    // The kernel gives what there is, as far as there is room: one more would
-                    // have had some.
+                    // The kernel returns all queued events that fit, and another one would have
+                    // fitted.
                     if length + EVENT_BYTES_MAX <= buffer.len() {
                         return;
                     }
@@ -128,13 +126,13 @@ pub fn new_queue() -> Result<OwnedFd> {
     queue.map_err(|_| FsError::TooMany)
 }
 
-/// Whether others could change what is on this file system unheard.
+/// True if the file system can change without an event.
 pub fn is_changed_unheard(node: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     let facts = rustix::fs::fstatfs(node)?;
     Ok(CHANGED_UNHEARD.contains(&(facts.f_type as u32)))
 }
 
-/// Follows a directory, unless others could change it unheard.
+/// Follows a directory, unless its file system can change without an event.
 pub fn add_watch(
     queue: &OwnedFd,
     work: ServerWork,
@@ -155,13 +153,13 @@ pub fn add_watch(
 
 pub fn remove_watch(queue: &OwnedFd, directory: FollowId) {
     if let Ok(watch) = i32::try_from(directory.0) {
-        // Fails if the directory is gone, and the watch with it.
+        // Fails if the directory was removed, which also ends the watch.
         let _ = inotify::remove_watch(queue, watch);
     }
 }
 
-/// Tells the events that were read: each is a head of four numbers (which directory, what, a
-/// cookie, how many bytes the name has), and a name that ends with its first NUL. inotify(7).
+/// Reports the events in a buffer. Each is a head of four numbers (watch, mask, cookie, length of
+/// the name), and a NUL-terminated name. inotify(7).
 fn deliver_all(mut bytes: &[u8], tell: &mut dyn FnMut(NameChange<'_>)) {
     while let Some((head, rest)) = bytes.split_first_chunk::<EVENT_BYTES>() {
         let number =
@@ -169,7 +167,7 @@ fn deliver_all(mut bytes: &[u8], tell: &mut dyn FnMut(NameChange<'_>)) {
         let length = (number(12) as usize).min(rest.len());
         let (name, next) = rest.split_at(length);
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
-        // Watches have numbers from 1; an overflow is of none.
+        // Watch numbers start at 1; an overflow event has none.
         let directory = FollowId(u64::from(number(0).cast_signed().unsigned_abs()));
         deliver(directory, ReadFlags::from_bits_retain(number(4)), name, tell);
         bytes = next;

@@ -1,38 +1,39 @@
-//! Acting as another user, one thread at a time.
+//! Per-thread credentials: acting as another user.
 //!
-//! `setfsuid`, `setresgid` and `setgroups` as raw system calls change the calling thread only.
-//! An [`Acting`] guard sets them, verifies them, and takes them back when it is dropped. Within
-//! [`keep_identity`], in which nothing but requests is worked on, the outermost guard leaves the
-//! thread as it is, so that a run of calls for one user costs nothing: every call has a guard
-//! of its own, so none inherits another's identity.
+//! `setfsuid`, `setresgid` and `setgroups` as raw system calls change the calling thread only. An
+//! [`Acting`] guard sets them, verifies them, and restores them when it is dropped. Within
+//! [`keep_identity`], where a thread processes nothing but requests, the outermost guard leaves the
+//! credentials in place, so that a run of calls for one user costs nothing. Every call has its own
+//! guard, so none inherits another user's identity.
 //!
-//! Between guards a thread has the process's credentials, or after [`rest_without_power`]
-//! those of an id that owns nothing: a call without a guard then fails rather than succeeds.
+//! Between guards a thread has the process's credentials, or after [`rest_without_power`] those of
+//! an id that owns nothing. A call without a guard then fails instead of succeeding with
+//! privileges.
 //!
-//! A user that goes beyond POSIX permissions ([`vfs::Elevated`], [`vfs::NameActor`]) keeps its
-//! own user id and is given single capabilities: what it creates is its own, and neither
-//! CAP_CHOWN, CAP_FSETID nor CAP_MKNOD are among them. capabilities(7). A call that resolves a
-//! path is made by [`Acting::on_path`], which refuses all of these powers.
+//! An elevated user ([`vfs::Elevated`], [`vfs::NameActor`]) retains its own user id and gets single
+//! capabilities. Files that it creates belong to it, and the capabilities never include CAP_CHOWN,
+//! CAP_FSETID or CAP_MKNOD, except CAP_CHOWN to take ownership. capabilities(7). A call that
+//! resolves a path uses [`Acting::on_path`], which refuses all of these elevations.
 
 use rustix::thread::{CapabilitySet, UnshareFlags};
 use std::cell::RefCell;
 use std::sync::OnceLock;
 use vfs::{Actor, Elevated, FsError, Identity, NameActor, Result, Role, ServerWork};
 
-/// What the calling thread acts as, as far as this module set it: state of the kernel's, which
-/// keeps it by thread.
+/// The calling thread's credentials, as far as this module set them. The kernel keeps them per
+/// thread.
 #[derive(Debug)]
 struct ThreadCredentials {
-    /// None before the first guard, and after a change that failed: what is not known is set
-    /// whole.
+    /// `None` before the first guard and after a failed change: unknown credentials are set
+    /// completely.
     present: Option<Credentials>,
-    /// Guards that are alive on this thread.
+    /// Number of live guards on this thread.
     guards: u32,
-    /// Calls of [`keep_identity`] that this thread is in.
+    /// Nesting depth of [`keep_identity`].
     keepers: u32,
-    /// Whether it rests as [`POWERLESS`].
+    /// True if the thread rests as [`POWERLESS`].
     rests_without_power: bool,
-    /// Whether its umask is its own; none before that was tried.
+    /// True if the thread has its own umask; `None` before the attempt.
     owns_umask: Option<bool>,
 }
 
@@ -42,14 +43,14 @@ struct Credentials {
     power: Option<Power>,
 }
 
-/// A power of a thread beyond the rights of the user as which it acts.
+/// An elevation of a thread beyond its user's rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Power {
-    /// Over one open node.
+    /// For one open node.
     Node(Elevated),
-    /// Over names in open directories: [`NameActor::Granted`].
+    /// For names in open directories: [`NameActor::Granted`].
     Names,
-    /// Over one further name for an open node, in a directory that is open: [`Acting::on_link`].
+    /// For one hard link to an open node in an open directory: [`Acting::on_link`].
     Link,
 }
 
@@ -65,45 +66,45 @@ thread_local! {
     };
 }
 
-/// The process's own credentials, as every reason of its own has them.
+/// The process's own credentials, which all server work has.
 const SERVER: Actor<'static> = Actor::server(ServerWork::Metadata);
 
-/// Owns no file, and no user has it ([`Identity::is_valid`]).
+/// Owns no file, and no user can have it ([`Identity::is_valid`]).
 static POWERLESS: Identity =
     Identity { uid: Identity::POWERLESS_ID, gid: Identity::POWERLESS_ID, groups: Vec::new() };
 
-/// Whether this process may act as others.
+/// True if this process may act as others.
 fn may_switch() -> bool {
     static IS_ROOT: OnceLock<bool> = OnceLock::new();
     *IS_ROOT.get_or_init(|| rustix::process::geteuid().is_root())
 }
 
-/// While this lives, the thread acts as one actor; then as the one before.
+/// Makes the thread act as one actor until it is dropped, and then as the previous one.
 #[derive(Debug)]
 #[must_use]
 pub struct Acting {
     before: Before,
-    /// Credentials belong to the thread: the guard stays on it.
+    /// Credentials belong to the thread, so the guard must stay on it.
     _of_thread: std::marker::PhantomData<*const ()>,
 }
 
-/// What a thread goes back to.
+/// The state to which a thread returns.
 #[derive(Debug)]
 enum Before {
-    /// Nothing: the process cannot act as others.
+    /// Unchanged: the process cannot act as others.
     Unchanged,
-    /// What it has between guards.
+    /// The state between guards.
     Rest,
-    /// What another guard set, which is still alive.
+    /// The credentials of an outer guard that is still alive.
     Guarded(Credentials),
 }
 
 impl Acting {
     /// Makes the calling thread act as `actor`.
     ///
-    /// # Errors
-    /// [`FsError::AccessDenied`] for an identity that no thread can have
-    /// ([`Identity::is_valid`]), or if the kernel refuses; the thread then acts as before.
+    /// # Errors [`FsError::AccessDenied`] for an identity that no thread can have
+    /// ([`Identity::is_valid`]), or if the kernel refuses. The thread's credentials then stay
+    /// unchanged.
     pub fn begin(actor: Actor<'_>) -> Result<Self> {
         if actor.user().is_some_and(|user| !user.is_valid()) {
             return Err(FsError::AccessDenied);
@@ -111,19 +112,17 @@ impl Acting {
         Self::guard(|thread| thread.become_actor(actor))
     }
 
-    /// As [`Acting::begin`], for a call that resolves a path.
+    /// Like [`Acting::begin`], for a call that resolves a path.
     ///
-    /// # Errors
-    /// As [`Acting::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve paths
-    /// ([`Actor::may_resolve_paths`]).
+    /// # Errors Like [`Acting::begin`]; [`FsError::AccessDenied`] for an actor that may not resolve
+    /// paths ([`Actor::may_resolve_paths`]).
     pub fn on_path(actor: Actor<'_>) -> Result<Self> {
         if actor.may_resolve_paths() { Self::begin(actor) } else { Err(FsError::AccessDenied) }
     }
 
     /// Makes the calling thread change names in open directories as `actor`.
     ///
-    /// # Errors
-    /// As [`Acting::begin`].
+    /// # Errors Like [`Acting::begin`].
     pub fn on_names(actor: NameActor<'_>) -> Result<Self> {
         match actor {
             NameActor::Granted(user) if user.uid != 0 && user.is_valid() => {
@@ -133,14 +132,13 @@ impl Acting {
         }
     }
 
-    /// Lets the calling thread give an open node a further name in an open directory, where the host
-    /// keeps `actor` from files that it may not write (`fs.protected_hardlinks`, proc(5)). POSIX lets
-    /// each user do so who may add the name, which the kernel goes on asking. link(3p).
+    /// Lets the calling thread add a hard link to an open node, even if `fs.protected_hardlinks`
+    /// (proc(5)) restricts `actor` to files that it may write. POSIX permits the link to every user
+    /// that may add the name, and the kernel still checks that. link(3p).
     ///
-    /// None for an actor whom the host keeps from nothing, or whose call may resolve no path.
+    /// `None` for an actor that the setting does not restrict, or whose call may not resolve paths.
     ///
-    /// # Errors
-    /// As [`Acting::begin`].
+    /// # Errors Like [`Acting::begin`].
     pub fn on_link(actor: Actor<'_>) -> Result<Option<Self>> {
         match actor.role() {
             Role::User(user) if user.uid != 0 && user.is_valid() => {
@@ -150,14 +148,13 @@ impl Acting {
         }
     }
 
-    /// Lets the calling thread change data of a file that is open for writing, on behalf of
-    /// `actor`: as the actor, or without power. The kernel asks for no permission then, but it
-    /// looks whether the caller may use what the file system reserves and may keep
-    /// set-user-ID bits, which neither may. Only of a file for which `is_group_marked` holds does it
-    /// ask for the caller's groups, and so the call is made as the actor.
+    /// Lets the calling thread change the data of a file that is open for writing, on behalf of
+    /// `actor`: as the actor, or without privileges. The kernel checks no permission then, but
+    /// whether the caller may use reserved blocks and keep set-user-ID bits, which neither may.
+    /// Only for a file with `is_group_marked` does it check the caller's groups, so that call runs
+    /// as the actor.
     ///
-    /// # Errors
-    /// As [`Acting::begin`].
+    /// # Errors Like [`Acting::begin`].
     pub fn on_open_file(actor: Actor<'_>, is_group_marked: impl FnOnce() -> bool) -> Result<Self> {
         match actor.user() {
             Some(user) if user.is_valid() && user.uid != 0 => Self::guard(|thread| {
@@ -171,9 +168,9 @@ impl Acting {
         }
     }
 
-    /// Keeps the calling thread without power for a call, if it is without by now: for a look
-    /// on behalf of someone who is known to be allowed it, which need not succeed. None if the
-    /// thread is somebody, which it then had better remain.
+    /// Keeps the calling thread without privileges for a call, if it already is: for an optional
+    /// look-up on behalf of a user that is known to be permitted. `None` if the thread acts as a
+    /// user, which it should continue to do.
     pub fn on_public_name() -> Option<Self> {
         let is_powerless = THREAD.with_borrow(|thread| {
             thread.present.as_ref().is_some_and(|now| now.identity == POWERLESS)
@@ -181,8 +178,8 @@ impl Acting {
         is_powerless.then(|| Self::guard(|_| Ok(())).ok()).flatten()
     }
 
-    /// Keeps the calling thread what it is, if that is `actor` with a user's own rights by now. None
-    /// if it is anything else.
+    /// Keeps the calling thread's credentials, if they are those of `actor` without elevation.
+    /// `None` otherwise.
     pub fn on_present(actor: Actor<'_>) -> Option<Self> {
         let Role::User(user) = actor.role() else { return None };
         let is_present = THREAD.with_borrow(|thread| {
@@ -192,10 +189,9 @@ impl Acting {
         is_present.then(|| Self::guard(|_| Ok(())).ok()).flatten()
     }
 
-    /// Makes the calling thread act for the server itself.
+    /// Makes the calling thread act as the server.
     ///
-    /// # Errors
-    /// As [`Acting::begin`].
+    /// # Errors Like [`Acting::begin`].
     pub fn server(work: ServerWork) -> Result<Self> {
         Self::begin(Actor::server(work))
     }
@@ -211,7 +207,7 @@ impl Acting {
                 _ => Before::Rest,
             };
             if let Err(error) = change(thread) {
-                // What is left of a change that failed is not to be worked with.
+                // The thread must not continue with a partial change.
                 thread.go_back(before)?;
                 return Err(error);
             }
@@ -237,8 +233,8 @@ impl Drop for Acting {
     }
 }
 
-/// Works on requests: until `work` returns, guards that are dropped leave the thread as they set
-/// it. Nothing in it may touch a file without a guard. Afterwards the thread rests.
+/// Processes requests: until `work` returns, dropped guards leave the thread's credentials in
+/// place. `work` must not access a file without a guard. Afterwards the thread rests.
 pub fn keep_identity<T>(work: impl FnOnce() -> T) -> T {
     THREAD.with_borrow_mut(|thread| thread.keepers += 1);
     let _end = KeeperEnd;
@@ -252,7 +248,7 @@ impl Drop for KeeperEnd {
     fn drop(&mut self) {
         THREAD.with_borrow_mut(|thread| {
             thread.keepers -= 1;
-            // A process that cannot act as others has never left its own credentials.
+            // A process that cannot act as others never changes its credentials.
             if thread.keepers == 0 && thread.guards == 0 && may_switch() {
                 thread.go_back_or_abort(Before::Rest);
             }
@@ -260,9 +256,9 @@ impl Drop for KeeperEnd {
     }
 }
 
-/// Takes from the calling thread, which works on nothing but requests, what it has between
-/// guards: it rests as an id that owns no file, without a group and without capabilities over
-/// files. A process whose user namespace lacks that id, or that cannot act as others, keeps its own.
+/// Makes the calling thread, which processes requests only, rest without privileges between guards:
+/// as an id that owns no file, without groups and without file capabilities. A process whose user
+/// namespace lacks that id, or that cannot act as others, keeps its own credentials.
 pub fn rest_without_power() {
     if !may_switch() {
         return;
@@ -275,13 +271,12 @@ pub fn rest_without_power() {
     });
 }
 
-/// Whether the calling thread has an umask that no other thread has: from the first call on, unless
-/// the system refuses.
+/// True if the calling thread has its own umask: from the first call on, unless the system refuses.
 pub fn owns_umask() -> bool {
     THREAD.with_borrow_mut(|thread| *thread.owns_umask.get_or_insert_with(separate_umask))
 }
 
-/// The copy has what the thread had by chance, whose starter may have been about to create.
+/// The new umask is a copy of the shared one, which a creation by another thread may have set.
 fn separate_umask() -> bool {
     // SAFETY: of what threads share, this separates umask, working and root directory, of which no
     // thread changes the last two.
@@ -292,7 +287,7 @@ fn separate_umask() -> bool {
     is_own
 }
 
-/// Whether the process's user namespace has the id: one of a container may lack it.
+/// True if the process's user namespace contains the id; that of a container may lack it.
 fn has_powerless_id() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {
@@ -301,22 +296,19 @@ fn has_powerless_id() -> bool {
     })
 }
 
-/// Makes a call for the server itself, and goes back to whom the thread acted as.
+/// Runs a call as the server, and restores the thread's credentials.
 ///
-/// # Errors
-/// Those of [`Acting::begin`] and of the call.
+/// # Errors Those of [`Acting::begin`] and of the call.
 pub fn as_server<T>(work: ServerWork, call: impl FnOnce() -> Result<T>) -> Result<T> {
     let _acting = Acting::server(work)?;
     call()
 }
 
-/// Gives up what lets this thread, and those that it starts, store more than
-/// limits allow (CAP_SYS_RESOURCE): acting as a user does not take it away, and
-/// users would write past their quotas and into what ext4 reserves. To be called
-/// before there are other threads.
+/// Drops CAP_SYS_RESOURCE from this thread and the threads that it starts. Acting as a user does
+/// not remove it, so users could exceed their quotas and use ext4's reserved blocks. Must be called
+/// before other threads exist.
 ///
-/// # Errors
-/// What the system says, if it refuses.
+/// # Errors The system's error.
 pub fn heed_limits() -> std::io::Result<()> {
     let mut held = rustix::thread::capabilities(None)?;
     let exempting = CapabilitySet::SYS_RESOURCE;
@@ -329,18 +321,18 @@ pub fn heed_limits() -> std::io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, held)?)
 }
 
-/// The capabilities that a power brings beside the user's own rights.
+/// The capabilities that an elevation adds to the user's own rights.
 fn capabilities_of(power: Power) -> CapabilitySet {
     let any_mode = CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
     match power {
-        // Extended attributes in a sticky directory, and names in one, are the owner's.
+        // In a sticky directory, only the owner may change names and extended attributes.
         Power::Names | Power::Node(Elevated::Attributes | Elevated::StoredData) => {
             any_mode | CapabilitySet::FOWNER
         }
-        // What lets an owner link: directories' permissions are asked, and append-only and
-        // immutable files refused, as without it.
+        // Permits linking like an owner. The kernel still checks the directories' permissions, and
+        // refuses append-only and immutable files.
         Power::Link => CapabilitySet::FOWNER,
-        // The kernel takes set-user-ID bits away with the owner, which it lets an owner do.
+        // A change of the owner clears set-user-ID bits, which the kernel permits to an owner only.
         Power::Node(Elevated::TakeOwnership) => CapabilitySet::CHOWN | CapabilitySet::FOWNER,
     }
 }
@@ -360,7 +352,7 @@ impl ThreadCredentials {
             Some(now) if now == power => return Ok(()),
             Some(None) => {}
             Some(Some(_)) | None => {
-                // Until it has succeeded, what the thread acts as is not known.
+                // Until the change has succeeded, the credentials count as unknown.
                 let present = self.present.take();
                 switch(present.as_ref(), identity)?;
                 self.present = Some(Credentials { identity: identity.clone(), power: None });
@@ -374,8 +366,8 @@ impl ThreadCredentials {
         Ok(())
     }
 
-    /// The server's own work creates nothing ([`ServerWork`]), and the superuser is in need of no
-    /// group: the groups stay, and a call for the server within one for a user costs less.
+    /// Server work creates no files ([`ServerWork`]), and the superuser needs no group. So the
+    /// groups stay, which makes a server call within a user's call cheaper.
     fn become_server(&mut self) -> Result<()> {
         let Some(mut present) = self.present.take() else {
             return self.become_user(SERVER.creator(), None);
@@ -398,8 +390,8 @@ impl ThreadCredentials {
         }
     }
 
-    /// As [`ThreadCredentials::go_back`]; a thread that would go on as somebody else ends the
-    /// process.
+    /// Like [`ThreadCredentials::go_back`]; aborts the process rather than continue with another
+    /// user's credentials.
     fn go_back_or_abort(&mut self, before: Before) {
         if let Err(error) = self.go_back(before) {
             tracing::error!(%error, "a thread cannot give up a user's identity: the server stops");
@@ -408,8 +400,8 @@ impl ThreadCredentials {
     }
 }
 
-/// Gives the thread further effective capabilities, as far as the process is permitted them. The
-/// kernel takes them away with the next change of the user id by [`set_user`].
+/// Raises effective capabilities, as far as the process is permitted them. The kernel drops them at
+/// the next change of the user id by [`set_user`].
 fn raise(wanted: CapabilitySet) -> Result<()> {
     let refused = |errno: rustix::io::Errno| {
         tracing::error!(%errno, "capabilities cannot be changed");
@@ -420,8 +412,8 @@ fn raise(wanted: CapabilitySet) -> Result<()> {
     rustix::thread::set_capabilities(None, held).map_err(refused)
 }
 
-/// Makes the thread, which is known to be `from` or is not known, `to`. Each change of
-/// credentials costs as much as a small write: what is equal is left out.
+/// Changes the thread's credentials from `from`, if known, to `to`. Each change costs as much as a
+/// small write, so equal parts are skipped.
 fn switch(from: Option<&Credentials>, to: &Identity) -> Result<()> {
     if from.is_none_or(|from| from.identity.groups != to.groups) {
         set_groups(&to.groups)?;
@@ -432,13 +424,13 @@ fn switch(from: Option<&Credentials>, to: &Identity) -> Result<()> {
     match from {
         Some(from) if from.power.is_none() && from.identity.uid == to.uid => Ok(()),
         Some(from) => set_user(from.power.is_some(), to.uid),
-        // Any power may be left.
+        // Capabilities may remain.
         None => set_user(true, to.uid),
     }
 }
 
-/// Sets the user id and verifies it. With `had_power` by way of the superuser, which sets the file
-/// system capabilities anew: leaving it takes all of them, whatever was raised before.
+/// Sets the user id and verifies it. With `had_power` it goes through the superuser, which sets the
+/// file capabilities anew; leaving the superuser drops all of them, whatever was raised before.
 fn set_user(had_power: bool, uid: u32) -> Result<()> {
     // SAFETY: these calls take integers; they change credentials of this thread alone.
     let now = unsafe {
@@ -446,7 +438,7 @@ fn set_user(had_power: bool, uid: u32) -> Result<()> {
             libc::syscall(libc::SYS_setfsuid, 0);
         }
         libc::syscall(libc::SYS_setfsuid, uid);
-        // It returns the id before the call: asking for an invalid one tells it.
+        // setfsuid returns the previous id; an invalid argument queries it.
         libc::syscall(libc::SYS_setfsuid, -1)
     };
     if now == libc::c_long::from(uid) {
@@ -456,8 +448,8 @@ fn set_user(had_power: bool, uid: u32) -> Result<()> {
     Err(FsError::AccessDenied)
 }
 
-/// Sets the primary group: the effective one, which brings that of file system calls along and,
-/// unlike a call for that one alone, says whether it has.
+/// Sets the primary group: the effective one, which implies the file system group. Unlike setfsgid
+/// the call reports failure.
 fn set_group(gid: u32) -> Result<()> {
     // SAFETY: the call takes integers; it changes credentials of this thread alone.
     if unsafe { libc::syscall(libc::SYS_setresgid, -1, gid, -1) } == 0 {
@@ -468,7 +460,8 @@ fn set_group(gid: u32) -> Result<()> {
 }
 
 fn set_groups(groups: &[u32]) -> Result<()> {
-    // SAFETY: the pointer is to as many group ids as are counted; the call changes this thread alone.
+    // SAFETY: the pointer is to as many group ids as are counted; the call changes this thread
+    // alone.
     if unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) } == 0 {
         return Ok(());
     }

@@ -1,16 +1,17 @@
-//! Windows security descriptors, stored beside POSIX permissions.
+//! Windows security descriptors, stored with the POSIX permissions.
 //!
-//! Descriptor, mode, owner and access list are changed by one system call each, and the power may go
-//! between any two. So the new descriptor is stored first, as one that counts in each state that the
-//! permissions are about to have: from then on it is in force, whatever else was changed. Permissions,
-//! which decide for local users, pass through no state that is wider than both the old and the new.
+//! Descriptor, mode, owner and ACL change by one system call each, and a power failure may separate
+//! any two. So the new descriptor is stored first, as one that is valid in every state that the
+//! permissions are about to have: from then on it is in force. The permissions, which decide for
+//! local users, pass through no state that grants more than both the old and the new one.
 //!
-//! A change that fails is undone by the same way back ([`undo`]). A value that counts in several states
-//! and is old belongs to no change in flight: the power went. The next look at it leaves it one state.
+//! A failed change is undone by the same steps in reverse ([`undo`]). An old value that is valid in
+//! several states belongs to no change in flight: the power failed during the change. The next load
+//! reduces it to one state.
 //!
-//! They are stored in Samba's `security.NTACL`, which only the superuser may
-//! write. A process without that power keeps them in `user.anabranch.NTACL`,
-//! and a process with it never looks there: local users could have made it.
+//! Descriptors are stored in Samba's `security.NTACL`, which only the superuser may write. A
+//! process without that privilege uses `user.anabranch.NTACL`. A privileged process never reads
+//! that attribute, because local users could have created it.
 
 use crate::errors::refusal;
 use crate::identity::Acting;
@@ -30,27 +31,27 @@ mod undo;
 
 const TRUSTED: &str = "security.NTACL";
 const OWN: &str = "user.anabranch.NTACL";
-/// Age of a file's last change from which a value with several states belongs to no change in flight,
-/// of another process either: a change takes a few system calls.
+/// Minimum age of a file's last change from which a value with several states belongs to no change
+/// in flight, including those of other processes. A change takes a few system calls.
 const SETTLE_AFTER_NANOS: i128 = 10_000_000_000;
-/// Locks over all files, by inode number: changes of two files that share one wait for each other.
+/// Number of locks, which all files share by inode number.
 const LOCKS: usize = 64;
 
 static CHANGING: [Mutex<()>; LOCKS] = [const { Mutex::new(()) }; LOCKS];
 
-/// Where changes of a file's security wait for each other.
+/// Serializes changes of a file's security.
 fn lock_of(node: &LocalNode) -> &'static Mutex<()> {
     &CHANGING[node.key.inode as usize % LOCKS]
 }
 
-/// Where descriptors are kept.
+/// Name of the attribute that holds descriptors.
 pub fn name() -> &'static str {
     static NAME: OnceLock<&str> = OnceLock::new();
     NAME.get_or_init(|| if may_write_trusted() { TRUSTED } else { OWN })
 }
 
-/// Whether this process has CAP_SYS_ADMIN over file systems: not only within
-/// a user namespace of its own.
+/// True if this process has CAP_SYS_ADMIN over file systems, not only within a user namespace of
+/// its own.
 fn may_write_trusted() -> bool {
     const CAP_SYS_ADMIN: u64 = 1 << 21;
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -61,13 +62,13 @@ fn may_write_trusted() -> bool {
     held & CAP_SYS_ADMIN != 0 && map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// The descriptor in force, if one is stored and the permissions are those
-/// that it was stored beside.
+/// The descriptor in force, if one is stored and the permissions are those with which it was
+/// stored.
 pub fn load(node: &LocalNode) -> Result<Option<Vec<u8>>> {
     load_at(node, crate::xattr_notes::now())
 }
 
-/// See [`load`]; `now` in nanoseconds, by the clock of file systems.
+/// See [`load`]; `now` is in nanoseconds, by the file systems' clock.
 fn load_at(node: &LocalNode, now: i128) -> Result<Option<Vec<u8>>> {
     let Some(value) = stored_value(node)? else { return Ok(None) };
     let Some(stored) = ntacl::decode(&value) else { return Ok(None) };
@@ -85,7 +86,7 @@ fn load_at(node: &LocalNode, now: i128) -> Result<Option<Vec<u8>>> {
     Ok(counts.then_some(stored.descriptor))
 }
 
-/// The stored value, if there is one and this process may see it.
+/// The stored value, if there is one and this process may read it.
 fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
     match node.get_xattr(name()) {
         Ok(value) => Ok(Some(value)),
@@ -94,15 +95,15 @@ fn stored_value(node: &LocalNode) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Leaves a value that counts in several states one of them, if no change is in flight: the present
-/// state, or where the descriptor is not in force the last, which the change was to lead to. Else a
-/// later chmod(2) to another state on the way would put the descriptor in force.
+/// Reduces a value that is valid in several states to one of them, if no change is in flight. That
+/// is the current state, or if the descriptor is not in force the final state of the change.
+/// Otherwise a later chmod(2) to an intermediate state would put the descriptor in force.
 fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
-    // Whoever changes it leaves one state.
+    // The holder of the lock reduces the value itself.
     let Ok(_changing) = lock_of(node).try_lock() else { return };
     let Ok(stat) = node.raw_stat() else { return };
     let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
-    // A clock that was set back makes the change one of the future.
+    // A clock that was set back makes the last change a future one.
     let is_old = (now - changed).abs() >= SETTLE_AFTER_NANOS;
     let is_present = || stored_value(node).is_ok_and(|stored| stored.as_deref() == Some(value));
     if !is_old || !is_present() {
@@ -119,7 +120,7 @@ fn settle(node: &LocalNode, value: &[u8], state: StateHash, now: i128) {
     }
 }
 
-/// A change of permissions by one system call.
+/// A change of the permissions by one system call.
 #[derive(Clone, Copy, Debug)]
 enum PermissionStep<'a> {
     Mode(u32),
@@ -127,30 +128,30 @@ enum PermissionStep<'a> {
     List(&'a PosixAcl),
 }
 
-/// A call, and the permissions that it finds.
+/// A system call, and the permissions before it.
 #[derive(Clone, Debug)]
 struct PlannedStep<'a> {
     step: PermissionStep<'a>,
     before: PermissionState,
 }
 
-/// Calls that change owner and permissions, and the states that they lead through: as many as a
-/// stored value can count in.
+/// System calls that change owner and permissions, and the states between them: at most as many
+/// states as a stored value can hold.
 #[derive(Clone, Debug)]
 struct StepBatch<'a> {
     steps: Vec<PlannedStep<'a>>,
-    /// The state before the first step comes first; each once.
+    /// The states without duplicates, starting with the one before the first step.
     states: Vec<StateHash>,
 }
 
-/// The calls that change owner and permissions.
+/// The system calls of a change of owner and permissions.
 ///
-/// Not every call is one change of the disk: chmod(2) of a file with a list changes the mode and then
-/// the list. Of a new list and the mode that belongs to it, the list may be there first (XFS), or the
-/// mode (btrfs, which may write the inode in between). The states between count, too.
+/// Not every call is one change on disk. chmod(2) of a file with an ACL changes the mode and then
+/// the ACL. Of a new ACL and its mode, the ACL may come first (XFS), or the mode (btrfs, which may
+/// write the inode in between). The intermediate states count, too.
 #[derive(Debug)]
 struct PermissionSteps<'a> {
-    /// At least one. Each begins with the last state of the one before.
+    /// At least one batch. Each starts with the last state of the previous one.
     batches: Vec<StepBatch<'a>>,
     state: PermissionState,
 }
@@ -171,8 +172,8 @@ impl<'a> PermissionSteps<'a> {
             mode &= !SET_IDS;
         }
         if mode != present.mode & 0o7777 {
-            // The owner's own chmod(2) leaves them. Nobody beyond their own rights sets them, and a
-            // change of owner is made beyond them.
+            // The owner's own chmod(2) preserves the bits. Elevated callers never set them, and a
+            // change of the owner is always elevated.
             let may_keep =
                 |user: &Identity| user.uid == 0 || (!changes_owner && user.uid == present.uid);
             mode &= if who.user().is_none_or(may_keep) { 0o7777 } else { !SET_IDS };
@@ -198,7 +199,8 @@ impl<'a> PermissionSteps<'a> {
         steps
     }
 
-    /// Adds a step that leads to a state, and through others where the disk may show one half of it.
+    /// Adds a step that leads to a state, possibly through states in which the disk shows half of
+    /// it.
     fn add(
         &mut self,
         step: PermissionStep<'a>,
@@ -237,7 +239,7 @@ impl<'a> StepBatch<'a> {
 }
 
 impl PermissionStep<'_> {
-    /// `uid`: who owns the node before. Returns who owns it then.
+    /// `uid` is the owner before the change. Returns the owner after it.
     fn perform(self, node: &LocalNode, uid: u32, who: Actor<'_>) -> Result<u32> {
         match self {
             Self::Mode(mode) => {
@@ -258,19 +260,19 @@ impl PermissionStep<'_> {
     }
 }
 
-/// The bits that have a program run as its owner or group.
+/// The bits that run a program as its owner or group.
 const SET_IDS: u32 = 0o6000;
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// What chmod(2) or a change of the list leaves of a mode: the kernel takes set-group-ID from a caller
-/// outside the file's group who has no power over the bit. capabilities(7), CAP_FSETID; chmod(2).
+/// The mode after chmod(2) or a change of the ACL. The kernel clears set-group-ID for a caller
+/// outside the file's group without CAP_FSETID. capabilities(7); chmod(2).
 fn set_group_id_left(who: Actor<'_>, gid: u32) -> u32 {
     let may_keep = |user: &Identity| user.uid == 0 || user.in_group(gid);
     if who.user().is_none_or(may_keep) { !0 } else { !SET_GROUP_ID }
 }
 
-/// Whether a change takes set-user-ID and set-group-ID bits away. What runs as its owner or group is
-/// for the owner to share out, and the kernel takes the bits of a file away with its owner.
+/// True if a change clears set-user-ID and set-group-ID. Only the owner may let a program run as
+/// owner or group, and the kernel clears a file's bits when its owner changes.
 fn loses_set_ids(
     present: &PermissionState,
     next: &PermissionState,
@@ -283,15 +285,15 @@ fn loses_set_ids(
     is_given || (change.permissions.is_some() && !is_own)
 }
 
-/// Stores a descriptor, owner and permissions. Which of them the actor may change was
-/// decided before; each is changed with no more power than it takes.
+/// Stores a descriptor, owner and permissions. The caller has authorized the change; each part runs
+/// with no more privilege than it needs.
 ///
-/// The descriptor comes first, since there may be no room for it. A node without a name, which
-/// nobody finds before it is complete, gets it last: one call less.
+/// The descriptor is stored first, because there may be no room for it. A nameless node, which
+/// nobody can find before it is complete, gets it last, which saves one call.
 ///
-/// A file system may have no room for both the descriptor and a POSIX list that says the same of
-/// named users and groups. The descriptor, which says more, is stored then, beside a mode that gives
-/// nobody more than the list does.
+/// A file system may have no room for both the descriptor and an equivalent POSIX ACL with named
+/// users and groups. Then the more precise descriptor is stored, with a mode that grants nobody
+/// more than the ACL.
 pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> Result<()> {
     let _telling = node.telling();
     let _changing = lock_of(node).lock().unwrap_or_else(PoisonError::into_inner);
@@ -303,7 +305,7 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
     let names = posix_acl::load(node)?;
     let owner = as_owner(who, PermissionState::of(node)?.uid);
     let put_back = |error| {
-        // What was in force counts beside these alone.
+        // The former descriptor is in force with the former ACL only.
         if let Some(names) = &names {
             let _acting = Acting::begin(owner)?;
             posix_acl::store(node, names)?;
@@ -328,11 +330,10 @@ pub fn store(node: &LocalNode, who: Actor<'_>, change: &SecurityChange<'_>) -> R
     stored
 }
 
-/// Stores a descriptor beside the owner and permissions that a change has.
+/// Stores a descriptor for the final owner and permissions of a change.
 ///
-/// # Errors
-/// What the first call that failed says. The former descriptor, owner and permissions are back then,
-/// unless a call that puts them back fails, too, which is logged.
+/// # Errors The error of the first failed call. The former descriptor, owner and permissions are
+/// restored then; a failure to restore them is logged.
 fn store_both(
     target: &impl SecurityTarget,
     who: Actor<'_>,
@@ -349,7 +350,7 @@ fn store_both(
     let done = done.and_then(|()| {
         let last = target.state()?.hash();
         match target.put(descriptor, &[last]) {
-            // The change is made: what is left for a later look is to forget the other states.
+            // The change is complete. A later load may drop the other states.
             Err(error) if log.is_stored_for(&last) => {
                 tracing::warn!(?error, "a new descriptor goes on counting in former permissions");
                 Ok(())
@@ -381,21 +382,22 @@ fn perform_all<'a>(
     Ok(())
 }
 
-/// The actor as one who may what POSIX reserves for the owner, which an owner does by itself.
+/// The actor with the rights that POSIX reserves for the owner. The owner itself needs no
+/// elevation.
 fn as_owner(who: Actor<'_>, owner: u32) -> Actor<'_> {
     let is_own = who.user().is_some_and(|user| user.uid == owner);
     if is_own { who } else { elevated(who, Elevated::Attributes) }
 }
 
-/// The actor with a power of its own for this part of the change.
+/// The actor with an elevation for this part of the change.
 fn elevated(who: Actor<'_>, power: Elevated) -> Actor<'_> {
     who.user().map_or(who, |user| Actor::elevate(user, power))
 }
 
-/// Stores a descriptor that counts in these states, in Samba's form or packed, or removes it.
+/// Stores a descriptor that is valid in these states, in Samba's or the packed form, or removes it.
 ///
-/// # Errors
-/// [`FsError::TooLarge`] if the file's attributes have no room for it, though the file system has.
+/// # Errors [`FsError::TooLarge`] if the file's attributes have no room for it, though the file
+/// system has.
 fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
     let _acting = Acting::server(ServerWork::Metadata)?;
     let set = |value: Option<&[u8]>| node.put_xattr(name(), value, XattrFlags::empty());
@@ -422,7 +424,7 @@ fn put(node: &LocalNode, value: Option<(&[u8], &[StateHash])>) -> Result<()> {
     }
 }
 
-/// Whether an attribute was refused for its length, or for want of space.
+/// True if an attribute was refused for its length, or for lack of space.
 fn is_without_room(errno: Errno) -> bool {
     matches!(errno, Errno::NOSPC | Errno::RANGE | Errno::TOOBIG)
 }
@@ -443,7 +445,7 @@ pub mod tests {
         PosixAcl { owner, group: 4, others: 0, mask: Some(7), named }
     }
 
-    /// A file or directory with the old descriptor, unless none can be stored here.
+    /// A file or directory with the old descriptor; `None` if none can be stored here.
     pub fn node(kind: FileKind) -> Option<(tempfile::TempDir, std::sync::Arc<dyn vfs::Node>)> {
         let folder = tempfile::tempdir().unwrap();
         let vfs = LocalVfs::open(folder.path()).unwrap();
@@ -502,7 +504,7 @@ pub mod tests {
         }
     }
 
-    /// As a loss of power leaves a descriptor, in the second of four states.
+    /// The state after a power failure: a descriptor in the second of four states.
     #[test]
     fn descriptor_of_interrupted_change_is_left_one_state() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
@@ -537,7 +539,7 @@ pub mod tests {
         assert_eq!(load_at(node, later).unwrap(), None);
     }
 
-    /// The kernel takes set-group-ID with the mode or the list that an owner outside the group sets.
+    /// The kernel clears set-group-ID with a mode or ACL that an owner outside the group sets.
     #[test]
     fn descriptor_counts_where_kernel_takes_set_group_id() {
         if !rustix::process::geteuid().is_root() {
@@ -581,7 +583,7 @@ pub mod tests {
         }
     }
 
-    /// The disk may have one half of a change that a system call makes in two.
+    /// The disk may show half of a change that a system call makes in two.
     #[test]
     fn half_of_a_step_that_disk_may_show_counts() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
@@ -626,7 +628,8 @@ pub mod tests {
         }
     }
 
-    /// On XFS the list is gone before the mode is there: the group had the mask of the names.
+    /// XFS removes the ACL before it sets the mode, so the group temporarily has the mask's
+    /// permissions.
     #[test]
     fn list_that_goes_away_leaves_group_no_more_than_before_or_after() {
         let Some((_folder, node)) = node(FileKind::File) else { return };
@@ -667,7 +670,7 @@ pub mod tests {
         assert_eq!(again.counts, Counts::While(vec![last]), "nothing to change");
     }
 
-    /// A descriptor with so many entries of named users, and the list that says the same.
+    /// A descriptor with entries for `names` users, and the equivalent ACL.
     fn long(names: u32) -> (Vec<u8>, PosixAcl) {
         let mut entries = Vec::new();
         for uid in 9802..9802 + names {
@@ -688,7 +691,8 @@ pub mod tests {
     #[test]
     fn long_list_is_stored_once_where_it_does_not_fit_twice() {
         for kind in [FileKind::File, FileKind::Directory] {
-            // ext4 has 4 KiB for both: the first fits twice, the second packed, the third alone.
+            // ext4 has 4 KiB for both: the first descriptor fits twice, the second only packed, the
+            // third only alone.
             for names in [20, 200, 500] {
                 let Some((_folder, node)) = node(kind) else { return };
                 let (descriptor, list) = long(names);
@@ -705,7 +709,7 @@ pub mod tests {
                 assert_eq!(stored.as_deref(), Some(&descriptor[..]), "{names} names");
                 let posix = node.posix_acl().unwrap();
                 assert!(posix.is_none_or(|posix| posix == list), "{names} names");
-                // A short one takes its place, and it that of a short one.
+                // A short descriptor replaces it, and vice versa.
                 let short = long(1);
                 assert_eq!(set(&short.0, &short.1), Ok(()));
                 assert_eq!(node.security_descriptor().unwrap().as_deref(), Some(&short.0[..]));
@@ -726,7 +730,7 @@ pub mod tests {
             ..SecurityChange::default()
         };
         match node.set_security(Actor::SUPERUSER, &change) {
-            // A file system with room for 64 KiB.
+            // The file system has room for 64 KiB.
             Ok(()) => {}
             other => {
                 assert_eq!(other, Err(FsError::TooLarge));
@@ -736,7 +740,7 @@ pub mod tests {
         }
     }
 
-    /// The team's directory, from whose list its owner takes the one named user.
+    /// A team's directory, from whose ACL its owner removes the one named user.
     #[test]
     fn owner_keeps_set_ids_when_a_list_goes_away() {
         if !rustix::process::geteuid().is_root() {

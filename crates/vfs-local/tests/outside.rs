@@ -1,6 +1,6 @@
-//! What other processes do: theirs is told, ours is not. By itself, and one at a time: who spawns
-//! a process has it close, for a moment, what other threads have just written, and what many tests
-//! do on one file system drowns what is listened for.
+//! Reports of changes by other processes, without those by this process. A test binary of its own,
+//! and one test at a time: a spawned process briefly shares open descriptors of other threads, and
+//! many concurrent tests would overflow the event queue.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write;
@@ -16,7 +16,7 @@ use vfs_local::LocalVfs;
 /// Far longer than the kernel takes.
 const SOON: Duration = Duration::from_secs(20);
 
-/// One test at a time.
+/// Serializes the tests.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -42,7 +42,7 @@ fn shown(change: &ExternalChange) -> String {
 }
 
 #[test]
-fn others_are_heard_and_we_are_not() {
+fn changes_by_other_processes_only_are_reported() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(dir.path()).unwrap();
@@ -71,7 +71,7 @@ fn others_are_heard_and_we_are_not() {
     std::fs::write(dir.path().join("ours"), b"x").unwrap();
     let expect = |script: &str, wanted: &[&str]| {
         shell(dir.path(), script);
-        // A write and the close after it are one event or two, as soon as they are read.
+        // A write and the subsequent close give one event or two, depending on when they are read.
         let mut heard: Vec<String> = Vec::new();
         while heard.len() < wanted.len() {
             let next = told.recv_timeout(SOON).unwrap_or_default();
@@ -96,7 +96,7 @@ fn others_are_heard_and_we_are_not() {
 }
 
 #[test]
-fn local_file_that_grows_is_heard_before_it_is_closed() {
+fn growing_file_is_reported_before_it_is_closed() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let vfs = LocalVfs::open(dir.path()).unwrap();
@@ -114,7 +114,8 @@ fn local_file_that_grows_is_heard_before_it_is_closed() {
         Ok(watch) => watch,
         Err(error) => return assert_eq!(error, FsError::NotSupported),
     };
-    // It writes a line for each that it reads, and has the file open until it reads no more.
+    // The process writes a line for each one that it reads, and has the file open until the end of
+    // its input.
     let script = "exec 3>> log; while read line; do echo $line >&3; done";
     let mut writer = Command::new("sh");
     let writer = writer.arg("-c").arg(script).current_dir(dir.path()).stdin(Stdio::piped());
@@ -131,7 +132,7 @@ fn local_file_that_grows_is_heard_before_it_is_closed() {
 }
 
 #[test]
-fn others_are_heard_in_a_whole_tree_and_not_beside_it() {
+fn tree_watch_reports_the_tree_and_nothing_beside_it() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     let share = dir.path().join("share");
@@ -173,7 +174,7 @@ fn others_are_heard_in_a_whole_tree_and_not_beside_it() {
 }
 
 #[test]
-fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
+fn written_file_is_reported_at_once_or_on_close() {
     let _alone = alone();
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("f"), b"x").unwrap();
@@ -205,7 +206,7 @@ fn a_file_that_others_write_is_heard_at_once_or_when_they_close_it() {
         (Err(error), _) | (_, Err(error)) => return assert_eq!(error, FsError::NotSupported),
     };
     file.write(Actor::SUPERUSER, 0, b"ours").unwrap();
-    // The pipe keeps the file open, written, until it is told to go on.
+    // The process keeps the written file open until its input continues.
     let mut other = Command::new("sh")
         .args(["-c", "exec 3>>f; printf y >&3; read go; exec 3>&-"])
         .current_dir(dir.path())
@@ -234,7 +235,7 @@ fn marks_on(directory: &std::path::Path) -> usize {
 }
 
 #[test]
-fn watch_dropped_by_user_without_right_to_read_leaves_no_mark() {
+fn watch_dropped_without_read_permission_leaves_no_mark() {
     let _alone = alone();
     if !rustix::process::geteuid().is_root() {
         return;

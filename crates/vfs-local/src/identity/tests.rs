@@ -1,8 +1,8 @@
-//! What a thread acts as, as the kernel shows it.
+//! Tests of a thread's credentials as the kernel reports them.
 
 use super::*;
 
-/// User id, group id and effective capabilities of the calling thread in file system calls.
+/// File system user id and group id, and effective capabilities of the calling thread.
 fn of_thread() -> (u32, u32, u64) {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     let field = |name: &str, at: usize| {
@@ -29,7 +29,7 @@ fn held() -> CapabilitySet {
 }
 
 #[test]
-fn dropped_guard_leaves_thread_as_process() {
+fn dropped_guard_restores_the_process_credentials() {
     if !may_switch() {
         return;
     }
@@ -46,12 +46,11 @@ fn dropped_guard_leaves_thread_as_process() {
     assert_eq!(of_thread(), before);
 }
 
-/// Such a process cannot have uid 0, which the check of a change of credentials would end it
-/// for.
+/// An unprivileged process cannot have uid 0, and a failed change of credentials would abort it.
 #[test]
-fn process_of_an_ordinary_user_outlives_kept_identity() {
+fn unprivileged_process_survives_keep_identity() {
     use std::os::unix::process::CommandExt as _;
-    // The directories above the binary may be closed to the user.
+    // The user may lack access to the directories above the binary.
     let mut command = std::process::Command::new("/proc/self/exe");
     let name = "identity::tests::child_of_an_ordinary_user_keeps_identity";
     command.args(["--exact", name, "--ignored", "--test-threads=1"]);
@@ -64,7 +63,7 @@ fn process_of_an_ordinary_user_outlives_kept_identity() {
 }
 
 #[test]
-#[ignore = "the process of process_of_an_ordinary_user_outlives_kept_identity"]
+#[ignore = "the process of unprivileged_process_survives_keep_identity"]
 fn child_of_an_ordinary_user_keeps_identity() {
     assert!(!may_switch());
     let before = of_thread();
@@ -77,7 +76,7 @@ fn child_of_an_ordinary_user_keeps_identity() {
 }
 
 #[test]
-fn kept_identity_ends_with_its_scope() {
+fn keep_identity_ends_with_its_scope() {
     if !may_switch() {
         return;
     }
@@ -96,7 +95,7 @@ fn kept_identity_ends_with_its_scope() {
 }
 
 #[test]
-fn panic_within_kept_identity_leaves_thread_as_process() {
+fn panic_in_keep_identity_restores_credentials() {
     if !may_switch() {
         return;
     }
@@ -131,7 +130,7 @@ fn invalid_ids_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
+fn elevated_user_keeps_its_id_and_named_capabilities() {
     if !may_switch() {
         return;
     }
@@ -147,7 +146,7 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
         assert_eq!(held(), capabilities_of(power), "{power:?}");
         let never = CapabilitySet::FSETID | CapabilitySet::MKNOD;
         assert!(!held().intersects(never), "{power:?}");
-        // Without the power again, though the user is the same.
+        // Without the elevation again, though the user is the same.
         let plain = Acting::begin(one.actor()).unwrap();
         assert_eq!(held(), CapabilitySet::empty());
         drop((plain, acting));
@@ -155,7 +154,7 @@ fn elevated_user_keeps_its_id_and_gets_no_more_than_named() {
 }
 
 #[test]
-fn power_to_link_is_of_users_without_another_power() {
+fn link_elevation_excludes_other_elevations() {
     let one = user(54_321);
     let others = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
     let server = Actor::server(ServerWork::Metadata);
@@ -165,7 +164,7 @@ fn power_to_link_is_of_users_without_another_power() {
 }
 
 #[test]
-fn power_resolves_no_path() {
+fn elevated_actor_resolves_no_path() {
     let (one, before) = (user(54_321), of_thread());
     let powers = Elevated::ALL.map(|elevated| Actor::elevate(&one, elevated));
     for actor in powers.into_iter().chain([Actor::server(ServerWork::OpenChecked)]) {
@@ -178,7 +177,7 @@ fn power_resolves_no_path() {
 
 const AT_REST: (u32, u32) = (Identity::POWERLESS_ID, Identity::POWERLESS_ID);
 
-/// Runs `test` on a thread that rests without power.
+/// Runs `test` on a thread that rests without privileges.
 fn at_rest(test: impl FnOnce() + Send + 'static) {
     if !may_switch() {
         return;
@@ -199,7 +198,7 @@ fn assert_at_rest() {
 }
 
 #[test]
-fn thread_at_rest_has_no_power_between_guards() {
+fn resting_thread_has_no_privileges_between_guards() {
     let private = tempfile::NamedTempFile::new().unwrap();
     let path = private.path().to_owned();
     at_rest(move || {
@@ -221,7 +220,7 @@ fn thread_at_rest_has_no_power_between_guards() {
 }
 
 #[test]
-fn thread_at_rest_is_restored_after_kept_identity() {
+fn resting_thread_is_restored_after_keep_identity() {
     at_rest(|| {
         keep_identity(|| {
             drop(Acting::begin(user(54_321).actor()).unwrap());
@@ -237,12 +236,12 @@ fn thread_at_rest_is_restored_after_kept_identity() {
     });
 }
 
-/// The kernel lets who may keep set-user-ID bits keep them over a write.
+/// The kernel lets a caller with CAP_FSETID keep set-user-ID bits across a write.
 #[test]
-fn write_to_open_file_is_made_without_power_but_for_root() {
+fn write_to_open_file_is_unprivileged_except_for_root() {
     use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
-    // Removed by this thread: one at rest has no power to.
+    // This thread removes the file, because a resting thread has no permission to.
     let named = tempfile::NamedTempFile::new().unwrap();
     let (mut file, path) = (named.reopen().unwrap(), named.path().to_owned());
     at_rest(move || {
@@ -269,7 +268,7 @@ fn write_to_open_file_is_made_without_power_but_for_root() {
 }
 
 #[test]
-fn write_to_open_file_is_not_made_as_another_user() {
+fn write_to_open_file_never_runs_as_another_user() {
     at_rest(|| {
         keep_identity(|| {
             drop(Acting::begin(user(54_321).actor()).unwrap());

@@ -1,51 +1,50 @@
-//! Events as the kernel writes them: fanotify(7). Numbers are in the machine's
-//! own order.
+//! Decodes fanotify(7) events. Numbers are in native byte order.
 
 use crate::stream_store;
 use vfs::Name;
 
-/// Bytes of an event before its records.
+/// Length of an event before its records.
 const FIXED: usize = 24;
-/// Bytes of a record before its handle: type, padding, length, file system.
+/// Length of a record before its handle: type, padding, length, file system.
 const RECORD_FIXED: usize = 4 + 8;
-/// Bytes of a handle before its own bytes: length, type.
+/// Length of a handle before its own bytes: length, type.
 const HANDLE_FIXED: usize = 8;
 
 /// One event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// Process that did it; 0 if that is not for us to know.
+    /// The process that caused it; 0 if it is invisible to this one.
     pub pid: u32,
-    /// Events were lost before this one.
+    /// Events before this one were lost.
     pub overflowed: bool,
-    /// Of the name.
+    /// The name refers to a directory.
     pub is_directory: bool,
     mask: u64,
     records: &'a [u8],
 }
 
-/// Something that happened to names of one directory.
+/// A change of names in one directory.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Happening {
-    /// One or more things to one name.
+    /// One or more changes of one name.
     Names { name: Name, added: bool, removed: bool, attributes: bool, data: bool },
-    /// Within the directory.
+    /// A rename within the directory.
     Renamed { from: Name, to: Name },
-    /// Attributes of the directory itself.
+    /// A change of the directory's own attributes.
     Itself,
 }
 
 impl Happening {
-    /// Whether it is to a directory that clients do not see.
+    /// True if it refers to a stream store, which clients do not see.
     pub fn is_of_store(&self) -> bool {
         matches!(self, Self::Names { name, .. } if stream_store::is_store_name(name.as_bytes()))
     }
 }
 
-/// A name and the handle of the directory that it is in.
+/// The handle of a directory, and a name in it.
 type Place<'a> = (&'a [u8], Name);
 
-/// The events in what was read from a group.
+/// The events in a buffer read from a group.
 pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
     let mut rest = buffer;
     std::iter::from_fn(move || {
@@ -69,7 +68,7 @@ pub fn parse(buffer: &[u8]) -> impl Iterator<Item = Event<'_>> {
 }
 
 impl<'a> Event<'a> {
-    /// The handle of the file whose data was changed, and what was done to it.
+    /// The handle of a file whose data changed, and the event mask.
     pub fn changed_file(&self) -> Option<(&'a [u8], u64)> {
         let what = self.mask & (libc::FAN_MODIFY | libc::FAN_CLOSE_WRITE);
         if what == 0 {
@@ -80,13 +79,13 @@ impl<'a> Event<'a> {
         found.map(|(_, handle, _)| (handle, what))
     }
 
-    /// Whether it is nothing but a write, of which there may be many until the file is closed.
+    /// True if it is only a write, of which there may be many until the file is closed.
     pub fn is_write(&self) -> bool {
         self.mask & !libc::FAN_ONDIR == libc::FAN_MODIFY
     }
 
-    /// What happened, by the handle of the directory. A rename between two
-    /// directories is one thing in each that is watched.
+    /// The changes, each with its directory's handle. A rename between two directories is one
+    /// change in each watched directory.
     pub fn happenings(&self) -> Vec<(&'a [u8], Happening)> {
         let has = |bits| self.mask & bits != 0;
         let named = |name, added, removed| Happening::Names {
@@ -114,15 +113,16 @@ impl<'a> Event<'a> {
         let removed = has(libc::FAN_DELETE | libc::FAN_MOVED_FROM);
         let place = place(libc::FAN_EVENT_INFO_TYPE_DFID_NAME);
         if place.is_none() && has(libc::FAN_ATTRIB) {
-            // Of a directory the kernel tells no name, whatever is marked.
+            // For a change of a directory itself the kernel reports the name `.`, whatever is
+            // marked.
             let own = self.records().find(|(_, _, name)| *name == b".");
             return own.map(|(_, handle, _)| (handle, Happening::Itself)).into_iter().collect();
         }
         place.map(|(handle, name)| (handle, named(name, added, removed))).into_iter().collect()
     }
 
-    /// The records that say where, with their types. The directory itself,
-    /// whose name is `.`, is not one of the names in it.
+    /// The records with a place, and their types. The directory itself, with the name `.`, does not
+    /// count as a name in it.
     fn places(&self) -> impl Iterator<Item = (u8, Place<'a>)> {
         self.records()
             .filter_map(|(kind, handle, name)| Some((kind, (handle, Name::new(name).ok()?))))
@@ -177,7 +177,7 @@ mod tests {
         bytes
     }
 
-    /// The last byte of the directory's handle, and what happened in it.
+    /// The last byte of the directory's handle, and the change in it.
     fn happenings(bytes: &[u8]) -> Vec<(u8, Happening)> {
         let events = parse(bytes).flat_map(|event| event.happenings());
         events.map(|(handle, what)| (*handle.last().unwrap(), what)).collect()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_one_after_the_other_with_who_did_it() {
+    fn events_are_decoded_in_order_with_their_process() {
         let mut bytes = event(libc::FAN_CREATE, 5, &[record(2, 1, "a")]);
         bytes.extend(event(libc::FAN_Q_OVERFLOW, 0, &[]));
         bytes.extend(event(libc::FAN_CREATE | libc::FAN_ONDIR, 6, &[record(2, 2, "bcde")]));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_is_told_as_far_as_its_directories_are_watched() {
+    fn rename_is_reported_for_its_watched_directories() {
         let (old, new) = (record(10, 1, "a"), record(12, 1, "b"));
         let renamed = event(libc::FAN_RENAME, 5, &[old.clone(), new]);
         let both = Happening::Renamed { from: name("a"), to: name("b") };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_itself_is_told_apart_and_what_is_cut_off_passed_over() {
+    fn own_change_is_distinguished_and_truncation_skipped() {
         let itself = event(libc::FAN_ATTRIB, 5, &[record(2, 1, ".")]);
         assert_eq!(happenings(&itself), [(1, Happening::Itself)]);
         assert_eq!(happenings(&event(libc::FAN_CLOSE_WRITE, 5, &[record(2, 1, ".")])), []);

@@ -1,4 +1,4 @@
-//! Files of which somebody wants to know when others change them.
+//! Watches of single files for changes by other processes.
 
 use super::{Shared, Source, handle::handle_of, mark_for};
 use crate::node::LocalNode;
@@ -7,9 +7,9 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use vfs::{ExternalWatch, FileChangeCallback, FsError, Node, Result, ServerWork};
 
-/// A file that is marked.
+/// A marked file.
 pub(super) struct WatchedFile {
-    /// Open, to unmark it by.
+    /// Open, to remove its mark.
     node: Arc<dyn Node>,
     mask: u64,
     watches: Vec<FileWatcher>,
@@ -28,7 +28,7 @@ impl std::fmt::Debug for WatchedFile {
 }
 
 impl WatchedFile {
-    /// Who is told of one of these events.
+    /// The callbacks of watches for one of these events.
     pub fn tells(&self, what: u64) -> impl Iterator<Item = FileChangeCallback> {
         let told = self.watches.iter().filter(move |watch| watch.mask & what != 0);
         told.map(|watch| watch.tell.clone())
@@ -62,7 +62,7 @@ impl Drop for FileWatch {
             file.remove();
         }
         if unneeded != 0 {
-            // Under the lock: a new watch must not be unmarked.
+            // Under the lock, so that a concurrent watch keeps its mark.
             let _ = mark_file(&self.shared, self.work, (libc::FAN_MARK_REMOVE, unneeded), &*node);
         }
         drop(directories);
@@ -72,9 +72,7 @@ impl Drop for FileWatch {
 impl Source {
     /// Watches the data of a file: see [`vfs::Vfs::watch_file`].
     ///
-    /// # Errors
-    /// [`FsError::NotSupported`] where the file system gives no handles,
-    /// [`FsError::TooMany`].
+    /// # Errors [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].
     pub fn watch_file(
         &self,
         work: ServerWork,

@@ -1,14 +1,14 @@
-//! Directories by their handles: `name_to_handle_at(2)` and back.
+//! Directory handles: `name_to_handle_at(2)` and back.
 
 use crate::location::{name_of, path_below};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use vfs::{FsError, Name, RelPath, Result};
 
-/// Bytes of the file system's number, which come before the handle.
+/// Length of the file system's id, which precedes the handle.
 const FILE_SYSTEM_BYTES: usize = 8;
 
-/// A `file_handle` with as much room as there can be.
+/// A `file_handle` of the maximum size.
 #[repr(C)]
 struct Handle {
     length: u32,
@@ -22,7 +22,7 @@ impl Handle {
         Self { length: libc::MAX_HANDLE_SZ as u32, kind: 0, bytes }
     }
 
-    /// From the form in which events carry them.
+    /// Parses the form in which events contain handles.
     fn parse(key: &[u8]) -> Option<Self> {
         let handle = key.get(FILE_SYSTEM_BYTES..)?;
         let (length, rest) = handle.split_first_chunk()?;
@@ -36,12 +36,12 @@ impl Handle {
     }
 }
 
-/// File system and handle of a directory, in the form in which events carry them.
+/// File system id and handle of a directory, in the form in which events contain them.
 pub fn handle_of(fd: BorrowedFd<'_>) -> Result<Box<[u8]>> {
     let mut handle = Handle::empty();
     let mut mount = 0;
-    // SAFETY: `handle` has the layout of `file_handle` with as much room as it
-    // says; the path is an empty string, for the descriptor itself.
+    // SAFETY: `handle` has the layout of `file_handle` with as much room as it says; the path is an
+    // empty string, for the descriptor itself.
     let result = unsafe {
         libc::name_to_handle_at(
             fd.as_raw_fd(),
@@ -71,14 +71,13 @@ fn file_system_of(fd: BorrowedFd<'_>) -> Result<[u8; 8]> {
     Ok(unsafe { std::mem::transmute::<libc::fsid_t, [u8; 8]>(facts.f_fsid) })
 }
 
-/// Where the directory with this handle is now, in the tree of `root`; none if
-/// it lies elsewhere or is gone.
+/// The path of the directory with this handle in the tree of `root`; `None` if it lies elsewhere or
+/// was removed.
 pub fn place_of(root: BorrowedFd<'_>, key: &[u8]) -> Option<RelPath> {
     path_below(root, open(root, key)?.as_fd(), None)
 }
 
-/// Opens the directory with this handle on the file system of `root`, for
-/// looking at it only.
+/// Opens the directory with this handle on the file system of `root`, with O_PATH.
 pub fn open(root: BorrowedFd<'_>, key: &[u8]) -> Option<OwnedFd> {
     let mut handle = Handle::parse(key)?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
@@ -88,7 +87,7 @@ pub fn open(root: BorrowedFd<'_>, key: &[u8]) -> Option<OwnedFd> {
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// The handle of the directory that a directory is in now, and its name there.
+/// The handle of a directory's parent, and its name there.
 pub fn parent_of(root: BorrowedFd<'_>, key: &[u8]) -> Option<(Box<[u8]>, Name)> {
     let directory = open(root, key)?;
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,15 +1,13 @@
-//! What other processes do in watched directories, by fanotify: it says who
-//! did it, so that what this process does itself can be left out.
+//! Changes by other processes in watched directories, by fanotify. Its events contain the process
+//! id, so that this process's own changes are left out.
 //!
-//! One group and one thread for a served directory, from the first watch on.
-//! Directories are told apart by their handles, which each event carries.
+//! Each served tree has one fanotify group and one thread, from the first watch on. Each event
+//! contains its directory's handle, by which directories are distinguished.
 //!
-//! A watched directory is marked; for a watched tree the whole file system is,
-//! which only the superuser may do: marking every directory of a tree would
-//! take a walk through it, memory for each, and a bound on how many. The price
-//! is an event for what anybody changes anywhere on it, which is passed over
-//! once its directory turns out to lie elsewhere, so the mark is there only
-//! while somebody watches a tree.
+//! A watched directory is marked. For a watched tree the whole file system is marked, which only
+//! the superuser may do. Marking every directory of a tree would take a walk, memory for each, and
+//! a limit on their number. The cost is an event for every change on the file system, which is
+//! dropped if its directory lies elsewhere. So the mark exists only while a client watches a tree.
 
 mod event;
 mod file;
@@ -33,17 +31,17 @@ use vfs::{
     Result, ServerWork, TreeChangeCallback,
 };
 
-/// Bytes read from the group at once: some dozens of events.
+/// Bytes read from the group per call: some dozens of events.
 const READ_BYTES: usize = 16 * 1024;
 
-/// What is asked for.
+/// The common event mask.
 const MASK: u64 = libc::FAN_CREATE
     | libc::FAN_DELETE
     | libc::FAN_ATTRIB
     | libc::FAN_CLOSE_WRITE
     | libc::FAN_ONDIR;
 
-/// What is marked.
+/// The scope of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Directory,
@@ -60,15 +58,15 @@ impl Scope {
 
     fn mask(self) -> u64 {
         match self {
-            // Each write, too: a file that grows is seen in its open handle. Not so of a whole
-            // file system, where it would cost all who write to it.
+            // Includes each write, so that watchers of a directory see a growing file in its open
+            // handle. For a complete file system that would slow down every writer.
             Self::Directory => MASK | libc::FAN_MODIFY | libc::FAN_EVENT_ON_CHILD,
             Self::FileSystem => MASK,
         }
     }
 }
 
-/// A group, and the thread that reads from it until this is dropped.
+/// A fanotify group, and its reader thread, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Source {
     shared: Arc<Shared>,
@@ -80,7 +78,7 @@ struct Shared {
     group: OwnedFd,
     /// The served directory.
     root: OwnedFd,
-    /// Ends the thread once it can be read.
+    /// Readable when the thread must end.
     stopped: OwnedFd,
     directories: Mutex<Directories>,
 }
@@ -100,11 +98,11 @@ impl Directories {
     }
 }
 
-/// Who watches the whole tree.
+/// Watches of the whole tree.
 #[derive(Default)]
 struct Trees {
     watches: Vec<(u64, TreeChangeCallback)>,
-    /// What the file system is marked with, while there are any.
+    /// The mask of the file system's mark, while there are watches.
     mask: u64,
 }
 
@@ -130,7 +128,7 @@ impl std::fmt::Debug for Directory {
 #[derive(Debug)]
 struct Watch {
     shared: Arc<Shared>,
-    /// Of a directory; none of the tree.
+    /// The directory; `None` for the tree.
     handle: Option<Box<[u8]>>,
     number: u64,
     work: ServerWork,
@@ -161,10 +159,9 @@ impl Drop for Watch {
 }
 
 impl Source {
-    /// A group without directories.
+    /// Creates a group without marks.
     ///
-    /// # Errors
-    /// [`FsError::NotSupported`] where the kernel does not let us.
+    /// # Errors [`FsError::NotSupported`] if the kernel refuses.
     pub fn start(root: BorrowedFd<'_>) -> Result<Self> {
         let flags = libc::FAN_CLASS_NOTIF
             | libc::FAN_CLOEXEC
@@ -190,9 +187,7 @@ impl Source {
 
     /// Watches a directory that is open for reading.
     ///
-    /// # Errors
-    /// [`FsError::NotSupported`] where the file system gives no handles,
-    /// [`FsError::TooMany`].
+    /// # Errors [`FsError::NotSupported`] if the file system has no handles, [`FsError::TooMany`].
     pub fn watch(
         &self,
         work: ServerWork,
@@ -215,11 +210,10 @@ impl Source {
         Ok(Box::new(Watch { shared: self.shared.clone(), handle: Some(handle), number, work }))
     }
 
-    /// Watches every directory of the tree, as far as it is one file system.
+    /// Watches every directory of the tree on its root's file system.
     ///
-    /// # Errors
-    /// [`FsError::NotSupported`] for others than the superuser, and where
-    /// directories cannot be found by their handles.
+    /// # Errors [`FsError::NotSupported`] for processes other than the superuser's, and if
+    /// directories cannot be opened by handle.
     pub fn watch_tree(
         &self,
         work: ServerWork,
@@ -242,7 +236,7 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // Cannot fail: the counter is at zero.
+        // Cannot fail, because the counter is zero.
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
     }
 }
@@ -252,9 +246,9 @@ impl Shared {
         self.directories.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks a directory or its file system; with what, for unmarking it.
+    /// Marks a directory or its file system. Returns the mask for removing the mark.
     fn mark_new(&self, scope: Scope, fd: BorrowedFd<'_>) -> Result<u64> {
-        // Renames as one event are known since Linux 5.17.
+        // FAN_RENAME exists since Linux 5.17.
         let renames = [libc::FAN_RENAME, libc::FAN_MOVED_FROM | libc::FAN_MOVED_TO];
         for mask in renames.map(|renames| scope.mask() | renames) {
             match mark(&self.group, libc::FAN_MARK_ADD | scope.flags(), mask, fd) {
@@ -268,11 +262,11 @@ impl Shared {
     }
 
     fn unmark(&self, work: ServerWork, scope: Scope, mask: u64, fd: BorrowedFd<'_>) {
-        // Fails if a directory is gone, and its mark with it.
+        // Fails if the directory was removed, which also ends its mark.
         let _ = mark_for(work, &self.group, libc::FAN_MARK_REMOVE | scope.flags(), mask, fd);
     }
 
-    /// The thread.
+    /// Main loop of the thread.
     fn read_events(&self) {
         let mut buffer = vec![0; READ_BYTES];
         loop {
@@ -317,8 +311,7 @@ impl Shared {
         if event.is_write() && !self.watches_a_place_of(event) {
             return;
         }
-        // The thread's own work, for all watches. Those who are told may look at files as
-        // somebody else.
+        // Acts as the server for all watches; the callbacks may look at files as another user.
         let Ok(_acting) = Acting::server(ServerWork::Watch) else { return };
         let named = |name| ExternalName { name, is_directory: event.is_directory };
         for (handle, happening) in event.happenings() {
@@ -341,14 +334,14 @@ impl Shared {
         }
     }
 
-    /// Whether the directory of an event is watched itself: of what is below a tree a write is
-    /// told when its file is closed.
+    /// True if the directory of an event is watched itself. For a watched tree, a write is reported
+    /// when its file is closed.
     fn watches_a_place_of(&self, event: &Event<'_>) -> bool {
         let directories = self.lock();
         event.happenings().iter().any(|(handle, _)| directories.by_handle.contains_key(*handle))
     }
 
-    /// What happened to a directory itself is told of its name.
+    /// Converts a change of a directory itself to a change of its name in its parent.
     fn with_name<'a>(
         &self,
         handle: &'a [u8],
@@ -363,7 +356,7 @@ impl Shared {
         Some((parent.into_vec().into(), happening))
     }
 
-    /// Who is told of what happens in a directory, and what else is to be known of it.
+    /// The callbacks for a change in a directory, and further facts about it.
     fn look_up(&self, handle: &[u8], happening: &Happening) -> Hearers {
         let directories = self.lock();
         let known = directories.by_handle.get(handle);
@@ -393,20 +386,20 @@ impl Shared {
     }
 }
 
-/// Who hears of a happening.
+/// The receivers of a change.
 struct Hearers {
-    /// Who watches the directory itself.
+    /// Watches of the directory itself.
     watches: Vec<ExternalChangeCallback>,
-    /// Who watches the tree that it may be in.
+    /// Watches of the tree that may contain it.
     trees: Vec<TreeChangeCallback>,
-    /// Where the directory is, if somebody watches the tree and it is in it.
+    /// Path of the directory, if the tree is watched and contains it.
     place: Option<RelPath>,
-    /// Whether the name is there now.
+    /// True if the name exists now.
     exists: bool,
 }
 
-/// The kernel puts together what happens to a name before we read it. If it
-/// came and went, whether it is there now tells in which order.
+/// Converts to the changes to report. The kernel merges the events of a name until they are read.
+/// If it was both added and removed, its current existence determines the order.
 fn changes(
     happening: Happening,
     exists: bool,
@@ -447,8 +440,8 @@ fn mark(group: &OwnedFd, flags: u32, mask: u64, fd: BorrowedFd<'_>) -> rustix::i
     if result == 0 { Ok(()) } else { Err(last_errno()) }
 }
 
-/// As [`mark`], for work of the server's. Marking and unmarking take the right to read, which the
-/// thread mostly has, having just opened or closed it: else its credentials are changed.
+/// Like [`mark`], as the server. The call needs read permission, which the thread usually has,
+/// because it has just opened or closed the node. Otherwise its credentials change.
 fn mark_for(
     work: ServerWork,
     group: &OwnedFd,

@@ -1,9 +1,9 @@
-//! What is made of what the kernel tells.
+//! Tests of the conversion of events to changes.
 
 use super::*;
 
 #[test]
-fn what_came_and_went_is_told_in_the_order_that_fits() {
+fn added_and_removed_name_is_reported_in_fitting_order() {
     use ExternalChange::{Added, DataModified, Removed};
     let named = |name| ExternalName { name, is_directory: false };
     let name = Name::new(&b"f"[..]).unwrap();
