@@ -62,8 +62,8 @@ impl RequestFiles {
     /// # Errors
     /// [`FsError::Io`].
     pub fn attributes_unchecked(&self, open: &OpenFile) -> Result<Attributes> {
-        let attributes = open.with_access(open.present().attributes(WANTED)?);
-        Ok(open.shown(open.with_link(&open.path(), attributes)))
+        let attributes = open.with_final_access_time(open.present().attributes(WANTED)?);
+        Ok(open.presented(open.with_link_kind(&open.path(), attributes)))
     }
 
     /// Sets times and DOS attributes.
@@ -147,7 +147,7 @@ impl RequestFiles {
         };
         result?;
         if size_bytes < present {
-            open.note_cut(size_bytes);
+            open.note_truncated(size_bytes);
         }
         open.break_directory(&self.context, &open.path());
         open.note_listed_change(&self.context, caller);
@@ -348,7 +348,7 @@ fn within_limits(volume: &Volume, mut space: Space) -> Space {
         space.free_bytes = space.free_bytes.min(limit);
         space.available_bytes = space.available_bytes.min(limit);
     }
-    if let Some((limits, size_bytes)) = volume.sized() {
+    if let Some((limits, size_bytes)) = volume.size_limit() {
         let used = limits.space_usage().used_bytes();
         let left = used.map_or(size_bytes, |used| size_bytes.saturating_sub(used));
         space.total_bytes = space.total_bytes.min(size_bytes);
@@ -438,6 +438,6 @@ fn merge_bits(open: &OpenFile, present: &Attributes, bits: u32) -> Result<u32> {
     let stored = bits & dos::SETTABLE | kept | kind;
     // An attribute that the name implies is not stored.
     let bare = Attributes { dos: DosInfo { bits: Some(0), created: None }, ..*present };
-    let of_name = open.shown(bare).dos.bits.unwrap_or(0) & !present.dos.bits.unwrap_or(0);
+    let of_name = open.presented(bare).dos.bits.unwrap_or(0) & !present.dos.bits.unwrap_or(0);
     Ok(stored & !(of_name & dos::HIDDEN))
 }

@@ -426,7 +426,7 @@ pub(crate) const SET_IDS: u32 = 0o6000;
 
 /// Permission bits for a request of `mode`. Only the owner may set or retain set-user-ID and
 /// set-group-ID, whatever a stored ACL grants.
-pub(crate) fn mode_by(caller: &Caller, present: &Attributes, mode: u32) -> u32 {
+pub(crate) fn permitted_mode(caller: &Caller, present: &Attributes, mode: u32) -> u32 {
     if is_own(caller, present) { mode } else { mode & !SET_IDS }
 }
 
@@ -457,7 +457,7 @@ pub(crate) fn check_new_owner(
 /// Whether POSIX certainly refuses that the caller removes a name from a directory with these
 /// attributes. A POSIX ACL may refuse more, but grants nothing beyond: its mask is the mode's group
 /// bits.
-pub(crate) fn certainly_unwritable(
+pub(crate) fn posix_forbids_removal(
     caller: &Caller,
     directory: &Attributes,
     file_owner: u32,

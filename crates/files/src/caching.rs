@@ -117,18 +117,18 @@ impl Drop for CacheGrant {
 }
 
 impl RequestFiles {
-    /// Handles the acknowledgement of an oplock break to `keeps`.
+    /// Handles the acknowledgement of an oplock break to `retained`.
     ///
     /// # Errors
     /// See [`AcknowledgeRefusal`].
     pub fn acknowledge(
         &self,
         open: &OpenFile,
-        keeps: Caching,
+        retained: Caching,
     ) -> std::result::Result<(), AcknowledgeRefusal> {
         let owner = CacheOwner::Open(open.id);
         let mut held = open.state.lock(&self.context);
-        held.grants.caches.handle_acknowledge(owner, keeps)
+        held.grants.caches.handle_acknowledge(owner, retained)
     }
 
     /// The holder that receives breaks of a lease key.
@@ -140,18 +140,18 @@ impl RequestFiles {
         holder.downcast().ok()
     }
 
-    /// Handles the acknowledgement of a lease break to `keeps`.
+    /// Handles the acknowledgement of a lease break to `retained`.
     ///
     /// # Errors
     /// `Err(None)` if the key has no lease; otherwise see [`AcknowledgeRefusal`].
     pub fn acknowledge_key(
         &self,
         key: CacheKey,
-        keeps: Caching,
+        retained: Caching,
     ) -> std::result::Result<(), Option<AcknowledgeRefusal>> {
         let state = self.table.keys.find(key).ok_or(None)?;
         let mut held = state.lock(&self.context);
-        held.grants.caches.handle_acknowledge(CacheOwner::Key(key), keeps).map_err(Some)
+        held.grants.caches.handle_acknowledge(CacheOwner::Key(key), retained).map_err(Some)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Security descriptors of open files. MS-FSA 2.1.5.14, 2.1.5.17.
 
 use crate::authorize::{
-    as_owner, check_new_owner, facts, mode_by, owner_group, rights_to, shown, stored,
+    as_owner, check_new_owner, facts, owner_group, permitted_mode, rights_to, shown, stored,
 };
 use crate::watch::Filter;
 use crate::{Access, Caller, OpenFile, RequestFiles};
@@ -112,7 +112,7 @@ impl RequestFiles {
         let attributes = open.node.attributes(AttributeRequest::default())?;
         let caller = &open.caller;
         let changes = AttributeChanges {
-            mode: Some(mode_by(caller, &attributes, mode)),
+            mode: Some(permitted_mode(caller, &attributes, mode)),
             ..AttributeChanges::default()
         };
         open.node.set_attributes(as_owner(caller, &attributes).actor(), &changes)?;

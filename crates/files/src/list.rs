@@ -93,10 +93,10 @@ impl RequestFiles {
             return Err(FsError::NotDirectory);
         }
         open.need_any(Access::READ_DATA)?;
-        let hides = open.volume().options.hide_unreadable;
+        let hides_unreadable = open.volume().options.hide_unreadable;
         let wanted = ListingRequest {
-            attributes: wanted.attributes || hides,
-            stored: wanted.stored.or(hides.then_some(ServerWork::Metadata)),
+            attributes: wanted.attributes || hides_unreadable,
+            stored: wanted.stored.or(hides_unreadable.then_some(ServerWork::Metadata)),
             ..wanted
         };
         let mut screen = Screen { files: self, open, sink };
@@ -158,7 +158,7 @@ impl RequestFiles {
         let authority = as_granted(&open.caller, &*open.node);
         let child = open.node.child_attributes(authority.actor(), name, WANTED)?;
         let child = shown(open, name.as_bytes(), child);
-        if self.hides(open, name.as_bytes(), &child) {
+        if self.is_hidden_from(open, name.as_bytes(), &child) {
             return Err(FsError::NotFound);
         }
         Ok(child)
@@ -179,7 +179,7 @@ impl RequestFiles {
 
     /// Whether a child is omitted as unreadable: its user needs all rights of reading or listing;
     /// READ_DATA alone does not suffice, as on Windows. Special files are always listed.
-    fn hides(&self, open: &OpenFile, name: &[u8], child: &Attributes) -> bool {
+    fn is_hidden_from(&self, open: &OpenFile, name: &[u8], child: &Attributes) -> bool {
         let reads = Access::FILE_READ - Access::SYNCHRONIZE;
         let is_plain = matches!(child.kind, FileKind::File | FileKind::Directory);
         if !open.volume().options.hide_unreadable || open.caller.is_root() || !is_plain {
@@ -199,7 +199,7 @@ const LOOK: OpenHow = OpenHow { wanted: WANTED, ..OpenHow::looking(Wait::Allowed
 /// Attributes of a child as presented to clients.
 fn shown(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     let volume = open.volume();
-    volume.shown_as(name, target_of(open, name, child))
+    volume.presented_as(name, target_of(open, name, child))
 }
 
 /// Attributes of a link's target, where links are followed.
@@ -207,7 +207,7 @@ fn target_of(open: &OpenFile, name: &[u8], child: Attributes) -> Attributes {
     let (FileKind::Symlink, Ok(name)) = (child.kind, Name::new(name)) else { return child };
     let (volume, path) = (open.volume(), open.path().join(&name));
     if open.is_posix() || !volume.features().follows_links {
-        return open.with_link(&path, child);
+        return open.with_link_kind(&path, child);
     }
     let how = OpenHow { no_follow: false, ..LOOK };
     let target = volume.vfs.open(open.caller.identity.actor(), &path, how);
@@ -231,7 +231,7 @@ impl ListSink for Screen<'_> {
     fn put(&mut self, entry: ListedEntry<'_>) -> bool {
         let Some(attributes) = entry.attributes else { return self.sink.put(entry) };
         let shown = shown(self.open, entry.name, attributes);
-        if self.files.hides(self.open, entry.name, &shown) {
+        if self.files.is_hidden_from(self.open, entry.name, &shown) {
             return true;
         }
         self.sink.put(ListedEntry { attributes: Some(shown), ..entry })

@@ -177,7 +177,7 @@ struct QueuedLock {
 
 impl QueuedLock {
     async fn decision(mut self) -> std::result::Result<(), LockRefusal> {
-        let receiver = self.receiver.as_mut().expect("taken only below and when dropped");
+        let receiver = self.receiver.as_mut().expect("taken only here and on drop");
         let decided = receiver.await;
         self.receiver = None;
         // The sender is dropped only with the file's state.

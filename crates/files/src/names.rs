@@ -28,15 +28,16 @@ impl NamePatterns {
     /// characters do.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
-        self.has_seen(name) || mapped_name(name).is_some_and(|mapped| self.has_seen(&mapped))
+        self.matches_view(name)
+            || mapped_name(name).is_some_and(|mapped| self.matches_view(&mapped))
     }
 
-    fn has_seen(&self, name: &[u8]) -> bool {
+    fn matches_view(&self, name: &[u8]) -> bool {
         self.has_exactly(name) || windows_view(name).is_some_and(|view| self.has_exactly(view))
     }
 
     fn has_exactly(&self, name: &[u8]) -> bool {
-        if !self.patterns.iter().any(|pattern| self.begins_alike(pattern, name)) {
+        if !self.patterns.iter().any(|pattern| self.may_match(pattern, name)) {
             return false;
         }
         let name = letters(name, self.is_folded);
@@ -44,7 +45,7 @@ impl NamePatterns {
     }
 
     /// A cheap check that rules out nearly all names.
-    fn begins_alike(&self, pattern: &[char], name: &[u8]) -> bool {
+    fn may_match(&self, pattern: &[char], name: &[u8]) -> bool {
         let first = name.first().copied().unwrap_or_default();
         match pattern.first() {
             Some('*' | '?') | None => true,

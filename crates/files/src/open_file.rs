@@ -38,7 +38,7 @@ pub struct OpenFile {
     /// Lease key under which the client caches the parent directory.
     pub(crate) parent_key: Option<ParentKey>,
     pub(crate) has_frozen: AtomicBool,
-    /// [`Access`], which may shrink.
+    /// [`Access`] and [`Share`] of the open: a downgrade reduces the former and extends the latter.
     granted: AtomicU32,
     share: AtomicU32,
     delete_on_close: bool,
@@ -299,8 +299,8 @@ impl OpenFile {
     }
 
     /// The file's attributes as presented for its name.
-    pub(crate) fn shown(&self, attributes: Attributes) -> Attributes {
-        self.name.shown(attributes)
+    pub(crate) fn presented(&self, attributes: Attributes) -> Attributes {
+        self.name.presented(attributes)
     }
 
     /// Granted rights.
@@ -430,7 +430,7 @@ impl OpenFile {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.note_access();
+        self.advance_access_time();
         self.note_unreported(self.take_deferred_kinds());
         self.report_unreported(context);
         if self.delete_on_close {
@@ -528,8 +528,8 @@ impl OpenFile {
     /// Advances the access time to the last write by a Windows client; POSIX writes do not. The
     /// kernel does so at a read, even of no data, and leaves the change time alone. A `noatime`
     /// mount disables it.
-    fn note_access(&self) {
-        if self.lags_access() {
+    fn advance_access_time(&self) {
+        if self.has_stale_access_time() {
             // Only the side effect matters.
             let _ = self.node.read(0, 1, &mut Vec::new(), vfs::Wait::Never);
         }
@@ -537,7 +537,7 @@ impl OpenFile {
 
     /// Whether the access time is older than a write until the close. It costs one load without
     /// writes. Streams have no times of their own.
-    fn lags_access(&self) -> bool {
+    fn has_stale_access_time(&self) -> bool {
         if self.unreported.load(Ordering::Relaxed) & UNACCESSED == 0
             || self.is_posix()
             || self.name.stream.is_some()
@@ -550,9 +550,9 @@ impl OpenFile {
     }
 
     /// Attributes with the access time after the close, that of the last write: see
-    /// [`OpenFile::note_access`].
-    pub(crate) fn with_access(&self, attributes: Attributes) -> Attributes {
-        if !self.lags_access() {
+    /// [`OpenFile::advance_access_time`].
+    pub(crate) fn with_final_access_time(&self, attributes: Attributes) -> Attributes {
+        if !self.has_stale_access_time() {
             return attributes;
         }
         let accessed = attributes.accessed.max(attributes.modified);

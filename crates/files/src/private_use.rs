@@ -100,7 +100,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// [`FsError::TooMany`] if the workers dropped the call.
-    pub async fn choose_stored(
+    pub async fn resolve_private_use(
         &self,
         volume: &Arc<Volume>,
         caller: &Arc<Caller>,

@@ -28,8 +28,8 @@ struct LentBuffer {
 
 impl LentBuffer {
     fn new(buffer: Vec<u8>) -> (Self, oneshot::Receiver<Vec<u8>>) {
-        let (back, given_back) = oneshot::channel();
-        (Self { buffer, back: Some(back) }, given_back)
+        let (back, returned) = oneshot::channel();
+        (Self { buffer, back: Some(back) }, returned)
     }
 }
 
@@ -73,10 +73,11 @@ impl RequestFiles {
         into: &mut Vec<u8>,
     ) -> Result<usize> {
         let (node, before) = (open.node.clone(), into.len());
-        let (mut lent, back) = LentBuffer::new(std::mem::take(into));
-        let result =
-            self.offload(move || node.read(offset, length, &mut lent.buffer, Wait::Allowed)).await;
-        *into = back.await.expect("whoever drops it sends it back");
+        let (mut buffer_loan, back) = LentBuffer::new(std::mem::take(into));
+        let result = self
+            .offload(move || node.read(offset, length, &mut buffer_loan.buffer, Wait::Allowed))
+            .await;
+        *into = back.await.expect("dropping the buffer sends it back");
         if result.is_err() {
             into.truncate(before);
         }

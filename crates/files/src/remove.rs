@@ -1,7 +1,7 @@
 //! Removal: delete pending, and the removal of the name at the last close. MS-FSA 2.1.5.5,
 //! 2.1.5.15.3.
 
-use crate::authorize::{certainly_unwritable, stored, stored_lets_remove};
+use crate::authorize::{posix_forbids_removal, stored, stored_lets_remove};
 use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::server_work::WANTED;
@@ -125,14 +125,14 @@ fn check_stream_deletable(open: &OpenFile, file: &Attributes, readonly: bool) ->
     if readonly {
         return Err(FsError::CannotDelete);
     }
-    if certainly_unwritable(&open.caller, file, file.uid) && stored(&*open.node).is_none() {
+    if posix_forbids_removal(&open.caller, file, file.uid) && stored(&*open.node).is_none() {
         return Err(FsError::AccessDenied);
     }
     Ok(())
 }
 
 fn forbids(open: &OpenFile, parent: &OpenedNode, child: &Attributes) -> bool {
-    certainly_unwritable(&open.caller, &parent.attributes, child.uid)
+    posix_forbids_removal(&open.caller, &parent.attributes, child.uid)
         && !stored_lets_remove(open.volume(), &open.caller, (&*open.node, child), parent)
 }
 

@@ -102,7 +102,7 @@ impl RequestFiles {
     pub async fn set_symlink(&self, open: &Arc<OpenFile>, target: Vec<u8>) -> Result<()> {
         need_change(open)?;
         check_target(open.volume(), &open.path(), &target)?;
-        self.turn(open, Successor::Symlink(target)).await
+        self.replace_by(open, Successor::Symlink(target)).await
     }
 
     /// Replaces the open file by a pipe, socket or device.
@@ -116,7 +116,7 @@ impl RequestFiles {
         if matches!(kind, SpecialKind::Device(_)) && !may_be_device {
             return Err(FsError::NotSupported);
         }
-        self.turn(open, Successor::Special(kind)).await
+        self.replace_by(open, Successor::Special(kind)).await
     }
 
     /// Stores reparse data. For a symbolic link, `link_text` is its target with `/` between
@@ -146,7 +146,7 @@ impl RequestFiles {
     pub async fn delete_reparse(&self, open: &Arc<OpenFile>) -> Result<()> {
         need_change(open)?;
         match self.reparse(open)? {
-            Reparse::Symlink(_) => self.turn(open, Successor::File).await,
+            Reparse::Symlink(_) => self.replace_by(open, Successor::File).await,
             Reparse::Special(_) => Err(FsError::NotSupported),
             Reparse::Stored(_) => self.store(open, None).await,
         }
@@ -172,14 +172,14 @@ impl RequestFiles {
     }
 
     /// Replaces the open file by another node.
-    async fn turn(&self, open: &Arc<OpenFile>, successor: Successor) -> Result<()> {
+    async fn replace_by(&self, open: &Arc<OpenFile>, successor: Successor) -> Result<()> {
         need_change(open)?;
         let (table, open, context) = (self.table.clone(), open.clone(), self.context.clone());
         open.renames.store(true, std::sync::atomic::Ordering::Release);
         let turn = table.rename_turns.clone().lock_owned().await;
         let call = move || {
             let _turn = turn;
-            turn_now(&context, &table, &open, &successor)
+            replace_now(&context, &table, &open, &successor)
         };
         offload_in_turn(&*self.workers, call).await
     }
@@ -204,7 +204,7 @@ fn reparse_of(caller: &Caller, node: &dyn Node) -> Result<Reparse> {
 }
 
 /// Whether a file that was found without following must not be opened for data.
-pub(crate) fn stands_for_other(node: &dyn Node, attributes: &Attributes) -> bool {
+pub(crate) fn is_reparse_point(node: &dyn Node, attributes: &Attributes) -> bool {
     match attributes.kind {
         FileKind::Device | FileKind::Fifo | FileKind::Socket => true,
         FileKind::File if attributes.dos.bits.unwrap_or(0) & dos::REPARSE_POINT != 0 => {
@@ -245,7 +245,7 @@ fn first_link(volume: &Volume, caller: &Caller, path: &RelPath) -> Result<Option
     Ok(None)
 }
 
-fn turn_now(
+fn replace_now(
     context: &RequestContext,
     table: &Table,
     open: &OpenFile,

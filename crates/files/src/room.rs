@@ -15,7 +15,7 @@ pub(crate) type ChargedEnd = OnceLock<AtomicU64>;
 
 impl Volume {
     /// The limits, if they include a size.
-    pub(crate) fn sized(&self) -> Option<(&Arc<ShareLimits>, u64)> {
+    pub(crate) fn size_limit(&self) -> Option<(&Arc<ShareLimits>, u64)> {
         let limits = self.options.limits.as_ref()?;
         Some((limits, limits.size_bytes()?))
     }
@@ -25,7 +25,7 @@ impl Volume {
     /// # Errors
     /// [`FsError::NoSpace`] if the share's size does not suffice.
     pub(crate) fn claim_room(&self, bytes: u64) -> Result<()> {
-        match self.sized() {
+        match self.size_limit() {
             Some((limits, size)) if !limits.space_usage().claim(bytes, size) => {
                 Err(FsError::NoSpace)
             }
@@ -35,7 +35,7 @@ impl Volume {
 
     /// Notes that usage may have decreased.
     pub(crate) fn note_freed(&self) {
-        if let Some((limits, _)) = self.sized() {
+        if let Some((limits, _)) = self.size_limit() {
             limits.space_usage().mark_changed();
         }
     }
@@ -47,7 +47,7 @@ impl OpenFile {
     /// # Errors
     /// [`FsError::NoSpace`] if the share's size does not suffice.
     pub(crate) fn claim_room(&self, offset: u64, length: u64) -> Result<()> {
-        let Some((limits, size_bytes)) = self.name.volume.sized() else { return Ok(()) };
+        let Some((limits, size_bytes)) = self.name.volume.size_limit() else { return Ok(()) };
         let allocated = || {
             let attributes = self.node.attributes(AttributeRequest::default());
             AtomicU64::new(attributes.map_or(0, |attributes| attributes.allocated_bytes))
@@ -66,7 +66,7 @@ impl OpenFile {
     }
 
     /// Lowers the charged end after a truncation.
-    pub(crate) fn note_cut(&self, size_bytes: u64) {
+    pub(crate) fn note_truncated(&self, size_bytes: u64) {
         if let Some(extent) = self.state.extent.get() {
             extent.fetch_min(size_bytes, Ordering::Relaxed);
         }

@@ -11,16 +11,16 @@ const LINKS_MAX: usize = 8;
 impl OpenFile {
     /// Attributes of the name `path`, with the directory attribute of a link's target if the client
     /// follows links. It costs nothing for other kinds.
-    pub(crate) fn with_link(&self, path: &RelPath, attributes: Attributes) -> Attributes {
+    pub(crate) fn with_link_kind(&self, path: &RelPath, attributes: Attributes) -> Attributes {
         if attributes.kind != FileKind::Symlink || self.is_posix() {
             return attributes;
         }
-        with_link(self.volume(), &self.caller, path, attributes)
+        with_link_kind(self.volume(), &self.caller, path, attributes)
     }
 }
 
 /// The same for a caller that is known not to be a POSIX client.
-pub(crate) fn with_link(
+pub(crate) fn with_link_kind(
     volume: &Volume,
     caller: &Caller,
     path: &RelPath,

@@ -100,7 +100,7 @@ impl RequestFiles {
             Some(known) => known.streams(METADATA, &**node),
             None => self.streams(open),
         }?;
-        Ok((open.shown(attributes), streams))
+        Ok((open.presented(attributes), streams))
     }
 
     /// Truncates an open stream and marks it delete pending.
@@ -165,7 +165,7 @@ impl RequestFiles {
             Some(stream) => stream.file.attributes(WANTED),
             None => open.node.attributes(WANTED),
         };
-        Ok(open.shown(attributes?))
+        Ok(open.presented(attributes?))
     }
 
     /// Renames an open stream to `to` for all its opens. An empty stream of that name is replaced

@@ -101,8 +101,8 @@ impl OpenName {
     }
 
     /// The file's attributes as presented for this name.
-    pub fn shown(&self, attributes: Attributes) -> Attributes {
-        self.volume.shown(lock(&self.path).as_bytes(), attributes)
+    pub fn presented(&self, attributes: Attributes) -> Attributes {
+        self.volume.presented(lock(&self.path).as_bytes(), attributes)
     }
 
     fn is(&self, vfs: &Arc<dyn Vfs>, path: &RelPath) -> bool {
@@ -143,13 +143,13 @@ impl Deref for FileStateGuard<'_> {
     type Target = FileRecord;
 
     fn deref(&self) -> &FileRecord {
-        self.held.as_deref().expect("the mutex is held until the guard goes")
+        self.held.as_deref().expect("the guard holds the mutex until it is dropped")
     }
 }
 
 impl DerefMut for FileStateGuard<'_> {
     fn deref_mut(&mut self) -> &mut FileRecord {
-        self.held.as_deref_mut().expect("the mutex is held until the guard goes")
+        self.held.as_deref_mut().expect("the guard holds the mutex until it is dropped")
     }
 }
 
@@ -167,13 +167,13 @@ impl Drop for FileStateGuard<'_> {
         let breaks = self.take_breaks();
         let settled = self.take_settled();
         self.state.has_locks.store(!self.grants.locks.is_empty(), Ordering::Release);
-        let keeps = !self.grants.caches.is_empty();
-        let has_kept = self.state.has_caches.swap(keeps, Ordering::AcqRel);
-        if self.state.is_directory && has_kept != keeps {
-            self.state.keys.count_directory(keeps);
+        let has_caches = !self.grants.caches.is_empty();
+        let had_caches = self.state.has_caches.swap(has_caches, Ordering::AcqRel);
+        if self.state.is_directory && had_caches != has_caches {
+            self.state.keys.count_directory(has_caches);
         }
         self.held = None;
-        if has_kept && !keeps {
+        if had_caches && !has_caches {
             self.state.stop_external_watch();
         }
         // Sent without the mutex, since it wakes tasks. A cancelled waiter releases its lock itself
@@ -353,9 +353,10 @@ impl FileRecord {
         }
         match self.grants.handle_open(&wish) {
             Ok(caching) => {
-                let keeps = wish.key.is_some() || caching.has != Caching::NONE;
-                let holder =
-                    cache.filter(|_| keeps).map(|c| self.register_holder(wish.owner(), &c.holder));
+                let has_caches = wish.key.is_some() || caching.has != Caching::NONE;
+                let holder = cache
+                    .filter(|_| has_caches)
+                    .map(|c| self.register_holder(wish.owner(), &c.holder));
                 let granting = holder.map(CacheGrant::new);
                 Ok(RegisteredOpen { state: state.clone(), name, key: wish.key, caching, granting })
             }
@@ -887,13 +888,13 @@ impl Table {
                 && *at != *path
                 && at.starts_with(path)
         };
-        let minds = |state: &FileState| !but_posix || state.pins_names();
+        let blocks = |state: &FileState| !but_posix || state.pins_names();
         let mut below = Vec::new();
         for shard in &self.shards {
             let shard = lock(shard);
             let found = shard
                 .values()
-                .filter(|state| minds(state) && state.view().names.iter().any(is_below));
+                .filter(|state| blocks(state) && state.view().names.iter().any(is_below));
             below.extend(found.cloned());
         }
         below

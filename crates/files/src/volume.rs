@@ -160,7 +160,7 @@ impl Volume {
 
     /// Whether both volumes have the same root.
     #[must_use]
-    pub fn is_same_place(&self, other: &Self) -> bool {
+    pub fn has_same_root(&self, other: &Self) -> bool {
         let roots = (self.root(Wait::Allowed), other.root(Wait::Allowed));
         matches!(roots, (Ok(a), Ok(b)) if a.key == b.key)
     }
@@ -183,13 +183,13 @@ impl Volume {
     }
 
     /// Attributes as presented for the name at the end of `path`.
-    pub(crate) fn shown(&self, path: &[u8], attributes: Attributes) -> Attributes {
+    pub(crate) fn presented(&self, path: &[u8], attributes: Attributes) -> Attributes {
         let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
-        self.shown_as(name, attributes)
+        self.presented_as(name, attributes)
     }
 
     /// Attributes as presented for a name.
-    pub(crate) fn shown_as(&self, name: &[u8], mut attributes: Attributes) -> Attributes {
+    pub(crate) fn presented_as(&self, name: &[u8], mut attributes: Attributes) -> Attributes {
         if !name.is_empty() && self.options.hidden_names.has(name) {
             let kind = attributes.kind;
             let plain = if kind == FileKind::Directory { dos::DIRECTORY } else { dos::ARCHIVE };

@@ -176,7 +176,7 @@ fn set_id_bits_are_cleared_when_non_owner_sets_acl() {
     let own = f.open_as(&f.owner, "tool", RequestedKind::File);
     std::fs::set_permissions(&at, PermissionsExt::from_mode(mode(&at) | 0o6000)).unwrap();
     f.files.set_descriptor(&own, &full_control(), LIST).unwrap();
-    assert_eq!(mode(&at) & 0o4000, 0o4000, "the owner keeps what runs as itself");
+    assert_eq!(mode(&at) & 0o4000, 0o4000, "the owner retains its set-user-ID bit");
 }
 
 /// Independent of the user that the thread served before: root retains these bits when it writes.
@@ -568,5 +568,5 @@ fn set_id_bits_are_cleared_when_user_writes_by_roots_open() {
     }
     std::fs::set_permissions(&at, PermissionsExt::from_mode(0o6777)).unwrap();
     files.write(&f.root, &open, 0, b"root").unwrap();
-    assert_eq!(mode(&at), 0o6777, "the superuser keeps them");
+    assert_eq!(mode(&at), 0o6777, "root retains them");
 }

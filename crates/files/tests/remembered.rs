@@ -116,7 +116,7 @@ fn recent_create_is_current_while_name_refers_to_it() {
     let known = served.remembered("file").unwrap();
     assert_eq!((known.1.mode, known.1.links, known.1.size_bytes), (0o600, 2, 7));
     assert_eq!(known, served.looked("file"));
-    assert_eq!(served.remembered("link"), None, "nobody has made it here");
+    assert_eq!(served.remembered("link"), None, "it was not created here");
     std::fs::rename(at("before0"), at("file")).unwrap();
     assert_eq!(served.remembered("file"), None, "another file is there now");
     assert_ne!(served.looked("file").0, handle);
@@ -185,7 +185,7 @@ fn recent_create_is_hidden_without_search_permission() {
         known.is_some()
     };
     (0..4).for_each(|_| _ = ask());
-    assert!(ask(), "who is let through it is told");
+    assert!(ask(), "search permission suffices");
     // Makes the thread act as root again.
     directory.volume().vfs.space(Actor::SUPERUSER).unwrap();
     std::fs::set_permissions(folder.path().join("d"), mode(0o700)).unwrap();
@@ -217,7 +217,7 @@ fn recent_create_with_opens_is_removed_normally() {
     drop(open);
     assert_eq!(served.remove("large"), Ok(()));
     assert_eq!(served.remove("large"), Err(FsError::NotFound));
-    assert_eq!(served.files.open_file_count(), 1, "what has lost its name");
+    assert_eq!(served.files.open_file_count(), 1, "the unlinked file");
 }
 
 impl RecentShare {

@@ -191,7 +191,11 @@ fn rename_to_known_free_name_runs_inline() {
     assert_eq!(workers.0.load(Ordering::Relaxed), before, "the name was free");
     files.close(other).now_or_never().unwrap().unwrap();
     assert_eq!(files.rename(&file, &path("other"), true).now_or_never(), Some(Ok(())));
-    assert_eq!(workers.0.load(Ordering::Relaxed), before + 1, "a file went, and what it had");
+    assert_eq!(
+        workers.0.load(Ordering::Relaxed),
+        before + 1,
+        "the replaced file is freed on a worker"
+    );
 }
 
 thread_local! {

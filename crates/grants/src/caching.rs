@@ -337,10 +337,10 @@ impl Caches {
 
     /// Owners of leases with handle caching other than `by`, which a name change waits for.
     pub(crate) fn handle_caching_owners(&self, by: CacheOwner) -> Vec<CacheOwner> {
-        let keeps = |holder: &&OwnerCaching| {
+        let retained = |holder: &&OwnerCaching| {
             holder.is_lease() && holder.owner != by && holder.has.contains(Caching::HANDLE)
         };
-        self.holders.iter().filter(keeps).map(|holder| holder.owner).collect()
+        self.holders.iter().filter(retained).map(|holder| holder.owner).collect()
     }
 
     /// Takes all caching from an owner that cannot acknowledge, and notifies it.
@@ -455,7 +455,7 @@ impl Caches {
         }
     }
 
-    /// Handles the acknowledgement of `owner`, which retains `keeps`. MS-SMB2 3.3.5.22.1,
+    /// Handles the acknowledgement of `owner`, which retains `retained`. MS-SMB2 3.3.5.22.1,
     /// 3.3.5.22.2.
     ///
     /// # Errors
@@ -463,21 +463,21 @@ impl Caches {
     pub fn handle_acknowledge(
         &mut self,
         owner: CacheOwner,
-        keeps: Caching,
+        retained: Caching,
     ) -> Result<(), AcknowledgeRefusal> {
         let at = self.find(owner).map_err(|_| AcknowledgeRefusal::NotBreaking)?;
         let breaking = self.holders[at].breaking.ok_or(AcknowledgeRefusal::NotBreaking)?;
         let is_lease = matches!(owner, CacheOwner::Key(_));
-        if !breaking.notified.contains(keeps) {
+        if !breaking.notified.contains(retained) {
             if !is_lease {
                 self.settle(at, Caching::NONE);
             }
             return Err(AcknowledgeRefusal::TooMuch);
         }
-        if is_lease && !breaking.required.contains(keeps) {
-            self.begin_next_step(at, keeps, breaking.required);
+        if is_lease && !breaking.required.contains(retained) {
+            self.begin_next_step(at, retained, breaking.required);
         } else {
-            self.settle(at, keeps);
+            self.settle(at, retained);
         }
         Ok(())
     }
@@ -516,21 +516,21 @@ impl Caches {
 
     /// Begins the next step of a break that grew while it was outstanding. Windows steps over
     /// read-only caching.
-    fn begin_next_step(&mut self, at: usize, keeps: Caching, required: Caching) {
-        if keeps == Caching::READ {
+    fn begin_next_step(&mut self, at: usize, retained: Caching, required: Caching) {
+        if retained == Caching::READ {
             self.settle(at, Caching::NONE);
-            self.queue_break(at, keeps, Caching::NONE, false);
+            self.queue_break(at, retained, Caching::NONE, false);
             return;
         }
         self.begun.0 += 1;
-        let notified = (required | Caching::READ) & keeps;
+        let notified = (required | Caching::READ) & retained;
         let breaking =
             Some(OutstandingBreak { notified, required, number: self.begun, is_renewed: false });
         self.change(at, |holder| {
-            holder.has = keeps;
+            holder.has = retained;
             holder.breaking = breaking;
         });
-        self.queue_break(at, keeps, notified, true);
+        self.queue_break(at, retained, notified, true);
     }
 
     /// Ends breaks up to `latest` without an acknowledgement. Delegations are left to

@@ -702,7 +702,7 @@ fn open_share(
     let mut volume = Volume { vfs: with_latency(share, vfs), options };
     // A share on the same directory must keep the backend that its open files belong to. The path
     // alone does not prove this: another directory may stand there by now.
-    if let Some(same) = present.filter(|present| present.is_same_place(&volume)) {
+    if let Some(same) = present.filter(|present| present.has_same_root(&volume)) {
         volume.vfs = same.vfs.clone();
         caches.configure(&share.name, share.metadata_cache_bytes);
         if volume.features().follows_links != follows {

@@ -125,7 +125,7 @@ pub(crate) async fn before(
     }
     let mut unstable = UnstableObjects::default();
     if promise == Promise::Names {
-        request.files.add_place(&mut unstable, file).await.map_err(status_of)?;
+        request.files.add_parent(&mut unstable, file).await.map_err(status_of)?;
     }
     Ok(StableOperation(Some((promise, unstable))))
 }
@@ -139,7 +139,7 @@ impl StableOperation {
         let Some((promise, mut unstable)) = self.0 else { return Ok(()) };
         unstable.add_open(file);
         if promise == Promise::Names {
-            files.add_place(&mut unstable, file).await.map_err(status_of)?;
+            files.add_parent(&mut unstable, file).await.map_err(status_of)?;
         }
         files.make_stable(unstable).await.map_err(status_of)
     }
@@ -189,7 +189,7 @@ pub(crate) async fn before_close(
     for open in opens.iter().filter(|open| open.writes_through()) {
         let Some(file) = open.file().ok().filter(removes) else { continue };
         // Boxed, because every CLOSE future would reserve the space, and few need it.
-        Box::pin(files.add_place(&mut unstable, file)).await.map_err(status_of)?;
+        Box::pin(files.add_parent(&mut unstable, file)).await.map_err(status_of)?;
         if file.stream().is_some() {
             unstable.add_open(file);
         }

@@ -2,7 +2,7 @@
 
 use super::{Object, ObjectOpen, OpenAt};
 use crate::authorize::{
-    EffectiveSecurity, as_owner, check_new_owner, dos_authority, is_own, mode_by, rights_to,
+    EffectiveSecurity, as_owner, check_new_owner, dos_authority, is_own, permitted_mode, rights_to,
     stored, withheld_by_readonly, withheld_by_system,
 };
 use crate::server_work::{LOCATE, WANTED};
@@ -40,7 +40,7 @@ impl RequestFiles {
     /// [`FsError::Io`].
     pub fn object_attributes(&self, object: &Object) -> Result<Attributes> {
         let attributes = object.node.attributes(WANTED)?;
-        Ok(object.volume.shown(object.path.as_bytes(), attributes))
+        Ok(object.volume.presented(object.path.as_bytes(), attributes))
     }
 
     /// Current attributes without [`Attributes::dos`] and [`Attributes::stored`], which take
@@ -291,7 +291,7 @@ fn change_checked(
     if !is_creator && !lets_change(caller, object, &present, &changes) {
         return Err(FsError::AccessDenied);
     }
-    changes.mode = changes.mode.map(|mode| mode_by(caller, &present, mode));
+    changes.mode = changes.mode.map(|mode| permitted_mode(caller, &present, mode));
     let owner = std::mem::take(&mut changes.owner);
     if owner != OwnerChange::default() {
         let taken = AttributeChanges { owner, ..AttributeChanges::default() };
@@ -336,7 +336,7 @@ fn give_narrowed(
     }
     let given = give();
     if given.is_err() && is_narrowed {
-        set(mode_by(caller, present, present.mode))?;
+        set(permitted_mode(caller, present, present.mode))?;
     }
     given
 }

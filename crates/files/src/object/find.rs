@@ -19,7 +19,7 @@ impl RequestFiles {
     /// [`FsError::Stale`] if it was removed.
     pub async fn root_object(&self, volume: &Arc<Volume>) -> Result<Object> {
         let (volume, context) = (volume.clone(), self.context.clone());
-        self.looked(move |wait| {
+        self.look_up_offloading(move |wait| {
             let server = context.call(Actor::server(ServerWork::ShareRoot));
             match volume.vfs.open(server, &RelPath::root(), OpenHow::looking(wait)) {
                 Ok(opened) => Ok(object_of(&volume, opened)),
@@ -84,7 +84,7 @@ impl RequestFiles {
     }
 
     /// Runs a lookup inline if it is answered from memory, otherwise on a worker.
-    pub(crate) async fn looked<T: Send + 'static>(
+    pub(crate) async fn look_up_offloading<T: Send + 'static>(
         &self,
         look: impl Fn(Wait) -> Result<T> + Send + 'static,
     ) -> Result<T> {
@@ -122,7 +122,7 @@ impl RequestFiles {
         directory.need_directory()?;
         let (caller, directory, name) = (caller.clone(), directory.clone(), name.clone());
         let context = self.context.clone();
-        self.looked(move |wait| {
+        self.look_up_offloading(move |wait| {
             let actor = context.call(caller.identity.actor());
             look_up_with_attributes(actor, &directory, &name, wait)
         })
@@ -137,7 +137,7 @@ impl RequestFiles {
         directory.need_directory()?;
         let (caller, directory) = (caller.clone(), directory.clone());
         let context = self.context.clone();
-        self.looked(move |wait| {
+        self.look_up_offloading(move |wait| {
             let actor = context.call(caller.identity.actor());
             directory.with_stable_path(|path| {
                 let (parent, _) = path.split().ok_or(FsError::NotFound)?;

@@ -246,7 +246,7 @@ impl<T: ObjectListSink> ListSink for ListingSink<'_, T> {
         if volume.options.hide_unreadable && !self.listing.may_read(&name, attributes.kind) {
             return true;
         }
-        let attributes = volume.shown_as(name.as_bytes(), attributes);
+        let attributes = volume.presented_as(name.as_bytes(), attributes);
         let (cookie, mounted_on) = (entry.next, entry.inode);
         let is_taken = if self.batches_handles {
             self.children.push((name, attributes));

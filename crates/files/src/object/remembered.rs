@@ -2,7 +2,7 @@
 //! by name without opening them.
 
 use super::{Handle, Object, VolumeId};
-use crate::authorize::{allowed_by, certainly_unwritable, rights_to};
+use crate::authorize::{allowed_by, posix_forbids_removal, rights_to};
 use crate::context::RequestContext;
 use crate::open::Ticket;
 use crate::open_file::INLINE_FREE_BYTES_MAX;
@@ -53,7 +53,13 @@ impl RequestFiles {
         let (attributes, _) = directory.remembered(&self.context, caller, &path)?;
         let is_small = attributes.size_bytes <= INLINE_FREE_BYTES_MAX && attributes.links == 1;
         if !is_small
-            || !lets_remove(&self.context, volume, caller, &directory.path, &attributes)
+            || !directory_grants_removal(
+                &self.context,
+                volume,
+                caller,
+                &directory.path,
+                &attributes,
+            )
             || table.find(attributes.key).is_some()
         {
             return None;
@@ -117,7 +123,7 @@ impl Object {
 }
 
 /// Whether the cached directory lets the caller remove a file with these attributes.
-fn lets_remove(
+fn directory_grants_removal(
     context: &RequestContext,
     volume: &Volume,
     caller: &Caller,
@@ -133,7 +139,7 @@ fn lets_remove(
             return Access::NONE;
         };
         let OpenWithSecurity { opened, security } = &known;
-        is_refused = certainly_unwritable(caller, &opened.attributes, attributes.uid);
+        is_refused = posix_forbids_removal(caller, &opened.attributes, attributes.uid);
         let subject = (&*opened.node, &opened.attributes, security.as_deref());
         rights_to(volume, caller, subject, ExecuteRule::WithRead)
     };

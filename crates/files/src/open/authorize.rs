@@ -3,7 +3,7 @@
 use super::resolve::ResolvedNode;
 use super::{OpenPlan, Opening, READS, RequestedKind, WRITES};
 use crate::authorize::{
-    allowed, allowed_by, certainly_unwritable, may_add_known, rights_to, rights_to_opened,
+    allowed, allowed_by, may_add_known, posix_forbids_removal, rights_to, rights_to_opened,
     stored_lets_remove, withheld_by_readonly,
 };
 use crate::shown_link::leads_to_directory;
@@ -119,7 +119,7 @@ impl Opening {
         // Refused now: at close no caller receives the error.
         let parent = self.parent_within(wait)?;
         let file = (&*opened.node, attributes);
-        if certainly_unwritable(&self.caller, &parent.opened.attributes, attributes.uid)
+        if posix_forbids_removal(&self.caller, &parent.opened.attributes, attributes.uid)
             && !stored_lets_remove(&self.volume, &self.caller, file, &parent.opened)
         {
             return Err(FsError::AccessDenied);
@@ -146,7 +146,7 @@ impl Opening {
             let OpenWithSecurity { opened, security } = &parent;
             // Without a child, the answer must hold for a child of any other user.
             let owner = child.map_or(Identity::INVALID_ID, |child| child.attributes.uid);
-            if certainly_unwritable(caller, &opened.attributes, owner)
+            if posix_forbids_removal(caller, &opened.attributes, owner)
                 && !child.is_some_and(|child| {
                     let file = (&*child.node, &child.attributes);
                     stored_lets_remove(volume, caller, file, opened)

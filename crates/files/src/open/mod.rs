@@ -17,9 +17,9 @@ use crate::context::RequestContext;
 use crate::directory_lease::ParentKey;
 use crate::offload::{offload, offload_in_turn};
 use crate::open_file::{OpenFile, OpenParts};
-use crate::reparse::stands_for_other;
+use crate::reparse::is_reparse_point;
 use crate::server_work::WANTED;
-use crate::shown_link::with_link;
+use crate::shown_link::with_link_kind;
 use crate::table::{OpenEntry, OpenRefusal, RegisteredOpen, Table};
 use crate::volume::dos;
 use crate::watch::{ChangeKind, Filter};
@@ -565,7 +565,7 @@ impl Opening {
         self.check_kind(opened)?;
         // Attribute access is free: older Linux clients open listed reparse points so.
         let uses = self.desired.intersects(READS | WRITES) || self.replaces();
-        if uses && !self.plan.no_follow && stands_for_other(&*opened.node, &opened.attributes) {
+        if uses && !self.plan.no_follow && is_reparse_point(&*opened.node, &opened.attributes) {
             return Err(FsError::ReparsePoint);
         }
         let granted = self.authorize(&found, wait)?;
@@ -680,10 +680,10 @@ impl Opening {
             state.note_archive(true);
         }
         let attributes = match self.is_posix() {
-            false => with_link(&self.volume, &self.caller, &opened.path, attributes),
+            false => with_link_kind(&self.volume, &self.caller, &opened.path, attributes),
             true => attributes,
         };
-        let attributes = name.shown(attributes);
+        let attributes = name.presented(attributes);
         let open = Arc::new(OpenFile::new(OpenParts {
             id: self.id,
             node: opened.node,

@@ -48,7 +48,7 @@ impl Opening {
         loop {
             match self.open_with_security(self.user(), how) {
                 Err(FsError::AccessDenied) if how == requested && (how.read || how.write) => {
-                    match self.resolve_beyond_mode(how, maximum)? {
+                    match self.resolve_by_other_rule(how, maximum)? {
                         Some(found) => return Ok(found),
                         None if how.write && !needs_write => how.write = false,
                         None if how.read && maximum && !self.desired.intersects(READS) => {
@@ -95,7 +95,7 @@ impl Opening {
     }
 
     /// Opens a node that POSIX mode bits refuse to the caller, if another rule grants access.
-    fn resolve_beyond_mode(&self, how: OpenHow, maximum: bool) -> Result<Option<ResolvedNode>> {
+    fn resolve_by_other_rule(&self, how: OpenHow, maximum: bool) -> Result<Option<ResolvedNode>> {
         match self.resolve_by_descriptor(how, maximum)? {
             None if how.read && !how.write => self.resolve_to_execute(how),
             other => Ok(other),

@@ -5,7 +5,7 @@ use super::create::UnregisteredNode;
 use super::resolve::ResolvedNode;
 use super::{IfExists, IfMissing, OpenAction, OpenAttempt, Opening, TableVersion, Ticket, WRITES};
 use super::{RequestedKind, reserve};
-use crate::authorize::{as_granted, certainly_unwritable, rights_to_opened, stored};
+use crate::authorize::{as_granted, posix_forbids_removal, rights_to_opened, stored};
 use crate::server_work::{METADATA, WANTED};
 use crate::stream::StreamNode;
 use crate::table::{OpenRefusal, StreamOpenEntry};
@@ -108,7 +108,7 @@ impl Opening {
         if is_readonly || self.volume.is_unchangeable() {
             return Err(FsError::CannotDelete);
         }
-        let unwritable = certainly_unwritable(&self.caller, file, file.uid);
+        let unwritable = posix_forbids_removal(&self.caller, file, file.uid);
         if !granted.contains(Access::DELETE) || (unwritable && stored(&*host.node).is_none()) {
             return Err(FsError::AccessDenied);
         }

@@ -2,7 +2,7 @@
 //! they survive a power failure.
 //!
 //! A request waits without a thread. Requests in flight on one file system share its commits: see
-//! [`queue`]. Objects in memory need no wait.
+//! [`queue`]. A file system in memory needs no wait.
 //!
 //! A syncing thread serves all waiting requests, so the workers charge it to the file system
 //! ([`CallHolder::Syncs`]). Charged to one client, it would queue behind that client's other calls
@@ -160,7 +160,7 @@ impl RequestFiles {
     ///
     /// # Errors
     /// Errors of the lookup, also if the directory was removed.
-    pub async fn add_place(&self, unstable: &mut UnstableObjects, open: &OpenFile) -> Result<()> {
+    pub async fn add_parent(&self, unstable: &mut UnstableObjects, open: &OpenFile) -> Result<()> {
         self.add_directory_of(unstable, open.volume(), &open.path()).await
     }
 
@@ -173,7 +173,7 @@ impl RequestFiles {
     ) -> Result<()> {
         let Some((place, _)) = path.split() else { return Ok(()) };
         let (volume, context) = (volume.clone(), self.context.clone());
-        let found = self.looked(move |wait| {
+        let found = self.look_up_offloading(move |wait| {
             let server = context.call(SYNC);
             volume.vfs.open(server, &place, OpenHow::looking(wait))
         });

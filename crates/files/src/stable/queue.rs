@@ -287,7 +287,7 @@ mod tests {
         assert!(queue.join(1, &ONE, "", 1));
         assert!(queue.join(2, &ONE, "", 2));
         assert_eq!(queue.next(), Some((1, "")));
-        assert_eq!(queue.abandon(), [], "the other thread goes on");
+        assert_eq!(queue.abandon(), [], "the other thread continues");
         assert_eq!(queue.finish(1), [1]);
         queue.join(2, &ONE, "", 3);
         assert_eq!(queue.abandon(), [2, 3]);

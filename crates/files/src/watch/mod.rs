@@ -363,7 +363,7 @@ pub struct NextChanges {
 impl NextChanges {
     /// Waits for the answer.
     pub async fn answer(mut self) -> WatchAnswer {
-        let receiver = self.receiver.as_mut().expect("taken only below and when dropped");
+        let receiver = self.receiver.as_mut().expect("taken only here and on drop");
         let answer = receiver.await;
         self.receiver = None;
         // The sender is dropped with the watch, which ends with its open.

@@ -124,7 +124,7 @@ fn write_moves_access_time_unless_frozen() {
     served.close(writer);
     let reader = served.open("file", LOOK);
     let now = served.files.attributes(&reader).unwrap().accessed;
-    assert!(now > LONG_AGO, "also by an open that nobody looks through");
+    assert!(now > LONG_AGO, "also by an open without queries");
 }
 
 /// A write begins after another has moved the times and before that has restored them.
@@ -523,6 +523,6 @@ fn basic_information_is_set_despite_mode() {
         assert_eq!(now.dos.created, Some(LONG_AGO), "{name} {mode:o}");
         assert_eq!(now.modified, LONG_AGO, "{name} {mode:o}");
         let bits = now.dos.bits.unwrap();
-        assert_ne!(bits & dos::HIDDEN, 0, "{name} {mode:o}: kept beside the time");
+        assert_ne!(bits & dos::HIDDEN, 0, "{name} {mode:o}: retained beside the time");
     }
 }

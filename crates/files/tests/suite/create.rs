@@ -99,10 +99,7 @@ fn generic_rights_are_mapped() {
 fn readonly_file_refuses_write_replace_and_delete() {
     let served = serve();
     let made = served.try_open(OpenPlan { dos_bits: dos::READONLY, ..new_file("file") }).unwrap();
-    served
-        .files
-        .write(made.open.caller(), &made.open, 0, b"made")
-        .expect("whoever makes it may write");
+    served.files.write(made.open.caller(), &made.open, 0, b"made").expect("the creator may write");
     served.close(made.open);
     assert_eq!(served.refusal(plan("file", WRITE)), FsError::AccessDenied);
     assert_eq!(served.refusal(plan("file", Access::APPEND_DATA)), FsError::AccessDenied);

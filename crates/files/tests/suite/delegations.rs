@@ -76,7 +76,8 @@ impl ServedVolume {
     ) -> (Arc<OpenFile>, Delegation) {
         let access = if delegate == DelegationKind::Read { READ } else { READ | WRITE };
         let open = self.open_by(client, object, access);
-        let delegation = self.files.delegate(&open, delegate).unwrap().expect("nobody minds");
+        let delegation =
+            self.files.delegate(&open, delegate).unwrap().expect("there is no conflict");
         drop(delegation.granting());
         (open, delegation)
     }
@@ -213,7 +214,7 @@ fn own_changes_leave_delegation() {
     assert_eq!(set(Some(&open)).now_or_never(), Some(Ok(())));
     let (own, _answer) = served.requests_of(one.id);
     let set = own.set_object_attributes(&served.alice, &object, None, &mode);
-    assert_eq!(set.now_or_never(), Some(Ok(())), "known by who asks");
+    assert_eq!(set.now_or_never(), Some(Ok(())), "the requester is known");
     assert_eq!(one.recalls(), 0);
 }
 
@@ -252,7 +253,7 @@ fn impatient_open_gets_delay_and_recall_continues() {
     drop(delegation);
     assert_eq!(set().now_or_never(), Some(Ok(())));
     carried.lock().unwrap().drain(..).for_each(|rest: BoxFuture<'static, ()>| {
-        assert!(rest.now_or_never().is_some(), "nobody is waited for");
+        assert!(rest.now_or_never().is_some(), "no wait is left");
     });
 }
 

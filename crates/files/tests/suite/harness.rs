@@ -415,7 +415,7 @@ pub fn now<T>(future: impl Future<Output = T>) -> T {
         }
         std::thread::yield_now();
     }
-    panic!("it waits for what does not come");
+    panic!("the call waits forever");
 }
 
 pub fn path(text: &str) -> RelPath {

@@ -213,15 +213,15 @@ fn local_write_breaks_lease() {
     served.put("f", b"x");
     let client = Arc::new(Client::default());
     let first = served.try_open(leased(plan("f", READ), 1, None, &client)).unwrap();
-    assert_eq!(served.outside_file_count(), (1, 1), "who only reads hears every write");
+    assert_eq!(served.outside_file_count(), (1, 1), "a read-only open watches every write");
     let second = served.try_open(leased(plan("f", ALL), 1, None, &client)).unwrap();
-    assert_eq!(served.outside_file_count(), (1, 0), "our own writes are not to be heard");
+    assert_eq!(served.outside_file_count(), (1, 0), "our own writes must not be reported");
     served.somebody_wrote(false);
     assert_eq!(client.breaks(), []);
     served.somebody_wrote(true);
     assert_eq!(client.breaks(), [(RH, Caching::NONE)]);
     served.files.acknowledge_key(key(1), Caching::NONE).unwrap();
-    assert_eq!(served.outside_file_count(), (0, 0), "nothing is kept any more");
+    assert_eq!(served.outside_file_count(), (0, 0), "no caching is left");
     served.close(first.open);
     served.close(second.open);
     let again = served.try_open(leased(plan("f", READ), 2, None, &client)).unwrap();

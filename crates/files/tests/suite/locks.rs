@@ -78,7 +78,10 @@ fn lock_requests_are_granted_in_arrival_order() {
     assert!(poll(&mut second).is_pending());
     assert_eq!(poll(&mut first), Poll::Ready(Ok(())));
     drop(first);
-    assert!(poll(&mut second).is_pending(), "a served request keeps its lock when the future goes");
+    assert!(
+        poll(&mut second).is_pending(),
+        "a granted request retains its lock after the future is dropped"
+    );
     served.files.unlock(&opens[1], range(0, 1)).unwrap();
     assert_eq!(poll(&mut second), Poll::Ready(Ok(())));
 }
@@ -161,7 +164,7 @@ fn ranges_are_charged_to_holder_and_returned() {
     assert_eq!(used(), 100);
     assert!(served.files.try_locks(&b, &all[99..], &HOLDER).is_err());
     let waiting = ask(&served, &b, exclusive(0, 1));
-    assert_eq!(used(), 101, "who waits has its range already");
+    assert_eq!(used(), 101, "a waiting request is charged already");
     drop(waiting);
     assert_eq!(used(), 100);
     served.files.unlock(&a, range(0, 1)).unwrap();
@@ -205,5 +208,5 @@ fn owner_is_charged_for_its_lock_pieces() {
     let halved = served.files.unlock_owned(&open, owner, range(20, 1), &many);
     assert_eq!((halved, used()), (Err(FsError::TooMany), 4098));
     served.files.unlock_owned(&open, owner, Range::to_end(0), &many).unwrap();
-    assert_eq!(used(), 4096, "what makes room is never refused");
+    assert_eq!(used(), 4096, "an unlock is never refused");
 }

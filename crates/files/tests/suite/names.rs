@@ -55,7 +55,7 @@ fn hidden_names_have_attribute_and_can_be_replaced() {
     let is_hidden = |attributes: &vfs::Attributes| {
         attributes.dos.bits.is_some_and(|bits| bits & dos::HIDDEN != 0)
     };
-    assert!(is_hidden(&made.attributes), "by the open that made it");
+    assert!(is_hidden(&made.attributes), "by the creating open");
     assert!(is_hidden(&served.files.attributes(&made.open).unwrap()), "by a query");
     served.close(made.open);
     let root = served.open("", READ);
@@ -224,7 +224,7 @@ fn vetoed_names_are_not_reported_to_watches() {
     served.somebody_did(&vfs::ExternalChange::Added(of("a.tmp")));
     served.somebody_did(&vfs::ExternalChange::Added(of("a.txt")));
     let Some(WatchAnswer::Changes(changes)) = asked.answer().now_or_never() else {
-        panic!("it is told of one change");
+        panic!("one change is reported");
     };
     assert_eq!(changes.len(), 1);
     assert_eq!(changes[0].path, path("a.txt"));

@@ -60,7 +60,7 @@ fn appearing_target_is_checked_before_replacement() {
     let kept = served.open("kept", READ);
     let (from, to) = (served.dir.path().join("kept"), served.dir.path().join("taken"));
     served.hook_once(HookPoint::BeforeRename, move |_| std::fs::hard_link(&from, &to).unwrap());
-    assert!(rename(&served, "file", "taken").is_err(), "somebody has the file open");
+    assert!(rename(&served, "file", "taken").is_err(), "the file is open");
     assert_eq!(served.get("taken").unwrap(), b"y");
     assert_eq!(served.get("file").unwrap(), b"x");
     served.close(kept);

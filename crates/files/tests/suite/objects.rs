@@ -180,7 +180,7 @@ fn create_during_directory_move_stays_in_it() {
     });
     let made = served.create_in(&directory, "f").unwrap();
     assert_eq!(made.open.path(), path("moved/f"));
-    assert!(!served.dir.path().join("d/f").exists(), "what was made elsewhere is gone");
+    assert!(!served.dir.path().join("d/f").exists(), "the misplaced file was removed");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn unlinked_file_serves_its_opens() {
     assert_eq!(served.read(&again).unwrap(), b"kept");
     served.close(again);
     served.close(made.open);
-    assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale, "nobody has it open");
+    assert_eq!(served.find(&handle).unwrap_err(), FsError::Stale, "no client has it open");
 }
 
 #[test]
@@ -572,7 +572,7 @@ fn first_matching_posix_class_decides() {
         assert_eq!(now(files.object_xattr(who, &object, &colour)).is_ok(), may);
     }
     let stored = now(files.object_xattr(&served.alice, &object, &xattr_name("DOSATTRIB")));
-    assert_eq!(stored, Err(FsError::NotFound), "what is stored in them is told otherwise");
+    assert_eq!(stored, Err(FsError::NotFound), "stored attributes have another error");
 }
 
 #[test]
@@ -717,7 +717,7 @@ fn exclusive_create_on_worker_skips_lookup() {
     assert_eq!((made.action, looks.load(Ordering::Relaxed)), (OpenAction::Created, 0));
     let again = served.create_in(&served.root(), "new");
     assert_eq!(again.map(|made| made.action), Err(FsError::AlreadyExists));
-    assert_ne!(looks.load(Ordering::Relaxed), 0, "why it could not be made is found out");
+    assert_ne!(looks.load(Ordering::Relaxed), 0, "a lookup finds the reason");
 }
 
 #[test]
@@ -852,7 +852,7 @@ fn owner_locks_bind_windows_opens_only() {
     assert_eq!(waits.as_mut().now_or_never(), None);
     served.files.unlock_owned(&one, LockOwner(1), Range::new(3, 1).unwrap(), &HOLDER).unwrap();
     assert_eq!(waits.as_mut().now_or_never(), Some(Ok(())));
-    assert!(!two.has_locks_of(LockOwner(2)), "it is only told");
+    assert!(!two.has_locks_of(LockOwner(2)), "it is only notified");
     drop(waits);
     served.close(one);
     assert_eq!(served.files.find_lock(&object, Some(LockOwner(2)), lock(0, 4)), None);

@@ -89,7 +89,7 @@ impl JournaledVolume {
     }
 
     /// At each point of a rename from `from` to `to` the open can be restored, even if a power
-    /// failure leaves the other name on disk.
+    /// failure leaves the other name.
     fn check_instants(&self, from: &'static str, to: &'static str) -> Arc<AtomicUsize> {
         let (restart, count) = (self.restart(), Arc::<AtomicUsize>::default());
         let counted = count.clone();
@@ -372,7 +372,7 @@ fn removal_that_waits_for_a_recorded_open_is_recorded() {
             let plan = OpenPlan { delete_on_close: true, ..plan("file", DELETE) };
             served.close(served.try_open(plan).unwrap().open);
         }
-        assert!(served.exists("file"), "its last open has not gone");
+        assert!(served.exists("file"), "its last open remains");
         assert!(recorded.journal.records.lock().unwrap()[0].delete_pending, "{by_object}");
         served.close(open);
         assert!(!served.exists("file"));

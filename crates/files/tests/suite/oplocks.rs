@@ -102,7 +102,7 @@ fn size_lock_and_hole_changes_break_read_caching() {
     served.files.try_locks(&writer, &[lock], &HOLDER).unwrap();
     assert_eq!((open.caching(), client.breaks().len()), (Caching::NONE, 1));
     let locked = served.try_open(cached(plan("a", READ), Caching::LEVEL_II, &client)).unwrap();
-    assert_eq!(locked.caching.has, Caching::NONE, "locks need to be asked for");
+    assert_eq!(locked.caching.has, Caching::NONE, "locks prevent caching");
 }
 
 #[test]

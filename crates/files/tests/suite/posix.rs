@@ -78,7 +78,7 @@ fn posix_create_has_mode_and_no_descriptor() {
     let OpenResult { open, .. } = served.try_open(none).unwrap();
     served.files.write(open.caller(), &open, 0, b"by its maker").unwrap();
     let closed = posix(OpenPlan { mode: Some(NewMode::exactly(0)), ..new_directory("closed") });
-    assert_eq!(served.try_open(closed).unwrap().attributes.mode, 0, "nobody may look into it");
+    assert_eq!(served.try_open(closed).unwrap().attributes.mode, 0, "it grants nothing");
     assert!(served.look("none", false).unwrap().node.security_descriptor().unwrap().is_none());
 }
 

@@ -77,5 +77,5 @@ fn quota_sync_failure_is_reported() {
     let before = served.files.flushes_failed(key);
     served.vfs.loses_quotas.store(true, Ordering::Relaxed);
     assert_eq!(now(served.files.make_quotas_stable(&served.volume)), Err(FsError::Io));
-    assert!(served.files.flushes_failed(key) > before, "a share that stops hears of it");
+    assert!(served.files.flushes_failed(key) > before, "a continuously available share notices");
 }

@@ -184,7 +184,7 @@ fn cancelled_open_leaves_no_grant() {
     for task in later.0.lock().unwrap().drain(..) {
         task();
     }
-    assert!(served.exists("file"), "it was made all the same");
+    assert!(served.exists("file"), "it was created all the same");
     served.assert_nothing_held();
 }
 
@@ -198,7 +198,7 @@ fn workers_that_drop_a_task_fail_the_call() {
     assert!(opening.as_mut().poll(&mut cx).is_pending());
     later.0.lock().unwrap().clear();
     let std::task::Poll::Ready(result) = opening.as_mut().poll(&mut cx) else {
-        panic!("the task is gone")
+        panic!("the task was dropped")
     };
     assert_eq!(result.unwrap_err(), FsError::TooMany);
 }
@@ -337,8 +337,8 @@ fn refused_open_leaves_no_grant() {
     served.close(served.open("file", ALL));
 }
 
-/// Many threads create, open, rename and delete a few names. Every open reads its own data, the
-/// path of every open that is not renamed refers to its file, and nothing is open in the end.
+/// Many threads create, open, rename and delete a few names. Every open reads its own data, and
+/// without a rename its path refers to its file. In the end nothing is open.
 #[test]
 fn concurrent_name_changes_leave_table_empty() {
     let served = serve();

@@ -73,7 +73,7 @@ fn refused_delete_pending_reports_reason() {
     let change = BasicChange { dos_bits: Some(dos::READONLY), ..BasicChange::default() };
     served.files.set_basic(&readonly, &change).unwrap();
     assert_eq!(served.files.set_delete(&readonly, true, false), Err(FsError::CannotDelete));
-    served.files.set_delete(&readonly, true, true).expect("unless told to ignore it");
+    served.files.set_delete(&readonly, true, true).expect("unless it is ignored");
 }
 
 #[test]

@@ -87,7 +87,7 @@ fn nonempty_file_does_not_become_link() {
     assert_eq!(link(&open), Err(FsError::NotEmpty));
     let open = served.try_open(itself(new_file("new"))).unwrap().open;
     let other = served.open("new", READ);
-    assert_eq!(link(&open), Err(FsError::ShareViolation), "somebody else has it open");
+    assert_eq!(link(&open), Err(FsError::ShareViolation), "another open exists");
     assert_eq!(link(&other), Err(FsError::AccessDenied));
     served.close(other);
     assert_eq!(link(&open), Ok(()));
@@ -190,7 +190,11 @@ fn stored_reparse_point_is_opened_only_as_such() {
     served.close(open);
     assert_eq!(served.refusal(plan("f", READ)), FsError::ReparsePoint);
     served.set_mode("f", 0o200);
-    assert_eq!(served.refusal(plan("f", WRITE)), FsError::ReparsePoint, "who may not read it, too");
+    assert_eq!(
+        served.refusal(plan("f", WRITE)),
+        FsError::ReparsePoint,
+        "also without read permission"
+    );
     served.set_mode("f", 0o644);
     let open = served.try_open(itself(plan("f", ALL))).unwrap().open;
     assert_eq!(served.files.reparse(&open), Ok(Reparse::Stored(data)));

@@ -21,7 +21,7 @@ fn inherited_by_all(sid: Sid, access: Access) -> Ace {
 fn serve_two() -> Option<ServedVolume> {
     let served = serve();
     if !served.is_root {
-        eprintln!("skipped: needs the superuser, who alone may store descriptors");
+        eprintln!("skipped: needs root to store descriptors");
         return None;
     }
     Some(served)
@@ -295,7 +295,7 @@ fn mode_follows_acl_and_new_mode_drops_it() {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
     let shown = found(&served);
     assert_eq!(shown[0], Ace::allow(Sid::unix_user(owner), Access::FILE_ALL));
-    assert!(shown.iter().all(|ace| ace.kind == AceKind::Allow), "what the permissions say now");
+    assert!(shown.iter().all(|ace| ace.kind == AceKind::Allow), "from the present permissions");
     assert!(served.try_open_as(&user(4002, 4002), plan("file", READ)).is_err());
 }
 

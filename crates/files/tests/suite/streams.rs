@@ -105,7 +105,7 @@ fn stream_has_own_data_and_attributes_of_file() {
 
     assert_eq!(served.get_stream("file", "sTREAM").unwrap(), b"\0\0abc");
     let found = served.open_stream("file", "STREAM", READ);
-    assert_eq!(found.stream(), Some(stream("Stream")), "as it was made");
+    assert_eq!(found.stream(), Some(stream("Stream")), "as created");
     assert_eq!(served.names("file"), ["Stream"]);
 }
 

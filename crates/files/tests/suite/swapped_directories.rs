@@ -15,7 +15,7 @@ use vfs::{Actor, OwnerChange, Result, SecurityChange, SpecialKind};
 fn serve_granted() -> Option<ServedVolume> {
     let served = serve();
     if !served.is_root {
-        eprintln!("skipped: needs the superuser, who alone may store descriptors");
+        eprintln!("skipped: needs root to store descriptors");
         return None;
     }
     let uid = served.alice.identity.uid;

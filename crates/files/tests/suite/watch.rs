@@ -311,7 +311,7 @@ fn changes_beyond_users_memory_overflow() {
     let each = bytes.usage().used;
     assert!(each > 48, "the change itself takes as much");
     let due = root.ask();
-    assert_eq!(bytes.usage().used, each, "an answer that nobody has taken");
+    assert_eq!(bytes.usage().used, each, "an untaken answer");
     assert_eq!(shown(&now(due.answer())), "+a");
     assert_eq!(bytes.usage().used, 0);
     // Less than each user's reserve, while the total lasts.

@@ -167,7 +167,7 @@ fn watch_without_list_right_costs_one_lookup_a_tick() {
     assert_eq!(grow(1), (String::new(), 0));
     let wrote = ExternalChange::DataModified(ExternalName { name: name("g"), is_directory: false });
     served.somebody_did_in("private", &wrote);
-    assert_eq!(grow(2), (String::new(), 0), "what was found counts for local writers, too");
+    assert_eq!(grow(2), (String::new(), 0), "the cached right holds for local writers, too");
     let set_mode = |mode| {
         let (object, mode) = (served.object("private").unwrap(), Some(mode));
         let changes = ObjectChanges { mode, ..ObjectChanges::default() };
@@ -180,7 +180,7 @@ fn watch_without_list_right_costs_one_lookup_a_tick() {
     assert_eq!(grow(4).0, "");
     served.set_mode("private", 0o755);
     served.files.handle_tick();
-    assert_eq!(grow(5).0, "!private/f", "a local process is heard with the tick");
+    assert_eq!(grow(5).0, "!private/f", "local changes are reported with the tick");
 }
 
 #[test]

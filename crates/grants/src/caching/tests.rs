@@ -93,7 +93,7 @@ fn reconnected_client_gets_break_timeout_once_more() {
     caches.handle_reconnect(A);
     assert_eq!(breaks(&mut caches), first);
     caches.handle_timeout(renewed);
-    assert!(!demand(&mut caches, BreakReason::Share), "nobody keeps others waiting by returning");
+    assert!(!demand(&mut caches, BreakReason::Share), "a reconnect does not extend the wait again");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn shutdown_breaks_write_and_handle_caching_once() {
     assert_eq!(breaks(&mut caches), []);
     assert_eq!(caches.handle_acknowledge(A, Caching::LEVEL_II), Ok(()));
     assert_eq!(caches.handle_shutdown(), 0);
-    assert_eq!(breaks(&mut caches), [], "what was read may be kept");
+    assert_eq!(breaks(&mut caches), [], "read caching remains");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn acknowledging_too_much_loses_oplock() {
     assert_eq!(
         caches.handle_acknowledge(A, Caching::NONE),
         Err(AcknowledgeRefusal::NotBreaking),
-        "nobody asked"
+        "no break is outstanding"
     );
     demand(&mut caches, BreakReason::Share);
     assert_eq!(caches.handle_acknowledge(A, Caching::BATCH), Err(AcknowledgeRefusal::TooMuch));
@@ -161,7 +161,7 @@ fn acknowledging_too_much_loses_oplock() {
 fn timeout_ends_breaks_up_to_its_number() {
     let mut caches = with_batch();
     caches.handle_timeout(caches.latest_break());
-    assert_eq!(caches.of(A), Caching::BATCH, "it was never asked");
+    assert_eq!(caches.of(A), Caching::BATCH, "it was never broken");
     demand(&mut caches, BreakReason::Share);
     caches.handle_timeout(BreakNumber(0));
     assert!(caches.is_breaking(A), "it began later");
@@ -181,7 +181,7 @@ fn locks_and_other_opens_limit_caching() {
     assert_eq!(
         super::tests::grant(&mut caches, B, Caching::LEVEL_II, false, false),
         Caching::NONE,
-        "A keeps writes"
+        "A has write caching"
     );
 }
 

@@ -89,7 +89,7 @@ fn delete_on_close_becomes_pending_until_last_close() {
     let mut file = FileGrants::default();
     file.handle_open(&doomed(1)).unwrap();
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
-    assert!(!file.is_delete_pending(L), "nobody sees it before the close");
+    assert!(!file.is_delete_pending(L), "it is invisible before the close");
     assert_eq!(file.handle_close(OpenId(1)), closed(false, None));
     assert!(file.is_delete_pending(L));
     assert_eq!(file.handle_open(&wish(3, READ, Share::ALL)), Err(Refusal::DeletePending));
@@ -98,7 +98,7 @@ fn delete_on_close_becomes_pending_until_last_close() {
     assert_eq!(
         file.handle_open(&wish(3, READ, Share::ALL)),
         Err(Refusal::DeletePending),
-        "it is vanishing"
+        "it is in removal"
     );
     assert!(!file.is_idle());
     file.handle_removed(L);
@@ -113,13 +113,13 @@ fn posix_opens_do_not_pin_name() {
     file.handle_open(&wish(2, READ, Share::ALL)).unwrap();
     file.handle_open(&posix(doomed(3))).unwrap();
     assert!(!file.all_posix());
-    assert_eq!(file.handle_close(OpenId(3)), closed(false, None), "the open of Windows keeps it");
+    assert_eq!(file.handle_close(OpenId(3)), closed(false, None), "the Windows open pins it");
     assert_eq!(file.handle_close(OpenId(2)), closed(false, Some(L)));
     assert!(file.all_posix());
     file.handle_disposition(OpenId(1), false);
-    assert!(file.is_delete_pending(L), "it is vanishing: too late to forgive");
+    assert!(file.is_delete_pending(L), "it is in removal: too late to clear");
     assert_eq!(file.handle_close(OpenId(1)), closed(true, None));
-    assert!(!file.is_idle(), "until it has gone");
+    assert!(!file.is_idle(), "until it is removed");
     file.handle_removed(L);
     assert!(file.is_idle());
 }

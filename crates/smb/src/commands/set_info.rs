@@ -281,7 +281,7 @@ async fn target(
     let mut target = parse_target(file, info)?;
     if let Some(path) = target.ambiguous.take() {
         let (volume, case) = (file.volume(), file.semantics().case(file.volume()));
-        let chosen = files.choose_stored(volume, file.caller(), case, *path).await;
+        let chosen = files.resolve_private_use(volume, file.caller(), case, *path).await;
         target.path = chosen.map_err(status_of)?;
     }
     Ok(target)

@@ -41,7 +41,7 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let Ok(RegisteredOpen { state, name, .. }) =
         files.table.open(&RequestContext::SERVER, &entry, wish, None)
     else {
-        panic!("nobody has it open")
+        panic!("no client has it open")
     };
     state.lock(&RequestContext::SERVER).grants.handle_disposition(id, true);
     state.lock(&RequestContext::SERVER).set_delete_pending(PendingDelete {
@@ -52,7 +52,7 @@ fn new_file_with_reused_inode_waits_for_end_of_removal() {
     let turn = files.table.rename_turns.clone().try_lock_owned().unwrap();
     let removal = files.table.close(&RequestContext::SERVER, &state, id, true).unwrap();
     let mut new = pin!(open("new"));
-    assert!(new.as_mut().now_or_never().is_none(), "what it waits for has not ended");
+    assert!(new.as_mut().now_or_never().is_none(), "the removal has not ended");
     files.table.removed(&RequestContext::SERVER, &state, removal.link);
     drop(turn);
     let opened = new.now_or_never().unwrap().unwrap();

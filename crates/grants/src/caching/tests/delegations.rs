@@ -71,13 +71,13 @@ fn writer_waits_for_return_of_read_delegation() {
     let writer = OpenWish::new(OpenId(4), WRITE, Share::ALL);
     assert!(breaking(file.handle_open(&writer)));
     assert_eq!(recall(&mut file), Some(owner(1)));
-    assert!(breaking(file.handle_open(&writer)), "and is not told twice");
+    assert!(breaking(file.handle_open(&writer)), "and is notified once");
     assert_eq!(recall(&mut file), None);
     assert!(file.holds_up(&BlockedOperation::Open(writer)));
     file.caches.handle_return(owner(1));
     assert!(file.caches.poll_settled() && !file.holds_up(&BlockedOperation::Open(writer)));
     assert!(file.handle_open(&writer).is_ok());
-    assert!(!delegate(&mut file, 5, 1, READ_DELEGATION), "somebody writes");
+    assert!(!delegate(&mut file, 5, 1, READ_DELEGATION), "an open writes");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn deny_read_and_delete_recall_read_delegation() {
         assert!(breaking(file.handle_open(&wish)), "{access:?} {share:?}");
         assert_eq!(recall(&mut file), Some(owner(1)));
         let looking = OpenWish::new(OpenId(3), Access::READ_ATTRIBUTES, share);
-        assert!(file.handle_open(&looking).is_ok(), "looking disturbs nobody");
+        assert!(file.handle_open(&looking).is_ok(), "a stat open has no conflict");
     }
 }
 
@@ -102,7 +102,7 @@ fn reader_waits_for_return_of_write_delegation() {
     assert!(breaking(file.handle_open(&open(4, 2, READ))));
     assert_eq!(recall(&mut file), Some(owner(1)));
     file.caches.handle_timeout(file.caches.latest_break());
-    assert!(breaking(file.handle_open(&open(4, 2, READ))), "who gave it says when it is lost");
+    assert!(breaking(file.handle_open(&open(4, 2, READ))), "the grantor decides the revocation");
     file.caches.handle_return(owner(1));
     assert_eq!(file.caches.of(owner(1)), Caching::NONE, "it was not given back in time");
     assert!(file.handle_open(&open(4, 2, READ)).is_ok());
@@ -140,7 +140,7 @@ fn leases_and_delegations_break_each_other() {
     assert_eq!(
         (cache_break.owner, cache_break.to),
         (owner(1), Caching(3)),
-        "a lease keeps what it may"
+        "a lease retains what it may"
     );
     file.caches.handle_acknowledge(owner(1), Caching(3)).unwrap();
     file.handle_open(&open(2, 2, READ)).unwrap();

@@ -50,7 +50,7 @@ fn lease_without_read_caching_is_none() {
     for (wanted, expected) in (0..).zip(expected) {
         assert_eq!(granted(wanted), expected, "{wanted}");
     }
-    assert_eq!(granted(0xFF), RWH, "bits that nobody knows");
+    assert_eq!(granted(0xFF), RWH, "unknown bits");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn silent_client_loses_caching_and_retains_key() {
     caches.handle_timeout(caches.latest_break());
     assert_eq!(caches.state(ONE), state(NONE, false, 12));
     assert_eq!(caches.poll_removed_owner(), None);
-    assert_eq!(open(&mut caches, ONE, RWH).has, RWH, "nobody else is there");
+    assert_eq!(open(&mut caches, ONE, RWH).has, RWH, "no other owner exists");
 }
 
 #[test]
@@ -258,7 +258,7 @@ impl Clients {
     fn receive_breaks(&mut self, caches: &mut Caches) {
         while let Some(cache_break) = caches.poll_break() {
             let at = OWNERS.iter().position(|owner| *owner == cache_break.owner).unwrap();
-            assert_eq!(self.believe[at], cache_break.from, "told of what it has");
+            assert_eq!(self.believe[at], cache_break.from, "the break names its caching");
             if !cache_break.acknowledge {
                 self.believe[at] = cache_break.to;
             }

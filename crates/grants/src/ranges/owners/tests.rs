@@ -67,7 +67,7 @@ fn denied_owner_gets_conflicting_lock() {
     let held = ConflictingLock { lock: shared(0, 10), owner: Some(ONE) };
     let denied = locks.handle_owner_lock(B, TWO, exclusive(5, 1));
     assert_eq!(denied, Ok(OwnerLockOutcome::Denied(held)));
-    assert_eq!(locks.find(None, exclusive(0, 1)), Some(held), "who has none is told, too");
+    assert_eq!(locks.find(None, exclusive(0, 1)), Some(held), "for any owner, too");
     assert_eq!(locks.find(Some(ONE), exclusive(0, 5)), None);
     assert_eq!(locks.handle_owner_lock(A, ONE, exclusive(3, 0)), Err(LockRefusal::NotLocked));
 }
@@ -147,7 +147,7 @@ fn full_lock_table_refuses_split() {
     locks.handle_owner_unlock(TWO, range(0, 1)).unwrap();
     assert_eq!(has(&locks, TWO), [exclusive((1 << 40) + 1, 1), exclusive((1 << 40) + 3, 7)]);
     locks.handle_owner_unlock(TWO, Range::to_end(0)).unwrap();
-    assert!(!locks.has_of_owner(TWO), "what makes room is never refused");
+    assert!(!locks.has_of_owner(TWO), "an unlock is never refused");
 }
 
 const BYTES: u64 = 16;

@@ -50,7 +50,7 @@ fn unlocking_one_range_checks_each_wait_once() {
     let steps = steps_of(&mut locks, |locks| locks.handle_unlock(A, range(0, 1)).unwrap());
     assert!(steps < STEPS_OF_WAIT * RangeLocks::WAITS_MAX as u64, "{steps}");
     let steps = steps_of(&mut locks, |locks| locks.handle_unlock(A, range(1_000_000, 1)).unwrap());
-    assert!(steps < 2 * RangeLocks::WAITS_MAX as u64, "nobody waits for it: {steps}");
+    assert!(steps < 2 * RangeLocks::WAITS_MAX as u64, "no request waits for it: {steps}");
 }
 
 #[test]

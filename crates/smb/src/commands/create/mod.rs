@@ -134,7 +134,7 @@ async fn settle_path(
     let Some(path) = plan.ambiguous.take() else { return Ok(()) };
     let caller = tree.caller(&request.session()?.user()).clone();
     let case = plan.open.semantics.case(volume);
-    let chosen = request.files.choose_stored(volume, &caller, case, *path).await;
+    let chosen = request.files.resolve_private_use(volume, &caller, case, *path).await;
     plan.open.path = chosen.map_err(status_of)?;
     Ok(())
 }

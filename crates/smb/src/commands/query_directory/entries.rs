@@ -166,7 +166,7 @@ impl EntryEncoder {
     }
 
     /// The child that the client names. If the name has two readings,
-    /// [`RequestFiles::choose_stored`] describes the choice.
+    /// [`RequestFiles::resolve_private_use`] describes the choice.
     fn find_named(&self, named: &SmbPath) -> Result<(Name, Attributes), FsError> {
         let name_of = |path: &RelPath| {
             let split = path.split().filter(|(parent, _)| parent.is_root());
