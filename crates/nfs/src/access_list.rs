@@ -1,8 +1,8 @@
-//! Access lists as they are sent: the attributes acl and dacl. RFC 8881 6.2.
+//! NFSv4 access lists on the wire: the attributes acl and dacl. RFC 8881 6.2.
 //!
-//! The bits of rights and of inheritance are those of descriptors, but that of what was
-//! inherited. Whom nothing here has a number for is named by their SID, so that what
-//! Windows wrote is shown whole and can be set as it was shown.
+//! The bits of rights and inheritance equal those of security descriptors, except the inherited
+//! bit. A principal without a uid or gid is encoded as its SID. So a client sees the whole list
+//! that Windows wrote, and can set it again unchanged.
 
 use crate::attributes::{decimal, number_of};
 use files::{Access, Ace as Entry, NAMED_ACES_MAX, NamedAce, NamedList, NamedWho, Sid};
@@ -10,21 +10,20 @@ use wire::nfs::NfsStatus;
 use wire::nfs::acl::{Ace, AceFlags, AceMask, AceType, AclFlags, support, who};
 use wire::nfs::xdr::XdrWriter;
 
-/// Kinds of entries that there are: the attribute aclsupport.
+/// Supported entry types: the attribute aclsupport.
 pub const SUPPORT: u32 = support::ALLOW | support::DENY;
 
-/// Flags that are the same in both: how entries are handed down.
+/// Inheritance flags with the same value in both forms.
 const HANDED_DOWN: u8 =
     Entry::OBJECT_INHERIT | Entry::CONTAINER_INHERIT | Entry::NO_PROPAGATE | Entry::INHERIT_ONLY;
 
-/// Writes a list as the attribute acl, which does not tell what was inherited. RFC 8881
-/// 6.2.1.4.1.
+/// Encodes a list as the attribute acl, which has no inherited flag. RFC 8881 6.2.1.4.1.
 pub fn put_acl(w: &mut XdrWriter<'_>, list: &NamedList) {
     w.u32(list.entries.len() as u32);
     list.entries.iter().for_each(|entry| put_entry(w, entry, HANDED_DOWN));
 }
 
-/// Writes a list as the attribute dacl.
+/// Encodes a list as the attribute dacl.
 pub fn put_dacl(w: &mut XdrWriter<'_>, list: &NamedList) {
     let when = |is, flag| if is { flag } else { AclFlags(0) };
     w.put(
@@ -69,11 +68,11 @@ fn put_entry(w: &mut XdrWriter<'_>, entry: &NamedAce, shown: u8) {
     w.put(&Ace { ace_type, flags, mask, who });
 }
 
-/// A list that a client sets, as files have it. `is_told` where it says what was inherited.
+/// Decodes a list that a client sets. With `has_inherited_flags` it may mark entries as inherited.
 ///
 /// # Errors
-/// ATTRNOTSUPP for entries of kinds that have no effect here (RFC 8881 6.2.1.2) and for too
-/// many; BADOWNER for who is nobody.
+/// ATTRNOTSUPP for entry types without effect here (RFC 8881 6.2.1.2) and for too many entries;
+/// BADOWNER for an unknown principal.
 pub fn entries_of(entries: &[Ace<'_>], is_told: bool) -> Result<Vec<NamedAce>, NfsStatus> {
     if entries.len() > NAMED_ACES_MAX {
         return Err(NfsStatus::ATTRNOTSUPP);
@@ -91,17 +90,17 @@ fn entry_of(entry: &Ace<'_>, is_told: bool) -> Result<NamedAce, NfsStatus> {
     if is_told && entry.flags.contains(AceFlags::INHERITED) {
         flags |= Entry::INHERITED;
     }
-    // Alone it means nothing.
+    // Without OBJECT_INHERIT or CONTAINER_INHERIT the other flags have no effect.
     if flags & (Entry::OBJECT_INHERIT | Entry::CONTAINER_INHERIT) == 0 {
         flags &= Entry::INHERITED;
     }
     let who = who_of(entry.who, entry.flags.contains(AceFlags::IDENTIFIER_GROUP))?;
-    // Nothing is retained here: such rights are nobody's.
+    // The server has no retention, so these rights have no effect.
     let access = Access(entry.mask.0) & Access::FILE_ALL;
     Ok(NamedAce { allows, flags, access, who })
 }
 
-/// Names without a domain say by themselves whether they are groups.
+/// Well-known names without a domain determine by themselves whether they are groups.
 fn who_of(name: &[u8], is_group: bool) -> Result<NamedWho, NfsStatus> {
     Ok(match name {
         who::OWNER => NamedWho::Owner,

@@ -1,5 +1,4 @@
-//! Attributes: which there are, and how a file's are written. RFC 8881 5, RFC 7862 12,
-//! RFC 8276 8.4.
+//! Supported attributes, and their encoding. RFC 8881 5, RFC 7862 12, RFC 8276 8.4.
 
 use crate::access_list::{SUPPORT, put_acl, put_dacl};
 use crate::limits::IO_BYTES_MAX;
@@ -12,7 +11,7 @@ use wire::nfs::attributes::{
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Bitmap4, FileHandle, FileType, NfsStatus, NfsTime};
 
-/// Those that can be read, in all versions.
+/// Readable attributes of every minor version.
 const READABLE: Bitmap4 = Bitmap4::of(&[
     attribute::SUPPORTED_ATTRS,
     attribute::FILE_TYPE,
@@ -61,19 +60,19 @@ const READABLE: Bitmap4 = Bitmap4::of(&[
     attribute::MOUNTED_ON_FILEID,
     attribute::DACL,
     attribute::SUPPATTR_EXCLCREAT,
-    // Of RFC 9754; who does not know it does not ask for it.
+    // RFC 9754; a client without it does not request it.
     attribute::OPEN_ARGUMENTS,
 ]);
-/// Those of version 4.2.
+/// Readable attributes of NFSv4.2.
 const READABLE_2: Bitmap4 =
     Bitmap4::of(&[attribute::CLONE_BLKSIZE, attribute::CHANGE_ATTR_TYPE, attribute::XATTR_SUPPORT]);
-/// Those that can only be set.
+/// Attributes that can only be set.
 pub const WRITE_ONLY: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_ACCESS_SET,
     attribute::TIME_MODIFY_SET,
     attribute::MODE_SET_MASKED,
 ]);
-/// Those that can be set and read.
+/// Attributes that can be set and read.
 const WRITABLE: Bitmap4 = Bitmap4::of(&[
     attribute::SIZE,
     attribute::ACL,
@@ -83,9 +82,9 @@ const WRITABLE: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_CREATE,
     attribute::DACL,
 ]);
-/// Set with a new file in version 4.2.
+/// Attribute of a create in NFSv4.2.
 const MODE_UMASK: Bitmap4 = Bitmap4::of(&[attribute::MODE_UMASK]);
-/// Those of the file system's space.
+/// Attributes of the file system's space.
 pub const SPACE: Bitmap4 = Bitmap4::of(&[
     attribute::FILES_AVAIL,
     attribute::FILES_FREE,
@@ -95,65 +94,65 @@ pub const SPACE: Bitmap4 = Bitmap4::of(&[
     attribute::SPACE_TOTAL,
 ]);
 
-/// The access list, as either attribute.
+/// The two attributes with the access list.
 pub const LISTS: Bitmap4 = Bitmap4::of(&[attribute::ACL, attribute::DACL]);
 
-/// All that are supported.
+/// All supported attributes.
 #[must_use]
 pub fn supported(minor_version: u32) -> Bitmap4 {
     let later = if minor_version >= 2 { READABLE_2 | MODE_UMASK } else { Bitmap4::EMPTY };
     READABLE | WRITE_ONLY | later
 }
 
-/// Those that can be set.
+/// All attributes that can be set.
 #[must_use]
 pub fn settable(minor_version: u32) -> Bitmap4 {
     let later = if minor_version >= 2 { MODE_UMASK } else { Bitmap4::EMPTY };
     WRITABLE | WRITE_ONLY | later
 }
 
-/// Whether attributes may be asked for.
+/// Checks that a client may read the attributes.
 ///
 /// # Errors
-/// INVAL for those that can only be set.
+/// INVAL for attributes that can only be set.
 pub fn check_readable(requested: Bitmap4) -> Result<(), NfsStatus> {
     if (requested & WRITE_ONLY).is_empty() { Ok(()) } else { Err(NfsStatus::INVAL) }
 }
 
-/// A file as it is shown.
+/// An object as GETATTR and READDIR report it.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Its attributes.
+    /// Attributes of the object.
     pub attributes: Attributes,
-    /// Its file system's number.
+    /// Its file system id.
     pub fsid: FsId,
-    /// The number that its directory has for it.
+    /// Inode number that its directory reports (mounted_on_fileid).
     pub mounted_on: u64,
-    /// Its handle, if it is asked for.
+    /// Its file handle, if requested.
     pub handle: Option<FileHandle>,
-    /// Its access list, if it is asked for.
+    /// Its access list, if requested.
     pub list: Option<NamedList>,
 }
 
-/// What is the same for all files of a file system.
+/// Facts that all files of a file system share.
 #[derive(Clone, Copy, Debug)]
 pub struct Around {
-    /// Of the protocol.
+    /// Minor version of the protocol.
     pub minor_version: u32,
-    /// How long clients keep what they have.
+    /// Lease time of the server.
     pub lease: Duration,
-    /// Names match in any case.
+    /// Names are case-insensitive.
     pub is_case_insensitive: bool,
-    /// What can be stored.
+    /// Features of the file system.
     pub features: Features,
-    /// Its space, if it is asked for.
+    /// Its space, if requested.
     pub space: Option<Space>,
 }
 
-/// The time as NFS tells it.
+/// Converts to NFS time.
 #[must_use]
 pub fn time(at: Timestamp) -> NfsTime {
-    // Years 1678 to 2261: numbers that the processor divides by itself.
+    // Years 1678 to 2261 fit 64 bits, for which the CPU has a division.
     if let Ok(nanoseconds) = i64::try_from(at.0) {
         let (seconds, rest) =
             (nanoseconds.div_euclid(1_000_000_000), nanoseconds.rem_euclid(1_000_000_000));
@@ -167,10 +166,10 @@ pub fn time(at: Timestamp) -> NfsTime {
     }
 }
 
-/// The time as files have it.
+/// Converts from NFS time.
 ///
 /// # Errors
-/// INVAL if its nanoseconds are more than a second.
+/// INVAL if the nanoseconds exceed a second.
 pub fn timestamp(at: NfsTime) -> Result<Timestamp, NfsStatus> {
     if !at.is_valid() {
         return Err(NfsStatus::INVAL);
@@ -194,8 +193,7 @@ pub fn file_type(attributes: &Attributes) -> FileType {
     }
 }
 
-/// A user or group as its number in decimal, which is what clients with AUTH_SYS
-/// understand. RFC 8881 5.9.
+/// A uid or gid as decimal text, which AUTH_SYS clients understand. RFC 8881 5.9.
 pub fn decimal(number: u32) -> ([u8; 10], usize) {
     let (mut digits, mut at, mut left) = ([0; 10], 10, number);
     loop {
@@ -208,23 +206,23 @@ pub fn decimal(number: u32) -> ([u8; 10], usize) {
     }
 }
 
-/// The number of a user or group; nothing else is a name here.
+/// The uid or gid of an owner string. The server accepts numbers only.
 ///
 /// # Errors
-/// BADOWNER for what is no number.
+/// BADOWNER for other text.
 pub fn number_of(owner: &[u8]) -> Result<u32, NfsStatus> {
     let text = std::str::from_utf8(owner).map_err(|_| NfsStatus::BADOWNER)?;
-    // Some add the domain all the same.
+    // Some clients append a domain to the number.
     let text = text.split('@').next().unwrap_or_default();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {
         return Err(NfsStatus::BADOWNER);
     }
-    // All ones means "keep" to the system.
+    // The kernel reads all ones as "no change".
     text.parse().ok().filter(|number| *number != u32::MAX).ok_or(NfsStatus::BADOWNER)
 }
 
-/// Writes those attributes of a file that are asked for and that there are.
+/// Encodes the supported ones of the requested attributes.
 pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Around) {
     let mut a = AttributeWriter::begin(w, requested & supported(around.minor_version));
     put_identity(&mut a, w, shown, around);
@@ -245,10 +243,10 @@ pub fn put(w: &mut XdrWriter<'_>, requested: Bitmap4, shown: &Shown, around: &Ar
     a.finish(w);
 }
 
-/// What is known of a file that could not be looked at. RFC 8881 5.8.1.12.
+/// Attributes known of an entry whose stat failed. RFC 8881 5.8.1.12.
 pub const UNSEEN: Bitmap4 = Bitmap4::of(&[attribute::RDATTR_ERROR, attribute::MOUNTED_ON_FILEID]);
 
-/// Writes what is asked for and known of a file that could not be looked at, and why.
+/// Encodes the requested ones of these, with the error.
 pub fn put_inaccessible(
     w: &mut XdrWriter<'_>,
     requested: Bitmap4,
@@ -261,19 +259,20 @@ pub fn put_inaccessible(
     a.finish(w);
 }
 
-/// What OPEN supports, by the numbers of RFC 9754 3.
+/// Arguments that OPEN supports, by the numbers of RFC 9754 3.
 const OPEN_ARGUMENTS: OpenArguments = OpenArguments {
-    // To read, to write.
+    // READ, WRITE and BOTH.
     share_access: Bitmap4::of(&[1, 2, 3]),
     share_deny: Bitmap4::of(&[0, 1, 2, 3]),
-    // Any, none, cancelled; neither signals nor pushes, no times, no open left out.
+    // Any, none and cancel. No signals, no pushes, no delegated timestamps, no XOR of open and
+    // delegation.
     share_access_want: Bitmap4::of(&[3, 4, 5]),
-    // All but those of before a client's restart.
+    // All claims except those of a client restart.
     open_claim: Bitmap4::of(&[0, 1, 2, 4, 5]),
     create_mode: Bitmap4::of(&[0, 1, 2, 3]),
 };
 
-/// What ranges of clones are multiples of, on all file systems that have them.
+/// Alignment of clone ranges on every file system with reflinks.
 const CLONE_BYTES: u32 = 4096;
 
 fn put_identity(a: &mut AttributeWriter, w: &mut XdrWriter<'_>, shown: &Shown, around: &Around) {

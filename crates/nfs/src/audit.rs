@@ -1,4 +1,4 @@
-//! Events of sessions that are written down: their beginnings and ends, and what was denied.
+//! Audit events of sessions: their begin and end, and denied operations.
 
 use crate::compound::{Call, Run};
 use crate::server::Server;
@@ -22,7 +22,7 @@ fn event(kind: AuditKind, call: &Call) -> AuditEvent {
     }
 }
 
-/// A client has a session, or was refused one.
+/// Reports a created session, or a refusal.
 pub(crate) fn session_setup(run: &Run<'_>, created: Result<&SessionId, NfsStatus>) {
     run.server().files.meter().audit(|| {
         let is_under_tls = run.call.conn.is_under_tls();
@@ -42,7 +42,7 @@ pub(crate) fn session_setup(run: &Run<'_>, created: Result<&SessionId, NfsStatus
     });
 }
 
-/// A right was missing.
+/// Reports a denied operation.
 pub(crate) fn denied(run: &Run<'_>, number: OperationNumber, status: NfsStatus) {
     if !matches!(status, NfsStatus::ACCESS | NfsStatus::PERM | NfsStatus::WRONGSEC) {
         return;
@@ -56,12 +56,12 @@ pub(crate) fn denied(run: &Run<'_>, number: OperationNumber, status: NfsStatus) 
     });
 }
 
-/// A session is over.
+/// Reports the end of a session.
 pub(crate) fn session_end(server: &Server, session: &Session) {
     let facts = session.client.facts();
     server.files.meter().audit(|| AuditEvent {
         status: "Ended".to_owned(),
-        // Where its client introduced itself from.
+        // Address of its EXCHANGE_ID.
         peer: facts.peer.parse().ok(),
         session: shown(&session.id),
         user: facts.owner,

@@ -1,4 +1,4 @@
-//! Where a session's callbacks go: as whom, by which connections. RFC 8881 2.10.3, 18.33,
+//! The backchannel of a session: target and connections of callbacks. RFC 8881 2.10.3, 18.33,
 //! 18.34.
 
 use crate::callback_slots::CallbackSlots;
@@ -11,17 +11,17 @@ use wire::nfs::ops::{CallbackSecurity, ChannelAttributes};
 use wire::nfs::rpc::{AuthFlavor, Call, OpaqueAuth, begin_record, end_record};
 use wire::nfs::xdr::{Opaque, XdrWriter};
 
-/// As whom the server calls back.
+/// Program and credentials with which the server calls back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallbackAs {
-    /// The client's program.
+    /// RPC program of the client.
     pub program: u32,
-    /// AUTH_SYS credentials; none to call as nobody.
+    /// AUTH_SYS credentials; none for AUTH_NONE.
     sys: Option<Vec<u8>>,
 }
 
 impl CallbackAs {
-    /// What the client offers: the first that is understood. None if nothing is.
+    /// The first supported security of the client's offer; None if none is supported.
     #[must_use]
     pub fn of(program: u32, offered: &[CallbackSecurity<'_>]) -> Option<Self> {
         let sys = offered.iter().find_map(|security| match security {
@@ -33,7 +33,7 @@ impl CallbackAs {
             }
             CallbackSecurity::Gss(_) => None,
         });
-        // Nothing offered at all: RFC 8881 18.36.3 leaves it open, and nobody is harmed.
+        // RFC 8881 18.36.3 permits an empty offer; the server then calls with AUTH_NONE.
         let sys = if offered.is_empty() { Some(None) } else { sys };
         sys.map(|sys| Self { program, sys })
     }
@@ -45,7 +45,7 @@ impl CallbackAs {
         }
     }
 
-    /// A record that calls `procedure`, with what `put` writes as arguments.
+    /// Encodes a call of `procedure` with the arguments that `put` writes.
     pub(crate) fn record(
         &self,
         xid: u32,
@@ -69,26 +69,26 @@ impl CallbackAs {
     }
 }
 
-/// The backchannel of a session.
+/// Backchannel of one session.
 #[derive(Debug)]
 pub struct Backchannel {
-    /// What was agreed for callbacks.
+    /// Agreed channel attributes.
     pub attributes: ChannelAttributes,
-    /// Version 4 of what: that of the session.
+    /// Minor version of the session.
     pub minor_version: u32,
     pub(crate) slots: Mutex<CallbackSlots>,
     state: Mutex<State>,
 }
 
-/// What is known of the client's program.
+/// Health of the client's callback program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
-    /// Nothing yet.
+    /// No call yet.
     #[default]
     Unknown,
-    /// It answers.
+    /// The client has replied.
     Answers,
-    /// It was called, and did not answer.
+    /// The client did not reply to a call.
     Mute,
 }
 
@@ -114,8 +114,7 @@ impl Backchannel {
         Self { attributes, minor_version, slots: Mutex::new(slots), state: Mutex::new(state) }
     }
 
-    /// Callbacks may go by this connection from now on. The one that was bound first makes
-    /// room where there are too many.
+    /// Binds a connection for callbacks. If too many are bound, the oldest is dropped.
     pub fn bind(&self, connection: &Arc<Shared>) {
         let mut state = lock(&self.state);
         state.connections.retain(|known| {
@@ -131,13 +130,13 @@ impl Backchannel {
         state.health = Health::Unknown;
     }
 
-    /// No callback goes by this connection any more: the client does not answer on it.
+    /// Unbinds a connection on which the client does not reply.
     pub(crate) fn unbind(&self, connection: &Arc<Shared>) {
         let mut state = lock(&self.state);
         state.connections.retain(|known| known.as_ptr() != Arc::as_ptr(connection));
     }
 
-    /// What is known of the client's program.
+    /// Health of the client's callback program.
     #[must_use]
     pub fn health(&self) -> Health {
         lock(&self.state).health
@@ -147,33 +146,32 @@ impl Backchannel {
         lock(&self.state).health = health;
     }
 
-    /// Whether callbacks have been answered, and can be made.
+    /// Whether the client has replied to callbacks and a connection for them is open.
     #[must_use]
     pub fn answers(&self) -> bool {
         self.health() == Health::Answers && self.is_up()
     }
 
-    /// Callbacks are made as another from now on. RFC 8881 18.33.
+    /// Replaces the callback target. RFC 8881 18.33.
     pub fn call_as(&self, call_as: CallbackAs) {
         let mut state = lock(&self.state);
         state.call_as = Some(call_as);
         state.health = Health::Unknown;
     }
 
-    /// Whether the client ever had a connection for callbacks.
+    /// Whether the client has ever bound a connection for callbacks.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         lock(&self.state).was_bound
     }
 
-    /// Whether some connection is left to call back by, and the client is not known to be
-    /// mute on it.
+    /// Whether an open connection is bound and the client is not known to be unresponsive.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.health() != Health::Mute && !self.connections().is_empty()
     }
 
-    /// Connections to call back by, and as whom: the one that was bound last comes first.
+    /// Open connections for callbacks with the target; the one bound last comes first.
     pub(crate) fn connections(&self) -> Vec<(Arc<Shared>, CallbackAs)> {
         let state = lock(&self.state);
         let Some(call_as) = &state.call_as else { return Vec::new() };

@@ -1,24 +1,24 @@
-//! The slots of a backchannel: which callback is which, so that one that has to be sent
-//! again is not done twice. RFC 8881 2.10.6, 20.9.
+//! Slots of a backchannel: sequence ids, so that a retransmitted callback is not executed twice.
+//! RFC 8881 2.10.6, 20.9.
 //!
 //! Pure: no messages, no connections.
 
 /// One slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Of the latest callback that the client has taken.
+    /// Sequence id of the latest callback that the client has executed.
     sequence: u32,
     is_busy: bool,
 }
 
-/// A slot's next callback.
+/// Slot and sequence id of one callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Which slot.
+    /// Slot id.
     pub slot: u32,
-    /// The callback's number in it.
+    /// Sequence id of the callback.
     pub sequence: u32,
-    /// The highest slot that is in use.
+    /// Highest slot in use.
     pub highest: u32,
 }
 
@@ -27,13 +27,13 @@ pub struct Place {
 pub struct CallbackSlots(Vec<Slot>);
 
 impl CallbackSlots {
-    /// So many slots, none of them used yet.
+    /// `count` unused slots.
     #[must_use]
     pub fn new(count: u32) -> Self {
         Self(vec![Slot::default(); count as usize])
     }
 
-    /// Takes the lowest slot that is free, if one is.
+    /// Takes the lowest free slot.
     pub fn take(&mut self) -> Option<Place> {
         let at = self.0.iter().position(|slot| !slot.is_busy)?;
         self.0[at].is_busy = true;
@@ -42,20 +42,21 @@ impl CallbackSlots {
         Some(Place { slot: at as u32, sequence, highest: highest as u32 })
     }
 
-    /// The client has taken what was sent under the slot's next number. The number after.
+    /// Records that the client has executed the callback of the slot. Returns the next sequence id.
     pub fn advance(&mut self, slot: u32) -> u32 {
         let slot = &mut self.0[slot as usize];
         slot.sequence = slot.sequence.wrapping_add(1);
         slot.sequence.wrapping_add(1)
     }
 
-    /// The client counts from elsewhere: anew, as after a restart of its own.
+    /// Restarts the slot's sequence, as after a restart of the client. Returns the first sequence
+    /// id.
     pub fn begin_anew(&mut self, slot: u32) -> u32 {
         self.0[slot as usize].sequence = 0;
         1
     }
 
-    /// The slot is free. What the client has not taken is sent again under its number.
+    /// Frees the slot. An unexecuted callback leaves its sequence id for the next one.
     pub fn release(&mut self, slot: u32) {
         self.0[slot as usize].is_busy = false;
     }

@@ -1,5 +1,5 @@
-//! Calling a client back: CB_COMPOUND with a slot of its own, by whichever connection
-//! answers. RFC 8881 2.10.3.1, 2.10.6, 20.9.
+//! Callbacks: CB_COMPOUND with a backchannel slot, on the first connection that replies.
+//! RFC 8881 2.10.3.1, 2.10.6, 20.9.
 
 use crate::backchannel::Health;
 use crate::client::{Client, lock};
@@ -21,18 +21,18 @@ use wire::nfs::reply::Reply;
 use wire::nfs::xdr::{List, XdrReader, XdrWriter};
 use wire::nfs::{CallbackNumber, NfsStatus};
 
-/// In how many parts [`CALLBACK_WITHIN`] is waited for.
+/// Steps in which a caller waits for [`CALLBACK_WITHIN`], to notice the end of the session.
 const CALLBACK_PARTS: u32 = 20;
 
-/// The answer to a call.
+/// Reply that is outstanding.
 type Sent = Receiver<Bytes>;
 
-/// What a client answered to a callback that it has taken.
+/// Client's reply to an executed callback.
 #[derive(Debug)]
 pub(crate) struct Answer(Bytes);
 
 impl Answer {
-    /// The results of the callback of this number, the only one beside CB_SEQUENCE.
+    /// Decodes the result of the only operation beside CB_SEQUENCE.
     pub fn result<'a, T>(&'a self, number: CallbackNumber) -> Result<T, NfsStatus>
     where
         Result<T, NfsStatus>: Reply<'a>,
@@ -61,11 +61,11 @@ impl Answer {
     }
 }
 
-/// A callback did not reach the client.
+/// The callback did not reach the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unheard;
 
-/// A slot that is given back however the callback ends.
+/// Guard of a backchannel slot; its drop frees the slot.
 struct Taken<'s> {
     session: &'s Session,
     place: crate::callback_slots::Place,
@@ -78,10 +78,10 @@ impl Drop for Taken<'_> {
 }
 
 impl Client {
-    /// Calls the client back by any of its sessions.
+    /// Calls the client on any of its sessions.
     ///
     /// # Errors
-    /// [`Unheard`] if none of them has a way that answers.
+    /// [`CallbackFailed`] if no session has a connection that replies.
     pub(crate) async fn call_back(
         &self,
         files: &Files,
@@ -89,7 +89,7 @@ impl Client {
         referring: Option<&ReferringCalls>,
     ) -> Result<Answer, Unheard> {
         let mut sessions = self.sessions();
-        // Those that answered before come first.
+        // Sessions that have replied before come first.
         sessions.sort_by_key(|session| session.back.health() != Health::Answers);
         for session in sessions {
             if let Ok(answer) = session.call_back(files, callback, referring).await {
@@ -99,7 +99,7 @@ impl Client {
         Err(Unheard)
     }
 
-    /// Whether callbacks have been answered, so that something may be recalled.
+    /// Whether the client has replied to callbacks, so that a recall can reach it.
     pub(crate) fn answers_callbacks(&self) -> bool {
         self.sessions().iter().any(|session| session.back.answers())
     }
@@ -121,7 +121,7 @@ impl Session {
                 Ok(()) => {
                     lock(&self.back.slots).advance(slot);
                     let number = callback.number();
-                    // It was heard before, and what it was answered was not kept.
+                    // The client has executed it before and did not cache the reply.
                     if answer.result::<()>(number) != Err(NfsStatus::RETRY_UNCACHED_REP) {
                         return Ok(answer);
                     }
@@ -140,8 +140,7 @@ impl Session {
         Err(Unheard)
     }
 
-    /// Sends one callback by one connection after the other, until one of them brings an
-    /// answer.
+    /// Sends one callback on one connection after the other, until a reply arrives.
     async fn call_once(
         &self,
         files: &Files,
@@ -173,7 +172,7 @@ impl Session {
         Err(Unheard)
     }
 
-    /// Waits for an answer; not on once the session has ended: another one may have come.
+    /// Waits for a reply. Gives up when the session ends, since another session may replace it.
     async fn answered(&self, files: &Files, mut sent: Sent) -> Option<Result<Bytes, Canceled>> {
         for _ in 0..CALLBACK_PARTS {
             sent = match select(sent, files.pause_for(CALLBACK_WITHIN / CALLBACK_PARTS)).await {
@@ -185,7 +184,7 @@ impl Session {
         None
     }
 
-    /// Finds out whether the client's program answers.
+    /// Probes the client's callback program with a NULL call.
     pub(crate) fn probe(self: &Arc<Self>, server: &Arc<Server>) {
         let Some((connection, call_as)) = self.back.connections().into_iter().next() else {
             return;
@@ -196,7 +195,7 @@ impl Session {
         server.host.carry_on(Box::pin(async move {
             match select(sent, files.pause_for(CALLBACK_WITHIN)).await {
                 Either::Left((Ok(_), _)) => session.back.set_health(Health::Answers),
-                // Another connection may have taken its place.
+                // The client may have bound another connection meanwhile.
                 Either::Left((Err(_), _)) if !connection.calls.is_open() => {}
                 Either::Left((Err(_), _)) | Either::Right(_) => {
                     session.back.set_health(Health::Mute);

@@ -1,5 +1,5 @@
-//! What a connection carries the other way: calls to the client, and their answers.
-//! RFC 8881 2.10.3.1: the backchannel has no connection of its own.
+//! Calls from the server to the client on one connection, and their replies. RFC 8881 2.10.3.1: the
+//! backchannel shares the connection.
 
 use crate::client::lock;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::sync::Mutex;
 use std::task::{Poll, Waker};
 
-/// Calls to one client by one connection.
+/// Calls to one client on one connection.
 #[derive(Debug, Default)]
 pub struct Calls {
     state: Mutex<State>,
@@ -18,23 +18,23 @@ pub struct Calls {
 #[derive(Debug, Default)]
 struct State {
     next_xid: u32,
-    /// Records that wait to be sent.
+    /// Encoded calls that wait to be sent.
     outgoing: VecDeque<Vec<u8>>,
-    /// Whoever awaits an answer.
+    /// Callers that await a reply, by xid.
     awaited: HashMap<u32, oneshot::Sender<Bytes>>,
     waker: Option<Waker>,
     has_ended: bool,
 }
 
-/// Calls that may be under way at once.
+/// Most outstanding calls.
 const CALLS_MAX: usize = 256;
 
 impl Calls {
-    /// Sends a call, which `put` makes for a number. None if the connection has ended, or
-    /// has too many under way.
+    /// Queues a call, which `put` encodes for an xid. None if the connection has ended or has too
+    /// many calls outstanding.
     pub fn send(&self, put: impl FnOnce(u32) -> Vec<u8>) -> Option<oneshot::Receiver<Bytes>> {
         let mut state = lock(&self.state);
-        // Nobody may wait any more for those that were given up.
+        // Drops callers that have stopped waiting.
         state.awaited.retain(|_, sender| !sender.is_canceled());
         if state.has_ended || state.awaited.len() >= CALLS_MAX {
             return None;
@@ -50,12 +50,12 @@ impl Calls {
         Some(receiver)
     }
 
-    /// The next record to send.
+    /// Takes the next encoded call.
     pub fn poll_outgoing(&self) -> Option<Vec<u8>> {
         lock(&self.state).outgoing.pop_front()
     }
 
-    /// Returns once [`Calls::poll_outgoing`] has something. May be dropped at any time.
+    /// Returns once [`Calls::poll_outgoing`] has a call. Cancellation-safe.
     pub async fn ready(&self) {
         poll_fn(|cx| {
             let mut state = lock(&self.state);
@@ -68,21 +68,21 @@ impl Calls {
         .await;
     }
 
-    /// An answer has come; one that nobody awaits is dropped.
+    /// Delivers a reply; one without a caller is dropped.
     pub fn answer(&self, xid: u32, results: Bytes) {
         let sender = lock(&self.state).awaited.remove(&xid);
         if let Some(sender) = sender {
-            // Whoever waited may have given up.
+            // The caller may have stopped waiting.
             let _ = sender.send(results);
         }
     }
 
-    /// A call was refused: whoever awaits its answer gets none.
+    /// Reports a rejected call: its caller gets no reply.
     pub fn refuse(&self, xid: u32) {
         lock(&self.state).awaited.remove(&xid);
     }
 
-    /// The connection has ended: nothing is answered any more.
+    /// Ends all calls: the connection is gone.
     pub fn end(&self) {
         let mut state = lock(&self.state);
         state.has_ended = true;
@@ -90,7 +90,7 @@ impl Calls {
         state.outgoing.clear();
     }
 
-    /// Whether calls can be sent.
+    /// Whether the connection can carry calls.
     #[must_use]
     pub fn is_open(&self) -> bool {
         !lock(&self.state).has_ended

@@ -1,5 +1,4 @@
-//! One client: its lease, its sessions' number of replies, its state.
-//! RFC 8881 2.4, 8.3.
+//! One client: its lease, its sessions and its state. RFC 8881 2.4, 8.3.
 
 use crate::client_record::ClientRecord;
 use crate::clients::Introduction;
@@ -20,38 +19,36 @@ use std::time::{Duration, Instant};
 use vfs::FileKey;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
 
-/// On whose behalf a client's own state is made and ended. RFC 8881 2.4 speaks of
-/// principals; with AUTH_SYS that is what the client says of itself.
+/// Principal that created a client id. RFC 8881 2.4. With AUTH_SYS it is the client's own claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Principal {
-    /// The flavor of the credentials.
+    /// RPC authentication flavor.
     pub flavor: u32,
-    /// The user.
+    /// User id.
     pub uid: u32,
-    /// Their group.
+    /// Group id.
     pub gid: u32,
-    /// The claim came from a reserved source port: a program that says it is root is not the
-    /// system that says so.
+    /// The call came from a reserved source port. Without one any program could claim to be root.
     pub has_reserved_port: bool,
 }
 
-/// What all clients of a server have in common.
+/// Parts that all clients of a server share.
 #[derive(Clone, Debug)]
 pub struct Common {
-    /// What they share.
+    /// Resource ledgers.
     pub holdings: Arc<Holdings>,
-    /// The beginning of what the file layer knows them by.
+    /// Secret prefix of the client tags that the file layer sees.
     pub secret: [u8; 8],
 }
 
-/// What is shown of a client.
+/// Facts of a client for administrators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFacts {
-    /// What it calls itself.
+    /// Owner string of the client.
     pub owner: String,
-    /// The implementation's name and version, if it tells them.
+    /// Name and version of the implementation, if the client reports them.
     pub implementation: String,
-    /// The address that it introduced itself from.
+    /// Address of its EXCHANGE_ID.
     pub peer: String,
 }
 
@@ -59,64 +56,64 @@ pub struct ClientFacts {
 #[derive(Debug, Default)]
 struct Sessions {
     list: Vec<Arc<Session>>,
-    /// The client is gone: it gets no more.
+    /// The client is gone and gets no further session.
     has_ended: bool,
 }
 
-/// One life of a client.
+/// One incarnation of a client.
 #[derive(Debug)]
 pub struct Client {
-    /// Its number.
+    /// Client id.
     pub id: ClientId,
-    /// What it calls itself.
+    /// Owner string (co_ownerid).
     pub owner: Vec<u8>,
-    /// Which life of it this is.
+    /// Verifier of this incarnation.
     pub verifier: Verifier,
-    /// Who introduced it.
+    /// Principal of its EXCHANGE_ID.
     pub principal: Principal,
-    /// Its CREATE_SESSIONs.
+    /// Slot of its CREATE_SESSION requests.
     pub create_session: Mutex<CreateSessionSlot>,
     /// Its opens, locks and delegations.
     pub states: Mutex<ClientStates>,
-    /// OPENs that take the place of what their owner has open.
+    /// Serialises OPENs that upgrade another open of the same owner.
     pub(crate) widening: Turns<(FileKey, Owner)>,
-    /// Locks that it is told of once they may be free.
+    /// Denied locks that the client awaits CB_NOTIFY_LOCK for.
     pub(crate) waiting_locks: Mutex<WaitingLocks>,
-    /// Its copies that go on after their answer.
+    /// Its asynchronous copies.
     pub copies: Copies,
-    /// It is written down.
+    /// The record of the client is on stable storage.
     pub is_remembered: AtomicBool,
-    /// It is being written down, later than it should have been.
+    /// The record is being written after the reply to CREATE_SESSION.
     pub(crate) is_being_remembered: AtomicBool,
-    /// It did not answer what others asked of a file that it writes by itself, and no callback
-    /// since.
+    /// The client did not reply to CB_GETATTR for a file that it holds a write delegation on, nor
+    /// to a later callback.
     pub(crate) is_silent: AtomicBool,
-    /// It has said that it reclaims nothing more. RFC 8881 18.51.
+    /// The client has sent RECLAIM_COMPLETE. RFC 8881 18.51.
     pub has_reclaimed: AtomicBool,
     facts: Mutex<ClientFacts>,
     sessions: Mutex<Sessions>,
     is_confirmed: AtomicBool,
-    /// The address that it introduced itself from: what it has is charged to it.
+    /// Address of its EXCHANGE_ID, to which its resources are charged.
     pub holder: Holder,
     state_count: AtomicUsize,
     owner_bytes: AtomicUsize,
-    /// The account that its opens are charged to.
+    /// Account to which its opens are charged.
     open_account: OnceLock<Arc<Account>>,
-    /// Its opens, locks and delegations, among those of its address.
+    /// Charge for its opens, locks and delegations.
     states_share: Mutex<Share>,
-    /// Bytes of the owners of its opens and locks, among those of its address.
+    /// Charge for the owner strings of its opens and locks, in bytes.
     owners_share: Mutex<Share>,
     common: Common,
     revoked: AtomicBool,
     renewed: Mutex<Instant>,
-    /// Shares that it has reached, in the order in which it did.
+    /// Shares that it has accessed, oldest first.
     exports: Mutex<Vec<VolumeId>>,
-    /// The latest of them.
+    /// The latest of these.
     latest_export: AtomicU32,
 }
 
 impl Client {
-    /// A client that is not confirmed yet.
+    /// An unconfirmed client.
     #[must_use]
     pub fn new(id: ClientId, who: Introduction, now: Instant, common: Common) -> Self {
         let states_share = Mutex::new(common.holdings.states.account(&who.holder).force(0));
@@ -152,13 +149,13 @@ impl Client {
         }
     }
 
-    /// The account of `opens` that its opens are charged to.
+    /// The account of `opens` to which its opens are charged.
     pub fn open_account(&self, opens: &Arc<Ledger>) -> &Arc<Account> {
         self.open_account.get_or_init(|| opens.account(&self.holder))
     }
 
-    /// What the file layer tells clients apart by, those of SMB, too, which choose theirs: nobody
-    /// else knows this one.
+    /// Tag by which the file layer distinguishes clients. SMB clients choose theirs; the secret
+    /// part keeps them from choosing this one.
     #[must_use]
     pub fn tag(&self) -> [u8; 16] {
         let mut tag = [0; 16];
@@ -167,7 +164,7 @@ impl Client {
         tag
     }
 
-    /// Whether it has shown that it gets our answers.
+    /// Whether the client is confirmed: it has received a reply of ours. RFC 8881 18.36.4.
     #[must_use]
     pub fn is_confirmed(&self) -> bool {
         self.is_confirmed.load(Ordering::Acquire)
@@ -177,15 +174,15 @@ impl Client {
         self.is_confirmed.store(true, Ordering::Release);
     }
 
-    /// It was heard of.
+    /// Renews the lease.
     pub fn renew(&self, now: Instant) {
         let mut renewed = lock(&self.renewed);
         *renewed = now.max(*renewed);
     }
 
-    /// It has reached a share.
+    /// Notes that the client has accessed a share.
     pub fn note_export(&self, export: VolumeId) {
-        // Almost always that of its latest request: no lock is taken for it.
+        // The latest share repeats almost always, so that no lock is needed.
         if self.latest_export.swap(export.0, Ordering::Relaxed) == export.0 {
             return;
         }
@@ -198,33 +195,33 @@ impl Client {
         }
     }
 
-    /// Shares that it has reached, of which the latest [`EXPORTS_NOTED_MAX`] are known.
+    /// Shares that it has accessed, at most the latest [`EXPORTS_NOTED_MAX`].
     #[must_use]
     pub fn exports(&self) -> Vec<VolumeId> {
         lock(&self.exports).clone()
     }
 
-    /// When it was last heard of.
+    /// Time of the last renewal.
     #[must_use]
     pub fn renewed(&self) -> Instant {
         *lock(&self.renewed)
     }
 
-    /// Whether it was not heard of for longer than `lease`.
+    /// Whether its lease has expired.
     #[must_use]
     pub fn is_expired(&self, now: Instant, lease: Duration) -> bool {
         now.saturating_duration_since(self.renewed()) > lease
     }
 
-    /// Whether another principal would end something by taking its name: a session, too, since
-    /// requests are on their way by it. RFC 8881 18.35.4, case 3, as the Linux kernel's server
+    /// Whether another principal that takes over the owner string would end something: state, a
+    /// session with requests in flight, or a copy. RFC 8881 18.35.4, case 3, as the Linux server
     /// reads it.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.holds_state() || !lock(&self.sessions).list.is_empty() || self.copies.is_busy()
     }
 
-    /// What is written down of it.
+    /// The record for stable storage.
     #[must_use]
     pub fn record(&self) -> ClientRecord {
         ClientRecord { owner: self.owner.clone(), principal: Some(self.principal) }
@@ -236,22 +233,22 @@ impl Client {
         self.state_count() > 0
     }
 
-    /// How many opens, locks and delegations it has.
+    /// Number of its opens, locks and delegations.
     #[must_use]
     pub fn state_count(&self) -> usize {
         self.state_count.load(Ordering::Acquire)
     }
 
-    /// How many opens, locks and delegations it has now.
+    /// Updates the number of its opens, locks and delegations.
     pub fn count_state(&self, count: usize) {
         if self.state_count.swap(count, Ordering::AcqRel) != count {
             let mut share = lock(&self.states_share);
-            // The count that is there by now, if others have changed it.
+            // Reads the current count, which other threads may have changed.
             share.resize(self.state_count() as u64);
         }
     }
 
-    /// How many bytes the owners of its opens and locks have now; see [`Client::count_state`].
+    /// Updates the bytes of its owner strings; see [`Client::count_state`].
     fn count_owner_bytes(&self, bytes: usize) {
         if self.owner_bytes.swap(bytes, Ordering::AcqRel) != bytes {
             let mut share = lock(&self.owners_share);
@@ -259,7 +256,7 @@ impl Client {
         }
     }
 
-    /// Works on its state; how much of it there is then is noted.
+    /// Runs `work` on its state, then updates the counts.
     pub fn with_states<R>(&self, work: impl FnOnce(&mut ClientStates) -> R) -> R {
         let mut states = lock(&self.states);
         let result = work(&mut states);
@@ -269,7 +266,7 @@ impl Client {
         result
     }
 
-    /// Whether something was taken from it that it does not know of.
+    /// Whether state of it was revoked and not freed yet.
     #[must_use]
     pub fn has_revoked(&self) -> bool {
         self.revoked.load(Ordering::Acquire)
@@ -282,8 +279,8 @@ impl Client {
     }
 
     /// # Errors
-    /// STALE_CLIENTID for a client that is gone: nobody would end its session. DELAY if it has
-    /// too many.
+    /// STALE_CLIENTID for a client that is gone, since nothing would end the session. DELAY if it
+    /// has too many.
     pub(crate) fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
         let mut sessions = lock(&self.sessions);
         if sessions.has_ended {
@@ -300,20 +297,20 @@ impl Client {
         lock(&self.sessions).list.retain(|known| known.id != session.id);
     }
 
-    /// The client is gone: its sessions, which are to end. It gets no more, nor opens, locks or
-    /// delegations by requests that are under way.
+    /// Takes all sessions of a client that is gone, to end them. Requests in flight can add no
+    /// session, open, lock or delegation any more.
     pub(crate) fn end_sessions(&self) -> Vec<Arc<Session>> {
         let mut sessions = lock(&self.sessions);
         sessions.has_ended = true;
         sessions.list.clone()
     }
 
-    /// Whether it has a session, and would find nothing of what it has after a restart.
+    /// Whether it has a session but no record on stable storage.
     pub(crate) fn is_to_be_written_down(&self) -> bool {
         !self.is_remembered.load(Ordering::Acquire) && !lock(&self.sessions).list.is_empty()
     }
 
-    /// What is shown of it.
+    /// Facts for administrators.
     #[must_use]
     pub fn facts(&self) -> ClientFacts {
         lock(&self.facts).clone()
@@ -324,8 +321,7 @@ impl Client {
     }
 }
 
-/// What the state ids of a client have in common: neither its number alone, which begins
-/// anew with every run, nor the run's.
+/// Tag in all state ids of a client. It differs from the tags of other clients and other runs.
 fn tag_of(id: ClientId) -> u32 {
     (id.0 as u32) ^ ((id.0 >> 32) as u32).rotate_left(16)
 }

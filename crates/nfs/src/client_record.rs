@@ -1,25 +1,24 @@
-//! What is written down of a client for after a restart: its whole owner string, and the principal
-//! that alone may take its place then. RFC 8881 8.4.2.1, 18.35.4.
+//! Record of a client on stable storage for the grace period: its owner string, and the principal
+//! that alone may reclaim it. RFC 8881 8.4.2.1, 18.35.4.
 
 use crate::client::Principal;
 
-/// The beginning of a record's form. Records without it are of versions that wrote down the owner
-/// string alone.
+/// Magic number of a record. Older versions stored the bare owner string.
 const MAGIC: &[u8; 8] = b"\0nfscli1";
 /// Flavor, uid, gid, and whether the source port was reserved.
 const PRINCIPAL_BYTES: usize = 13;
 
-/// See the module.
+/// Record of one client: see the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClientRecord {
-    /// What the client calls itself, in full: two clients never share a record.
+    /// The whole owner string: two clients never share a record.
     pub owner: Vec<u8>,
-    /// Who introduced it; none in records of versions that did not write that down.
+    /// Principal of its EXCHANGE_ID; none in records of older versions.
     pub principal: Option<Principal>,
 }
 
 impl ClientRecord {
-    /// The record as bytes; different records have different ones.
+    /// Encodes the record. Different records have different encodings.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let Some(Principal { flavor, uid, gid, has_reserved_port }) = self.principal else {
@@ -32,7 +31,7 @@ impl ClientRecord {
         bytes
     }
 
-    /// The record that these bytes are.
+    /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Self {
         let with_principal = || {
@@ -53,7 +52,7 @@ impl ClientRecord {
         with_principal().unwrap_or_else(|| Self { owner: bytes.to_vec(), principal: None })
     }
 
-    /// Whether a client of this name and principal is the one that was written down.
+    /// Whether the record is of a client with this owner string and principal.
     #[must_use]
     pub fn is_of(&self, owner: &[u8], principal: Principal) -> bool {
         self.owner == owner && self.principal.is_none_or(|own| own == principal)

@@ -1,8 +1,7 @@
-//! Clients: who they say they are, since when, and whether they have shown that our
-//! answers reach them. RFC 8881 18.35, 18.36.4, 18.50.
+//! Table of clients: owner strings, incarnations, and confirmation. RFC 8881 18.35, 18.36.4, 18.50.
 //!
-//! Pure but for the lock around it: no clock, no messages. What ends here is given back,
-//! for whoever asked to let go of its sessions and files outside of the lock.
+//! Pure except for the lock around it: no clock, no messages. Removed clients are returned, so that
+//! the caller ends their sessions and closes their files outside the lock.
 
 use crate::client::{Client, ClientFacts, Common, Principal};
 use crate::client_record::ClientRecord;
@@ -15,35 +14,35 @@ use std::time::{Duration, Instant};
 use vfs::KeyedBuildHasher;
 use wire::nfs::{ClientId, NfsStatus, Verifier};
 
-/// An EXCHANGE_ID, as far as it decides which record is meant.
+/// Arguments of EXCHANGE_ID that select a record.
 #[derive(Clone, Debug)]
 pub struct Introduction {
-    /// What the client calls itself.
+    /// Owner string (co_ownerid).
     pub owner: Vec<u8>,
-    /// Which life of it this is.
+    /// Verifier of this incarnation.
     pub verifier: Verifier,
-    /// Who sent it.
+    /// Principal of the call.
     pub principal: Principal,
-    /// The address that it came from, as what it has is charged to it.
+    /// Source address, to which the client's resources are charged.
     pub holder: Holder,
-    /// The upper half of the id of a new record: nobody else guesses it.
+    /// Random upper half of a new client id, so that ids cannot be guessed.
     pub id_high: u32,
-    /// A confirmed record is to be changed (EXCHGID4_FLAG_UPD_CONFIRMED_REC_A).
+    /// EXCHGID4_FLAG_UPD_CONFIRMED_REC_A: updates a confirmed record.
     pub updates: bool,
-    /// What is shown of it.
+    /// Facts for administrators.
     pub facts: ClientFacts,
 }
 
-/// The record that an EXCHANGE_ID leads to.
+/// Outcome of EXCHANGE_ID.
 #[derive(Debug)]
 pub struct Introduced {
-    /// The record.
+    /// The selected or new client.
     pub client: Arc<Client>,
-    /// Records that are gone by it.
+    /// Clients that it has removed.
     pub ended: Vec<Arc<Client>>,
 }
 
-/// Up to two records of one owner: the present one, and one that would take its place.
+/// Up to two records of one owner string: the confirmed one, and one that would replace it.
 #[derive(Debug, Default)]
 struct Owner {
     confirmed: Option<Arc<Client>>,
@@ -55,26 +54,26 @@ struct Owner {
 pub struct Clients {
     lease: Duration,
     next: u32,
-    /// By the whole string.
+    /// By owner string.
     owners: HashMap<Vec<u8>, Owner, KeyedBuildHasher>,
-    /// By the lower half of their ids.
+    /// By the lower half of the client id.
     ids: HashMap<u32, Record, KeyedBuildHasher>,
-    /// Those that are not confirmed, of each address from the oldest on.
+    /// Numbers of unconfirmed clients by address, oldest first.
     unconfirmed: HashMap<Holder, BTreeSet<u32>>,
     unconfirmed_count: usize,
     common: Common,
 }
 
-/// A client among all.
+/// A client in the table.
 #[derive(Debug)]
 struct Record {
     client: Arc<Client>,
-    /// Its place among those of its address.
+    /// Charge to its address.
     _share: Share,
 }
 
 impl Clients {
-    /// No clients. Nobody knows `secret`.
+    /// An empty table. `secret` must be random.
     #[must_use]
     pub fn new(lease: Duration, secret: [u8; 8], holdings: Arc<Holdings>) -> Self {
         let (owners, ids) = (HashMap::default(), HashMap::default());
@@ -83,8 +82,8 @@ impl Clients {
         Self { lease, next: 1, owners, ids, unconfirmed, unconfirmed_count, common }
     }
 
-    /// Forgets the client that has been away for longest, of those whose lease is over and who have
-    /// what there is too much of.
+    /// Evicts the courtesy client that expired first, among those that hold (`has`) the exhausted
+    /// resource.
     pub fn remove_longest_away(
         &mut self,
         now: Instant,
@@ -95,19 +94,19 @@ impl Clients {
         longest.inspect(|client| self.remove(client))
     }
 
-    /// All of them.
+    /// All clients.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Client>> {
         self.ids.values().map(|record| &record.client)
     }
 
-    /// Whether a confirmed client is the one that was written down.
+    /// Whether a confirmed client matches the record.
     #[must_use]
     pub fn has_confirmed(&self, record: &ClientRecord) -> bool {
         let confirmed = self.owners.get(&record.owner).and_then(|owner| owner.confirmed.as_ref());
         confirmed.is_some_and(|client| record.is_of(&client.owner, client.principal))
     }
 
-    /// The client whose id has this lower half.
+    /// The client with this lower half of the id.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Option<Arc<Client>> {
         self.ids.get(&number).map(|record| record.client.clone())
@@ -122,31 +121,31 @@ impl Clients {
         client.ok_or(NfsStatus::STALE_CLIENTID)
     }
 
-    /// Takes an EXCHANGE_ID: the nine cases of RFC 8881 18.35.4.
+    /// Executes EXCHANGE_ID: the nine cases of RFC 8881 18.35.4.
     ///
     /// # Errors
-    /// NOENT, NOT_SAME, PERM for an update of what is not there, of another life, by
-    /// another principal; CLID_INUSE where another principal's client has the name and
-    /// uses it; DELAY if there are too many clients.
+    /// For an update NOENT without a confirmed record, NOT_SAME for another incarnation, PERM for
+    /// another principal. CLID_INUSE if another principal's client uses the owner string. DELAY if
+    /// there are too many clients.
     pub fn introduce(&mut self, who: Introduction, now: Instant) -> Result<Introduced, NfsStatus> {
         let confirmed = self.owners.get(&who.owner).and_then(|owner| owner.confirmed.clone());
         if who.updates {
             return update(confirmed, &who);
         }
         let Some(present) = confirmed else {
-            // Cases 1 and 4: new, or in place of one that was never confirmed.
+            // Cases 1 and 4: a new client, or replacement of an unconfirmed one.
             return self.add(who, now);
         };
         let is_same = present.verifier == who.verifier;
         match (present.principal == who.principal, is_same) {
-            // Case 2: it asks again.
+            // Case 2: a retransmission or a further connection.
             (true, true) => {
                 present.renew(now);
                 Ok(Introduced { client: present, ended: Vec::new() })
             }
-            // Case 5: it has restarted. What it had stays until it confirms that.
+            // Case 5: a restarted client. The old state stays until the new record is confirmed.
             (true, false) => self.add(who, now),
-            // Case 3: another client with its name.
+            // Case 3: another client with the same owner string.
             (false, _) => {
                 if present.is_in_use() && !present.is_expired(now, self.lease) {
                     return Err(NfsStatus::CLID_INUSE);
@@ -169,8 +168,7 @@ impl Clients {
         let share = loop {
             match account.take(1) {
                 Ok(share) => break share,
-                // No record that is not confirmed, and none kept out of courtesy, is in the way of
-                // a new client.
+                // Unconfirmed and courtesy clients make room for a new client.
                 Err(Exhausted) => ended.push(self.make_room(&who.holder, now)?),
             }
         };
@@ -184,8 +182,8 @@ impl Clients {
         Ok(Introduced { client, ended })
     }
 
-    /// Removes a client for one of `holder`: one of this address that is not confirmed, else the one
-    /// that has been away for longest.
+    /// Evicts a client in favour of `holder`: an unconfirmed one of the same address, else the
+    /// courtesy client that expired first.
     fn make_room(&mut self, holder: &Holder, now: Instant) -> Result<Arc<Client>, NfsStatus> {
         let own = self.unconfirmed.get(holder).and_then(|numbers| numbers.first().copied());
         if let Some(client) = own.and_then(|number| self.numbered(number)) {
@@ -195,7 +193,7 @@ impl Clients {
         self.remove_longest_away(now, |_| true).ok_or(NfsStatus::DELAY)
     }
 
-    /// A number that no client has, also after all were used.
+    /// An unused number, also after the counter has wrapped.
     fn free_number(&mut self) -> u32 {
         while self.ids.contains_key(&self.next) {
             self.next = self.next.wrapping_add(1);
@@ -205,7 +203,7 @@ impl Clients {
         number
     }
 
-    /// The oldest unconfirmed client of the address that has most of them.
+    /// The oldest unconfirmed client of the address with most of them.
     fn oldest_unconfirmed(&self) -> Option<Arc<Client>> {
         let most = self.unconfirmed.values().max_by_key(|numbers| numbers.len())?;
         self.numbered(*most.first()?)
@@ -221,8 +219,8 @@ impl Clients {
         }
     }
 
-    /// A client has created a session: it gets our answers. Gives back the record of its
-    /// life before, if there was one. RFC 8881 18.36.4, third phase.
+    /// Confirms a client that has created a session. Returns the record of its earlier incarnation,
+    /// if there was one. RFC 8881 18.36.4, third phase.
     pub fn confirm(&mut self, client: &Arc<Client>) -> Option<Arc<Client>> {
         let owner = self.owners.get_mut(&client.owner)?;
         owner.unconfirmed.take_if(|unconfirmed| Arc::ptr_eq(unconfirmed, client))?;
@@ -235,7 +233,7 @@ impl Clients {
         former
     }
 
-    /// Forgets a client.
+    /// Removes a client.
     pub fn remove(&mut self, client: &Arc<Client>) {
         self.ids.remove(&number_of(client.id));
         self.leave_unconfirmed(client);
@@ -248,8 +246,8 @@ impl Clients {
         }
     }
 
-    /// Forgets those whose lease is over and who have nothing that they might come back
-    /// for, or have been away for `courtesy`. To be asked about once a second.
+    /// Removes clients with an expired lease that hold no state, or have been expired for
+    /// `courtesy`. The caller polls this about once a second.
     pub fn remove_expired(&mut self, now: Instant, courtesy: Duration) -> Vec<Arc<Client>> {
         let is_over = |client: &Arc<Client>| {
             client.is_expired(now, self.lease)
@@ -261,7 +259,7 @@ impl Clients {
     }
 }
 
-/// The lower half of an id.
+/// The lower half of a client id.
 fn number_of(id: ClientId) -> u32 {
     id.0 as u32
 }
@@ -472,7 +470,7 @@ mod tests {
         for number in 0..CLIENTS_MAX as u64 {
             bench.now += Duration::from_micros(1);
             let owner = number.to_be_bytes().to_vec();
-            // One from each address.
+            // Each client has its own address.
             let holder = site(number as u32);
             let client = bench.confirmed(Introduction { owner, holder, ..who(1, ALICE, false) });
             client.count_state(1);

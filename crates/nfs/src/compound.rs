@@ -1,7 +1,7 @@
-//! COMPOUND: one operation after another, until one fails. RFC 8881 2.10.6, 16.2.
+//! COMPOUND: executes operations in order until one fails. RFC 8881 2.10.6, 16.2.
 //!
-//! Here are the rules of which operation may stand where, of sizes, and of what is kept
-//! for a retry; what an operation does is in its own module.
+//! This module holds the rules about position of operations, sizes and cached replies. Each
+//! operation has its own module.
 
 use crate::audit;
 use crate::client::{Client, Principal, lock};
@@ -39,87 +39,86 @@ use wire::nfs::rpc::{
 use wire::nfs::xdr::{List, ReservedWord, XdrReader, XdrWriter};
 use wire::nfs::{NfsStatus, OperationNumber, StateId};
 
-/// Room that most answers get along with.
+/// Typical size of a reply.
 const ANSWER_BYTES: usize = 256;
 
-/// One call of COMPOUND.
+/// One COMPOUND call.
 #[derive(Debug)]
 pub struct Call {
     /// The server.
     pub server: Arc<Server>,
-    /// The connection that it came by.
+    /// The connection on which it arrived.
     pub conn: Arc<Shared>,
-    /// Its number.
+    /// RPC transaction id.
     pub xid: u32,
-    /// Who calls.
+    /// Credentials of the caller.
     pub credentials: Credentials,
-    /// What stands behind the header.
+    /// Encoded arguments, behind the RPC header.
     pub arguments: Bytes,
-    /// Bytes of the whole call.
+    /// Length of the whole call in bytes.
     pub request_bytes: usize,
-    /// When and how it came.
+    /// Time and size of its arrival.
     pub arrival: Arrival,
-    /// Its place among all that have come.
+    /// Its position in the order of arrival.
     pub order: ArrivalOrder,
-    /// Room for the answer.
+    /// Reusable buffer for the reply.
     pub buffer: Vec<u8>,
 }
 
-/// What the operations of one COMPOUND hand on to each other.
+/// State that the operations of one COMPOUND share.
 pub(crate) struct Run<'c> {
     pub call: &'c Call,
-    /// The file layer, as this request uses it.
+    /// The file layer in the context of this request.
     files: RequestFiles,
     pub config: Arc<Config>,
     pub minor_version: u32,
-    /// None outside of a session.
+    /// None outside a session.
     pub session: Option<Arc<Session>>,
     pub current: Option<Place>,
     pub current_id: Option<StateId>,
     saved: Option<(Place, Option<StateId>)>,
-    /// What the client is told of by the answer, and may be asked for afterwards.
+    /// Grants that the reply reports; breaks of them are deferred until the reply is sent.
     pub granting: Vec<CacheGrant>,
-    /// What the operation at work had to wait for before it began, or was refused for, by the
-    /// limits of its share.
+    /// Limit of the share for which the current operation waited or was refused.
     pub throttled: ThrottleReason,
-    /// When the request began, or went on after it had to wait.
+    /// Time at which the request started, or resumed after a wait.
     pub now: Instant,
-    /// How many more looks at attributes the operation that was charged last pays for.
+    /// Attribute operations that the last charged operation still covers.
     pub prepaid_looks: u8,
-    /// Where the session's requests wait for the limits of the share that was met last.
+    /// Queue of the session at the limits of the share that was last used.
     pub queue: Option<Arc<ShareQueue>>,
-    /// The file of the latest open that was asked for, if this COMPOUND is looked at closer.
+    /// Path of the latest open, if this COMPOUND is sampled.
     pub sample: Option<String>,
     is_sampled: bool,
     sequence: Option<SequenceArgs>,
-    /// What the operation before saw of the current file handle's object.
+    /// Attributes of the current file handle's object from an earlier operation.
     pub looked: Option<(FileKey, Attributes)>,
-    /// What is to be on stable storage before the answer.
+    /// Objects that must be on stable storage before the reply.
     unstable: UnstableObjects,
-    /// The result of the first operation that has added to it.
+    /// Result of the first operation that added to `unstable`.
     first_change: Option<Put>,
 }
 
-/// Most bytes of the result of an operation that is refused: its number and status, and of
-/// SETATTR that nothing was set.
+/// Longest result of a refused operation in bytes: number and status, and for SETATTR an empty
+/// bitmap.
 const REFUSAL_BYTES: usize = 12;
 
-/// Where the answer is written, and how long it may become.
+/// Reply buffer with its size limits.
 pub(crate) struct Answer {
     pub out: Vec<u8>,
     mark: ReservedWord,
-    /// Where the message begins, behind the record's mark.
+    /// Offset of the message, behind the record mark.
     message_at: usize,
-    /// Where the results of COMPOUND begin: what is kept for a retry.
+    /// Offset of the COMPOUND results, which a slot caches.
     results_at: usize,
     bytes_max: usize,
-    /// What the operation at work leaves free: the next one may have to be refused.
+    /// Bytes that the current operation must leave free, to refuse the next one.
     free_bytes: usize,
-    /// The status for an answer that would be longer.
+    /// Status if the reply would exceed the limit.
     too_big: NfsStatus,
-    /// The answer is not kept: data that ends it need not be in it.
+    /// The reply is not cached, so that data at its end may be sent from the file.
     is_passing: bool,
-    /// The data that ends it.
+    /// Data at the end of the reply, sent from the file.
     pub file: Option<ResidentRange>,
 }
 
@@ -139,7 +138,7 @@ impl Answer {
         Self { out, mark, message_at, results_at, bytes_max, free_bytes, too_big, is_passing, file }
     }
 
-    /// Whether data that would end the answer may be left where it is, to be sent from there.
+    /// Whether data at the end of the reply may be sent from the file.
     pub fn may_leave_data(&self) -> bool {
         self.is_passing
     }
@@ -148,7 +147,7 @@ impl Answer {
         XdrWriter::new(&mut self.out)
     }
 
-    /// How many bytes more the operation at work may write.
+    /// Bytes that the current operation may still write.
     pub fn room(&self) -> usize {
         self.bytes_max.saturating_sub(self.out.len() - self.message_at + self.free_bytes)
     }
@@ -157,7 +156,7 @@ impl Answer {
         self.out.len() - self.message_at + self.free_bytes > self.bytes_max
     }
 
-    /// The record.
+    /// Completes the record.
     fn finish(mut self) -> Finished {
         let (mark, file) = (self.mark, self.file.take());
         let beyond_bytes = file.as_ref().map_or(0, |file| file.length_bytes);
@@ -173,7 +172,7 @@ pub(crate) struct Results {
     status: NfsStatus,
 }
 
-/// A result that is being written.
+/// Position of a result, to undo it.
 #[derive(Clone, Copy)]
 pub(crate) struct Put {
     number: OperationNumber,
@@ -187,7 +186,7 @@ impl Results {
         Self { reply, status: NfsStatus::OK }
     }
 
-    /// Writes the result of an operation.
+    /// Encodes the result of an operation.
     pub fn push<'a>(
         &mut self,
         answer: &mut Answer,
@@ -198,7 +197,7 @@ impl Results {
         self.reply.push(&mut answer.writer(), number, result);
     }
 
-    /// Writes that an operation has succeeded; what it gives is to be written behind.
+    /// Encodes a successful status; the caller encodes the rest behind it.
     pub fn pass(&mut self, answer: &mut Answer, number: OperationNumber) {
         self.status = NfsStatus::OK;
         self.reply.begin_operation(&mut answer.writer(), number, NfsStatus::OK);
@@ -206,13 +205,13 @@ impl Results {
 
     pub fn fail(&mut self, answer: &mut Answer, number: OperationNumber, status: NfsStatus) {
         match number {
-            // It says what was set, whatever its status. RFC 8881 18.30.2.
+            // SETATTR reports a bitmap whatever its status. RFC 8881 18.30.2.
             OperationNumber::SETATTR => self.push(answer, number, &SetAttrReply::failed(status)),
             _ => self.push(answer, number, &Err::<(), NfsStatus>(status)),
         }
     }
 
-    /// Writes an operation's result by `put`; what was written of one that failed goes.
+    /// Encodes a result by `put`, and undoes it if `put` fails.
     pub fn put(
         &mut self,
         answer: &mut Answer,
@@ -224,14 +223,14 @@ impl Results {
         self.end_put(answer, place, result);
     }
 
-    /// Begins a result that is written behind.
+    /// Begins a result that the caller encodes behind it.
     pub fn begin_put(&mut self, answer: &mut Answer, number: OperationNumber) -> Put {
         let put = Put { number, before: answer.out.len(), reply: self.reply };
         self.pass(answer, number);
         put
     }
 
-    /// Ends it.
+    /// Ends the result, and undoes it on failure.
     pub fn end_put(&mut self, answer: &mut Answer, put: Put, result: Result<(), NfsStatus>) {
         if let Err(status) = result {
             answer.out.truncate(put.before);
@@ -240,7 +239,7 @@ impl Results {
         }
     }
 
-    /// Refuses an operation whose result does not fit, in place of that.
+    /// Replaces a result that does not fit by a refusal.
     fn take_back_if_too_long(&mut self, answer: &mut Answer, put: Put) {
         if answer.is_too_long() {
             let too_big = answer.too_big;
@@ -254,13 +253,13 @@ impl Results {
 }
 
 impl Call {
-    /// The holder that its calls on workers are charged to: whom it names by AUTH_SYS is the
-    /// client's word, so its address.
+    /// Holder to which work on workers is charged. A uid of AUTH_SYS is the client's claim, so the
+    /// holder is the address.
     pub(crate) fn holder(&self) -> CallHolder {
         CallHolder::Client(limits::Holder::site(self.conn.facts.peer.ip()))
     }
 
-    /// Answers it.
+    /// Executes the call.
     pub async fn run(mut self) -> Finished {
         let is_sampled = self.server.files.meter().is_sampled();
         let mut tally = Tally::new(self.arrival, &self.credentials, is_sampled);
@@ -303,12 +302,12 @@ impl Call {
         self.server.host.now().instant
     }
 
-    /// Who calls, as far as clients and sessions are theirs.
+    /// Principal of the call, for clients and sessions.
     pub(crate) fn principal(&self) -> Principal {
         self.credentials.principal(&self.conn.facts)
     }
 
-    /// The arguments of COMPOUND are none.
+    /// Replies GARBAGE_ARGS.
     fn garbage(&self, mut answer: Answer) -> Finished {
         answer.out.truncate(answer.message_at);
         let status = AcceptStatus::GarbageArguments;
@@ -317,7 +316,7 @@ impl Call {
         answer.finish()
     }
 
-    /// Outside of a session few operations may stand, and each alone. RFC 8881 2.10.6.
+    /// Executes an operation outside a session. Few are permitted, and each alone. RFC 8881 2.10.6.
     async fn alone(
         &self,
         compound: &Compound<'_>,
@@ -331,7 +330,7 @@ impl Call {
         };
         let number = operation.number();
         let is_alone = compound.operation_count == 1;
-        // Nothing here is about files, but the opens of clients that end.
+        // These operations concern no files, except the opens of ended clients.
         let files = self.server.files.for_server_charged(self.holder());
         let run = &mut Run::new(self, compound.minor_version, None, self.now(), files);
         match operation {
@@ -364,7 +363,7 @@ impl Call {
         }
     }
 
-    /// A request of a session. RFC 8881 18.46.3.
+    /// Executes a request of a session. RFC 8881 18.46.3.
     async fn in_session(
         &self,
         compound: Compound<'_>,
@@ -410,7 +409,7 @@ impl Call {
         tally.end(host, ended(NfsStatus::OK));
         let work = (compound, now, context);
         let work = self.execute(work, &sequence, &permit, &mut answer, &mut results, tally);
-        // It is large, and those that it is in are moved as they begin.
+        // Boxed: the future is large, and its callers are moved as they start.
         let granting = Box::pin(work).await;
         results.finish(&mut answer);
         self.keep(permit, sequence.cache_this, &compound, &answer);
@@ -420,7 +419,7 @@ impl Call {
         }
     }
 
-    /// Finds the session, and asks its slot.
+    /// Finds the session and asks its slot.
     fn begin(
         &self,
         compound: &Compound<'_>,
@@ -455,8 +454,7 @@ impl Call {
         Ok((session, start))
     }
 
-    /// Executes a request of a session. What the client may be asked for once it has the
-    /// answer.
+    /// Executes a request of a session. Returns the grants that the reply reports.
     async fn execute(
         &self,
         (mut compound, now, context): (Compound<'_>, Instant, RequestContext),
@@ -502,13 +500,13 @@ impl Call {
                 break;
             }
             let (is_last, share) = (compound.operations_left() == 0, run.share());
-            // Data that TLS seals passes through here anyhow.
+            // TLS needs the data in memory, so that sendfile gains nothing.
             answer.is_passing = is_last && !sequence.cache_this && !self.conn.is_under_tls();
             answer.free_bytes = if is_last { 0 } else { REFUSAL_BYTES };
             run.admit_operation(&operation).await;
             run.operate(&operation, is_last, answer, results).await;
             if !results.status.is_ok() {
-                // Nothing comes after it.
+                // No operation follows.
                 answer.free_bytes = 0;
             }
             results.take_back_if_too_long(answer, put);
@@ -532,7 +530,7 @@ impl Call {
         tracing::debug!(peer = %self.conn.facts.peer, %request, ?number, ?status, "refused");
     }
 
-    /// Keeps the answer for a retry, if it is to be, or costs nothing.
+    /// Caches the reply for a retry, if the client asked for that or it costs nothing.
     fn keep(&self, permit: Permit, cache_this: bool, compound: &Compound<'_>, answer: &Answer) {
         let is_kept = cache_this || compound.operation_count == 1;
         let reply = is_kept.then(|| Bytes::copy_from_slice(&answer.out[answer.results_at..]));
@@ -552,10 +550,10 @@ fn sequence_result(session: &Session, args: &SequenceArgs) -> SequenceResult {
     }
 }
 
-/// What the client has to look after.
+/// Conditions that SEQUENCE reports to the client.
 fn status_flags(session: &Session) -> SequenceStatusFlags {
     let mut flags = SequenceStatusFlags::default();
-    // Nothing was delegated to who never wanted callbacks.
+    // A client that never bound a backchannel has no delegations.
     if session.back.is_wanted() && !session.back.is_up() {
         flags |= SequenceStatusFlags::CB_PATH_DOWN_SESSION;
         if !session.client.sessions().iter().any(|other| other.back.is_up()) {
@@ -568,7 +566,7 @@ fn status_flags(session: &Session) -> SequenceStatusFlags {
     flags
 }
 
-/// What an open, locks or a delegation hold.
+/// The open behind a state id of an open, locks or a delegation.
 fn held_by(client: &Client, id: &StateId) -> Result<HeldOpen, NfsStatus> {
     let mut states = lock(&client.states);
     if let Ok((_, open)) = states.find_open(id) {
@@ -614,7 +612,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Notes what an operation has changed in the share of the current file handle: see
+    /// Notes objects that the operation has changed in the share of the current file handle: see
     /// [`crate::operations::stable`].
     pub fn note_changed(&mut self, objects: &[&Object]) {
         if self.is_in_stable_share() {
@@ -622,7 +620,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// As [`Run::note_changed`], of an open's file.
+    /// As [`Run::note_changed`], for the file of an open.
     pub fn note_changed_by(&mut self, open: &OpenFile) {
         if self.is_in_stable_share() {
             self.unstable.add_open(open);
@@ -633,7 +631,7 @@ impl<'c> Run<'c> {
         matches!(&self.current, Some(Place::Object(place)) if place.export.is_stable)
     }
 
-    /// An operation has ended whose result stands at `put`.
+    /// Notes the result at `put` if its operation was the first to change something.
     fn note_first_change(&mut self, operation: &Operation<'_>, put: Put, status: NfsStatus) {
         debug_assert!(
             !status.is_ok() || self.has_noted(stable(operation)),
@@ -645,15 +643,14 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Whether an operation that has succeeded has noted what must be stable, where it always has
-    /// changed something.
+    /// Whether a successful operation that always changes something has noted it.
     fn has_noted(&self, stable: Stable) -> bool {
         let is_needed = matches!(stable, Stable::Names | Stable::File);
         !self.is_in_stable_share() || !is_needed || !self.unstable.is_empty()
     }
 
-    /// Waits until what the request has changed is on stable storage. If it may not be, its first
-    /// change has failed, and what came after it is not answered.
+    /// Waits until the changes of the request are on stable storage. On failure the first changing
+    /// operation fails, and the later results are dropped.
     async fn make_stable(&mut self, answer: &mut Answer, results: &mut Results) {
         let Some(change) = self.first_change.take() else { return };
         let unstable = std::mem::take(&mut self.unstable);
@@ -664,7 +661,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// The name of the share that the current file handle is in.
+    /// Name of the share of the current file handle.
     pub fn share_name(&self) -> String {
         match &self.current {
             Some(Place::Object(place)) => String::from_utf8_lossy(&place.export.name).into_owned(),
@@ -672,13 +669,13 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// The end of an operation that began in the share `before`.
+    /// Meter entry of an operation that began in the share `before`.
     fn end_of(&self, api: Api, status: NfsStatus, before: ShareId, bytes: (u64, u64)) -> End {
         let share = if self.share() == ShareId::NONE { before } else { self.share() };
         End { api, status, throttled: self.throttled, share, bytes }
     }
 
-    /// The share that the current file handle is in.
+    /// The share of the current file handle.
     fn share(&self) -> ShareId {
         match &self.current {
             Some(Place::Object(place)) => place.export.counted,
@@ -686,8 +683,7 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// Names this request to the client: what it brings may be asked back before the
-    /// answer has come. RFC 8881 2.10.6.3.
+    /// Identifies this request in a recall, which may overtake the reply. RFC 8881 2.10.6.3.
     pub fn referring(&self) -> Option<ReferringCalls> {
         let SequenceArgs { session_id, sequence_id, slot_id, .. } = self.sequence?;
         Some(ReferringCalls {
@@ -696,7 +692,7 @@ impl<'c> Run<'c> {
         })
     }
 
-    /// The file layer, as this request uses it.
+    /// The file layer in the context of this request.
     pub fn files(&self) -> &RequestFiles {
         &self.files
     }
@@ -705,18 +701,18 @@ impl<'c> Run<'c> {
         &self.call.server
     }
 
-    /// The client whose session this is.
+    /// The client of the session.
     pub fn client(&self) -> Result<Arc<Client>, NfsStatus> {
         let session = self.session.as_ref().ok_or(NfsStatus::OP_NOT_IN_SESSION)?;
         Ok(session.client.clone())
     }
 
-    /// The current file handle's place.
+    /// The current file handle.
     pub fn place(&mut self) -> Result<&mut Place, NfsStatus> {
         self.current.as_mut().ok_or(NfsStatus::NOFILEHANDLE)
     }
 
-    /// The current file handle's place in a share.
+    /// The current file handle in a share.
     pub fn object_place(&mut self) -> Result<&mut ObjectPlace, NfsStatus> {
         match self.place()? {
             Place::Pseudo(_) => Err(NfsStatus::ROFS),
@@ -724,8 +720,8 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// The object of the current file handle, and who asks for it. A directory above the shares
-    /// is none: nothing can be changed in it.
+    /// The object of the current file handle, and the caller. ROFS for a pseudo directory, in which
+    /// nothing can change.
     pub async fn object(&mut self) -> Result<(Object, Arc<Caller>), NfsStatus> {
         let files = self.files.clone();
         let place = self.object_place()?;
@@ -737,19 +733,19 @@ impl<'c> Run<'c> {
     /// The caller's identity on a share.
     pub fn caller(&self, export: &Export) -> Arc<Caller> {
         let Call { server, conn, credentials, .. } = self.call;
-        // A client that the share has no terms for any more is anonymous: it reaches nothing more.
+        // A client for which the share has no terms any more is anonymous and reaches nothing else.
         let anonymous = ExportTerms { squash: Squash::All, ..export.terms };
         let terms = export.terms_of(conn.facts.peer.ip()).unwrap_or(anonymous);
         conn.callers.get(&*server.host, &terms, credentials)
     }
 
-    /// Whether an operation would change something in a share that this client may only read.
+    /// Whether the operation would change something in a share that is read-only for this client.
     pub fn is_refused_as_read_only(&self, operation: &Operation<'_>) -> bool {
         let Some(Place::Object(place)) = &self.current else { return false };
         changes_files(operation) && place.export.is_read_only(self.call.conn.facts.peer.ip())
     }
 
-    /// Where the saved file handle leads, if there is one.
+    /// The saved file handle.
     pub fn saved_place(&self) -> Option<&Place> {
         self.saved.as_ref().map(|(place, _)| place)
     }
@@ -763,13 +759,13 @@ impl<'c> Run<'c> {
         }
     }
 
-    /// The open that an operation means by the current file handle and a state id, which
-    /// must have been opened for `rights`, by a caller who has them now.
+    /// The open that the current file handle and a state id refer to. It must grant one of
+    /// `rights`, and the caller must have them now.
     pub fn open_by(&mut self, id: &StateId, rights: Rights) -> Result<HeldOpen, NfsStatus> {
         Ok(self.open_and_caller(id, rights)?.0)
     }
 
-    /// The same, and the caller.
+    /// As [`Run::open_by`], with the caller.
     pub fn open_and_caller(
         &mut self,
         id: &StateId,
@@ -790,8 +786,8 @@ impl<'c> Run<'c> {
         Ok((held, caller))
     }
 
-    /// The caller of this request on the share as it is now, if it may do that by an open of its
-    /// client.
+    /// Checks that the open grants one of `rights` and that the caller of this request has them
+    /// now. Returns the caller.
     fn check_open(
         &self,
         held: &HeldOpen,
@@ -827,7 +823,7 @@ impl<'c> Run<'c> {
         Ok((held, caller))
     }
 
-    /// Goes to another place: the current state id was of the one before.
+    /// Sets the current file handle. The current state id becomes void.
     pub fn go(&mut self, place: Place) {
         if let (Place::Object(place), Some(session)) = (&place, &self.session) {
             session.client.note_export(place.export.id);
@@ -837,7 +833,7 @@ impl<'c> Run<'c> {
         self.looked = None;
     }
 
-    /// There is no current file handle any more. RFC 8881 2.6.3.1.1.8.
+    /// Unsets the current file handle. RFC 8881 2.6.3.1.1.8.
     pub fn consume(&mut self) {
         self.current = None;
         self.current_id = None;
@@ -855,13 +851,13 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// The state id that an operation means. RFC 8881 16.2.3.1.2.
+    /// Resolves the special state ids. RFC 8881 16.2.3.1.2.
     pub fn resolve_id(&self, id: StateId) -> Result<StateId, NfsStatus> {
         let id = match id {
             StateId::CURRENT => self.current_id.ok_or(NfsStatus::BAD_STATEID)?,
             id => id,
         };
-        // Of those that name no state two may be meant. RFC 8881 8.2.3.
+        // Two special state ids without state are valid. RFC 8881 8.2.3.
         let may_be_meant = matches!(id, StateId::ANONYMOUS | StateId::READ_BYPASS);
         if id.is_special() && !may_be_meant { Err(NfsStatus::BAD_STATEID) } else { Ok(id) }
     }

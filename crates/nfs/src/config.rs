@@ -1,4 +1,4 @@
-//! What the NFS layer is configured with.
+//! Configuration of the NFS layer.
 
 use crate::conn::Shared;
 use crate::pseudo::PseudoTree;
@@ -10,32 +10,32 @@ use std::time::Duration;
 use vfs::Identity;
 use wire::nfs::NfsStatus;
 
-/// The number that is no user's and no group's, (uid_t)-1: the system's calls take it for "leave
-/// as it is", so that a thread that is to act as this user would act as the last one.
+/// (uid_t)-1, which no user and no group has. System calls read it as "no change", so a thread that
+/// should assume it would keep its previous identity.
 pub(crate) const NO_ID: u32 = u32::MAX;
 
-/// Whose power a client's users have.
+/// Identity mapping of a client's users, as `root_squash` of exports(5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// All users are anonymous.
+    /// Maps all users to the anonymous user.
     All,
-    /// What they say.
+    /// Maps no user.
     None,
-    /// The superuser is anonymous.
+    /// Maps root to the anonymous user.
     #[default]
     Root,
 }
 
-/// Whether an address is let in.
+/// Whether a host filter admits an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostVerdict {
-    /// It is.
+    /// The filter admits it.
     Admitted,
-    /// It is not.
+    /// The filter refuses it.
     Refused,
-    /// That is being found out, by a look-up of the client's name: it is to come again.
+    /// A lookup of the host name is in flight: the client should retry.
     Unknown,
-    /// It may be: the look-up failed, or had no answer in time.
+    /// The lookup failed or timed out, so that the filter may or may not match.
     Unanswered,
 }
 
@@ -45,9 +45,9 @@ impl From<bool> for HostVerdict {
     }
 }
 
-/// Which addresses are let in.
+/// Filter of client addresses.
 pub trait HostFilter: Send + Sync + std::fmt::Debug {
-    /// Whether this one is. Never waits.
+    /// The verdict on an address. Never waits.
     fn verdict(&self, peer: IpAddr) -> HostVerdict;
 }
 
@@ -62,50 +62,50 @@ pub struct ExportTerms {
     pub anonymous: (u32, u32),
 }
 
-/// Terms of some clients, in place of those of all.
+/// Terms that replace the general ones for some clients.
 #[derive(Clone, Debug)]
 pub struct ClientTerms {
-    /// The addresses of the clients.
+    /// Addresses of the clients.
     pub hosts: Arc<dyn HostFilter>,
-    /// Their terms; none if they do not reach the share, whatever other entries say.
+    /// Their terms; none denies them the share, whatever other entries say.
     pub terms: Option<ExportTerms>,
 }
 
-/// A share, as NFS clients see it: a directory in the root of all.
+/// A share as NFS clients see it: a directory in the pseudo root.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// What it is called in file handles: the same after a restart.
+    /// Id in file handles, stable over restarts.
     pub id: VolumeId,
-    /// The name of its directory.
+    /// Name of its directory.
     pub name: Vec<u8>,
-    /// What is in it.
+    /// Volume behind it.
     pub volume: Arc<Volume>,
-    /// The terms of all clients.
+    /// General terms.
     pub terms: ExportTerms,
-    /// Terms by client, of which the first that is for a client counts. Clients that none is for
-    /// do not reach the share, unless there are none.
+    /// Terms by client; the first matching entry applies. If there are any, clients without one do
+    /// not reach the share.
     pub clients: Vec<ClientTerms>,
-    /// Who may reach it.
+    /// Filter of hosts.
     pub hosts: Arc<dyn HostFilter>,
-    /// Only connections under TLS reach it.
+    /// The share requires TLS.
     pub tls_required: bool,
-    /// Only connections from a reserved source port reach it, as with the kernel server's `secure`:
-    /// with AUTH_SYS the system of a trusted machine vouches for the user by that port alone.
+    /// The share requires a reserved source port, as `secure` of the kernel server. With AUTH_SYS
+    /// only that port shows that a trusted machine's system vouches for the user.
     pub reserved_ports: bool,
-    /// What is answered is on stable storage, as with the kernel server's `sync`; otherwise that
-    /// holds for data alone, and names and attributes may be lost with the power.
+    /// Replies imply stable storage, as `sync` of the kernel server. Otherwise that holds for data
+    /// alone, and a power loss may take names and attributes.
     pub is_stable: bool,
-    /// What its requests are counted under.
+    /// Share id of its metrics.
     pub counted: ShareId,
 }
 
 impl Export {
-    /// Whether a connection may reach it.
+    /// Whether a connection may reach the share.
     ///
     /// # Errors
-    /// `absent`, the status of what does not exist, for other machines; DELAY while it is looked up
-    /// whether this is one; PERM, as the Linux kernel's server replies, for a source port that any
-    /// program can have where it must be reserved; WRONGSEC without TLS where that is required.
+    /// `absent`, the status of a missing share, for other hosts. DELAY while a host lookup is in
+    /// flight. PERM for an unreserved source port where a reserved one is required, as the Linux
+    /// server replies. WRONGSEC without required TLS.
     pub(crate) fn admit(&self, conn: &Shared, absent: NfsStatus) -> Result<(), NfsStatus> {
         match self.verdict(conn.facts.peer.ip()) {
             HostVerdict::Admitted => {}
@@ -123,7 +123,7 @@ impl Export {
         Ok(())
     }
 
-    /// Whether clients at an address may reach it; never [`HostVerdict::Unanswered`].
+    /// Whether clients at an address may reach the share; never [`HostVerdict::Unanswered`].
     #[must_use]
     pub fn verdict(&self, peer: IpAddr) -> HostVerdict {
         match self.hosts.verdict(peer) {
@@ -133,15 +133,16 @@ impl Export {
         }
     }
 
-    /// The terms of clients at an address; none if it has none for them, or that is being found out.
+    /// Terms of clients at an address; None if it has no terms for them, or their lookup is in
+    /// flight.
     #[must_use]
     pub fn terms_of(&self, peer: IpAddr) -> Option<ExportTerms> {
         self.find_terms(peer).1
     }
 
-    /// Whether there are terms for clients at an address, and if so, which: those of the first entry
-    /// that is for them, or of none before it is known whether the entry is. An entry that stays
-    /// without an answer may be for them: no later entry gives more than it would.
+    /// Verdict and terms for an address: those of the first entry that admits it. Unknown while an
+    /// earlier entry's lookup is in flight. An entry without an answer might apply, so that a later
+    /// entry grants no more than it.
     fn find_terms(&self, peer: IpAddr) -> (HostVerdict, Option<ExportTerms>) {
         if self.clients.is_empty() {
             return (HostVerdict::Admitted, Some(self.terms));
@@ -162,14 +163,14 @@ impl Export {
         (HostVerdict::Refused, None)
     }
 
-    /// Whether clients at an address may change nothing.
+    /// Whether the share is read-only for clients at an address.
     #[must_use]
     pub fn is_read_only(&self, peer: IpAddr) -> bool {
         self.terms_of(peer).is_none_or(|terms| terms.read_only)
     }
 }
 
-/// Whether terms give nothing that `bound` does not. None give nothing.
+/// Whether terms grant no more than `bound`. None grants nothing.
 fn is_within(terms: Option<ExportTerms>, bound: Option<ExportTerms>) -> bool {
     let Some(terms) = terms else { return true };
     let power = |squash| match squash {
@@ -185,13 +186,13 @@ fn is_within(terms: Option<ExportTerms>, bound: Option<ExportTerms>) -> bool {
 }
 
 impl ExportTerms {
-    /// The superuser is nobody in particular, and all may change what permissions let them.
+    /// Root is mapped to the anonymous user; permissions decide all changes.
     #[must_use]
     pub fn usual(nobody: u32) -> Self {
         Self { read_only: false, squash: Squash::Root, anonymous: (nobody, nobody) }
     }
 
-    /// Whom a client's user is here.
+    /// Identity of a client's user on the share.
     #[must_use]
     pub fn squashed(&self, identity: Option<&Identity>) -> Identity {
         let (uid, gid) = self.anonymous;
@@ -211,7 +212,7 @@ impl ExportTerms {
                 groups: without(&identity.groups, [NO_ID, NO_ID]),
             },
             Squash::Root if identity.uid == 0 => anonymous(),
-            // The superuser's group is as good as the superuser for what belongs to it.
+            // For files of its group, root's group is as powerful as root.
             Squash::Root => Identity {
                 uid: identity.uid,
                 gid: if [0, NO_ID].contains(&identity.gid) { gid } else { identity.gid },
@@ -225,32 +226,33 @@ fn without(groups: &[u32], left_out: [u32; 2]) -> Vec<u32> {
     groups.iter().copied().filter(|group| !left_out.contains(group)).collect()
 }
 
-/// What the NFS layer is configured with.
+/// Configuration of the NFS layer.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// All shares.
     pub exports: Vec<Arc<Export>>,
-    /// Directories that lead to them by their paths, beside their names in the root.
+    /// Pseudo directories that lead to the shares by their server paths, beside their names in the
+    /// root.
     pub tree: PseudoTree,
-    /// How long a client that says nothing keeps what it has.
+    /// Lease time.
     pub lease: Duration,
-    /// The server's name for clients that reach it at several addresses: the same at
-    /// all of them, another one on every other server. RFC 8881 2.5.
+    /// Server owner for clients that use several addresses of this server: equal on all of them,
+    /// and unique to this server. RFC 8881 2.5.
     pub owner: Vec<u8>,
-    /// Connections may go on under TLS. RFC 9289.
+    /// The server offers TLS. RFC 9289.
     pub offers_tls: bool,
-    /// Opens, locks and delegations of all clients.
+    /// Most opens, locks and delegations of all clients.
     pub states_max: usize,
 }
 
 impl Config {
-    /// The share of this number.
+    /// The share with this id.
     #[must_use]
     pub fn export(&self, id: VolumeId) -> Option<&Arc<Export>> {
         self.exports.iter().find(|export| export.id == id)
     }
 
-    /// The share of this name.
+    /// The share with this name.
     #[must_use]
     pub fn export_named(&self, name: &[u8]) -> Option<&Arc<Export>> {
         self.exports.iter().find(|export| export.name == name)

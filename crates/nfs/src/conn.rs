@@ -1,8 +1,8 @@
-//! One connection, without its socket: records in, jobs out, records out. RFC 5531.
+//! One connection without its socket: records in, jobs out, records out. RFC 5531.
 //!
-//! Never waits, never sends. A [`Job`] answers one call; whoever drives the connection polls
-//! it once at once, and keeps it if it is not done. If the connection ends, jobs go on
-//! without it: their client will ask for the answers by another one.
+//! Never waits and never sends. A [`Job`] answers one call: the driver of the connection polls it
+//! at once, and stores it if it is pending. Jobs survive the end of the connection, because the
+//! client will ask for the replies on another one.
 
 use crate::calls::Calls;
 use crate::client::{Client, lock};
@@ -34,101 +34,101 @@ use wire::nfs::rpc::{
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 use wire::nfs::{Compound, Operation, SessionId};
 
-/// The work that answers one call. Poll it once at once; keep it if it is not ready.
+/// Future that answers one call. The driver polls it at once and stores it if it is pending.
 pub type Job = Pin<Box<dyn Future<Output = Finished> + Send>>;
 
-/// What a job leaves behind.
+/// Result of a job.
 #[derive(Debug)]
 pub struct Finished {
-    /// The record that answers; an empty one is not sent.
+    /// Record to send; an empty one is not sent.
     pub transmit: Transmit,
     pub(crate) after: After,
 }
 
-/// What may happen once an answer is queued: its client is asked for what it was given,
-/// or is told what the request has changed of that.
+/// Guards that the driver drops once the reply is queued: deferred breaks of what the reply
+/// granted, and notifications of what the request changed, may then go out.
 #[derive(Debug, Default)]
 pub(crate) struct After {
     pub _pending: Option<PendingAnswer>,
     pub _granting: Vec<CacheGrant>,
 }
 
-/// A record to send: what is in the buffer, mark and all, then the file's bytes if there are any.
+/// A record to send: the buffer with its record mark, then the bytes of the file, if any.
 #[derive(Debug, Default)]
 pub struct Transmit {
-    /// The record, or its beginning.
+    /// The record, or its head.
     pub buffer: Vec<u8>,
-    /// Bytes to send from a file behind it; counted in the mark.
+    /// Data to send from a file behind the buffer; the record mark counts it.
     pub file: Option<ResidentRange>,
-    /// What it answers, to be counted once it has left.
+    /// Replies in the record, which the meter counts once they are sent.
     pub sent: SentList,
 }
 
 impl Transmit {
-    /// Bytes that it has on the wire.
+    /// Length on the wire in bytes.
     #[must_use]
     pub fn length_bytes(&self) -> usize {
         self.buffer.len() + self.file.as_ref().map_or(0, |file| file.length_bytes)
     }
 }
 
-/// Why a connection must be closed without a reply.
+/// Reason to close a connection without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close(pub &'static str);
 
-/// Where a connection comes from.
+/// Addresses of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnFacts {
     /// Number of the connection, unique in this process.
     pub id: u64,
-    /// Client's address.
+    /// Address of the client.
     pub peer: SocketAddr,
-    /// Our address.
+    /// Address of the server.
     pub local: SocketAddr,
 }
 
 impl ConnFacts {
-    /// Whether it comes from a port that only the system and root of the client's machine can have.
+    /// Whether the source port is reserved, so that only root of the client's machine can have
+    /// bound it.
     #[must_use]
     pub fn has_reserved_port(&self) -> bool {
         self.peer.port() < RESERVED_PORTS_END
     }
 }
 
-/// What jobs of one connection share with it.
+/// Connection state that its jobs share.
 #[derive(Debug)]
 pub struct Shared {
-    /// Where the connection comes from.
+    /// Addresses of the connection.
     pub facts: ConnFacts,
     /// Calls to the client.
     pub calls: Calls,
-    /// Whom its users are.
+    /// Recent callers on the connection.
     pub callers: Callers,
-    /// A client has shown who it is on it.
+    /// A request has named a valid client or session on it.
     is_known: AtomicBool,
-    /// Its records come and go under TLS.
+    /// The connection is under TLS.
     is_under_tls: AtomicBool,
-    /// It was said that something here needs TLS.
+    /// The log has a warning that a share here needs TLS.
     is_warned: AtomicBool,
-    /// It was said that something here needs a reserved source port.
+    /// The log has a warning that a share here needs a reserved source port.
     is_warned_of_port: AtomicBool,
-    /// Sessions that it is bound to, that of its latest request first: almost always that
-    /// of the next one.
+    /// Bound sessions, the one of the latest request first.
     sessions: Mutex<Vec<Arc<Session>>>,
 }
 
 impl Shared {
-    /// A client has shown who it is.
+    /// Notes that a request has named a valid client or session.
     pub fn set_known(&self) {
         self.is_known.store(true, Ordering::Release);
     }
 
-    /// Whether its records come and go under TLS.
+    /// Whether the connection is under TLS.
     pub fn is_under_tls(&self) -> bool {
         self.is_under_tls.load(Ordering::Acquire)
     }
 
-    /// Says once what a client without TLS has to do to reach a share.
+    /// Logs once how a client without TLS can reach a share.
     pub fn warn_of_missing_tls(&self, share: &[u8]) {
         if !self.is_warned.swap(true, Ordering::Relaxed) {
             let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Says once what a client from an unreserved port has to do to reach a share.
+    /// Logs once how a client from an unreserved port can reach a share.
     pub fn warn_of_unreserved_port(&self, share: &[u8]) {
         if !self.is_warned_of_port.swap(true, Ordering::Relaxed) {
             let (peer, share) = (self.facts.peer, String::from_utf8_lossy(share));
@@ -144,18 +144,18 @@ impl Shared {
         }
     }
 
-    /// The session of this name, if the connection is bound to it.
+    /// The bound session with this id.
     pub fn session(&self, id: SessionId) -> Option<Arc<Session>> {
         lock(&self.sessions).iter().find(|session| session.id == id).cloned()
     }
 
-    /// Whether it is, or was, bound to a session of the client.
+    /// Whether the connection is bound to a session of the client.
     pub fn is_of(&self, client: &Arc<Client>) -> bool {
         lock(&self.sessions).iter().any(|session| Arc::ptr_eq(&session.client, client))
     }
 
-    /// The connection is bound to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of
-    /// the session does that.
+    /// Binds the connection to a session. RFC 8881 2.10.3.1: with SP4_NONE any request of the
+    /// session binds.
     pub fn bind(self: &Arc<Self>, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
         if sessions.first().is_some_and(|first| Arc::ptr_eq(first, session)) {
@@ -183,17 +183,17 @@ pub struct Conn {
     outbox: VecDeque<Transmit>,
     outbox_bytes: usize,
     spare: Vec<Vec<u8>>,
-    /// A COMPOUND was called.
+    /// A COMPOUND has arrived.
     has_worked: bool,
-    /// What was said last is that TLS begins.
+    /// The latest reply was STARTTLS.
     starts_tls: bool,
-    /// When and how the next record came, if that was said.
+    /// Arrival of the next record, if the driver has noted it.
     arrival: Option<Arrival>,
-    /// Its place among all that have come.
+    /// Its position in the order of arrival.
     order: Option<ArrivalOrder>,
 }
 
-/// A job that was not taken yet.
+/// A job that the driver has not taken, with the bytes of its reply.
 struct JobSlot(Job, usize);
 
 impl std::fmt::Debug for JobSlot {
@@ -203,7 +203,7 @@ impl std::fmt::Debug for JobSlot {
 }
 
 impl Conn {
-    /// A connection that has just been accepted.
+    /// A newly accepted connection.
     #[must_use]
     pub fn new(server: Arc<Server>, facts: ConnFacts) -> Self {
         let shared = Shared {
@@ -230,28 +230,27 @@ impl Conn {
         }
     }
 
-    /// What tells when [`Conn::poll_transmit`] has a call to the client.
+    /// Shared state, which also signals when [`Conn::poll_transmit`] has a call to the client.
     #[must_use]
     pub fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
-    /// Whether a client has shown who it is.
+    /// Whether a request has named a valid client or session.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.shared.is_known.load(Ordering::Acquire)
     }
 
-    /// Bytes that a record may have of which `arrived` is there, without its mark.
+    /// Longest record in bytes, without its mark, by the bytes that have `arrived`.
     ///
-    /// A connection that has no session may begin with a large WRITE, if that names one:
-    /// so do clients that have several connections, and those that lost one. It need not be one
-    /// of ours: after a restart, or when its lease is over, a client learns by the answer alone
-    /// that its session is gone. It sends what it has first, WRITEs, again and again on every
-    /// connection, and what would tell it by a small request waits behind them.
+    /// A new connection may begin with a large WRITE if that has a SEQUENCE. Clients with several
+    /// connections do so, and those that reconnect. The session may be unknown: after a restart or
+    /// an expired lease only the reply tells the client. It retransmits its WRITEs on every
+    /// connection first, and small requests wait behind them.
     #[must_use]
     pub fn record_bytes_max(&self, arrived: &[u8]) -> usize {
-        // What is somewhat too large is told so; what is far too large is not read.
+        // A somewhat longer record gets an error reply; a far longer one is not read.
         let max = if self.is_known() || arrived.len() < SESSION_PROOF_BYTES {
             2 * MESSAGE_BYTES_MAX
         } else if names_session(&arrived[..SESSION_PROOF_BYTES]) {
@@ -262,16 +261,15 @@ impl Conn {
         max as usize
     }
 
-    /// Says when and how the record came that is handed over next, and its place among all that
-    /// have come.
+    /// Notes arrival and order of the record that the driver hands over next.
     pub fn note_arrival(&mut self, arrival: Arrival, order: ArrivalOrder) {
         (self.arrival, self.order) = (Some(arrival), Some(order));
     }
 
-    /// Takes one record, without its marks.
+    /// Handles one record, without its marks.
     ///
     /// # Errors
-    /// [`Close`]: nobody can be answered.
+    /// [`Close`] if no reply is possible.
     pub fn handle_record(&mut self, record: Bytes) -> Result<(), Close> {
         let at_once = || {
             let wire_bytes = (MARK_BYTES + record.len()) as u64;
@@ -357,8 +355,8 @@ impl Conn {
         }
     }
 
-    /// Whether TLS may begin. RFC 9289 4.1. It begins once and before anything else: an answer
-    /// under way would come in the middle of the handshake.
+    /// Starts TLS if the connection may. RFC 9289 4.1. It must be the first request, because a
+    /// reply in flight would break the handshake.
     fn handle_probe(&mut self, call: &Call<'_>, arrival: &Arrival) {
         let is_probe =
             call.procedure == PROCEDURE_NULL && call.credentials == OpaqueAuth::TLS_PROBE;
@@ -375,14 +373,14 @@ impl Conn {
         self.shared.is_under_tls.store(true, Ordering::Release);
     }
 
-    /// Whether, from now on, records come and go under TLS: what [`Conn::poll_transmit`] has is
-    /// the last that leaves without. Says so once.
+    /// Whether TLS starts now: the records in [`Conn::poll_transmit`] are the last in clear text.
+    /// Reports it once.
     #[must_use]
     pub fn starts_tls(&mut self) -> bool {
         std::mem::take(&mut self.starts_tls)
     }
 
-    /// Answers by a header alone.
+    /// Replies with an RPC header alone.
     fn refuse(
         &mut self,
         xid: u32,
@@ -405,18 +403,18 @@ impl Conn {
         self.outbox.push_back(transmit);
     }
 
-    /// The next job to poll.
+    /// Takes the next job to poll.
     pub fn poll_job(&mut self) -> Option<Job> {
         self.jobs.pop_front().map(|slot| slot.0)
     }
 
-    /// Bytes that the answer of the next job may have.
+    /// Upper bound of the next job's reply in bytes.
     #[must_use]
     pub fn next_answer_bytes(&self) -> usize {
         self.jobs.front().map_or(0, |slot| slot.1)
     }
 
-    /// Takes a job's result.
+    /// Takes the result of a job.
     pub fn handle_finished(&mut self, finished: Finished) {
         let Finished { transmit, after } = finished;
         if !transmit.buffer.is_empty() {
@@ -425,7 +423,7 @@ impl Conn {
         drop(after);
     }
 
-    /// The next record to send, in order.
+    /// Takes the next record to send, in order.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         let Some(transmit) = self.outbox.pop_front() else {
             let buffer = self.shared.calls.poll_outgoing()?;
@@ -436,27 +434,27 @@ impl Conn {
         Some(transmit)
     }
 
-    /// Bytes that [`Conn::poll_transmit`] has.
+    /// Bytes queued for [`Conn::poll_transmit`].
     #[must_use]
     pub fn transmit_bytes(&self) -> usize {
         self.outbox_bytes
     }
 
-    /// Whether they had better leave before more is asked for: the client has something to do
-    /// meanwhile, and buffers are used again while the processor's cache still has them.
+    /// Whether the queue should be sent before further requests are read: the client can work
+    /// meanwhile, and buffers stay in the CPU's cache.
     #[must_use]
     pub fn is_worth_sending(&self) -> bool {
         self.outbox_bytes >= TRANSMIT_EARLY_BYTES
     }
 
-    /// Gives a sent buffer back for reuse.
+    /// Recycles a sent buffer.
     pub fn recycle(&mut self, buffer: Vec<u8>) {
         if self.spare.len() < SPARE_BUFFERS_MAX && buffer.capacity() <= SPARE_BUFFER_BYTES_MAX {
             self.spare.push(buffer);
         }
     }
 
-    /// Lets go of buffers kept for reuse beyond `bytes_max`: nothing is under way.
+    /// Frees recycled buffers beyond `bytes_max`: no request is in flight.
     pub fn trim_buffers(&mut self, bytes_max: usize) {
         let mut kept = 0;
         self.spare.retain(|buffer| {
@@ -465,7 +463,7 @@ impl Conn {
         });
     }
 
-    /// Lets go of buffers kept for reuse: the connection is idle.
+    /// Frees all recycled buffers: the connection is idle.
     pub fn release_buffers(&mut self) {
         self.spare = Vec::new();
         if self.jobs.is_empty() {
@@ -477,7 +475,7 @@ impl Conn {
     }
 }
 
-/// Whether a call begins so that has a SEQUENCE, of whatever session.
+/// Whether a call begins with SEQUENCE, of any session.
 fn names_session(start: &[u8]) -> bool {
     let mut r = XdrReader::new(start);
     let Ok(Message::Call(_)) = Message::decode(&mut r) else { return false };
@@ -485,14 +483,14 @@ fn names_session(start: &[u8]) -> bool {
     matches!(compound.next_operation(), Some(Ok(Operation::Sequence(_))))
 }
 
-/// Bytes of data that the results of a COMPOUND may bring, known before anything is done for it.
+/// Upper bound of result data of a COMPOUND in bytes, before it runs.
 fn answer_room(arguments: &[u8]) -> usize {
     let Ok(operations) = Compound::decode(&mut XdrReader::new(arguments)) else { return 0 };
     let room = |operation| match operation {
         Ok(Operation::Read(args)) => args.count as usize,
         Ok(Operation::ReadPlus(args)) => args.count as usize,
         Ok(Operation::ReadDir(args)) => args.bytes_max as usize,
-        // What Linux lets one have (xattr(7)).
+        // Longest extended attribute on Linux (xattr(7)).
         Ok(Operation::GetXattr(_)) => 64 * 1024,
         _ => 0,
     };
@@ -500,8 +498,7 @@ fn answer_room(arguments: &[u8]) -> usize {
     operations.map(room).fold(0, |sum: usize, bytes| sum.saturating_add(bytes).min(most))
 }
 
-/// Where the data of the first WRITE begins in a call, if it has one: whoever receives the
-/// next one like it can place it well.
+/// Offset of the data of the first WRITE in a call. The receiver uses it to align the next one.
 #[must_use]
 pub fn write_data_at(record: &[u8]) -> Option<usize> {
     let mut r = XdrReader::new(record);

@@ -1,8 +1,7 @@
-//! Copies that go on after they were answered: their state ids, how far they are, and what
-//! their client is told in the end. RFC 7862 4.2, 4.8, 16.1.
+//! Asynchronous copies: state ids, progress, and CB_OFFLOAD. RFC 7862 4.2, 4.8, 16.1.
 //!
-//! A copy is made piece by piece by workers, so that it can be cancelled and its progress
-//! shown. What became of it is kept until the client has heard of it or has asked.
+//! Workers copy piece by piece, so that a copy can be cancelled and shares its limits. The outcome
+//! stays until the client has received or queried it.
 
 use crate::client::{Client, lock};
 use crate::limits::{COPIES_PER_CLIENT_MAX, COPY_PIECE_BYTES};
@@ -19,13 +18,13 @@ use wire::nfs::callback::{Callback, CbOffloadArgs, OffloadOutcome, ReferringCall
 use wire::nfs::ops::{OffloadStatusResult, WriteResponse};
 use wire::nfs::{FileHandle, NfsStatus, StableHow, StateId, Verifier};
 
-/// In the numbers of copies, which opens and locks never reach.
+/// Marks the numbers of copies, which those of opens and locks never reach.
 const IS_COPY: u64 = 1 << 63;
 
-/// The copies of one client.
+/// Asynchronous copies of one client.
 #[derive(Debug)]
 pub struct Copies {
-    /// In every state id of the client.
+    /// Tag in all state ids of the client.
     tag: u32,
     state: Mutex<State>,
 }
@@ -36,7 +35,7 @@ struct State {
     copies: BTreeMap<u64, Arc<Progress>>,
 }
 
-/// How far a copy is.
+/// Progress of a copy.
 #[derive(Debug, Default)]
 pub struct Progress {
     copied_bytes: AtomicU64,
@@ -51,14 +50,14 @@ impl Progress {
 }
 
 impl Copies {
-    /// No copies. `tag` tells state ids of this client from those of others.
+    /// No copies. `tag` distinguishes the state ids of this client.
     #[must_use]
     pub fn new(tag: u32) -> Self {
         Self { tag, state: Mutex::default() }
     }
 
-    /// A copy begins. None if too many are under way; of those that have ended and of which
-    /// nobody has asked, the oldest makes room.
+    /// Registers a new copy. The oldest ended copy whose outcome was never queried makes room. None
+    /// if all are in flight.
     #[must_use]
     pub fn begin(&self) -> Option<(StateId, Arc<Progress>)> {
         let mut state = lock(&self.state);
@@ -83,10 +82,10 @@ impl Copies {
         (u32::from_be_bytes(*tag) == self.tag && id.seqid <= 1).then_some(number)
     }
 
-    /// How far a copy is, and how it ended.
+    /// Progress and outcome of a copy.
     ///
     /// # Errors
-    /// BAD_STATEID if there is no such copy, or its end has been told.
+    /// BAD_STATEID if there is no such copy, or its outcome has been delivered.
     pub fn status(&self, id: &StateId) -> Result<OffloadStatusResult, NfsStatus> {
         let state = lock(&self.state);
         let copy = self.number(id).and_then(|number| state.copies.get(&number));
@@ -96,7 +95,7 @@ impl Copies {
         Ok(OffloadStatusResult { count, complete: complete.into() })
     }
 
-    /// A copy is to end, and nobody will be told of it.
+    /// Cancels a copy, without CB_OFFLOAD.
     ///
     /// # Errors
     /// As [`Copies::status`]; COMPLETE_ALREADY if it has ended.
@@ -110,46 +109,46 @@ impl Copies {
         lock(&self.state).copies.remove(&self.number(id)?)
     }
 
-    /// The client is gone.
+    /// Cancels all copies of a client that is gone.
     pub fn cancel_all(&self) {
         let copies = std::mem::take(&mut lock(&self.state).copies);
         copies.values().for_each(|copy| copy.is_cancelled.store(true, Ordering::Release));
     }
 
-    /// Whether one is under way.
+    /// Whether a copy is in flight.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         lock(&self.state).copies.values().any(|copy| copy.outcome().is_none())
     }
 }
 
-/// A copy that is to be made.
+/// An asynchronous copy to run.
 #[derive(Debug)]
 pub struct Copying {
-    /// What it is called.
+    /// State id of the copy.
     pub id: StateId,
-    /// Where its progress is shown.
+    /// Its progress.
     pub progress: Arc<Progress>,
-    /// Its place among those of the client's address.
+    /// Charge to the client's address.
     pub _share: Share,
-    /// From which open, at which byte.
+    /// Source open and offset in bytes.
     pub source: (Arc<OpenFile>, u64),
-    /// To which open, at which byte.
+    /// Target open and offset in bytes.
     pub target: (Arc<OpenFile>, u64),
-    /// The caller of the request, as whom the target is written.
+    /// Caller of the request, as whom the target is written.
     pub caller: Arc<Caller>,
-    /// How much.
+    /// Length in bytes.
     pub length_bytes: u64,
-    /// The file that is copied to.
+    /// Handle of the target file.
     pub handle: FileHandle,
-    /// The request that asked for it: its answer may come after the end is told.
+    /// The COPY request, whose reply CB_OFFLOAD may overtake.
     pub referring: Option<ReferringCalls>,
-    /// Where the shares of source and target have it wait, if they have limits.
+    /// Queues at the limits of the source's and the target's share, if they have limits.
     pub queues: [Option<Arc<ShareQueue>>; 2],
 }
 
 impl Copying {
-    /// Copies, and tells the client, unless it has cancelled.
+    /// Copies, then sends CB_OFFLOAD unless the client has cancelled.
     pub async fn carry_out(self, server: Arc<Server>, client: Arc<Client>) {
         let context =
             RequestContext::new(Protocol::Nfs, client.tag(), None, vfs::ArrivalOrder::next());

@@ -1,5 +1,5 @@
-//! The one slot that a client's CREATE_SESSIONs have, and what a session's channels are
-//! agreed to be. RFC 8881 18.36.
+//! Slot of a client's CREATE_SESSION requests, and negotiation of channel attributes.
+//! RFC 8881 18.36.
 
 use crate::limits::{
     KEPT_REPLY_BYTES_MAX, MESSAGE_BYTES_MAX, OPERATIONS_MAX, REQUEST_BYTES_MIN, RESPONSE_BYTES_MIN,
@@ -9,39 +9,39 @@ use wire::nfs::NfsStatus;
 use wire::nfs::ops::{ChannelAttributes, CreateSessionResult};
 use wire::nfs::xdr::List;
 
-/// What the slot says to a CREATE_SESSION.
+/// Decision of the slot on a CREATE_SESSION.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CreateBegun {
-    /// It is new.
+    /// A new request to execute.
     Execute,
-    /// It was answered before, by this result.
+    /// A retransmission, with the cached result.
     Replay(Box<CreateSessionResult>),
 }
 
-/// A client's CREATE_SESSIONs: in order, each executed once. Before the first, the reply
-/// to the number before it is made up, and says that it is out of order.
+/// Slot of CREATE_SESSION: in order, each executed once. Before the first request a retransmission
+/// is misordered.
 #[derive(Debug, Default)]
 pub struct CreateSessionSlot {
-    /// Of the latest one that was executed.
+    /// Sequence id of the latest executed request.
     sequence: u32,
     result: Option<Box<CreateSessionResult>>,
-    /// The next one has come, and was refused: its client may count it, or not.
+    /// The next request was refused; its client may or may not count it.
     has_refused: bool,
 }
 
 impl CreateSessionSlot {
-    /// The number that the next one must have: EXCHANGE_ID tells it.
+    /// The sequence id of the next request, as EXCHANGE_ID reports it.
     #[must_use]
     pub fn next(&self) -> u32 {
         self.sequence.wrapping_add(1)
     }
 
-    /// One has come.
+    /// Decides on a request.
     ///
     /// # Errors
-    /// SEQ_MISORDERED if it is neither the next nor the latest. Of one that was refused the number
-    /// is used up by RFC 8881 18.36.4, and Linux goes on with the one after it; other clients ask
-    /// again under the same.
+    /// SEQ_MISORDERED if it is neither the next nor the latest. By RFC 8881 18.36.4 a refused
+    /// request uses up its sequence id, and Linux goes on with the next. Other clients retry with
+    /// the same one.
     pub fn begin(&self, sequence: u32) -> Result<CreateBegun, NfsStatus> {
         let next = self.next();
         if sequence == next || (self.has_refused && sequence == next.wrapping_add(1)) {
@@ -51,26 +51,26 @@ impl CreateSessionSlot {
         latest.map(CreateBegun::Replay).ok_or(NfsStatus::SEQ_MISORDERED)
     }
 
-    /// The one of this number, which was to be executed, has made a session.
+    /// Records that the request has created a session.
     pub fn finish(&mut self, sequence: u32, result: CreateSessionResult) {
         (self.sequence, self.has_refused) = (sequence, false);
         self.result = Some(Box::new(result));
     }
 
-    /// The one of this number, which was to be executed, is refused for good.
+    /// Records that the request is refused for good.
     pub fn refuse(&mut self, sequence: u32) {
         if sequence != self.next() {
-            // Its client has counted the refusal before.
+            // The client has counted the earlier refusal.
             (self.sequence, self.result) = (self.next(), None);
         }
         self.has_refused = true;
     }
 }
 
-/// What the fore channel will be, of what the client wishes. RFC 8881 18.36.3.
+/// Negotiates the fore channel. RFC 8881 18.36.3.
 ///
 /// # Errors
-/// TOOSMALL if no request, or no answer, would fit.
+/// TOOSMALL if no request or no reply would fit.
 pub fn agree_fore(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStatus> {
     if wish.request_bytes_max < REQUEST_BYTES_MIN
         || wish.response_bytes_max < RESPONSE_BYTES_MIN
@@ -94,10 +94,10 @@ pub fn agree_fore(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStat
     })
 }
 
-/// What the backchannel will be: as the client wishes, if callbacks fit.
+/// Negotiates the backchannel: the client's wish, if callbacks fit.
 ///
 /// # Errors
-/// TOOSMALL if CB_SEQUENCE and one more operation would not fit.
+/// TOOSMALL if CB_SEQUENCE and one more operation do not fit.
 pub fn agree_back(wish: &ChannelAttributes) -> Result<ChannelAttributes, NfsStatus> {
     if wish.request_bytes_max < REQUEST_BYTES_MIN
         || wish.response_bytes_max < RESPONSE_BYTES_MIN

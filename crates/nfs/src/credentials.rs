@@ -1,5 +1,4 @@
-//! Who calls: what AUTH_SYS says, and whom that makes the caller on a share.
-//! RFC 5531 8.2, appendix A.
+//! RPC credentials, and the caller on a share that results. RFC 5531 8.2, appendix A.
 
 use crate::client::{Principal, lock};
 use crate::config::{ExportTerms, NO_ID};
@@ -10,17 +9,17 @@ use std::sync::{Arc, Mutex};
 use vfs::Identity;
 use wire::nfs::rpc::{AuthFlavor, Credential, OpaqueAuth};
 
-/// Who calls, by their own word.
+/// Credentials of a call, by the client's own claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// How they say it.
+    /// Authentication flavor.
     pub flavor: AuthFlavor,
-    /// Who they are; none if they do not say.
+    /// Claimed identity; none with AUTH_NONE.
     pub identity: Option<Identity>,
 }
 
 impl Credentials {
-    /// Takes AUTH_SYS and AUTH_NONE; none of what cannot be taken.
+    /// Decodes AUTH_SYS and AUTH_NONE. None for other or malformed credentials.
     #[must_use]
     pub fn of(auth: &OpaqueAuth<'_>) -> Option<Self> {
         let identity = match auth.credential().ok()? {
@@ -37,7 +36,7 @@ impl Credentials {
         Some(Self { flavor: auth.flavor, identity })
     }
 
-    /// Who makes and ends clients and sessions by a connection.
+    /// Principal of the call, for clients and sessions.
     #[must_use]
     pub fn principal(&self, by: &ConnFacts) -> Principal {
         let (uid, gid) = self.identity.as_ref().map_or((NO_ID, NO_ID), |i| (i.uid, i.gid));
@@ -46,17 +45,17 @@ impl Credentials {
     }
 }
 
-/// The latest callers of a connection: making one costs a list of names.
+/// Recent callers of a connection: creating one costs a name lookup.
 #[derive(Debug, Default)]
 pub struct Callers {
     latest: Mutex<Vec<(Identity, Arc<Caller>)>>,
 }
 
-/// Callers that a connection remembers.
+/// Callers that a connection caches.
 const CALLERS_MAX: usize = 16;
 
 impl Callers {
-    /// Whom these credentials make under these terms.
+    /// The caller that the terms map these credentials to.
     pub fn get(
         &self,
         host: &dyn Host,

@@ -1,8 +1,7 @@
-//! Delegations of all clients: how many there are, who has which file to write, what was
-//! asked back and until when, and which files are better not delegated for a while.
-//! RFC 8881 10.4.
+//! Delegations of all clients: counts, holders of write delegations, recall deadlines, and files in
+//! a cooling period. RFC 8881 10.4.
 //!
-//! Pure: no messages, no files; time is handed in.
+//! Pure: no messages, no files, no clock.
 
 use crate::client::{Client, lock};
 use crate::limits::{COOLING, COOLING_FILES_MAX};
@@ -13,10 +12,10 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use vfs::{FileKey, KeyedBuildHasher};
 
-/// See the module.
+/// Delegations of all clients: see the module.
 #[derive(Debug, Default)]
 pub struct Delegations {
-    /// Those to write: almost always none, which is seen without a lock.
+    /// Number of write delegations. It is almost always zero, which needs no lock.
     write_count: AtomicUsize,
     state: Mutex<State>,
 }
@@ -25,42 +24,42 @@ pub struct Delegations {
 struct State {
     writers: HashMap<FileKey, Writer, KeyedBuildHasher>,
     due: Vec<Due>,
-    /// Files of which a delegation was in somebody's way, and until when that counts.
+    /// Files whose delegation conflicted, with the end of their cooling period.
     cooling: HashMap<FileKey, Instant, KeyedBuildHasher>,
 }
 
-/// Who has a file to write.
+/// Holder of a write delegation.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    /// Whose delegation it is.
+    /// Client with the delegation.
     pub client: Weak<Client>,
-    /// The file's change attribute when it was granted.
+    /// Change attribute of the file at the grant.
     pub change: u64,
 }
 
-/// A delegation that was asked back.
+/// A recalled delegation.
 #[derive(Clone, Debug)]
 pub struct Due {
-    /// When it is taken away.
+    /// Time of its revocation.
     pub at: Instant,
-    /// Whose it is.
+    /// Client with the delegation.
     pub client: Weak<Client>,
     /// Its number among the client's states.
     pub number: u64,
 }
 
-/// A place among all delegations, given up when it is dropped.
+/// Registration of a delegation; dropping it removes it.
 #[derive(Debug)]
 pub struct Entry {
     all: Arc<Delegations>,
-    /// Among those of its client's address.
+    /// Charge to its client's address.
     _share: Share,
     writes: Option<FileKey>,
 }
 
 impl Delegations {
-    /// A place for one more; none if the address has too many, or if the file is better not
-    /// delegated now.
+    /// Registers a delegation. None if the address has too many, or the file is in its cooling
+    /// period.
     pub fn enter(
         self: &Arc<Self>,
         file: FileKey,
@@ -78,7 +77,8 @@ impl Delegations {
         Some(Entry { all: self.clone(), _share: share, writes: None })
     }
 
-    /// Who other than `client` has the file to write.
+    /// The holder of a write delegation other than `client`, with the change attribute at the
+    /// grant.
     #[must_use]
     pub fn writer(&self, file: FileKey, client: &Client) -> Option<(Arc<Client>, u64)> {
         if self.write_count.load(Ordering::Acquire) == 0 {
@@ -89,8 +89,7 @@ impl Delegations {
         Some((holder, writer.change))
     }
 
-    /// A delegation is asked back, and is to be taken away at the time given. The file is
-    /// not delegated for a while.
+    /// Notes a recall with its deadline, and starts the cooling period of the file.
     pub fn recall(&self, file: FileKey, due: Due, now: Instant) {
         let mut state = lock(&self.state);
         state.due.push(due);
@@ -102,15 +101,15 @@ impl Delegations {
         }
     }
 
-    /// The file is new: what is remembered is of another that had its number.
+    /// Ends the cooling period of a new file, whose number another file had before.
     pub fn forget(&self, file: FileKey) {
         lock(&self.state).cooling.remove(&file);
     }
 
-    /// Those whose time is up.
+    /// Takes the recalls whose deadline has passed.
     pub fn take_due(&self, now: Instant) -> Vec<Due> {
         let mut state = lock(&self.state);
-        // Nearly in the order of their times: of those in grace the time begins with its end.
+        // Deadlines are nearly in order: during grace they count from its end.
         let (due, later) = state.due.drain(..).partition(|due| due.at <= now);
         state.due = later;
         due
@@ -118,7 +117,7 @@ impl Delegations {
 }
 
 impl Entry {
-    /// It is one to write.
+    /// Marks it as a write delegation.
     pub fn writes(&mut self, file: FileKey, client: &Arc<Client>, change: u64) {
         let writer = Writer { client: Arc::downgrade(client), change };
         lock(&self.all.state).writers.insert(file, writer);
@@ -136,8 +135,7 @@ impl Drop for Entry {
     }
 }
 
-/// When a delegation that is asked back now is taken away: a client that lives shows it
-/// within its lease. RFC 8881 10.2.1.
+/// Deadline of a recall that starts now: a live client reacts within its lease. RFC 8881 10.2.1.
 #[must_use]
 pub fn due_at(now: Instant, lease: Duration) -> Instant {
     now + lease

@@ -1,7 +1,7 @@
-//! Which operation is done by which function: one line each.
+//! Dispatch of operations to their functions, one line each.
 //!
-//! A request's future has room for the largest operation and is moved when it begins. So all but the
-//! most frequent operations, which are small, have futures of their own.
+//! The future of a request has room for its largest operation and is moved when it starts. So all
+//! operations except the most frequent, small ones are boxed.
 
 use crate::compound::{Answer, Results, Run};
 use crate::operations::{
@@ -15,7 +15,7 @@ use wire::nfs::ops::{ListXattrsResult, Operation};
 use wire::nfs::{NfsStatus, OperationNumber};
 
 impl Run<'_> {
-    /// One operation of a session.
+    /// Executes one operation of a session.
     pub async fn operate(
         &mut self,
         operation: &Operation<'_>,
@@ -24,7 +24,7 @@ impl Run<'_> {
         results: &mut Results,
     ) {
         let number = operation.number();
-        // What was seen before any operation that may change it may not be so after it.
+        // An operation that may change the object voids its attributes.
         let changes_nothing = matches!(
             operation,
             Operation::Access(_) | Operation::GetAttr(_) | Operation::GetFh | Operation::SaveFh
@@ -44,7 +44,7 @@ impl Run<'_> {
         }
     }
 
-    /// Those about file handles, data and attributes.
+    /// Operations on file handles, data and attributes.
     async fn operate_files(
         &mut self,
         number: OperationNumber,
@@ -95,14 +95,14 @@ impl Run<'_> {
                     &Box::pin(attributes::verify(self, args, false)).await,
                 );
             }
-            // Of other groups: `operate` has none of them carried out here.
+            // Other groups: `operate` does not pass them here.
             names_group!() | state_group!() | extensions_group!() | unsupported!() => {
                 results.fail(answer, number, NfsStatus::SERVERFAULT);
             }
         }
     }
 
-    /// Those about names in directories.
+    /// Operations on names.
     async fn operate_names(
         &mut self,
         number: OperationNumber,
@@ -144,14 +144,14 @@ impl Run<'_> {
             Operation::SecInfoNoName(args) => {
                 results.push(answer, number, &Box::pin(security::of_handle(self, args)).await);
             }
-            // Of other groups: `operate` has none of them carried out here.
+            // Other groups: `operate` does not pass them here.
             files_group!() | state_group!() | extensions_group!() | unsupported!() => {
                 results.fail(answer, number, NfsStatus::SERVERFAULT);
             }
         }
     }
 
-    /// Those about opens, locks, sessions and clients.
+    /// Operations on opens, locks, sessions and clients.
     async fn operate_state(
         &mut self,
         number: OperationNumber,
@@ -206,14 +206,14 @@ impl Run<'_> {
             Operation::ReclaimComplete(args) => {
                 results.push(answer, number, &session::reclaim_complete(self, args));
             }
-            // Of other groups: `operate` has none of them carried out here.
+            // Other groups: `operate` does not pass them here.
             files_group!() | names_group!() | extensions_group!() | unsupported!() => {
                 results.fail(answer, number, NfsStatus::SERVERFAULT);
             }
         }
     }
 
-    /// Those of version 4.2, and extended attributes.
+    /// NFSv4.2 operations and extended attributes.
     async fn operate_extension(
         &mut self,
         number: OperationNumber,
@@ -270,7 +270,7 @@ impl Run<'_> {
             Operation::RemoveXattr(args) => {
                 results.push(answer, number, &Box::pin(xattr::remove(self, args)).await);
             }
-            // Of other groups: `operate` has none of them carried out here.
+            // Other groups: `operate` does not pass them here.
             files_group!() | names_group!() | state_group!() | unsupported!() => {
                 results.fail(answer, number, NfsStatus::SERVERFAULT);
             }

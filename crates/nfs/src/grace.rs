@@ -1,7 +1,7 @@
-//! The time after a restart in which clients of before take back what they had, and
-//! nobody else takes anything. RFC 8881 8.4.2.
+//! Grace period after a restart: earlier clients reclaim their state, and no client gets new state.
+//! RFC 8881 8.4.2.
 //!
-//! Pure: which clients there were is handed in, and time is.
+//! Pure: the caller provides the client records and the time.
 
 use crate::client::Principal;
 use crate::client_record::ClientRecord;
@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::Instant;
 use wire::nfs::NfsStatus;
 
-/// Clients from before the restart that have not said yet that they have everything back.
+/// Clients from before the restart without RECLAIM_COMPLETE so far.
 #[derive(Debug)]
 pub struct Grace {
     awaited: HashSet<ClientRecord>,
@@ -17,35 +17,35 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Until `until`, for these.
+    /// A grace period until `until`, for these clients.
     #[must_use]
     pub fn new(awaited: HashSet<ClientRecord>, until: Instant) -> Self {
         Self { awaited, until }
     }
 
-    /// Whether somebody is still waited for.
+    /// Whether the grace period is active: it ends early when no client is awaited.
     #[must_use]
     pub fn is_on(&self, now: Instant) -> bool {
         !self.awaited.is_empty() && now < self.until
     }
 
-    /// When it is over at the latest: now, if it is.
+    /// End of the grace period at the latest; `now` if it is over.
     #[must_use]
     pub fn end(&self, now: Instant) -> Instant {
         if self.is_on(now) { self.until } else { now }
     }
 
-    /// The record of a client, if it has not said yet that it has everything back.
+    /// The record of a client that is still awaited.
     fn record(&self, owner: &[u8], principal: Principal) -> Option<ClientRecord> {
         let owner = owner.to_vec();
         let own = ClientRecord { owner: owner.clone(), principal: Some(principal) };
-        // Of versions that did not write down who it was.
+        // Records of older versions have no principal.
         let former = ClientRecord { owner, principal: None };
         [own, former].into_iter().find(|record| self.awaited.contains(record))
     }
 
-    /// Whether only another principal is waited for under this name: it is not to be taken from it.
-    /// RFC 8881 18.35.4.
+    /// Whether the owner string belongs to an awaited client of another principal, which must not
+    /// lose it. RFC 8881 18.35.4.
     #[must_use]
     pub fn is_for_another(&self, owner: &[u8], principal: Principal, now: Instant) -> bool {
         self.is_on(now)
@@ -53,11 +53,11 @@ impl Grace {
             && self.awaited.iter().any(|record| record.owner == owner)
     }
 
-    /// Whether a client may take something, back or for the first time.
+    /// Whether a client may get state, by reclaim or anew.
     ///
     /// # Errors
-    /// GRACE for what is new while others may come back; NO_GRACE for what cannot be
-    /// taken back, or no longer.
+    /// GRACE for new state during the grace period; NO_GRACE for a reclaim that is not, or no
+    /// longer, possible.
     pub fn check(
         &self,
         (owner, principal): (&[u8], Principal),
@@ -69,20 +69,20 @@ impl Grace {
             (true, true) if !has_reclaimed && self.record(owner, principal).is_some() => Ok(()),
             (true, _) => Err(NfsStatus::NO_GRACE),
             (false, true) => Err(NfsStatus::GRACE),
-            // Who has not said that it reclaims nothing more cannot begin anew.
+            // A client without RECLAIM_COMPLETE must not get new state.
             (false, false) if !has_reclaimed => Err(NfsStatus::GRACE),
             (false, false) => Ok(()),
         }
     }
 
-    /// A client has everything back, or will not come. Its record of a former version, which
-    /// another one has taken the place of.
+    /// Notes that a client has completed its reclaim, or is gone. Returns its record of an older
+    /// version, which a new record replaces.
     pub fn complete(&mut self, owner: &[u8], principal: Principal) -> Option<ClientRecord> {
         let record = self.record(owner, principal)?;
         self.awaited.take(&record).filter(|record| record.principal.is_none())
     }
 
-    /// Those who have not come in time: they are not waited for any more.
+    /// Takes the records of clients that did not return in time.
     pub fn take_absent(&mut self, now: Instant) -> Vec<ClientRecord> {
         if now < self.until { Vec::new() } else { self.awaited.drain().collect() }
     }

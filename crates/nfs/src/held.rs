@@ -1,4 +1,4 @@
-//! What the states of a client hold.
+//! Resources behind the states of a client.
 
 use crate::delegations::Entry;
 use crate::stateids::States;
@@ -7,19 +7,19 @@ use std::sync::Arc;
 use wire::nfs::callback::ReferringCalls;
 use wire::nfs::{FileHandle, StateId};
 
-/// What an open holds.
+/// Open file behind an open state.
 #[derive(Clone, Debug)]
 pub struct HeldOpen {
-    /// The open.
+    /// The open file.
     pub open: Arc<OpenFile>,
-    /// The handle of its file: requests name both.
+    /// File handle of its file, which requests name together with the state id.
     pub handle: FileHandle,
-    /// What its client's address is charged for it; none for what a delegation has open.
+    /// Charge to the client's address; none for the open of a delegation.
     pub charge: Option<Arc<limits::Share>>,
 }
 
 impl HeldOpen {
-    /// Closes it. What became of a name that others wanted gone is not the client's business.
+    /// Closes it. A failed removal at the last close does not concern the client.
     pub async fn close(self, files: &RequestFiles) {
         if let Err(error) = files.close(self.open).await {
             tracing::debug!(%error, "a file could not be removed at its last close");
@@ -27,23 +27,23 @@ impl HeldOpen {
     }
 }
 
-/// What a delegation holds.
+/// Resources behind a delegation.
 #[derive(Debug)]
 pub struct HeldDelegation {
-    /// Its place among all: given up first, as the next writer takes it once the file is free.
+    /// Its registration. Declared first: the next writer registers as soon as the file is free.
     pub entry: Entry,
-    /// It was asked back.
+    /// The server has recalled it.
     pub is_asked_back: bool,
-    /// What keeps others from the file, and lets the client read and write.
+    /// The file layer's delegation, which blocks others and carries the client's I/O.
     pub delegation: Delegation,
     /// See [`HeldOpen::handle`].
     pub handle: FileHandle,
-    /// The request that it came by: its answer may come after the recall.
+    /// The granting request, whose reply a recall may overtake.
     pub referring: Option<ReferringCalls>,
 }
 
 impl HeldDelegation {
-    /// The open to read and write by.
+    /// The open for I/O under the delegation.
     #[must_use]
     pub fn open(&self) -> HeldOpen {
         HeldOpen { open: self.delegation.open().clone(), handle: self.handle, charge: None }
@@ -53,19 +53,19 @@ impl HeldDelegation {
 /// The states of one client.
 pub type ClientStates = States<HeldOpen, HeldDelegation>;
 
-/// What a client is told of a delegation that is wanted back.
+/// Arguments of CB_RECALL.
 #[derive(Debug)]
 pub struct DelegationFacts {
-    /// Its state id.
+    /// State id of the delegation.
     pub id: StateId,
-    /// Its file.
+    /// File handle of its file.
     pub handle: FileHandle,
     /// See [`HeldDelegation::referring`].
     pub referring: Option<ReferringCalls>,
 }
 
 impl DelegationFacts {
-    /// Those of the delegation of this number, if it was not revoked.
+    /// Facts of the delegation with this number; None if it was revoked.
     #[must_use]
     pub fn of(states: &ClientStates, number: u64) -> Option<Self> {
         let held = states.delegation(number)?;

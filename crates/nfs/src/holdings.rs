@@ -1,7 +1,7 @@
-//! What all clients share, and what each address has of it: an address alone cannot keep others
-//! out, however many clients it makes up. Addresses of IPv6 count by /64.
+//! Resource limits of all clients and their use by address. No address can exhaust a resource,
+//! however many clients it claims. IPv6 addresses count by /64.
 //!
-//! Each address may have as much as would still be free; see [`Ledger`].
+//! Each address may use as much as would remain free; see [`Ledger`].
 
 use crate::limits::{
     CLIENTS_FLOOR, CLIENTS_MAX, COPIES_MAX, COPIES_PER_CLIENT_MAX, DELEGATIONS_FLOOR,
@@ -11,10 +11,10 @@ use crate::limits::{
 use limits::{Ledger, Usage};
 use std::sync::Arc;
 
-/// See the module.
+/// Ledgers of all resources: see the module.
 #[derive(Debug)]
 pub struct Holdings {
-    /// Records of clients, confirmed or not.
+    /// Client records, confirmed or not.
     pub clients: Arc<Ledger>,
     /// Sessions.
     pub sessions: Arc<Ledger>,
@@ -22,16 +22,16 @@ pub struct Holdings {
     pub slots: Arc<Ledger>,
     /// Opens, locks and delegations.
     pub states: Arc<Ledger>,
-    /// Bytes of the owners that clients name for opens and locks.
+    /// Bytes of open-owner and lock-owner strings.
     pub owner_bytes: Arc<Ledger>,
-    /// Delegations: each keeps a descriptor open.
+    /// Delegations, each with a file descriptor.
     pub delegations: Arc<Ledger>,
-    /// Copies that go on after their answer.
+    /// Asynchronous copies.
     pub copies: Arc<Ledger>,
 }
 
 impl Holdings {
-    /// Nothing is held yet; `states_max` opens, locks and delegations may be.
+    /// Empty ledgers, with a limit of `states_max` opens, locks and delegations.
     #[must_use]
     pub fn new(states_max: usize) -> Self {
         let of = |max: usize, floor: usize| Ledger::new(max as u64, floor as u64);
@@ -46,7 +46,7 @@ impl Holdings {
         }
     }
 
-    /// What is shown of it, by kind.
+    /// Usage by kind, for metrics.
     #[must_use]
     pub fn usages(&self) -> [(&'static str, Usage); 7] {
         [

@@ -1,4 +1,4 @@
-//! What the protocol layer asks of the process around it. Nothing here waits.
+//! Services that the protocol layer needs from the process. None of them waits.
 
 use files::Caller;
 use futures_util::future::BoxFuture;
@@ -8,44 +8,43 @@ use std::sync::Arc;
 use std::time::Instant;
 use vfs::{Identity, Timestamp};
 
-/// The time, read by the server and handed down.
+/// Clock reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// For leases.
+    /// Monotonic time, for leases.
     pub instant: Instant,
-    /// For what clients are told.
+    /// Wall-clock time, for clients.
     pub wall: Timestamp,
 }
 
-/// The process around the protocol layer. Calls may come from any thread.
+/// The process around the protocol layer. Any thread may call it.
 pub trait Host: Send + Sync {
-    /// Fills `out` from the system's secure source.
+    /// Fills `out` from the system's secure random source.
     fn random(&self, out: &mut [u8]);
 
-    /// The present time.
+    /// Current time.
     fn now(&self) -> Now;
 
-    /// The present time, where only that is asked.
+    /// Current monotonic time.
     fn instant(&self) -> Instant {
         self.now().instant
     }
 
-    /// On whose behalf files are touched for a client's user.
+    /// The file layer's caller for a user's identity.
     fn caller(&self, identity: Identity) -> Arc<Caller>;
 
-    /// The records of clients that were remembered when the last run ended. Asked for once.
+    /// Client records of the previous run. Read once.
     fn remembered_clients(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
 
-    /// Writes down the record of a client that has something here, or takes it away once it has
-    /// not any more. Records are told apart by all of their bytes. True once it survives power
-    /// loss.
+    /// Stores the record of a client, or removes it (`is_here` false). Records are compared by all
+    /// bytes. The future yields true once the change survives a power loss.
     fn remember_client(&self, record: &[u8], is_here: bool) -> BoxFuture<'static, bool> {
         let _ = (record, is_here);
         Box::pin(std::future::ready(true))
     }
 
-    /// Carries on with work that nobody awaits any more.
+    /// Runs work in the background.
     fn carry_on(&self, work: Pin<Box<dyn Future<Output = ()> + Send>>);
 }

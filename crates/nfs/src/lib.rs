@@ -1,7 +1,7 @@
-//! NFSv4.1 and 4.2, without sockets: records in, records out. RFC 8881, 7862, 8276.
+//! NFSv4.1 and 4.2 without sockets: records in, records out. RFC 8881, 7862, 8276.
 //!
-//! Absent on purpose: sockets, the runtime, clocks, backends. What an operation does to
-//! files is done by `files`, where SMB meets it.
+//! Absent on purpose: sockets, the runtime, clocks, backends. Operations act on files through
+//! `files`, as SMB does.
 #![forbid(unsafe_code)]
 
 mod access_list;

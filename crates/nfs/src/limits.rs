@@ -1,160 +1,156 @@
-//! Every limit of the NFS layer, with where it comes from.
+//! Limits of the NFS layer, with their derivation.
 
 use std::time::Duration;
 
-/// Bytes of a request that are looked at to tell it from another under its number.
+/// Bytes of a request that its fingerprint covers.
 pub const FINGERPRINT_BYTES: usize = 512;
 
-/// Below it are the source ports that only a machine's system and its root can have.
+/// End of the reserved source ports, which only root can bind.
 pub const RESERVED_PORTS_END: u16 = 1024;
 
-/// Clients that are known at once, confirmed or not. A record takes about 1 KiB.
+/// Client records, confirmed or not. A record takes about 1 KiB.
 pub const CLIENTS_MAX: usize = 16_384;
-/// Clients that every address may have while there is room for any; see [`crate::Holdings`].
+/// Clients that every address may have while the total has room; see [`crate::Holdings`].
 pub const CLIENTS_FLOOR: usize = 16;
-/// Clients that have not shown yet that they get our answers: the oldest of the address that has
-/// most of them makes room.
+/// Unconfirmed clients. The oldest of the address with most of them makes room.
 pub const UNCONFIRMED_CLIENTS_MAX: usize = 1_024;
 /// Sessions of one client.
 pub const SESSIONS_PER_CLIENT_MAX: usize = 64;
-/// Sessions that one connection is bound to: the latest ones.
+/// Sessions bound to one connection: the latest ones.
 pub const SESSIONS_PER_CONNECTION_MAX: usize = 64;
-/// Connections of one session that are shown.
+/// Connections of one session that administrators see.
 pub const CONNECTIONS_PER_SESSION_MAX: usize = 256;
 /// Sessions of all clients.
 pub const SESSIONS_MAX: usize = 32_768;
-/// Sessions that every address may have while there is room for any.
+/// Sessions that every address may have while the total has room.
 pub const SESSIONS_FLOOR: usize = 32;
 
-/// Slots of one session. Linux asks for 64, and for 1,024 at most.
+/// Slots of one session. Linux requests 64, and at most 1,024.
 pub const SLOTS_MAX: u32 = 128;
-/// Slots that a session is to use while its requests wait for the limits of a share.
+/// Target slot count of a session whose requests wait for the limits of a share.
 pub const SLOTS_WHILE_THROTTLED: u32 = 16;
-/// Slots that sessions are promised beyond their first, all together: each may keep a reply.
+/// Slots beyond the first of all sessions: each may cache a reply.
 pub const SLOTS_TOTAL_MAX: usize = 131_072;
-/// Slots beyond the first of a session that every address may have while there are any.
+/// Slots beyond the first that every address may have while the total has room.
 pub const SLOTS_FLOOR: usize = 128;
-/// Slots that a session is to use when three quarters of them are promised.
+/// Target slot count of a session when three quarters of all slots are in use.
 pub const SLOTS_UNDER_PRESSURE: u32 = 8;
 
-/// The longest reply that is cached for a slot: enough for what changes something, attributes
-/// included, and as much as the Linux kernel's server caches. All slots of all sessions together
-/// cache (SLOTS_TOTAL_MAX + SESSIONS_MAX) times as much, 320 MiB.
+/// Longest cached reply in bytes: enough for changing operations with attributes, and as much as
+/// the Linux server caches. All slots together cache (SLOTS_TOTAL_MAX + SESSIONS_MAX) times as
+/// much, 320 MiB.
 pub const KEPT_REPLY_BYTES_MAX: u32 = 2 * 1024;
-/// The shortest reply channel: SEQUENCE and one refused operation fit in.
+/// Smallest reply channel: SEQUENCE and one refused operation fit.
 pub const RESPONSE_BYTES_MIN: u32 = 256;
-/// The shortest request channel.
+/// Smallest request channel.
 pub const REQUEST_BYTES_MIN: u32 = 256;
 /// Operations of one COMPOUND. Linux needs about ten; some clients send whole paths.
 pub const OPERATIONS_MAX: u32 = 128;
-/// Looks at attributes (GETATTR, ACCESS and the like) that an operation pays for beside itself:
-/// clients ask for both after most operations.
+/// Attribute operations (GETATTR, ACCESS and the like) that one charged operation covers: clients
+/// send two after most operations.
 pub const LOOKS_PER_CHARGE: u8 = 2;
-/// Data of one READ or WRITE.
+/// Data of one READ or WRITE in bytes.
 pub const IO_BYTES_MAX: u32 = 1024 * 1024;
-/// What a COMPOUND has beside its data: RPC header, credentials, handles, attributes.
+/// Bytes of a COMPOUND beside its data: RPC header, credentials, handles, attributes.
 pub const OVERHEAD_BYTES_MAX: u32 = 16 * 1024;
-/// One request or reply of a session.
+/// Request or reply of a session in bytes.
 pub const MESSAGE_BYTES_MAX: u32 = IO_BYTES_MAX + OVERHEAD_BYTES_MAX;
-/// A request outside of a session, and any before the connection has one.
+/// Request outside a session, or before the connection has one, in bytes.
 pub const MESSAGE_BYTES_MAX_BEFORE_SESSION: u32 = 64 * 1024;
-/// What must have arrived of a larger one before it is clear whether it names a session: headers,
-/// credentials and SEQUENCE of any client fit in.
+/// Bytes of a longer request that must have arrived to see its SEQUENCE: RPC header, credentials
+/// and SEQUENCE of any client fit.
 pub const SESSION_PROOF_BYTES: usize = 2 * 1024;
 
-/// How often an OPEN that takes the place of another is tried where the other is closed
-/// meanwhile, again and again.
+/// Attempts to upgrade an open whose predecessor is closed meanwhile.
 pub const WIDENING_TRIES_MAX: u32 = 4;
 
-/// Reply buffers kept for reuse by one connection, and the largest kept.
+/// Recycled reply buffers of one connection.
 pub const SPARE_BUFFERS_MAX: usize = 64;
-/// See [`SPARE_BUFFERS_MAX`].
+/// Capacity of the largest recycled buffer in bytes.
 pub const SPARE_BUFFER_BYTES_MAX: usize = 64 * 1024;
-/// A READ of at least this many bytes is sent by `sendfile`: below it the two system calls
-/// cost more than the copy.
+/// Smallest READ that is sent with `sendfile`, in bytes: below it the two system calls cost more
+/// than the copy.
 pub const SENDFILE_BYTES_MIN: usize = 16 * 1024;
-/// Bytes of answers that leave before the next call is looked at.
+/// Bytes of queued replies that are sent before the next call is read.
 pub const TRANSMIT_EARLY_BYTES: usize = 256 * 1024;
 
-/// Opens, locks and delegations of one client, together.
+/// Opens, locks and delegations of one client.
 pub const STATES_PER_CLIENT_MAX: usize = 100_000;
-/// Opens, locks and delegations of all clients: an open keeps a descriptor and some hundred bytes,
-/// also of a client that is away. Those that are away make room.
+/// Opens, locks and delegations of all clients. An open costs a file descriptor and some hundred
+/// bytes, also for a courtesy client. Courtesy clients make room.
 pub const STATES_MAX: usize = 500_000;
-/// Opens, locks and delegations that every address may have while there is room for any.
+/// Opens, locks and delegations that every address may have while the total has room.
 pub const STATES_FLOOR: usize = 256;
-/// Bytes of the owners of all opens and locks: 128 for each of [`STATES_MAX`]. Linux names owners
-/// by 24 to 28 bytes; RFC 8881 3.2 allows 1,024.
+/// Bytes of all open-owner and lock-owner strings: 128 for each of [`STATES_MAX`]. Linux uses 24 to
+/// 28 bytes; RFC 8881 3.2 permits 1,024.
 pub const OWNER_BYTES_MAX: usize = STATES_MAX * 128;
-/// Bytes of owners that every address may have while there are any.
+/// Bytes of owner strings that every address may have while the total has room.
 pub const OWNER_BYTES_FLOOR: usize = STATES_FLOOR * 128;
-/// Connections that a session remembers as bound to its backchannel.
+/// Connections bound to one backchannel.
 pub const BACKCHANNELS_MAX: usize = 16;
-/// Callbacks of one session at once.
+/// Concurrent callbacks of one session.
 pub const CALLBACK_SLOTS_MAX: u32 = 16;
-/// How long the answer to a callback is waited for on one connection.
+/// Timeout of a callback on one connection.
 pub const CALLBACK_WITHIN: Duration = Duration::from_secs(10);
-/// Times that one callback is sent under another number because the client counts otherwise.
+/// Retransmissions of one callback with another sequence id, if the client counts differently.
 pub const CALLBACK_TRIES_MAX: u32 = 4;
-/// Pause before a recall is sent again that did not reach the client.
+/// Pause before a recall that did not reach the client is sent again.
 pub const RECALL_PAUSE: Duration = Duration::from_millis(500);
-/// How long a request waits for what others have to give back before its client is told to
-/// ask again. Most give back at once; longer, and the client would believe that it is lost.
+/// Longest wait of a request for a recall before the client gets DELAY. Most holders react at once;
+/// after a longer wait the client would believe the request lost.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Delegations of all clients: each keeps a descriptor open.
+/// Delegations of all clients, each with a file descriptor.
 pub const DELEGATIONS_MAX: usize = 16_384;
-/// Delegations that every address may have while there are any.
+/// Delegations that every address may have while the total has room.
 pub const DELEGATIONS_FLOOR: usize = 64;
 /// Delegations of one client.
 pub const DELEGATIONS_PER_CLIENT_MAX: usize = 4_096;
-/// How long a file is not delegated after a delegation of it was in somebody's way.
+/// Cooling period: no delegation of a file after one conflicted.
 pub const COOLING: Duration = Duration::from_secs(30);
-/// Files that this is remembered of.
+/// Files in a cooling period.
 pub const COOLING_FILES_MAX: usize = 4_096;
-/// How long a client is waited for that others ask about a file which it writes by itself.
+/// Timeout of CB_GETATTR to the holder of a write delegation.
 pub const CALLBACK_ATTRIBUTES_WITHIN: Duration = Duration::from_secs(3);
 
-/// Locks that one client waits for and is told of.
+/// Denied locks for which one client awaits CB_NOTIFY_LOCK.
 pub const WAITING_LOCKS_PER_CLIENT_MAX: usize = 256;
 
-/// How long a client that says nothing keeps what it has, if nobody configures it.
+/// Default lease time.
 pub const LEASE: Duration = Duration::from_secs(90);
-/// A client that has not renewed its lease for so long is forgotten, although nobody
-/// needs what it has.
+/// Time after which an expired client loses its state even without a conflict.
 pub const COURTESY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Characters of what a client says of itself that are shown.
+/// Characters of each fact that a client reports of itself.
 pub const FACT_CHARS_MAX: usize = 128;
 
-/// Bytes that the answer of an operation which changes something may need: an OPEN with a
-/// delegation has the longest. Without so much room it is not begun.
+/// Longest result of a changing operation in bytes, an OPEN with a delegation. Without this room
+/// the operation does not start.
 pub const CHANGE_REPLY_BYTES: usize = 192;
 
-/// Entries that one READDIR gives, and the fewest bytes that one of them takes.
+/// Entries of one READDIR.
 pub const READDIR_ENTRIES_MAX: usize = 4096;
-/// See [`READDIR_ENTRIES_MAX`].
+/// Smallest entry of a READDIR in bytes.
 pub const READDIR_ENTRY_BYTES_MIN: usize = 32;
-/// Entries that are in memory beside the answer while their access lists are found.
+/// Entries in memory while their access lists are read.
 pub const READDIR_PART_ENTRIES: usize = 128;
-/// Room that a listing has at first.
+/// Initial buffer of a listing in bytes.
 pub const READDIR_SHORT_BYTES: usize = 16 * 1024;
 
 /// Segments of one READ_PLUS.
 pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
-/// Copies of one client that go on after their answer, or have ended without its hearing of
-/// it. A program that copies has one.
+/// Asynchronous copies of one client, in flight or with an undelivered outcome. One copying program
+/// has one.
 pub const COPIES_PER_CLIENT_MAX: usize = 16;
-/// Copies of all clients that go on after their answer; beyond them copies are made before.
+/// Asynchronous copies of all clients; further ones run synchronously.
 pub const COPIES_MAX: usize = 1_024;
-/// A COPY of more than this goes on after its answer, if its client can be told of the end:
-/// Linux lets it from 14 times its largest read on.
+/// Smallest COPY that may run asynchronously, in bytes, if the client has a backchannel. Linux
+/// permits it above 14 times its largest read.
 pub const COPY_LATER_BYTES_MIN: u64 = 16 * 1024 * 1024;
-/// How much of such a copy is made at once: then it is seen whether it was cancelled.
+/// Piece of an asynchronous copy in bytes; cancellation is checked after each.
 pub const COPY_PIECE_BYTES: u64 = 16 * 1024 * 1024;
-/// What one COPY copies at most before it answers: the client asks for the rest.
+/// Longest synchronous COPY in bytes: the client asks for the rest.
 pub const COPY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Shares that a client has reached, as administrators are shown them: 4 bytes each. Who mounts more has
-/// the latest shown.
+/// Shares of one client that administrators see, 4 bytes each: the latest ones.
 pub const EXPORTS_NOTED_MAX: usize = 256;

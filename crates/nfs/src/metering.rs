@@ -1,9 +1,9 @@
-//! What is counted of COMPOUNDs: each operation that is a transaction by itself, on its share,
-//! with its own bytes.
+//! Metering of COMPOUNDs: each operation that is a transaction counts on its share, with its own
+//! bytes.
 //!
-//! Every byte of a record is counted once: those of an operation with it, all others (the
-//! record's mark, the header of the call, SEQUENCE, PUTFH and their like) with the first that is
-//! counted. Where none is, the COMPOUND counts as its first operation.
+//! Each byte of a record counts once. The bytes around the operations (record mark, RPC header,
+//! SEQUENCE, PUTFH and the like) count with the first counted operation. If none counts, the
+//! COMPOUND counts as its first operation.
 
 use crate::compound::Call;
 use crate::conn::{Conn, Finished, Transmit};
@@ -15,10 +15,10 @@ use smallvec::SmallVec;
 use std::time::{Duration, Instant};
 use wire::nfs::NfsStatus;
 
-/// Answers that are on their way with one record.
+/// Replies in one record, to be counted when it is sent.
 pub type SentList = SmallVec<[Sent; 2]>;
 
-/// How an operation ended that was answered with this status.
+/// Response type of a status.
 #[must_use]
 pub fn response_type(status: NfsStatus) -> ResponseType {
     match status {
@@ -43,35 +43,35 @@ fn authentication(credentials: &Credentials) -> Authentication {
     }
 }
 
-/// How an operation ended.
+/// End of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct End {
     pub api: Api,
     pub status: NfsStatus,
     pub throttled: ThrottleReason,
     pub share: ShareId,
-    /// Bytes of its arguments, and of its results.
+    /// Bytes of its arguments and of its results.
     pub bytes: (u64, u64),
 }
 
-/// The operations of a COMPOUND, as they are counted in the end.
+/// Operations of one COMPOUND, for the meter.
 #[derive(Debug)]
 pub struct Tally {
     arrival: Arrival,
     by: Authentication,
-    /// Until when what came before was worked on.
+    /// End of the previous operation.
     since: Instant,
-    /// Counted for a COMPOUND in which nothing else is.
+    /// First operation, which counts if no other does.
     first: Option<End>,
     done: SmallVec<[Done; 2]>,
-    /// This COMPOUND is one of those that are looked at closer.
+    /// This COMPOUND is sampled.
     pub is_sampled: bool,
-    /// The file that it was about, then.
+    /// Path of its file, if sampled.
     pub path: Option<String>,
 }
 
 impl End {
-    /// Of what is about no share, or about nothing.
+    /// For an operation on no share.
     pub fn of_no_share(api: Api, status: NfsStatus) -> Self {
         let (throttled, share) = (ThrottleReason::None, ShareId::NONE);
         Self { api, status, throttled, share, bytes: (0, 0) }
@@ -85,7 +85,7 @@ impl Tally {
         Self { arrival, by, since, first: None, done, is_sampled, path: None }
     }
 
-    /// An operation came to its end.
+    /// Notes the end of an operation.
     pub fn end(&mut self, host: &dyn Host, end: End) {
         self.first.get_or_insert(end);
         let is_counted = !end.api.is_context() || !end.status.is_ok();
@@ -109,7 +109,7 @@ impl Tally {
         });
     }
 
-    /// The answer is ready: now it is known what surrounds the operations.
+    /// Counts the operations, with the bytes around them, once the reply is ready.
     pub fn settle(mut self, call: &Call, finished: &mut Finished) {
         let server = &call.server;
         if self.done.is_empty() {
@@ -131,7 +131,7 @@ impl Tally {
         self.look_closer(call);
     }
 
-    /// Looks closer at what was done, in its turn or where it was slow.
+    /// Adds sampled and slow operations to the top lists.
     fn look_closer(&mut self, call: &Call) {
         let (meter, facts) = (call.server.files.meter(), call.conn.facts);
         if let Some(last) = self.done.last().filter(|_| self.is_sampled) {
@@ -158,7 +158,7 @@ impl Tally {
 }
 
 impl Conn {
-    /// A call was answered by a header alone.
+    /// Counts a call that got an RPC header alone as reply.
     pub(crate) fn count_alone(
         &self,
         api: Api,
@@ -180,7 +180,7 @@ impl Conn {
         transmit.sent.extend(done.sent(arrival.first_byte));
     }
 
-    /// A client is called, or has answered.
+    /// Counts a callback, or its reply.
     pub(crate) fn count_callback(&self, ingress_bytes: u64, egress_bytes: u64) {
         let meter = self.server.files.meter();
         let (share, api, authentication) =

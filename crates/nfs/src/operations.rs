@@ -1,13 +1,12 @@
-//! What the server takes each operation for: its cost, whether it changes something, who carries it
-//! out, and its name in the metrics.
+//! Classification of operations: cost, effect, group, and name in the metrics.
 //!
-//! The tables name every operation, so that a new one does not compile before it is classified.
+//! The tables list every operation, so that a new one does not compile before it is classified.
 
 use meter::NfsOperation;
 use wire::nfs::Operation;
 use wire::nfs::ops::{OpenHow, ShareAccess};
 
-/// The operations that this server does not have.
+/// Operations that this server does not support.
 macro_rules! unsupported {
     () => {
         Operation::OpenAttr(_)
@@ -105,7 +104,7 @@ macro_rules! extensions_group {
     };
 }
 
-/// What has the same name in the metrics: operations with arguments, then those without.
+/// Operations with the same name in the metrics: those with arguments, then those without.
 macro_rules! same_name {
     ($operation:ident: $($with:ident)*; $($without:ident)*) => {
         match $operation {
@@ -117,22 +116,22 @@ macro_rules! same_name {
 
 pub(crate) use {extensions_group, files_group, names_group, state_group, unsupported};
 
-/// How an operation is charged to the limits of its share.
+/// Charge of an operation to the limits of its share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Charge {
-    /// Not at all: it says which file or session is meant, or does nothing with files.
+    /// No charge: the operation selects a file or session, or touches no file.
     Nothing,
-    /// As one operation, before it begins.
+    /// One operation, before it starts.
     Metadata,
-    /// As one operation, unless one before it pays for it, on the same file handle:
+    /// One operation, unless an earlier operation on the same file handle covers it:
     /// [`crate::limits::LOOKS_PER_CHARGE`].
     MetadataAlone,
-    /// Once its open is known, by its bytes if it reads or writes, and by the limits of the file:
-    /// in [`crate::ops::paid_open`], which alone finds such an open.
+    /// After the lookup of its open, by bytes for reads and writes, and also by the limits of the
+    /// file. Only [`crate::ops::paid_open`] finds such an open.
     ByOpen,
 }
 
-/// How an operation is charged.
+/// The charge of an operation.
 #[must_use]
 pub fn charge(operation: &Operation<'_>) -> Charge {
     match operation {
@@ -194,8 +193,7 @@ pub fn charge(operation: &Operation<'_>) -> Charge {
     }
 }
 
-/// Whether an operation changes something, so that there must be room for its answer before it
-/// is begun.
+/// Whether an operation changes something, so that its result must fit before it starts.
 #[must_use]
 pub fn is_change(operation: &Operation<'_>) -> bool {
     match operation {
@@ -257,7 +255,7 @@ pub fn is_change(operation: &Operation<'_>) -> bool {
     }
 }
 
-/// Whether an operation changes a file or a name, or opens a file to do so.
+/// Whether an operation changes a file or a name, or opens a file for that.
 #[must_use]
 pub fn changes_files(operation: &Operation<'_>) -> bool {
     match operation {
@@ -269,25 +267,25 @@ pub fn changes_files(operation: &Operation<'_>) -> bool {
     }
 }
 
-/// What must be on stable storage before an operation is answered on a share that is stable.
+/// Changes that must be on stable storage before the reply, on a share with `sync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stable {
-    /// Nothing: it changes no file, or nothing that a loss of power may not take.
+    /// None: the operation changes no file, or only what a power loss may take.
     Nothing,
-    /// The names that it has made or removed. RFC 1813 1.3 and 4.8, which version 4 has kept: clients
-    /// do nothing for them when a directory is to be synced.
+    /// Created or removed names. RFC 1813 1.3 and 4.8, which version 4 retains: clients send
+    /// nothing for them when an application syncs a directory.
     Names,
-    /// The name, if it was made, with what was set of the file, and what was cut. An exclusive
-    /// verifier, too: RFC 8881 18.16.3.
+    /// A created name, with the attributes set and a truncation; also an exclusive verifier:
+    /// RFC 8881 18.16.3.
     NamesAndFile,
-    /// What was set of the file: RFC 8881 18.30.4, RFC 8276 8.4.2 and 8.4.4; its space and its
-    /// blocks: RFC 7862 15.1, 15.4, 15.13.
+    /// Attributes set: RFC 8881 18.30.4, RFC 8276 8.4.2 and 8.4.4. Space and blocks: RFC 7862 15.1,
+    /// 15.4, 15.13.
     File,
-    /// Data, if the client asks for that, or else by COMMIT. RFC 8881 18.3.3, 18.32.3.
+    /// Data, if the client requests it, else at COMMIT. RFC 8881 18.3.3, 18.32.3.
     DataIfAsked,
 }
 
-/// What must be on stable storage before an operation is answered.
+/// The stability class of an operation.
 #[must_use]
 pub fn stable(operation: &Operation<'_>) -> Stable {
     match operation {
@@ -302,8 +300,8 @@ pub fn stable(operation: &Operation<'_>) -> Stable {
         | Operation::Deallocate(_)
         | Operation::Clone(_) => Stable::File,
         Operation::Write(_) | Operation::Commit(_) | Operation::Copy(_) => Stable::DataIfAsked,
-        // Opens, locks and delegations end with the server; those of clients that come back are
-        // taken up again by them. What is known of clients is kept by the journal.
+        // Opens, locks and delegations end with the server; returning clients reclaim them. The
+        // journal stores the client records.
         Operation::Close(_)
         | Operation::OpenDowngrade(_)
         | Operation::DelegReturn(_)
@@ -348,7 +346,7 @@ pub fn stable(operation: &Operation<'_>) -> Stable {
     }
 }
 
-/// By which part of [`crate::dispatch`] operations are carried out.
+/// Part of [`crate::dispatch`] that executes an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// File handles, data and attributes.
@@ -359,7 +357,8 @@ pub enum Group {
     State,
     /// NFSv4.2 and extended attributes.
     Extensions,
-    /// None: the server replies NOTSUPP under the operation's number, and clients turn it off.
+    /// Not supported: the server replies NOTSUPP under the operation's number, and clients stop
+    /// using it.
     Unsupported,
 }
 
@@ -376,7 +375,7 @@ pub fn group(operation: &Operation<'_>) -> Group {
     }
 }
 
-/// What an operation is counted as.
+/// Name of an operation in the metrics.
 #[must_use]
 pub fn counted_as(operation: &Operation<'_>) -> NfsOperation {
     same_name!(operation:

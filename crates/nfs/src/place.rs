@@ -1,5 +1,4 @@
-//! The place of a file handle: a directory above the shares, or an object in one of them.
-//! RFC 8881 4, 7.3.
+//! Resolution of a file handle: a pseudo directory, or an object in a share. RFC 8881 4, 7.3.
 
 use crate::config::{Config, Export, HostVerdict};
 use crate::conn::Shared;
@@ -10,17 +9,17 @@ use std::sync::Arc;
 use vfs::FsError;
 use wire::nfs::{FileHandle, NfsStatus};
 
-/// What a handle leads to. An object is looked for once it is needed: many requests get
-/// on with an open of it.
+/// Target of a file handle. The object is looked up on demand, because many requests need only an
+/// open of it.
 #[derive(Clone, Debug)]
 pub enum Place {
-    /// A directory of the pseudo file system: the root of all shares, or on the way to one.
+    /// A pseudo directory: the root of all shares, or a path component.
     Pseudo(PseudoId),
     /// An object in a share.
     Object(ObjectPlace),
 }
 
-/// See [`Place::Object`]. At least one of handle and object is there.
+/// An object in a share. At least one of handle and object is set.
 #[derive(Clone, Debug)]
 pub struct ObjectPlace {
     /// Its share.
@@ -30,11 +29,11 @@ pub struct ObjectPlace {
 }
 
 impl Place {
-    /// What a handle from the wire leads to.
+    /// Decodes a file handle from the wire.
     ///
     /// # Errors
-    /// BADHANDLE for bytes that are none of ours; STALE if its share is not there any more or not for
-    /// this client, or the directory leads this client to none; DELAY while that is looked up; those of
+    /// BADHANDLE for malformed bytes. STALE if the share is gone or refuses the client, or the
+    /// pseudo directory leads it nowhere. DELAY while a host lookup is in flight; the errors of
     /// [`Export::admit`].
     pub fn parse(
         files: &Files,
@@ -49,8 +48,8 @@ impl Place {
                 HostVerdict::Unknown => Err(NfsStatus::DELAY),
             };
         }
-        // Any client that knows a path can make the handle: one of no directory gets what a hidden
-        // one gets.
+        // A client that knows a path can compute its handle, so unknown and hidden directories get
+        // the same status.
         if pseudo::is_handle(handle.as_bytes()) {
             return Err(NfsStatus::STALE);
         }
@@ -60,13 +59,13 @@ impl Place {
         Ok(Self::Object(ObjectPlace { export, handle: Some(handle), object: None }))
     }
 
-    /// An object that was found.
+    /// The target of a known object.
     #[must_use]
     pub fn of(export: Arc<Export>, object: Object) -> Self {
         Self::Object(ObjectPlace { export, handle: None, object: Some(object) })
     }
 
-    /// What has this handle, by which it is found once it is needed.
+    /// The target of a handle, looked up on demand.
     #[must_use]
     pub fn of_handle(export: Arc<Export>, handle: Handle) -> Self {
         Self::Object(ObjectPlace { export, handle: Some(handle), object: None })
@@ -88,7 +87,7 @@ impl Place {
 }
 
 impl ObjectPlace {
-    /// Whether the object was looked for.
+    /// Whether the object has been looked up.
     #[must_use]
     pub fn has_object(&self) -> bool {
         self.object.is_some()
@@ -97,7 +96,7 @@ impl ObjectPlace {
     /// The object.
     ///
     /// # Errors
-    /// STALE if it is gone; BADHANDLE if it never was.
+    /// STALE if it is deleted; BADHANDLE for an invalid handle.
     pub async fn object(&mut self, files: &RequestFiles) -> Result<Object, NfsStatus> {
         if let Some(object) = &self.object {
             return Ok(object.clone());
@@ -113,7 +112,7 @@ impl ObjectPlace {
         Ok(object)
     }
 
-    /// The handle from the wire, of what was not looked for yet.
+    /// The handle from the wire, if the object has not been looked up.
     #[must_use]
     pub fn unseen_handle(&self) -> Option<&Handle> {
         self.handle.as_ref().filter(|_| self.object.is_none())

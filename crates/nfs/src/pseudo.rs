@@ -1,9 +1,9 @@
-//! The pseudo file system: the root of all shares, and the directories that lead to shares by the
-//! paths of their directories on the server. RFC 8881 7.3, 7.4.
+//! The pseudo file system: the root of all shares, and the directories of their server paths.
+//! RFC 8881 7.3, 7.4.
 //!
-//! A client mounts `server:/srv/data` as it mounts `server:/data`: both lead to the same root of the
-//! same share. The directories between are of no file system, and a client finds those alone that
-//! lead to a share that it may reach.
+//! A client mounts `server:/srv/data` or `server:/data`: both lead to the root of the same share.
+//! The directories between belong to no file system. A client sees only those that lead to a share
+//! it may reach.
 
 use crate::config::{Export, HostVerdict};
 use std::collections::{BTreeMap, HashMap};
@@ -14,19 +14,19 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PseudoId {
     index: usize,
-    /// Its number in file handles: the same after a restart, zero for the root.
+    /// Number in file handles, stable over restarts; zero for the root.
     number: u64,
 }
 
 /// The root of all shares.
 pub const ROOT: PseudoId = PseudoId { index: 0, number: 0 };
 
-/// Bit of the numbers of directories, which no share's mount point has.
+/// Bit in the inode numbers of pseudo directories, which no share's mount point has.
 const INODE_BIT: u64 = 1 << 63;
-/// Number of the root in its file system.
+/// Inode number of the root.
 const ROOT_INODE: u64 = 1;
 
-/// Whether bytes are the handle of such a directory, of this configuration or another.
+/// Whether bytes have the form of a pseudo directory's handle, of any configuration.
 pub fn is_handle(handle: &[u8]) -> bool {
     handle.len() == 16 && handle[..8] == [0; 8]
 }
@@ -37,24 +37,24 @@ impl PseudoId {
         self == ROOT
     }
 
-    /// Its number in the pseudo file system.
+    /// Inode number in the pseudo file system.
     pub fn inode(self) -> u64 {
         if self.is_root() { ROOT_INODE } else { INODE_BIT | self.number >> 1 }
     }
 
-    /// Its file handle: of volume zero, which no share has.
+    /// File handle, with volume zero, which no share has.
     pub fn handle(self) -> Vec<u8> {
         let number = self.number.to_be_bytes();
         if self.is_root() { vec![0; 8] } else { [[0; 8], number].concat() }
     }
 }
 
-/// The place that a name in a directory leads to.
+/// Targets of a name in a pseudo directory.
 #[derive(Clone, Debug, Default)]
 struct Child {
-    /// A share whose path ends here.
+    /// Share whose path ends here.
     export: Option<usize>,
-    /// A directory that leads to shares further down.
+    /// Directory that leads to shares further down.
     directory: Option<usize>,
 }
 
@@ -63,16 +63,16 @@ struct Directory {
     id: PseudoId,
     parent: PseudoId,
     children: BTreeMap<Vec<u8>, Child>,
-    /// The shares below.
+    /// Shares below.
     exports: Vec<usize>,
 }
 
-/// All directories.
+/// Tree of all pseudo directories.
 #[derive(Clone, Debug)]
 pub struct PseudoTree {
     /// The first is the root.
     directories: Vec<Directory>,
-    /// All but the root by their numbers in the pseudo file system: a handle comes with every request.
+    /// All but the root by inode number: every request presents a handle.
     by_inode: HashMap<u64, usize>,
 }
 
@@ -84,18 +84,18 @@ impl Default for PseudoTree {
     }
 }
 
-/// The place that a name leads a client to.
+/// Target of a name for one client.
 #[derive(Debug)]
 pub enum Found<'a> {
     Directory(PseudoId),
     Export(&'a Arc<Export>),
-    /// It is looked up whether the client may know.
+    /// A host lookup is in flight.
     Unknown,
 }
 
 impl PseudoTree {
-    /// The directories that lead to shares, each by its place among all and its absolute path.
-    /// Paths that have parts such as `..`, and the path `/`, lead nowhere.
+    /// The directories for shares, each with its index and absolute path. Ignores `/` and paths
+    /// with components such as `..`.
     #[must_use]
     pub fn new<'a>(paths: impl IntoIterator<Item = (usize, &'a [u8])>) -> Self {
         let mut tree = Self::default();
@@ -120,14 +120,14 @@ impl PseudoTree {
             at = next;
         }
         let child = self.directories[at].children.entry(last.to_vec()).or_default();
-        // Of two shares of one directory the first has its path.
+        // Of two shares with the same path the first gets it.
         if child.export.is_none() {
             child.export = Some(export);
             self.note_below(at, export);
         }
     }
 
-    /// The directory of this name, new if need be; none if its number is another's.
+    /// The child directory of this name, created on demand. None if its number collides.
     fn enter(&mut self, at: usize, name: &[u8], number: u64) -> Option<usize> {
         if let Some(known) =
             self.directories[at].children.get(name).and_then(|child| child.directory)
@@ -160,7 +160,7 @@ impl PseudoTree {
         }
     }
 
-    /// Whether any path leads to a share.
+    /// Whether any share has a path.
     #[must_use]
     pub fn has_paths(&self) -> bool {
         !self.directories[0].exports.is_empty()
@@ -181,13 +181,13 @@ impl PseudoTree {
         (found.number == number).then_some(found)
     }
 
-    /// The directory above.
+    /// The parent directory.
     #[must_use]
     pub fn parent(&self, id: PseudoId) -> PseudoId {
         self.directories.get(id.index).map_or(ROOT, |directory| directory.parent)
     }
 
-    /// Whether a directory leads a client to a share that it may reach.
+    /// Whether the directory leads the client to a share that it may reach.
     #[must_use]
     pub fn verdict(&self, id: PseudoId, exports: &[Arc<Export>], peer: IpAddr) -> HostVerdict {
         if id.is_root() {
@@ -206,8 +206,8 @@ impl PseudoTree {
         verdict
     }
 
-    /// What a name in a directory leads a client to, if it may know. Where a share is within
-    /// another, the outer one counts: what the client finds there is its directory.
+    /// The target of a name for the client. An outer share hides shares within it: its own
+    /// directories apply.
     #[must_use]
     pub fn find<'a>(
         &self,
@@ -241,7 +241,7 @@ impl PseudoTree {
         }
     }
 
-    /// An entry that a client finds in a directory: its name, and what it is.
+    /// Lists the entries that the client may see, with their targets.
     pub fn list<'a>(
         &'a self,
         id: PseudoId,
@@ -255,10 +255,10 @@ impl PseudoTree {
     }
 }
 
-/// Cookie of an entry of READDIR above the shares, by which they are in order: by the name alone, so
-/// that it says nothing of siblings that the client is not shown, and stays while they come and go.
+/// READDIR cookie of an entry, which also orders the entries. It depends on the name alone, so it
+/// reveals no hidden sibling and is stable when siblings come and go.
 pub fn cookie_of(name: &[u8]) -> u64 {
-    // RFC 8881 18.23.3: 0 to 2 are none. Below 2^63, which some clients take for negative.
+    // RFC 8881 18.23.3 reserves 0 to 2. Some clients read values from 2^63 on as negative.
     (fnv(FNV_START, name) >> 1) | COOKIE_BIT
 }
 
@@ -266,7 +266,7 @@ pub fn cookie_of(name: &[u8]) -> u64 {
 const COOKIE_BIT: u64 = 1 << 62;
 const FNV_START: u64 = 0xCBF2_9CE4_8422_2325;
 
-/// FNV-1a of 64 bits: what a path is called must not change with the process.
+/// FNV-1a with 64 bits: numbers of paths must not depend on the process.
 fn fnv(number: u64, bytes: &[u8]) -> u64 {
     let step = |number: u64, byte: &u8| (number ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3);
     bytes.iter().fold(number, step)

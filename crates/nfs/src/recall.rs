@@ -1,5 +1,5 @@
-//! What a client does by itself and others are kept from: it is asked to give that back,
-//! and loses it if it does not. RFC 8881 10.2.1, 10.4.5, 10.4.6, 20.2.
+//! Recall of delegations: CB_RECALL, then revocation at the deadline. RFC 8881 10.2.1, 10.4.5,
+//! 10.4.6, 20.2.
 
 use crate::client::{Client, lock};
 use crate::delegations::{Due, due_at};
@@ -12,7 +12,7 @@ use vfs::FileKey;
 use wire::nfs::callback::{Callback, CbRecallArgs};
 use wire::nfs::{CallbackNumber, NfsStatus};
 
-/// One client's interest in one file: it hears when its delegation is in somebody's way.
+/// Cache holder of one client on one file: receives the break when a delegation conflicts.
 #[derive(Debug)]
 pub(crate) struct Holder {
     server: Weak<Server>,
@@ -22,11 +22,11 @@ pub(crate) struct Holder {
     granting: Mutex<Granting>,
 }
 
-/// What a client was granted and has not been told of yet.
+/// Grants of a client that no reply has reported yet.
 #[derive(Debug, Default)]
 struct Granting {
     count: usize,
-    /// It was asked back meanwhile.
+    /// A recall was requested meanwhile.
     is_asked: bool,
 }
 
@@ -82,7 +82,7 @@ impl CacheHolder for Holder {
     }
 }
 
-/// Which file a client's key is of: see [`files::delegation_key`].
+/// The file of a cache key: see [`files::delegation_key`].
 fn file_of(told: &CacheBreak) -> Option<FileKey> {
     let files::CacheOwner::Key(key) = told.owner else { return None };
     let (device, inode) = key.key.split_at(8);
@@ -90,19 +90,19 @@ fn file_of(told: &CacheBreak) -> Option<FileKey> {
     Some(FileKey { device: number(device)?, inode: number(inode)? })
 }
 
-/// Has a client asked for its delegation of a file. Whoever calls this may hold the client's
-/// states: no lock is taken here.
+/// Starts the recall of a client's delegation on a file. Takes no lock, because the caller may hold
+/// the client's states.
 pub(crate) fn ask_back(server: &Arc<Server>, client: &Arc<Client>, file: FileKey) {
     server.host.carry_on(Box::pin(recall(server.clone(), client.clone(), file)));
 }
 
-/// Asks a client for its delegation of a file, as often as it takes to reach it; not if it is
-/// being asked already.
+/// Recalls a delegation, with retries until the client replies. Does nothing if a recall is in
+/// flight.
 async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
     let now = server.host.now().instant;
     let lease = server.config().lease;
     if client.is_expired(now, lease) {
-        // It is kept by courtesy only, until somebody needs what it has.
+        // A courtesy client loses its state at the first conflict.
         server.remove_client(&client);
         return;
     }
@@ -125,7 +125,7 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
         if let Ok(answer) = heard {
             match answer.result::<()>(CallbackNumber::RECALL) {
                 Ok(()) => return,
-                // It is at work on what this is about, or has not heard of it yet.
+                // The client is using the delegation, or does not know it yet.
                 Err(status) => tracing::debug!(?status, "a delegation is not given back"),
             }
         }
@@ -138,11 +138,11 @@ async fn recall(server: Arc<Server>, client: Arc<Client>, file: FileKey) {
 }
 
 impl Server {
-    /// Takes delegations away that were not given back in time.
+    /// Revokes delegations that were not returned in time.
     pub(crate) fn revoke_due(&self, now: std::time::Instant) {
         for Due { client, number, .. } in self.delegations.take_due(now) {
             let Some(client) = client.upgrade() else { continue };
-            // Files are let go of outside of the lock.
+            // Files are closed outside the lock.
             let taken = client.with_states(|states| states.revoke(number));
             if taken.is_some() {
                 tracing::info!(client = %client.facts().peer, "a delegation was not given back and is taken away");
@@ -151,7 +151,7 @@ impl Server {
     }
 }
 
-/// What a status of DELEGRETURN means to who gives back what is gone.
+/// Maps a failed return of a delegation to its status.
 pub(crate) fn returned(result: vfs::Result<()>) -> Result<(), NfsStatus> {
     result.map_err(|_| NfsStatus::DELEG_REVOKED)
 }

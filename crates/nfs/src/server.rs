@@ -1,7 +1,7 @@
-//! The server: its clients and sessions, its shares, and what all connections share.
+//! The server: clients, sessions, shares, and state that all connections share.
 //!
-//! Lock order: the clients, one client's states, a session's slots; the list of sessions
-//! alone. None is held across an await or a call of the file layer.
+//! Lock order: the clients, one client's states, a session's slots; the session table on its own.
+//! No lock is held across an await or a call of the file layer.
 
 use crate::audit;
 use crate::client::{Client, lock};
@@ -31,36 +31,36 @@ pub struct Server {
     pub files: Arc<Files>,
     /// The process around it.
     pub host: Arc<dyn Host>,
-    /// Another one in every run.
+    /// Random write verifier of this run.
     first_verifier: [u8; 8],
-    /// When the server began.
+    /// Start time of the server.
     pub started: Timestamp,
-    /// What is counted.
+    /// Counters.
     pub stats: Stats,
     config: RwLock<Arc<Config>>,
-    /// How often the shares were changed.
+    /// Number of configuration changes in this run.
     generation: AtomicU64,
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
     pub(crate) delegations: Arc<Delegations>,
-    /// How long requests wait for others.
+    /// Longest wait of requests for other clients.
     pub(crate) patience: Patience,
     sessions: RwLock<HashMap<SessionId, Arc<Session>, KeyedBuildHasher>>,
     next_session: AtomicU32,
-    /// What clients share, by address.
+    /// Resource ledgers by address.
     pub holdings: Arc<Holdings>,
-    /// No more clients are taken, since the server is to end.
+    /// The server is draining and refuses new clients.
     draining: AtomicBool,
 }
 
-/// Counts since the start.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// COMPOUNDs that were answered.
+    /// COMPOUNDs.
     pub compounds: AtomicU64,
-    /// Their operations.
+    /// Operations.
     pub operations: AtomicU64,
-    /// Requests that were answered from what was kept of the first time.
+    /// Requests answered from a cached reply.
     pub replays: AtomicU64,
 }
 
@@ -70,7 +70,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// Clients ask again for what takes long, and renew their lease by that.
+/// Clients retry after DELAY, which also renews their lease.
 fn patience(host: &Arc<dyn Host>, lease: Duration) -> Patience {
     let host = host.clone();
     let carry_on = Arc::new(move |rest| host.carry_on(rest));
@@ -111,26 +111,26 @@ impl Server {
         server
     }
 
-    /// The present configuration.
+    /// The current configuration.
     #[must_use]
     pub fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes new shares. The lease stays what it was.
+    /// Replaces the configuration. The lease time stays.
     pub fn configure(&self, config: Config) {
         self.holdings.states.set_max(config.states_max as u64);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Another number after every change of the shares, in this run and all others.
+    /// Configuration generation: unique over all runs.
     #[must_use]
     pub fn generation(&self) -> u64 {
         (self.started.0 as u64).wrapping_add(self.generation.load(Ordering::Relaxed))
     }
 
-    /// Whether new clients are told to wait; those that are there go on.
+    /// Sets whether new clients get DELAY; existing ones continue.
     pub fn set_draining(&self, draining: bool) {
         self.draining.store(draining, Ordering::Relaxed);
     }
@@ -138,8 +138,8 @@ impl Server {
     /// See [`Clients::introduce`].
     ///
     /// # Errors
-    /// Those of [`Clients::introduce`]; DELAY while the server is drained; CLID_INUSE while another
-    /// principal's client of this name may come back after a restart.
+    /// The errors of [`Clients::exchange_id`]; DELAY while the server drains; CLID_INUSE while the
+    /// owner string belongs to a client of another principal that may reclaim.
     pub fn introduce(&self, who: Introduction) -> Result<Arc<Client>, NfsStatus> {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NfsStatus::DELAY);
@@ -161,7 +161,7 @@ impl Server {
         lock(&self.clients).find(id)
     }
 
-    /// A client has created a session: what it had before its restart goes.
+    /// Confirms a client that has created a session, and ends its earlier incarnation.
     pub fn confirm(&self, client: &Arc<Client>) {
         let former = lock(&self.clients).confirm(client);
         if let Some(former) = former {
@@ -169,27 +169,27 @@ impl Server {
         }
     }
 
-    /// Forgets a client, with all that it has.
+    /// Removes a client with all of its state.
     pub fn remove_client(&self, client: &Arc<Client>) {
         lock(&self.clients).remove(client);
         self.end(client);
     }
 
-    /// Ends what a client has that is not known any more.
+    /// Ends everything of a client that has left the table.
     fn end(&self, client: &Client) {
         client.end_sessions().iter().for_each(|session| self.remove_session(session));
-        // Files are closed outside of the lock.
+        // Files are closed outside the lock.
         let ended = client.with_states(ClientStates::end);
         client.copies.cancel_all();
-        // Closed rather than dropped: whoever waits for a lock has its open, too, and what the
-        // client had locked and denied would last as long.
+        // Closed and not dropped: a waiting LOCK also has the open, so that locks and share denials
+        // of the client would survive.
         let files = self.files.for_server();
         ended.opens.into_iter().for_each(|held| self.close(&files, held));
         drop(ended.delegations);
         self.forget(client);
     }
 
-    /// Closes what no state names any more.
+    /// Closes the open of an ended state.
     pub(crate) fn close(&self, files: &RequestFiles, held: HeldOpen) {
         let files = files.clone();
         let mut closing = Box::pin(async move { held.close(&files).await });
@@ -198,16 +198,16 @@ impl Server {
         }
     }
 
-    /// The client of this run with this number.
+    /// The client with this number in this run.
     #[must_use]
     pub fn client_numbered(&self, number: u32) -> Option<Arc<Client>> {
         lock(&self.clients).numbered(number)
     }
 
-    /// Tries again with clients that have a session and could not be written down.
+    /// Retries to store records of clients that have a session.
     fn write_down_late(&self) {
         for client in self.clients().into_iter().filter(|client| client.is_to_be_written_down()) {
-            // One at a time: a disk that hangs would gather one every second.
+            // One attempt at a time for each client: a hanging disk would collect one every second.
             if client.is_being_remembered.swap(true, Ordering::AcqRel) {
                 continue;
             }
@@ -223,8 +223,7 @@ impl Server {
         }
     }
 
-    /// Nothing is to be taken back by a client after a restart, unless another life of it
-    /// is here.
+    /// Deletes the record of a client, unless another incarnation of it is confirmed.
     fn forget(&self, client: &Client) {
         let record = client.record();
         if client.is_confirmed() && !lock(&self.clients).has_confirmed(&record) {
@@ -232,7 +231,7 @@ impl Server {
         }
     }
 
-    /// Whether a client may take something back, or for the first time.
+    /// Checks that a client may get state, by reclaim or anew.
     ///
     /// # Errors
     /// Those of [`Grace::check`].
@@ -242,22 +241,21 @@ impl Server {
         lock(&self.grace).check((&client.owner, client.principal), reclaims, has_reclaimed, now)
     }
 
-    /// Whether what nobody holds may be read and written.
+    /// Checks that I/O without state is permitted.
     ///
     /// # Errors
-    /// GRACE while clients may take back what they had.
+    /// GRACE during the grace period.
     pub(crate) fn check_no_grace(&self) -> Result<(), NfsStatus> {
         let now = self.host.now().instant;
         if lock(&self.grace).is_on(now) { Err(NfsStatus::GRACE) } else { Ok(()) }
     }
 
-    /// When clients may take something for the first time, which they may have to before they give
-    /// something back.
+    /// End of the grace period. Before it a client may be unable to do what a recall requires.
     pub(crate) fn grace_end(&self, now: Instant) -> Instant {
         lock(&self.grace).end(now)
     }
 
-    /// A client has everything back.
+    /// Notes RECLAIM_COMPLETE of a client.
     pub(crate) fn complete_reclaim(&self, client: &Client) {
         let former = lock(&self.grace).complete(&client.owner, client.principal);
         if let Some(former) = former {
@@ -265,7 +263,7 @@ impl Server {
         }
     }
 
-    /// The session with this name.
+    /// The session with this id.
     ///
     /// # Errors
     /// BADSESSION.
@@ -274,8 +272,8 @@ impl Server {
         sessions.get(&id).cloned().ok_or(NfsStatus::BADSESSION)
     }
 
-    /// A name for a new session. Without state protection whoever knows it can use and destroy
-    /// the session (RFC 8881 2.10.8.3, 18.37): nobody guesses it.
+    /// A random session id. Without state protection its knowledge suffices to use and destroy the
+    /// session (RFC 8881 2.10.8.3, 18.37).
     #[must_use]
     pub fn new_session_id(&self) -> SessionId {
         let mut id = [0; 16];
@@ -285,7 +283,7 @@ impl Server {
         SessionId(id)
     }
 
-    /// The part of a client's id that nobody guesses.
+    /// Random part of a client id.
     #[must_use]
     pub fn random_id(&self) -> u32 {
         let mut bytes = [0; 4];
@@ -293,8 +291,8 @@ impl Server {
         u32::from_be_bytes(bytes)
     }
 
-    /// What a client's address is charged for a new session that would like to have `wish` slots:
-    /// one in any case, and as many more as the address may have. Clients that are away make room.
+    /// Charges a client's address for a new session: one slot, and up to `wish` slots as far as the
+    /// address may have them. Courtesy clients make room.
     ///
     /// # Errors
     /// DELAY if the address has too many sessions.
@@ -315,10 +313,10 @@ impl Server {
         Ok(SessionShares { _session: session, slots })
     }
 
-    /// Takes up a session.
+    /// Adds a session to the table.
     ///
     /// # Errors
-    /// DELAY if its client has too many; STALE_CLIENTID if it is gone meanwhile.
+    /// DELAY if its client has too many; STALE_CLIENTID if the client is gone.
     pub fn add_session(&self, session: Arc<Session>) -> Result<(), NfsStatus> {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         session.client.add_session(session.clone())?;
@@ -336,7 +334,7 @@ impl Server {
         }
     }
 
-    /// Has sessions use fewer slots where there are so many that new ones would get none.
+    /// Reduces slot counts when new sessions would get none.
     fn spread_slots(&self) {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         for session in sessions.values() {
@@ -349,16 +347,16 @@ impl Server {
         }
     }
 
-    /// Another one in every run, and after every flush that failed on the file's device: what was
-    /// written and not committed may be lost then, and clients send it again. To be asked for before
-    /// something is written, and after it is flushed. RFC 8881 18.32.3.
+    /// Write verifier of a file: changes with every run and every failed flush on the file's
+    /// device, because uncommitted writes may then be lost and clients must repeat them. To be read
+    /// before a write and after a flush. RFC 8881 18.32.3.
     #[must_use]
     pub fn write_verifier(&self, file: FileKey) -> Verifier {
         let first = u64::from_be_bytes(self.first_verifier);
         Verifier(first.wrapping_add(self.files.flushes_failed(file)).to_be_bytes())
     }
 
-    /// Forgets clients that have been away for too long. To be called about once a second.
+    /// Does periodic work and removes expired clients. The host calls it about once a second.
     pub fn handle_tick(&self, now: Now) {
         self.spread_slots();
         self.write_down_late();
@@ -373,11 +371,11 @@ impl Server {
         expired.iter().for_each(|client| self.end(client));
     }
 
-    /// Makes sure that there is room for one more open, lock or delegation of a client, whose owner
-    /// has so many bytes, and for the descriptor of an open.
+    /// Makes room for one more open, lock or delegation of a client with an owner string of
+    /// `owner_bytes`, and for the file descriptor of an open.
     ///
     /// # Errors
-    /// DELAY if its address has as many as it may have beside clients that are here.
+    /// DELAY if its address has reached its share and no courtesy client makes room.
     pub(crate) fn make_room(&self, client: &Client, owner_bytes: usize) -> Result<(), NfsStatus> {
         let states = self.holdings.states.account(&client.holder);
         self.take_or_make_room(&states, 1, Client::holds_state)?;
@@ -387,17 +385,17 @@ impl Server {
         self.take_or_make_room(opens, 1, Client::holds_state).map(drop)
     }
 
-    /// Charges the descriptor of an open to a client's address. Takes no lock: a state is made
-    /// under that of its client.
+    /// Charges the file descriptor of an open to a client's address. Takes no lock, because the
+    /// caller holds the client's states.
     ///
     /// # Errors
-    /// DELAY if others took what [`Server::make_room`] had found.
+    /// DELAY if others have taken the room that [`Server::make_room`] found.
     pub(crate) fn charge_open(&self, client: &Client) -> Result<Share, NfsStatus> {
         client.open_account(self.files.opens()).take(1).map_err(|_| NfsStatus::DELAY)
     }
 
-    /// Takes `amount` of what an address may have. Clients that are away and `has` something of it make
-    /// room: by courtesy nobody is kept in the way of clients that are here.
+    /// Charges `amount` to an account. Courtesy clients that hold (`has`) the resource make room:
+    /// they must not block live clients.
     fn take_or_make_room(
         &self,
         account: &Arc<Account>,
@@ -422,7 +420,7 @@ impl Server {
 }
 
 impl CourtesyClients for Server {
-    /// Forgets clients whose lease is over, if they have something of this file.
+    /// Removes expired clients with state on this file.
     fn revoke_courtesy_state(&self, file: FileKey) -> bool {
         let (now, lease) = (self.host.now().instant, self.config().lease);
         let holds = |client: &&Arc<Client>| {

@@ -1,7 +1,7 @@
-//! A session: its slots, its channels, the connections that it has. RFC 8881 2.10.
+//! A session: slots, channels, connections. RFC 8881 2.10.
 //!
-//! A slot's lock is held for looking only; whoever executes a request holds a
-//! [`Permit`], which frees the slot however that ends.
+//! The slot lock is held for lookups only. An executing request owns a [`Permit`], which frees the
+//! slot however the request ends.
 
 use crate::backchannel::Backchannel;
 use crate::client::{Client, lock};
@@ -20,30 +20,30 @@ use wire::nfs::{NfsStatus, SessionId};
 /// A session.
 #[derive(Debug)]
 pub struct Session {
-    /// Its name.
+    /// Session id.
     pub id: SessionId,
-    /// Whose it is.
+    /// Client of the session.
     pub client: Arc<Client>,
-    /// What was agreed for requests.
+    /// Attributes of the fore channel.
     pub fore: ChannelAttributes,
-    /// Where callbacks go.
+    /// Backchannel.
     pub back: Backchannel,
     slots: Mutex<Slots>,
     has_ended: AtomicBool,
     calls: AtomicU64,
-    /// What its client's address is charged for it; nothing once it has ended.
+    /// Charge to its client's address; None once the session has ended.
     shares: Mutex<Option<SessionShares>>,
-    /// Connections that it is bound to, as far as they are open.
+    /// Bound connections that are open.
     connections: Mutex<Vec<Weak<Shared>>>,
-    /// Where its requests wait, for each share with limits that it has used.
+    /// Queues of its requests, one for each limited share that it has used.
     queues: Mutex<Vec<Arc<ShareQueue>>>,
     /// Requests that wait for limits.
     pub(crate) throttled: AtomicUsize,
-    /// It was told to use fewer slots for that.
+    /// The slot count is reduced because requests wait for limits.
     is_held_back: AtomicBool,
 }
 
-/// What a client's address is charged for a session.
+/// Charges of a session to its client's address.
 #[derive(Debug)]
 pub struct SessionShares {
     /// The session.
@@ -52,34 +52,35 @@ pub struct SessionShares {
     pub slots: Share,
 }
 
-/// What SEQUENCE asks of a slot. RFC 8881 18.46.1.
+/// Arguments of SEQUENCE for the slot. RFC 8881 18.46.1.
 #[derive(Clone, Copy, Debug)]
 pub struct SlotWish {
-    /// Which slot.
+    /// Slot id.
     pub slot: u32,
-    /// The request's number.
+    /// Sequence id.
     pub sequence: u32,
-    /// The highest slot that the client uses.
+    /// Highest slot that the client uses.
     pub highest: u32,
-    /// What tells the request from others.
+    /// Fingerprint of the request.
     pub fingerprint: Fingerprint,
-    /// It came under TLS.
+    /// The request arrived under TLS.
     pub is_sealed: bool,
 }
 
-/// How a request of a session begins.
+/// Decision on a request of a session.
 #[derive(Debug)]
 pub enum Start {
-    /// It is to be executed.
+    /// A new request to execute.
     Execute(Permit),
-    /// It was; this was the answer, from the COMPOUND's status on.
+    /// A retransmission, with the cached reply from the COMPOUND status on.
     Replay(Bytes),
-    /// It was, and the answer was not kept, or not for who asks by a connection without TLS.
+    /// A retransmission whose reply was not cached, or was sent under TLS and is now requested
+    /// without.
     Uncached,
 }
 
 impl Session {
-    /// A session that was not used yet.
+    /// An unused session.
     #[must_use]
     pub fn new(
         id: SessionId,
@@ -104,11 +105,11 @@ impl Session {
         }
     }
 
-    /// A request has come.
+    /// Decides on a request.
     ///
     /// # Errors
-    /// BADSESSION, BADSLOT, BAD_HIGH_SLOT, SEQ_MISORDERED, SEQ_FALSE_RETRY; DELAY while it
-    /// is at work already.
+    /// BADSESSION, BADSLOT, BAD_HIGH_SLOT, SEQ_MISORDERED, SEQ_FALSE_RETRY; DELAY while the request
+    /// is executing.
     pub fn begin(self: &Arc<Self>, wish: SlotWish) -> Result<Start, NfsStatus> {
         if self.has_ended() {
             return Err(NfsStatus::BADSESSION);
@@ -119,8 +120,8 @@ impl Session {
             slots.settle(wish.slot, wish.highest);
         }
         match begun {
-            // Held against what was agreed, not against what it may use by now: the request may
-            // be older than those by which it gave slots up.
+            // Compared with the negotiated count, not the current one: the request may be older
+            // than those that gave slots up.
             Begun::Execute if wish.highest >= self.fore.requests_max => {
                 slots.give_up(wish.slot);
                 Err(NfsStatus::BAD_HIGH_SLOT)
@@ -140,40 +141,40 @@ impl Session {
         }
     }
 
-    /// The highest slot that the client may use, and the highest that it is to use.
+    /// Highest and target highest slot id.
     #[must_use]
     pub fn highest_slots(&self) -> (u32, u32) {
         let slots = lock(&self.slots);
         (slots.highest(), slots.target_highest())
     }
 
-    /// As [`Session::highest_slots`], told by the answer in a slot.
+    /// As [`Session::highest_slots`], for the reply in a slot.
     pub(crate) fn tell_slots(&self, slot: u32) -> (u32, u32) {
         lock(&self.slots).tell(slot)
     }
 
-    /// Would have the client use no more slots than these.
+    /// Reduces the target slot count.
     pub fn aim(&self, slots: u32) {
         if self.highest_slots().1 >= slots {
             lock(&self.slots).aim(slots);
         }
     }
 
-    /// Where its requests wait for these limits.
+    /// The queue of its requests at these limits.
     pub(crate) fn queue(&self, limits: &Arc<ShareLimits>) -> Arc<ShareQueue> {
         let mut queues = lock(&self.queues);
         if let Some(queue) = queues.iter().find(|queue| Arc::ptr_eq(queue.limits(), limits)) {
             return queue.clone();
         }
-        // Those of shares that are gone.
+        // Drops queues of shares that are gone.
         queues.retain(|queue| Arc::strong_count(queue.limits()) > 1);
         let queue = Arc::new(ShareQueue::new(limits.clone()));
         queues.push(queue.clone());
         queue
     }
 
-    /// Has the client use few slots while its requests wait for limits, and as many as were
-    /// agreed afterwards. To be called about once a second.
+    /// Reduces the slot count while requests wait for limits, and restores it afterwards. The
+    /// server calls it about once a second.
     pub(crate) fn hold_back(&self) {
         let waits = self.throttled.load(Ordering::Relaxed) > 0;
         if self.is_held_back.swap(waits, Ordering::Relaxed) == waits {
@@ -183,7 +184,7 @@ impl Session {
         lock(&self.slots).aim(count.min(self.fore.requests_max));
     }
 
-    /// Charges for the slots that the client may use by now. To be called about once a second.
+    /// Charges for the slots that the client may use now. The server calls it about once a second.
     pub(crate) fn settle_slots(&self) {
         let highest = self.highest_slots().0;
         if let Some(shares) = &mut *lock(&self.shares) {
@@ -191,12 +192,12 @@ impl Session {
         }
     }
 
-    /// It has ended, and is charged for nothing any more.
+    /// Ends all charges of an ended session.
     pub(crate) fn release(&self) {
         *lock(&self.shares) = None;
     }
 
-    /// A connection was bound to it. Those that are gone are forgotten.
+    /// Adds a bound connection, and drops closed ones.
     pub(crate) fn add_connection(&self, connection: &Arc<Shared>) {
         let mut connections = lock(&self.connections);
         connections.retain(|known| {
@@ -209,7 +210,7 @@ impl Session {
         }
     }
 
-    /// Connections that it is bound to.
+    /// Bound connections.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionFact> {
         let connections = lock(&self.connections);
@@ -221,33 +222,33 @@ impl Session {
         open.map(fact).collect()
     }
 
-    /// How many requests are at work.
+    /// Number of executing requests.
     #[must_use]
     pub fn busy_count(&self) -> usize {
         lock(&self.slots).busy_count()
     }
 
-    /// How many requests were executed.
+    /// Number of executed requests.
     #[must_use]
     pub fn call_count(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether it was destroyed, or its client is gone.
+    /// Whether the session was destroyed or its client is gone.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Ends it: no request begins any more.
+    /// Ends the session: no further request starts.
     pub fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         self.client.remove_session(self);
     }
 }
 
-/// The right to execute the request of a slot. Dropped unfinished, the slot is free again,
-/// as if the request had not come.
+/// Right to execute the request of a slot. A drop without [`Permit::finish`] frees the slot as if
+/// the request had not arrived.
 #[derive(Debug)]
 pub struct Permit {
     session: Arc<Session>,
@@ -263,7 +264,7 @@ impl Permit {
         &self.session
     }
 
-    /// Frees the slot; the reply is kept if there is one.
+    /// Frees the slot, and caches the reply if there is one.
     pub fn finish(mut self, reply: Option<Bytes>) {
         self.done = true;
         let is_sealed = self.is_sealed;
@@ -280,7 +281,7 @@ impl Drop for Permit {
     }
 }
 
-/// A session of a client, for tests.
+/// Session for tests.
 #[cfg(test)]
 pub(crate) fn session_of(client: &Arc<Client>) -> Session {
     let channel = ChannelAttributes {

@@ -1,25 +1,24 @@
-//! The slots of a session: what makes every request happen exactly once.
-//! RFC 8881 2.10.6.1.
+//! Slots of a session: exactly-once execution. RFC 8881 2.10.6.1.
 //!
-//! Pure: no lock, no clock. A slot is idle, or has one request at work. The reply
-//! of the latest request stays with it, if it was asked for, until the next one.
+//! Pure: no lock, no clock. A slot is idle or executes one request. It caches the reply of the
+//! latest request, if the client asked for that, until the next one.
 
 use crate::limits::FINGERPRINT_BYTES;
 use bytes::Bytes;
 use std::hash::{BuildHasher, Hash, Hasher};
 use vfs::KeyedBuildHasher;
 
-/// What tells one request from another that claims to be the same.
+/// Fingerprint to distinguish a retransmission from a different request with the same sequence id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
-    /// Of the operations behind SEQUENCE: their length and their beginning, so that a large
-    /// WRITE costs no more than another request. SEQUENCE itself may differ: Linux makes a
-    /// request anew that it sends again, and says how far it uses slots by then.
+    /// Covers the operations behind SEQUENCE: their length and their head, so that a large WRITE
+    /// costs no more than another request. SEQUENCE itself may differ, because Linux encodes a
+    /// retransmission anew with its current highest slot.
     #[must_use]
     pub fn of(operations: &[u8]) -> Self {
-        // A client that makes two requests alike deceives itself alone.
+        // The key is fixed: a client that forges a collision harms only itself.
         let mut hasher = KeyedBuildHasher::by(0).build_hasher();
         operations.len().hash(&mut hasher);
         operations[..operations.len().min(FINGERPRINT_BYTES)].hash(&mut hasher);
@@ -27,95 +26,94 @@ impl Fingerprint {
     }
 }
 
-/// An answer that is kept for who did not hear it.
+/// Cached reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// From the COMPOUND's status on.
+    /// Encoded results, from the COMPOUND status on.
     pub bytes: Bytes,
-    /// It was given under TLS: by another connection nobody gets it.
+    /// The reply was sent under TLS: no connection without TLS gets it.
     pub is_sealed: bool,
 }
 
-/// What a slot says to a request.
+/// Decision of the slot on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It is new: the slot is its until [`Slots::finish`] or [`Slots::give_up`].
+    /// A new request, which owns the slot until [`Slots::finish`] or [`Slots::cancel`].
     Execute,
-    /// It was answered before, by this.
+    /// A retransmission with a cached reply.
     Replay(Kept),
-    /// It was answered before, and the reply was not to be kept.
+    /// A retransmission without a cached reply.
     Uncached,
-    /// It is at work.
+    /// The request is executing.
     Busy,
-    /// It is neither the next request nor the latest.
+    /// Neither the next sequence id nor the latest.
     Misordered,
-    /// It has the latest request's number, and is another.
+    /// A different request with the latest sequence id.
     FalseRetry,
-    /// There is no such slot.
+    /// The slot does not exist.
     BadSlot,
 }
 
 #[derive(Debug, Default)]
 struct Slot {
-    /// Of the latest request; zero before the first.
+    /// Sequence id of the latest request; zero before the first.
     sequence: u32,
     is_busy: bool,
     is_used: bool,
     fingerprint: Fingerprint,
     reply: Option<Kept>,
-    /// Which of our wishes the latest answer told of.
+    /// Version of the target that the latest reply reported.
     told: u32,
-    /// Who makes the present request had heard the latest wish.
+    /// The client had the current target when it sent the current request.
     has_heard: bool,
 }
 
-/// The slots of one session's fore channel.
+/// Slots of one session's fore channel.
 #[derive(Debug)]
 pub struct Slots {
     slots: Vec<Slot>,
-    /// How many of them may be used.
+    /// Slots that the client may use.
     count: u32,
-    /// How many are to be used, once the client has heard of it.
+    /// Slots that the client should use.
     target: u32,
-    /// How often that has changed: which wish it is.
+    /// Version of the target.
     wish: u32,
 }
 
 impl Slots {
-    /// `count` slots that were never used.
+    /// `count` unused slots.
     #[must_use]
     pub fn new(count: u32) -> Self {
         Self { slots: Vec::new(), count, target: count, wish: 0 }
     }
 
-    /// The highest slot that may be used.
+    /// Highest slot that the client may use.
     #[must_use]
     pub fn highest(&self) -> u32 {
         self.count.saturating_sub(1)
     }
 
-    /// The highest slot that is to be used.
+    /// Highest slot that the client should use.
     #[must_use]
     pub fn target_highest(&self) -> u32 {
         self.target.saturating_sub(1)
     }
 
-    /// How many requests are at work.
+    /// Number of executing requests.
     #[must_use]
     pub fn busy_count(&self) -> usize {
         self.slots.iter().filter(|slot| slot.is_busy).count()
     }
 
-    /// Would have the client use another number of slots. More it may use at once; fewer
-    /// are all it may use once it uses no others.
+    /// Sets the target slot count. An increase applies at once; a decrease once the client uses no
+    /// higher slots.
     pub fn aim(&mut self, count: u32) {
         self.target = count.max(1);
         self.wish = self.wish.wrapping_add(1);
         self.count = self.count.max(self.target);
     }
 
-    /// The highest slot that the client may use, and the highest that it is to use, as the
-    /// answer in this slot tells it.
+    /// Highest and target highest slot, as the reply in this slot reports them.
     pub fn tell(&mut self, slot: u32) -> (u32, u32) {
         if let Some(slot) = self.slots.get_mut(slot as usize) {
             slot.told = self.wish;
@@ -123,13 +121,12 @@ impl Slots {
         (self.highest(), self.target_highest())
     }
 
-    /// The client says by the request that has begun in `slot` how far it uses slots. Those that
-    /// it may use no longer lose their replies, but know where their numbers were. How many it
-    /// may use no longer.
+    /// Applies the highest slot that the request in `slot` reports. Slots beyond the target lose
+    /// their replies but retain their sequence ids. Returns how many the client may no longer use.
     ///
-    /// What it says counts only if it has heard what is wished, from the answer before in this
-    /// slot: else the request may have been under way by a slow connection while others, which
-    /// are yet to come, took more slots.
+    /// The report counts only if the client had the target, from the previous reply in this slot.
+    /// Otherwise the request may be older than others on faster connections, which use higher slots
+    /// and have yet to arrive.
     pub fn settle(&mut self, slot: u32, highest: u32) -> u32 {
         let has_heard = self.slots.get(slot as usize).is_some_and(|slot| slot.has_heard);
         if highest >= self.target || !has_heard {
@@ -142,7 +139,7 @@ impl Slots {
         before - self.count
     }
 
-    /// A request has come. RFC 8881 18.46.3.
+    /// Decides on a request. RFC 8881 18.46.3.
     pub fn begin(&mut self, slot: u32, sequence: u32, fingerprint: Fingerprint) -> Begun {
         if slot >= self.count {
             return Begun::BadSlot;
@@ -171,7 +168,7 @@ impl Slots {
         slot.reply.clone().map_or(Begun::Uncached, Begun::Replay)
     }
 
-    /// The request of a slot is answered; the reply is kept if there is one to keep.
+    /// Ends the request of a slot, and caches the reply if there is one.
     pub fn finish(&mut self, slot: u32, reply: Option<Kept>) {
         let is_usable = slot < self.count;
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
@@ -179,7 +176,7 @@ impl Slots {
         slot.reply = reply.filter(|_| is_usable);
     }
 
-    /// The request of a slot was withdrawn before anything was done: it may come again.
+    /// Withdraws the request of a slot before it had an effect: the client may send it again.
     pub fn give_up(&mut self, slot: u32) {
         let Some(slot) = self.slots.get_mut(slot as usize) else { return };
         if slot.is_busy {

@@ -1,4 +1,4 @@
-//! What `status` and `channels` show: plain values, rendered elsewhere.
+//! Snapshot for `status` and `channels`: plain values, rendered elsewhere.
 
 use crate::client::Client;
 use crate::conn::ConnFacts;
@@ -6,39 +6,39 @@ use crate::server::Server;
 use crate::session::Session;
 use std::sync::atomic::Ordering;
 
-/// The server at one moment.
+/// State of the server at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Clients, in no order.
+    /// Clients, unordered.
     pub clients: Vec<ClientFact>,
-    /// COMPOUNDs that were answered.
+    /// COMPOUNDs so far.
     pub compounds: u64,
-    /// Their operations.
+    /// Operations so far.
     pub operations: u64,
-    /// Of the COMPOUNDs, those that had been answered before.
+    /// COMPOUNDs that were retransmissions.
     pub replays: u64,
 }
 
 /// One client.
 #[derive(Clone, Debug)]
 pub struct ClientFact {
-    /// Its number.
+    /// Client id.
     pub id: u64,
-    /// What it calls itself: not to be trusted.
+    /// Owner string of the client: untrusted.
     pub owner: String,
-    /// Name and version of its program, if it tells them: not to be trusted either.
+    /// Name and version of the implementation, if the client reports them: untrusted.
     pub implementation: String,
-    /// The address that it introduced itself from.
+    /// Address of its EXCHANGE_ID.
     pub peer: String,
-    /// It has shown that it gets our answers.
+    /// The client is confirmed.
     pub is_confirmed: bool,
-    /// It was not heard of for longer than its lease, and keeps what it has by courtesy.
+    /// The lease has expired: a courtesy client.
     pub is_expired: bool,
-    /// Its opens, locks and delegations.
+    /// Number of its opens, locks and delegations.
     pub states: usize,
-    /// Of these, the delegations.
+    /// Number of its delegations.
     pub delegations: usize,
-    /// Shares that it has reached since it came.
+    /// Shares that it has accessed.
     pub exports: Vec<String>,
     /// Its sessions.
     pub sessions: Vec<SessionFact>,
@@ -47,31 +47,31 @@ pub struct ClientFact {
 /// One session.
 #[derive(Clone, Debug)]
 pub struct SessionFact {
-    /// Its name.
+    /// Session id.
     pub id: [u8; 16],
-    /// Slots that it may use.
+    /// Slots that the client may use.
     pub slots: u32,
-    /// Requests at work.
+    /// Executing requests.
     pub busy: usize,
-    /// Requests that were executed.
+    /// Executed requests.
     pub calls: u64,
-    /// Callbacks reach the client.
+    /// The backchannel works.
     pub has_callbacks: bool,
-    /// Connections that it is bound to.
+    /// Bound connections.
     pub connections: Vec<ConnectionFact>,
 }
 
 /// One connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionFact {
-    /// Where it comes from.
+    /// Addresses of the connection.
     pub facts: ConnFacts,
-    /// Its records come and go under TLS.
+    /// The connection is under TLS.
     pub is_under_tls: bool,
 }
 
 impl Server {
-    /// What `status` shows.
+    /// Takes a snapshot.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let config = self.config();

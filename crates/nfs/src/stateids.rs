@@ -1,8 +1,7 @@
-//! The opens, byte-range locks and delegations of one client, by their state ids.
-//! RFC 8881 8.2, 9.
+//! Opens, byte-range locks and delegations of one client, by state id. RFC 8881 8.2, 9.
 //!
-//! Pure: what a state holds (`O` of an open, `D` of a delegation) is only kept here, and
-//! given back when the state ends, to be let go of outside of the client's lock.
+//! Pure: the resource of a state (`O` of an open, `D` of a delegation) is only stored here. The end
+//! of a state returns it, so that the caller releases it outside the client's lock.
 
 use crate::limits::STATES_PER_CLIENT_MAX;
 use std::collections::{HashMap, HashSet};
@@ -10,66 +9,65 @@ use std::sync::Arc;
 use vfs::{FileKey, KeyedBuildHasher};
 use wire::nfs::{NfsStatus, StateId};
 
-/// An open-owner or lock-owner, as its client names it: up to 1,024 bytes, stored once for a
-/// state.
+/// Open-owner or lock-owner as sent by the client: up to 1,024 bytes, stored once for each state.
 pub type Owner = Arc<[u8]>;
 
-/// What an open may do and denies others, in the bits of OPEN4_SHARE_ACCESS_* and
-/// OPEN4_SHARE_DENY_*: 1 read, 2 write, 3 both.
+/// Share access and deny bits of an open, as OPEN4_SHARE_ACCESS_* and OPEN4_SHARE_DENY_*: 1 read, 2
+/// write, 3 both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareBits {
-    /// What it may do; never nothing.
+    /// Access bits; never zero.
     pub access: u32,
-    /// What it denies.
+    /// Deny bits.
     pub deny: u32,
 }
 
 impl ShareBits {
-    /// All of both.
+    /// The union of both.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self { access: self.access | other.access, deny: self.deny | other.deny }
     }
 
-    /// Whether all of it is in `other`.
+    /// Whether `other` covers it.
     #[must_use]
     pub fn is_within(self, other: Self) -> bool {
         self.with(other) == other
     }
 }
 
-/// One file opened by one owner.
+/// Open state of one owner on one file.
 #[derive(Debug)]
 pub struct OpenState<O> {
-    /// Who opened it.
+    /// Open-owner.
     pub owner: Owner,
-    /// What all its OPENs together asked for.
+    /// Union of the share bits of its OPENs.
     pub share: ShareBits,
-    /// What it holds.
+    /// Resource of the open.
     pub holds: O,
 }
 
-/// The locks of one owner in one file.
+/// Lock state of one owner on one file.
 #[derive(Debug)]
 pub struct LockState {
-    /// Whose they are.
+    /// Lock-owner.
     pub owner: Owner,
-    /// The open that they were made by.
+    /// Number of the open behind the locks.
     pub open: u64,
-    /// How many ranges there were after the last change: FREE_STATEID asks.
+    /// Whether ranges are locked: FREE_STATEID needs it.
     pub is_locked: bool,
 }
 
-/// One delegation.
+/// Delegation state.
 #[derive(Debug)]
 pub struct DelegationState<D> {
-    /// The client keeps writes back.
+    /// A write delegation.
     pub is_write: bool,
-    /// What it holds; none once it was revoked.
+    /// Resource of the delegation; None once it is revoked.
     pub holds: Option<D>,
 }
 
-/// What a state is of.
+/// Kind of a state.
 #[derive(Debug)]
 pub enum Kind<O, D> {
     /// An open.
@@ -83,42 +81,42 @@ pub enum Kind<O, D> {
 /// One state.
 #[derive(Debug)]
 pub struct State<O, D> {
-    /// Changed whenever the state is.
+    /// Sequence number of the state id, advanced with each change.
     pub seqid: u32,
-    /// Its file.
+    /// File of the state.
     pub key: FileKey,
-    /// What it is.
+    /// Kind of the state.
     pub kind: Kind<O, D>,
 }
 
 /// All states of one client.
 #[derive(Debug)]
 pub struct States<O, D> {
-    /// In every state id of it: those of other clients and other runs are not found here.
+    /// Tag in each state id: it differs between clients and runs.
     tag: u32,
     next: u64,
     states: HashMap<u64, State<O, D>, KeyedBuildHasher>,
     opens: HashMap<(FileKey, Owner), u64, KeyedBuildHasher>,
     locks: HashMap<(FileKey, Owner), u64, KeyedBuildHasher>,
-    /// Those that were not revoked: one a file.
+    /// Delegations that are not revoked, one for each file.
     delegations: HashMap<FileKey, u64, KeyedBuildHasher>,
-    /// Files that are being delegated.
+    /// Files with a grant in progress.
     delegating: HashSet<FileKey, KeyedBuildHasher>,
     revoked_count: usize,
-    /// Bytes of the owners of all opens and locks.
+    /// Bytes of all owner strings.
     owner_bytes: usize,
-    /// Its client is gone: nothing comes to these any more.
+    /// The client is gone: no state can be added.
     has_ended: bool,
 }
 
-/// What is left of a state that ended.
+/// Resources of ended states.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ended<O, D> {
-    /// Of opens.
+    /// Resources of opens.
     pub opens: Vec<O>,
-    /// Of delegations.
+    /// Resources of delegations.
     pub delegations: Vec<D>,
-    /// Owners whose locks in the files of those opens end with them.
+    /// Owners whose locks end with the opens.
     pub lock_owners: Vec<(FileKey, Owner)>,
 }
 
@@ -129,7 +127,7 @@ impl<O, D> Ended<O, D> {
 }
 
 impl<O, D> States<O, D> {
-    /// No states. `tag` tells this client from others, and from those of another run.
+    /// No states. `tag` distinguishes this client from others and from other runs.
     #[must_use]
     pub fn new(tag: u32) -> Self {
         let (states, opens, locks) = (HashMap::default(), HashMap::default(), HashMap::default());
@@ -148,37 +146,37 @@ impl<O, D> States<O, D> {
         }
     }
 
-    /// How many there are.
+    /// Number of states.
     #[must_use]
     pub fn len(&self) -> usize {
         self.states.len()
     }
 
-    /// Bytes of the owners of all opens and locks, each once for a state.
+    /// Bytes of the owner strings of all opens and locks, once for each state.
     #[must_use]
     pub fn owner_bytes(&self) -> usize {
         self.owner_bytes
     }
 
-    /// Whether there are none.
+    /// Whether there are no states.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.states.is_empty()
     }
 
-    /// Whether some were revoked and not freed since: every SEQUENCE says so.
+    /// Whether revoked states have not been freed: every SEQUENCE reports it.
     #[must_use]
     pub fn has_revoked(&self) -> bool {
         self.revoked_count > 0
     }
 
-    /// Whether some are of this file.
+    /// Whether the client has state on this file.
     #[must_use]
     pub fn holds(&self, key: FileKey) -> bool {
         self.states.values().any(|state| state.key == key)
     }
 
-    /// The state with a number that this module has given.
+    /// The state with this number.
     #[must_use]
     pub fn get(&self, number: u64) -> Option<&State<O, D>> {
         self.states.get(&number)
@@ -189,7 +187,7 @@ impl<O, D> States<O, D> {
         self.states.get_mut(&number)
     }
 
-    /// The state id of a state as it is now.
+    /// The current state id of a state.
     #[must_use]
     pub fn id(&self, number: u64) -> StateId {
         let seqid = self.states.get(&number).map_or(0, |state| state.seqid);
@@ -199,20 +197,20 @@ impl<O, D> States<O, D> {
         StateId { seqid, other }
     }
 
-    /// The state has changed; its id is now this.
+    /// Advances the sequence number of a state. Returns the new state id.
     pub fn advance(&mut self, number: u64) -> StateId {
         if let Some(state) = self.states.get_mut(&number) {
-            // Zero means the latest, so it is left out. RFC 8881 8.2.2.
+            // RFC 8881 8.2.2: zero means the latest, so the sequence skips it.
             state.seqid = state.seqid.wrapping_add(1).max(1);
         }
         self.id(number)
     }
 
-    /// The number that a state id names. RFC 8881 8.2.4.
+    /// The number behind a state id. RFC 8881 8.2.4.
     ///
     /// # Errors
-    /// BAD_STATEID if there is no such state, or not in that age yet; OLD_STATEID if it has
-    /// changed since; DELEG_REVOKED if it was taken away.
+    /// BAD_STATEID if there is no such state, or the sequence number is ahead; OLD_STATEID if the
+    /// state has changed since; DELEG_REVOKED if it was revoked.
     pub fn find(&self, id: &StateId) -> Result<u64, NfsStatus> {
         let number = self.number(id)?;
         let state = self.states.get(&number).ok_or(NfsStatus::BAD_STATEID)?;
@@ -222,7 +220,7 @@ impl<O, D> States<O, D> {
         match id.seqid {
             0 => Ok(number),
             seqid if seqid == state.seqid => Ok(number),
-            // The nearer half of all numbers is the past.
+            // Half of all sequence numbers count as older.
             seqid if state.seqid.wrapping_sub(seqid) < u32::MAX / 2 => Err(NfsStatus::OLD_STATEID),
             _ => Err(NfsStatus::BAD_STATEID),
         }
@@ -236,10 +234,10 @@ impl<O, D> States<O, D> {
         number.try_into().map(u64::from_be_bytes).map_err(|_| NfsStatus::BAD_STATEID)
     }
 
-    /// The open that a state id names.
+    /// The open behind a state id.
     ///
     /// # Errors
-    /// As [`States::find`]; BAD_STATEID for what is no open.
+    /// As [`States::find`]; BAD_STATEID for another kind of state.
     pub fn find_open(&mut self, id: &StateId) -> Result<(u64, &mut OpenState<O>), NfsStatus> {
         let number = self.find(id)?;
         match self.states.get_mut(&number) {
@@ -248,10 +246,10 @@ impl<O, D> States<O, D> {
         }
     }
 
-    /// The locks that a state id names, and the open that they were made by.
+    /// The locks behind a state id, with their open.
     ///
     /// # Errors
-    /// As [`States::find`]; BAD_STATEID for what are no locks.
+    /// As [`States::find`]; BAD_STATEID for another kind of state.
     pub fn find_locks(&self, id: &StateId) -> Result<(u64, &OpenState<O>), NfsStatus> {
         let number = self.find(id)?;
         match self.states.get(&number) {
@@ -260,7 +258,7 @@ impl<O, D> States<O, D> {
         }
     }
 
-    /// The open of this number.
+    /// The open with this number.
     ///
     /// # Errors
     /// BAD_STATEID if there is none.
@@ -287,20 +285,20 @@ impl<O, D> States<O, D> {
         })
     }
 
-    /// Says whether ranges are locked.
+    /// Sets whether ranges are locked.
     pub fn set_locked(&mut self, number: u64, is_locked: bool) {
         if let Some(State { kind: Kind::Lock(lock), .. }) = self.states.get_mut(&number) {
             lock.is_locked = is_locked;
         }
     }
 
-    /// The open of `owner` of the file, if there is one.
+    /// The open of `owner` on the file, if there is one.
     #[must_use]
     pub fn open_of(&self, key: FileKey, owner: &[u8]) -> Option<u64> {
         self.opens.get(&(key, owner.into())).copied()
     }
 
-    /// The locks of `owner` in the file, if there are any, or were.
+    /// The lock state of `owner` on the file, if there is one.
     #[must_use]
     pub fn locks_of(&self, key: FileKey, owner: &[u8]) -> Option<u64> {
         self.locks.get(&(key, owner.into())).copied()
@@ -316,10 +314,10 @@ impl<O, D> States<O, D> {
         Ok(number)
     }
 
-    /// An owner has opened a file that it had not open.
+    /// Adds the open state of an owner on a file.
     ///
     /// # Errors
-    /// What it holds, if there are too many states, or they have ended.
+    /// The resource, if there are too many states or the client is gone.
     pub fn add_open(&mut self, key: FileKey, open: OpenState<O>) -> Result<u64, O> {
         let owner = open.owner.clone();
         match self.add(key, Kind::Open(open)) {
@@ -333,10 +331,10 @@ impl<O, D> States<O, D> {
         }
     }
 
-    /// A lock-owner is to lock ranges of a file for the first time.
+    /// Adds the lock state of an owner on a file.
     ///
     /// # Errors
-    /// RESOURCE if there are too many states, or they have ended.
+    /// RESOURCE if there are too many states or the client is gone.
     pub fn add_lock(&mut self, key: FileKey, lock: LockState) -> Result<u64, NfsStatus> {
         let owner = lock.owner.clone();
         let number = self.add(key, Kind::Lock(lock)).map_err(|_| NfsStatus::RESOURCE)?;
@@ -345,21 +343,21 @@ impl<O, D> States<O, D> {
         Ok(number)
     }
 
-    /// A file is to be delegated: false if it is, or another open is at it. Of two at once the
-    /// client would be asked for one only.
+    /// Begins to grant a delegation. False if the file is delegated, or another grant is in
+    /// progress: a recall would reach only one of two.
     pub fn begin_delegation(&mut self, key: FileKey) -> bool {
         !self.delegations.contains_key(&key) && self.delegating.insert(key)
     }
 
-    /// It was, or not.
+    /// Ends the grant, successful or not.
     pub fn end_begun_delegation(&mut self, key: FileKey) {
         self.delegating.remove(&key);
     }
 
-    /// A delegation is granted.
+    /// Adds a delegation.
     ///
     /// # Errors
-    /// What it holds, if there are too many states, or they have ended.
+    /// The resource, if there are too many states or the client is gone.
     pub fn add_delegation(&mut self, key: FileKey, is_write: bool, holds: D) -> Result<u64, D> {
         let delegation = DelegationState { is_write, holds: Some(holds) };
         match self.add(key, Kind::Delegation(delegation)) {
@@ -372,19 +370,19 @@ impl<O, D> States<O, D> {
         }
     }
 
-    /// The delegation of the file, if the client has one.
+    /// The client's delegation on the file.
     #[must_use]
     pub fn delegation_of(&self, key: FileKey) -> Option<u64> {
         self.delegations.get(&key).copied()
     }
 
-    /// How many delegations there are that were not revoked.
+    /// Number of delegations that are not revoked.
     #[must_use]
     pub fn delegation_count(&self) -> usize {
         self.delegations.len()
     }
 
-    /// What a delegation holds, unless it was revoked.
+    /// Resource of a delegation, unless it is revoked.
     #[must_use]
     pub fn delegation(&self, number: u64) -> Option<&D> {
         match &self.states.get(&number)?.kind {
@@ -401,16 +399,16 @@ impl<O, D> States<O, D> {
         }
     }
 
-    /// The delegation that a state id names.
+    /// The delegation behind a state id.
     ///
     /// # Errors
-    /// As [`States::find`]; BAD_STATEID for what is none.
+    /// As [`States::find`]; BAD_STATEID for another kind of state.
     pub fn find_delegation(&self, id: &StateId) -> Result<(u64, &D), NfsStatus> {
         let number = self.find(id)?;
         self.delegation(number).map(|held| (number, held)).ok_or(NfsStatus::BAD_STATEID)
     }
 
-    /// A delegation was not given back in time.
+    /// Revokes a delegation. Returns its resource.
     pub fn revoke(&mut self, number: u64) -> Option<D> {
         let State { key, kind, .. } = self.states.get_mut(&number)?;
         let Kind::Delegation(delegation) = kind else { return None };
@@ -420,8 +418,8 @@ impl<O, D> States<O, D> {
         Some(holds)
     }
 
-    /// An OPEN that made a state, or changed it to this id, has failed after all: its client
-    /// hears of neither.
+    /// Undoes the state of an OPEN that failed after all: removes a new state, or steps back the
+    /// sequence number of an advanced one.
     pub fn take_back(&mut self, id: &StateId) -> Ended<O, D> {
         match self.find(id) {
             Ok(number) if id.seqid == 1 => return self.remove(number),
@@ -430,13 +428,13 @@ impl<O, D> States<O, D> {
                     state.seqid -= 1;
                 }
             }
-            // Others have changed it since.
+            // A later request has advanced it again.
             Err(_) => {}
         }
         Ended::nothing()
     }
 
-    /// Ends a state, and with an open the locks that were made by it.
+    /// Removes a state; with an open also the locks that belong to it.
     pub fn remove(&mut self, number: u64) -> Ended<O, D> {
         let mut ended = Ended::nothing();
         let Some(state) = self.states.remove(&number) else { return ended };
@@ -466,14 +464,14 @@ impl<O, D> States<O, D> {
         ended
     }
 
-    /// Locks that were made by an open.
+    /// The locks that belong to an open.
     fn locks_by(&self, open: u64) -> Vec<u64> {
         let is_by =
             |state: &State<O, D>| matches!(&state.kind, Kind::Lock(lock) if lock.open == open);
         self.states.iter().filter(|(_, state)| is_by(state)).map(|(number, _)| *number).collect()
     }
 
-    /// Ends all states; requests that are under way add none any more, which nobody would end.
+    /// Removes all states. Requests in flight can add none any more.
     pub fn end(&mut self) -> Ended<O, D> {
         self.has_ended = true;
         self.opens.clear();
@@ -491,7 +489,7 @@ impl<O, D> States<O, D> {
         ended
     }
 
-    /// What TEST_STATEID says of a state id. RFC 8881 18.48.
+    /// Result of TEST_STATEID for a state id. RFC 8881 18.48.
     #[must_use]
     pub fn test(&self, id: &StateId) -> NfsStatus {
         if id.is_special() {
@@ -500,10 +498,10 @@ impl<O, D> States<O, D> {
         self.find(id).err().unwrap_or(NfsStatus::OK)
     }
 
-    /// Whether a state that holds nothing any more may be freed. RFC 8881 18.38.
+    /// Frees a state without resources. RFC 8881 18.38.
     ///
     /// # Errors
-    /// As [`States::find`], but for revoked ones; LOCKS_HELD if it holds something.
+    /// As [`States::find`], except for revoked ones; LOCKS_HELD if the state has resources.
     pub fn free(&mut self, id: &StateId) -> Result<(), NfsStatus> {
         let number = match self.find(id) {
             Err(NfsStatus::DELEG_REVOKED) => self.number(id)?,

@@ -1,15 +1,15 @@
-//! The only place where a refusal becomes a status.
+//! Mapping of refusals of the file layer to NFS statuses, the only one.
 
 use vfs::FsError;
 use wire::nfs::NfsStatus;
 
-/// What an NFS client is told of a refusal of the file layer.
+/// The status that an NFS client gets for a refusal of the file layer.
 #[must_use]
 pub fn status_of(error: FsError) -> NfsStatus {
     match error {
         FsError::AccessDenied => NfsStatus::ACCESS,
         FsError::AlreadyExists => NfsStatus::EXIST,
-        // Mount points, and what a Windows client keeps from being removed.
+        // A mount point, or a file that a Windows client's share mode protects.
         FsError::CannotDelete => NfsStatus::FILE_OPEN,
         FsError::Cancelled | FsError::Unavailable | FsError::WouldBlock => NfsStatus::DELAY,
         FsError::DeletePending => NfsStatus::FILE_OPEN,

@@ -1,9 +1,9 @@
-//! An operation waits here for the limits of its share, before anything is done of it.
+//! Throttling: an operation waits for the limits of its share before it starts.
 //!
-//! READ, WRITE and others that need an open wait once that is known, since its file may have
-//! limits, too. Of the others those count that do something with files; what only says which
-//! file is meant does not, nor do few looks at attributes beside something else. Whoever waits
-//! keeps its slot; the client is told to use few of them meanwhile.
+//! READ, WRITE and other operations with an open wait once the open is known, since its file may
+//! have limits, too. Other operations count if they touch files. Those that only select a file do
+//! not count, and neither do a few attribute operations beside a counted one. A waiting request
+//! occupies its slot, and the client is asked to use fewer slots meanwhile.
 
 use crate::compound::Run;
 use crate::limits::LOOKS_PER_CHARGE;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use vfs::FsError;
 use wire::nfs::{NfsStatus, Operation};
 
-/// Counted among the requests that wait, until it goes.
+/// Guard that counts a waiting request.
 struct Counted(Arc<Session>);
 
 impl Counted {
@@ -35,7 +35,7 @@ impl Drop for Counted {
 }
 
 impl Run<'_> {
-    /// Waits until an operation may begin, unless its cost is known only once its open is.
+    /// Waits until an operation may start, unless its cost depends on its open.
     pub async fn admit_operation(&mut self, operation: &Operation<'_>) {
         self.throttled = ThrottleReason::None;
         if self.share_limits().is_none() {
@@ -54,7 +54,8 @@ impl Run<'_> {
         self.admit(None, Cost::metadata()).await;
     }
 
-    /// Waits until an operation may go on that costs so much, by an open if it has one.
+    /// Waits until an operation of this cost may proceed, with the limits of its open's file if it
+    /// has one.
     pub async fn admit(&mut self, open: Option<&OpenFile>, cost: Cost) {
         let Some(queue) = self.queue() else { return };
         self.prepaid_looks = LOOKS_PER_CHARGE;
@@ -63,7 +64,7 @@ impl Run<'_> {
         }
     }
 
-    /// What a client is told whose open was refused, which may be by a limit of the share.
+    /// Status of a refused open, which a limit of the share may have caused.
     pub fn open_refused(&mut self, error: FsError) -> NfsStatus {
         if error == FsError::TooManyHandles {
             self.throttled = ThrottleReason::Handles;
@@ -71,7 +72,7 @@ impl Run<'_> {
         status_of(error)
     }
 
-    /// Where those wait that copy from the saved file to the current one, in this order.
+    /// Queues of a copy: of the saved and of the current file handle's share.
     pub fn copy_queues(&mut self) -> [Option<Arc<ShareQueue>>; 2] {
         let saved = self.saved_place().and_then(limits_of).cloned();
         let source = saved.and_then(|limits| Some(self.session.as_ref()?.queue(&limits)));
@@ -96,7 +97,7 @@ impl Run<'_> {
         self.now = clock();
     }
 
-    /// A read gave less than it asked for.
+    /// Refunds the charge for bytes that a short read did not return.
     pub fn give_back(&mut self, open: &OpenFile, cost: Cost, read: usize) {
         let unused = cost.bytes.saturating_sub(read as u64);
         if unused > 0
@@ -115,12 +116,12 @@ impl Run<'_> {
         self.now = clock();
     }
 
-    /// The limits of the share that the current file handle leads to, if it has any.
+    /// Limits of the share of the current file handle, if it has any.
     fn share_limits(&self) -> Option<&Arc<ShareLimits>> {
         limits_of(self.current.as_ref()?)
     }
 
-    /// Where the session's requests wait for them.
+    /// Queue of the session at these limits.
     fn queue(&mut self) -> Option<Arc<ShareQueue>> {
         let limits = self.share_limits()?;
         if let Some(queue) = &self.queue

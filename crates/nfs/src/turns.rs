@@ -1,4 +1,4 @@
-//! Taking turns at something that may have to wait, each thing by its own.
+//! Mutexes by key.
 
 use crate::client::lock;
 use futures_util::lock::Mutex as Waiting;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
 
-/// Whose turn it is at each thing. Only what somebody is at or waits for takes memory.
+/// Mutexes by key. Only keys that are locked or awaited take memory.
 #[derive(Debug)]
 pub struct Turns<K: Eq + Hash + Clone> {
     at: Mutex<HashMap<K, Arc<Waiting<()>>>>,
@@ -18,7 +18,7 @@ impl<K: Eq + Hash + Clone> Default for Turns<K> {
     }
 }
 
-/// A turn, until it is dropped.
+/// Guard of one key; its drop unlocks the key.
 #[derive(Debug)]
 pub struct Turn<'a, K: Eq + Hash + Clone> {
     turns: &'a Turns<K>,
@@ -28,10 +28,10 @@ pub struct Turn<'a, K: Eq + Hash + Clone> {
 }
 
 impl<K: Eq + Hash + Clone> Turns<K> {
-    /// Waits until nobody is at it. Whoever gives up waiting leaves nothing behind.
+    /// Locks the key. Cancellation-safe: a caller that stops waiting leaves no entry.
     pub async fn begin(&self, key: K) -> Turn<'_, K> {
         let waiting = lock(&self.at).entry(key.clone()).or_default().clone();
-        // Before it waits, so that it is tidied up when it waits no more.
+        // Created before the wait, so that a cancelled wait removes its entry.
         let mut turn = Turn { turns: self, key, mine: None };
         turn.mine = Some(waiting.lock_owned().await);
         turn
@@ -47,7 +47,7 @@ impl<K: Eq + Hash + Clone> Drop for Turn<'_, K> {
     fn drop(&mut self) {
         self.mine = None;
         let mut at = lock(&self.turns.at);
-        // Whoever waits has one, too; they are made and counted under this lock.
+        // Each waiter has a clone; clones are created and counted under this lock.
         if at.get(&self.key).is_some_and(|waiting| Arc::strong_count(waiting) == 1) {
             at.remove(&self.key);
         }

@@ -1,5 +1,5 @@
-//! Locks that could not be had and that their clients would wait for: they are told when
-//! it is worth another try, instead of finding out. RFC 8881 9.6, 20.11.
+//! CB_NOTIFY_LOCK for blocking LOCKs that were denied, so that clients need not poll. RFC 8881 9.6,
+//! 20.11.
 
 use crate::client::{Client, lock};
 use crate::held::HeldOpen;
@@ -17,31 +17,30 @@ use wire::nfs::StateOwner;
 use wire::nfs::callback::{Callback, CbNotifyLockArgs};
 use wire::nfs::xdr::Opaque;
 
-/// Who of a client waits for which file.
+/// Files and lock-owners of a client that await a lock.
 pub type WaitingLocks = HashSet<(FileKey, Owner)>;
 
-/// A lock that was refused for now.
+/// A denied lock that the client awaits.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Who wanted it, as the client says.
+    /// Lock-owner of the client.
     pub lock_owner: Owner,
-    /// As the file layer does.
+    /// Lock-owner of the file layer.
     pub owner: LockOwner,
-    /// What was wanted.
+    /// Wanted lock.
     pub wanted: RangeLock,
 }
 
-/// A place among those of the client, given up however the wait ends.
+/// Registration of a waiting lock; its drop removes it.
 struct Place {
     client: Arc<Client>,
     who: (FileKey, Owner),
-    /// It is charged as state to the client's address, however many clients that has, and so are
-    /// the bytes of its owner.
+    /// Charge as one state, and for the bytes of its owner, to the client's address.
     _shares: [Share; 2],
 }
 
 impl Place {
-    /// None if it waits already, or for too much.
+    /// None if it waits already, or a limit is reached.
     fn enter(server: &Server, client: &Arc<Client>, who: (FileKey, Owner)) -> Option<Self> {
         let state = server.holdings.states.take(&client.holder).ok()?;
         let account = server.holdings.owner_bytes.account(&client.holder);
@@ -59,8 +58,8 @@ impl Drop for Place {
 }
 
 impl Waiting {
-    /// Has the client told once the lock may be free, if it can be told. It asks again in
-    /// any case, so that nothing is lost where that fails; after a lease nobody waits.
+    /// Sends CB_NOTIFY_LOCK once the lock may be free, if the client has a backchannel. A lost
+    /// notification does no harm, because the client polls anyhow. The wait ends after one lease.
     pub fn tell_when_free(self, server: &Arc<Server>, client: &Arc<Client>, held: &HeldOpen) {
         if !client.answers_callbacks() {
             return;
@@ -78,13 +77,13 @@ impl Waiting {
                 Either::Right(_) => false,
             };
             let client = place.client.clone();
-            // It may ask again at once, and wait again.
+            // The client may retry at once, and wait again.
             drop(place);
             if is_free {
                 let owner = StateOwner { client_id: client.id, owner: Opaque(&self.lock_owner) };
                 let args = CbNotifyLockArgs { handle: held.handle, lock_owner: owner };
                 let callback = Callback::NotifyLock(args);
-                // Who does not hear of it asks again.
+                // A client that misses the callback polls.
                 let _ = client.call_back(&server.files, &callback, None).await;
             }
         }));

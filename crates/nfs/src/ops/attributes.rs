@@ -24,7 +24,7 @@ use wire::nfs::ops::{AccessArgs, AccessResult, SetAttrArgs, SetAttrReply, Verify
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Access, Bitmap4, NfsStatus};
 
-/// What GETATTR answers: written behind its status.
+/// Result of GETATTR, encoded behind its status.
 pub(crate) struct Answered {
     pub shown: Shown,
     pub around: Around,
@@ -55,7 +55,7 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     }
     let object = run.object_place()?.object(&files).await?;
     let looked = run.looked.take().filter(|(key, _)| *key == object.key());
-    // The time of its making alone is kept beside the file.
+    // TIME_CREATE is stored in an extended attribute, which costs another system call.
     let attributes = match (requested.contains(attribute::TIME_CREATE), looked) {
         (true, _) => files.object_attributes(&object),
         (false, Some((_, attributes))) => Ok(attributes),
@@ -77,10 +77,8 @@ pub(crate) async fn get(run: &mut Run<'_>, requested: Bitmap4) -> Result<Answere
     Ok(Answered { shown: Shown { handle, list, ..shown(&export, &object, attributes) }, around })
 }
 
-/// What was seen of what a name leads to, if nothing else is asked for: the object need not be
-/// looked for then.
-///
-/// Else of a file that is open the open tells.
+/// Attributes without a lookup of the object: those of an earlier operation, or those of an open of
+/// the file. None if the request needs more.
 fn seen_alone(run: &mut Run<'_>, requested: Bitmap4) -> Option<Attributes> {
     let is_all = (requested & LISTS).is_empty() && !requested.contains(attribute::TIME_CREATE);
     if !is_all || run.object_place().ok()?.has_object() {
@@ -106,17 +104,17 @@ fn shown_on(export: &Export, mounted_on: u64, attributes: Attributes) -> Shown {
     Shown { fsid: fsid(export, attributes.key), attributes, mounted_on, handle: None, list: None }
 }
 
-/// A share is a file system of its own, and what is mounted in it are others.
+/// A share is a file system of its own, and so is each mount in it.
 pub(crate) fn fsid(export: &Export, key: FileKey) -> FsId {
     FsId { major: u64::from(export.id.0), minor: key.device }
 }
 
-/// The number of a share's directory in the root of all shares.
+/// Inode number of a share's directory in the pseudo root.
 pub(crate) fn mount_point(export: &Export) -> u64 {
     (1 << 32) | u64::from(export.id.0)
 }
 
-/// A directory above the shares, which nobody changes.
+/// Attributes of a pseudo directory, which never changes.
 pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
     let started = run.server().started;
     let attributes = Attributes {
@@ -146,7 +144,7 @@ pub(crate) fn shown_pseudo(run: &Run<'_>, id: PseudoId) -> Shown {
     Shown { attributes, fsid: FsId::default(), mounted_on: id.inode(), handle: None, list }
 }
 
-/// What the server and the file system of the object say; the root of all exports is in none.
+/// Facts of the server and of the object's file system; the pseudo root is in none.
 pub(crate) fn around(
     run: &Run<'_>,
     export: Option<(&Export, Option<&Object>)>,
@@ -169,33 +167,34 @@ pub(crate) fn around(
     Ok(Around {
         minor_version: run.minor_version,
         lease: run.config.lease,
-        // NFS finds names byte for byte, whatever SMB does on the share.
+        // NFS compares names byte for byte, whatever SMB does on the share.
         is_case_insensitive: false,
         features,
         space,
     })
 }
 
-/// What is asked to be set, understood.
+/// Decoded attributes that a client wants to set.
 #[derive(Debug, Default)]
 pub(crate) struct Wished {
     /// All but the access list.
     pub changes: ObjectChanges,
-    /// The access list, which is set after the mode: RFC 8881 6.4.1.3.
+    /// Access list, which the server sets after the mode: RFC 8881 6.4.1.3.
     pub list: Option<NamedList>,
-    /// Which attributes that were.
+    /// Attributes in the request.
     pub mask: Bitmap4,
     masked: Option<ModeMasked>,
-    /// The mode without what the user's umask takes, if that is known.
+    /// Mode before the umask, if the client sent both.
     unmasked_mode: Option<u32>,
 }
 
 impl Wished {
-    /// The mode of something new, where `default` is the share's. A umask is for what inherits
-    /// nothing. RFC 8275 4.
+    /// Mode of a new object, where `default` is the share's. The umask applies only without
+    /// inheritance. RFC 8275 4.
     ///
-    /// What is to have an access list gets it next, and the power may go in between: until then
-    /// it is its creator's alone. The x bits of a file stay, since no list gives one that it lacks.
+    /// An access list is set in a second step, and the power may fail in between. Until then only
+    /// the creator has access. The x bits of a file stay, since no list grants execution without
+    /// one.
     pub fn new_mode(&self, default: u32) -> Option<NewMode> {
         const CREATOR_ALONE: u32 = 0o7711;
         if self.list.is_some() {
@@ -206,7 +205,7 @@ impl Wished {
         Some(NewMode { bits, inherits_within: Some(self.unmasked_mode.unwrap_or(bits)) })
     }
 
-    /// Completes a mode of which only some bits are given.
+    /// Completes a mode of which the client gave only some bits.
     pub fn complete_mode(&mut self, present: impl FnOnce() -> Option<u32>) {
         if let Some(ModeMasked { value, mask }) = self.masked {
             self.changes.mode = present().map(|mode| mode & 0o7777 & !mask | value & mask);
@@ -214,17 +213,17 @@ impl Wished {
     }
 }
 
-/// What is asked to be set, understood.
+/// Decodes the attributes that a client wants to set.
 ///
 /// # Errors
-/// ATTRNOTSUPP, INVAL for what can be read only; BADXDR, BADOWNER, INVAL for bad values.
+/// ATTRNOTSUPP; INVAL for read-only attributes; BADXDR, BADOWNER, INVAL for bad values.
 pub(crate) fn wished(run: &Run<'_>, attributes: &Fattr<'_>) -> Result<Wished, NfsStatus> {
     let mask = attributes.mask;
     let supported = crate::attributes::supported(run.minor_version);
     if !supported.contains_all(mask) {
         return Err(NfsStatus::ATTRNOTSUPP);
     }
-    // Two ways to say the same must not contradict each other.
+    // Two attributes for the same property would contradict each other.
     let is_twice = |ways: Bitmap4| (mask & ways).0.count_ones() > 1;
     if !settable(run.minor_version).contains_all(mask) || is_twice(MODES) || is_twice(LISTS) {
         return Err(NfsStatus::INVAL);
@@ -249,13 +248,13 @@ pub(crate) fn wished(run: &Run<'_>, attributes: &Fattr<'_>) -> Result<Wished, Nf
     Ok(Wished { changes, list: list_of(&named)?, mask, masked, unmasked_mode })
 }
 
-/// Ways to set the mode.
+/// Attributes that set the mode.
 const MODES: Bitmap4 =
     Bitmap4::of(&[attribute::MODE, attribute::MODE_SET_MASKED, attribute::MODE_UMASK]);
 
 fn list_of(named: &Named<'_>) -> Result<Option<NamedList>, NfsStatus> {
     if let Some(acl) = &named.acl {
-        // It cannot say whether it follows the directory's: then it does not.
+        // acl has no inherited flag, so the list counts as protected.
         let entries = entries_of(acl, false)?;
         return Ok(Some(NamedList { is_inherited: false, is_protected: true, entries }));
     }
@@ -266,10 +265,11 @@ fn list_of(named: &Named<'_>) -> Result<Option<NamedList>, NfsStatus> {
     Ok(Some(NamedList { is_inherited, is_protected, entries }))
 }
 
-/// Sets an access list, if one is given.
+/// Sets the access list, if there is one.
 ///
 /// # Errors
-/// PERM where mode bits could not be set either; ATTRNOTSUPP if it is too long to be stored.
+/// PERM where the caller may not set mode bits either; ATTRNOTSUPP if the list is too long to
+/// store.
 pub(crate) async fn set_list(
     run: &Run<'_>,
     (object, caller): (&Object, &Arc<Caller>),
@@ -309,7 +309,7 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
     wished.complete_mode(|| present().map(|present| present.mode));
     let Wished { mut changes, list, mask, .. } = wished;
     if object.kind() == FileKind::Symlink {
-        // Links have none on Linux; clients that copy one set it all the same.
+        // Links have no mode on Linux; clients that copy one set it all the same.
         changes.mode = None;
     }
     let id = run.resolve_id(args.state_id)?;
@@ -324,7 +324,7 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
     let files = run.files().clone();
     let result = files.set_object_attributes(&caller, &object, by.as_ref(), &changes).await;
     match result {
-        // Only the owner, or the superuser, may: RFC 8881 15.1.6.2 has a word of its own.
+        // RFC 8881 15.1.6.2: PERM if only the owner or root may do this.
         Err(vfs::FsError::AccessDenied) if is_owners(&changes) => Err(NfsStatus::PERM),
         other => other.or_status(),
     }?;
@@ -333,8 +333,7 @@ async fn try_set(run: &mut Run<'_>, args: &SetAttrArgs<'_>) -> Result<Bitmap4, N
     Ok(mask)
 }
 
-/// Whether something is changed that no permission to write lets others change: who may write
-/// moves times to the present one, and to no other.
+/// Whether a change is reserved for the owner. A writer may set times to the current time only.
 fn is_owners(changes: &ObjectChanges) -> bool {
     let sets = |time| matches!(time, TimeChange::Set(_));
     changes.mode.is_some()
@@ -390,7 +389,7 @@ pub(crate) async fn access(
     Ok(AccessResult { supported, access })
 }
 
-/// VERIFY, which goes on if attributes are the same, and NVERIFY, which does if not.
+/// VERIFY (`same`), which succeeds if the attributes match, and NVERIFY, which fails then.
 pub(crate) async fn verify(
     run: &mut Run<'_>,
     args: &VerifyArgs<'_>,
@@ -403,7 +402,7 @@ pub(crate) async fn verify(
     }
 }
 
-/// Whether the attributes are those that there are. RFC 8881 18.31.
+/// Whether the attributes match the current ones. RFC 8881 18.31.
 async fn is_same(run: &mut Run<'_>, attributes: &Fattr<'_>) -> Result<bool, NfsStatus> {
     let mask = attributes.mask;
     if !crate::attributes::supported(run.minor_version).contains_all(mask) {

@@ -1,9 +1,8 @@
 //! COPY, CLONE, OFFLOAD_STATUS, OFFLOAD_CANCEL. RFC 7862 15.2, 15.8, 15.9, 15.13.
 //!
-//! A large copy goes on after its answer, if its client lets it and can be called back.
-//! Others are made before: of more than a client would wait for, it asks for the rest. A
-//! copy from another server would have to be fetched from there: COPY_NOTIFY is not here,
-//! and COPY with source servers is refused, so that clients read and write themselves.
+//! A large copy runs asynchronously if the client permits it and has a backchannel. Other copies
+//! are synchronous and limited in length, so that the client asks for the rest. The server refuses
+//! copies between servers and has no COPY_NOTIFY, so that clients read and write themselves.
 
 use super::paid_open::{PaidOpen, open_for, saved_open_for};
 use crate::compound::Run;
@@ -19,7 +18,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::{NfsStatus, StableHow, StateId, Verifier};
 
-/// The opens of the saved and of the current file.
+/// The opens of the saved and of the current file handle.
 async fn both(
     run: &mut Run<'_>,
     (source, target): (StateId, StateId),
@@ -45,7 +44,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     let files = run.files().clone();
     let size = files.attributes_unchecked(&from).or_status()?.size_bytes;
     let left = size.checked_sub(args.source_offset).ok_or(NfsStatus::INVAL)?;
-    // Nothing means all; more than there is, is wrong. RFC 7862 15.2.3.
+    // RFC 7862 15.2.3: zero means up to the end of the file.
     let wished = match args.count {
         0 => left,
         count if args.source_offset.checked_add(count).is_none() => return Err(NfsStatus::INVAL),
@@ -54,7 +53,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     if args.destination_offset.checked_add(wished).is_none_or(|end| end > i64::MAX as u64) {
         return Err(NfsStatus::FBIG);
     }
-    // A copy in pieces would read what it has written: refused, as the system does.
+    // A copy in pieces would read its own output; Linux refuses this, too.
     let distance = args.source_offset.abs_diff(args.destination_offset);
     if from.key() == to.key() && distance < wished {
         return Err(NfsStatus::INVAL);
@@ -76,7 +75,7 @@ async fn try_copy(run: &mut Run<'_>, args: &CopyArgs<'_>) -> Result<CopyResult, 
     Ok(result_of(verifier, None, count))
 }
 
-/// What COPY answers: with a state id the copy goes on.
+/// Result of COPY; with a state id the copy is asynchronous.
 fn result_of(verifier: Verifier, id: Option<StateId>, count: u64) -> CopyResult {
     let callback_id: Vec<StateId> = id.into_iter().collect();
     let (callback_id, committed) = (callback_id.into(), StableHow::Unstable);
@@ -86,8 +85,7 @@ fn result_of(verifier: Verifier, id: Option<StateId>, count: u64) -> CopyResult 
     }
 }
 
-/// Begins a copy that goes on after its answer. None if its client could not be told how it
-/// ends, or has too many.
+/// Starts an asynchronous copy. None if the client has no working backchannel or too many copies.
 fn copy_later(
     run: &mut Run<'_>,
     args: &CopyArgs<'_>,

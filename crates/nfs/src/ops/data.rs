@@ -12,7 +12,7 @@ use wire::nfs::ops::{CommitArgs, ReadArgs, ReadWriter, WriteArgs, WriteResult};
 use wire::nfs::xdr::padding;
 use wire::nfs::{NfsStatus, StableHow, Verifier};
 
-/// Bytes of a READ's answer beside its data: flag, length, padding.
+/// Bytes of a READ result beside its data: flag, length, padding.
 const READ_OVERHEAD_BYTES: usize = 12;
 
 pub(crate) async fn read(
@@ -29,7 +29,7 @@ pub(crate) async fn read(
     read.map(|_| ())
 }
 
-/// How many bytes were read.
+/// Reads, and returns the count of bytes.
 async fn read_open(
     run: &Run<'_>,
     (open, offset, length): (&Arc<OpenFile>, u64, usize),

@@ -1,5 +1,5 @@
-//! Delegations: whether an OPEN brings one, DELEGRETURN, and what others are shown of a
-//! file that a client writes by itself. RFC 8881 10.4, 18.6, 20.1.
+//! Delegations: grants at OPEN, DELEGRETURN, and attributes of a file under another client's write
+//! delegation. RFC 8881 10.4, 18.6, 20.1.
 
 use super::attributes::change_of;
 use crate::callbacks::Answer;
@@ -26,7 +26,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::{Bitmap4, CallbackNumber, FileHandle, NfsStatus, StateId};
 
-/// What a client that writes by itself knows better.
+/// Attributes that the holder of a write delegation knows better.
 const KEPT: Bitmap4 = Bitmap4::of(&[
     attribute::CHANGE,
     attribute::SIZE,
@@ -35,10 +35,10 @@ const KEPT: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_MODIFY,
 ]);
 
-/// The longest step in which file systems tell time.
+/// Coarsest clock tick of file systems, in nanoseconds.
 const TIME_STEP_MAX_NS: i128 = 20_000_000;
 
-/// Why an OPEN brings no delegation; nothing is said to who did not ask. RFC 8881 18.16.3.
+/// Reason why an OPEN grants no delegation, if the client asked for one. RFC 8881 18.16.3.
 fn none(wanted: ShareAccess, why: NoDelegation) -> OpenDelegation<'static> {
     match wanted {
         ShareAccess(0) => OpenDelegation::None,
@@ -46,7 +46,7 @@ fn none(wanted: ShareAccess, why: NoDelegation) -> OpenDelegation<'static> {
     }
 }
 
-/// The delegation that comes with an OPEN, if one does.
+/// Grants a delegation with an OPEN, if possible.
 pub(crate) fn grant(
     run: &mut Run<'_>,
     client: &Arc<Client>,
@@ -63,11 +63,11 @@ pub(crate) fn grant(
         (_, ShareAccess::WANT_NO_DELEG) => return none(wanted, NoDelegation::NotWanted),
         (_, ShareAccess::WANT_CANCEL) => return none(wanted, NoDelegation::Cancelled),
         (_, ShareAccess::WANT_READ_DELEG) => DelegationKind::Read,
-        // To write by itself a client must be let read, too: it was asked for both.
+        // A write delegation includes reads, so the open must be for both.
         _ if access.access() == ShareAccess::BOTH => DelegationKind::Write,
         _ => DelegationKind::Read,
     };
-    // What was had before is not refused for what will be found out.
+    // A reclaim does not need a tested backchannel.
     let is_again = matches!(claim, OpenClaim::Previous(_));
     if !is_again && !client.answers_callbacks() {
         return none(wanted, NoDelegation::Resource(false));
@@ -82,12 +82,12 @@ pub(crate) fn grant(
     granted(kind, id, is_recalled)
 }
 
-/// Whether a client of SMB, or a local process, may have changed a file between the server's start
-/// and now, when its delegation is taken back: what the client keeps of it is of before. It has the
-/// delegation again only to send what it has not sent, and to give it back. RFC 8881 10.2.1.
+/// Whether an SMB client or a local process may have changed the file between the server's start
+/// and the reclaim of its delegation. The client's cache may then be stale, so the server grants
+/// the delegation only to recall it: the client flushes its writes and returns it. RFC 8881 10.2.1.
 fn has_changed_since_start(run: &Run<'_>, open: &Arc<OpenFile>) -> bool {
     let changed = run.files().attributes_unchecked(open).map(|known| known.changed);
-    // File systems tell time in steps.
+    // File systems record times in ticks.
     changed.is_ok_and(|changed| changed.0 + TIME_STEP_MAX_NS >= run.server().started.0)
 }
 
@@ -109,7 +109,7 @@ fn try_grant(
     id
 }
 
-/// Delegates a file that no other open of the client is at.
+/// Delegates a file while no other open of the client does.
 fn grant_alone(
     run: &mut Run<'_>,
     client: &Arc<Client>,
@@ -136,21 +136,21 @@ fn grant_alone(
         let number = states.add_delegation(file, is_write, held).ok()?;
         Some(states.id(number))
     });
-    // It may be asked back once the client has heard of it.
+    // A recall is deferred until the reply is sent.
     run.granting.extend(granting);
     id
 }
 
 fn granted(kind: DelegationKind, state_id: StateId, is_recalled: bool) -> OpenDelegation<'static> {
-    // Nobody is let in by it: clients ask for every user (ACCESS).
+    // The permissions grant nothing: clients check each user by ACCESS.
     let permissions =
         Ace { ace_type: AceType::Allow, flags: AceFlags(0), mask: AceMask(0), who: who::EVERYONE };
     match kind {
         DelegationKind::Read => {
             OpenDelegation::Read(ReadDelegation { state_id, is_recalled, permissions })
         }
-        // Nothing is promised of space: what was written is sent when the file is closed,
-        // so that who closes it hears of a full disk.
+        // No space is reserved: clients flush at CLOSE, so that the closing application sees a full
+        // disk.
         DelegationKind::Write => OpenDelegation::Write(WriteDelegation {
             state_id,
             is_recalled,
@@ -160,7 +160,7 @@ fn granted(kind: DelegationKind, state_id: StateId, is_recalled: bool) -> OpenDe
     }
 }
 
-/// Whether an OPEN may refer to a delegation: the client must have it. RFC 8881 18.16.3.
+/// Checks that the client has the delegation that the OPEN refers to. RFC 8881 18.16.3.
 pub(crate) fn check_claim(client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
     match claim {
         OpenClaim::DelegateCurrent(id, _) | OpenClaim::DelegateCurrentFileHandle(id) => {
@@ -189,20 +189,19 @@ pub(crate) async fn give_back(run: &mut Run<'_>, args: &DelegReturnArgs) -> Resu
     Ok(())
 }
 
-/// What the client says that writes a file by itself.
+/// Attributes in the reply of a write delegation's holder to CB_GETATTR.
 struct Said {
     change: u64,
     size_bytes: u64,
 }
 
-/// Whether a client may know better what an object is by now.
+/// Whether another client's write delegation may make requested attributes stale.
 pub(crate) fn may_be_kept(run: &Run<'_>, requested: Bitmap4, key: FileKey) -> bool {
     let writer = |client: Arc<Client>| run.server().delegations.writer(key, &client);
     !(requested & KEPT).is_empty() && run.client().is_ok_and(|client| writer(client).is_some())
 }
 
-/// The attributes of a file as they are with what another client has written and kept to
-/// itself. RFC 8881 10.4.3.
+/// Updates attributes by those that the holder of a write delegation caches. RFC 8881 10.4.3.
 pub(crate) async fn with_kept(
     run: &mut Run<'_>,
     object: &Object,
@@ -213,13 +212,13 @@ pub(crate) async fn with_kept(
     let Some((writer, granted)) = server.delegations.writer(object.key(), &asking) else {
         return Ok(attributes);
     };
-    // Who is away cannot be asked, and loses nothing for being looked at.
+    // A courtesy client cannot reply, and a look at its file costs it nothing.
     if writer.is_expired(server.host.now().instant, server.config().lease) {
         return Ok(attributes);
     }
     let handle = run.place()?.handle(&server.files)?;
     let mut said = None;
-    // Who is silent is waited for once: else whoever lists what it has would wait for each file.
+    // The server waits for an unresponsive holder once, else a listing would wait for each file.
     if !writer.is_silent.load(Ordering::Acquire) {
         let ask = pin!(ask(run, &writer, handle));
         match select(ask, server.files.pause_for(CALLBACK_ATTRIBUTES_WITHIN)).await {
@@ -228,15 +227,15 @@ pub(crate) async fn with_kept(
         }
     }
     if said.is_none() && writer.is_silent.load(Ordering::Acquire) {
-        // It has to give the file back, or loses it.
+        // The holder must return the delegation, or loses it.
         ask_back(&server, &writer, object.key());
     }
     let Some(said) = said.filter(|said| said.change != granted) else { return Ok(attributes) };
-    // It has something that we have not: so the file is another than it was, each time
-    // that somebody looks, and stays so if the client never sends what it has.
+    // The holder has changes that it has not flushed, so the file counts as changed at each look,
+    // even if the client never flushes.
     let export = run.object_place()?.export.clone();
     let caller = run.caller(&export);
-    // The change is the writer's: it is not asked for its delegation by this.
+    // The change counts as the holder's, so that it does not recall the delegation.
     let by_writer = RequestContext::new(Protocol::Nfs, writer.tag(), None, run.call.order);
     let files = server.files.for_request(&by_writer, run.call.holder());
     let touch = files.touch_delegated(&caller, object).await;

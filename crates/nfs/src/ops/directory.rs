@@ -16,10 +16,10 @@ use wire::nfs::ops::{
 };
 use wire::nfs::{ChangeInfo, NfsStatus};
 
-/// A name as files have it.
+/// Decodes a name.
 ///
 /// # Errors
-/// INVAL for an empty one, BADNAME for what is not in a directory, BADCHAR, NAMETOOLONG.
+/// INVAL for an empty name, BADNAME for `.` and `..`, BADCHAR, NAMETOOLONG.
 pub(crate) fn name_of(bytes: &[u8]) -> Result<Name, NfsStatus> {
     match bytes {
         b"" => Err(NfsStatus::INVAL),
@@ -54,11 +54,10 @@ pub(crate) async fn look_up(run: &mut Run<'_>, args: &LookupArgs<'_>) -> Result<
     Ok(())
 }
 
-/// Goes where a name above the shares leads: in the root to a share of this name, else by the path of
-/// one. A share of this name that the client may not reach does not hide a path that it may, and is
-/// no other to it than one that does not exist. Shares of other names and paths are not judged: a
-/// stranger's name that leads nowhere starts no look-up, so that DELAY tells, while it lasts, that
-/// there is something of the name.
+/// Resolves a name in a pseudo directory: in the root a share of this name, else a path component.
+/// A share that refuses the client does not hide a path that admits it, and looks like a missing
+/// one. Other shares are not evaluated, so an unknown name starts no host lookup. While a lookup is
+/// in flight, DELAY reveals that the name exists.
 async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(), NfsStatus> {
     name_of(name)?;
     let (config, peer) = (run.config.clone(), run.call.conn.facts.peer.ip());
@@ -81,7 +80,7 @@ async fn walk_pseudo(run: &mut Run<'_>, id: PseudoId, name: &[u8]) -> Result<(),
 
 async fn enter_share(run: &mut Run<'_>, export: &Arc<Export>) -> Result<(), NfsStatus> {
     let export = export.clone();
-    // The verdict may have changed since the share was found.
+    // The verdict may have changed since the lookup.
     export.admit(&run.call.conn, NfsStatus::NOENT)?;
     let root = run.files().root_object(&export.volume).await.or_status()?;
     run.go(Place::of(export, root));
@@ -99,12 +98,12 @@ pub(crate) async fn look_up_parent(run: &mut Run<'_>) -> Result<(), NfsStatus> {
     }
     let (directory, caller) = run.object().await?;
     if directory.kind() != FileKind::Directory {
-        // Not SYMLINK, which LOOKUPP does not have for this.
+        // RFC 8881 15.2: LOOKUPP has SYMLINK and NOTDIR.
         let is_link = directory.kind() == FileKind::Symlink;
         return Err(if is_link { NfsStatus::SYMLINK } else { NfsStatus::NOTDIR });
     }
     if directory.is_root() {
-        // Whichever way the client came: the share has one directory above it.
+        // By whichever path the client came: a share has one parent directory.
         run.go(Place::Pseudo(ROOT));
         return Ok(());
     }
@@ -125,12 +124,12 @@ pub(crate) async fn read_link(run: &mut Run<'_>) -> Result<Vec<u8>, NfsStatus> {
     run.files().read_object_link(&caller, &object).await.or_status()
 }
 
-/// The change attribute around a change of a directory. Others may have changed it, too.
+/// Change attributes around a change of a directory; not atomic, since others may change it, too.
 pub(crate) fn change_info(run: &Run<'_>, directory: &Object, before: u64) -> ChangeInfo {
     ChangeInfo { is_atomic: false, before, after: run.files().change_after(directory) }
 }
 
-/// The change attribute of a directory that is about to be changed.
+/// The change attribute of a directory before its change.
 pub(crate) fn change_before(run: &Run<'_>, directory: &Object) -> u64 {
     run.files().change_before(directory)
 }
@@ -166,16 +165,16 @@ pub(crate) async fn create(
     let before = change_before(run, &directory);
     let files = run.files().clone();
     let made = files.create_object(&caller, &directory, &name, new).await.or_status()?;
-    // Of a link the mode means nothing; of the others it is there already.
+    // A link has no mode; the others have theirs already.
     changes.mode = None;
     changes.size_bytes = None;
-    // What it was made with is as stable as its name.
+    // What is set at creation becomes stable with the name.
     run.note_changed(&[&directory]);
     if changes != Default::default() {
         run.note_changed(&[&made]);
         files.initialise_object_attributes(&caller, &made, None, &changes).await.or_status()?;
     }
-    // A directory has its name before it has what it inherits.
+    // A directory gets its inherited access list after its name.
     if list.is_some() || is_directory {
         run.note_changed(&[&made]);
     }
@@ -199,7 +198,7 @@ pub(crate) async fn remove(
     Ok(change_info(run, &directory, before))
 }
 
-/// What others' opens keep from being removed or renamed.
+/// Status of a removal or rename that another open's share mode blocks.
 fn in_use(error: FsError) -> NfsStatus {
     match error {
         FsError::ShareViolation => NfsStatus::FILE_OPEN,

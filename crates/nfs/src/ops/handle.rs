@@ -9,7 +9,7 @@ use wire::nfs::{FileHandle, NfsStatus};
 pub(crate) fn put(run: &mut Run<'_>, args: &PutFhArgs) -> Result<(), NfsStatus> {
     let (files, conn) = (run.files(), &run.call.conn);
     let place = Place::parse(files, &run.config, conn, &args.object)?;
-    // What was paid for was about another file.
+    // The earlier charge covered another file.
     run.prepaid_looks = 0;
     run.go(place);
     Ok(())

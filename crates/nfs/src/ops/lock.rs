@@ -16,10 +16,10 @@ use wire::nfs::ops::{
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{ClientId, LockType, NfsStatus, StateId, StateOwner};
 
-/// To the end of the file, wherever that is. RFC 8881 18.10.3.
+/// Length up to the end of the file. RFC 8881 18.10.3.
 const TO_THE_END: u64 = u64::MAX;
 
-/// What became of a lock.
+/// Outcome of LOCK or LOCKT.
 #[derive(Debug)]
 pub(crate) enum Locking {
     Granted(StateId),
@@ -28,7 +28,7 @@ pub(crate) enum Locking {
     Failed(NfsStatus),
 }
 
-/// The lock in the way, and whose it is.
+/// A conflicting lock with its owner.
 #[derive(Debug)]
 pub(crate) struct Denied {
     held: ConflictingLock,
@@ -72,7 +72,7 @@ impl Denied {
     }
 }
 
-/// RFC 8881 18.10.3: INVAL for a length of nothing, and for one that reaches too far.
+/// RFC 8881 18.10.3: INVAL for an empty range, and one beyond 2^64.
 fn range_of(offset: u64, length: u64) -> Result<Range, NfsStatus> {
     match length {
         0 => Err(NfsStatus::INVAL),
@@ -87,12 +87,12 @@ fn wanted_of(lock_type: LockType, range: Range) -> RangeLock {
     RangeLock { range, kind }
 }
 
-/// What the file layer calls the owner of locks: unique in this process.
+/// Lock owner of the file layer: unique in this process.
 fn owner_number(client: &Client, state: u64) -> LockOwner {
     LockOwner(u64::from(client.id.0 as u32) << 32 | u64::from(state as u32))
 }
 
-/// Who that is.
+/// Resolves the owner of a conflicting lock.
 fn denied_by(run: &Run<'_>, held: ConflictingLock) -> Denied {
     let unknown = Denied { held, client: ClientId(0), owner: Owner::default() };
     let Some(LockOwner(number)) = held.owner else { return unknown };
@@ -145,7 +145,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
                 Some(if is_new { states.id(number) } else { states.advance(number) })
             });
             let Some(id) = id else {
-                // Whoever made the state was refused meanwhile, or the open was closed.
+                // The request that created the state was refused meanwhile, or the open was closed.
                 files.unlock_owned(&held.open, owner, range, &client.holder).or_status()?;
                 return Err(NfsStatus::DELAY);
             };
@@ -165,8 +165,8 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
                     Ok(Locking::Denied(denied_by(run, denied)))
                 }
                 Ok(OwnerLockOutcome::Granted) => Err(NfsStatus::SERVERFAULT),
-                // Another open of the same owner is taking its place, or it has been closed: the
-                // next try tells which.
+                // Another OPEN of the same owner replaces this open, or it was closed. A retry
+                // resolves it.
                 Err(FsError::RangeNotLocked) => Err(NfsStatus::DELAY),
                 Err(error) => Err(status_of(error)),
             }
@@ -174,8 +174,7 @@ fn try_lock(run: &mut Run<'_>, args: &LockArgs<'_>) -> Result<Locking, NfsStatus
     }
 }
 
-/// Nothing is left of an owner that never had a lock; another of its LOCKs may have brought it
-/// one meanwhile.
+/// Removes the state of an owner that got no lock, unless another of its LOCKs got one meanwhile.
 fn forget(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
     client.with_states(|states| {
         if !held.open.has_locks_of(owner) {
@@ -184,7 +183,7 @@ fn forget(client: &Client, number: u64, (held, owner): (&HeldOpen, LockOwner)) {
     });
 }
 
-/// The state of an owner's locks in the file of an open; made if there is none.
+/// The lock state of an owner for the file of an open; creates it if there is none.
 fn locks_of(
     client: &Client,
     id: &StateId,
@@ -215,7 +214,7 @@ async fn try_test(
     args: &LockTestArgs<'_>,
 ) -> Result<Option<ConflictingLock>, NfsStatus> {
     let range = range_of(args.offset, args.length)?;
-    // Whose lock is yet to be taken back has it all the same. RFC 8881 8.4.2.1.
+    // A lock that is not reclaimed yet still counts. RFC 8881 8.4.2.1.
     run.server().check_no_grace()?;
     let (object, _) = run.object().await?;
     match object.kind() {

@@ -1,4 +1,4 @@
-//! What operations do, in one module a group.
+//! Operations, one module for each group.
 
 pub mod attributes;
 pub mod copy;

@@ -1,7 +1,7 @@
 //! OPEN, OPEN_DOWNGRADE, CLOSE. RFC 8881 18.2, 18.16, 18.18.
 //!
-//! All opens of one owner of one file are one state, and one open of the file layer: a
-//! further one that asks for more takes the place of the one before.
+//! All opens of one owner on one file share one state and one open of the file layer. An OPEN that
+//! asks for more replaces the earlier open.
 
 use super::attributes::{Wished, set_list, wished};
 use super::delegate;
@@ -27,7 +27,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::{Bitmap4, ChangeInfo, NfsStatus, StateId};
 
-/// What OPEN asks for, understood.
+/// Decoded arguments of OPEN.
 struct Wish {
     at: OpenAt,
     caller: Arc<Caller>,
@@ -39,17 +39,17 @@ struct Wish {
 }
 
 impl Wish {
-    /// Whether a new file has all that is wished for once it is made.
+    /// Whether the creation itself sets all requested attributes.
     fn changes_nothing_more(&self) -> bool {
         self.wished.list.is_none() && self.rest().is_none()
     }
 
-    /// Whether all that a new file has is its name and what is stored with any file.
+    /// Whether a new file has only its name and the usual metadata.
     fn stores_nothing_more(&self) -> bool {
         self.verifier.is_none() && self.changes_nothing_more()
     }
 
-    /// What a new file still lacks.
+    /// Attributes that a new file still needs.
     fn rest(&self) -> Option<ObjectChanges> {
         let mut changes = ObjectChanges { mode: None, ..self.wished.changes };
         if changes.size_bytes == Some(0) {
@@ -59,7 +59,7 @@ impl Wish {
     }
 }
 
-/// The rights that share bits stand for.
+/// Rights that the share access bits stand for.
 fn rights(share: ShareBits) -> Rights {
     let mut rights = Rights::READ_ATTRIBUTES;
     if share.access & ShareAccess::READ.0 != 0 {
@@ -71,7 +71,7 @@ fn rights(share: ShareBits) -> Rights {
     rights
 }
 
-/// What others may do beside share bits.
+/// Share mode that the share deny bits leave to others.
 fn tolerated(share: ShareBits) -> Share {
     let mut tolerated = Share::ALL.0;
     if share.deny & ShareDeny::READ.0 != 0 {
@@ -118,7 +118,7 @@ pub(crate) async fn open(
     let delegation = delegate::grant(run, &client, by, (&opened.open, &wish.export));
     run.go(place);
     run.current_id = Some(state_id);
-    // With a delegation the client keeps what it is told: that must have been seen afterwards.
+    // With a delegation the client caches the attributes, so they must be read after the grant.
     if matches!(delegation, OpenDelegation::None | OpenDelegation::NoneWhy(_))
         && wish.changes_nothing_more()
     {
@@ -131,12 +131,13 @@ pub(crate) async fn open(
     Ok(OpenResult { state_id, change, flags, attributes_set, delegation })
 }
 
-/// What an OPEN has changed: the name that it made, and what was set or cut of the file.
+/// Notes the changes of an OPEN: a created name, and attributes or a truncation of the file.
 fn note_changed(run: &mut Run<'_>, wish: &Wish, opened: &Opened, directory: Option<&Object>) {
     let (has_made, file) = match opened.action {
         OpenAction::Created => (true, !wish.stores_nothing_more()),
         OpenAction::Overwritten | OpenAction::Superseded => (false, true),
-        // Made by the same request before, whose answer has not arrived: it may have been waiting.
+        // An earlier transmission of the exclusive create made the file, and its reply was lost,
+        // perhaps while it waited.
         OpenAction::Opened if wish.verifier.is_some() => (true, true),
         OpenAction::Opened => return,
     };
@@ -148,7 +149,7 @@ fn note_changed(run: &mut Run<'_>, wish: &Wish, opened: &Opened, directory: Opti
     }
 }
 
-/// Whether this may be asked for now. RFC 8881 8.4.2.1, 18.16.3.
+/// Checks the claim against the grace period. RFC 8881 8.4.2.1, 18.16.3.
 fn check_claim(run: &Run<'_>, client: &Client, claim: &OpenClaim<'_>) -> Result<(), NfsStatus> {
     match claim {
         OpenClaim::Previous(_) => run.server().check_grace(client, true),
@@ -201,7 +202,7 @@ async fn understand(run: &mut Run<'_>, args: &OpenArgs<'_>) -> Result<Wish, NfsS
     Ok(Wish { at, caller, export, share, plan, verifier, wished: wished_for })
 }
 
-/// Opens, and makes or changes the owner's state.
+/// Opens the file, and creates or upgrades the owner's state.
 async fn take(
     run: &mut Run<'_>,
     client: &Arc<Client>,
@@ -219,17 +220,17 @@ async fn take(
             return taking.widen(run, opened.open.key(), Some(opened)).await;
         }
         Err(FsError::ShareViolation) => match key_of(run, wish).await {
-            // It has lost its name since it refused: that is no answer to who would make it.
+            // The conflicting name is gone meanwhile; the client should retry its create.
             Err(NfsStatus::NOENT) => return Err(run.open_refused(FsError::ShareViolation)),
             key => key?,
         },
         Err(error) => return Err(run.open_refused(error)),
     };
-    // In the way may be an open of the same owner.
+    // The conflicting open may be of the same owner.
     taking.widen(run, key, None).await
 }
 
-/// An OPEN by what it asks for.
+/// One OPEN with its owner.
 struct Taking<'a> {
     client: &'a Arc<Client>,
     owner: &'a [u8],
@@ -250,8 +251,8 @@ impl Taking<'_> {
         run.files().open_object(&self.wish.caller, at, plan, with).await
     }
 
-    /// Makes the owner's state of a new open, or has the one that there is stand for it; none if
-    /// that one must have more for it. In one step: OPENs of one owner may come at the same time.
+    /// Creates the owner's state for a new open, or advances the existing one. None if the existing
+    /// open must be upgraded. Atomic, since OPENs of one owner may be concurrent.
     fn settle(
         &self,
         run: &Run<'_>,
@@ -280,11 +281,11 @@ impl Taking<'_> {
         })
     }
 
-    /// A further open of the same owner that asks for more: both together take the place of the
-    /// one before. `opened` is none where that one refuses this one.
+    /// Upgrades the owner's open: one open for both accesses replaces it. `opened` is None if the
+    /// earlier open conflicts with the new one.
     ///
-    /// One after the other: the locks go over to the open that takes the place, and would be lost
-    /// with one that lost a race for it.
+    /// Upgrades are serialised, because the locks move to the replacing open. An open that lost the
+    /// race would lose them.
     async fn widen(
         &self,
         run: &mut Run<'_>,
@@ -294,7 +295,7 @@ impl Taking<'_> {
         let _turn = self.client.widening.begin((key, self.owner.into())).await;
         for _ in 0..WIDENING_TRIES_MAX {
             let Some((number, held, had)) = held_of(self.client, key, self.owner) else {
-                // It was closed meanwhile.
+                // The earlier open was closed meanwhile.
                 let first = self.open_first(run, opened.take()).await;
                 let mut first = first.map_err(|error| run.open_refused(error))?;
                 let mut place = Place::of(self.wish.export.clone(), first.open.object());
@@ -313,15 +314,15 @@ impl Taking<'_> {
                 let now = open.share.with(self.wish.share);
                 if now != share && files.downgrade(&both.open, rights(now), tolerated(now)).is_ok()
                 {
-                    // An OPEN_DOWNGRADE came in between.
+                    // A concurrent OPEN_DOWNGRADE.
                     share = now;
                 }
                 open.share = share;
                 open.holds.open = both.open.clone();
                 Some(states.advance(number))
             });
-            // Not closed: READs and WRITEs by it may be under way. It has no rights and no locks any
-            // more, and ends with the last of them.
+            // Dropped and not closed: READs and WRITEs in flight may use it. It has no rights and
+            // no locks any more.
             drop(held);
             if let Some(id) = id {
                 let place = Place::of(self.wish.export.clone(), both.open.object());
@@ -334,8 +335,8 @@ impl Taking<'_> {
         Err(NfsStatus::DELAY)
     }
 
-    /// Opens for what is asked for, where the owner has nothing open after all. What was opened
-    /// before may have been narrowed for both together.
+    /// Opens the file if the owner has no open after all. The access of an earlier open may have
+    /// been reduced for an upgrade.
     async fn open_first(&self, run: &Run<'_>, before: Option<Opened>) -> Result<Opened, FsError> {
         let Some(before) = before else {
             return self.open(run, &self.wish.at, self.wish.plan.clone(), None).await;
@@ -349,7 +350,7 @@ impl Taking<'_> {
         Ok(Opened { open: again.open, ..before })
     }
 
-    /// Opens for `share` instead of what the owner has.
+    /// Opens for `share` in place of the owner's open.
     async fn open_both(
         &self,
         run: &Run<'_>,
@@ -362,7 +363,7 @@ impl Taking<'_> {
             (plan.desired, plan.share) = (rights(share), tolerated(share));
             return self.open(run, &self.wish.at, plan, instead_of).await;
         };
-        // What it denies would refuse both together.
+        // Its share deny bits would conflict with the combined open.
         run.files().downgrade(&opened.open, Rights::READ_ATTRIBUTES, Share::ALL)?;
         let plan = OpenPlan::posix(rights(share), tolerated(share));
         let at = OpenAt::Object(opened.open.object());
@@ -370,7 +371,7 @@ impl Taking<'_> {
     }
 }
 
-/// The open that an owner has of a file.
+/// The owner's open of a file.
 fn held_of(client: &Client, key: FileKey, owner: &[u8]) -> Option<(u64, HeldOpen, ShareBits)> {
     let states = lock(&client.states);
     let number = states.open_of(key, owner)?;
@@ -378,7 +379,7 @@ fn held_of(client: &Client, key: FileKey, owner: &[u8]) -> Option<(u64, HeldOpen
     Some((number, open.holds.clone(), open.share))
 }
 
-/// Which file it is about.
+/// The file of the OPEN.
 async fn key_of(run: &Run<'_>, wish: &Wish) -> Result<FileKey, NfsStatus> {
     match &wish.at {
         OpenAt::Object(object) => Ok(object.key()),
@@ -389,7 +390,7 @@ async fn key_of(run: &Run<'_>, wish: &Wish) -> Result<FileKey, NfsStatus> {
     }
 }
 
-/// Gives a new file the attributes that it shall have. Which were set.
+/// Sets the remaining attributes of a new file. Returns those that were set.
 async fn furnish(run: &Run<'_>, wish: &Wish, opened: &Opened) -> Result<Bitmap4, NfsStatus> {
     match opened.action {
         OpenAction::Created => {}

@@ -1,7 +1,7 @@
-//! The open that an operation on data means, by its state id or for the time of the operation.
+//! The open that an operation on data uses: of its state id, or for the operation alone.
 //!
-//! Looking for it may open a file, so that its cost is admitted here: nothing else finds an open
-//! for such an operation, and one that is not charged does not compile.
+//! The lookup may open a file, so it also admits the cost. No other code finds an open for such an
+//! operation, so that an uncharged one does not compile.
 
 use crate::client::lock;
 use crate::compound::Run;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use vfs::{FileKind, FsError};
 use wire::nfs::{NfsStatus, StateId};
 
-/// An open whose use is admitted by the limits of its share.
+/// An open whose use the limits of its share have admitted.
 #[derive(Debug)]
 pub(crate) struct PaidOpen {
-    /// The open, which may be another user's of the same client.
+    /// The open; another user of the same client may have opened it.
     pub open: Arc<OpenFile>,
-    /// The caller of the request, as whom the file is changed.
+    /// Caller of the request, as whom the file is changed.
     pub caller: Arc<Caller>,
 }
 
-/// The open to read or write by, for which `cost` is admitted: the one of the state id, or
-/// without one an open for this operation, which must fit those of others.
+/// The open for READ or WRITE, with `cost` admitted: that of the state id, or an open for this
+/// operation, which must not conflict with others.
 pub(crate) async fn open_for(
     run: &mut Run<'_>,
     id: StateId,
@@ -33,8 +33,8 @@ pub(crate) async fn open_for(
     admitted(run, found, cost).await
 }
 
-/// The same of the saved file handle. An open of a state id costs nothing: `cost` is for an open
-/// for this operation.
+/// As [`open_for`], for the saved file handle. The open of a state id costs nothing; `cost` is for
+/// an open for this operation.
 pub(crate) async fn saved_open_for(
     run: &mut Run<'_>,
     id: StateId,
@@ -53,14 +53,14 @@ pub(crate) async fn saved_open_for(
     admitted(run, found, cost).await
 }
 
-/// Some open that the client has of the current file, or one for this operation: any will do to
-/// have the file written back. `cost` is admitted for it.
+/// Some open of the client on the current file, or one for this operation: any suffices to flush
+/// the file. Admits `cost`.
 pub(crate) async fn any_open(run: &mut Run<'_>, cost: Cost) -> Result<PaidOpen, NfsStatus> {
     let found = find_any(run).await;
     admitted(run, found, cost).await
 }
 
-/// Admits what an open costs: one that was refused, too, after the file was looked at.
+/// Admits the cost of an open; a refused one costs one operation.
 async fn admitted(
     run: &mut Run<'_>,
     found: Result<PaidOpen, NfsStatus>,
@@ -82,7 +82,7 @@ async fn find(run: &mut Run<'_>, id: StateId, rights: Rights) -> Result<PaidOpen
         let (held, caller) = run.open_and_caller(&id, rights)?;
         return Ok(PaidOpen { open: held.open, caller });
     }
-    // Clients that reclaim their opens may have kept others from the file. RFC 8881 8.4.2.1.
+    // Clients that reclaim opens may have denied access to others. RFC 8881 8.4.2.1.
     run.server().check_no_grace()?;
     let (object, caller) = run.object().await?;
     Box::pin(anonymous_open(run, object, caller, rights)).await
@@ -104,14 +104,14 @@ async fn find_any(run: &mut Run<'_>) -> Result<PaidOpen, NfsStatus> {
     }
     let (object, caller) = run.object().await?;
     match anonymous_open(run, object, caller, Rights::WRITE_DATA).await {
-        // COMMIT has no such error (RFC 8881 15.2), and what was written before the file system
-        // shut itself may be lost.
+        // RFC 8881 15.2: COMMIT has no ROFS, and data that was written before the file system
+        // became read-only may be lost.
         Err(NfsStatus::ROFS) => Err(NfsStatus::IO),
         other => other,
     }
 }
 
-/// An open for one operation.
+/// Opens the file for one operation.
 async fn anonymous_open(
     run: &mut Run<'_>,
     object: Object,
@@ -129,8 +129,7 @@ async fn anonymous_open(
     let files = run.files();
     match files.open_object(&caller, &at, plan, ObjectOpen::default()).await {
         Ok(opened) => Ok(PaidOpen { open: opened.open, caller }),
-        // Share reservations and locks of others refuse an open for one operation.
-        // RFC 8881 18.22.3.
+        // RFC 8881 18.22.3: share reservations and locks of others deny it.
         Err(FsError::ShareViolation) => Err(NfsStatus::LOCKED),
         Err(error) => Err(run.open_refused(error)),
     }

@@ -1,7 +1,7 @@
 //! READDIR. RFC 8881 18.23.
 //!
-//! Entries are written where they are found, on whichever thread that is, behind a copy of the
-//! little that stands before them in the answer: a long listing is never in memory twice.
+//! Entries are encoded by the thread that lists them, behind a copy of the short head of the reply.
+//! So a long listing is never in memory twice.
 
 use super::attributes::{around, fsid, mount_point, shown_pseudo};
 use crate::attributes::{Around, LISTS, Shown, UNSEEN, check_readable, put, put_inaccessible};
@@ -24,17 +24,17 @@ use wire::nfs::ops::{DirectoryWriter, ReadDirArgs};
 use wire::nfs::xdr::XdrWriter;
 use wire::nfs::{Bitmap4, FileHandle, NfsStatus, Verifier};
 
-/// No handle of an object is shorter.
+/// Shortest file handle of an object in bytes.
 const HANDLE_BYTES_MIN: usize = 16;
 
-/// Cookies 0, 1 and 2 mean something else. RFC 8881 18.23.3.
+/// Cookies 0, 1 and 2 are reserved. RFC 8881 18.23.3.
 const COOKIE_FIRST: u64 = 3;
 
-/// Writes a part of a directory behind its status.
+/// Encodes a part of a directory behind its status.
 ///
 /// # Errors
-/// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if not even one entry fits; why an entry cannot be looked
-/// at, if the client has not asked to be told of that with the entry.
+/// NOTDIR, BAD_COOKIE, INVAL; TOOSMALL if no entry fits; the error of an entry's stat, unless the
+/// client requested rdattr_error.
 pub(crate) async fn read(
     run: &mut Run<'_>,
     args: &ReadDirArgs,
@@ -68,8 +68,8 @@ pub(crate) async fn read(
     entries.finish(answer, is_end)
 }
 
-/// Writes entries with their access lists, a part of the directory at a time: no more of it is in
-/// memory beside the answer. Whether those were all.
+/// Encodes entries with their access lists, in batches to bound memory. Returns whether the
+/// directory has ended.
 async fn list_with_lists(
     files: &RequestFiles,
     (caller, directory): (&Arc<Caller>, &Object),
@@ -85,7 +85,7 @@ async fn list_with_lists(
         let Some((cookie, name_bytes)) = measured(&part) else { return Ok(is_end) };
         left = left.saturating_sub(part.len());
         for entry in part {
-            // Each list costs an open: other requests have their turn before the next one.
+            // Each access list costs an open, so other requests get their turn in between.
             give_way().await;
             let is_put = match entry {
                 Ok(entry) => {
@@ -106,7 +106,7 @@ async fn list_with_lists(
     }
 }
 
-/// Where a part of a directory ends, and the bytes of its names; none if it is empty.
+/// Last cookie and total name bytes of a batch; None if it is empty.
 fn measured(part: &[Result<ListedObject, UnreadableObject>]) -> Option<(u64, usize)> {
     let of = |entry: &Result<ListedObject, UnreadableObject>| match entry {
         Ok(entry) => (entry.cookie, entry.name.as_bytes().len()),
@@ -116,7 +116,7 @@ fn measured(part: &[Result<ListedObject, UnreadableObject>]) -> Option<(u64, usi
     Some((cookie, part.iter().map(|entry| of(entry).1).sum()))
 }
 
-/// Is ready the next time that it is asked, which is soon.
+/// Yields to other tasks once.
 async fn give_way() {
     let mut was_asked = false;
     let ask = |cx: &mut Context<'_>| {
@@ -129,7 +129,7 @@ async fn give_way() {
     std::future::poll_fn(ask).await;
 }
 
-/// Entries whose access lists are to be found before they are written.
+/// Batch of entries whose access lists are read before they are encoded.
 #[derive(Default)]
 struct Gathered(Vec<Result<ListedObject, UnreadableObject>>);
 
@@ -162,8 +162,7 @@ fn wish(run: &Run<'_>, args: &ReadDirArgs, around: &Around, export: &Export) -> 
     }
 }
 
-/// The access list of an entry: nobody asks for it but who shows it. Of what has gone, or may
-/// not be looked at, there is none.
+/// The access list of an entry; None if the entry is gone or the caller may not read it.
 async fn find_list(
     files: &RequestFiles,
     (caller, directory): (&Arc<Caller>, &Object),
@@ -173,8 +172,8 @@ async fn find_list(
     files.object_list(caller, &object).await.ok()
 }
 
-/// The fewest bytes that an entry takes beside its name: cookie, length, attributes, and
-/// whether there is another. RFC 8881 18.23.2.
+/// Smallest size of an entry beside its name: cookie, length, attributes, and the flag of a next
+/// entry. RFC 8881 18.23.2.
 fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize {
     let handle = FileHandle::new(&[0; HANDLE_BYTES_MIN]);
     let mut written = Vec::new();
@@ -183,12 +182,12 @@ fn entry_bytes_min(run: &Run<'_>, args: &ReadDirArgs, around: &Around) -> usize 
     16 + written.len()
 }
 
-/// The shares that the client's machine may reach, as directories; whether those were all. What leads
-/// to them by their paths is not listed in the root: whoever walks through all of it, as for a backup,
-/// meets each share once.
+/// Lists the shares that the client may reach, as directories. Returns whether the list has ended.
+/// Path components are not listed in the root, so that a recursive walk, as of a backup, meets each
+/// share once.
 ///
 /// # Errors
-/// DELAY while it is looked up whether the client may reach one: it would keep the list without it.
+/// DELAY while a host lookup is in flight: the client would cache the list without the share.
 fn list_shares(
     run: &Run<'_>,
     args: &ReadDirArgs,
@@ -212,10 +211,10 @@ fn list_shares(
     Ok(true)
 }
 
-/// What leads the client to its shares by their paths; whether that was all.
+/// Lists the path components that lead to the client's shares. Returns whether the list has ended.
 ///
 /// # Errors
-/// DELAY while it is looked up whether the client may know of an entry.
+/// DELAY while a host lookup is in flight.
 fn list_pseudo(
     run: &Run<'_>,
     args: &ReadDirArgs,
@@ -242,8 +241,8 @@ fn list_pseudo(
     Ok(true)
 }
 
-/// A share's own root, as it is listed: a client that asks for attributes sees that
-/// another file system begins.
+/// Root of a share as listed in the pseudo root: its fsid shows the client that another file system
+/// begins.
 fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
     let mut shown = shown_pseudo(run, ROOT);
     shown.attributes.key.inode = mount_point(export);
@@ -252,25 +251,25 @@ fn shown_share(run: &Run<'_>, export: &Arc<Export>) -> Shown {
     shown
 }
 
-/// Entries as they are written.
+/// Encoder of directory entries.
 struct Entries {
-    /// The answer with them.
+    /// Copy of the reply, with the entries.
     out: Vec<u8>,
     writer: DirectoryWriter,
-    /// The share that is listed.
+    /// Share that is listed.
     export: Option<Arc<Export>>,
     requested: Bitmap4,
     around: Around,
-    /// Of the whole result.
+    /// Limit of the whole result.
     bytes_max: usize,
-    /// One did not fit.
+    /// An entry did not fit.
     is_full: bool,
-    /// One could not be looked at, and the client has not asked to be told so with the entry.
+    /// Error of an entry's stat, if the client did not request rdattr_error.
     failed: Option<NfsStatus>,
 }
 
 impl Entries {
-    /// Begins behind what is written of an answer.
+    /// Begins behind the content of `answer`.
     fn behind(
         answer: &Answer,
         args: &ReadDirArgs,
@@ -285,13 +284,13 @@ impl Entries {
         Self { out, writer, export, requested, around, bytes_max, is_full: false, failed: None }
     }
 
-    /// Writes an entry; whether it fits.
+    /// Encodes an entry. Returns whether it fits.
     fn put(&mut self, cookie: u64, name: &[u8], shown: &Shown) -> bool {
         let (requested, around) = (self.requested, self.around);
         self.put_with(cookie, name, |w| put(w, requested, shown, &around))
     }
 
-    /// Writes an entry with attributes that `put` writes; whether it fits.
+    /// Encodes an entry with the attributes that `put` writes. Returns whether it fits.
     #[inline]
     fn put_with(&mut self, cookie: u64, name: &[u8], put: impl FnOnce(&mut XdrWriter<'_>)) -> bool {
         let w = &mut XdrWriter::new(&mut self.out);
@@ -319,10 +318,10 @@ impl Entries {
         self.put(entry.cookie.saturating_add(COOKIE_FIRST), entry.name.as_bytes(), &shown)
     }
 
-    /// Ends them and makes them the answer.
+    /// Completes the entries and makes them the reply.
     ///
     /// # Errors
-    /// TOOSMALL if there are more and not even one fits; why one could not be looked at.
+    /// TOOSMALL if no entry fits; the error of an entry's stat.
     fn finish(mut self, answer: &mut Answer, is_end: bool) -> Result<(), NfsStatus> {
         if let Some(status) = self.failed {
             return Err(status);
@@ -340,8 +339,8 @@ impl Entries {
 }
 
 impl ObjectListSink for Entries {
-    /// All that may come has room from here on: what a worker had to grow its heap would keep after
-    /// another thread has sent it, beside what is charged for answers.
+    /// Reserves all room at once. Otherwise the worker's heap would grow, and retain memory after
+    /// another thread has sent the reply.
     fn expect_more(&mut self) {
         self.out.reserve_exact(self.bytes_max);
     }

@@ -8,7 +8,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::rpc::AuthFlavor;
 
-/// How users are known here.
+/// Security flavors of the server.
 fn flavors() -> SecInfoResult<'static> {
     vec![SecInfo::Flavor(AuthFlavor::SYS)].into()
 }
@@ -17,8 +17,8 @@ pub(crate) async fn of_name(
     run: &mut Run<'_>,
     args: &SecInfoArgs<'_>,
 ) -> Result<SecInfoResult<'static>, NfsStatus> {
-    // The name must be there. A share that needs TLS is, and how its users are known says who
-    // comes without: WRONGSEC is no answer here.
+    // The name must exist. A share that requires TLS does, and the flavors are valid with it, so
+    // WRONGSEC is no error here.
     match look_up(run, &LookupArgs { name: args.name }).await {
         Ok(()) | Err(NfsStatus::WRONGSEC) => {}
         Err(status) => return Err(status),

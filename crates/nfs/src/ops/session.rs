@@ -21,8 +21,8 @@ use wire::nfs::ops::{
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{NfsStatus, NfsTime};
 
-/// What a client may say of itself. EXCHGID4_FLAG_SUPP_FENCE_OPS (RFC 7862 14.1) is about
-/// fencing storage, which no client asks for of a server without layouts.
+/// Flags that a client may set. EXCHGID4_FLAG_SUPP_FENCE_OPS (RFC 7862 14.1) concerns fencing of
+/// storage, which clients do not request without layouts.
 const CLIENT_FLAGS: ExchangeIdFlags = ExchangeIdFlags(
     ExchangeIdFlags::SUPP_MOVED_REFER.0
         | ExchangeIdFlags::SUPP_MOVED_MIGR.0
@@ -30,7 +30,7 @@ const CLIENT_FLAGS: ExchangeIdFlags = ExchangeIdFlags(
         | ExchangeIdFlags::MASK_PNFS.0
         | ExchangeIdFlags::UPD_CONFIRMED_REC_A.0,
 );
-/// What may be asked of a session.
+/// Flags of CREATE_SESSION.
 const SESSION_FLAGS: u32 = CreateSessionFlags::PERSIST.0
     | CreateSessionFlags::CONN_BACK_CHAN.0
     | CreateSessionFlags::CONN_RDMA.0;
@@ -45,7 +45,7 @@ pub(crate) fn exchange_id<'r>(
     }
     match args.state_protect {
         StateProtectArgs::None => {}
-        // Needs RPCSEC_GSS. RFC 8881 18.35.3.
+        // It needs RPCSEC_GSS. RFC 8881 18.35.3.
         StateProtectArgs::MachineCredentials(_) => return Err(NfsStatus::INVAL),
         StateProtectArgs::Ssv(_) => return Err(NfsStatus::ENCR_ALG_UNSUPP),
     }
@@ -71,7 +71,7 @@ pub(crate) fn exchange_id<'r>(
     })
 }
 
-/// What the server is: clients show it, as Linux in /proc/self/mountstats.
+/// Implementation id of the server. Linux clients show it in /proc/self/mountstats.
 fn implementation() -> ImplementationId<'static> {
     let name = Opaque(concat!("Anabranch ", env!("CARGO_PKG_VERSION")).as_bytes());
     ImplementationId { domain: Opaque(b""), name, date: NfsTime::default() }
@@ -91,8 +91,8 @@ fn facts_of(run: &Run<'_>, args: &ExchangeIdArgs<'_>) -> ClientFacts {
     }
 }
 
-/// RFC 8881 8.4.2.1: who has a session may have something to take back after a restart,
-/// so that it is written down before the client knows of the session.
+/// RFC 8881 8.4.2.1: a client with a session may have state to reclaim after a restart. So its
+/// record is stored before it learns of the session.
 pub(crate) async fn create_session(
     run: &Run<'_>,
     args: &CreateSessionArgs<'_>,
@@ -106,7 +106,7 @@ pub(crate) async fn create_session(
         let is_remembered = run.server().host.remember_client(&record, true).await;
         client.is_remembered.store(is_remembered, Ordering::Release);
         if !is_remembered {
-            // Its work goes on: a share that can still be written is not to stand still for it.
+            // The client may proceed, so that a writable share stays usable.
             tracing::warn!(
                 target: "nfs::condition",
                 peer = %run.call.conn.facts.peer,
@@ -131,21 +131,21 @@ fn try_create_session(
     let result = begin_session(run, client, args);
     match &result {
         Ok(result) => slot.finish(args.sequence_id, result.clone()),
-        // A client that gets DELAY asks again under the same number; of a client that is gone none
-        // counts.
+        // A client retries DELAY with the same sequence id; the slot of a client that is gone does
+        // not matter.
         Err(NfsStatus::DELAY | NfsStatus::STALE_CLIENTID) => {}
         Err(_) => slot.refuse(args.sequence_id),
     }
     result
 }
 
-/// Whether the caller may begin a session of the client, or end the client. A client's id is no
-/// secret: LOCK and LOCKT name it to whom its locks are in the way (RFC 8881 18.10.4). The id of a
-/// session is one, so that a connection which a session is bound to is the client's own.
+/// Checks that the caller may create a session of the client, or end the client. A client id is no
+/// secret: LOCK and LOCKT report it in conflicts (RFC 8881 18.10.4). A session id is one, so that a
+/// connection bound to a session belongs to the client.
 ///
 /// # Errors
-/// CLID_INUSE for another principal's client that is not confirmed (RFC 8881 18.36.4), WRONG_CRED
-/// for one that is.
+/// CLID_INUSE for an unconfirmed client of another principal (RFC 8881 18.36.4), WRONG_CRED for a
+/// confirmed one.
 fn check_principal(run: &Run<'_>, client: &Arc<Client>) -> Result<(), NfsStatus> {
     if client.principal == run.call.principal() || run.call.conn.is_of(client) {
         return Ok(());
@@ -161,7 +161,7 @@ fn begin_session(
 ) -> Result<CreateSessionResult, NfsStatus> {
     let server = run.server();
     let session = new_session(run, client, args)?;
-    // It is here: others make room for its session, not it itself.
+    // The client is live, so that only others make room for its session.
     client.renew(server.host.now().instant);
     let takes_callbacks = args.flags.0 & CreateSessionFlags::CONN_BACK_CHAN.0 != 0;
     let granted = if takes_callbacks { CreateSessionFlags::CONN_BACK_CHAN.0 } else { 0 };
@@ -184,7 +184,7 @@ fn begin_session(
     })
 }
 
-/// A session as it is asked for, not yet known to anyone.
+/// Creates a session that is not in the table yet.
 fn new_session(
     run: &Run<'_>,
     client: &Arc<Client>,
@@ -241,7 +241,7 @@ pub(crate) fn backchannel_ctl(
     Ok(())
 }
 
-/// RFC 8881 18.37: within the session itself it must be the last operation.
+/// RFC 8881 18.37: within the destroyed session it must be the last operation.
 pub(crate) fn destroy_session(
     run: &Run<'_>,
     args: &DestroySessionArgs,
@@ -255,7 +255,7 @@ pub(crate) fn destroy_session(
     if run.call.conn.session(session.id).is_none() {
         return Err(NfsStatus::CONN_NOT_BOUND_TO_SESSION);
     }
-    // Its other requests are to be answered first.
+    // Requests in flight must be answered first.
     if session.busy_count() > usize::from(own) {
         return Err(NfsStatus::DELAY);
     }
@@ -279,7 +279,7 @@ pub(crate) fn reclaim_complete(
 ) -> Result<(), NfsStatus> {
     let client = run.client()?;
     if args.one_fs {
-        // Nothing moves to this server from another one.
+        // No file system migrates to this server.
         return run.place().map(|_| ());
     }
     if client.has_reclaimed.swap(true, Ordering::AcqRel) {

@@ -14,7 +14,7 @@ use wire::nfs::ops::{
 };
 use wire::nfs::{Bitmap4, NfsStatus};
 
-/// RFC 7862 15.1.3: a range that reaches too far, or is none.
+/// RFC 7862 15.1.3: FBIG for a range too far, INVAL for an empty one.
 fn check_range(offset: u64, length: u64) -> Result<(), NfsStatus> {
     match offset.checked_add(length) {
         Some(end) if length > 0 && end <= i64::MAX as u64 => Ok(()),
@@ -53,7 +53,7 @@ pub(crate) async fn seek(run: &mut Run<'_>, args: &SeekArgs) -> Result<SeekResul
         DataContent::Data => next_data(run, &open, args.offset).await?.map(|(start, _)| start),
         DataContent::Hole => Some(next_hole(run, &open, args.offset).await?),
     };
-    // Behind the last data there is nothing to be found: the file's end is said.
+    // Without further data the reply is the end of the file.
     let is_end = found.is_none_or(|found| found >= size);
     Ok(SeekResult { is_end, offset: found.unwrap_or(size).min(size) })
 }
@@ -75,11 +75,11 @@ async fn next_hole(run: &Run<'_>, open: &Arc<OpenFile>, offset: u64) -> Result<u
 
 pub(crate) async fn advise(run: &mut Run<'_>, args: &IoAdviseArgs) -> Result<Bitmap4, NfsStatus> {
     open_for(run, args.state_id, Rights::READ_ATTRIBUTES, Cost::metadata()).await?;
-    // The kernel reads ahead by what it sees.
+    // The kernel chooses its own readahead.
     Ok(Bitmap4::EMPTY)
 }
 
-/// Data as it is read, holes as ranges.
+/// READ_PLUS: data as it is read, holes as ranges.
 pub(crate) async fn read_plus(
     run: &mut Run<'_>,
     args: &ReadPlusArgs,
@@ -109,15 +109,15 @@ pub(crate) async fn read_plus(
         answer.writer().finish_opaque(length);
         at += count as u64;
         if count < wanted {
-            // Somebody has cut the file.
+            // The file was truncated meanwhile.
             break;
         }
     }
     writer.finish(&mut answer.writer(), at >= size);
-    // Holes, and what the file does not have, are not paid for.
+    // The charge for holes, and for data beyond the file, is refunded.
     run.give_back(&open, cost, answer.out.len() - before);
     Ok(())
 }
 
-/// What a segment takes beside its data, padding included.
+/// Bytes of a segment beside its data, padding included.
 const SEGMENT_BYTES: usize = 24;

@@ -15,7 +15,7 @@ fn refused(error: FsError) -> NfsStatus {
     }
 }
 
-/// A name, without the `user.` that Linux puts before it.
+/// Decodes a name, which lacks Linux's prefix `user.`.
 fn name_of(bytes: &[u8]) -> Result<XattrName, NfsStatus> {
     if bytes.is_empty() {
         return Err(NfsStatus::INVAL);
@@ -31,7 +31,7 @@ pub(crate) async fn get(
     let (object, caller) = run.object().await?;
     let name = name_of(args.name)?;
     let value = run.files().object_xattr(&caller, &object, &name).await.map_err(refused)?;
-    // RFC 8276 8.4.1.4: the caller cannot be given it in parts.
+    // RFC 8276 8.4.1.4: a value cannot be returned in parts.
     if value.len() + 8 > room { Err(NfsStatus::TOOSMALL) } else { Ok(value) }
 }
 
@@ -69,14 +69,14 @@ async fn change(
     Ok(ChangeInfo { is_atomic: false, before, after: change_of(run, &object) })
 }
 
-/// A part of the names: all fit into one answer on most file systems.
+/// A part of the names; on most file systems all fit into one reply.
 pub(crate) struct Names {
     pub names: Vec<XattrName>,
     pub cookie: u64,
     pub is_end: bool,
 }
 
-/// What a list of names takes beside them: cookie, count, flag.
+/// Bytes of a list of names beside them: cookie, count, flag.
 const LIST_BYTES: usize = 16;
 
 pub(crate) async fn list(
