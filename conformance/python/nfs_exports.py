@@ -99,7 +99,9 @@ check(once(6, "data"), DELAY, "a client that no name service answers for is told
 check(writes(1, "data"), OK, "meanwhile others are served")
 took = time.monotonic() - began
 assert took < 1, took
-check(reaches(6, "data"), NOENT, "once the look-up has failed it is none of the named")
+check(reaches(6, "data"), NOENT, "once the look-up has failed no entry by name lets it in")
+check(reaches(6, "bounded"), NOENT, "nor does a wider entry behind one that it may be meant by")
+check(writes(12, "bounded"), ROFS, "which is for others")
 
 check(sorted(names(2)), ["allowed", "data"], "the root lists what the client may reach, by name")
 check(names(5), [], "and nothing to a client that may reach nothing")

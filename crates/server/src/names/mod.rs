@@ -246,20 +246,17 @@ impl HostNames {
             HostRule::Network(network) => network.has(address).into(),
             HostRule::Name(name) => {
                 let table = self.desk.table.read().unwrap_or_else(PoisonError::into_inner);
-                let is = table.is_host(name, address, Instant::now());
-                is.map_or(RuleVerdict::Pending, RuleVerdict::from)
+                table.find_host(name, address, Instant::now())
             }
             HostRule::Wildcard(pattern) => {
                 let Some(names) = self.of_client(address) else { return RuleVerdict::Pending };
                 let is = names.names.iter().any(|name| pattern.has(name));
-                self.note_match(address, is.into())
+                self.note_match(address, names.verdict(is.into()))
             }
             HostRule::Netgroup(group) => {
                 // Netgroups contain clients by name.
-                if self.of_client(address).is_none() {
-                    return RuleVerdict::Pending;
-                }
-                self.note_match(address, self.find_member(address, group))
+                let Some(names) = self.of_client(address) else { return RuleVerdict::Pending };
+                self.note_match(address, names.verdict(self.find_member(address, group)))
             }
         }
     }
@@ -353,7 +350,8 @@ fn look_up(service: &dyn NameService, lookup: Lookup) -> Answer {
         }
         Lookup::Client(client, is_short) => {
             let (names, has_failed) = confirmed_names(service, client, is_short);
-            Answer::Client { client, is_short, found: ClientNames { names }, has_failed }
+            let found = ClientNames { names, is_incomplete: has_failed };
+            Answer::Client { client, is_short, found, has_failed }
         }
     }
 }

@@ -53,9 +53,19 @@ impl From<bool> for RuleVerdict {
 pub struct ClientNames {
     /// Confirmed names in lower case.
     pub names: Vec<String>,
+    /// A look-up failed or timed out: there may be more names.
+    pub is_incomplete: bool,
 }
 
 impl ClientNames {
+    /// The outcome of a rule that these names led to.
+    pub fn verdict(&self, verdict: RuleVerdict) -> RuleVerdict {
+        match verdict {
+            RuleVerdict::NoMatch if self.is_incomplete => RuleVerdict::Unanswered,
+            other => other,
+        }
+    }
+
     /// Whether `other` lacks a name of this answer.
     fn loses_by(&self, other: &Self) -> bool {
         self.names.iter().any(|one| !other.names.contains(one))
@@ -99,7 +109,8 @@ impl Age {
 
 #[derive(Debug)]
 struct Host {
-    addresses: Option<(Vec<IpAddr>, Age)>,
+    /// The last answer; without addresses where none of the look-ups succeeded.
+    addresses: Option<(Option<Vec<IpAddr>>, Age)>,
     /// Time since which the name is in the configuration.
     since: Instant,
     is_asked: bool,
@@ -237,16 +248,20 @@ impl NameTable {
         }
     }
 
-    /// Whether an address belongs to a host; `None` while unknown. A name that is not in the table,
-    /// or that got no answer in time, matches nothing.
-    pub fn is_host(&self, name: &str, address: IpAddr, now: Instant) -> Option<bool> {
-        let Some(host) = self.hosts.get(name) else { return Some(false) };
-        let Some((addresses, age)) = &host.addresses else {
-            let is_overdue = now.saturating_duration_since(host.since) >= FIRST_ANSWER_WITHIN;
-            return is_overdue.then_some(false);
-        };
-        // An expired answer does not count, and a failed look-up is not waited for.
-        Some(age.counts(now) && addresses.contains(&address.to_canonical()))
+    /// Whether an address belongs to a host. A name outside the table has no addresses.
+    pub fn find_host(&self, name: &str, address: IpAddr, now: Instant) -> RuleVerdict {
+        let Some(host) = self.hosts.get(name) else { return RuleVerdict::NoMatch };
+        match &host.addresses {
+            Some((Some(addresses), age)) if age.counts(now) => {
+                addresses.contains(&address.to_canonical()).into()
+            }
+            // An expired answer does not count, and a failed look-up is not waited for.
+            Some(_) => RuleVerdict::Unanswered,
+            None => {
+                let is_overdue = now.saturating_duration_since(host.since) >= FIRST_ANSWER_WITHIN;
+                if is_overdue { RuleVerdict::Unanswered } else { RuleVerdict::Pending }
+            }
+        }
     }
 
     /// Records that an entry by name matched a client: other clients no longer delay its refresh.
@@ -263,7 +278,8 @@ impl NameTable {
         let known = client.found.as_ref().filter(|(_, age)| age.counts(now));
         let is_due = known.is_none_or(|(_, age)| age.due <= now);
         let names = known.map(|(names, _)| names.clone());
-        let names = names.or_else(|| client.is_overdue(now).then(Arc::default));
+        let none = || Arc::new(ClientNames { names: Vec::new(), is_incomplete: true });
+        let names = names.or_else(|| client.is_overdue(now).then(none));
         (names, is_due && client.queue.is_none())
     }
 
@@ -367,7 +383,7 @@ impl NameTable {
     fn take_names(
         &mut self,
         client: IpAddr,
-        (is_short, found): (bool, ClientNames),
+        (is_short, mut found): (bool, ClientNames),
         has_failed: bool,
         now: Instant,
     ) {
@@ -390,6 +406,7 @@ impl NameTable {
                 return;
             }
         }
+        found.is_incomplete = has_failed;
         let is_certain = !has_failed && !found.names.is_empty();
         match &client.found {
             // Memberships by a lost name do not apply to another name.
@@ -408,8 +425,7 @@ impl NameTable {
         match (addresses, &mut host.addresses) {
             (None, Some((_, age))) => age.due = now + HOST_RETRY,
             (addresses, known) => {
-                let addresses = addresses.unwrap_or_default();
-                let is_certain = !addresses.is_empty();
+                let is_certain = addresses.as_ref().is_some_and(|found| !found.is_empty());
                 *known = Some((addresses, Age::new(now, is_certain)));
             }
         }

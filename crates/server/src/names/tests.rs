@@ -14,6 +14,8 @@ struct Zones {
     failing: Vec<&'static str>,
     /// A look-up of this name or netgroup blocks until the test releases it.
     slow: Option<(&'static str, Mutex<mpsc::Receiver<()>>)>,
+    /// A host whose addresses cannot be looked up.
+    lost_host: Option<&'static str>,
 }
 
 impl NameService for Zones {
@@ -27,6 +29,9 @@ impl NameService for Zones {
     fn addresses_of(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         if let Some((_, wait)) = self.slow.as_ref().filter(|(slow, _)| *slow == name) {
             let _ = wait.lock().unwrap().recv();
+        }
+        if self.lost_host == Some(name) {
+            return Err(io::Error::other("no server answers"));
         }
         Ok(self.addresses.get(name).cloned().unwrap_or_default())
     }
@@ -127,17 +132,43 @@ fn short_name_of_a_foreign_domain_is_in_no_netgroup() {
     assert!(!verdict(&names, "@short", FAR));
 }
 
+/// Waits until a rule is found to have no answer.
+fn assert_unanswered(names: &HostNames, text: &str, client: IpAddr) {
+    for _ in 0..1000 {
+        match names.is_for(&rule(text), client) {
+            RuleVerdict::Pending => std::thread::sleep(Duration::from_millis(5)),
+            verdict => return assert_eq!(verdict, RuleVerdict::Unanswered, "{text}"),
+        }
+    }
+    panic!("{text} is never known for {client}")
+}
+
 #[test]
-fn client_that_cannot_be_looked_up_is_none_of_the_named() {
+fn client_that_cannot_be_looked_up_may_match_each_name() {
     let zones = Zones {
         claims: HashMap::from([(FAR, "fails")]),
         netgroups: vec![("number", "203.0.113.1")],
         ..Zones::default()
     };
-    let names = of(zones, &["*.lab.example", "@full", "@number"]);
-    assert!(!verdict(&names, "*.lab.example", FAR));
-    assert!(!verdict(&names, "@full", FAR));
+    let names = Arc::new(of(zones, &["*.lab.example", "@full", "@number"]));
+    assert_unanswered(&names, "*.lab.example", FAR);
+    assert_unanswered(&names, "@full", FAR);
     assert!(verdict(&names, "@number", FAR), "an address needs no name");
+    let hosts = names.of_rules(vec![rule("*.lab.example"), rule("@full")]);
+    assert_eq!(hosts.has(FAR), Some(false), "SMB lets nobody in");
+}
+
+#[test]
+fn host_that_cannot_be_looked_up_may_be_each_client() {
+    let zones = Zones {
+        claims: HashMap::from([(NEAR, "build.example")]),
+        lost_host: Some("build.example"),
+        ..Zones::default()
+    };
+    let names = of(zones, &["build.example", "*.example"]);
+    assert_unanswered(&names, "build.example", NEAR);
+    // The claim cannot be confirmed.
+    assert_unanswered(&names, "*.example", NEAR);
 }
 
 #[test]

@@ -35,7 +35,8 @@ fn answer_client(table: &mut NameTable, names: &[&str], has_failed: bool, now: I
 }
 
 fn client_names(names: &[&str]) -> ClientNames {
-    ClientNames { names: names.iter().map(|name| (*name).to_owned()).collect() }
+    let names = names.iter().map(|name| (*name).to_owned()).collect();
+    ClientNames { names, is_incomplete: false }
 }
 
 /// Starts a time slice in which all netgroups fail.
@@ -84,20 +85,20 @@ fn names_of(table: &NameTable, client: IpAddr, now: Instant) -> Option<Vec<Strin
 #[test]
 fn host_is_unknown_until_the_first_answer_and_asked_again_in_time() {
     let (mut table, now) = table(&["build"], &[]);
-    assert_eq!(table.is_host("build", address(1), now), None);
+    assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Pending);
     assert_eq!(table.next(now), Some(Lookup::Host("build".into())));
     assert_eq!(table.next(now), None, "it is asked already");
     table.handle_answer(host("build", Some(&[address(1)])), now);
-    assert_eq!(table.is_host("build", address(1), now), Some(true));
-    assert_eq!(table.is_host("build", address(2), now), Some(false));
+    assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Match);
+    assert_eq!(table.find_host("build", address(2), now), RuleVerdict::NoMatch);
     let later = now + HOST_REFRESH;
     assert_eq!(table.next(later - Duration::from_millis(1)), None);
     assert_eq!(table.idle_for(now), Some(HOST_REFRESH));
     assert_eq!(table.next(later), Some(Lookup::Host("build".into())));
-    assert_eq!(table.is_host("build", address(1), later), Some(true), "meanwhile");
+    assert_eq!(table.find_host("build", address(1), later), RuleVerdict::Match, "meanwhile");
     table.handle_answer(host("build", Some(&[address(2)])), later);
-    assert_eq!(table.is_host("build", address(1), later), Some(false));
-    assert_eq!(table.is_host("build", address(2), later), Some(true));
+    assert_eq!(table.find_host("build", address(1), later), RuleVerdict::NoMatch);
+    assert_eq!(table.find_host("build", address(2), later), RuleVerdict::Match);
 }
 
 #[test]
@@ -107,25 +108,28 @@ fn last_address_counts_while_look_ups_fail_and_no_longer_than_an_hour() {
     table.handle_answer(host("build", Some(&[address(1)])), start);
     let mut now = start + HOST_REFRESH;
     while now < start + HOST_ANSWER_MAX_AGE {
-        assert_eq!(table.is_host("build", address(1), now), Some(true));
+        assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Match);
         assert!(table.next(now).is_some());
         table.handle_answer(host("build", None), now);
         assert_eq!(table.idle_for(now), Some(HOST_RETRY));
         now += HOST_RETRY;
     }
-    assert_eq!(table.is_host("build", address(1), now), Some(false), "closed, not unknown");
+    assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Unanswered);
     table.next(now);
     table.handle_answer(host("build", Some(&[address(1)])), now);
-    assert_eq!(table.is_host("build", address(1), now), Some(true));
+    assert_eq!(table.find_host("build", address(1), now), RuleVerdict::Match);
 }
 
 #[test]
-fn host_that_never_was_found_is_no_client() {
-    for answer in [host("build", None), host("build", Some(&[]))] {
+fn host_without_addresses_matches_nobody_and_failed_look_up_is_unanswered() {
+    for (answer, verdict) in [
+        (host("build", None), RuleVerdict::Unanswered),
+        (host("build", Some(&[])), RuleVerdict::NoMatch),
+    ] {
         let (mut table, now) = table(&["build"], &[]);
         table.next(now);
         table.handle_answer(answer, now);
-        assert_eq!(table.is_host("build", address(1), now), Some(false));
+        assert_eq!(table.find_host("build", address(1), now), verdict);
         assert_eq!(table.idle_for(now), Some(HOST_RETRY));
     }
 }
@@ -138,7 +142,7 @@ fn removed_name_counts_at_once() {
     let later = now + HOST_REFRESH;
     table.next(later);
     table.handle_answer(host("build", Some(&[])), later);
-    assert_eq!(table.is_host("build", address(1), later), Some(false));
+    assert_eq!(table.find_host("build", address(1), later), RuleVerdict::NoMatch);
 }
 
 #[test]
@@ -183,16 +187,17 @@ fn lost_name_counts_until_a_second_look_up_agrees() {
 }
 
 #[test]
-fn name_or_client_without_an_answer_in_time_is_no_match() {
+fn host_or_client_without_an_answer_in_time_is_unanswered() {
     let (mut table, now) = table(&["build"], &["builders"]);
     table.ask(address(1), now);
     while table.next(now).is_some() {}
     let late = now + FIRST_ANSWER_WITHIN;
     let early = late - Duration::from_millis(1);
-    assert_eq!(table.is_host("build", address(1), early), None);
-    assert_eq!(table.is_host("build", address(1), late), Some(false));
+    assert_eq!(table.find_host("build", address(1), early), RuleVerdict::Pending);
+    assert_eq!(table.find_host("build", address(1), late), RuleVerdict::Unanswered);
     assert_eq!(names_of(&table, address(1), early), None);
-    assert_eq!(names_of(&table, address(1), late), Some(vec![]));
+    let none = ClientNames { names: Vec::new(), is_incomplete: true };
+    assert_eq!(table.find(address(1), late).0.as_deref(), Some(&none));
     let found = client_names(&["a.lab"]);
     let answer = Answer::Client { client: address(1), is_short: true, found, has_failed: false };
     table.handle_answer(answer, late);
@@ -207,10 +212,18 @@ fn names_of_the_present_configuration_count_until_the_next_is_in_force() {
     table.ask(address(1), now);
     answer_client(&mut table, &["a.lab"], false, now);
     table.prepare(&wanted(&[], &[]), now);
-    assert_eq!(table.is_host("build", address(1), now), Some(true), "a reload that is refused");
+    assert_eq!(
+        table.find_host("build", address(1), now),
+        RuleVerdict::Match,
+        "a reload that is refused"
+    );
     assert!(names_of(&table, address(1), now).is_some());
     table.settle(&wanted(&[], &[]));
-    assert_eq!(table.is_host("build", address(1), now), Some(false), "not wanted, not unknown");
+    assert_eq!(
+        table.find_host("build", address(1), now),
+        RuleVerdict::NoMatch,
+        "not wanted, not unknown"
+    );
     assert!(names_of(&table, address(1), now).is_some(), "of fewer netgroups all is known");
 }
 
