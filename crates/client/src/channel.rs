@@ -1,5 +1,5 @@
-//! One connection of a session: a task that owns the socket, and the state that
-//! it shares with those who ask.
+//! One connection of a session: the connection task, which owns the socket, and the state that it
+//! shares with callers.
 
 use crate::client::is_here;
 use crate::conn::{Conn, Taken};
@@ -27,24 +27,24 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::ReadHalf;
 use tokio::sync::Notify;
 
-/// How often a silent connection is looked at.
+/// Interval between checks of a silent connection.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What a request weighs beside its payload when the least busy channel is sought.
+/// Weight of a request beside its payload when the least busy channel is chosen.
 const REQUEST_WEIGHT_BYTES: u64 = 1024;
 
-/// What a channel is and did, for reports.
+/// Facts about a channel, for reports.
 #[derive(Clone, Debug)]
 pub struct ChannelFacts {
-    /// Our end.
+    /// Local address.
     pub local: SocketAddr,
-    /// The server's end.
+    /// Server address.
     pub remote: SocketAddr,
-    /// Requests sent.
+    /// Number of requests sent.
     pub requests: u64,
-    /// Bytes of payload asked for and sent.
+    /// Requested and sent payload, in bytes.
     pub bytes: u64,
-    /// Credits at hand.
+    /// Available credits.
     pub credits: u32,
 }
 
@@ -53,7 +53,7 @@ struct State {
     conn: Conn,
     outbox: Outbox,
     slots: Slots,
-    /// Who waits for credits, first come first served.
+    /// Requests that wait for credits, first in, first out.
     starved: VecDeque<Waker>,
     ended: Option<Error>,
 }
@@ -64,9 +64,9 @@ pub(crate) struct Channel {
     local: SocketAddr,
     remote: SocketAddr,
     state: Mutex<State>,
-    /// There is something to send, or the end has come.
+    /// Signals frames to send, or the end of the connection.
     wake: Notify,
-    /// Payload of requests under way, and a little for each.
+    /// Payload in flight, plus a constant per request.
     busy_bytes: AtomicU64,
     requests: AtomicU64,
     bytes: AtomicU64,
@@ -74,7 +74,7 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    /// Starts the task of a connection that is set up.
+    /// Starts the task of an established connection.
     pub(crate) fn start(
         stream: TcpStream,
         conn: Conn,
@@ -120,13 +120,13 @@ impl Channel {
         self.remote
     }
 
-    /// Why it ended, if it did.
+    /// Why the connection ended, if it did.
     pub(crate) fn ended(&self) -> Option<Error> {
         lock(&self.state).ended.clone()
     }
 
-    /// How unfit it is for one more request: first those without credits, then
-    /// by what is under way. `None` if it ended.
+    /// The load of this channel for choosing the least busy one: first whether it lacks credits,
+    /// then the payload in flight. `None` if the channel ended.
     pub(crate) fn burden(&self, charge: u32) -> Option<(bool, u64)> {
         let state = lock(&self.state);
         if state.ended.is_some() {
@@ -136,14 +136,14 @@ impl Channel {
         Some((lacks, self.busy_bytes.load(Ordering::Relaxed)))
     }
 
-    /// Ends the connection; whoever waits learns why.
+    /// Ends the connection; waiting requests receive the error.
     pub(crate) fn end(&self, error: Error) {
         let mut state = lock(&self.state);
         if state.ended.is_some() {
             return;
         }
         state.ended = Some(error.clone());
-        // Before anyone sends again what was under way here.
+        // Raised before any request in flight here is replayed on another channel. MS-SMB2 3.2.7.1.
         state.conn.session().raise_sequence();
         let mut woken = state.slots.fail_all(&error);
         woken.extend(state.starved.drain(..));
@@ -152,7 +152,7 @@ impl Channel {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Sends a chain of requests as one frame, and waits for all answers.
+    /// Sends a chain of requests as one frame, and waits for all responses.
     pub(crate) async fn call(
         &self,
         chain: &[Request<'_>],
@@ -162,7 +162,7 @@ impl Channel {
         }
         let bytes: usize = chain.iter().map(Request::payload_bytes).sum();
         let bytes = bytes as u64;
-        // Requests without payload spread too.
+        // Requests without payload are spread over the channels, too.
         let weight = bytes + chain.len() as u64 * REQUEST_WEIGHT_BYTES;
         self.busy_bytes.fetch_add(weight, Ordering::Relaxed);
         let mut call = Call {
@@ -215,7 +215,8 @@ impl Channel {
                     }
                     low_water.wait_for(inbound.missing(), read.as_ref());
                     if inbound.is_after_large() {
-                        // Whoever waited for it asks for the next one before more is received.
+                        // Yields, so that the receiver of this response can send its next request
+                        // before more is received.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -232,15 +233,14 @@ impl Channel {
         }
     }
 
-    /// Whether an answer should have come: requests that wait with the
-    /// server's consent may do so for ever.
+    /// True if a response is overdue. A request with an interim response may wait indefinitely.
     fn is_owed(&self) -> bool {
         let (outstanding, waiting) = lock(&self.state).conn.outstanding();
         outstanding > waiting
     }
 
-    /// Takes the frames that are there. Those that are verified together wait for what is in the
-    /// socket already.
+    /// Processes the received frames. Frames that are verified in a batch first wait for what the
+    /// socket already holds.
     fn take_frames(
         &self,
         inbound: &mut Inbound,
@@ -261,7 +261,7 @@ impl Channel {
             if frames.is_empty() || frames.len() >= VERIFIED_TOGETHER {
                 break;
             }
-            // An error or the end is met again by the next read.
+            // The next read reports an error or the end again.
             match socket.try_read(inbound.room()) {
                 Ok(count) if count > 0 => inbound.advance(count),
                 _ => break,
@@ -276,8 +276,8 @@ impl Channel {
 
     fn take_frame(&self, frame: Frame, good: Option<bool>, opener: &Opener) -> Result<(), Error> {
         let Frame { mut buffer, length } = frame;
-        // The answer that is the whole frame keeps its buffer; those of a chain
-        // get copies, which are short.
+        // A response that fills the frame takes over its buffer. Responses of a chain are short and
+        // copied.
         let mut last = None;
         let opened = opener.open(&mut buffer[..length], good, |bytes, message| {
             let taken = lock(&self.state).conn.take(&message)?;
@@ -315,11 +315,11 @@ impl Channel {
         self.feed();
     }
 
-    /// Credits came: whoever waits for some tries again.
+    /// Credits have arrived: waiting requests try again.
     fn feed(&self) {
         let mut state = lock(&self.state);
         let waiting = state.starved.len();
-        // Once nothing is under way no more come: all learn that.
+        // Without requests in flight no more credits can arrive, so all waiters must notice.
         let is_last = state.conn.outstanding().0 == 0;
         let fed = if is_last { waiting } else { waiting.min(state.conn.credits() as usize) };
         for _ in 0..fed {
@@ -329,7 +329,7 @@ impl Channel {
     }
 }
 
-/// One chain under way; dropped, its answers go nowhere.
+/// One chain in flight. If it is dropped, its responses are discarded.
 struct Call<'a> {
     channel: &'a Channel,
     weight: u64,
@@ -397,7 +397,7 @@ impl Drop for Call<'_> {
         for slot in self.slots.iter().flatten() {
             state.slots.abandon(*slot);
         }
-        // It may have been woken in the place of another.
+        // The wake-up may have been meant for another waiter.
         if self.starves
             && let Some(waker) = state.starved.pop_front()
         {
@@ -406,7 +406,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// The same end, for a request that had not left.
+/// The connection's error, for a request that was not sent.
 fn unsent(error: &Error) -> Error {
     match error {
         Error::Lost { why, .. } => Error::Lost { sent: false, why: why.clone() },

@@ -1,5 +1,5 @@
-//! One session on a server, over as many channels as help: opened, used by
-//! free credits and load, replaced when they die. MS-SMB2 3.2.4.1.7, 3.2.7.1.
+//! One session with a server over as many channels as are useful. Channels are opened, chosen by
+//! free credits and load, and replaced when they fail. MS-SMB2 3.2.4.1.7, 3.2.7.1.
 
 use crate::channel::{Channel, ChannelFacts};
 use crate::error::Error;
@@ -38,34 +38,35 @@ use wire::smb::{
 };
 use wire::spnego;
 
-/// What the client needs of the world: both are read in one place of a program.
+/// Randomness and time. A program supplies both in one place.
 pub trait Host: std::fmt::Debug + Send + Sync {
-    /// Fills `out` with unguessable bytes.
+    /// Fills `out` with unpredictable bytes.
     fn random(&self, out: &mut [u8]);
-    /// The time.
+    /// The current time.
     fn now(&self) -> FileTime;
 }
 
-/// Where Kerberos tickets come from.
+/// Source of Kerberos tickets.
 pub trait Tickets: std::fmt::Debug + Send + Sync {
-    /// A fresh exchange with the file server of this name. May ask the realm's servers, and wait
-    /// for them: it is called where waiting does no harm.
+    /// Starts an exchange with the file server of this name. The call may block on the realm's
+    /// KDCs, so the client makes it on a blocking thread.
     ///
-    /// # Errors
-    /// There is none, in words.
+    /// # Errors A description, if there is no ticket.
     fn ticket(&self, server: &str) -> Result<Box<dyn spnego::Ticket>, String>;
 }
 
-/// Which server, and as whom.
+/// The server and the user.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The server's name, as in `\\name\share`.
+    /// Server name, as in `\
+    ///
+    /// ame\share`.
     pub name: String,
-    /// Its address.
+    /// Server address.
     pub address: SocketAddr,
-    /// Who logs on.
+    /// The user's credentials.
     pub credentials: Credentials,
-    /// If it is by a ticket: the credentials are not used then.
+    /// Source of tickets; if set, the credentials are unused.
     pub tickets: Option<Arc<dyn Tickets>>,
 }
 
@@ -82,18 +83,18 @@ impl Target {
     }
 }
 
-/// What happened to the channels of a client.
+/// Channel events of a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Channels that were lost.
+    /// Lost channels.
     pub lost: u64,
-    /// Channels that were opened again.
+    /// Reopened channels.
     pub reopened: u64,
     /// Requests that were sent again.
     pub replayed: u64,
 }
 
-/// A session. Cheap to clone; the last clone ends it.
+/// A session. Cheap to clone; dropping the last clone ends it.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -107,14 +108,14 @@ struct Inner {
     session: Arc<Session>,
     offer: Offer,
     channels: Mutex<Vec<Arc<Channel>>>,
-    /// Why there are fewer channels than asked for.
+    /// Why there are fewer channels than configured.
     refusal: Mutex<Option<Error>>,
     pool: Arc<Pool>,
     closing: AtomicBool,
     lost: AtomicU64,
     reopened: AtomicU64,
     replayed: AtomicU64,
-    /// Whether a WRITE leaves alone the times that its open has set, once that is known.
+    /// Whether the server's WRITE preserves times that were set on the same open, once known.
     keeps_times: OnceLock<bool>,
 }
 
@@ -126,11 +127,10 @@ impl Drop for Inner {
 }
 
 impl Client {
-    /// Connects, logs on, and opens the further channels that help, or begins to: see
-    /// [`Opening`]. Must be called within a tokio runtime, which the channels then live in.
+    /// Connects, logs on, and opens or starts to open the further channels: see [`Opening`]. Must
+    /// be called within a tokio runtime, on which the channels then run.
     ///
-    /// # Errors
-    /// Why there is no session. That a further channel does not open is none.
+    /// # Errors Why there is no session. The failure of a further channel is no error.
     pub async fn connect(
         target: Target,
         options: Options,
@@ -162,11 +162,10 @@ impl Client {
         Ok(client)
     }
 
-    /// A further session with the same server as the same user, over one connection and under
-    /// another name: to the server it is another client.
+    /// Opens another session with the same server and user, over one connection and with another
+    /// ClientGuid, so that the server regards it as another client.
     ///
-    /// # Errors
-    /// See [`Client::connect`].
+    /// # Errors Like [`Client::connect`].
     pub async fn another(&self) -> Result<Self, Error> {
         let Inner { target, options, host, .. } = &*self.inner;
         let mut client_guid = [0; 16];
@@ -175,7 +174,7 @@ impl Client {
         Self::connect(target.clone(), options, host.clone()).await
     }
 
-    /// Connections that were asked for.
+    /// The configured number of connections.
     #[must_use]
     pub fn channels_wanted(&self) -> usize {
         self.inner.options.channels
@@ -183,15 +182,14 @@ impl Client {
 
     /// Connects to a share.
     ///
-    /// # Errors
-    /// The server's refusal, or that it lied in NEGOTIATE.
+    /// # Errors The server's refusal, or a failed validation of NEGOTIATE.
     pub async fn tree(&self, share: &str) -> Result<Tree, Error> {
         let tree = Tree::connect(self, share).await?;
         self.validate(&tree).await?;
         Ok(tree)
     }
 
-    /// What was negotiated.
+    /// The negotiated parameters.
     #[must_use]
     pub fn negotiated(&self) -> &Negotiated {
         &self.inner.session.negotiated
@@ -209,19 +207,19 @@ impl Client {
         &self.inner.target.name
     }
 
-    /// The channels that stand.
+    /// The live channels.
     #[must_use]
     pub fn channels(&self) -> Vec<ChannelFacts> {
         lock(&self.inner.channels).iter().map(|channel| channel.facts()).collect()
     }
 
-    /// Why the server let us have no further channel, if it did not.
+    /// Why the server refused a further channel, if it did.
     #[must_use]
     pub fn refusal(&self) -> Option<Error> {
         lock(&self.inner.refusal).clone()
     }
 
-    /// What happened to the channels.
+    /// Channel events so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -233,21 +231,21 @@ impl Client {
         }
     }
 
-    /// Whether a channel stands, so that it makes sense to ask again.
+    /// True if a channel is alive, so that a retry makes sense.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         !self.inner.is_over()
     }
 
-    /// Whether the server is another process of this machine, and no line behind it: it has one of our
-    /// addresses, and the quickest of its answers comes within [`NEAR_WITHIN`].
+    /// True if the server is another process of this machine: it has a local address, and its
+    /// fastest response arrives within [`NEAR_WITHIN`], which excludes forwarded ports.
     pub async fn is_near(&self) -> bool {
         self.channels().iter().all(|one| is_here(one.local.ip(), one.remote.ip()))
             && self.answers_within(NEAR_WITHIN).await
     }
 
     async fn answers_within(&self, limit: Duration) -> bool {
-        // A forwarded port is here, too.
+        // A forwarded port has a local address, too.
         for _ in 0..NEAR_TRIES {
             let begun = tokio::time::Instant::now();
             if self.call(Request::new(Body::Echo, TreeId(0))).await.is_err() {
@@ -260,18 +258,18 @@ impl Client {
         false
     }
 
-    /// Whether a WRITE leaves alone the times that its open has set; nothing as long as that is
-    /// not known. MS-FSA 2.1.5.4.
+    /// Whether WRITE preserves times that were set on the same open; `None` while unknown. MS-FSA
+    /// 2.1.5.4.
     pub(crate) fn keeps_times_set(&self) -> Option<bool> {
         self.inner.keeps_times.get().copied()
     }
 
-    /// Notes what a file showed; the first to tell is believed.
+    /// Records that observation; the first one counts.
     pub(crate) fn learn_times_set(&self, keeps: bool) {
         let _ = self.inner.keeps_times.set(keeps);
     }
 
-    /// Whether both are one session.
+    /// True if both are the same session.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -298,14 +296,14 @@ impl Client {
         }
     }
 
-    /// Asks the server for its addresses, and opens channels to the best, all at once: each takes
-    /// some round trips. A server may fail one of several that come together: see [`BIND_WITHIN`].
-    /// Those are tried again, one after the other.
+    /// Queries the server's interfaces, and opens channels to the best ones concurrently, because
+    /// each takes several round trips. Channels that a server drops when several arrive at once
+    /// (see [`BIND_WITHIN`]) are retried one after the other.
     async fn open_channels(&self) {
         let count = self.inner.options.channels.min(CHANNELS_MAX);
         let negotiated = self.negotiated();
         let able = negotiated.dialect >= Dialect::Smb300 && !self.inner.session.is_guest;
-        // Binding would use nonces of the session's key again.
+        // Binding reuses nonces of the session's AES-GMAC key.
         if able && count > 1 && negotiated.signing == SigningAlgorithm::AesGmac {
             let why = "a session that is signed by AES-GMAC has one channel";
             *lock(&self.inner.refusal) = Some(Error::Incompatible(why));
@@ -322,7 +320,7 @@ impl Client {
         for path in opening.join_all().await.into_iter().flatten() {
             match self.inner.open_one(path).await {
                 Ok(()) => {}
-                // As many as it wants.
+                // The server has reached its own limit.
                 Err(error @ (Error::Refused(..) | Error::Incompatible(_))) => {
                     *lock(&self.inner.refusal) = Some(error);
                     break;
@@ -333,7 +331,7 @@ impl Client {
         }
     }
 
-    /// Where the channels after the first lead to.
+    /// Addresses of the channels after the first.
     async fn paths(&self, count: usize) -> Vec<SocketAddr> {
         let (options, present) = (&self.inner.options, self.inner.target.address);
         if !options.paths.is_empty() {
@@ -345,16 +343,15 @@ impl Client {
         paths.iter().skip(1).map(at).collect()
     }
 
-    /// What the server says of its interfaces.
+    /// The server's network interfaces.
     ///
-    /// # Errors
-    /// The server's refusal: not all can tell.
+    /// # Errors The server's refusal; some servers do not support the query.
     pub async fn interfaces(&self) -> Result<Vec<NetworkInterface>, Error> {
         let tree = Tree::connect(self, "IPC$").await?;
         let output = self.control(&tree, QUERY_NETWORK_INTERFACE_INFO, &[]).await;
         let list =
             output.and_then(|bytes| Ok(NetworkInterface::decode_list(&bytes, INTERFACES_MAX)?));
-        // Nobody has to wait for it.
+        // Runs in the background, because no caller waits for it.
         tokio::spawn(tree.disconnect());
         list
     }
@@ -374,8 +371,8 @@ impl Client {
         Ok(IoctlResponse::decode(&mut r)?.output.to_vec())
     }
 
-    /// Before 3.1.1 nothing protects NEGOTIATE itself: asks again, signed, what
-    /// was said. MS-SMB2 3.2.5.5.
+    /// Before 3.1.1 nothing protects NEGOTIATE itself, so the client validates it with a signed
+    /// request. MS-SMB2 3.2.5.5.
     async fn validate(&self, tree: &Tree) -> Result<(), Error> {
         let (negotiated, offer) = (self.negotiated(), &self.inner.offer);
         let newest = offer.dialects.last().copied().unwrap_or_default();
@@ -391,7 +388,7 @@ impl Client {
         };
         let output = match self.control(tree, VALIDATE_NEGOTIATE_INFO, &input.encode()).await {
             Ok(output) => output,
-            // A signed refusal is as good as not knowing the question.
+            // A signed refusal proves that the server does not support the request.
             Err(Error::Refused(
                 _,
                 NtStatus::FILE_CLOSED
@@ -412,8 +409,8 @@ impl Client {
         if same { Ok(()) } else { Err(Error::Hostile("NEGOTIATE was changed on the way")) }
     }
 
-    /// Sends a request on the least busy channel, again on another one if that
-    /// dies, and waits for the answer.
+    /// Sends a request on the least busy channel, replays it on another one if that fails, and
+    /// waits for the response.
     pub(crate) async fn call(&self, mut request: Request<'_>) -> Result<Reply, Error> {
         let (mut replays, mut retries, mut was_sent) = (0, 0, false);
         loop {
@@ -422,8 +419,8 @@ impl Client {
             match answer.map(first) {
                 Ok(Some(reply)) => {
                     let status = reply.header.status;
-                    // The server works on the first one still, or the request
-                    // crossed the loss of another channel.
+                    // The server is still executing the first transmission, or another channel was
+                    // lost meanwhile.
                     let crossed = status == NtStatus::FILE_NOT_AVAILABLE
                         && again == Again::Replay
                         && self.session().sequence() > 0;
@@ -433,7 +430,7 @@ impl Client {
                         tokio::time::sleep(REPLAY_PAUSE).await;
                         continue;
                     }
-                    // Its first copy was carried out.
+                    // The first transmission was executed.
                     let is_closed = request.command() == Command::CLOSE
                         && status == NtStatus::FILE_CLOSED
                         && was_sent;
@@ -455,7 +452,7 @@ impl Client {
         }
     }
 
-    /// Sends a chain of related requests; the answers are the caller's to judge.
+    /// Sends a chain of related requests; the caller judges the responses.
     pub(crate) async fn chain(
         &self,
         chain: &[Request<'_>],
@@ -472,8 +469,7 @@ impl Client {
         self.negotiated().dialect >= Dialect::Smb300
     }
 
-    /// An open made by a CREATE with a GUID of its own survives that the
-    /// answer is lost with its channel.
+    /// A CREATE with a CreateGuid can be replayed if its response is lost with the channel.
     pub(crate) fn create_guid(&self) -> Option<[u8; 16]> {
         (self.has_sequences() && self.inner.options.channels > 1).then(|| {
             let mut guid = [0; 16];
@@ -483,7 +479,7 @@ impl Client {
     }
 }
 
-/// Whether an address that we reach from this one of ours is of this machine, too.
+/// True if a remote address that is reached from this local address belongs to this machine.
 pub(crate) fn is_here(local: IpAddr, remote: IpAddr) -> bool {
     remote.is_loopback() || remote == local
 }
@@ -492,7 +488,7 @@ fn first(replies: [Option<Reply>; CHAIN_MAX]) -> Option<Reply> {
     replies.into_iter().next().flatten()
 }
 
-/// The answer, if it is no refusal.
+/// Converts an error response to an error.
 fn judge(request: &Request<'_>, reply: Reply) -> Result<Reply, Error> {
     let status = reply.header.status;
     if status == NtStatus::SUCCESS || status == NtStatus::BUFFER_OVERFLOW {
@@ -502,14 +498,14 @@ fn judge(request: &Request<'_>, reply: Reply) -> Result<Reply, Error> {
 }
 
 impl Inner {
-    /// Takes in a connection that is set up.
+    /// Adds an established connection.
     fn adopt(self: &Arc<Self>, stream: TcpStream, conn: crate::conn::Conn) -> Result<(), Error> {
         let weak = Arc::downgrade(self);
         let on_end = move |channel: Arc<Channel>| Self::lost(&weak, &channel);
         let patience = self.options.patience;
         let channel = Channel::start(stream, conn, self.pool.clone(), patience, on_end)?;
         let mut channels = lock(&self.channels);
-        // Who closes says so before taking what stands.
+        // A closing client sets the flag before it collects the channels.
         if self.closing.load(Ordering::Relaxed) {
             channel.end(Error::lost(false, "logged off"));
         } else {
@@ -525,7 +521,8 @@ impl Inner {
         self.adopt(opened.0, opened.1.conn)
     }
 
-    /// As [`Inner::open_one`], beside others: a connection that broke says nothing about its path.
+    /// Like [`Inner::open_one`], concurrently with others: a broken connection says nothing about
+    /// its path.
     async fn open_beside(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
         let present = self.target.address;
         match self.bind(path, BIND_WITHIN).await {
@@ -535,17 +532,17 @@ impl Inner {
         }
     }
 
-    /// As [`Inner::bind`]; by the first channel's address, if that path leads nowhere.
+    /// Like [`Inner::bind`], with the first channel's address as the fallback.
     async fn open_one(self: &Arc<Self>, path: SocketAddr) -> Result<(), Error> {
         let present = self.target.address;
         match self.bind(path, SET_UP_WITHIN).await {
-            // One address of several may not be for us.
+            // One of several server addresses may be unreachable from here.
             Err(_) if path != present => self.bind(present, SET_UP_WITHIN).await,
             other => other,
         }
     }
 
-    /// A channel ended: the others go on at once, and a new one is opened.
+    /// A channel was lost: the others continue immediately, and a new one is opened.
     fn lost(weak: &Weak<Self>, channel: &Arc<Channel>) {
         let Some(inner) = weak.upgrade() else { return };
         let left = {
@@ -583,7 +580,7 @@ impl Inner {
                     inner.reopened.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
-                // It will not change its mind.
+                // The refusal is permanent.
                 Err(Error::Refused(..) | Error::Incompatible(_)) => return,
                 Err(_) => {}
             }
@@ -594,8 +591,8 @@ impl Inner {
         self.closing.load(Ordering::Relaxed) || lock(&self.channels).is_empty()
     }
 
-    /// The channel with credits and the least payload under way. One that ended raises the
-    /// sequence before anything is sent again. MS-SMB2 3.2.4.1.7.
+    /// The channel with credits and the least payload in flight. A lost channel raises the
+    /// ChannelSequence before any replay. MS-SMB2 3.2.4.1.7.
     fn pick(&self, chain: &[Request<'_>]) -> Result<Arc<Channel>, Error> {
         let charge = chain.iter().map(|request| u32::from(request.charge())).sum();
         let mut why = None;
@@ -617,14 +614,14 @@ impl Inner {
     }
 }
 
-/// Connects, within a bounded time.
+/// Connects with a timeout.
 async fn reach(to: SocketAddr) -> Result<TcpStream, Error> {
     let late = |_| Error::Unreachable(std::io::ErrorKind::TimedOut, to.to_string().into());
     tokio::time::timeout(SET_UP_WITHIN, connect(to)).await.map_err(late)?
 }
 
-/// Connects and logs on, or binds the connection to `binds`. `within`: how long the server may take
-/// once it is reached.
+/// Connects and logs on, or binds the connection to `binds`. `within` limits the set-up after the
+/// connection.
 async fn open(
     target: &Target,
     options: &Options,
@@ -662,7 +659,7 @@ async fn set_up(
         let mut answer = next_frame(&mut stream, &mut inbound).await?;
         match set_up.handle_frame(&mut answer.buffer[..answer.length])? {
             Step::Send(next) => frame = next,
-            // Nothing was asked that more could answer.
+            // The client sent no request that further bytes could answer.
             Step::Done(_) if !inbound.is_empty() => return Err(Error::Hostile("more than asked")),
             Step::Done(ready) => return Ok((stream, *ready)),
         }
@@ -682,7 +679,7 @@ async fn next_frame(stream: &mut TcpStream, inbound: &mut Inbound) -> Result<Fra
     }
 }
 
-/// The first frame that a server sends.
+/// Receives the first frame of a server.
 pub(crate) async fn receive_greeting(stream: &mut TcpStream) -> Result<Vec<u8>, Error> {
     let mut inbound = Inbound::new(Arc::default(), FRAME_BYTES_MAX_BEFORE_LOGON);
     let mut frame = next_frame(stream, &mut inbound).await?;

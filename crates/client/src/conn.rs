@@ -1,5 +1,5 @@
-//! One connection after logon: numbers, credits, signatures, seals, and which
-//! request a reply answers. MS-SMB2 3.2.4.1, 3.2.5.1.
+//! One connection after logon: message ids, credits, signatures, encryption, and the matching of
+//! responses to requests. MS-SMB2 3.2.4.1, 3.2.5.1.
 
 use crate::error::Error;
 use crate::limits::{CREDITS_MAX, SHARED_BYTES_MIN};
@@ -16,28 +16,28 @@ use wire::smb::fsctl::VALIDATE_NEGOTIATE_INFO;
 use wire::smb::negotiate::capabilities;
 use wire::smb::{COMPOUND_ALIGNMENT, Command, Dialect, Flags, Header, MessageId, TransformHeader};
 
-/// A request that was sent and not answered.
+/// A request without a response.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     token: usize,
     command: Command,
     charge: u16,
-    /// The interim answer came.
+    /// The interim response has arrived.
     is_pending: bool,
-    /// It went out sealed, so must its answer.
+    /// The request was sealed, so its response must be.
     is_sealed: bool,
-    /// It went out signed, so must its answer. MS-SMB2 3.3.4.1.1.
+    /// The request was signed, so its response must be. MS-SMB2 3.3.4.1.1.
     is_signed: bool,
 }
 
-/// What a message from the server is.
+/// Kind of a message from the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The answer to the request with this token.
+    /// The response to the request with this token.
     Answer(usize),
-    /// The request with this token waits.
+    /// The interim response to the request with this token.
     Interim(usize),
-    /// A notice, as of a lease break; nothing here asks for one.
+    /// An unsolicited notification, for instance of a lease break; this client requests none.
     Notice,
 }
 
@@ -47,7 +47,7 @@ pub struct Conn {
     opener: Opener,
     next_id: u64,
     credits: u32,
-    /// Credits that requests under way cost.
+    /// Credits of the requests in flight.
     charged: u32,
     wanted: u32,
     pending: usize,
@@ -61,7 +61,7 @@ impl Conn {
         Self { opener, next_id, credits, charged: 0, wanted, pending: 0, outstanding }
     }
 
-    /// Opens what comes back. It has the keys only: use it beside this.
+    /// Opens received frames. It only holds keys, and can be used concurrently.
     #[must_use]
     pub fn opener(&self) -> Opener {
         self.opener.clone()
@@ -73,19 +73,19 @@ impl Conn {
         &self.opener.session
     }
 
-    /// Credits that may be spent now.
+    /// Credits that can be spent now.
     #[must_use]
     pub fn credits(&self) -> u32 {
         self.credits
     }
 
-    /// Requests without an answer, and how many of them wait with the server's consent.
+    /// The number of requests without a response, and how many of them have an interim response.
     #[must_use]
     pub fn outstanding(&self) -> (usize, usize) {
         (self.outstanding.len(), self.pending)
     }
 
-    /// What a chain costs in credits.
+    /// The credit cost of a chain.
     #[must_use]
     pub fn cost(&self, chain: &[Request<'_>]) -> u32 {
         chain.iter().map(|request| u32::from(self.charge(request))).sum()
@@ -99,12 +99,11 @@ impl Conn {
         self.opener.session.negotiated.capabilities & capabilities::LARGE_MTU != 0
     }
 
-    /// Appends one frame with these requests to `out`, if there are credits for
-    /// it; `tokens` come back with the answers. Gives whether it was sent.
+    /// Appends a frame with these requests to `out`, if there are enough credits. The `tokens`
+    /// identify the responses. Returns whether the frame was appended.
     ///
-    /// # Errors
-    /// [`Error::NoCredits`] if there can never be enough, [`Error::Misuse`] for
-    /// a frame that is too long or cannot be sealed.
+    /// # Errors [`Error::NoCredits`] if the credits can never suffice, [`Error::Misuse`] for a
+    /// frame that is too long or cannot be sealed.
     pub fn send(
         &mut self,
         chain: &[Request<'_>],
@@ -153,8 +152,8 @@ impl Conn {
         Ok(true)
     }
 
-    /// Whether a request is signed: all are, or the few that prove that nobody
-    /// in between changed what was negotiated. MS-SMB2 3.2.4.1.1, 3.2.5.5.
+    /// Whether a request is signed: all are, or only the few that prove that nobody tampered with
+    /// the negotiation. MS-SMB2 3.2.4.1.1, 3.2.5.5.
     fn signs(&self, request: &Request<'_>) -> bool {
         let session = &self.opener.session;
         let proves = match &request.body {
@@ -212,7 +211,7 @@ impl Conn {
         self.outstanding.insert(id, one);
     }
 
-    /// What the request costs, and what is missing to what we want to hold.
+    /// The request's cost, plus the credits missing to the wanted number.
     fn to_ask(&self, charge: u16) -> u16 {
         let held = self.credits + self.charged;
         let missing = self.wanted.saturating_sub(held);
@@ -221,8 +220,7 @@ impl Conn {
 
     /// Says what a message is, and takes the credits that come with it.
     ///
-    /// # Errors
-    /// [`Error::Hostile`] if it answers nothing that was asked.
+    /// # Errors [`Error::Hostile`] if the message matches no request.
     pub fn take(&mut self, message: &Message) -> Result<Taken, Error> {
         let header = &message.header;
         if header.message_id == UNASKED {
@@ -242,7 +240,8 @@ impl Conn {
         if is_interim && one.is_pending {
             return Err(Error::Hostile("two interim answers"));
         }
-        // Signatures of this status are not verified, so it must not complete a request.
+        // This status exempts a message from the signature check, so it must not complete a
+        // request.
         if !is_interim && header.status == NtStatus::PENDING {
             return Err(Error::Hostile("a final answer with an interim status"));
         }
@@ -265,7 +264,7 @@ impl Conn {
     }
 }
 
-/// How one message of a frame is to look.
+/// Signing and sealing of one message.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     related: bool,

@@ -1,4 +1,4 @@
-//! What can go wrong, by who is to blame.
+//! Errors, grouped by the party at fault.
 
 use std::fmt;
 use std::io;
@@ -8,31 +8,31 @@ use wire::nfs::{NfsStatus, OperationNumber};
 use wire::ntstatus::NtStatus;
 use wire::smb::Command;
 
-/// Why something did not work.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The server refused a request.
+    /// The SMB server refused a request.
     Refused(Command, NtStatus),
-    /// A server of NFS refused an operation.
+    /// The NFS server refused an operation.
     RefusedOperation(OperationNumber, NfsStatus),
-    /// The server and these options have nothing in common.
+    /// The server supports none of the configured options.
     Incompatible(&'static str),
-    /// The server broke the protocol, or someone in between did.
+    /// The server, or an attacker in between, violated the protocol.
     Hostile(&'static str),
-    /// The server is not reached.
+    /// The server is unreachable.
     Unreachable(io::ErrorKind, Arc<str>),
-    /// The connection ended. If `sent`, the request may have been carried out.
+    /// The connection was lost. If `sent`, the request may have been executed.
     Lost {
-        /// The request had left, at least in part.
+        /// The request was sent, at least in part.
         sent: bool,
-        /// Why.
+        /// Reason.
         why: Arc<str>,
     },
-    /// The server never gives as many credits as the request costs.
+    /// The server never grants as many credits as the request costs.
     NoCredits,
     /// There is no Kerberos ticket for the server; the reason names the remedy.
     NoTicket(Arc<str>),
-    /// What was asked cannot be asked so.
+    /// The caller passed invalid arguments.
     Misuse(&'static str),
 }
 
@@ -42,7 +42,7 @@ impl Error {
         Self::Lost { sent, why: why.to_string().into() }
     }
 
-    /// The server's refusal, if it is one.
+    /// The server's status, if the server refused the request.
     #[must_use]
     pub fn status(&self) -> Option<NtStatus> {
         match self {
@@ -64,7 +64,8 @@ impl fmt::Display for Error {
             Self::Refused(command, status) => {
                 write!(f, "the server refused {}: {status}", command_name(*command))
             }
-            // Servers reply so to lookups for the sake of the connection alone.
+            // Some servers answer a lookup with this status because of the connection's source
+            // port.
             Self::RefusedOperation(OperationNumber::LOOKUP, status @ NfsStatus::PERM) => write!(
                 f,
                 "the server refused LOOKUP: {status}; it may want a source port below 1024: run this as root, or set reserved_ports = false for the share there"

@@ -17,27 +17,27 @@ use wire::smb::{
     WriteResponse, decode_output_buffer, put_context,
 };
 
-/// How to open. MS-SMB2 2.2.13.
+/// Parameters of an open. MS-SMB2 2.2.13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenHow {
     /// Access mask.
     pub access: u32,
-    /// What others may do meanwhile: 1 read, 2 write, 4 delete.
+    /// Share access: 1 read, 2 write, 4 delete.
     pub share: u32,
-    /// `FILE_OPEN` and its like.
+    /// `FILE_OPEN` to `FILE_OVERWRITE_IF`.
     pub disposition: u32,
     /// `FILE_*` options.
     pub options: u32,
 }
 
 impl OpenHow {
-    /// Must be a directory.
+    /// The target must be a directory.
     pub const DIRECTORY: u32 = 0x1;
-    /// Must not be a directory.
+    /// The target must not be a directory.
     pub const FILE: u32 = 0x40;
-    /// Goes when it is closed.
+    /// Delete on close.
     pub const DELETE_ON_CLOSE: u32 = 0x1000;
-    /// Every write is durable before it is answered.
+    /// Each write is durable before its response.
     pub const WRITE_THROUGH: u32 = 0x2;
     const READ_ATTRIBUTES: u32 = 0x80;
     const SYNCHRONIZE: u32 = 0x0010_0000;
@@ -46,26 +46,26 @@ impl OpenHow {
     /// FILE_GENERIC_WRITE.
     const WRITE: u32 = 0x0012_0116;
 
-    /// To look at it.
+    /// For reading attributes.
     #[must_use]
     pub fn stat() -> Self {
         let access = Self::READ_ATTRIBUTES | Self::SYNCHRONIZE;
         Self { access, share: 7, disposition: fscc::FILE_OPEN, options: 0 }
     }
 
-    /// To list a directory.
+    /// For listing a directory.
     #[must_use]
     pub fn list() -> Self {
         Self { access: Self::READ, options: Self::DIRECTORY, ..Self::stat() }
     }
 
-    /// To read a file.
+    /// For reading a file.
     #[must_use]
     pub fn read() -> Self {
         Self { access: Self::READ, options: Self::FILE, ..Self::stat() }
     }
 
-    /// To read and write a file, which is made if it is not there.
+    /// For reading and writing a file, which is created if it does not exist.
     #[must_use]
     pub fn read_write() -> Self {
         let access = Self::READ | Self::WRITE;
@@ -87,9 +87,9 @@ impl OpenHow {
         })
     }
 
-    /// SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2, for its GUID: the server finds the
-    /// open by it when the request is replayed. MS-SMB2 2.2.13.2.11.
-    #[allow(clippy::unused_self)] // What is asked for beside it will come here.
+    /// SMB2_CREATE_DURABLE_HANDLE_REQUEST_V2 for its CreateGuid, by which the server finds the open
+    /// when the request is replayed. MS-SMB2 2.2.13.2.11.
+    #[allow(clippy::unused_self)] // Further contexts will depend on it.
     pub(crate) fn contexts(&self, guid: Option<[u8; 16]>) -> Vec<u8> {
         let mut list = Vec::new();
         if let Some(guid) = guid {
@@ -101,16 +101,16 @@ impl OpenHow {
     }
 }
 
-/// What the server says when it opens something.
+/// The server's response to an open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Created {
-    /// FILE_OPENED, FILE_CREATED and so on.
+    /// `FILE_OPENED`, `FILE_CREATED` and further create actions.
     pub action: u32,
     /// Creation, last access, last write, change.
     pub times: [FileTime; 4],
-    /// Length.
+    /// Length, in bytes.
     pub size_bytes: u64,
-    /// FILE_ATTRIBUTE_*.
+    /// `FILE_ATTRIBUTE_*` bits.
     pub attributes: u32,
     file_id: FileId,
 }
@@ -123,14 +123,14 @@ impl From<&CreateResponse> for Created {
 }
 
 impl Created {
-    /// Whether it is a directory.
+    /// True for a directory.
     #[must_use]
     pub fn is_directory(&self) -> bool {
         self.attributes & 0x10 != 0
     }
 }
 
-/// An open. It must be closed: the server keeps it as long as the session.
+/// An open. The caller must close it, because the server retains it for the rest of the session.
 #[derive(Debug)]
 pub struct File {
     tree: Tree,
@@ -146,17 +146,16 @@ impl File {
         self.created.file_id
     }
 
-    /// What the server said when it opened it.
+    /// The server's response to the open.
     #[must_use]
     pub fn created(&self) -> &Created {
         &self.created
     }
 
-    /// Reads at most `length` bytes, fewer at the end, none behind it. They stay
-    /// in the buffer that they were received in.
+    /// Reads at most `length` bytes: fewer at the end of the file, and none behind it. The data
+    /// stays in the receive buffer.
     ///
-    /// # Errors
-    /// The server's refusal; [`Error::Misuse`] for more than it reads at once.
+    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum READ length.
     pub async fn read(&self, offset_bytes: u64, length_bytes: u32) -> Result<Data, Error> {
         let client = self.tree.client();
         if length_bytes > client.negotiated().read_bytes_max {
@@ -174,10 +173,9 @@ impl File {
         Ok(reply.message.part(range))
     }
 
-    /// As [`File::read`], into `out`; gives how much there was.
+    /// Like [`File::read`], into `out`; returns the number of bytes.
     ///
-    /// # Errors
-    /// As [`File::read`].
+    /// # Errors Like [`File::read`].
     pub async fn read_into(&self, offset_bytes: u64, out: &mut [u8]) -> Result<usize, Error> {
         let length = u32::try_from(out.len()).map_err(|_| Error::Misuse("a read of 4 GiB"))?;
         let data = self.read(offset_bytes, length).await?;
@@ -185,10 +183,9 @@ impl File {
         Ok(data.len())
     }
 
-    /// Writes all of `data`, which is not copied where it is not changed.
+    /// Writes all of `data`, without a copy unless it is encrypted.
     ///
-    /// # Errors
-    /// The server's refusal; [`Error::Misuse`] for more than it writes at once.
+    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum WRITE length.
     pub async fn write(&self, offset_bytes: u64, data: &Bytes) -> Result<(), Error> {
         let client = self.tree.client();
         if data.len() > client.negotiated().write_bytes_max as usize {
@@ -204,7 +201,7 @@ impl File {
         }
     }
 
-    /// Makes what was written durable.
+    /// Flushes written data to stable storage.
     ///
     /// # Errors
     /// The server's refusal.
@@ -221,7 +218,7 @@ impl File {
         self.set_info(20, &size_bytes.to_le_bytes()).await
     }
 
-    /// Sets information of a class of MS-FSCC 2.4.
+    /// Sets a file information class of MS-FSCC 2.4.
     ///
     /// # Errors
     /// The server's refusal.
@@ -231,7 +228,7 @@ impl File {
         self.tree.client().call(self.tree.request(Body::SetInfo(body))).await.map(|_| ())
     }
 
-    /// Asks for information of a class of MS-FSCC 2.4, at most `output_bytes` of it.
+    /// Queries a file information class of MS-FSCC 2.4, with at most `output_bytes` of output.
     ///
     /// # Errors
     /// The server's refusal.
@@ -249,7 +246,7 @@ impl File {
         Ok(decode_output_buffer(&mut body_of(&reply)?)?.to_vec())
     }
 
-    /// Asks the file system for something: an FSCTL of MS-FSCC 2.3 or MS-SMB2 2.2.31.
+    /// Sends an FSCTL of MS-FSCC 2.3 or MS-SMB2 2.2.31.
     ///
     /// # Errors
     /// The server's refusal.
@@ -271,7 +268,7 @@ impl File {
         Ok(IoctlResponse::decode(&mut body_of(&reply)?)?.output.to_vec())
     }
 
-    /// Sets times and attributes; what is 0 stays.
+    /// Sets times and attributes; 0 leaves a value unchanged.
     ///
     /// # Errors
     /// The server's refusal.
@@ -279,7 +276,7 @@ impl File {
         self.set_info(4, &basic_information(times, attributes)).await
     }
 
-    /// Asks for the parts of the security descriptor: 1 owner, 2 group, 4 list.
+    /// Queries parts of the security descriptor: 1 owner, 2 group, 4 DACL.
     ///
     /// # Errors
     /// The server's refusal.
@@ -307,7 +304,7 @@ impl File {
         self.tree.client().call(self.tree.request(Body::SetInfo(body))).await.map(|_| ())
     }
 
-    /// The present length, asked of the server.
+    /// Queries the current length.
     ///
     /// # Errors
     /// The server's refusal.
@@ -318,7 +315,7 @@ impl File {
         Ok(r.u64("standard information")?)
     }
 
-    /// Closes.
+    /// Closes the open.
     ///
     /// # Errors
     /// The server's refusal.
@@ -328,7 +325,7 @@ impl File {
     }
 }
 
-/// Where the data of a READ stands in its answer.
+/// Position of a READ's data in its response.
 pub(crate) fn data_of(message: &[u8], length_bytes_max: u32) -> Result<Range<usize>, Error> {
     let mut r = Reader::new(message);
     r.skip(Header::LENGTH, "header")?;
@@ -348,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_is_found_where_the_answer_says_and_none_is_no_mistake() {
+    fn read_data_is_located_and_may_be_empty() {
         let mut message = vec![0; Header::LENGTH];
         message.extend_from_slice(b"\x11\0\x52\0\x04\0\0\0\0\0\0\0\0\0\0\0..data");
         assert_eq!(data_of(&message, 4), Ok(82..86));

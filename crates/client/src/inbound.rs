@@ -1,5 +1,5 @@
-//! Bytes from the socket to frames: small ones many at a time, large ones
-//! straight into a buffer of their own.
+//! Splits the received bytes into frames: many small ones per read, and large ones directly into
+//! buffers of their own.
 
 use crate::error::Error;
 use crate::limits::{LARGE_FRAME_BYTES, RECEIVE_BYTES};
@@ -7,8 +7,8 @@ use crate::pool::Pool;
 use std::sync::Arc;
 use wire::frame::{PREFIX_BYTES, payload_length};
 
-/// After a large frame so little is received at first: the next is large too,
-/// perhaps, and what is received here must be copied.
+/// Limit of the first receive after a large frame. The next frame may be large, too, and bytes
+/// received here must be copied.
 const PEEK_BYTES: usize = 256;
 
 /// A frame without its prefix, in a buffer that may be longer.
@@ -18,7 +18,7 @@ pub(crate) struct Frame {
     pub(crate) length: usize,
 }
 
-/// What was received and is no whole frame yet.
+/// Received bytes that are not a complete frame yet.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     buffer: Vec<u8>,
@@ -36,7 +36,7 @@ impl Inbound {
         Self { buffer, start: 0, end: 0, large: None, was_large: false, frame_bytes_max, pool }
     }
 
-    /// Where the next bytes are received to; never empty.
+    /// The buffer for the next bytes; never empty.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         if let Some((frame, filled)) = &mut self.large {
             return &mut frame.buffer[*filled..frame.length];
@@ -52,22 +52,22 @@ impl Inbound {
         &mut self.buffer[self.end..to]
     }
 
-    /// Whether every byte received was part of a frame that was taken.
+    /// True if every received byte belongs to a frame that was taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end && self.large.is_none()
     }
 
-    /// Whether a large frame was the last, and nothing was received of another one.
+    /// True if the last frame was large, and nothing of the next one has arrived.
     pub(crate) fn is_after_large(&self) -> bool {
         self.was_large && self.is_empty()
     }
 
-    /// Bytes that are missing of a large frame; none if it is not known how many come.
+    /// Missing bytes of a large frame; 0 if the length is unknown.
     pub(crate) fn missing(&self) -> usize {
         self.large.as_ref().map_or(0, |(frame, filled)| frame.length - filled)
     }
 
-    /// So many bytes were received.
+    /// `count` bytes were received.
     pub(crate) fn advance(&mut self, count: usize) {
         match &mut self.large {
             Some((_, filled)) => *filled += count,
@@ -75,10 +75,9 @@ impl Inbound {
         }
     }
 
-    /// The next whole frame.
+    /// Takes the next complete frame.
     ///
-    /// # Errors
-    /// [`Error::Hostile`] for a broken or too long one, at its prefix.
+    /// # Errors [`Error::Hostile`] for a broken or too large frame, at its prefix.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         if let Some((frame, filled)) = self.large.take() {
             if filled < frame.length {
@@ -98,7 +97,7 @@ impl Inbound {
         }
         let present = rest.len().min(length);
         if present < length && length < LARGE_FRAME_BYTES {
-            // What is missing fits behind it.
+            // The missing bytes fit behind it.
             self.was_large = false;
             return Ok(None);
         }
@@ -143,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_out_as_they_went_in_however_the_stream_is_cut(
+        fn frames_survive_any_segmentation_of_the_stream(
             lengths in prop::collection::vec(
                 prop_oneof![0usize..200, Just(LARGE_FRAME_BYTES - 1), 16_000usize..300_000],
                 1..12,
@@ -160,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_refused_at_its_prefix() {
+    fn oversized_frame_is_refused_at_its_prefix() {
         let mut inbound = Inbound::new(Arc::new(Pool::default()), 1000);
         inbound.room()[..4].copy_from_slice(&1001u32.to_be_bytes());
         inbound.advance(4);

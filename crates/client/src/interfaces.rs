@@ -1,13 +1,12 @@
-//! Which of the server's addresses to connect to. MS-SMB2 3.2.4.20.10.
+//! Selection of server addresses for channels. MS-SMB2 3.2.4.20.10.
 
 use std::net::IpAddr;
 use wire::smb::NetworkInterface;
 
-/// The addresses for `count` connections in all, the first of which leads to
-/// `present`. Only interfaces as good as the best are used: those that spread
-/// connections over processors before others, then the fastest. One without
-/// that gets one connection, unless `assume_rss`. Of several addresses of an
-/// interface those of the kind that is known to work come first.
+/// Chooses the addresses of `count` connections, of which the first one leads to `present`. Only
+/// interfaces equal to the best are used: RSS-capable ones first, then the fastest. An interface
+/// without RSS gets one connection, unless `assume_rss`. Of an interface's addresses, those of the
+/// family that is known to work come first.
 #[must_use]
 pub fn choose_paths(
     interfaces: &[NetworkInterface],
@@ -37,7 +36,7 @@ pub fn choose_paths(
             }
         }
     }
-    // The connection that there is counts for its interface.
+    // The existing connection counts for its interface.
     nics.sort_by_key(|nic| nic.address != present);
     let spreads = assume_rss || best.is_some_and(|(rss, _)| rss);
     let count = if spreads { count } else { count.min(nics.len().max(1)) };
@@ -70,13 +69,13 @@ mod tests {
     }
 
     #[test]
-    fn one_interface_that_spreads_gets_all_connections() {
+    fn single_rss_interface_gets_all_connections() {
         let list = [nic(1, true, 10, "fd00::1"), nic(1, true, 10, "10.0.0.1")];
         assert_eq!(paths(&list, 4), ["10.0.0.1"; 4], "the family that works is kept");
     }
 
     #[test]
-    fn two_alike_share_and_a_slower_one_is_left_out() {
+    fn equal_interfaces_share_and_a_slower_one_is_unused() {
         let list = [
             nic(3, true, 1, "10.0.0.3"),
             nic(2, true, 10, "10.0.0.2"),
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn without_spreading_every_interface_gets_one_connection() {
+    fn interfaces_without_rss_get_one_connection_each() {
         let list = [nic(1, false, 10, "10.0.0.1"), nic(2, false, 10, "10.0.0.2")];
         assert_eq!(paths(&list, 4), ["10.0.0.1", "10.0.0.2"]);
         let present = "10.0.0.1".parse().unwrap();
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_lead_to_the_client_itself_are_left_out() {
+    fn addresses_of_the_client_itself_are_skipped() {
         let list = [nic(1, true, 10, "127.0.0.1"), nic(2, true, 10, "fe80::2")];
         assert_eq!(paths(&list, 2), ["10.0.0.1"]);
     }

@@ -1,15 +1,14 @@
-//! Clients of SMB 2.1 to 3.1.1 and of NFSv4.1 and 4.2 that use several connections
-//! at once.
+//! Clients of SMB 2.1 to 3.1.1 and of NFSv4.1 and 4.2 with several connections per session.
 //!
-//! Two layers. The core takes and gives bytes: [`SetUp`] negotiates and logs on,
-//! [`Conn`] numbers, signs and seals requests within its credits, [`Opener`]
-//! opens and verifies what comes back. The shell, on tokio: [`Client`] keeps the
-//! channels of one session and sends each request on the least busy,
-//! [`Tree`] and [`File`] are what programs use. [`nfs`] has a client of NFSv4.1 and
-//! 4.2. [`load`] measures with both, [`probe`] looks at the layers below a session.
+//! Two layers. The sans-I/O core takes and returns bytes: [`SetUp`] negotiates and logs on,
+//! [`Conn`] numbers, signs and seals requests within its credits, and [`Opener`] opens and verifies
+//! received frames. The shell runs on tokio: [`Client`] manages the channels of one session and
+//! sends each request on the least busy one; [`Tree`] and [`File`] are the programs' interface.
+//! [`nfs`] holds the NFS client. [`load`] generates load with both clients, and [`probe`] examines
+//! a server below the session layer.
 //!
-//! Absent on purpose: anything of the server; the clock of the wall and
-//! randomness ([`Host`] brings them); leases and SMB 2.0.2 so far.
+//! Absent on purpose: server code; the wall clock and randomness (supplied by [`Host`]); and so far
+//! leases and SMB 2.0.2.
 #![forbid(unsafe_code)]
 
 mod channel;

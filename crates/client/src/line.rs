@@ -1,4 +1,4 @@
-//! The line to a server: connecting, and noticing that nothing comes any more.
+//! The link to a server: connecting, and detecting a silent connection.
 
 use crate::error::Error;
 use std::collections::hash_map::RandomState;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
 
-/// Connects, for as long as the system tries.
+/// Connects, with the system's timeout.
 ///
 /// # Errors
 /// [`Error::Unreachable`].
@@ -21,11 +21,12 @@ pub(crate) async fn connect(to: SocketAddr) -> Result<TcpStream, Error> {
     Ok(stream)
 }
 
-/// Source ports that the Linux kernel's NFS client uses, too: most services of their own are below.
+/// Source ports that the Linux kernel's NFS client uses, too. Most services with fixed ports are
+/// below.
 const RESERVED_PORTS: Range<u16> = 665..1024;
 
-/// As [`connect`], from a reserved source port where this process may have one: servers of NFS take
-/// it as a sign that the system or root of this machine speaks, and many refuse others.
+/// Like [`connect`], from a reserved source port if this process is permitted one. NFS servers take
+/// it as proof that the peer's system or root speaks, and many refuse other ports.
 ///
 /// # Errors
 /// [`Error::Unreachable`].
@@ -36,7 +37,7 @@ pub(crate) async fn connect_reserved(to: SocketAddr) -> Result<TcpStream, Error>
         let port = RESERVED_PORTS.start + (first as u16 + offset) % count;
         match connect_from(port, to).await {
             Ok(stream) => return Ok(stream),
-            // Another connection to this server has it, or had it a moment ago.
+            // Another connection to this server uses the port, or has just used it.
             Err(e) if matches!(e.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) => {}
             Err(e) if e.kind() == ErrorKind::PermissionDenied => break,
             Err(e) => return Err(Error::Unreachable(e.kind(), to.to_string().into())),
@@ -50,7 +51,7 @@ async fn connect_from(port: u16, to: SocketAddr) -> io::Result<TcpStream> {
         SocketAddr::V4(_) => (TcpSocket::new_v4()?, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
         SocketAddr::V6(_) => (TcpSocket::new_v6()?, IpAddr::from(Ipv6Addr::UNSPECIFIED)),
     };
-    // Only the pair of both ends must be new.
+    // Only the pair of both endpoints must be unique.
     socket.set_reuseaddr(true)?;
     socket.bind(SocketAddr::new(from, port))?;
     let stream = socket.connect(to).await?;
@@ -58,33 +59,33 @@ async fn connect_from(port: u16, to: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// How long nothing has come of a connection that owes an answer, as one finds who looks now and
-/// then.
+/// How long a connection with an outstanding reply has been silent, as polled from time to time.
 #[derive(Debug)]
 pub(crate) struct Silence {
     patience: Duration,
-    /// When something had come, or nothing was owed, at the latest look.
+    /// The last time at which something had arrived, or no reply was outstanding.
     heard: Instant,
     received: bool,
 }
 
 impl Silence {
-    /// Of a new connection, whose answers may take so long.
+    /// For a new connection, with this timeout for replies.
     pub(crate) fn new(patience: Duration) -> Self {
         Self { patience, heard: Instant::now(), received: false }
     }
 
-    /// Something came.
+    /// Something has arrived.
     pub(crate) fn handle_received(&mut self) {
         self.received = true;
     }
 
-    /// Whether something came since the latest look.
+    /// True if something has arrived since the last check.
     pub(crate) fn is_broken(&self) -> bool {
         self.received
     }
 
-    /// Looks: the end of the connection if an answer is owed and nothing has come for too long.
+    /// Checks the connection: an error if a reply is outstanding and nothing has arrived for too
+    /// long.
     pub(crate) fn look(&mut self, is_owed: impl FnOnce() -> bool) -> Result<(), &'static str> {
         if std::mem::take(&mut self.received) || !is_owed() {
             self.heard = Instant::now();

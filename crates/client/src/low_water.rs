@@ -1,49 +1,48 @@
-//! Being woken once for much instead of often for little.
+//! Receive low-water mark: one wake-up for many bytes instead of many for few.
 //!
-//! Whoever waits for the rest of a large message is woken by each segment of it otherwise. Of a
-//! server of the same machine that costs most on the other side, which wakes the processor that
-//! slept. Over a line segments come a few at a time, and each few would be a wake, a read and a read
-//! in vain.
+//! Without it, a receiver of a large message is woken by each segment. If the server is on the same
+//! machine, that costs the server most, because it wakes the sleeping CPU each time. Over a network
+//! segments arrive a few at a time, and each group costs a wake-up, a read, and a read without
+//! data.
 
 use std::os::fd::AsFd;
 
-/// It is not worth two system calls to wait for fewer bytes, and no more than these are waited for
-/// at once.
+/// Minimum bytes that are worth two system calls, and maximum mark.
 type Bounds = (usize, usize);
 
-/// From this machine. A part of a message, so that one is received while the next is
-/// sent; more would have to be there before it is confirmed that it was taken.
+/// For a local server. The mark is a part of a message, so that one part is received while the next
+/// is sent. A higher mark would delay the window update.
 const HERE: Bounds = (64 * 1024, 256 * 1024);
 
-/// Over a line. What is left in the socket makes its window smaller: little beside that of a line
-/// on which much is under way.
+/// For a network. Bytes left in the socket shrink its window, little in proportion to the window of
+/// a busy link.
 const FAR: Bounds = (8 * 1024, 32 * 1024);
 
-/// Waits for much before it is tried again what comes without: two system calls for nothing where
-/// each wake brings as much anyway, as on a line whose segments are put together.
+/// Number of marks before the client tests without one. If each wake-up brings as many bytes
+/// without a mark, for instance with merged segments, the mark costs two system calls for nothing.
 const WAITS_MAX: u8 = 64;
 
-/// How many bytes a socket waits for.
+/// The low-water mark of a socket.
 #[derive(Debug)]
 pub(crate) struct LowWater {
     bounds: Bounds,
     bytes: u32,
-    /// How often it is still worth while.
+    /// Remaining number of marks before the next test.
     waits_left: u8,
-    /// What was missing when it was last waited for whatever comes.
+    /// Missing bytes at the last wait without a mark.
     missing_before: usize,
-    /// It is told by each byte what comes of this message: the line is slow.
+    /// The rest of this message is received without a mark, because the link is slow.
     is_off: bool,
 }
 
 impl LowWater {
-    /// Of a new socket. `is_here`: the other end is on this machine.
+    /// For a new socket. `is_here`: the peer is on this machine.
     pub(crate) fn new(is_here: bool) -> Self {
         let bounds = if is_here { HERE } else { FAR };
         Self { bounds, bytes: 1, waits_left: 0, missing_before: 0, is_off: false }
     }
 
-    /// So many bytes of a message are missing; none if nothing was received of one.
+    /// Prepares to wait for `missing` bytes of a message; 0 if nothing of it has arrived.
     pub(crate) fn wait_for(&mut self, missing: usize, socket: &impl AsFd) {
         if missing == 0 {
             self.is_off = false;
@@ -62,14 +61,14 @@ impl LowWater {
         self.set(1, socket);
     }
 
-    /// They take long: whoever wants to know whether anything comes is to be told.
+    /// The bytes take long, so the silence detection needs every wake-up.
     pub(crate) fn wait_no_more(&mut self, socket: &impl AsFd) {
         self.is_off |= self.bytes > 1;
         self.set(1, socket);
     }
 
     fn set(&mut self, bytes: u32, socket: &impl AsFd) {
-        // A socket that cannot wait for more is woken more often.
+        // A socket without a mark only causes more wake-ups.
         if bytes != self.bytes && sockets::set_receive_low_water(socket, bytes).is_ok() {
             self.bytes = bytes;
         }
@@ -82,7 +81,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     #[test]
-    fn much_is_waited_for_unless_it_takes_long() -> std::io::Result<()> {
+    fn low_water_mark_is_set_unless_data_is_slow() -> std::io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let socket = TcpStream::connect(listener.local_addr()?)?;
         for (is_here, (least, most)) in [(true, HERE), (false, FAR)] {

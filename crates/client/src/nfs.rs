@@ -1,8 +1,8 @@
-//! A client of NFSv4.1 and 4.2: one session over several connections, as many
-//! requests under way as it has slots.
+//! A client of NFSv4.1 and 4.2: one session over several connections, with one request in flight
+//! per slot.
 //!
-//! [`Client`] keeps the session; [`Export`] and [`File`] are what programs use.
-//! Absent so far: reclaiming after a server's restart, callbacks over a connection that took a lost one's place.
+//! [`Client`] holds the session; [`Export`] and [`File`] are the programs' interface. Not
+//! implemented: reclaim after a server restart, and callbacks over a replaced connection.
 
 mod callbacks;
 mod client;

@@ -1,6 +1,5 @@
-//! Frames from the server: opened, cut into messages, each verified. Needs no
-//! lock, so the costly part of receiving is done beside the senders.
-//! MS-SMB2 3.2.5.1.1 to 3.2.5.1.3.
+//! Received frames: opens, splits and verifies them. It needs no lock, so that the expensive part
+//! of receiving runs concurrently with senders. MS-SMB2 3.2.5.1.1 to 3.2.5.1.3.
 
 use crate::error::Error;
 use crate::inbound::Frame;
@@ -12,13 +11,13 @@ use wire::crypto::{SigningAlgorithm, SigningKey};
 use wire::ntstatus::NtStatus;
 use wire::smb::{Flags, Header, MessageId, TransformHeader, next_element};
 
-/// First bytes of a sealed frame.
+/// Protocol id of a sealed frame.
 const SEALED: [u8; 4] = *b"\xFDSMB";
 
-/// Messages that no request asked for carry this number.
+/// Message id of unsolicited messages.
 pub(crate) const UNASKED: MessageId = MessageId(u64::MAX);
 
-/// The keys that frames of one channel are opened with.
+/// The keys for frames of one channel.
 #[derive(Clone, Debug)]
 pub struct Opener {
     pub(crate) session: Arc<Session>,
@@ -30,20 +29,19 @@ pub struct Opener {
 pub struct Message {
     /// Its header.
     pub header: Header,
-    /// Where in the frame it is, header and all.
+    /// Position in the frame, including the header.
     pub range: Range<usize>,
-    /// It came in a sealed frame.
+    /// The message arrived in a sealed frame.
     pub is_sealed: bool,
 }
 
 impl Opener {
-    /// Whether several frames are verified together in less time than one by one.
+    /// True if verifying several frames in a batch is faster.
     pub(crate) fn verifies_together(&self) -> bool {
         self.signing.algorithm() == SigningAlgorithm::AesCmac
     }
 
-    /// Looks at the signatures of frames that are one signed message each; says for each whether
-    /// it is good, or nothing of other frames.
+    /// Verifies the frames that are one signed message each in a batch. `None` for other frames.
     pub(crate) fn verify_together(&self, frames: &mut [Frame]) -> Vec<Option<bool>> {
         let mut messages = Vec::new();
         let mut places = Vec::new();
@@ -63,12 +61,11 @@ impl Opener {
         all
     }
 
-    /// Opens a frame in place and hands each message to `take`, verified. `good` is what
-    /// [`Opener::verify_together`] said of it, if it was asked.
+    /// Opens a frame in place, and passes each verified message to `take`. `good` is the result of
+    /// [`Opener::verify_together`], if it was called.
     ///
-    /// # Errors
-    /// [`Error::Hostile`] for whatever is not from our server; the connection
-    /// must end then. Otherwise the error of `take`.
+    /// # Errors [`Error::Hostile`] for a frame that is not from the server; the connection must end
+    /// then. Otherwise the error of `take`.
     pub fn open(
         &self,
         frame: &mut [u8],
@@ -90,7 +87,7 @@ impl Opener {
         }
     }
 
-    /// Opens a sealed frame; gives where its messages start.
+    /// Opens a sealed frame; returns the start of its messages.
     fn unseal(&self, frame: &mut [u8]) -> Result<usize, Error> {
         let header = TransformHeader::decode(frame)?;
         let sealing = self.session.sealing.as_ref().ok_or(Error::Hostile("sealed without keys"))?;
@@ -117,7 +114,7 @@ impl Opener {
         if self.session.seals {
             return Err(Error::Hostile("an answer that is not sealed"));
         }
-        // Interim answers and notices are not signed. MS-SMB2 3.2.5.1.3.
+        // Interim responses and notifications are not signed. MS-SMB2 3.2.5.1.3.
         if header.message_id == UNASKED || header.status == NtStatus::PENDING {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What a client offers and insists on.
+//! The client's offers and requirements.
 
 use crate::limits::IO_BYTES_MAX;
 use std::net::SocketAddr;
@@ -6,62 +6,62 @@ use std::time::Duration;
 use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::smb::Dialect;
 
-/// How much a client cares for signatures.
+/// Signing policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signing {
-    /// Signs if the server insists.
+    /// Signs if the server requires it.
     Offered,
-    /// Signs every message and takes no other.
+    /// Signs every message and requires signed responses.
     Required,
 }
 
-/// When the channels after the first are opened.
+/// When the further channels are opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Opening {
-    /// Before there is a client: all stand when it is used.
+    /// Before the client is returned.
     #[default]
     Before,
-    /// Meanwhile: the client works over those that stand already.
+    /// Concurrently: the client uses the channels that exist.
     Meanwhile,
-    /// As [`Opening::Meanwhile`], but none to a server of the same machine if messages are neither
-    /// signed nor sealed: there they make nothing quicker, and each costs a logon. See
+    /// Like [`Opening::Meanwhile`], but not for a local server without signing and sealing: there
+    /// further channels bring no speed, and each costs a logon. See
     /// [`Client::is_near`](crate::Client::is_near).
     WhereTheyHelp,
 }
 
-/// Options of a connection; the default is what Windows does, but for leases.
+/// Options of a connection. The defaults are those of Windows, except for leases.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Oldest dialect to accept; 2.1 at least.
+    /// Oldest accepted dialect; at least 2.1.
     pub dialect_min: Dialect,
-    /// Newest dialect to offer.
+    /// Newest offered dialect.
     pub dialect_max: Dialect,
     /// See [`Signing`].
     pub signing: Signing,
-    /// Algorithms offered with 3.1.1, best first.
+    /// Algorithms offered with 3.1.1, in order of preference.
     pub signing_algorithms: Vec<SigningAlgorithm>,
-    /// Ciphers offered with 3.1.1, best first; empty: none. With 3.0 it is AES-128-CCM.
+    /// Ciphers offered with 3.1.1, in order of preference; empty for none. 3.0 uses AES-128-CCM.
     pub ciphers: Vec<Cipher>,
-    /// Be content with a session as a guest, which nothing protects: whoever is
-    /// in between can make us one.
+    /// Accepts a guest session, which nothing protects: an attacker in between can turn any logon
+    /// into one.
     pub allow_guest: bool,
-    /// Seal every message, wanted by the server or not.
+    /// Seals every message, whether or not the server requires it.
     pub sealed: bool,
-    /// Connections of one session.
+    /// Number of connections per session.
     pub channels: usize,
-    /// When those after the first are opened.
+    /// When the further connections are opened.
     pub opening: Opening,
-    /// Open several channels to one address whether or not it says that they help.
+    /// Opens several channels to one address even without RSS.
     pub assume_rss: bool,
     /// Addresses for further channels, instead of those that the server lists.
     pub paths: Vec<SocketAddr>,
-    /// Largest READ and WRITE, in bytes.
+    /// Maximum length of a READ and WRITE, in bytes.
     pub io_bytes_max: u32,
-    /// Credits to hold on each connection.
+    /// Credits to hold per connection.
     pub credits: u16,
-    /// A connection that answers nothing for so long is taken for dead.
+    /// Timeout after which a silent connection counts as lost.
     pub patience: Duration,
-    /// Names this client to the server; the same on all its connections.
+    /// ClientGuid, the same on all connections of this client.
     pub client_guid: [u8; 16],
 }
 
@@ -97,13 +97,14 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a session is to have several connections.
+    /// True if a session has several connections.
     pub(crate) fn wants_channels(&self) -> bool {
         self.channels > 1
     }
 
-    /// Algorithms to offer. AES-GMAC is not for a session of several connections, since binding
-    /// them uses nonces of the session's key again; where nothing else is wanted, there is one.
+    /// Algorithms to offer. AES-GMAC does not suit a session with several connections, because
+    /// binding them reuses nonces of the session's key. If the options list no other algorithm, the
+    /// session has one connection.
     pub(crate) fn offered_signing(&self) -> Vec<SigningAlgorithm> {
         let is_safe = |algorithm: &&SigningAlgorithm| {
             **algorithm != SigningAlgorithm::AesGmac || !self.wants_channels()
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn session_of_several_channels_is_offered_no_gmac() {
+    fn multichannel_session_is_not_offered_gmac() {
         let (gmac, cmac) = (SigningAlgorithm::AesGmac, SigningAlgorithm::AesCmac);
         let offered = |channels, signing_algorithms: &[SigningAlgorithm]| {
             let signing_algorithms = signing_algorithms.to_vec();

@@ -1,24 +1,23 @@
-//! Frames that wait to be sent: bytes of our own, and data that is sent from
-//! where it is.
+//! Send queue: owned bytes, and shared data that is sent without a copy.
 
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-/// Pieces in one system call.
+/// Maximum number of slices per system call.
 pub(crate) const SLICES_MAX: usize = 64;
 
-/// What is to be sent, in order.
+/// The queue.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Headers, bodies and short data.
     own: Vec<u8>,
-    /// How much of `own` was sent.
+    /// Number of bytes of `own` that were sent.
     sent: usize,
-    /// Lengths of parts of `own`, and shared data between them. The last part
-    /// of `own` that has no entry yet stands behind all of them.
+    /// Lengths of parts of `own`, and the shared data between them. A last part of `own` without an
+    /// entry follows them all.
     pieces: VecDeque<Piece>,
-    /// How much of `own` the pieces cover.
+    /// Number of bytes of `own` that the pieces cover.
     covered: usize,
 }
 
@@ -29,18 +28,18 @@ enum Piece {
 }
 
 impl Outbox {
-    /// Whether nothing is left to send.
+    /// True if nothing is left to send.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty() && self.own.len() == self.covered
     }
 
-    /// The buffer of our own, to append to.
+    /// The buffer for owned bytes.
     pub(crate) fn own(&mut self) -> &mut Vec<u8> {
         &mut self.own
     }
 
-    /// Appends data that stays where it is.
+    /// Appends shared data.
     pub(crate) fn share(&mut self, data: Bytes) {
         let fresh = self.own.len() - self.covered;
         if fresh > 0 {
@@ -50,7 +49,7 @@ impl Outbox {
         self.pieces.push_back(Piece::Shared(data));
     }
 
-    /// What is next to send; gives how many slices were filled in.
+    /// Fills `out` with the next slices; returns their number.
     pub(crate) fn slices<'a>(&'a self, out: &mut [IoSlice<'a>; SLICES_MAX]) -> usize {
         let (mut at, mut count) = (self.sent, 0);
         for piece in self.pieces.iter().take(SLICES_MAX) {
@@ -106,7 +105,7 @@ impl Outbox {
         }
     }
 
-    /// All of it as one run of bytes.
+    /// All queued bytes, concatenated.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
@@ -120,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_leave_in_order_however_few_go_at_once() {
+    fn outbox_preserves_order_with_partial_writes() {
         for step in 1..12 {
             let mut outbox = Outbox::default();
             outbox.own().extend_from_slice(b"head1");

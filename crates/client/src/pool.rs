@@ -1,11 +1,11 @@
-//! Buffers of received frames, used again and again.
+//! Pool of receive buffers.
 
 use crate::limits::{LARGE_FRAME_BYTES, SPARE_LARGE_BYTES_MAX, SPARE_SMALL_MAX};
 use crate::sync::lock;
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex};
 
-/// Spare buffers. Their length is what they hold, so that none is cleared twice.
+/// Spare buffers. Their length is their initialised size, so that no buffer is cleared twice.
 #[derive(Debug, Default)]
 pub struct Pool {
     small: Mutex<Vec<Vec<u8>>>,
@@ -19,7 +19,7 @@ struct Large {
 }
 
 impl Pool {
-    /// A buffer of at least `length` bytes, with anything in it.
+    /// A buffer of at least `length` bytes with arbitrary contents.
     #[must_use]
     pub fn take(&self, length: usize) -> Vec<u8> {
         let mut buffer = if length <= LARGE_FRAME_BYTES {
@@ -36,7 +36,7 @@ impl Pool {
         buffer
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer to the pool.
     pub fn give(&self, buffer: Vec<u8>) {
         if buffer.len() <= LARGE_FRAME_BYTES {
             let mut small = lock(&self.small);
@@ -53,7 +53,7 @@ impl Pool {
     }
 }
 
-/// Bytes in a buffer that returns to its pool.
+/// Bytes in a buffer that returns to its pool on drop.
 #[derive(Debug)]
 pub struct Data {
     buffer: Vec<u8>,
@@ -62,7 +62,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// These bytes of a buffer, which then goes to `pool`.
+    /// These bytes of a buffer, which returns to `pool`.
     #[must_use]
     pub fn new(buffer: Vec<u8>, range: Range<usize>, pool: Arc<Pool>) -> Self {
         debug_assert!(range.end <= buffer.len());
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_come_back_and_a_bounded_number_is_kept() {
+    fn buffers_return_to_a_bounded_pool() {
         let pool = Arc::new(Pool::default());
         for length in [100, LARGE_FRAME_BYTES, 1 << 20] {
             let buffer = pool.take(length);

@@ -1,5 +1,4 @@
-//! What can be learned of a server without a user: how quickly it lets one connect, and
-//! what it greets with.
+//! Facts about a server that need no user: its connection time, and its NEGOTIATE response.
 
 use crate::client::{Host, receive_greeting};
 use crate::error::Error;
@@ -16,10 +15,10 @@ use wire::crypto::{Cipher, SigningAlgorithm};
 use wire::ntlm::{Credentials, NtHash, Secrets};
 use wire::smb::Dialect;
 
-/// How long it took to connect, and nothing else: the handshake's round trip.
+/// The time to connect: the round trip of the handshake.
 ///
-/// # Errors
-/// Why there is no connection; [`io::ErrorKind::TimedOut`] if nothing came `within`.
+/// # Errors Why there is no connection; [`io::ErrorKind::TimedOut`] if it took longer than
+/// `within`.
 pub async fn connect(to: SocketAddr, within: Duration) -> io::Result<Duration> {
     let begun = Instant::now();
     let stream = tokio::time::timeout(within, TcpStream::connect(to)).await;
@@ -29,11 +28,10 @@ pub async fn connect(to: SocketAddr, within: Duration) -> io::Result<Duration> {
     Ok(took)
 }
 
-/// A server's answer to NEGOTIATE on a fresh connection, and how long it took, from the
-/// first byte sent. Nobody logs on.
+/// A server's NEGOTIATE response on a fresh connection, and its response time from the first byte
+/// sent. No logon follows.
 ///
-/// # Errors
-/// Why there is none, also if it takes longer than `within`.
+/// # Errors Why there is no response, including a timeout after `within`.
 pub async fn negotiate(
     to: SocketAddr,
     options: &Options,
@@ -61,7 +59,7 @@ async fn ask(
         workstation: String::new(),
         hash: NtHash::of_password(""),
     };
-    // These are never used: nobody logs on.
+    // Unused, because no logon follows.
     let secrets = Secrets { challenge: [0; 8], session_key: [0; 16], now: host.now() };
     let (mut set_up, frame) =
         SetUp::new(options, Logon { credentials, secrets, salt, ticket: None, binds: None })?;
@@ -77,18 +75,18 @@ async fn ask(
     negotiated.map(|found| (took, found)).ok_or(Error::Hostile("an interim answer to NEGOTIATE"))
 }
 
-/// What a server takes of everything that the client could offer, each asked for alone.
+/// Dialects and algorithms that a server supports, of those that the client can offer.
 #[derive(Clone, Debug, Default)]
 pub struct Offers {
     /// Dialects.
     pub dialects: Vec<Dialect>,
     /// Ciphers of 3.1.1.
     pub ciphers: Vec<Cipher>,
-    /// Algorithms of signatures of 3.1.1.
+    /// Signing algorithms of 3.1.1.
     pub signing_algorithms: Vec<SigningAlgorithm>,
 }
 
-/// Asks with one connection for each dialect, cipher and algorithm: at most eleven.
+/// Queries each dialect, cipher and algorithm on a connection of its own: at most eleven.
 pub async fn offers(to: SocketAddr, base: &Options, host: &dyn Host, within: Duration) -> Offers {
     let mut found = Offers::default();
     for dialect in base.dialects() {

@@ -1,4 +1,4 @@
-//! Requests, before they are numbered.
+//! Requests before they have a message id.
 
 use crate::limits::CREDIT_BYTES;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use wire::smb::{
     TreeConnectRequest, TreeId, WriteRequest,
 };
 
-/// What is asked.
+/// The body of a request.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Body<'a> {
@@ -32,29 +32,29 @@ pub enum Body<'a> {
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// What is asked.
+    /// Body.
     pub body: Body<'a>,
-    /// Of which tree; 0 for none.
+    /// Tree; 0 for none.
     pub tree: TreeId,
-    /// The tree demands sealed messages.
+    /// The tree requires sealed messages.
     pub seals: bool,
-    /// It was sent before, on a channel that was lost.
+    /// The request was sent before, on a channel that was lost.
     pub is_replay: bool,
 }
 
-/// What may be done with a request whose channel was lost after it was sent.
+/// How to resend a request whose channel was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Carried out twice it does no harm.
+    /// Repeating it is harmless.
     Repeat,
-    /// The server can tell that it was carried out. MS-SMB2 3.2.7.1.
+    /// The server detects a replay. MS-SMB2 3.2.7.1.
     Replay,
     /// It must not be sent again.
     Never,
 }
 
 impl<'a> Request<'a> {
-    /// A request about a tree.
+    /// Creates a request for a tree.
     #[must_use]
     pub fn new(body: Body<'a>, tree: TreeId) -> Self {
         Self { body, tree, seals: false, is_replay: false }
@@ -79,7 +79,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Bytes of payload, in the direction that has more of them.
+    /// Length of the payload, in the direction with the larger one.
     pub(crate) fn payload_bytes(&self) -> usize {
         match &self.body {
             Body::Read(read) => read.length_bytes as usize,
@@ -92,7 +92,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Credits that it costs where large requests are possible. MS-SMB2 3.2.4.1.5.
+    /// Credit charge, if the dialect supports large requests. MS-SMB2 3.2.4.1.5.
     pub(crate) fn charge(&self) -> u16 {
         self.payload_bytes().div_ceil(CREDIT_BYTES).max(1).min(usize::from(u16::MAX)) as u16
     }
@@ -100,16 +100,16 @@ impl<'a> Request<'a> {
     pub(crate) fn again(&self) -> Again {
         match &self.body {
             Body::Write { .. } | Body::SetInfo(_) | Body::Ioctl(_) => Again::Replay,
-            // With a GUID of its own the server finds the open that it made.
+            // The server finds the open by its CreateGuid.
             Body::Create(create) if !create.contexts.is_empty() => Again::Replay,
             Body::Create(_) | Body::Lock(_) | Body::Logoff => Again::Never,
-            // A listing goes on from where the first answer ended.
+            // A listing continues behind the last response, so a repetition would skip entries.
             Body::QueryDirectory(query) if !query.flags.has(QueryFlags::RESTART) => Again::Never,
             _ => Again::Repeat,
         }
     }
 
-    /// Appends the body, but for the data of a WRITE if it is to be `detached`.
+    /// Appends the body; without the data of a WRITE if `detached`.
     pub(crate) fn encode(&self, w: &mut Writer<'_>, detached: bool) {
         match &self.body {
             Body::TreeConnect(body) => body.encode(w),
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_credit_pays_for_64_kib_of_payload() {
+    fn credit_charge_is_one_per_64_kib() {
         for (bytes, charge) in [(0, 1), (1, 1), (65_536, 1), (65_537, 2), (8 << 20, 128)] {
             assert_eq!(read(bytes).charge(), charge, "{bytes}");
         }
     }
 
     #[test]
-    fn what_changes_something_is_replayed_and_never_just_repeated() {
+    fn modifying_request_is_replayed_but_not_repeated() {
         let data = Bytes::from_static(b"x");
         let file_id = FileId::default();
         let write = Body::Write { file_id, offset_bytes: 0, flags: 0, data: &data };

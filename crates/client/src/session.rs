@@ -1,4 +1,4 @@
-//! What the channels of one session share. MS-SMB2 3.2.1.3.
+//! The state that the channels of a session share. MS-SMB2 3.2.1.3.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -8,30 +8,30 @@ use wire::crypto::{
 };
 use wire::smb::{Dialect, SessionId};
 
-/// What NEGOTIATE came to.
+/// Result of NEGOTIATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// Dialect.
     pub dialect: Dialect,
-    /// Algorithm of signatures.
+    /// Signing algorithm.
     pub signing: SigningAlgorithm,
-    /// Cipher, if sealing is possible.
+    /// Cipher, if encryption is supported.
     pub cipher: Option<Cipher>,
     /// The server's capabilities.
     pub capabilities: u32,
     /// The server's security mode.
     pub security_mode: u16,
-    /// The server.
+    /// ServerGuid.
     pub server_guid: [u8; 16],
-    /// Largest payload of other requests, in bytes.
+    /// Maximum payload of requests other than READ and WRITE, in bytes.
     pub transact_bytes_max: u32,
-    /// Largest READ, in bytes.
+    /// Maximum READ, in bytes.
     pub read_bytes_max: u32,
-    /// Largest WRITE, in bytes.
+    /// Maximum WRITE, in bytes.
     pub write_bytes_max: u32,
 }
 
-/// Keys to seal with and to open with.
+/// Encryption and decryption keys.
 #[derive(Debug)]
 pub(crate) struct Sealing {
     pub(crate) seal: SealingKey,
@@ -41,24 +41,24 @@ pub(crate) struct Sealing {
 /// A session.
 #[derive(Debug)]
 pub struct Session {
-    /// Its number.
+    /// Session id.
     pub id: SessionId,
-    /// What its first connection negotiated; all others must come to the same.
+    /// Result of NEGOTIATE on the first connection; all others must have an equal one.
     pub negotiated: Negotiated,
-    /// Nobody in particular is logged on, so nothing is signed.
+    /// Guest or anonymous, so that nothing is signed.
     pub is_guest: bool,
     /// Every message is signed.
     pub signs: bool,
     /// Every message is sealed.
     pub seals: bool,
-    /// Signs while further channels are bound.
+    /// Signs the binding of further channels.
     pub(crate) signing_key: Arc<SigningKey>,
     pub(crate) sealing: Option<Sealing>,
-    /// ChannelSequence: raised with each channel that is lost.
+    /// ChannelSequence, incremented with each lost channel.
     sequence: AtomicU16,
 }
 
-/// What a session is made of.
+/// Constructor arguments of a session.
 pub(crate) struct SessionParts {
     pub(crate) id: SessionId,
     pub(crate) negotiated: Negotiated,
@@ -86,12 +86,12 @@ impl Session {
         Self { id, negotiated, is_guest, signs, seals, signing_key, sealing, sequence }
     }
 
-    /// The present ChannelSequence.
+    /// Current ChannelSequence.
     pub fn sequence(&self) -> u16 {
         self.sequence.load(Ordering::Relaxed)
     }
 
-    /// A channel was lost. MS-SMB2 3.2.7.1.
+    /// Increments the ChannelSequence after a channel was lost. MS-SMB2 3.2.7.1.
     pub(crate) fn raise_sequence(&self) {
         self.sequence.fetch_add(1, Ordering::Relaxed);
     }

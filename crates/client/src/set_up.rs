@@ -1,5 +1,5 @@
-//! From the first byte to a session, or to one more channel of it.
-//! MS-SMB2 3.2.4.2, 3.2.5.2, 3.2.5.3.
+//! Connection set-up, from the first byte to a session or to a further channel of it. MS-SMB2
+//! 3.2.4.2, 3.2.5.2, 3.2.5.3.
 
 use crate::conn::Conn;
 use crate::error::Error;
@@ -23,40 +23,40 @@ use wire::smb::{
 };
 use wire::spnego;
 
-/// Who logs on, and to what.
+/// Inputs of a logon.
 #[derive(Debug)]
 pub struct Logon {
-    /// User and password.
+    /// User and password hash.
     pub credentials: ntlm::Credentials,
-    /// A ticket for the server, which is shown instead.
+    /// Kerberos ticket for the server; replaces the credentials.
     pub ticket: Option<Box<dyn spnego::Ticket>>,
     /// Fresh random bytes.
     pub secrets: ntlm::Secrets,
     /// Fresh random bytes for the preauthentication hash.
     pub salt: [u8; 32],
-    /// The session that this connection is to be a channel of; none: a new one.
+    /// The session to bind this connection to; `None` for a new session.
     pub binds: Option<Arc<Session>>,
 }
 
-/// What to do next.
+/// Next step.
 #[derive(Debug)]
 pub enum Step {
-    /// Send this frame, and wait for an answer.
+    /// Send this frame, and wait for a response.
     Send(Vec<u8>),
-    /// The connection is ready.
+    /// The connection is established.
     Done(Box<Established>),
 }
 
-/// A connection that is ready.
+/// An established connection.
 #[derive(Debug)]
 pub struct Established {
     /// Its state.
     pub conn: Conn,
-    /// Algorithms offered and capabilities claimed, to validate NEGOTIATE with.
+    /// The client's offer, for validating NEGOTIATE.
     pub offer: Offer,
 }
 
-/// What the client said in NEGOTIATE.
+/// The client's NEGOTIATE parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     /// Capabilities.
@@ -73,7 +73,7 @@ enum State {
     LoggingOn { negotiated: Negotiated, exchange: Box<spnego::Initiator>, key: Option<SessionKey> },
 }
 
-/// A set-up under way.
+/// A set-up in progress.
 #[derive(Debug)]
 pub struct SetUp {
     options: Options,
@@ -88,14 +88,14 @@ pub struct SetUp {
 }
 
 impl SetUp {
-    /// A set-up, and the first frame to send.
+    /// Starts a set-up; returns it with the first frame.
     ///
     /// # Errors
     /// [`Error::Misuse`] if the options allow no dialect.
     pub fn new(options: &Options, logon: Logon) -> Result<(Self, Vec<u8>), Error> {
         let mut dialects = options.dialects();
         if let Some(session) = &logon.binds {
-            // Another one than the session's would be of no use.
+            // A channel must use the session's dialect.
             dialects.retain(|dialect| *dialect == session.negotiated.dialect);
         }
         if dialects.is_empty() {
@@ -124,7 +124,7 @@ impl SetUp {
         Ok((set_up, frame))
     }
 
-    /// What NEGOTIATE came to, once it is answered.
+    /// Result of NEGOTIATE, once answered.
     #[must_use]
     pub fn negotiated(&self) -> Option<&Negotiated> {
         match &self.state {
@@ -170,7 +170,8 @@ impl SetUp {
         self.frame(Command::SESSION_SETUP, |w| request.encode(w))
     }
 
-    /// One request, signed by the session that it binds, taken into the hash.
+    /// Encodes one request, signed with the key of the session that it binds to, and adds it to the
+    /// preauthentication hash.
     fn frame(&mut self, command: Command, body: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
         let binds = self.logon.binds.as_ref().filter(|_| command == Command::SESSION_SETUP);
         let header = Header {
@@ -201,7 +202,7 @@ impl SetUp {
         out
     }
 
-    /// Takes the server's next frame, without its prefix.
+    /// Processes the server's next frame, without its prefix.
     ///
     /// # Errors
     /// Why the connection must end.
@@ -214,7 +215,7 @@ impl SetUp {
         {
             return Err(Error::Hostile("not the answer to what was asked"));
         }
-        // A server that needs longer says so first.
+        // An interim response: the server needs more time.
         if header.status == NtStatus::PENDING {
             self.legs += 1;
             let waits = self.legs <= SET_UP_LEGS_MAX;
@@ -254,7 +255,7 @@ impl SetUp {
         Ok(Step::Send(self.set_up(&token)))
     }
 
-    /// What the server chose, if it may choose so.
+    /// Checks the server's choices against the offer.
     fn judge(&self, response: &NegotiateResponse<'_>) -> Result<Negotiated, Error> {
         let dialect = Dialect::from_number(response.dialect)
             .filter(|dialect| self.offer.dialects.contains(&dialect.number()))
@@ -330,8 +331,8 @@ impl SetUp {
         Ok(Step::Send(self.set_up(&answer.token)))
     }
 
-    /// The server lets us in: it must prove that it knows the password too, or that the ticket
-    /// is for it.
+    /// Processes a successful response: the server must prove that it knows the password, or that
+    /// the ticket is for it.
     fn handle_consent(&mut self, frame: &mut [u8], header: &Header) -> Result<Step, Error> {
         let State::LoggingOn { negotiated, exchange, key } = &mut self.state else {
             return Err(Error::Hostile("consent out of turn"));
@@ -384,7 +385,7 @@ impl SetUp {
     }
 }
 
-/// What the client claims to be able to do. MS-SMB2 3.2.4.2.2.2.
+/// The client's capabilities. MS-SMB2 3.2.4.2.2.2.
 fn claimed(options: &Options, dialects: &[Dialect]) -> u32 {
     if dialects.iter().all(|dialect| *dialect < Dialect::Smb300) {
         return 0;
@@ -394,7 +395,7 @@ fn claimed(options: &Options, dialects: &[Dialect]) -> u32 {
     capabilities::LARGE_MTU | channels | sealing
 }
 
-/// The one algorithm that a server answers with; 0 is "none" for ciphers.
+/// The single algorithm in a server's context; 0 is "none" for ciphers.
 fn chosen(data: &[u8]) -> Result<Option<u16>, Error> {
     match decode_algorithms(data)?[..] {
         [number] => Ok(Some(number)),
@@ -402,7 +403,7 @@ fn chosen(data: &[u8]) -> Result<Option<u16>, Error> {
     }
 }
 
-/// All channels of a session lead to one server and protect alike. MS-SMB2 3.2.5.5.
+/// Checks that a channel leads to the session's server, with the same protection. MS-SMB2 3.2.5.5.
 fn check_alike(session: &Negotiated, new: &Negotiated) -> Result<(), Error> {
     let alike = (session.dialect, session.signing, session.cipher, session.server_guid)
         == (new.dialect, new.signing, new.cipher, new.server_guid);

@@ -1,15 +1,15 @@
-//! Where answers wait for those who asked. A slot is used again and again.
+//! Slots in which responses wait for their requests' futures.
 
 use crate::error::Error;
 use crate::pool::Data;
 use std::task::{Poll, Waker};
 use wire::smb::Header;
 
-/// An answer: its header, and the message it stands in front of.
+/// A response: its header, and the message.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) header: Header,
-    /// The whole message, header and all: offsets in it count from there.
+    /// The complete message, including the header, from which offsets count.
     pub(crate) message: Data,
 }
 
@@ -20,7 +20,7 @@ enum Slot {
     },
     Waiting(Option<Waker>),
     Done(Result<Reply, Error>),
-    /// Nobody waits any more; free once the answer is there.
+    /// The future was dropped; the slot becomes free when the response arrives.
     Abandoned,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// A slot that waits.
+    /// Takes a slot that awaits a response.
     pub(crate) fn take(&mut self) -> usize {
         match self.free {
             Some(at) => {
@@ -54,12 +54,12 @@ impl Slots {
         self.free = Some(at);
     }
 
-    /// The request was not sent after all.
+    /// Releases the slot of a request that was not sent.
     pub(crate) fn cancel(&mut self, at: usize) {
         self.release(at);
     }
 
-    /// The answer is there; gives who is to be woken.
+    /// The response has arrived; returns the waker.
     pub(crate) fn finish(&mut self, at: usize, result: Result<Reply, Error>) -> Option<Waker> {
         match std::mem::replace(&mut self.slots[at], Slot::Abandoned) {
             Slot::Waiting(waker) => {
@@ -77,7 +77,7 @@ impl Slots {
         }
     }
 
-    /// The answer, or the promise to wake `waker` when it is there.
+    /// Returns the response, or registers `waker` for it.
     pub(crate) fn poll(&mut self, at: usize, waker: &Waker) -> Poll<Result<Reply, Error>> {
         match &mut self.slots[at] {
             Slot::Waiting(present) => {
@@ -97,7 +97,7 @@ impl Slots {
         }
     }
 
-    /// Nobody waits for the answer any more.
+    /// The future was dropped.
     pub(crate) fn abandon(&mut self, at: usize) {
         match self.slots[at] {
             Slot::Waiting(_) => self.slots[at] = Slot::Abandoned,
@@ -106,7 +106,7 @@ impl Slots {
         }
     }
 
-    /// No answer comes any more; gives who is to be woken.
+    /// No response will arrive any more; returns the wakers.
     pub(crate) fn fail_all(&mut self, error: &Error) -> Vec<Waker> {
         (0..self.slots.len())
             .filter(|at| matches!(self.slots[*at], Slot::Waiting(_) | Slot::Abandoned))
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_free_again_once_its_answer_was_taken_or_is_not_wanted() {
+    fn slot_is_released_after_its_response_or_abandonment() {
         let (mut slots, waker) = (Slots::default(), Waker::noop());
         let at = slots.take();
         assert!(slots.poll(at, waker).is_pending());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn all_who_wait_learn_that_nothing_comes() {
+    fn fail_all_wakes_every_waiter() {
         let (mut slots, waker) = (Slots::default(), Waker::noop());
         let (one, two, three) = (slots.take(), slots.take(), slots.take());
         assert!(slots.poll(one, waker).is_pending() && slots.poll(two, waker).is_pending());

@@ -1,5 +1,5 @@
-//! One way to take a lock: what a panicking task left behind is still whole,
-//! since nothing here calls out while it holds one.
+//! Locking that ignores poisoning: no callback runs under these locks, so that a panic leaves
+//! consistent data.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! A share, and what is done with names in it.
+//! A share, and operations on names in it.
 
 use crate::client::Client;
 use crate::error::Error;
@@ -23,9 +23,9 @@ const DELETE: u32 = 0x0001_0000;
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Name; a unit that is no text is replaced.
+    /// Name; invalid UTF-16 is replaced.
     pub name: String,
-    /// What the server says of it.
+    /// Attributes from the listing.
     pub record: DirectoryRecord,
 }
 
@@ -53,16 +53,15 @@ impl Tree {
         Ok(Self { client, share, id: reply.header.tree_id, seals, share_type })
     }
 
-    /// Whether it holds files.
+    /// True for a disk share.
     #[must_use]
     pub fn is_disk(&self) -> bool {
         self.share_type == TreeConnectResponse::DISK
     }
 
-    /// The same share in a session of its own: see [`Client::another`].
+    /// Connects to the same share in another session: see [`Client::another`].
     ///
-    /// # Errors
-    /// Why there is no session, or no share.
+    /// # Errors Why there is no session, or no tree connect.
     pub async fn in_another_session(&self) -> Result<Self, Error> {
         self.client.another().await?.tree(&self.share).await
     }
@@ -77,13 +76,12 @@ impl Tree {
         Request { seals: self.seals, ..Request::new(body, self.id) }
     }
 
-    /// Leaves the share; errors do not matter.
+    /// Disconnects from the share; errors are ignored.
     pub async fn disconnect(self) {
         let _ = self.client.call(self.request(Body::TreeDisconnect)).await;
     }
 
-    /// Opens a file or directory; `path` has backslashes or slashes, and is
-    /// relative to the share.
+    /// Opens a file or directory. `path` is relative to the share, with backslashes or slashes.
     ///
     /// # Errors
     /// The server's refusal.
@@ -95,10 +93,9 @@ impl Tree {
         Ok(File::new(self.clone(), Created::from(&answer)))
     }
 
-    /// Opens and closes in one frame; gives what the server says of the file.
+    /// Opens and closes a file in one frame; returns its attributes.
     ///
-    /// # Errors
-    /// The server's refusal of either.
+    /// # Errors The server's refusal of either request.
     pub async fn touch(&self, path: &str, how: &OpenHow) -> Result<Created, Error> {
         let name = utf16_path(path);
         let close = CloseRequest { flags: 0, file_id: FileId::RELATED };
@@ -110,7 +107,7 @@ impl Tree {
         Ok(Created::from(&answer))
     }
 
-    /// What there is of that name.
+    /// Attributes of a file.
     ///
     /// # Errors
     /// The server's refusal.
@@ -127,7 +124,7 @@ impl Tree {
         self.touch(path, &how).await.map(|_| ())
     }
 
-    /// Makes a directory, or finds it there.
+    /// Creates a directory, unless it exists.
     ///
     /// # Errors
     /// The server's refusal.
@@ -140,7 +137,7 @@ impl Tree {
         self.touch(path, &how).await.map(|_| ())
     }
 
-    /// Renames.
+    /// Renames a file.
     ///
     /// # Errors
     /// The server's refusal.
@@ -160,7 +157,7 @@ impl Tree {
         let directory = self.open(path, &OpenHow::list()).await?;
         let mut listed = self.list_open(directory.id()).await;
         if matches!(listed, Err(Error::Lost { .. })) {
-            // Where it was is not known: from the first entry again.
+            // The position after a lost response is unknown, so the listing restarts.
             listed = self.list_open(directory.id()).await;
         }
         let closed = directory.close().await;
@@ -198,7 +195,7 @@ impl Tree {
     }
 }
 
-/// Takes in one part of a listing; gives how many entries it had, `.` and `..` too.
+/// Decodes one part of a listing; returns its number of entries, including `.` and `..`.
 fn take_entries(mut list: &[u8], entries: &mut Vec<Entry>) -> Result<usize, Error> {
     let mut count = 0;
     while !list.is_empty() {
@@ -209,11 +206,11 @@ fn take_entries(mut list: &[u8], entries: &mut Vec<Entry>) -> Result<usize, Erro
             entries.push(Entry { name, record });
         }
     }
-    // Or the listing might never end.
+    // Otherwise the listing might never end.
     if count == 0 { Err(Error::Hostile("a part of a listing without entries")) } else { Ok(count) }
 }
 
-/// A reader of the message, just after its header.
+/// A reader of the message behind its header.
 pub(crate) fn body_of(reply: &Reply) -> Result<Reader<'_>, Error> {
     let mut r = Reader::new(&reply.message);
     r.skip(Header::LENGTH, "header")?;
@@ -228,7 +225,7 @@ pub(crate) fn judged(reply: Option<Reply>, command: Command) -> Result<Reply, Er
     }
 }
 
-/// A path as it goes over the wire.
+/// Encodes a path for the wire.
 pub(crate) fn utf16_path(path: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(path.len() * 2);
     put_utf16(&mut out, path.replace('/', "\\").trim_matches('\\'));
@@ -241,7 +238,7 @@ mod tests {
     use wire::fscc::put_directory_record;
 
     #[test]
-    fn a_part_of_a_listing_brings_the_listing_on_or_is_refused() {
+    fn listing_part_without_entries_is_refused() {
         let (mut list, mut last) = (Vec::new(), None);
         for name in [".", "..", "a"] {
             let record =
@@ -256,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_go_with_backslashes_from_the_root_of_the_share() {
+    fn paths_are_encoded_relative_with_backslashes() {
         let text = |path| String::from_utf8(utf16_path(path)).unwrap().replace('\0', "");
         assert_eq!(text("/a/b\\c/"), "a\\b\\c");
         assert_eq!(text(""), "");

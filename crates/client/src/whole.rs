@@ -1,5 +1,4 @@
-//! Whole small files in one chain of requests: one frame there, one frame back.
-//! MS-SMB2 3.2.4.1.4.
+//! Whole small files in one chain: one frame to the server, one frame back. MS-SMB2 3.2.4.1.4.
 
 use crate::error::Error;
 use crate::file::{Created, File, OpenHow, data_of};
@@ -20,35 +19,35 @@ use wire::smb::{
 const DELETE: u32 = 0x0001_0000;
 const WRITE_ATTRIBUTES: u32 = 0x100;
 
-/// Facts and name of an open file that is whole.
+/// Final attributes and name of a completely written file.
 #[derive(Clone, Copy, Debug)]
 pub struct Ending<'a> {
-    /// Its times: of making, reading, writing and change; zero leaves one as it is.
+    /// Creation, last access, last write, change; 0 leaves a time unchanged.
     pub times: [FileTime; 4],
-    /// Its DOS attributes; zero leaves them.
+    /// DOS attributes; 0 leaves them unchanged.
     pub attributes: u32,
-    /// Its name, which a file may have, which goes.
+    /// Final name; an existing file of that name is replaced.
     pub path: &'a str,
-    /// Data before the name, and the name before the answer, are to survive a loss of power.
+    /// The data must survive a power failure before the rename, and the rename before the response.
     pub syncs: bool,
 }
 
-/// A file to be made, and what it is to be called once it is whole.
+/// A file to create, and its final name.
 #[derive(Clone, Copy, Debug)]
 pub struct Put<'a> {
-    /// Its name until it is whole; a file of that name is overwritten.
+    /// Temporary name; an existing file of that name is overwritten.
     pub temporary: &'a str,
-    /// Its name from then on.
+    /// Final name.
     pub path: &'a str,
-    /// Whether a file of that name may be there, and goes.
+    /// Replaces an existing file with the final name.
     pub replaces: bool,
-    /// What is in it.
+    /// Contents.
     pub data: &'a Bytes,
-    /// Creation, last access, last write, change; 0 is left to the server.
+    /// Creation, last access, last write, change; 0 leaves a time to the server.
     pub times: [FileTime; 4],
-    /// FILE_ATTRIBUTE_*; 0 is left to the server.
+    /// `FILE_ATTRIBUTE_*` bits; 0 leaves them to the server.
     pub attributes: u32,
-    /// It was begun before, over a connection that was lost.
+    /// An earlier attempt on a lost connection may have created the file.
     pub is_again: bool,
 }
 
@@ -56,7 +55,7 @@ impl Put<'_> {
     fn how() -> OpenHow {
         OpenHow {
             access: OpenHow::read_write().access | DELETE | WRITE_ATTRIBUTES,
-            // Who looks for half a file does not get it by its temporary name either.
+            // Other clients must not see an incomplete file, even by its temporary name.
             share: 0,
             disposition: fscc::FILE_OVERWRITE_IF,
             options: OpenHow::FILE,
@@ -86,19 +85,18 @@ pub(crate) fn rename_information(to: &str, replaces: bool) -> Vec<u8> {
     input
 }
 
-/// Whether a file may be refused because the try before has it open still: under its first name,
-/// or under the one that it gets (MS-FSA 2.1.5.15.11: what is open is not replaced).
+/// True if the error may come from the open of a lost attempt, under the temporary or the final
+/// name (MS-FSA 2.1.5.15.11: an open file is not replaced).
 fn is_of_a_lost_try(error: &Error) -> bool {
     let status = error.status();
     matches!(status, Some(NtStatus::SHARING_VIOLATION | NtStatus::ACCESS_DENIED))
 }
 
 impl Tree {
-    /// Reads a file of at most `length_bytes`, and what is known of it when it is
-    /// closed: opened, read and closed by one frame.
+    /// Reads a file of at most `length_bytes` and its attributes at close, in one frame: open,
+    /// read, close.
     ///
-    /// # Errors
-    /// The server's refusal; [`Error::Misuse`] for more than it reads at once.
+    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum READ length.
     pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Data, Created), Error> {
         if length_bytes > self.client().negotiated().read_bytes_max {
             return Err(Error::Misuse("more than the server reads at once"));
@@ -148,8 +146,8 @@ impl Tree {
         Ok((data.unwrap_or_else(empty), created))
     }
 
-    /// What CLOSE said. A server may fail it with what failed before it, and has
-    /// the open still (MS-SMB2 3.3.5.2.7.2): then it is closed by its number.
+    /// The attributes in CLOSE's response. A server may fail CLOSE because a preceding request
+    /// failed, and retain the open (MS-SMB2 3.3.5.2.7.2). Then the client closes it separately.
     async fn closed(
         &self,
         reply: Option<Reply>,
@@ -157,19 +155,18 @@ impl Tree {
     ) -> Result<Option<CloseResponse>, Error> {
         if let Ok(reply) = judged(reply, Command::CLOSE) {
             let closed = CloseResponse::decode(&mut body_of(&reply)?)?;
-            let told = closed.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0;
-            return Ok(told.then_some(closed));
+            let has_attributes = closed.flags & CloseRequest::POSTQUERY_ATTRIBUTES != 0;
+            return Ok(has_attributes.then_some(closed));
         }
         self.client().call(self.close_of(file_id, false)).await.map(|_| None)
     }
 
-    /// Makes a file under a temporary name, writes it, sets its times, and renames
-    /// it: one frame if its name is new, two if it replaces a file, since some
-    /// servers go on with a chain after a WRITE that failed, and the old file
-    /// would be gone. Where that happens to a new name, it is removed again.
+    /// Creates a file under a temporary name, writes it, sets its times, and renames it. One frame
+    /// suffices for a new name. Replacing a file takes two, because some servers continue a chain
+    /// after a failed WRITE, and the old file would be lost. If that happens to a new name, the
+    /// file is removed again.
     ///
-    /// # Errors
-    /// The server's refusal; [`Error::Misuse`] for more than it writes at once.
+    /// # Errors The server's refusal; [`Error::Misuse`] above the maximum WRITE length.
     pub async fn put(&self, put: &Put<'_>) -> Result<(), Error> {
         if put.data.len() > self.client().negotiated().write_bytes_max as usize {
             return Err(Error::Misuse("more than the server writes at once"));
@@ -181,7 +178,7 @@ impl Tree {
             let is_lost = matches!(done, Err(Error::Lost { .. }));
             let again = match &done {
                 Err(Error::Lost { .. }) => losses < REPLAYS_MAX,
-                // The server has not noticed yet that the first try has lost its connection.
+                // The server has not noticed yet that the first attempt's connection is lost.
                 Err(error) => {
                     let is_patient = begun.elapsed() < LOST_OPEN_PATIENCE;
                     losses > 0 && is_of_a_lost_try(error) && is_patient
@@ -191,7 +188,7 @@ impl Tree {
             if !again || !self.client().is_alive() {
                 return done;
             }
-            // What the first try made may stand there.
+            // The first attempt's file may exist.
             (tries, losses, replaces) = (tries + 1, losses + u32::from(is_lost), true);
             tokio::time::sleep((REPLAY_PAUSE * tries).min(LOST_OPEN_PAUSE_MAX)).await;
         }
@@ -228,13 +225,13 @@ impl Tree {
         }
     }
 
-    /// The first frame of a file, how many of its requests fill the file, and whether CLOSE is to
-    /// tell times.
+    /// The first frame of a file, the number of its requests that fill the file, and whether CLOSE
+    /// must return the times.
     ///
-    /// Times are set before the data: MS-FSA 2.1.5.4 has a WRITE leave alone what was set by the
-    /// same open, and a server that knows them need not arrange for others (Samba does, by a
-    /// timer, which costs it more than the WRITE). The first files show whether a server keeps
-    /// to that; of one that does not, times are set last.
+    /// Times are set before the data: by MS-FSA 2.1.5.4 a WRITE preserves times that were set on
+    /// the same open. A server then needs no deferred time update, which Samba does with a timer
+    /// that costs more than the WRITE. The first files reveal whether a server conforms; otherwise
+    /// times are set last.
     fn frame_of<'a>(
         &self,
         put: &Put<'a>,
@@ -263,7 +260,7 @@ impl Tree {
         (chain, filling, asks)
     }
 
-    /// Whether the times stand as they were set; if not they are set once more.
+    /// Checks whether the times were preserved; if not, sets them again.
     async fn learn_times(
         &self,
         put: &Put<'_>,
@@ -289,7 +286,7 @@ impl Tree {
         judged(closed, Command::CLOSE).map(drop)
     }
 
-    /// The second frame: the new name, if the file is whole, and the close.
+    /// The second frame: the rename, if the file is complete, and the close.
     async fn finish(
         &self,
         filled: &Result<(), Error>,
@@ -307,18 +304,17 @@ impl Tree {
         Ok((renamed, self.closed(closed, file_id).await))
     }
 
-    /// Sets times and attributes of a file that was filled, gives it its name, over what may have
-    /// that, and closes it: one frame, after another one if that is to survive a loss of power.
+    /// Sets times and attributes of a written file, renames it over an existing file, and closes it
+    /// in one frame. A flush comes first if the file must survive a power failure.
     ///
-    /// # Errors
-    /// The server's refusal. With [`Error::Lost`] nobody knows whether it was done.
+    /// # Errors The server's refusal. With [`Error::Lost`] the outcome is unknown.
     pub async fn finish_file(&self, file: &File, ending: &Ending<'_>) -> Result<(), Error> {
         let rename = rename_information(ending.path, true);
         let basic = basic_information(ending.times, ending.attributes);
         let has_facts = basic != [0; 40];
         let file_id = if has_facts { FileId::RELATED } else { file.id() };
         if ending.syncs {
-            // Before the name, which may replace an older file.
+            // Before the rename, which may replace an older file.
             file.flush().await?;
         }
         let flush = || self.request(Body::Flush(FlushRequest { file_id: FileId::RELATED }));
@@ -352,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn information_is_laid_out_as_the_specification_says() {
+    fn set_information_has_the_specified_layout() {
         let times = [FileTime(1), FileTime(2), FileTime(3), FileTime(4)];
         let basic = basic_information(times, 0x20);
         assert_eq!(basic[..9], [1, 0, 0, 0, 0, 0, 0, 0, 2]);
@@ -364,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn who_makes_a_file_shares_it_with_nobody_and_may_rename_it() {
+    fn new_file_is_opened_exclusively_with_delete_access() {
         let how = Put::how();
         assert_eq!((how.share, how.access & DELETE), (0, DELETE));
         assert_eq!(how.disposition, fscc::FILE_OVERWRITE_IF, "what a dead run left is overwritten");

@@ -1,4 +1,4 @@
-//! What a client finds out of a server of a few lines about where that is.
+//! How a client determines whether a small test server is on this machine.
 
 use super::*;
 use crate::set_up::tests::{Server, server};
@@ -22,14 +22,14 @@ impl Host for Nowhere {
     }
 }
 
-/// How a server answers ECHO.
+/// How the test server answers ECHO.
 #[derive(Clone, Copy, Debug)]
 enum Echo {
     After(Duration),
     Never,
 }
 
-/// Serves one connection; with how many ECHOs there were.
+/// Serves one connection; returns its address and a counter of ECHOs.
 async fn serve(echo: Echo) -> (SocketAddr, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, asked) = (listener.local_addr().unwrap(), Arc::new(AtomicU32::new(0)));
@@ -91,29 +91,29 @@ async fn connected(echo: Echo) -> (Client, Arc<AtomicU32>) {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_soon_enough_is_asked_once() {
+async fn fast_local_server_is_probed_once() {
     let (client, asked) = connected(Echo::After(Duration::ZERO)).await;
     assert!(client.answers_within(Duration::from_secs(60)).await);
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
-/// A forwarded port, say.
+/// For instance a forwarded port.
 #[tokio::test]
-async fn a_server_at_our_address_that_always_takes_longer_is_not_near() {
+async fn slow_server_at_a_local_address_is_not_near() {
     let (client, asked) = connected(Echo::After(NEAR_WITHIN * 3)).await;
     assert!(!client.is_near().await);
     assert_eq!(asked.load(Ordering::Relaxed), NEAR_TRIES, "one slow answer says nothing");
 }
 
 #[tokio::test]
-async fn a_server_that_is_lost_is_not_near() {
+async fn lost_server_is_not_near() {
     let (client, asked) = connected(Echo::Never).await;
     assert!(!client.is_near().await);
     assert!(asked.load(Ordering::Relaxed) > 0 && !client.is_alive());
 }
 
 #[test]
-fn addresses_of_loopback_and_our_own_are_here() {
+fn loopback_and_own_addresses_are_local() {
     let here = |local: &str, remote: &str| is_here(local.parse().unwrap(), remote.parse().unwrap());
     assert!(here("127.0.0.1", "127.0.0.1") && here("127.0.0.1", "127.0.0.9"));
     assert!(here("::1", "::1") && here("10.0.0.1", "10.0.0.1"), "to ourselves, by any address");

@@ -1,4 +1,4 @@
-//! Numbers, credits, signatures and seals, and answers that must not pass.
+//! Message ids, credits, signatures and encryption, and responses that must be refused.
 
 use super::*;
 use crate::options::{Options, Signing};
@@ -32,7 +32,7 @@ fn sealed() -> Options {
     Options { sealed: true, ..Options::default() }
 }
 
-/// Sends one chain; gives its frame without the prefix.
+/// Sends one chain; returns its frame without the prefix.
 fn send(conn: &mut Conn, chain: &[Request<'_>]) -> Vec<u8> {
     let tokens: Vec<usize> = (0..chain.len()).collect();
     let mut out = Outbox::default();
@@ -74,7 +74,7 @@ fn take(conn: &mut Conn, mut frame: Vec<u8>) -> Result<Vec<Taken>, Error> {
 }
 
 #[test]
-fn a_large_request_takes_as_many_numbers_as_credits() {
+fn large_request_consumes_one_message_id_per_credit() {
     let (mut conn, _) = ready(&Options::default());
     let before = conn.credits();
     let [(first, _)] = headers(&send(&mut conn, &[read(65_537)]))[..] else { panic!() };
@@ -86,7 +86,7 @@ fn a_large_request_takes_as_many_numbers_as_credits() {
 }
 
 #[test]
-fn without_credits_nothing_is_sent_until_some_come() {
+fn request_without_credits_waits_for_a_grant() {
     let (mut conn, _) = ready(&Options { credits: 1, ..Options::default() });
     let mut frames = Vec::new();
     while conn.credits() > 0 {
@@ -108,7 +108,7 @@ fn without_credits_nothing_is_sent_until_some_come() {
 }
 
 #[test]
-fn a_server_that_grants_nothing_ever_is_not_waited_for() {
+fn server_without_any_credits_is_an_error() {
     let (mut conn, _) = ready(&Options::default());
     let much = [read(8 << 20)];
     let mut out = Outbox::default();
@@ -117,7 +117,7 @@ fn a_server_that_grants_nothing_ever_is_not_waited_for() {
 }
 
 #[test]
-fn a_chain_is_related_aligned_and_each_part_signed() {
+fn chain_is_related_aligned_and_signed_per_message() {
     let (mut conn, _) = ready(&signed());
     let create = CreateRequest {
         oplock: 0,
@@ -146,7 +146,7 @@ fn a_chain_is_related_aligned_and_each_part_signed() {
 }
 
 #[test]
-fn plain_data_is_sent_from_where_it_is_and_signed_data_is_not_forgotten() {
+fn unsigned_data_is_sent_in_place_and_signed_data_covered() {
     let data = Bytes::from(vec![7; 100_000]);
     let write = || {
         let file_id = FileId::default();
@@ -164,7 +164,7 @@ fn plain_data_is_sent_from_where_it_is_and_signed_data_is_not_forgotten() {
 }
 
 #[test]
-fn unsigned_and_changed_answers_end_a_connection_that_signs() {
+fn unsigned_or_changed_response_ends_a_signing_connection() {
     let (mut conn, server) = ready(&signed());
     let key = server.key(&server.logon.as_ref().unwrap().session_key);
     let header = headers(&send(&mut conn, &[read(1)]))[0].0;
@@ -179,7 +179,7 @@ fn unsigned_and_changed_answers_end_a_connection_that_signs() {
 }
 
 #[test]
-fn a_sealed_connection_takes_sealed_answers_only() {
+fn sealed_connection_accepts_sealed_responses_only() {
     let (mut conn, server) = ready(&sealed());
     let mut frame = send(&mut conn, &[read(1)]);
     let open = OpeningKey::new(Cipher::Aes128Gcm, &server.cipher_key(KeyPurpose::ClientToServer));
@@ -198,7 +198,7 @@ fn a_sealed_connection_takes_sealed_answers_only() {
 }
 
 #[test]
-fn answers_to_nothing_twice_or_to_something_else_are_hostile() {
+fn unmatched_or_repeated_response_is_hostile() {
     let (mut conn, _) = ready(&Options::default());
     let header = headers(&send(&mut conn, &[read(1)]))[0].0;
     let hostile = |conn: &mut Conn, header: &Header, status| {
@@ -220,7 +220,7 @@ fn answers_to_nothing_twice_or_to_something_else_are_hostile() {
 }
 
 #[test]
-fn what_is_asked_signed_must_be_answered_signed_even_if_nothing_else_is() {
+fn signed_request_requires_a_signed_response() {
     let (mut conn, server) = ready(&Options::default());
     assert!(!conn.session().signs);
     let path = wire::smb::TreeConnectRequest { flags: 0, path: b"a\0" };

@@ -1,4 +1,4 @@
-//! Reads and writes of blocks.
+//! Block reads and writes.
 
 use super::{Kind, Pace, Recorder, Run, Share, Storage};
 use crate::error::Error;
@@ -6,18 +6,18 @@ use bytes::Bytes;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Bytes of one write of the preparation, and how many are under way.
+/// Length of one write during the preparation, and the number in flight.
 const FILL_BYTES: u64 = 1024 * 1024;
 const FILL_DEPTH: usize = 8;
 
-/// The eight bytes at `index` times eight in a file: all of a file's contents
-/// follow from the seed, so that whoever reads can check.
+/// The eight bytes at position `index * 8` of a file. The seed determines all contents, so that
+/// readers can verify them.
 fn word(seed: u64, file: u64, index: u64) -> u64 {
     let tag = seed ^ file.wrapping_mul(0xD6E8_FEB8_6659_FD93);
     (index.wrapping_add(tag)).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ tag
 }
 
-/// What stands at `offset`, which is a multiple of eight.
+/// The contents at `offset`, a multiple of eight.
 pub(super) fn contents(seed: u64, file: u64, offset: u64, length: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(length.next_multiple_of(8));
     for index in 0..length.div_ceil(8) as u64 {
@@ -33,7 +33,7 @@ fn is_right(seed: u64, file: u64, offset: u64, data: &[u8]) -> bool {
         .all(|(chunk, index)| word(seed, file, index).to_le_bytes()[..chunk.len()] == *chunk)
 }
 
-/// Makes the files; those that are read are written first.
+/// Creates the files, and fills those that the load reads.
 pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
     for number in 0..run.plan.files {
         let path = format!("{}/file{number}", run.folder);
@@ -87,7 +87,7 @@ pub(super) async fn work<S: Storage>(
     let (plan, seed) = (share.plan.clone(), share.plan.seed);
     let block = u64::from(plan.block_bytes);
     let blocks = plan.file_bytes / block;
-    // Checked data is made for each write; other data is always the same.
+    // Verified data is generated for each write; other data is constant.
     let same = Bytes::from(contents(seed, share.number as u64, 0, plan.block_bytes as usize));
     let (mut cursor, step) = (start_of(&share, blocks), workers_of(&share));
     while pace.goes_on() {
@@ -123,7 +123,7 @@ pub(super) async fn work<S: Storage>(
     Ok(recorder)
 }
 
-/// Workers on the file of this one: together they go through it once.
+/// Number of workers on this worker's file, which together cover it once.
 fn workers_of<S: Storage>(share: &Share<S>) -> u64 {
     let (workers, files) = (share.plan.threads * share.plan.depth, share.plan.files);
     let own = share.number % files;
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_do_not_depend_on_how_they_are_cut_and_changes_are_found() {
+    fn contents_are_position_dependent_and_verifiable() {
         let whole = contents(7, 1, 0, 4096);
         assert_eq!(contents(7, 1, 1024, 1003), whole[1024..2027]);
         assert!(is_right(7, 1, 1024, &whole[1024..2027]));

@@ -1,19 +1,18 @@
-//! One folder that is there already, with files called `file0`, `file1` and so on:
-//! what its size costs, and listing it.
+//! An existing folder with files `file0`, `file1` and so on: the cost of its size, and of listing
+//! it.
 
 use super::{Kind, Pace, Recorder, Share, Storage};
 use crate::error::Error;
 use std::sync::Arc;
 
-/// One worker: makes and closes a file beside those that are there, opens and
-/// closes one of those, and removes its own.
+/// One worker: creates and closes a file, opens and closes an existing one, and deletes its own.
 pub(super) async fn work<S: Storage>(
     mut share: Share<S>,
     pace: Arc<Pace>,
 ) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let (storage, folder) = (share.storage.clone(), share.folder.clone());
-    // Beside those of other runs.
+    // The seed distinguishes the files of concurrent runs.
     let run = share.plan.seed;
     let mut turn = 0;
     while pace.goes_on() {
@@ -28,7 +27,7 @@ pub(super) async fn work<S: Storage>(
             Ok(opened) => pace.timed(&mut recorder, Kind::Close, 0, storage.close(opened)).await,
             Err(error) => Err(error),
         };
-        // Also if that failed: nothing is to be left behind.
+        // Deletes the file even after a failure, so that nothing is left behind.
         let removed = pace.timed(&mut recorder, Kind::Delete, 0, storage.remove(&own)).await;
         closed.and(removed)?;
         turn += 1;
@@ -36,7 +35,7 @@ pub(super) async fn work<S: Storage>(
     Ok(recorder)
 }
 
-/// One worker: lists the folder again and again.
+/// One worker: lists the folder repeatedly.
 pub(super) async fn list<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     while pace.goes_on() {

@@ -1,12 +1,12 @@
-//! Latencies, counted in classes that are three per cent wide.
+//! Latency histogram with buckets three per cent wide.
 
-/// Classes for each doubling: a power of two.
+/// Buckets per power of two.
 const STEPS: u64 = 32;
 const STEP_BITS: u32 = STEPS.trailing_zeros();
-/// Doublings above the first [`STEPS`] nanoseconds: up to some 18 minutes.
+/// Powers of two above the first [`STEPS`] nanoseconds: up to some 18 minutes.
 const DOUBLINGS: usize = 36;
 
-/// A histogram of nanoseconds. Its memory does not depend on what is recorded.
+/// A histogram of nanoseconds. Its memory is constant.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -25,7 +25,7 @@ fn class_of(nanos: u64) -> usize {
     class.min(STEPS as usize * (DOUBLINGS + 1) - 1)
 }
 
-/// The largest number of a class.
+/// The largest value of a bucket.
 fn top_of(class: usize) -> u64 {
     let (row, step) = (class as u64 / STEPS, class as u64 % STEPS);
     if row == 0 {
@@ -35,7 +35,7 @@ fn top_of(class: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts one.
+    /// Records one value.
     pub fn record(&mut self, nanos: u64) {
         if self.counts.is_empty() {
             self.counts = vec![0; STEPS as usize * (DOUBLINGS + 1)];
@@ -46,7 +46,7 @@ impl Histogram {
         self.max = self.max.max(nanos);
     }
 
-    /// Takes in what another counted.
+    /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -60,25 +60,25 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
-    /// How many were counted.
+    /// Number of recorded values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The mean in nanoseconds; 0 of nothing.
+    /// The mean in nanoseconds; 0 without values.
     #[must_use]
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The largest.
+    /// The maximum.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// What `percent` of all are not above, three per cent too high at most.
+    /// The value that `percent` of all do not exceed; at most three per cent too high.
     #[must_use]
     pub fn percentile(&self, percent: f64) -> u64 {
         let rank = ((percent / 100.0 * self.count as f64).ceil() as u64).max(1);
@@ -100,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_class_holds_what_is_sorted_into_it_and_is_narrow(nanos in 0u64..1 << 40) {
+        fn histogram_bucket_contains_its_values_and_is_narrow(nanos in 0u64..1 << 40) {
             let class = class_of(nanos);
             prop_assert!(nanos <= top_of(class));
             prop_assert!(class == 0 || nanos > top_of(class - 1));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_for_ever_is_counted_too() {
+    fn huge_latency_is_recorded() {
         let mut histogram = Histogram::default();
         histogram.record(u64::MAX);
         assert_eq!(histogram.count(), 1);

@@ -1,4 +1,4 @@
-//! Command lines of other load generators, read as loads of ours.
+//! Command lines of other load generators, converted to plans.
 
 mod diskspd;
 mod fio;
@@ -8,16 +8,16 @@ pub use fio::fio;
 
 use super::{Plan, Until, Work};
 
-/// Words of one line.
+/// Maximum number of words in one line.
 const WORDS_MAX: usize = 1024;
 
-/// Splits a line as a shell would that knows no quotes; a line that is one word already is too.
+/// Splits a line at white space, without quoting; accepts a line that is already split.
 fn words<'a>(line: &[&'a str]) -> Result<Vec<&'a str>, String> {
     let words: Vec<&str> = line.iter().flat_map(|part| part.split_whitespace()).collect();
     if words.len() > WORDS_MAX { Err("the line is too long".into()) } else { Ok(words) }
 }
 
-/// A size with K, M, G or T, powers of two.
+/// Parses a size with K, M, G or T (powers of two).
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -36,7 +36,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text:?} is no number"))
 }
 
-/// What both programs do if nothing is said.
+/// The common defaults of both programs.
 fn default_plan() -> Plan {
     Plan {
         work: Work::Data,

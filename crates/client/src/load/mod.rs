@@ -1,8 +1,8 @@
-//! A load generator for any server of SMB or NFS: data and names, measured.
+//! Load generator for SMB and NFS servers: measures data and metadata operations.
 //!
-//! A [`Run`] makes what it needs in a folder of its own, measures, and removes
-//! the folder. Where randomness is needed it comes from the plan's seed, so the
-//! same plan asks for the same things in the same order.
+//! A [`Run`] creates its files in a folder of its own, measures, and deletes the folder. The plan's
+//! seed determines all random choices, so that equal plans send the same requests in the same
+//! order.
 
 mod data;
 mod folder;
@@ -33,86 +33,86 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Workers at once: outstanding requests of one run.
+/// Maximum number of workers, each with one request in flight.
 pub const WORKERS_MAX: usize = 16_384;
-/// Files of one run that are open at once.
+/// Maximum number of open files per run.
 pub const FILES_MAX: usize = 4096;
-/// Files of one run that are not.
+/// Maximum number of closed files per run.
 pub const NAMES_MAX: usize = 2_000_000;
-/// How often the progress is told.
-const TELL_EVERY: Duration = Duration::from_millis(500);
+/// Interval between progress reports.
+const REPORT_EVERY: Duration = Duration::from_millis(500);
 
-/// What kind of work.
+/// Kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Work {
-    /// Reads and writes.
+    /// Block reads and writes.
     Data,
     /// Files are made, looked at, listed and removed.
     Metadata,
-    /// Files are made in more and more folders, looked at and listed, and removed when that is
-    /// over: creating alone, without what deleting costs.
+    /// Creates files in more and more folders, gets attributes and lists; deletes them after the
+    /// measurement. It measures creation without deletion.
     Unpack,
-    /// In [`Plan::folder`], which has [`Plan::files`] files called `file0` and so on,
-    /// files are made, opened, closed and removed.
+    /// Creates, opens, closes and deletes files in [`Plan::folder`], which holds [`Plan::files`]
+    /// files called `file0` and so on.
     Folder,
-    /// That folder is listed.
+    /// Lists that folder.
     Listing,
-    /// [`Plan::files`] files are written, and read back, once.
+    /// Writes [`Plan::files`] files and reads them back, once.
     SmallFiles,
-    /// What a kind of programs does with [`Plan::files`] small files.
+    /// A typical mix of operations on [`Plan::files`] small files.
     #[serde(untagged)]
     Usage(Usage),
 }
 
-/// When a run ends.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Until {
-    /// After so long, in seconds.
+    /// After this time, in seconds.
     Seconds(f64),
-    /// After so many bytes.
+    /// After this payload, in bytes.
     Bytes(u64),
 }
 
-/// A load.
+/// Parameters of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
     /// See [`Work`].
     pub work: Work,
-    /// Folder of the share to work in; a new one is made there.
+    /// Folder of the share, in which the run creates its own.
     pub folder: String,
-    /// Size of one request.
+    /// Length of one request.
     pub block_bytes: u32,
-    /// Requests under way for each thread.
+    /// Requests in flight per thread.
     pub depth: usize,
     /// Threads of the loader.
     pub threads: usize,
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Size of each.
+    /// Size of each file.
     pub file_bytes: u64,
-    /// At random places, instead of one after the other.
+    /// Random instead of sequential offsets.
     pub random: bool,
-    /// Share of reads among the requests.
+    /// Percentage of reads.
     pub read_percent: u8,
     /// See [`Until`].
     pub until: Until,
-    /// Not counted at first, in seconds.
+    /// Warm-up that is not counted, in seconds.
     pub warm_up_seconds: f64,
-    /// Check what is read.
+    /// Verify read data.
     pub verify: bool,
-    /// Where randomness begins.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
 impl Plan {
-    /// Whether the run has a folder of its own.
+    /// True if the run creates a folder of its own.
     fn makes_folder(&self) -> bool {
         !matches!(self.work, Work::Folder | Work::Listing)
     }
 
-    /// What follows from the kind of work: small files are done once.
+    /// Applies the constraints of the kind of load: small files run once.
     fn complete(self) -> Self {
         if self.work != Work::SmallFiles {
             return self;
@@ -122,25 +122,25 @@ impl Plan {
     }
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
-    /// The warm-up is over.
+    /// The warm-up has ended.
     pub is_counting: bool,
-    /// Time since the beginning.
+    /// Elapsed time.
     pub elapsed: Duration,
     /// Operations so far.
     pub operations: u64,
     /// Bytes so far.
     pub bytes: u64,
-    /// Channels that stand.
+    /// Live channels.
     pub channels: usize,
 }
 
-/// How many kinds of operations there are.
+/// Number of kinds of operations.
 const KINDS: usize = 8;
 
-/// A kind of operation; where its figures are.
+/// Kind of operation; indexes its figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -170,7 +170,7 @@ impl Kind {
     }
 }
 
-/// What one worker counted.
+/// Figures of one worker.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     latencies: [Histogram; KINDS],
@@ -196,7 +196,7 @@ const WARMING: u8 = 0;
 const COUNTING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// What workers share.
+/// State that the workers share.
 #[derive(Debug)]
 pub(crate) struct Pace {
     phase: AtomicU8,
@@ -220,14 +220,14 @@ impl Pace {
         self.phase.load(Ordering::Relaxed) != STOPPED
     }
 
-    /// Waits until it is time to count.
+    /// Waits for the start of the measurement.
     pub(crate) async fn begun(&self) {
         while self.phase.load(Ordering::Relaxed) == WARMING {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Does one operation and counts it, if it is time to count.
+    /// Runs one operation, and records it during the measurement.
     pub(crate) async fn timed<T>(
         &self,
         recorder: &mut Recorder,
@@ -254,7 +254,7 @@ impl Pace {
     }
 }
 
-/// A run, from its folder to its figures.
+/// A run, from its folder to its report.
 #[derive(Debug)]
 pub struct Run<S: Storage> {
     storage: S,
@@ -264,10 +264,9 @@ pub struct Run<S: Storage> {
 }
 
 impl<S: Storage> Run<S> {
-    /// A run in a new folder named by `name`.
+    /// A run in a new folder called `name`.
     ///
-    /// # Errors
-    /// [`Error::Misuse`] for a plan that cannot be carried out.
+    /// # Errors [`Error::Misuse`] for an invalid plan.
     pub fn new(storage: S, plan: Plan, name: &str) -> Result<Self, Error> {
         check(&storage, &plan)?;
         let plan = plan.complete();
@@ -279,22 +278,21 @@ impl<S: Storage> Run<S> {
         Ok(Self { storage, plan, folder, files: Vec::new() })
     }
 
-    /// What is done.
+    /// The plan.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// The largest read and write, in bytes.
+    /// Maximum length of a read and write, in bytes.
     #[must_use]
     pub fn block_bytes_max(&self) -> u32 {
         self.storage.block_bytes_max()
     }
 
-    /// Another load on the files that are there, or the first of them, or the same once more.
+    /// Changes the plan, for another load on the same files or some of them.
     ///
-    /// # Errors
-    /// [`Error::Misuse`] for a plan that cannot be carried out on them.
+    /// # Errors [`Error::Misuse`] for a plan that these files do not support.
     pub fn change(&mut self, plan: Plan) -> Result<(), Error> {
         let here = (self.plan.work, &self.plan.folder, self.plan.file_bytes);
         let fits = here == (plan.work, &plan.folder, plan.file_bytes);
@@ -308,7 +306,7 @@ impl<S: Storage> Run<S> {
         Ok(())
     }
 
-    /// Makes the folder and, for reads, files full of data.
+    /// Creates the folder, and for reads the files with data.
     ///
     /// # Errors
     /// The server's refusal.
@@ -325,10 +323,9 @@ impl<S: Storage> Run<S> {
         }
     }
 
-    /// Measures. `server` is the process of a server on this machine.
+    /// Measures. `server` is the process id of a server on this machine.
     ///
-    /// # Errors
-    /// The first that a worker met.
+    /// # Errors The first error of a worker.
     pub async fn measure(
         &mut self,
         server: Option<u32>,
@@ -393,10 +390,9 @@ impl<S: Storage> Run<S> {
         Ok(report::report(&self.plan, environment, &total, seconds, (client_cpu, server)))
     }
 
-    /// Removes everything that was made, as far as it goes.
+    /// Deletes everything that the run created, as far as possible.
     ///
-    /// # Errors
-    /// What could not be removed.
+    /// # Errors What could not be deleted.
     pub async fn clean(&mut self) -> Result<(), Error> {
         for file in std::mem::take(&mut self.files) {
             if let Some(file) = Arc::into_inner(file) {
@@ -421,7 +417,7 @@ impl<S: Storage> Run<S> {
     }
 }
 
-/// Whether a plan can be carried out.
+/// Checks a plan.
 fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
     let workers = plan.threads.saturating_mul(plan.depth);
     if workers == 0 || workers > WORKERS_MAX {
@@ -448,7 +444,7 @@ fn check<S: Storage>(storage: &S, plan: &Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// What one worker works on.
+/// The inputs of one worker.
 #[derive(Debug)]
 pub(crate) struct Share<S: Storage> {
     storage: S,
@@ -459,20 +455,20 @@ pub(crate) struct Share<S: Storage> {
     number: usize,
 }
 
-/// Until the time is over or the workers stopped by themselves.
+/// Waits until the time is over, or the workers have stopped.
 async fn wait(pace: &Pace, most: Duration, mut show: impl FnMut()) {
-    let (begun, mut told) = (Instant::now(), Instant::now());
+    let (begun, mut reported) = (Instant::now(), Instant::now());
     while pace.goes_on() && begun.elapsed() < most {
         let step = (most - begun.elapsed()).min(Duration::from_millis(20));
         tokio::time::sleep(step).await;
-        if told.elapsed() >= TELL_EVERY {
-            told = Instant::now();
+        if reported.elapsed() >= REPORT_EVERY {
+            reported = Instant::now();
             show();
         }
     }
 }
 
-/// Removes a folder, the folders in it and their files.
+/// Deletes a folder with its subfolders and their files.
 async fn remove_all<S: Storage>(storage: &S, folder: &str) -> Result<(), Error> {
     for (name, is_directory) in storage.list(folder).await? {
         let path = format!("{folder}/{name}");
@@ -486,7 +482,7 @@ async fn remove_all<S: Storage>(storage: &S, folder: &str) -> Result<(), Error> 
     storage.remove(folder).await
 }
 
-/// Numbers that look random and are the same in every run (SplitMix64).
+/// Deterministic pseudo-random numbers (SplitMix64).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -503,7 +499,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `count`, which must not be 0.
+    /// A number below `count`, which must be nonzero.
     pub(crate) fn below(&mut self, count: u64) -> u64 {
         self.next() % count
     }

@@ -1,16 +1,16 @@
-//! Files made, looked at, listed and removed, as they go or all at the end: what few bytes and
-//! many names cost.
+//! Creates, examines, lists and deletes files, continuously or with deletion at the end: the cost
+//! of many names with little data.
 
 use super::{Kind, Pace, Recorder, Run, Share, Storage};
 use crate::error::Error;
 use std::sync::Arc;
 
-/// Files that a worker keeps in its folder.
+/// Number of files that a worker retains in its folder.
 const KEPT: u64 = 32;
-/// A folder is listed once for so many files.
+/// Number of files per listing of a folder.
 const LIST_EVERY: u64 = 16;
 
-/// One folder for each worker.
+/// Creates one folder per worker.
 pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
     for number in 0..run.plan.threads * run.plan.depth {
         run.storage.make_directory(&format!("{}/{number}", run.folder)).await?;
@@ -18,7 +18,8 @@ pub(super) async fn prepare<S: Storage>(run: &mut Run<S>) -> Result<(), Error> {
     Ok(())
 }
 
-/// One worker: makes a file, looks at it, lists at times, removes the oldest.
+/// One worker: creates a file, gets its attributes, lists at intervals, and deletes the oldest
+/// file.
 pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let folder = format!("{}/{}", share.folder, share.number);
@@ -37,15 +38,15 @@ pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result
         }
         turn += 1;
     }
-    // The next measurement begins with an empty folder as this one did.
+    // Empties the folder for the next measurement.
     for left in turn.saturating_sub(KEPT)..turn {
         storage.remove(&name(left)).await?;
     }
     Ok(recorder)
 }
 
-/// One worker: makes a file, looks at it, lists at times, and goes on in a new folder when one
-/// has enough. Removes all of them when nobody measures any more.
+/// One worker: creates a file, gets its attributes, lists at intervals, and continues in a new
+/// folder when one is full. Deletes all files after the measurement.
 pub(super) async fn unpack<S: Storage>(
     share: Share<S>,
     pace: Arc<Pace>,

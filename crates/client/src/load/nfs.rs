@@ -1,4 +1,4 @@
-//! An export of NFS under load.
+//! An NFS export as the target of a load.
 
 use super::report::Environment;
 use super::storage::Storage;

@@ -1,17 +1,17 @@
-//! Loads by name: those that the documents measured with, and a quick one.
+//! Named loads: those of the documents, and a quick one.
 
 use super::{Plan, Until, Usage, Work};
 
-/// A profile: loads on the same files, and the numbers of connections to compare.
+/// A profile: loads on the same files, and the connection counts to compare.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub about: &'static str,
-    /// Numbers of connections.
+    /// Connection counts.
     pub connections: Vec<usize>,
-    /// The loads in full size, in their order.
+    /// The loads in full size, in order.
     pub plans: Vec<Plan>,
 }
 
@@ -55,8 +55,8 @@ fn sweep(block_bytes: u32, random: bool) -> Vec<Plan> {
     mixes(10).map(|read_percent| Plan { read_percent, ..load.clone() }).collect()
 }
 
-/// Families of workloads that the documents name, in the sizes and mixes that such programs have:
-/// a minute each, over one channel and four.
+/// The documents' families of workloads, with the typical sizes and mixes: a minute each, over one
+/// and four channels.
 fn families() -> Vec<Profile> {
     let times = [60.0, 10.0];
     let large = |files, percent, random| Plan {
@@ -96,8 +96,8 @@ fn families() -> Vec<Profile> {
     ]
 }
 
-/// What the documents name as heavy on names: each with small files, as many as such programs have
-/// at hand, over one channel and four.
+/// The documents' metadata-heavy workloads, with a typical number of small files, over one and four
+/// channels.
 fn usages() -> Vec<Profile> {
     let usage = |name, about, usage, files, kib: u32| Profile {
         name,
@@ -141,7 +141,7 @@ fn usages() -> Vec<Profile> {
     ]
 }
 
-/// All profiles. Times are those of the documents: what is measured, and what is not counted.
+/// All profiles, with the documents' measurement and warm-up times.
 #[must_use]
 pub fn profiles() -> Vec<Profile> {
     let copy = Plan { block_bytes: 1024 * KIB, ..plan(1, GIB, 1, 8, [30.0, 2.0]) };
@@ -193,28 +193,27 @@ pub fn profiles() -> Vec<Profile> {
     all
 }
 
-/// The profile of this name.
+/// The profile with this name.
 #[must_use]
 pub fn profile(name: &str) -> Option<Profile> {
     profiles().into_iter().find(|profile| profile.name == name)
 }
 
-/// Shares of reads from all to none, in so many steps.
+/// Read percentages from 100 to 0, in `steps` steps.
 pub fn mixes(steps: u8) -> impl Iterator<Item = u8> {
     let steps = steps.clamp(1, 100);
     (0..=steps).map(move |step| (100 - u32::from(step) * 100 / u32::from(steps)) as u8)
 }
 
 impl Plan {
-    /// The same load in a part of its time, and on files of that part of their size, as far as they
-    /// still hold a few blocks.
+    /// The same load with a fraction of its time and file size, but at least a few blocks per file.
     #[must_use]
     pub fn scaled(&self, part: f64) -> Self {
         let least = u64::from(self.block_bytes) * 8;
-        // Files are made once for all loads of a profile: of a size that fits each.
+        // A profile creates its files once for all loads, so their size must suit each.
         let least = least.max(8 << 20).min(self.file_bytes);
         let bytes = (self.file_bytes as f64 * part) as u64;
-        // Small files are what they are.
+        // Small files keep their size.
         let file_bytes = match self.work {
             Work::Data => bytes.max(least).next_multiple_of(1 << 20),
             _ => self.file_bytes,
@@ -236,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn profiles_are_the_documents_tests() {
+    fn profiles_match_the_documented_tests() {
         let of = |name: &str| profile(name).unwrap_or_else(|| panic!("{name} is missing"));
         let multichannel = of("seed-multichannel");
         assert!(multichannel.plans.iter().all(|p| p.files == 10 && p.depth == 10 && p.random));
@@ -256,19 +255,19 @@ mod tests {
     }
 
     #[test]
-    fn families_of_workloads_have_the_sizes_that_they_are_known_for() {
+    fn workload_families_have_their_typical_sizes() {
         let of = |name: &str| profile(name).unwrap_or_else(|| panic!("{name} is missing")).plans;
         for name in ["media", "genomics", "risk"] {
             assert!(of(name).iter().all(|p| p.block_bytes == 1024 * KIB), "{name}: large requests");
         }
         let pages = &of("database")[0];
         assert_eq!((pages.block_bytes, pages.read_percent, pages.random), (8 * KIB, 70, true));
-        // Files are made once for all loads of a profile.
+        // A profile creates its files once for all loads.
         assert!(profiles().iter().all(|p| p.plans.iter().all(|q| q.files <= p.plans[0].files)));
     }
 
     #[test]
-    fn four_usages_are_heavy_on_names() {
+    fn four_usages_are_metadata_heavy() {
         for name in ["web", "devops", "indexing", "desktops"] {
             let plan = &profile(name).unwrap_or_else(|| panic!("{name} is missing")).plans[0];
             assert!(matches!(plan.work, Work::Usage(_)), "{name}");
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scaled_load_keeps_its_form_and_all_of_a_profile_share_their_files() {
+    fn scaled_loads_keep_their_form_and_shared_files() {
         assert_eq!(mixes(10).collect::<Vec<_>>(), [100, 90, 80, 70, 60, 50, 40, 30, 20, 10, 0]);
         for profile in profiles() {
             let scaled: Vec<Plan> = profile.plans.iter().map(|plan| plan.scaled(0.001)).collect();

@@ -1,10 +1,10 @@
-//! Figures of a run, for people and for programs.
+//! Report of a run, as text and as data.
 
 use super::{Histogram, Kind, Plan, Recorder, Until, Work};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// What was measured against, as it turned out.
+/// The environment of a measurement, as found.
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
     /// The server.
@@ -13,23 +13,23 @@ pub struct Environment {
     pub protocol: &'static str,
     /// Dialect or version.
     pub dialect: String,
-    /// Algorithm that messages were signed with, or "off".
+    /// Signing algorithm, or "off".
     pub signing: &'static str,
-    /// Cipher that messages were sealed with, or "off".
+    /// Cipher, or "off".
     pub cipher: &'static str,
     /// Channels at the end.
     pub channels: usize,
-    /// Why there are no more, if the server refused.
+    /// Why the server refused more, if it did.
     pub channel_refusal: Option<String>,
-    /// Payload of each, warm-up and preparation too.
+    /// Payload per channel, including warm-up and preparation.
     pub channel_bytes: Vec<u64>,
-    /// Channels that were lost on the way.
+    /// Lost channels.
     pub channels_lost: u64,
-    /// Requests that were sent again for that.
+    /// Requests replayed after a loss.
     pub requests_replayed: u64,
-    /// Largest READ that the server takes.
+    /// The server's maximum READ.
     pub read_bytes_max: u32,
-    /// Largest WRITE.
+    /// The server's maximum WRITE.
     pub write_bytes_max: u32,
 }
 
@@ -38,15 +38,15 @@ pub struct Environment {
 pub struct Latency {
     /// Mean.
     pub mean: f64,
-    /// Half are faster.
+    /// Median.
     pub p50: f64,
-    /// 90 of 100 are.
+    /// 90th percentile.
     pub p90: f64,
-    /// 99 of 100 are.
+    /// 99th percentile.
     pub p99: f64,
-    /// 999 of 1000 are.
+    /// 99.9th percentile.
     pub p99_9: f64,
-    /// The slowest.
+    /// Maximum.
     pub max: f64,
 }
 
@@ -55,34 +55,34 @@ pub struct Latency {
 pub struct OperationFigures {
     /// Its name.
     pub name: &'static str,
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// In a second.
+    /// Operations per second.
     pub per_second: f64,
-    /// Payload in a second, in bytes.
+    /// Payload per second, in bytes.
     pub bytes_per_second: f64,
     /// See [`Latency`].
     pub latency_us: Latency,
 }
 
-/// Figures of a run.
+/// The report of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was asked for.
+    /// The plan.
     pub plan: Plan,
     /// See [`Environment`].
     pub environment: Environment,
-    /// How long was measured.
+    /// Duration of the measurement.
     pub seconds: f64,
-    /// By kind; those that did not occur are left out.
+    /// Figures per kind, without kinds that did not occur.
     pub operations: Vec<OperationFigures>,
-    /// All of them in a second.
+    /// Operations per second in total.
     pub per_second: f64,
-    /// All payload in a second, in bytes.
+    /// Payload per second in total, in bytes.
     pub bytes_per_second: f64,
-    /// Processor time of the loader.
+    /// CPU time of the load generator.
     pub client_cpu_seconds: f64,
-    /// Processor time of the server, if its process is known.
+    /// CPU time of the server, if its process is known.
     pub server_cpu_seconds: Option<f64>,
 }
 
@@ -128,7 +128,7 @@ fn latency(histogram: &Histogram) -> Latency {
     }
 }
 
-/// Bytes in the unit that suits them.
+/// Formats bytes with a suitable unit.
 fn size(bytes: f64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes;
@@ -142,11 +142,11 @@ fn size(bytes: f64) -> String {
 }
 
 impl Report {
-    /// The figures as a table, with what was measured above it.
+    /// Formats the report as a table below its environment.
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = String::new();
-        // Writing to a string does not fail.
+        // Formatting into a string does not fail.
         let _ = self.write_table(&mut out);
         out
     }
@@ -215,7 +215,7 @@ impl Report {
 }
 
 impl Plan {
-    /// The load in words.
+    /// Describes the load.
     #[must_use]
     pub fn describe(&self) -> String {
         let until = match self.until {
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_units_that_suit_them() {
+    fn sizes_are_formatted_in_suitable_units() {
         for (bytes, text) in [
             (512.0, "512 bytes"),
             (4096.0, "4 KiB"),

@@ -1,14 +1,14 @@
-//! Many small files, written and read back once: opened, filled or read, closed.
+//! Many small files, written and read back once: open, write or read, close.
 
 use super::{Kind, Pace, Recorder, Run, Share, Storage, data};
 use crate::error::Error;
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Files in one folder.
+/// Files per folder.
 const FOLDER_FILES: usize = 1000;
 
-/// Folders for all files.
+/// Creates the folders.
 pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
     for number in 0..run.plan.files.div_ceil(FOLDER_FILES) {
         run.storage.make_directory(&format!("{}/{number}", run.folder)).await?;
@@ -16,7 +16,7 @@ pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
     Ok(())
 }
 
-/// One worker: writes its part of the files, then reads them.
+/// One worker: writes its share of the files, then reads them.
 pub(super) async fn work<S: Storage>(share: Share<S>, pace: Arc<Pace>) -> Result<Recorder, Error> {
     let mut recorder = Recorder::default();
     let (plan, storage) = (&share.plan, &share.storage);

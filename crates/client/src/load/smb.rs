@@ -1,4 +1,4 @@
-//! A share of SMB under load.
+//! An SMB share as the target of a load.
 
 use super::report::Environment;
 use super::storage::Storage;

@@ -1,36 +1,36 @@
-//! What a load is put on: files of a share, over either protocol.
+//! The target of a load: files of a share, over either protocol.
 
 use super::report::Environment;
 use crate::error::Error;
 use bytes::Bytes;
 use std::ops::Deref;
 
-/// A share of a server. Copies are the same share.
+/// A share of a server. Clones refer to the same share.
 pub trait Storage: Clone + Send + Sync + 'static {
     /// An open file.
     type File: Send + Sync + 'static;
-    /// What was read.
+    /// Data of a read.
     type Data: Deref<Target = [u8]> + Send;
 
-    /// What was measured against, as it turned out.
+    /// The environment of the measurement, as found.
     fn environment(&self) -> Environment;
 
-    /// Connections that stand.
+    /// Number of live connections.
     fn connections(&self) -> usize;
 
-    /// The largest read and write, in bytes.
+    /// Maximum length of a read and write, in bytes.
     fn block_bytes_max(&self) -> u32;
 
-    /// Makes a directory.
+    /// Creates a directory.
     fn make_directory(&self, path: &str) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Opens a file to read and write, and makes it.
+    /// Opens a file for reading and writing, creating it if necessary.
     fn open(&self, path: &str) -> impl Future<Output = Result<Self::File, Error>> + Send;
 
     /// Closes a file.
     fn close(&self, file: Self::File) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Reads; fewer bytes at the end of the file.
+    /// Reads; returns fewer bytes at the end of the file.
     fn read(
         &self,
         file: &Self::File,
@@ -53,14 +53,14 @@ pub trait Storage: Clone + Send + Sync + 'static {
         size_bytes: u64,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Makes a file that is not there, and closes it.
+    /// Creates a new file, and closes it.
     fn touch(&self, path: &str) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Looks at a file.
+    /// Gets a file's attributes.
     fn stat(&self, path: &str) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Names in a directory, each with whether it is one itself. Attributes of
-    /// all entries are asked for, too.
+    /// Lists a directory: names, each with whether it is a directory. The request also asks for the
+    /// attributes of all entries.
     fn list(&self, path: &str) -> impl Future<Output = Result<Vec<(String, bool)>, Error>> + Send;
 
     /// Removes a file or an empty directory.

@@ -1,6 +1,5 @@
-//! What kinds of programs do with many small files, directories and handles, in the
-//! proportions that each is known for. Every worker has a folder of its own, as a user has a
-//! home and a build its tree.
+//! Typical mixes of operations on many small files, directories and handles. Each worker has a
+//! folder of its own, like a user's home or a build tree.
 
 use super::small::{get, put};
 use super::{Kind, Pace, Plan, Recorder, Run, Share, Storage, data};
@@ -10,40 +9,40 @@ use serde::Serialize;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Files that a worker has made and keeps, besides those that were there.
+/// Number of created files that a worker retains, in addition to the initial ones.
 const MADE_MAX: u64 = 16;
 
-/// A kind of programs.
+/// Kind of application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
-    /// Services of the web: they look whether files have changed, and read them.
+    /// Web services: check files for changes, and read them.
     Web,
-    /// Builds and checkouts: much is looked at, made and removed.
+    /// Builds and checkouts: examine, create and delete many files.
     DevOps,
-    /// Indexing and batches: folders are listed, and what is in them is read.
+    /// Indexing and batches: list folders and read their files.
     Indexing,
-    /// Virtual desktops with home directories: files are read, changed and looked through.
+    /// Virtual desktops with home directories: read, change and browse files.
     Desktops,
 }
 
-/// One step of a program.
+/// One step of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// A file is looked at.
+    /// Gets a file's attributes.
     Look,
-    /// A file is opened, read and closed.
+    /// Opens, reads and closes a file.
     Read,
-    /// A file is opened, written and closed.
+    /// Opens, writes and closes a file.
     Change,
-    /// A file is made and written; the oldest that was made goes.
+    /// Creates and writes a file, and deletes the oldest created one.
     Make,
-    /// The folder is listed.
+    /// Lists the folder.
     List,
 }
 
 impl Usage {
-    /// The steps of a hundred.
+    /// Percentages of the steps.
     const fn mix(self) -> [(Step, u64); 5] {
         let [look, read, change, make, list] = match self {
             Self::Web => [30, 65, 1, 2, 2],
@@ -60,7 +59,7 @@ impl Usage {
         ]
     }
 
-    /// The step that a number below 100 stands for.
+    /// The step for a random number below 100.
     fn step(self, drawn: u64) -> Step {
         let mut left = drawn;
         for (step, weight) in self.mix() {
@@ -72,7 +71,7 @@ impl Usage {
         Step::Look
     }
 
-    /// The mix in words.
+    /// Describes the mix.
     #[must_use]
     pub fn describe(self) -> &'static str {
         match self {
@@ -86,12 +85,12 @@ impl Usage {
     }
 }
 
-/// Files that each worker finds in its folder.
+/// Number of initial files per worker.
 fn found_by_each(plan: &Plan) -> u64 {
     (plan.files / (plan.threads * plan.depth)).max(1) as u64
 }
 
-/// One folder for each worker, with its files.
+/// Creates one folder per worker, with its files.
 pub(super) async fn prepare<S: Storage>(run: &Run<S>) -> Result<(), Error> {
     let mut folders = JoinSet::new();
     for number in 0..run.plan.threads * run.plan.depth {
@@ -117,7 +116,7 @@ fn contents(plan: &Plan, file: u64) -> Bytes {
     data::contents(plan.seed, file, 0, plan.file_bytes as usize).into()
 }
 
-/// One worker: takes one step after the other, as they are drawn.
+/// One worker: performs random steps.
 pub(super) async fn work<S: Storage>(
     mut share: Share<S>,
     usage: Usage,
@@ -157,7 +156,7 @@ pub(super) async fn work<S: Storage>(
             }
         }
     }
-    // The next measurement begins with the files that this one found.
+    // The next measurement starts with the same initial files.
     for left in made.saturating_sub(MADE_MAX)..made {
         share.storage.remove(&format!("{folder}/made{left}")).await?;
     }
@@ -169,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_mix_makes_a_hundred_and_is_drawn_as_it_says() {
+    fn usage_mix_sums_to_100_and_is_drawn_accordingly() {
         for usage in [Usage::Web, Usage::DevOps, Usage::Indexing, Usage::Desktops] {
             assert_eq!(usage.mix().iter().map(|(_, weight)| weight).sum::<u64>(), 100, "{usage:?}");
             for (step, weight) in usage.mix() {

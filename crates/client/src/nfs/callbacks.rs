@@ -1,5 +1,4 @@
-//! What the server asks of this client, on the connections that it calls by: recalls of
-//! delegations are handed to whoever uses them. RFC 8881 20.
+//! Replies to the server's callbacks. Recalled delegations are passed to their user. RFC 8881 20.
 
 use super::delegation::Recall;
 use crate::sync::lock;
@@ -12,37 +11,37 @@ use wire::nfs::rpc::{AcceptStatus, Call, OpaqueAuth, Reply, ReplyBody, put_succe
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 use wire::nfs::{NfsStatus, SessionId};
 
-/// The program that the server is told to call: of those that anyone may choose. RFC 5531 8.1.
+/// Number of the callback program, in the range for arbitrary use. RFC 5531 8.1.
 pub(super) const PROGRAM: u32 = 0x4000_0000;
 
-/// Recalls that nobody has taken yet; further ones are put off.
+/// Maximum number of recalls that are not taken yet; further ones get DELAY.
 const RECALLS_MAX: usize = 1024;
 
-/// The procedure that does nothing, and CB_COMPOUND.
+/// CB_NULL and CB_COMPOUND.
 const NULL: u32 = 0;
 const COMPOUND: u32 = 1;
 
-/// Answers the server's calls.
+/// Replies to callbacks.
 #[derive(Debug)]
 pub(super) struct Callbacks {
-    /// Once it is known. Callbacks that come before name none that could be looked at.
+    /// The session, once known. Earlier callbacks carry no session that could be checked.
     session: Mutex<Option<SessionId>>,
     recalls: mpsc::Sender<Recall>,
 }
 
 impl Callbacks {
-    /// With whom recalls come to.
+    /// Creates it with the receiver of recalls.
     pub fn new() -> (Self, mpsc::Receiver<Recall>) {
         let (recalls, recalled) = mpsc::channel(RECALLS_MAX);
         (Self { session: Mutex::default(), recalls }, recalled)
     }
 
-    /// The session is there.
+    /// Sets the session.
     pub fn set_session(&self, session: SessionId) {
         *lock(&self.session) = Some(session);
     }
 
-    /// Answers a call, whose arguments are still to be read.
+    /// Replies to a call, whose arguments follow in `r`.
     pub fn answer(&self, call: &Call<'_>, r: &mut XdrReader<'_>, w: &mut XdrWriter<'_>) {
         let refused = |status| {
             let body = ReplyBody::Accepted { verifier: OpaqueAuth::NONE, status };
@@ -94,7 +93,7 @@ impl Callbacks {
                     results.push(w, number, &Ok::<(), NfsStatus>(()));
                     NfsStatus::OK
                 }
-                // Nothing is kept back here that others would have to ask about.
+                // This client holds no other state that a callback could refer to.
                 _ => fail(&mut results, w, number, NfsStatus::NOTSUPP),
             };
             if !status.is_ok() {
@@ -108,8 +107,8 @@ impl Callbacks {
         if *lock(&self.session) != Some(args.session_id) {
             return Err(NfsStatus::BADSESSION);
         }
-        // The server was told that there is one slot. What it sends again it is told again:
-        // a recall may come twice.
+        // The client granted one slot. A retransmission is executed again, so a recall may be
+        // reported twice.
         if args.slot_id != 0 {
             return Err(NfsStatus::BADSLOT);
         }

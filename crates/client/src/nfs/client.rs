@@ -1,5 +1,4 @@
-//! A client of one server: its number there, one session, and the connections
-//! that share it.
+//! A client of one server: its client id, one session, and the connections of the session.
 
 use super::callbacks::{Callbacks, PROGRAM};
 use super::connection::{Answered, Connection, Unanswered};
@@ -31,50 +30,49 @@ use wire::nfs::{
     Verifier,
 };
 
-/// Connections of one session.
+/// Maximum number of connections per session.
 pub const CONNECTIONS_MAX: usize = 64;
 
-/// Slots that are asked for; servers grant fewer.
+/// Number of slots requested; servers grant fewer.
 pub const SLOTS_MAX: u32 = 1024;
 
-/// Bytes of the largest request and reply that are asked for: 1 MiB of data and
-/// what stands around it.
+/// Requested maximum length of a request and reply: 1 MiB of data with its headers.
 const MESSAGE_BYTES: u32 = (1 << 20) + (4 << 10);
 
-/// Bytes of a READ or WRITE less than those of a message.
+/// Difference between the maximum message length and the maximum READ or WRITE.
 const OVERHEAD_BYTES: u32 = 1024;
 
-/// How long a server that is not ready is asked again.
+/// How long the client retries a request that the server delays.
 const PATIENCE: Duration = Duration::from_secs(60);
 const ASK_AGAIN_EVERY: Duration = Duration::from_millis(100);
 
-/// A server, and as whom.
+/// The server and the user.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its name, for people.
+    /// Name for display.
     pub name: String,
-    /// Where it is.
+    /// Server address.
     pub address: SocketAddr,
     /// The user.
     pub uid: u32,
-    /// The user's group.
+    /// The user's gid.
     pub gid: u32,
-    /// What tells this client from all others: random bytes.
+    /// Random bytes that identify this client instance.
     pub instance: [u8; 8],
 }
 
-/// How to talk to it.
+/// Options of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// 1 or 2: of version 4.
+    /// Minor version: 1 or 2.
     pub minor_version: u32,
-    /// Connections of the session.
+    /// Number of connections.
     pub connections: usize,
-    /// Slots that are asked for.
+    /// Number of slots to request.
     pub slots: u32,
-    /// The server may call back, by the first connection: without that nothing is delegated.
+    /// Accepts callbacks on the first connection, without which the server grants no delegations.
     pub callbacks: bool,
-    /// How long nothing may come of a connection that owes an answer: then it is lost.
+    /// Timeout of a silent connection with an outstanding reply, after which it counts as lost.
     pub patience: Duration,
 }
 
@@ -85,7 +83,7 @@ impl Default for Options {
     }
 }
 
-/// A client with its session. Copies share it.
+/// A client with its session. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -102,7 +100,7 @@ struct Inner {
     recalled: tokio::sync::Mutex<mpsc::Receiver<Recall>>,
 }
 
-/// Who calls, in which version, and the number of the next call.
+/// Program, version, and the next transaction id.
 #[derive(Debug)]
 struct Caller {
     target: Target,
@@ -110,20 +108,20 @@ struct Caller {
     next_xid: AtomicU32,
 }
 
-/// What an answer says of its request.
+/// Meaning of a reply for its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// Its results.
-    Told,
-    /// It was carried out, and nobody knows any more what came of it.
-    Forgotten,
-    /// SEQUENCE was refused: the slot does not count it.
-    NotTaken(NfsStatus),
+enum ReplyMeaning {
+    /// The results are in the reply.
+    Results,
+    /// The request was executed, but its results are not cached.
+    Uncached,
+    /// SEQUENCE was refused, so the slot's sequence id is unused.
+    SequenceRefused(NfsStatus),
 }
 
-/// Whether operations may be carried out twice with the same outcome; of others the server is to keep its
-/// answer. Who opens files closes them in the same compound or not at all, and renames
-/// what it has made itself.
+/// True if repeating the operations gives the same outcome. For others the server must cache the
+/// reply. The rule relies on this client's compounds: an open is closed in the same compound or not
+/// at all, and only new files are renamed.
 fn may_repeat(operations: &[Operation<'_>]) -> bool {
     let is_guarded = |open: &OpenArgs<'_>| {
         matches!(open.how, OpenHow::Create(CreateHow::Guarded(_) | CreateHow::Exclusive(_)))
@@ -157,17 +155,16 @@ fn may_repeat(operations: &[Operation<'_>]) -> bool {
     })
 }
 
-/// A reply whose SEQUENCE was right.
+/// A reply with a valid SEQUENCE result.
 #[derive(Debug)]
 pub struct Answer {
     record: Bytes,
 }
 
 impl Client {
-    /// Begins a session, and opens its connections.
+    /// Creates a session, and opens its connections.
     ///
-    /// # Errors
-    /// The server's refusal, or that it is not reached.
+    /// # Errors The server's refusal, or why it is unreachable.
     pub async fn connect(target: Target, options: Options) -> Result<Self, Error> {
         if options.connections == 0 || options.connections > CONNECTIONS_MAX {
             return Err(Error::Misuse("a session has 1 to 64 connections"));
@@ -215,12 +212,10 @@ impl Client {
             .map_err(refused(OperationNumber::RECLAIM_COMPLETE))
     }
 
-    /// Asks for these operations, behind a SEQUENCE. A server that is not ready is
-    /// asked again for a while.
+    /// Sends these operations behind a SEQUENCE. Retries for a while if the server delays them.
     ///
-    /// # Errors
-    /// That the connection was lost, or the answer is not valid. The status of the
-    /// operations is in the answer.
+    /// # Errors The connection was lost, or the reply is invalid. The operations' status is in the
+    /// reply.
     pub async fn compound(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
         let begun = tokio::time::Instant::now();
         loop {
@@ -234,8 +229,8 @@ impl Client {
         }
     }
 
-    /// Asks once. If the connection is lost the same request is sent by another one, in the same
-    /// slot: the server knows by its number what it has done of it. RFC 8881 2.10.6.2.
+    /// Sends one request. If the connection is lost, the same request is sent on another one in the
+    /// same slot; the server detects the replay by its sequence id. RFC 8881 2.10.6.2.
     async fn call(&self, operations: &[Operation<'_>]) -> Result<Answer, Error> {
         let inner = &*self.inner;
         let may_repeat = may_repeat(operations);
@@ -247,15 +242,15 @@ impl Client {
                 Ok(Answered { record, lease: back }) => {
                     let answer = Answer { record };
                     let Some(mut back) = back else { return Ok(answer) };
-                    match answer.fate(losses > 0)? {
-                        Fate::Told => return Ok(answer),
-                        Fate::Forgotten if !may_repeat => {
+                    match answer.meaning(losses > 0)? {
+                        ReplyMeaning::Results => return Ok(answer),
+                        ReplyMeaning::Uncached if !may_repeat => {
                             return Err(Error::lost(true, "the server forgot what it had done"));
                         }
-                        Fate::Forgotten => back.count_up(),
-                        Fate::NotTaken(status) => {
+                        ReplyMeaning::Uncached => back.count_up(),
+                        ReplyMeaning::SequenceRefused(status) => {
                             back.refused();
-                            // It works on the first one still.
+                            // The server is still executing the first transmission.
                             if status != NfsStatus::DELAY || begun.elapsed() > PATIENCE {
                                 return Err(Error::RefusedOperation(
                                     OperationNumber::SEQUENCE,
@@ -278,7 +273,7 @@ impl Client {
         }
     }
 
-    /// Waits until the server wants a delegation back; for ever without callbacks.
+    /// Waits for a recall of a delegation; indefinitely without callbacks.
     pub async fn recalled(&self) -> Recall {
         match self.inner.recalled.lock().await.recv().await {
             Some(recall) => recall,
@@ -286,35 +281,35 @@ impl Client {
         }
     }
 
-    /// The largest READ and WRITE, in bytes.
+    /// Maximum length of a READ and WRITE, in bytes.
     #[must_use]
     pub fn io_bytes_max(&self) -> u32 {
         let channel = &self.inner.fore_channel;
         let message = channel.request_bytes_max.min(channel.response_bytes_max);
         let most = message.min(MESSAGE_BYTES).saturating_sub(OVERHEAD_BYTES);
-        // The size of data is told in whole blocks; less than one is told as it is.
+        // Lengths are rounded down to whole blocks; a length below one block stays.
         if most >= 4096 { most / 4096 * 4096 } else { most }
     }
 
-    /// How many slots the session has.
+    /// Number of slots of the session.
     #[must_use]
     pub fn slots(&self) -> u32 {
         self.inner.slots.highest() + 1
     }
 
-    /// Bytes of each connection, both ways.
+    /// Bytes transferred per connection, in both directions.
     #[must_use]
     pub fn connection_bytes(&self) -> Vec<u64> {
         self.inner.connections.all().iter().map(|one| one.bytes()).collect()
     }
 
-    /// Our end and the server's of each connection.
+    /// Local and server address of each connection.
     #[must_use]
     pub fn connection_addresses(&self) -> Vec<(SocketAddr, SocketAddr)> {
         self.inner.connections.all().iter().map(|one| one.addresses()).collect()
     }
 
-    /// Whether both are one session.
+    /// True if both are the same session.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
@@ -332,12 +327,12 @@ impl Client {
         format!("4.{}", self.inner.caller.minor_version)
     }
 
-    /// Who opens files, and their client.
+    /// The client id, for open and lock owners.
     pub(super) fn id(&self) -> ClientId {
         self.inner.client_id
     }
 
-    /// Ends the session and the client, as far as it goes.
+    /// Destroys the session and the client id, as far as possible.
     pub async fn close(self) {
         let inner = &*self.inner;
         let session_id = inner.session_id;
@@ -383,7 +378,7 @@ impl Inner {
 }
 
 impl Caller {
-    /// Writes what stands before the operations of a compound.
+    /// Writes the header of a compound up to its operations.
     fn begin(&self, w: &mut XdrWriter<'_>, xid: u32) -> CompoundRequest {
         let mut body = Vec::with_capacity(64);
         let user = AuthSys {
@@ -405,7 +400,7 @@ impl Caller {
         CompoundRequest::begin(w, b"", self.minor_version)
     }
 
-    /// Asks for an operation that stands alone, without a session.
+    /// Sends an operation without a session.
     async fn call_alone(
         &self,
         connection: &Connection,
@@ -421,7 +416,7 @@ impl Caller {
         answered.map(|it| Answer { record: it.record }).map_err(|it| it.error)
     }
 
-    /// The client's number, and the sequence that CREATE_SESSION begins with.
+    /// The client id, and the sequence id for CREATE_SESSION.
     async fn exchange_id(&self, connection: &Connection) -> Result<(ClientId, u32), Error> {
         let owner = [&b"anabranch "[..], &self.target.instance].concat();
         let operation = Operation::ExchangeId(ExchangeIdArgs {
@@ -474,8 +469,7 @@ impl Caller {
 impl Answer {
     /// The results behind that of SEQUENCE.
     ///
-    /// # Errors
-    /// SEQUENCE failed, or the reply is not valid.
+    /// # Errors SEQUENCE failed, or the reply is invalid.
     pub fn results(&self) -> Result<CompoundResults<'_>, Error> {
         let mut results = self.all_results()?;
         let number = OperationNumber::SEQUENCE;
@@ -483,23 +477,24 @@ impl Answer {
         Ok(results)
     }
 
-    /// The part of the reply that `data` is, without a copy.
+    /// The part of the reply that contains `data`, without a copy.
     #[must_use]
     pub fn share(&self, data: &[u8]) -> Bytes {
         self.record.slice_ref(data)
     }
 
-    /// What became of the request. `again` says that it was sent before.
-    fn fate(&self, again: bool) -> Result<Fate, Error> {
+    /// Classifies the reply. `again`: the request was sent before.
+    fn meaning(&self, again: bool) -> Result<ReplyMeaning, Error> {
         let mut results = self.all_results()?;
         match results.succeed::<SequenceResult>(OperationNumber::SEQUENCE) {
-            // RFC 8881 2.10.6.1.3: said by the operation behind SEQUENCE, or by itself.
+            // RFC 8881 2.10.6.1.3: reported by the operation behind SEQUENCE, or by SEQUENCE
+            // itself.
             Ok(_) if again && results.status == NfsStatus::RETRY_UNCACHED_REP => {
-                Ok(Fate::Forgotten)
+                Ok(ReplyMeaning::Uncached)
             }
-            Ok(_) => Ok(Fate::Told),
-            Err(NoResult::Failed(NfsStatus::RETRY_UNCACHED_REP)) => Ok(Fate::Forgotten),
-            Err(NoResult::Failed(status)) => Ok(Fate::NotTaken(status)),
+            Ok(_) => Ok(ReplyMeaning::Results),
+            Err(NoResult::Failed(NfsStatus::RETRY_UNCACHED_REP)) => Ok(ReplyMeaning::Uncached),
+            Err(NoResult::Failed(status)) => Ok(ReplyMeaning::SequenceRefused(status)),
             Err(NoResult::Malformed(malformed)) => Err(malformed.into()),
         }
     }
@@ -519,7 +514,7 @@ impl Answer {
     }
 }
 
-/// The error that a missing result is.
+/// Converts a missing result to an error.
 pub(super) fn refused(number: OperationNumber) -> impl Fn(NoResult) -> Error {
     move |no_result| match no_result {
         NoResult::Failed(status) => Error::RefusedOperation(number, status),

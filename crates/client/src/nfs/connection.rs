@@ -1,4 +1,4 @@
-//! One connection: calls leave together as they come, replies find who waits.
+//! One connection: batches calls that are queued together, and dispatches replies to their waiters.
 
 use super::callbacks::Callbacks;
 use super::slots::Lease;
@@ -25,19 +25,19 @@ use wire::nfs::rpc::{
 };
 use wire::nfs::xdr::{XdrReader, XdrWriter};
 
-/// Bytes that are asked of the socket at least.
+/// Minimum length of a receive.
 const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// A record of at least so many bytes is received for itself.
+/// Minimum length of a record that is received into a buffer of its own.
 const LARGE_RECORD_BYTES: usize = 32 * 1024;
 
-/// A buffer of calls that grew larger is not kept.
+/// A larger send buffer is released after use.
 const SEND_BUFFER_KEPT_BYTES: usize = 4 << 20;
 
-/// How often within its patience a silent connection is looked at.
+/// Number of checks of a silent connection within its timeout.
 const LOOKS: u32 = 8;
 
-/// A connection with the two tasks that read and write it. They end with it.
+/// A connection with its reader and writer tasks, which end with it.
 #[derive(Debug)]
 pub(super) struct Connection {
     shared: Arc<Shared>,
@@ -47,7 +47,7 @@ pub(super) struct Connection {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Who answers the server's calls, if it may call.
+    /// Replies to callbacks, if the server may call.
     callbacks: Option<Arc<Callbacks>>,
     state: Mutex<State>,
     wake_writer: Notify,
@@ -61,32 +61,32 @@ struct State {
     lost: Option<Arc<str>>,
 }
 
-/// Who waits for a reply, and the slot that it frees.
+/// A waiter for a reply, and the slot that the reply frees.
 #[derive(Debug)]
 struct Waiter {
     answer: oneshot::Sender<Result<Answered, Option<Lease>>>,
     lease: Option<Lease>,
 }
 
-/// A reply, and the slot of its request, which has counted it.
+/// A reply, and the slot of its request with the next sequence id.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) record: Bytes,
     pub(super) lease: Option<Lease>,
 }
 
-/// Why there is no reply, and the slot that the request can be sent in again.
+/// Why there is no reply, and the slot for resending the request.
 #[derive(Debug)]
 pub(super) struct Unanswered {
     pub(super) error: Error,
     pub(super) lease: Option<Lease>,
 }
 
-/// Where a connection leads, and how long nothing may come of it while an answer is owed.
+/// Server address, and timeout of a silent connection with an outstanding reply.
 pub(super) type Line = (SocketAddr, Duration);
 
 impl Connection {
-    /// Connects. `callbacks` answers what the server calls, if it may call.
+    /// Connects. `callbacks` replies to callbacks, if the server may call.
     pub(super) async fn open(
         (address, patience): Line,
         callbacks: Option<Arc<Callbacks>>,
@@ -106,7 +106,7 @@ impl Connection {
         Ok(Self { shared, tasks, addresses })
     }
 
-    /// Our end and the server's.
+    /// Local and server address.
     pub(super) fn addresses(&self) -> (SocketAddr, SocketAddr) {
         self.addresses
     }
@@ -116,13 +116,13 @@ impl Connection {
         self.shared.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether it has ended.
+    /// True if the connection has ended.
     pub(super) fn is_lost(&self) -> bool {
         lock(&self.shared.state).lost.is_some()
     }
 
-    /// Sends what `write` writes, a call numbered `xid`, and waits for its reply: a
-    /// record. Who does not wait to the end frees the slot of `lease` by its reply.
+    /// Sends the call with transaction id `xid` that `write` encodes, and waits for its reply
+    /// record. If the future is dropped, the reply frees the slot of `lease`.
     pub(super) async fn call(
         &self,
         xid: u32,
@@ -162,19 +162,19 @@ impl Drop for Connection {
 }
 
 impl Shared {
-    /// Ends the connection for all who wait.
+    /// Ends the connection for all waiters.
     fn lose(&self, why: &str) {
         let mut state = lock(&self.state);
         state.lost.get_or_insert(why.into());
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         for waiter in waiting.into_values() {
-            // Of who does not wait any more the slot is lost: nobody asks for its answer.
+            // Without a waiter nobody resends the request, so its slot is lost.
             let _ = waiter.answer.send(Err(waiter.lease));
         }
     }
 
-    /// Hands a record to whoever waits for it.
+    /// Passes a record to its waiter.
     fn take_in(&self, record: Bytes) -> Result<(), &'static str> {
         let r = &mut XdrReader::new(&record);
         match Message::decode(r) {
@@ -182,7 +182,7 @@ impl Shared {
                 let waiter = lock(&self.state).waiting.remove(&reply.xid);
                 let mut waiter = waiter.ok_or("a reply that nobody waits for")?;
                 waiter.lease.iter_mut().for_each(Lease::answered);
-                // Who does not wait any more does not need it.
+                // A dropped waiter needs no reply.
                 let _ = waiter.answer.send(Ok(Answered { record, lease: waiter.lease }));
                 Ok(())
             }
@@ -246,12 +246,12 @@ async fn receive(
             Err(why) => return shared.lose(why),
         };
         if stream_bytes.is_empty() && last_bytes >= LARGE_RECORD_BYTES {
-            // Whoever waited for it asks for the next one before more is received. Otherwise all that is
-            // in the socket comes first, and the server gets as many requests at once, whose answers it keeps
-            // beside each other: more than its processor's cache has room for.
+            // Yields, so that the receiver of this reply can send its next request before more is
+            // received. Otherwise the server would get many requests at once, whose replies exceed
+            // its CPU's cache.
             tokio::task::yield_now().await;
         }
-        // Of one that is not begun it is not known how long it will be.
+        // The length of a record is unknown until its mark has arrived.
         let is_begun = stream_bytes.len() >= MARK_BYTES;
         low_water.wait_for(if is_begun { missing } else { 0 }, stream.as_ref());
         let (room, most) = room(missing, stream_bytes.len(), last_bytes);
@@ -280,9 +280,9 @@ async fn receive(
     }
 }
 
-/// How much room there is to be for what comes next, and how much of it is received at once. After a
-/// large record the next is as large, perhaps: it has room from the start, and its
-/// end is where receiving ends, so that nothing of it or of the one behind it is moved.
+/// The buffer size for what follows, and the length of the next receive. After a large record the
+/// next one is probably as large. It gets a buffer from the start, and the receive ends at its end,
+/// so that nothing is moved.
 fn room(missing: usize, present: usize, last_bytes: usize) -> (usize, usize) {
     let is_begun = present >= MARK_BYTES;
     if is_begun && present + missing >= LARGE_RECORD_BYTES {
@@ -296,8 +296,8 @@ fn room(missing: usize, present: usize, last_bytes: usize) -> (usize, usize) {
     (room, room)
 }
 
-/// Takes in all whole records. How many bytes are missing of the next one; the length of the last
-/// is left in `last_bytes`.
+/// Takes all complete records. Returns the number of missing bytes of the next one, and stores the
+/// length of the last in `last_bytes`.
 fn take_records(
     stream: &mut BytesMut,
     shared: &Shared,
@@ -315,7 +315,7 @@ fn take_records(
     }
 }
 
-/// The message of a record, without a copy unless it was cut.
+/// The message of a record, without a copy unless it is fragmented.
 fn split_off(stream: &mut BytesMut, extent: Extent) -> Bytes {
     let mut whole = stream.split_to(extent.stream_bytes).freeze();
     if extent.fragments == 1 {
@@ -330,7 +330,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_record_has_room_and_ends_where_it_ends() {
+    fn large_record_gets_a_buffer_of_its_own_length() {
         let large = 65_700;
         assert_eq!(room(MARK_BYTES, 0, 0), (RECEIVE_BYTES, RECEIVE_BYTES), "nothing is known");
         assert_eq!(room(MARK_BYTES, 0, large), (large, large), "as the last one");
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn records_are_found_however_they_come_and_the_length_of_the_last_is_known() {
+    fn records_are_split_in_any_segmentation() {
         let shared = Shared::default();
         let mut last_bytes = 0;
         let mut stream = BytesMut::from(&[0x80, 0, 0, 200, 1, 2][..]);

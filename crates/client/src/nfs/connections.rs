@@ -1,6 +1,5 @@
-//! The connections of one session: those that stand are used in turns, those that are lost are
-//! opened again. RFC 8881 2.10.3.1: without state protection the first SEQUENCE that comes
-//! over a connection binds it to the session.
+//! The connections of one session: live ones are used in turn, lost ones are reopened. RFC 8881
+//! 2.10.3.1: without state protection the first SEQUENCE on a connection binds it to the session.
 
 use super::callbacks::Callbacks;
 use super::connection::{Connection, Line};
@@ -12,25 +11,25 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The shortest pause between two tries.
+/// Minimum pause between two attempts.
 const REOPEN_PAUSE: Duration = Duration::from_millis(20);
 
-/// All of them. At most as many are opened again at once as there are.
+/// All connections of a session. Each has at most one reopening in progress.
 #[derive(Debug)]
 pub(super) struct Connections {
     line: Line,
     places: Vec<Place>,
     next: AtomicUsize,
-    /// Whoever finds that none stands opens one, and the others wait for that.
+    /// Held while the only connection is reopened; other requests wait for it.
     one_who_opens: tokio::sync::Mutex<()>,
-    /// None stands, and none could be opened.
+    /// No connection is left, and none could be opened.
     is_over: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Place {
     connection: Mutex<Arc<Connection>>,
-    /// Somebody opens it again.
+    /// A reopening is in progress.
     is_opened_again: AtomicBool,
 }
 
@@ -48,8 +47,8 @@ impl Place {
 }
 
 impl Connections {
-    /// Connects once; `callbacks` answers what the server calls by that one. One that takes its place
-    /// later is not called by.
+    /// Opens one connection, on which `callbacks` replies to callbacks. A replacement of it has no
+    /// callbacks.
     pub(super) async fn open(line: Line, callbacks: Option<Arc<Callbacks>>) -> Result<Self, Error> {
         Ok(Self {
             line,
@@ -60,7 +59,7 @@ impl Connections {
         })
     }
 
-    /// Connects until there are `count`, all at once.
+    /// Opens connections concurrently until there are `count`.
     pub(super) async fn open_more(&mut self, count: usize) -> Result<(), Error> {
         let line = self.line;
         let mut opening = tokio::task::JoinSet::new();
@@ -73,15 +72,14 @@ impl Connections {
         Ok(())
     }
 
-    /// All, standing or not.
+    /// All connections, alive or lost.
     pub(super) fn all(&self) -> Vec<Arc<Connection>> {
         self.places.iter().map(Place::connection).collect()
     }
 
-    /// The next one that stands. If none does one is opened, for [`REOPEN_WITHIN`].
+    /// The next live connection. If none is alive, opens one within [`REOPEN_WITHIN`].
     ///
-    /// # Errors
-    /// [`Error::Lost`]: the server is not reached any more.
+    /// # Errors [`Error::Lost`]: the server is unreachable.
     pub(super) async fn take(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         if let Some(standing) = self.standing(turn) {
@@ -94,7 +92,7 @@ impl Connections {
         self.open_again(turn % self.places.len()).await
     }
 
-    /// One that stands, from this turn on; those before it that do not are opened meanwhile.
+    /// A live connection from this turn on. Lost ones before it are reopened in the background.
     fn standing(self: &Arc<Self>, turn: usize) -> Option<Arc<Connection>> {
         let count = self.places.len();
         let at = |step: usize| (turn + step) % count;
@@ -143,7 +141,7 @@ fn is_wanted(connections: &Weak<Connections>) -> bool {
     connections.upgrade().is_some_and(|it| !it.is_over.load(Ordering::Relaxed))
 }
 
-/// Connects, again and again for a while, as long as that is wanted.
+/// Tries to connect for a while, as long as the connection is needed.
 async fn open_within(line: Line, is_wanted: impl Fn() -> bool) -> Result<Arc<Connection>, Error> {
     let begun = Instant::now();
     let mut pause = REOPEN_PAUSE;

@@ -1,4 +1,5 @@
-//! Opening with shares and delegations, and giving those back. RFC 8881 10.4, 18.16, 18.6.
+//! Opens with share reservations and delegations, and the return of delegations. RFC 8881 10.4,
+//! 18.16, 18.6.
 
 use super::client::refused;
 use super::export::{Export, File, PUT, for_put, put, result};
@@ -11,36 +12,36 @@ use wire::nfs::ops::{
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{FileHandle, Operation, OperationNumber, StateId, StateOwner};
 
-/// What is asked for with an open.
+/// Parameters of an open.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenWish {
-    /// Reading, writing or both; and the wish for a delegation.
+    /// Share access, and the delegation want.
     pub access: ShareAccess,
-    /// What others may not do meanwhile.
+    /// Share deny.
     pub deny: ShareDeny,
-    /// Make it if it is missing.
+    /// Creates the file if it does not exist.
     pub creates: bool,
 }
 
-/// A file that this client may keep to itself until it is recalled.
+/// A delegation that this client holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delegation {
     handle: FileHandle,
     state_id: StateId,
-    /// Nobody else reads or writes it.
+    /// A write delegation.
     pub is_write: bool,
 }
 
-/// The server wants a delegation back.
+/// A recall of a delegation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recall {
-    /// Of this file.
+    /// The delegated file.
     pub handle: FileHandle,
     pub(super) state_id: StateId,
 }
 
 impl Recall {
-    /// Whether it is about this delegation.
+    /// True if it refers to this delegation.
     #[must_use]
     pub fn is_of(&self, delegation: &Delegation) -> bool {
         self.state_id.other == delegation.state_id.other
@@ -48,7 +49,7 @@ impl Recall {
 }
 
 impl Export {
-    /// Opens a file as wished, under the one owner that this client has.
+    /// Opens a file for this client's one open owner.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
@@ -90,7 +91,7 @@ impl Export {
         Ok((File { handle, state_id: opened.state_id }, delegation))
     }
 
-    /// Gives a delegation back.
+    /// Returns a delegation.
     ///
     /// # Errors
     /// See [`Export::make_directory`].

@@ -1,4 +1,4 @@
-//! Files of an export, by path: what programs use.
+//! Files of an export, by path: the programs' interface.
 
 use super::client::{Answer, Client, refused};
 use crate::error::Error;
@@ -19,16 +19,16 @@ use wire::nfs::{
     OperationNumber, Reply, StableHow, StateId, StateOwner, Verifier,
 };
 
-/// Directories whose handles are kept.
+/// Maximum number of cached directory handles.
 const DIRECTORIES_MAX: usize = 65_536;
 
-/// Components of a path.
+/// Maximum number of components in a path.
 const PATH_COMPONENTS_MAX: usize = 64;
 
-/// Bytes of one answer to READDIR.
+/// Maximum length of one READDIR reply.
 const READDIR_BYTES: u32 = 256 * 1024;
 
-/// Attributes that a listing asks for: those of `ls -l`.
+/// Attributes requested by a listing: those of `ls -l`.
 pub(super) const LISTED: Bitmap4 = Bitmap4::of(&[
     attribute::FILE_TYPE,
     attribute::CHANGE,
@@ -45,10 +45,10 @@ pub(super) const LISTED: Bitmap4 = Bitmap4::of(&[
     attribute::TIME_MODIFY,
 ]);
 
-/// What a kernel asks a listing for beside that: it looks at files by their handles then.
+/// The additional attribute that a kernel client requests, because it accesses files by handle.
 const HANDLES: Bitmap4 = Bitmap4::of(&[attribute::FILEHANDLE]);
 
-/// A directory of a server, in which paths begin. Copies share what is known.
+/// A directory of a server, the origin of paths. Clones share the handle cache.
 #[derive(Clone, Debug)]
 pub struct Export {
     client: Client,
@@ -56,14 +56,14 @@ pub struct Export {
     directories: Arc<Mutex<HashMap<String, FileHandle>>>,
 }
 
-/// What there may be by the name of a file that is opened.
+/// Create mode of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is there.
+    /// The file must exist.
     Open,
-    /// It is made if it is missing.
+    /// Creates the file if it does not exist.
     OpenOrCreate,
-    /// It is made, and must be missing.
+    /// Creates the file; it must not exist.
     Create,
 }
 
@@ -77,23 +77,23 @@ pub struct File {
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name; what is no text is shown as far as it goes.
+    /// Name; invalid UTF-8 is replaced.
     pub name: String,
-    /// Its number in its file system.
+    /// File id.
     pub id: u64,
-    /// Whether it is a directory.
+    /// True for a directory.
     pub is_directory: bool,
-    /// Bytes of data.
+    /// Length, in bytes.
     pub size_bytes: u64,
-    /// Bytes of storage, where the server tells.
+    /// Bytes of storage, if the server reports them.
     pub used_bytes: Option<u64>,
-    /// What kind of file it is.
+    /// File type.
     pub kind: FileType,
-    /// Another number after each change.
+    /// Change attribute.
     pub change: u64,
     /// Permission bits.
     pub mode: u32,
-    /// Last read, and last change of its data.
+    /// Access and modification time.
     pub times: [NfsTime; 2],
 }
 
@@ -101,7 +101,7 @@ pub(super) fn put(handle: &FileHandle) -> Operation<'static> {
     Operation::PutFh(PutFhArgs { object: *handle })
 }
 
-/// What one operation of an answer gives, after those of `before` succeeded.
+/// The result of one operation of a reply, after the successful operations of `before`.
 pub(super) fn result<'a, T>(
     answer: &'a Answer,
     before: &[OperationNumber],
@@ -120,7 +120,7 @@ where
 pub(super) const PUT: &[OperationNumber] = &[OperationNumber::PUTFH];
 
 impl Export {
-    /// The directory of this path on the server.
+    /// Opens the directory of this path on the server.
     ///
     /// # Errors
     /// The server's refusal.
@@ -129,13 +129,13 @@ impl Export {
         Ok(Self { client, root, directories: Arc::default() })
     }
 
-    /// The client that it was opened with.
+    /// The client.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The handle of a directory, known or asked for.
+    /// The handle of a directory, from the cache or the server.
     pub(super) async fn directory(&self, path: &str) -> Result<FileHandle, Error> {
         if path.is_empty() {
             return Ok(self.root);
@@ -155,16 +155,15 @@ impl Export {
         }
     }
 
-    /// The directory of a path's last component, and that component.
+    /// The parent directory of a path, and the last component.
     pub(super) async fn parent<'p>(&self, path: &'p str) -> Result<(FileHandle, &'p [u8]), Error> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         Ok((self.directory(folder).await?, name.as_bytes()))
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
-    /// # Errors
-    /// The server's refusal; so for all that follow.
+    /// # Errors The server's refusal.
     pub async fn make_directory(&self, path: &str) -> Result<(), Error> {
         let (parent, name) = self.parent(path).await?;
         let mode = Attributes { mode: Some(0o755), ..Attributes::default() };
@@ -183,7 +182,7 @@ impl Export {
         Ok(())
     }
 
-    /// Opens a file to read and write, or makes it.
+    /// Opens a file for reading and writing, or creates it.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
@@ -205,7 +204,7 @@ impl Export {
             how,
             claim: OpenClaim::Null(name),
         });
-        // What the Linux client asks with an open.
+        // The Linux client requests these attributes with an open.
         let attributes = Operation::GetAttr(GetAttrArgs { requested: LISTED });
         let operations = [put(&parent), open, Operation::GetFh, attributes];
         let answer = self.client.compound(&operations).await?;
@@ -228,7 +227,7 @@ impl Export {
         result::<StateId>(&answer, PUT, OperationNumber::CLOSE).map(drop)
     }
 
-    /// Reads; fewer bytes at the end of the file.
+    /// Reads; returns fewer bytes at the end of the file.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
@@ -242,7 +241,7 @@ impl Export {
         Ok(answer.share(read.data))
     }
 
-    /// Writes all of `data`, as safe as the server likes.
+    /// Writes all of `data`, with the durability that the server chooses.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
@@ -261,7 +260,7 @@ impl Export {
         Ok(())
     }
 
-    /// Makes what was written safe.
+    /// Commits written data to stable storage.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
@@ -288,7 +287,7 @@ impl Export {
         reply.status.ok().map_err(|status| Error::RefusedOperation(number, status))
     }
 
-    /// Looks a file up, and asks for its attributes.
+    /// Looks up a file and gets its attributes.
     ///
     /// # Errors
     /// See [`Export::make_directory`].
@@ -355,7 +354,7 @@ pub(super) fn for_put(results: &mut wire::nfs::CompoundResults<'_>) -> Result<()
     results.succeed(number).map_err(refused(number))
 }
 
-/// An entry from its attributes.
+/// Converts attributes to an entry.
 pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error> {
     let attributes = attributes.attributes().map_err(|_| Error::Hostile("attributes of a file"))?;
     Ok(Entry {
@@ -374,13 +373,13 @@ pub(super) fn entry(name: &[u8], attributes: &Fattr<'_>) -> Result<Entry, Error>
     })
 }
 
-/// Goes along a path, from `start` or the server's root.
+/// Walks a path from `start` or the server's root.
 async fn walk(client: &Client, start: Option<FileHandle>, path: &str) -> Result<FileHandle, Error> {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     if names.len() > PATH_COMPONENTS_MAX {
         return Err(Error::Misuse("the path has too many components"));
     }
-    // A few at a time: servers bound the operations of one compound.
+    // A few components per compound, because servers limit its operations.
     let mut at = start;
     let mut left = &names[..];
     loop {

@@ -7,16 +7,16 @@ use wire::nfs::ops::{LockArgs, Locker, OpenToLockOwner, UnlockArgs};
 use wire::nfs::xdr::Opaque;
 use wire::nfs::{LockType, Operation, OperationNumber, StateId, StateOwner};
 
-/// A part of a file.
+/// A byte range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// From where, in bytes.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How much, in bytes; all ones is to the end.
+    /// Length, in bytes; all ones extends to the end of the file.
     pub length: u64,
 }
 
-/// A range that this client has locked.
+/// A byte-range lock that this client holds.
 #[derive(Debug)]
 pub struct Locked {
     state_id: StateId,
@@ -24,10 +24,9 @@ pub struct Locked {
 }
 
 impl Export {
-    /// Locks a range of an open file for `owner`: for itself, or against writing. Does not wait.
+    /// Locks a range of an open file for `owner`, exclusively or shared. Does not wait.
     ///
-    /// # Errors
-    /// DENIED by what others have locked; else see [`Export::make_directory`].
+    /// # Errors DENIED for a conflicting lock; otherwise like [`Export::make_directory`].
     pub async fn lock(
         &self,
         file: &File,
@@ -36,7 +35,7 @@ impl Export {
         is_exclusive: bool,
     ) -> Result<Locked, Error> {
         let client_id = self.client().id();
-        // Of each owner's first lock in a file; of a further one the server takes it, too.
+        // The form for an owner's first lock on a file; servers accept it for further locks, too.
         let locker = Locker::New(OpenToLockOwner {
             open_sequence_id: 0,
             open_state_id: file.state_id,
@@ -54,7 +53,7 @@ impl Export {
         Ok(Locked { state_id, range })
     }
 
-    /// Unlocks it.
+    /// Unlocks the range.
     ///
     /// # Errors
     /// See [`Export::make_directory`].

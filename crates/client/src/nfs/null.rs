@@ -1,4 +1,4 @@
-//! The call that does nothing: whether there is a server of NFS at all.
+//! The NULL procedure: tests whether an NFS server is present.
 
 use super::connection::Connection;
 use crate::error::Error;
@@ -8,10 +8,9 @@ use wire::nfs::numbers::{NFS_PROGRAM, NFS_VERSION, PROCEDURE_NULL};
 use wire::nfs::rpc::{AcceptStatus, AuthFlavor, Call, Message, OpaqueAuth, ReplyBody};
 use wire::nfs::xdr::{Opaque, XdrReader};
 
-/// Calls it on a connection of its own. RFC 8881 16.1.
+/// Calls NULL on a connection of its own. RFC 8881 16.1.
 ///
-/// # Errors
-/// What answers is no server of NFSv4, or nothing does.
+/// # Errors The peer is no NFSv4 server, or does not answer.
 pub async fn null(address: SocketAddr) -> Result<(), Error> {
     let connection = Connection::open((address, NFS_PATIENCE), None).await?;
     let xid = 1;

@@ -1,11 +1,11 @@
-//! The slots of a session: how many requests may be under way, and which number
-//! each has. RFC 8881 2.10.6.1.
+//! The slots of a session and their sequence ids, which limit the requests in flight. RFC 8881
+//! 2.10.6.1.
 
 use crate::sync::lock;
 use std::sync::{Arc, Mutex};
 use tokio::sync::Semaphore;
 
-/// The slots of one session, shared by its connections.
+/// The slots of one session, which its connections share.
 #[derive(Debug)]
 pub(super) struct Slots {
     free: Mutex<Vec<(u32, u32)>>,
@@ -14,23 +14,23 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// `count` slots, of which each begins with sequence number 1.
+    /// Creates `count` slots with sequence id 1.
     pub(super) fn new(count: u32) -> Self {
         let free = Mutex::new((0..count).rev().map(|slot| (slot, 1)).collect());
         Self { free, available: Semaphore::new(count as usize), highest: count.saturating_sub(1) }
     }
 
-    /// Waits for a slot.
+    /// Waits for a free slot.
     pub(super) async fn take(self: &Arc<Self>) -> Lease {
         if let Ok(permit) = self.available.acquire().await {
             permit.forget();
         }
-        // Permits and free slots are as many; the semaphore is never closed.
+        // There are as many permits as free slots, and the semaphore is never closed.
         let (slot, sequence) = lock(&self.free).pop().expect("a permit stands for a free slot");
         Lease { slots: self.clone(), slot, sequence, state: State::Unsent }
     }
 
-    /// The highest slot there is.
+    /// The highest slot id.
     pub(super) fn highest(&self) -> u32 {
         self.highest
     }
@@ -43,8 +43,8 @@ enum State {
     Answered,
 }
 
-/// A slot while a request has it. If its answer never came, and nobody asks for it any more, nobody knows
-/// what the server has done, so the slot is not used again.
+/// A slot in use by a request. If its reply never arrives and nobody resends the request, the
+/// server's state is unknown, so the slot is not used again.
 #[derive(Debug)]
 pub(super) struct Lease {
     slots: Arc<Slots>,
@@ -54,28 +54,27 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// The slot, and the number of the request in it.
+    /// Slot id and sequence id of the request.
     pub(super) fn numbers(&self) -> (u32, u32) {
         (self.slot, self.sequence)
     }
 
-    /// The request is on its way.
+    /// The request is being sent.
     pub(super) fn sent(&mut self) {
         self.state = State::Sent;
     }
 
-    /// Its answer came.
+    /// The reply has arrived.
     pub(super) fn answered(&mut self) {
         self.state = State::Answered;
     }
 
-    /// The answer is that the server did not take the number: the next request has it again.
-    /// RFC 8881 18.46.3.
+    /// The server refused the sequence id, so the next request uses it again. RFC 8881 18.46.3.
     pub(super) fn refused(&mut self) {
         self.state = State::Unsent;
     }
 
-    /// The answer is that there is none any more: the request is sent by the next number.
+    /// The reply is not cached; the request is resent with the next sequence id.
     pub(super) fn count_up(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
         self.state = State::Unsent;
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_slot_counts_answered_requests_and_one_without_an_answer_is_lost() {
+    async fn slot_advances_per_reply_and_is_lost_without_one() {
         let slots = Arc::new(Slots::new(2));
         let mut first = slots.take().await;
         assert_eq!(first.numbers(), (0, 1));
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_number_that_the_server_did_not_take_is_used_again_and_one_that_it_forgot_is_not() {
+    async fn refused_sequence_id_is_reused_but_an_uncached_one_not() {
         let slots = Arc::new(Slots::new(1));
         let mut lease = slots.take().await;
         lease.sent();

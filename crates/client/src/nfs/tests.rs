@@ -1,4 +1,4 @@
-//! The client against a server of a few lines, which counts.
+//! The client against a small test server that checks sequence ids.
 
 use super::{Client, Disposition, Export, Options, Target};
 use crate::error::Error;
@@ -22,22 +22,22 @@ use wire::nfs::{
 
 const SLOTS: u32 = 4;
 
-/// What the server saw.
+/// State and faults of the test server.
 #[derive(Debug, Default)]
 struct Seen {
-    /// The last number in each slot.
+    /// Last sequence id per slot.
     sequences: HashMap<u32, u32>,
-    /// Calls of each connection that had a SEQUENCE.
+    /// Number of SEQUENCE calls per connection.
     calls: Vec<u32>,
-    /// Statuses that the next calls end with.
+    /// Statuses of the next calls.
     refusals: Vec<NfsStatus>,
-    /// The connection that is ended instead of answered.
+    /// The connection to close instead of replying.
     ends: Option<usize>,
-    /// Requests that came with the number of the one before.
+    /// Number of replayed requests.
     again: u32,
-    /// Of those it knows that they were carried out, and not what came of it.
+    /// Replays get "not cached".
     forgets: bool,
-    /// So often it says that it works on them still.
+    /// Number of replays that get DELAY first.
     delays: u32,
 }
 
@@ -86,7 +86,7 @@ fn channel(requests_max: u32) -> ChannelAttributes {
     }
 }
 
-/// Answers a call; whether the connection goes on.
+/// Replies to a call; returns whether the connection stays open.
 fn answer(record: &[u8], connection: usize, seen: &mut Seen, out: &mut Vec<u8>) -> bool {
     let r = &mut XdrReader::new(record);
     let Ok(Message::Call(call)) = Message::decode(r) else { panic!() };
@@ -196,10 +196,10 @@ async fn connected(connections: usize) -> (Client, Arc<Mutex<Seen>>) {
     (Client::connect(target, options).await.unwrap(), seen)
 }
 
-/// More requests than slots, over all connections: the server checks that each
-/// slot counts, and each answer must be that of its request.
+/// More requests than slots, over all connections. The server checks each slot's sequence id, and
+/// each reply must match its request.
 #[tokio::test]
-async fn requests_go_over_all_connections_and_slots_count() {
+async fn requests_use_all_connections_and_count_per_slot() {
     let (client, seen) = connected(3).await;
     assert_eq!(client.slots(), SLOTS);
     let export = Export::open(client, "a/b").await.unwrap();
@@ -222,7 +222,7 @@ async fn requests_go_over_all_connections_and_slots_count() {
 }
 
 #[tokio::test]
-async fn a_server_in_its_grace_period_is_asked_again_and_refusals_are_told() {
+async fn grace_is_retried_and_refusals_are_returned() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
     lock(&seen).refusals = vec![NfsStatus::GRACE, NfsStatus::DELAY];
@@ -233,7 +233,7 @@ async fn a_server_in_its_grace_period_is_asked_again_and_refusals_are_told() {
 }
 
 #[tokio::test]
-async fn what_was_under_way_on_a_connection_that_ends_is_asked_again_in_its_slot() {
+async fn request_on_a_lost_connection_is_replayed_in_its_slot() {
     let (client, seen) = connected(2).await;
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
@@ -242,7 +242,7 @@ async fn what_was_under_way_on_a_connection_that_ends_is_asked_again_in_its_slot
         assert_eq!(export.read(&file, offset, 10).await.unwrap()[..], [offset as u8; 10]);
     }
     assert_eq!(lock(&seen).again, 1);
-    // Another connection takes the place of the one that ended, and is used.
+    // Another connection replaces the lost one, and is used.
     for _ in 0..2000 {
         export.read(&file, 0, 10).await.unwrap();
         if lock(&seen).calls.get(2).is_some_and(|calls| *calls > 0) {
@@ -254,7 +254,7 @@ async fn what_was_under_way_on_a_connection_that_ends_is_asked_again_in_its_slot
 }
 
 #[tokio::test]
-async fn a_session_whose_only_connection_ends_goes_on_over_another() {
+async fn session_survives_the_loss_of_its_only_connection() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
@@ -268,14 +268,14 @@ async fn a_session_whose_only_connection_ends_goes_on_over_another() {
         (seen.again, seen.calls.len())
     };
     assert_eq!((again, connections), (3, 2), "it was not ready twice");
-    // The slot goes on with the next number, which the server checks.
+    // The slot continues with the next sequence id, which the server checks.
     for _ in 0..2 * SLOTS {
         export.read(&file, 0, 10).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn what_the_server_has_forgotten_is_repeated_only_if_that_does_no_harm() {
+async fn uncached_request_is_repeated_only_if_idempotent() {
     let (client, seen) = connected(1).await;
     let export = Export::open(client, "").await.unwrap();
     let file = export.open_file("name", Disposition::Create).await.unwrap();
@@ -289,7 +289,7 @@ async fn what_the_server_has_forgotten_is_repeated_only_if_that_does_no_harm() {
 }
 
 #[tokio::test]
-async fn blocks_fit_the_sessions_messages_and_a_session_needs_a_connection() {
+async fn io_size_fits_the_session_and_needs_a_connection() {
     let (client, _) = connected(1).await;
     assert_eq!(client.io_bytes_max(), (1 << 20) - 4096);
     let address = "127.0.0.1:1".parse().unwrap();

@@ -1,5 +1,5 @@
-//! What copying needs beside reading and writing: whole small files in one
-//! compound, opens for one purpose, times and permissions, new names, holes.
+//! Operations for copying: whole small files in one compound, opens for one purpose, times and
+//! permissions, renames, holes.
 
 use super::client::refused;
 use super::export::{Entry, Export, File, LISTED, PUT, entry, for_put, put, result};
@@ -19,26 +19,26 @@ use wire::nfs::{
     StateId, StateOwner,
 };
 
-/// What a file is opened for.
+/// Purpose of an open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFor {
-    /// To be read.
+    /// For reading.
     Reading,
-    /// To be read and written; it is made if it is missing, and emptied if `fresh`.
+    /// For reading and writing; creates the file if necessary, and truncates it if `fresh`.
     Filling {
-        /// Whether nothing of what is in it is wanted.
+        /// True to discard existing contents.
         fresh: bool,
     },
 }
 
-/// What is set of a file; what is missing stays.
+/// Attributes to set; `None` leaves one unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Permission bits.
     pub mode: Option<u32>,
-    /// Last read.
+    /// Access time.
     pub accessed: Option<NfsTime>,
-    /// Last change of its data.
+    /// Modification time.
     pub modified: Option<NfsTime>,
 }
 
@@ -55,7 +55,7 @@ impl Facts {
 
 type Results<'a> = CompoundResults<'a>;
 
-/// The next result, which is a success.
+/// The next result, which must be successful.
 fn next<'a, T>(results: &mut Results<'a>, number: OperationNumber) -> Result<T, Error>
 where
     Result<T, NfsStatus>: wire::nfs::Reply<'a>,
@@ -86,10 +86,9 @@ impl Export {
         })
     }
 
-    /// Reads a file of at most `length_bytes`, and its attributes: one compound.
+    /// Reads a file of at most `length_bytes` and its attributes, in one compound.
     ///
-    /// # Errors
-    /// The server's refusal; so for all that follow.
+    /// # Errors The server's refusal.
     pub async fn get(&self, path: &str, length_bytes: u32) -> Result<(Bytes, Entry), Error> {
         let (parent, name) = self.parent(path).await?;
         let state_id = StateId::CURRENT;
@@ -128,12 +127,11 @@ impl Export {
         Ok(File { handle, state_id: opened.state_id })
     }
 
-    /// Makes a file under a temporary name, writes it, sets `facts`, and renames it
-    /// over what may have the name `path`: one compound, which ends with the first
-    /// operation that fails. RFC 8881 16.2.3. Both names are in one directory.
+    /// Creates a file under a temporary name, writes it, sets `facts`, and renames it over any
+    /// existing file at `path`, in one compound, which ends with the first failing operation. RFC
+    /// 8881 16.2.3. Both names are in one directory.
     ///
-    /// # Errors
-    /// See [`Export::get`].
+    /// # Errors Like [`Export::get`].
     pub async fn put(
         &self,
         temporary: &str,
@@ -156,7 +154,7 @@ impl Export {
         if !data.is_empty() {
             let stable = StableHow::Unstable;
             operations.push(Operation::Write(WriteArgs { state_id, offset: 0, stable, data }));
-            // A write may be cut short and yet succeed; the compound must not go on then.
+            // A short write counts as success; VERIFY stops the compound then.
             operations.push(Operation::Verify(VerifyArgs { attributes: whole }));
         }
         let attributes = facts.attributes().to_fattr(&mut set);
@@ -180,7 +178,7 @@ impl Export {
         done
     }
 
-    /// Opens a file for one purpose; gives its attributes too.
+    /// Opens a file for one purpose; returns its attributes, too.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -205,7 +203,7 @@ impl Export {
         Ok((file, entry(name, &found)?))
     }
 
-    /// Sets facts of an open file.
+    /// Sets attributes of an open file.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -213,7 +211,7 @@ impl Export {
         self.set_of(file.handle, file.state_id, facts).await
     }
 
-    /// Sets facts of a directory.
+    /// Sets attributes of a directory.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -232,7 +230,7 @@ impl Export {
         set_attributes(&mut results)
     }
 
-    /// Renames over what may be there.
+    /// Renames over an existing file.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -250,8 +248,7 @@ impl Export {
         result::<RenameResult>(&answer, &before, OperationNumber::RENAME).map(drop)
     }
 
-    /// Where data (or else a hole) begins at or behind `offset`; nothing if the file
-    /// ends before. Of version 4.2.
+    /// The next data (or hole) at or behind `offset`; `None` at the end of the file. NFSv4.2.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -260,15 +257,15 @@ impl Export {
         let seek = Operation::Seek(SeekArgs { state_id: file.state_id, offset, what });
         let answer = self.client().compound(&[put(&file.handle), seek]).await?;
         match result::<SeekResult>(&answer, PUT, OperationNumber::SEEK) {
-            // RFC 7862 15.11.3: behind the last data there is no data.
+            // RFC 7862 15.11.3: there is no data behind the last data.
             Err(Error::RefusedOperation(_, NfsStatus::NXIO)) => Ok(None),
             Ok(found) => Ok((!found.is_end).then_some(found.offset)),
             Err(error) => Err(error),
         }
     }
 
-    /// Has the server copy as much of a file as it does before it answers: how much. Of
-    /// version 4.2.
+    /// Lets the server copy as much of a file as it does synchronously; returns the number of
+    /// bytes. NFSv4.2.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -303,7 +300,7 @@ impl Export {
         Ok(copied.response.count)
     }
 
-    /// Lets a file of the same server share another's blocks. Of version 4.2.
+    /// Lets a file share another file's blocks on the same server. NFSv4.2.
     ///
     /// # Errors
     /// See [`Export::get`].
@@ -321,11 +318,10 @@ impl Export {
         result::<()>(&answer, &before, OperationNumber::CLONE)
     }
 
-    /// Lets the server copy a range from one of its files to another at the same place. How many
-    /// bytes of it that were: it may be less. Of version 4.2; RFC 7862 15.2.
+    /// Lets the server copy a range between two files at equal offsets; returns the number of
+    /// bytes, which may be less. NFSv4.2; RFC 7862 15.2.
     ///
-    /// # Errors
-    /// See [`Export::get`]; that the server would only do it after its answer.
+    /// # Errors Like [`Export::get`]; also if the server would only copy asynchronously.
     pub async fn copy_range(
         &self,
         source: &File,
@@ -340,7 +336,7 @@ impl Export {
     }
 }
 
-/// Attributes of a file that is made, or emptied if it is there.
+/// Attributes that truncate a file when it is created or opened.
 fn emptied(buffer: &mut Vec<u8>) -> Fattr<'_> {
     Attributes { size: Some(0), mode: Some(0o644), ..Attributes::default() }.to_fattr(buffer)
 }

@@ -1,18 +1,18 @@
-//! Set-up against a server made of the wire's own other half.
+//! Set-up against a server that the wire crate's server side implements.
 
 use super::*;
 use wire::crypto::{KeyPurpose, SessionKey, SigningKey, derive};
 use wire::fscc::FileTime;
 use wire::ntlm::{Credentials, NtHash, Secrets, TargetFacts};
 
-/// A server that can be told to lie.
+/// A server with configurable faults.
 pub(crate) struct Server {
     pub(crate) dialect: Dialect,
     pub(crate) cipher: u16,
     pub(crate) signing: u16,
     pub(crate) flags: SessionFlags,
     pub(crate) password: &'static str,
-    /// A bit of the last message that is flipped.
+    /// A bit to flip in the last message.
     pub(crate) flip: Option<usize>,
     acceptor: spnego::Acceptor,
     preauth: PreauthHash,
@@ -162,18 +162,18 @@ pub(crate) fn run(server: &mut Server, options: &Options) -> Result<Box<Establis
 }
 
 #[test]
-fn a_session_is_set_up_in_every_dialect_and_its_credits_are_counted() {
+fn session_set_up_works_in_every_dialect() {
     for dialect in [Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311] {
         let ready = run(&mut server(dialect), &Options::default()).unwrap();
         let session = ready.conn.session();
         assert_eq!((session.id, session.negotiated.dialect), (SessionId(77), dialect));
-        // One to begin with, three spent, 33 with each answer.
+        // One initial credit, three spent, 33 granted with each response.
         assert_eq!(ready.conn.credits(), 1 + 3 * 33 - 3, "{dialect}");
     }
 }
 
 #[test]
-fn a_wrong_password_is_the_servers_refusal() {
+fn wrong_password_returns_the_servers_status() {
     let mut server = server(Dialect::Smb311);
     server.password = "another";
     let refused = run(&mut server, &Options::default()).unwrap_err();
@@ -181,7 +181,7 @@ fn a_wrong_password_is_the_servers_refusal() {
 }
 
 #[test]
-fn a_server_that_does_not_know_the_password_is_found_out() {
+fn server_without_the_password_is_detected() {
     for at in [8, 50, 66, 75] {
         let mut server = server(Dialect::Smb311);
         server.flip = Some(at);
@@ -191,11 +191,11 @@ fn a_server_that_does_not_know_the_password_is_found_out() {
 }
 
 #[test]
-fn a_change_of_negotiate_on_the_way_is_found_out() {
+fn tampered_negotiate_is_detected() {
     let (mut set_up, frame) = SetUp::new(&Options::default(), logon()).unwrap();
     let mut server = server(Dialect::Smb311);
     let mut answer = server.handle(&frame);
-    // The server's GUID: nothing but the hash covers it.
+    // The ServerGuid, which only the preauthentication hash covers.
     answer[64 + 8] ^= 1;
     let mut next = set_up.handle_frame(&mut answer);
     for _ in 0..4 {
@@ -211,7 +211,7 @@ fn a_change_of_negotiate_on_the_way_is_found_out() {
 }
 
 #[test]
-fn what_was_not_offered_must_not_be_chosen() {
+fn unoffered_choice_of_the_server_is_refused() {
     let narrow = Options {
         dialect_min: Dialect::Smb311,
         ciphers: vec![Cipher::Aes256Gcm],
@@ -234,7 +234,7 @@ fn what_was_not_offered_must_not_be_chosen() {
 }
 
 #[test]
-fn a_guest_is_nobody_who_could_sign() {
+fn guest_session_has_no_signing() {
     let guest = || Server { flags: SessionFlags::GUEST, ..server(Dialect::Smb311) };
     let content = Options { allow_guest: true, ..Options::default() };
     assert!(run(&mut guest(), &content).unwrap().conn.session().is_guest);
@@ -248,7 +248,7 @@ fn a_guest_is_nobody_who_could_sign() {
 }
 
 #[test]
-fn a_session_that_demands_seals_gets_them() {
+fn session_that_requires_encryption_is_sealed() {
     let mut server = server(Dialect::Smb210);
     let sealed = Options { sealed: true, ..Options::default() };
     assert!(matches!(run(&mut server, &sealed), Err(Error::Incompatible(_))), "2.1 cannot");

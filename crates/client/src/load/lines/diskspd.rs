@@ -3,17 +3,16 @@
 use super::{default_plan, number, size, words};
 use crate::load::{Plan, Until};
 
-/// Flags that change nothing here: buffers and caches of the system, how latencies are
-/// shown, which processors are used, random contents.
+/// Flags without effect here: system buffering and caching, latency output, CPU affinity, random
+/// contents.
 const IGNORED: [&str; 10] = ["-S", "-L", "-D", "-h", "-R", "-n", "-a", "-A", "-x", "-Z"];
 
-/// The load of a line, with or without the program's name. Every target is one of our files;
-/// its threads are for each target, as diskspd has it.
+/// The plan of a line, with or without the program's name. Each target becomes one file with its
+/// own threads, as in diskspd.
 ///
-/// # Errors
-/// A flag that is not known, or one whose value is wrong.
+/// # Errors An unknown flag, or an invalid value.
 pub fn diskspd(line: &[&str]) -> Result<Plan, String> {
-    // What diskspd does by itself.
+    // diskspd's own defaults.
     let mut plan = Plan { block_bytes: 65_536, depth: 2, warm_up_seconds: 5.0, ..default_plan() };
     let (mut targets, mut threads, mut all_threads) = (0, 1, None);
     let words = words(line)?;
@@ -27,7 +26,7 @@ pub fn diskspd(line: &[&str]) -> Result<Plan, String> {
         match flag {
             "-W" => plan.warm_up_seconds = number(value)?,
             "-d" => plan.until = Until::Seconds(number(value)?),
-            // What comes after the measurement is never counted.
+            // The cool-down is never counted.
             "-C" => drop(number::<f64>(value)?),
             "-r" => plan.random = true,
             "-s" => plan.random = false,
@@ -59,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_of_the_documents_is_read_whole() {
+    fn documented_diskspd_line_is_parsed() {
         let line = "diskspd.exe -W300 -C5 -r -w100 -b4k -t8 -o8 -Sh -d60 -L -c2G -Z1G \
                     z:\\write0.dat z:\\write1.dat z:\\write2.dat z:\\write3.dat z:\\write4.dat \
                     z:\\write5.dat z:\\write6.dat z:\\write7.dat z:\\write8.dat z:\\write9.dat";
@@ -68,13 +67,13 @@ mod tests {
         assert_eq!((plan.block_bytes, plan.read_percent, plan.random), (4096, 0, true));
         assert_eq!(plan.threads * plan.depth, 640, "eight threads a file, each of depth 8");
         assert_eq!((plan.until, plan.warm_up_seconds), (Until::Seconds(60.0), 300.0));
-        // As a shell hands it over.
+        // As a shell passes it.
         let cut: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(diskspd(&cut).map(|plan| plan.threads), Ok(80));
     }
 
     #[test]
-    fn what_is_not_said_is_diskspds_and_what_is_not_known_is_refused() {
+    fn diskspd_defaults_apply_and_unknown_flags_are_refused() {
         let plan = diskspd(&["-w30", "a.dat"]).expect("it is known");
         assert_eq!((plan.block_bytes, plan.depth, plan.read_percent), (65_536, 2, 70));
         assert!(!plan.random);

@@ -3,8 +3,7 @@
 use super::{default_plan, number, size, words};
 use crate::load::{Plan, Until};
 
-/// Options that change nothing here: how the system is asked, how results are shown, and
-/// names, which are ours.
+/// Options without effect here: I/O engine, output format, and names.
 const IGNORED: [&str; 13] = [
     "ioengine",
     "direct",
@@ -21,10 +20,9 @@ const IGNORED: [&str; 13] = [
     "eta",
 ];
 
-/// The load of a line, with or without the program's name.
+/// The plan of a line, with or without the program's name.
 ///
-/// # Errors
-/// An option that is not known, or one whose value is wrong.
+/// # Errors An unknown option, or an invalid value.
 pub fn fio(line: &[&str]) -> Result<Plan, String> {
     let mut plan = default_plan();
     let (mut jobs, mut files, mut mix) = (1, 1, 50);
@@ -88,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_eight_lines_of_fio_are_read_as_they_are_written() {
+    fn documented_fio_lines_are_parsed() {
         for (block, bytes) in [("4k", 4096), ("8k", 8192), ("64k", 65_536), ("1024k", 1 << 20)] {
             for (mode, reads) in [("randread", 100), ("randwrite", 0)] {
                 let line = format!(
@@ -109,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn mixes_jobs_and_total_sizes_are_understood_and_the_unknown_is_refused() {
+    fn fio_mixes_jobs_and_sizes_are_parsed() {
         let line = "--rw=randrw --rwmixread=70 --numjobs=16 --size=1G --nrfiles=2 --runtime=2m";
         let plan = fio(&[line]).expect("it is known");
         assert_eq!((plan.read_percent, plan.threads, plan.files), (70, 16, 32));
